@@ -1,0 +1,124 @@
+"""Every error edgemem raises on purpose.
+
+    EdgememError
+    ├── ModelError               a model or record file cannot be read, or says something impossible
+    │   ├── UnknownShapeError    dimensions are missing; names the tensors, symbols and the flag that binds them
+    │   └── UnsupportedError     an operator, dtype or format that edgemem does not know
+    ├── PlanError                no plan was made
+    │   ├── UnknownStrategyError the name or an option is not registered; names the ones that are
+    │   ├── BudgetExceededError  the plan needs more than the budget or the region holds
+    │   └── SolverError          an optional solver failed or found nothing within its limits
+    ├── InvalidPlanError         a plan was refused by `verify`; carries every violation
+    │   └── StalePlanError       the plan belongs to another graph, order or target
+    ├── PlanFileError            a plan file is truncated, damaged, or from an unknown version
+    ├── MissingDependencyError   an optional package is needed; names the extra to install
+    └── RuntimeBindError         a runtime refuses to run inside the plan
+
+A message says what is wrong and ends with what the user can do about it.
+"""
+
+from collections.abc import Sequence
+
+__all__ = [
+    "BudgetExceededError",
+    "EdgememError",
+    "InvalidPlanError",
+    "MissingDependencyError",
+    "ModelError",
+    "PlanError",
+    "PlanFileError",
+    "RuntimeBindError",
+    "SolverError",
+    "StalePlanError",
+    "UnknownShapeError",
+    "UnknownStrategyError",
+    "UnsupportedError",
+]
+
+
+class EdgememError(Exception):
+    """Base of every error that edgemem raises on purpose."""
+
+
+class ModelError(EdgememError):
+    """A model or record file cannot be read, or says something impossible."""
+
+
+class UnknownShapeError(ModelError):
+    """Sizes are unknown because dimensions are.
+
+    `tensors` are the names of the tensors, `symbols` the names that `--dim NAME=VALUE` would bind.
+    """
+
+    def __init__(self, message: str, *, tensors: Sequence[str] = (), symbols: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.tensors = tuple(tensors)
+        self.symbols = tuple(symbols)
+
+
+class UnsupportedError(ModelError):
+    """An operator, dtype or format that edgemem does not know."""
+
+
+class PlanError(EdgememError):
+    """No plan was made."""
+
+
+class UnknownStrategyError(PlanError):
+    """The strategy or one of its options is not registered."""
+
+
+class BudgetExceededError(PlanError):
+    """The plan does not fit.
+
+    `required` and `available` are bytes; `op` is the operator at the peak, `tensors` those alive there with their
+    bytes, largest first.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        required: int,
+        available: int,
+        op: str,
+        tensors: Sequence[tuple[str, int]] = (),
+    ) -> None:
+        super().__init__(message)
+        self.required = required
+        self.available = available
+        self.op = op
+        self.tensors = tuple(tensors)
+
+
+class SolverError(PlanError):
+    """An optional solver failed, or found nothing within its limits."""
+
+
+class InvalidPlanError(EdgememError):
+    """A plan was refused; `violations` holds every reason."""
+
+    def __init__(self, message: str, *, violations: Sequence[object] = ()) -> None:
+        super().__init__(message)
+        self.violations = tuple(violations)
+
+
+class StalePlanError(InvalidPlanError):
+    """The plan belongs to another graph, order or target."""
+
+
+class PlanFileError(EdgememError):
+    """A plan file is truncated, damaged, or from an unknown version."""
+
+
+class MissingDependencyError(EdgememError):
+    """An optional package is needed; `extra` is the one that installs it."""
+
+    def __init__(self, package: str, *, extra: str, purpose: str) -> None:
+        super().__init__(f"{purpose} needs {package}: pip install 'edgemem[{extra}]'")
+        self.package = package
+        self.extra = extra
+
+
+class RuntimeBindError(EdgememError):
+    """A runtime refuses to run inside the plan."""

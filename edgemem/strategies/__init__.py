@@ -1,0 +1,1 @@
+"""How records get their place: a registry of strategies for offsets and for shared objects."""
