@@ -1,0 +1,1 @@
+"""edgemem plans, proves and embeds the memory of neural networks."""
