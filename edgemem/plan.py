@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
     from numpy.typing import NDArray
 
     from edgemem.records import Problem, Size
+    from edgemem.targets import Target
 
 __all__ = ["LowerBounds", "OffsetPlan", "OptionValue", "PlanSet", "SharedObjectsPlan"]
 
@@ -50,3 +51,46 @@ class SharedObjectsPlan:
     objects: tuple[Size, ...]
     size: int
     optimal: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlanSet:
+    """Every plan made for one problem, with all that is needed to prove and to use them.
+
+    Attributes:
+        problem: the usage records.
+        naive: bytes (or texels) without any sharing.
+        bounds: what no plan can go below.
+        offsets, shared_objects: the plans, in the order they were made; empty if the family was not asked for.
+        target: the rules they were made for; None for plain usage records.
+        digest: of the graph they belong to; "" for plain usage records.
+        steps: the operator at each op index; () for plain usage records.
+        unplanned: (tensor, reason) for what has no place in the plan.
+        order: the graph's operators in the order planned for, or None for the file's own order.
+        dims, input_shapes: what the user bound the model's symbols and inputs to.
+        versions: of edgemem and of whatever else the plan depends on.
+    """
+
+    problem: Problem
+    naive: int
+    bounds: LowerBounds
+    offsets: tuple[OffsetPlan, ...]
+    shared_objects: tuple[SharedObjectsPlan, ...]
+    target: Target | None = None
+    digest: str = ""
+    steps: tuple[str, ...] = ()
+    unplanned: tuple[tuple[str, str], ...] = ()
+    order: tuple[int, ...] | None = None
+    dims: Mapping[str, int] = field(default_factory=dict)
+    input_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def best_offsets(self) -> OffsetPlan | None:
+        """The smallest arena; the one made first on ties."""
+        return min(self.offsets, key=lambda p: p.size, default=None)
+
+    @property
+    def best_shared_objects(self) -> SharedObjectsPlan | None:
+        """The smallest total of objects; the one made first on ties."""
+        return min(self.shared_objects, key=lambda p: p.size, default=None)

@@ -150,9 +150,8 @@ class Problem:
         """The records as rows."""
         if self._records is None:
             sizes = self.size.tolist() if self.extents is None else [tuple(e) for e in self.extents.tolist()]
-            self._records = tuple(
-                map(UsageRecord, self.names, self.first_op.tolist(), self.last_op.tolist(), sizes, strict=True)
-            )
+            columns = zip(self.names, self.first_op.tolist(), self.last_op.tolist(), sizes, strict=True)
+            self._records = tuple(UsageRecord(*row) for row in columns)
         return self._records
 
 
@@ -170,4 +169,4 @@ def _column(values: ArrayLike) -> NDArray[np.int64]:
 def _checked_product(extents: NDArray[np.int64]) -> NDArray[np.int64]:
     if len(extents) and extents.astype(np.float64).prod(axis=1).max() >= INT64_MAX / 2:
         raise ModelError("an extent has more texels than int64 holds")
-    return extents.prod(axis=1)
+    return np.asarray(extents.prod(axis=1), dtype=np.int64)

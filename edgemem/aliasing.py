@@ -1,0 +1,60 @@
+"""Which operators may share memory between an input and their output: one table, read by lifetime and by verify.
+
+A *view* has the input's bytes for output: both names stand for one value. An *in-place* operator may write its
+output over an input that dies there, because it reads each element before it writes the same one and never looks
+back. Both need equal byte sizes. Operators that make two passes (Gelu, Softmax, normalisations) are not in the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+__all__ = ["RULES", "AliasRules"]
+
+
+@dataclass(frozen=True, slots=True)
+class AliasRules:
+    """A set of rules.
+
+    Attributes:
+        views: operator types whose first output is their first input under another name or shape.
+        in_place: operator type -> positions of the inputs that its first output may overwrite, in preference order.
+    """
+
+    views: frozenset[str] = frozenset()
+    in_place: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+_ONNX_VIEWS = ("Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity")
+_TFLITE_VIEWS = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS", "BITCAST")
+
+_UNARY = (
+    *("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Cast", "Ceil", "Celu", "Clip", "Cos"),
+    *("Cosh", "Elu", "Erf", "Exp", "Floor", "HardSigmoid", "LeakyRelu", "Log", "Neg", "Not", "PRelu", "Reciprocal"),
+    *("Relu", "Round", "Selu", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Tan", "Tanh"),
+    *("ThresholdedRelu", "Dropout"),
+    *("ABS", "CEIL", "COS", "ELU", "EXP", "FLOOR", "LEAKY_RELU", "LOG", "LOGICAL_NOT", "LOGISTIC", "NEG", "PRELU"),
+    *("RELU", "RELU6", "RELU_0_TO_1", "RELU_N1_TO_1", "ROUND", "RSQRT", "SIN", "SQRT", "SQUARE", "TANH"),
+)
+_BINARY = (
+    *("Add", "And", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Mul", "Or", "Pow", "Sub", "Xor"),
+    *("ADD", "DIV", "LOGICAL_AND", "LOGICAL_OR", "MAXIMUM", "MINIMUM", "MUL", "SQUARED_DIFFERENCE", "SUB"),
+)
+
+RULES: Mapping[str, AliasRules] = {
+    "none": AliasRules(),
+    "elementwise": AliasRules(
+        views=frozenset((*_ONNX_VIEWS, *_TFLITE_VIEWS)),
+        in_place={**dict.fromkeys(_UNARY, (0,)), **dict.fromkeys(_BINARY, (0, 1))},
+    ),
+    # What LiteRT's own arena planner shares; its kernels for these are written for it.
+    "litert": AliasRules(
+        views=frozenset(_TFLITE_VIEWS),
+        in_place={
+            **dict.fromkeys(("ADD", "SUB", "MUL", "DIV"), (0, 1)),
+            "SOFTMAX": (0,),
+            "DYNAMIC_UPDATE_SLICE": (0,),
+        },
+    ),
+}

@@ -1,0 +1,72 @@
+"""Lower bounds of both problems, and what they are made of (Pisarchyk & Lee 2020, §3, §4.1, §5.1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from edgemem import _kernels
+from edgemem.errors import PlanError
+from edgemem.plan import LowerBounds
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from edgemem.records import Problem
+
+__all__ = ["lower_bounds", "naive_size", "operator_breadths", "operator_profiles", "positional_maxima"]
+
+# Operator indices beyond this are timestamps, for which per-operator arrays make no sense.
+_MOST_OPERATORS = 1 << 26
+
+
+def lower_bounds(problem: Problem) -> LowerBounds:
+    """What no plan can go below.
+
+    Offsets: the greatest operator breadth. Every size but one is padded to the alignment, because the record that
+    lies highest needs no padding after it: at an operator, the padded sizes less the largest single padding.
+    Shared objects: the sum of the positional maxima, in bytes, or in texels for extents.
+    """
+    offsets = _kernels.offset_lower_bound(problem.first_op, problem.last_op, problem.size, problem.alignment)
+    return LowerBounds(offsets, sum(positional_maxima(problem)))
+
+
+def positional_maxima(problem: Problem) -> tuple[int, ...]:
+    """The greatest k-th largest size over all operator profiles, for every k, in bytes or texels."""
+    return tuple(_kernels.positional_maxima(problem.first_op, problem.last_op, problem.size).tolist())
+
+
+def operator_breadths(problem: Problem) -> NDArray[np.int64]:
+    """The sum of the sizes in each operator's profile, for operators 0 to the last one used.
+
+    Raises PlanError above 2**26 operators, where the indices are timestamps rather than operators.
+    """
+    count = _operator_count(problem)
+    starts, breadths = _kernels.section_breadths(problem.first_op, problem.last_op, problem.size)
+    return np.repeat(breadths, np.diff(starts, append=count)) if count else np.zeros(0, np.int64)
+
+
+def operator_profiles(problem: Problem) -> tuple[tuple[int, ...], ...]:
+    """The records alive at each operator, as indices in input order. Raises PlanError as `operator_breadths`."""
+    profiles: list[list[int]] = [[] for _ in range(_operator_count(problem))]
+    for index, (first, last) in enumerate(zip(problem.first_op.tolist(), problem.last_op.tolist(), strict=True)):
+        for op in range(first, last + 1):
+            profiles[op].append(index)
+    return tuple(map(tuple, profiles))
+
+
+def naive_size(problem: Problem) -> int:
+    """Bytes (or texels) without any sharing: all records end to end, each at the next aligned offset."""
+    sizes = problem.size[problem.size > 0]
+    if not len(sizes):
+        return 0
+    padded = -(-sizes // problem.alignment) * problem.alignment
+    return int(padded[:-1].sum()) + int(sizes[-1])
+
+
+def _operator_count(problem: Problem) -> int:
+    count = int(problem.last_op.max()) + 1 if len(problem) else 0
+    if count > _MOST_OPERATORS:
+        raise PlanError(f"operator indices up to {count - 1} are timestamps; renumber them to list them one by one")
+    return count

@@ -1,0 +1,160 @@
+"""Graphs without a file format: operators in execution order, tensors with known sizes.
+
+A converter resolves every dimension before it makes a Graph; nothing here is symbolic.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from math import prod
+from typing import Literal, TypeAlias
+
+from edgemem.errors import ModelError, UnsupportedError
+
+__all__ = ["DTYPE_BITS", "Graph", "Layout", "Op", "Tensor", "TensorKind", "byte_size", "digest"]
+
+TensorKind: TypeAlias = Literal["activation", "constant", "variable", "captured", "opaque"]
+Layout: TypeAlias = Literal["nchw", "nhwc", ""]
+
+DTYPE_BITS: dict[str, int] = {
+    "bool": 8,
+    **{f"{sign}int{bits}": bits for sign in ("", "u") for bits in (2, 4, 8, 16, 32, 64)},
+    "float4e2m1": 4,
+    "float8e4m3fn": 8,
+    "float8e4m3fnuz": 8,
+    "float8e5m2": 8,
+    "float8e5m2fnuz": 8,
+    "float8e8m0": 8,
+    "float16": 16,
+    "bfloat16": 16,
+    "float32": 32,
+    "float64": 64,
+    "complex64": 64,
+    "complex128": 128,
+}
+
+
+def byte_size(dtype: str, elements: int) -> int:
+    """Bytes of a dense tensor; elements narrower than a byte are packed and the last byte is filled up.
+
+    Raises UnsupportedError for a dtype without a fixed width, such as strings.
+    """
+    bits = DTYPE_BITS.get(dtype)
+    if bits is None:
+        raise UnsupportedError(f"dtype {dtype!r} has no fixed width; edgemem knows {', '.join(DTYPE_BITS)}")
+    return (elements * bits + 7) // 8
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A value in the graph.
+
+    Attributes:
+        name: unique in the graph and all its bodies.
+        dtype: a key of DTYPE_BITS (anything for `opaque`).
+        shape: dimensions; () is a scalar.
+        kind: `activation` is planned; `constant` is weights; `variable` keeps its value between runs; `captured`
+            stands in a body for a tensor of the graph around it; `opaque` (sequence, optional, string, resource,
+            data-dependent size) cannot be planned.
+        note: why it is opaque.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    kind: TensorKind = "activation"
+    note: str = ""
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return byte_size(self.dtype, prod(self.shape))
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One operator.
+
+    Attributes:
+        name: for people; need not be unique.
+        type: `Conv`, `CONV_2D`, `com.microsoft::FusedConv`.
+        inputs: tensor indices, -1 for an absent optional one; tensors that its bodies capture come last.
+        outputs: tensor indices, -1 for an absent optional one.
+        bodies: graphs it runs (branches, loop conditions and bodies), in order.
+        scratch: bytes of workspace it needs while it runs.
+        ordered: it has side effects and keeps its place among the other ordered ones.
+    """
+
+    name: str
+    type: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    bodies: tuple[Graph, ...] = ()
+    scratch: tuple[int, ...] = ()
+    ordered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Operators in execution order, over tensors by index. `inputs` and `outputs` are tensor indices."""
+
+    name: str
+    tensors: tuple[Tensor, ...]
+    ops: tuple[Op, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    layout: Layout = ""
+
+    def __post_init__(self) -> None:
+        """Raise ModelError unless every index is a tensor and every tensor is written before it is read."""
+        count = len(self.tensors)
+        known = set(self.inputs) | {i for i, t in enumerate(self.tensors) if t.kind not in ("activation", "opaque")}
+        for op in self.ops:
+            for index in (*op.inputs, *op.outputs):
+                if not -1 <= index < count:
+                    raise ModelError(f"operator {op.name!r} names tensor {index}, but there are {count}")
+            for index in op.inputs:
+                if index >= 0 and index not in known:
+                    raise ModelError(
+                        f"operator {op.name!r} reads {self.tensors[index].name!r} before anything writes it"
+                    )
+            known.update(op.outputs)
+        for index in self.outputs:
+            if index not in known:
+                raise ModelError(f"graph output {index} is never written")
+
+    def reordered(self, order: tuple[int, ...]) -> Graph:
+        """The same graph running `ops[order[0]], ops[order[1]], ...`; ModelError if the order is not topological."""
+        if sorted(order) != list(range(len(self.ops))):
+            raise ModelError(f"an order is a permutation of the {len(self.ops)} operators")
+        ordered = [i for i in order if self.ops[i].ordered]
+        if ordered != sorted(ordered):
+            raise ModelError("operators with side effects must keep their order")
+        return Graph(self.name, self.tensors, tuple(self.ops[i] for i in order), self.inputs, self.outputs, self.layout)
+
+
+def digest(graph: Graph) -> str:
+    """SHA-256 (hex) of what a plan depends on: operators in order, tensor names, dtypes, shapes and kinds.
+
+    Weights do not count: a retrained model keeps its plan.
+    """
+    sha = hashlib.sha256()
+
+    def feed(*fields: object) -> None:
+        for field in fields:
+            data = repr(field).encode()
+            sha.update(len(data).to_bytes(8, "little"))
+            sha.update(data)
+
+    def walk(g: Graph) -> None:
+        feed("graph", len(g.tensors), len(g.ops), g.inputs, g.outputs)
+        for t in g.tensors:
+            feed(t.name, t.dtype, t.shape, t.kind)
+        for op in g.ops:
+            feed(op.type, op.inputs, op.outputs, len(op.bodies))
+            for body in op.bodies:
+                walk(body)
+
+    walk(graph)
+    return sha.hexdigest()
