@@ -67,7 +67,8 @@ def plan(
         target: a built-in target's name, a .toml file, or a Target; the format's own by default. Usage records
             have none.
         alignment: of every offset in bytes, instead of the target's (1 for usage records).
-        dims, input_shapes: as for `load`, when `source` is a path.
+        dims: as for `load`, when `source` is a path.
+        input_shapes: as for `load`, when `source` is a path.
         budget: bytes that the chosen plan must not exceed.
         progress: called with each strategy's name before it runs.
 
@@ -150,7 +151,7 @@ def check_budget(planset: PlanSet, budget: int | None, target: Target | None = N
                 else f"the lower bound is {bound:,}: another strategy may fit it"
             )
             raise BudgetExceededError(
-                f"{best.size:,} bytes required, {available:,} available in {what} ({best.size - available:,} too many); "
+                f"{best.size:,} bytes required, {available:,} available in {what}; "
                 f"the peak is at {peak.label} with {peak.size:,} alive: {alive}{more}. {hint}",
                 required=best.size,
                 available=available,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from edgemem.plan import PlanSet
 
 __all__ = ["main"]
 
@@ -36,21 +36,20 @@ class _Commands(click.Group):
             UnknownStrategyError,
         )
 
+        codes: dict[type[EdgememError], int] = {
+            UnknownStrategyError: EXIT_USAGE,
+            BudgetExceededError: EXIT_BUDGET,
+            InvalidPlanError: EXIT_INVALID,
+            PlanFileError: EXIT_INVALID,
+        }
         try:
             return super().invoke(ctx)
         except EdgememError as e:
-            code = EXIT_FAILED
-            if isinstance(e, UnknownStrategyError):
-                code = EXIT_USAGE
-            elif isinstance(e, BudgetExceededError):
-                code = EXIT_BUDGET
-            elif isinstance(e, InvalidPlanError | PlanFileError):
-                code = EXIT_INVALID
             click.echo(f"edgemem: {e}", err=True)
+            sys.exit(next((code for kind, code in codes.items() if isinstance(e, kind)), EXIT_FAILED))
         except OSError as e:
             click.echo(f"edgemem: {e.filename or ''}: {e.strerror or e}", err=True)
-            code = EXIT_FAILED
-        ctx.exit(code)
+            sys.exit(EXIT_FAILED)
         return None
 
 
@@ -60,38 +59,35 @@ def main() -> None:
     """Plan, prove and embed the memory of neural networks (ONNX, TFLite, or usage records as CSV)."""
 
 
-class _Dim(click.ParamType):
-    name = "NAME=VALUE"
+def _dims(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, int]:
+    pairs = {}
+    for value in values:
+        name, _, number = value.rpartition("=")
+        if not name or not number.isdecimal():
+            raise click.BadParameter(f"{value!r} is not NAME=VALUE with a whole number")
+        pairs[name] = int(number)
+    return pairs
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
-        name, _, number = str(value).rpartition("=")
-        if not name or not number.isdigit():
-            self.fail(f"{value!r} is not NAME=VALUE with a whole number", param, ctx)
-        return name, int(number)
 
-
-class _Shape(click.ParamType):
-    name = "INPUT=D0,D1,..."
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Any]:
-        name, _, shape = str(value).rpartition("=")
+def _shapes(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
+    pairs = {}
+    for value in values:
+        name, _, shape = value.rpartition("=")
         sizes = [part.strip() for part in shape.split(",")] if shape else []
-        if not name or not all(size.isdigit() for size in sizes):
-            self.fail(f"{value!r} is not INPUT=D0,D1,... with whole numbers", param, ctx)
-        return name, tuple(map(int, sizes))
+        if not name or not all(size.isdecimal() for size in sizes):
+            raise click.BadParameter(f"{value!r} is not INPUT=D0,D1,... with whole numbers")
+        pairs[name] = tuple(map(int, sizes))
+    return pairs
 
 
-class _Size(click.ParamType):
-    name = "SIZE"
+def _size(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | None:
+    from edgemem.errors import PlanError
+    from edgemem.targets import parse_size
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        from edgemem.errors import PlanError
-        from edgemem.targets import parse_size
-
-        try:
-            return parse_size(str(value))
-        except PlanError as e:
-            self.fail(str(e), param, ctx)
+    try:
+        return None if value is None else parse_size(value)
+    except PlanError as e:
+        raise click.BadParameter(str(e)) from None
 
 
 @main.command()
@@ -107,20 +103,31 @@ class _Size(click.ParamType):
 )
 @click.option("-t", "--target", metavar="NAME|FILE.toml", help="Rules of the memory planned for; see docs/targets.md.")
 @click.option("--alignment", type=click.IntRange(min=1), help="Of every offset, in bytes; instead of the target's.")
-@click.option("--dim", "dims", multiple=True, type=_Dim(), help="Bind a symbolic dimension; repeatable.")
-@click.option("--input-shape", "input_shapes", multiple=True, type=_Shape(), help="Bind an input's shape; repeatable.")
-@click.option("--budget", type=_Size(), help="Fail with exit code 3 if the arena exceeds SIZE, such as 256KiB.")
+@click.option(
+    "--dim", "dims", multiple=True, metavar="NAME=VALUE", callback=_dims, help="Bind a dimension; repeatable."
+)
+@click.option(
+    "--input-shape",
+    "input_shapes",
+    multiple=True,
+    metavar="INPUT=D0,D1,...",
+    callback=_shapes,
+    help="Bind an input's shape; repeatable.",
+)
+@click.option(
+    "--budget", metavar="SIZE", callback=_size, help="Fail with exit code 3 if the arena exceeds SIZE, such as 256KiB."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the plans as JSON (docs/json.md).")
 def plan(
+    *,
     source: Path,
     output: Path | None,
     strategy: tuple[str, ...],
     target: str | None,
     alignment: int | None,
-    dims: tuple[tuple[str, int], ...],
-    input_shapes: tuple[tuple[str, tuple[int, ...]], ...],
+    dims: dict[str, int],
+    input_shapes: dict[str, tuple[int, ...]],
     budget: int | None,
-    *,
     as_json: bool,
 ) -> None:
     """Plan the memory of a model or of usage records, prove the plan, and write it into the model."""
@@ -128,7 +135,7 @@ def plan(
     from edgemem.cli import view
     from edgemem.converter import Model
 
-    model = api.load(source, dims=dict(dims), input_shapes=dict(input_shapes))
+    model = api.load(source, dims=dims, input_shapes=input_shapes)
     if output and not isinstance(model, Model) and output.suffix != ".edgemem":
         raise click.UsageError("usage records have no model to write the plan into; use -o FILE.edgemem")
     begin = time.perf_counter()
@@ -249,11 +256,7 @@ def export(planned: Path, form: str, output: Path | None) -> None:
     click.echo(f"wrote {output}")
 
 
-def _print_json(planset: Any) -> None:
+def _print_json(planset: PlanSet) -> None:
     from edgemem.report.document import document
 
-    encoder = json.JSONEncoder()
-    chunks: Iterator[str] = encoder.iterencode(document(planset))
-    out = click.get_text_stream("stdout")
-    out.writelines(chunks)
-    out.write("\n")
+    click.echo(json.dumps(document(planset)))

@@ -91,7 +91,8 @@ def _tflm_bufferplan(planset: PlanSet, name: str, graph: Graph | None) -> str:
         f"// Memory plan: {plan.strategy}, {plan.size} bytes of arena. Laid out as tflite::BufferPlan; pass it to\n"
         f"// NonPersistentMemoryPlannerShim as reinterpret_cast<const tflite::BufferPlan*>(&{name}_buffer_plan).\n"
         "#include <cstdint>\n\n"
-        f"static const struct {{\n  int32_t buffer_count;\n  struct {{\n    int32_t offset;\n  }} entries[{len(ordered)}];\n"
+        "static const struct {\n  int32_t buffer_count;\n"
+        f"  struct {{\n    int32_t offset;\n  }} entries[{len(ordered)}];\n"
         f"}} {name}_buffer_plan = {{\n    {len(ordered)},\n    {{\n{entries}\n    }},\n}};\n"
     )
 
