@@ -17,6 +17,7 @@ from tests.oracle.bounds import elements
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from random import Random
 
     from tests.oracle.bounds import Record, TexelRecord
 
@@ -59,7 +60,7 @@ def test_profiles_and_breadths_equal_their_definitions(records: list[Record]) ->
 
 @given(ours.rows(), ours.alignments(), st.randoms(use_true_random=False))
 def test_the_order_of_the_records_does_not_move_the_bounds(
-    records: list[Record], alignment: int, generator: st.Random
+    records: list[Record], alignment: int, generator: Random
 ) -> None:
     shuffled = list(records)
     generator.shuffle(shuffled)

@@ -87,7 +87,7 @@ def test_offsets_are_sound(strategy: Strategy, options: Options, records: list[R
     assert all(at == 0 for (_, _, size), at in zip(records, placed, strict=True) if size == 0)
     size = brute.offsets_size(records, placed)
     assert bounds.offsets_bound(records, alignment) <= size
-    # Greedy gaps may cost more than naive packing in theory; padding everything never less than any of them.
+    # Each of them stacks records: no offset is more than the padded sizes below it.
     assert size <= sum(bounds.align_up(size, alignment) for _, _, size in records)
 
 
