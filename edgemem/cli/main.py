@@ -45,12 +45,13 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except EdgememError as e:
-            click.echo(f"edgemem: {e}", err=True)
-            sys.exit(next((code for kind, code in codes.items() if isinstance(e, kind)), EXIT_FAILED))
+            message = str(e)
+            code = next((code for kind, code in codes.items() if isinstance(e, kind)), EXIT_FAILED)
         except OSError as e:
-            click.echo(f"edgemem: {e.filename or ''}: {e.strerror or e}", err=True)
-            sys.exit(EXIT_FAILED)
-        return None
+            message = f"{e.filename}: {e.strerror}" if e.filename else str(e)
+            code = EXIT_FAILED
+        click.echo(f"edgemem: {message}", err=True)
+        return ctx.exit(code)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
