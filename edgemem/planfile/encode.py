@@ -38,7 +38,8 @@ def encode(planset: PlanSet) -> bytes:
     try:
         data = wrap(_Writer(planset).payload)
         back = decode(data)
-    except (PlanFileError, flatbuffers.builder.BuilderSizeError, UnicodeEncodeError) as e:
+    # ValueError: surrogates that UTF-8 cannot hold, a kind that is none, rows of several lengths.
+    except (PlanFileError, flatbuffers.builder.BuilderSizeError, ValueError) as e:
         raise PlanFileError(f"these plans cannot be written: {e}") from None
     if back.target != planset.target:
         raise PlanFileError(f"these plans cannot be written: target {planset.target} does not survive as a table")
@@ -104,7 +105,7 @@ class _Writer:
 
     def _shared_objects_plan(self, p: SharedObjectsPlan, problem: Problem) -> int:
         rank = 1 if problem.extents is None else problem.extents.shape[1]
-        rows = [(o,) if isinstance(o, int) else o for o in p.objects]
+        rows = [o if isinstance(o, tuple) else (o,) for o in p.objects]
         if any(len(row) != rank for row in rows):
             raise PlanFileError(f"an object of {p.strategy} is not {('bytes', 'WxH', 'WxHxD')[rank - 1]}")
         return self._table(
