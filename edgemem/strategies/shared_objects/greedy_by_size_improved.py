@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     paper="Pisarchyk & Lee 2020, §4.4",
     complexity="O(n^2)",
     options={"new_objects": ("last", "first")},
-    limit=20_000,
+    limit=10_000,
 )
 def greedy_by_size_improved(problem: Problem, *, new_objects: Literal["last", "first"] = "last") -> NDArray[np.int64]:
     """Stages by positional maximum; in a stage the record and the free object with the shortest idle time between.
