@@ -16,12 +16,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from edgemem.errors import PlanFileError
-from edgemem.planfile import decode, encode
-<<<<<<< HEAD
-from edgemem.planfile import plan_fbs as fbs
 from edgemem.plans import LowerBounds, OffsetPlan, PlanSet, SharedObjectsPlan
-=======
->>>>>>> c97885bb5317ad4213a086dd5492e087f9ff1c12
+from edgemem.planfile import decode, encode
 from edgemem.records import Problem, UsageRecord
 from edgemem.targets import BUILT_IN
 
