@@ -7,8 +7,11 @@ back. Both need equal byte sizes. Operators that make two passes (Gelu, Softmax,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = ["RULES", "AliasRules"]
 

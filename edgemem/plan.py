@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from edgemem.records import Problem, Size
     from edgemem.targets import Target
 
-__all__ = ["LowerBounds", "OffsetPlan", "OptionValue", "PlanSet", "SharedObjectsPlan"]
+__all__ = ["LowerBounds", "OffsetPlan", "OptionValue", "Plan", "PlanSet", "SharedObjectsPlan"]
 
 OptionValue: TypeAlias = str | int | bool
 
@@ -53,6 +53,9 @@ class SharedObjectsPlan:
     optimal: bool
 
 
+Plan: TypeAlias = OffsetPlan | SharedObjectsPlan
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PlanSet:
     """Every plan made for one problem, with all that is needed to prove and to use them.
@@ -84,6 +87,11 @@ class PlanSet:
     dims: Mapping[str, int] = field(default_factory=dict)
     input_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        """The plans of both families, offsets first."""
+        return (*self.offsets, *self.shared_objects)
 
     @property
     def best_offsets(self) -> OffsetPlan | None:

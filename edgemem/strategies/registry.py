@@ -12,15 +12,14 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-import numpy as np
-
 from edgemem.errors import UnknownStrategyError
-from edgemem.plan import OffsetPlan, OptionValue, SharedObjectsPlan
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.records import Problem
+    from edgemem.plan import OptionValue
+
 
 __all__ = ["Family", "Strategy", "find", "offsets_strategy", "registered", "shared_objects_strategy"]
 
@@ -121,4 +120,4 @@ def find(family: Family, name: str) -> Strategy:
 
 def _load() -> None:
     # The strategy files register themselves; importing them here keeps `import edgemem` light.
-    from edgemem.strategies import offsets, shared_objects  # noqa: F401, PLC0415
+    from edgemem.strategies import offsets, shared_objects  # noqa: F401

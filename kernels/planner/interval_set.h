@@ -110,7 +110,7 @@ class FreeRanges {
       from += step;
       step *= 2;
     }
-    to = std::min(to, from + step + 1);
+    to = from + std::min(to - from, step + 1);
     return std::partition_point(from, to, [&](const Interval& part) { return part.end <= address; });
   }
 
