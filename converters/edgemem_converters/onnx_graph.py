@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgemem.graph import Graph, Op, Tensor
 from onnx import TensorProto
 
+from edgemem.graph import Graph, Op, Tensor
 from edgemem_converters.onnx_rules import dims_of
 from edgemem_converters.onnx_scopes import op_type
 
 if TYPE_CHECKING:
-    from edgemem.graph import TensorKind
     from onnx import TypeProto
 
+    from edgemem.graph import TensorKind
     from edgemem_converters.onnx_scopes import Scope
     from edgemem_converters.onnx_shapes import Sizes
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx.inliner
-from edgemem.errors import ModelError
 from onnx import AttributeProto, ModelProto, TensorProto, TypeProto, numpy_helper
 
+from edgemem.errors import ModelError
 from edgemem_converters.onnx_external import location
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
-    from onnx import FunctionProto, GraphProto, NodeProto, ValueInfoProto
+    from onnx import FunctionProto, GraphProto, NodeProto
 
 __all__ = ["SMALL", "Constant", "Node", "Scope", "has_functions", "op_type", "scope_of", "tensor_type"]
 
@@ -138,7 +138,9 @@ class _Reader:
         local: dict[str, str] = {}
         where = f"graph {'/'.join(path)!r}" if path else "the graph"
         constants = {t.name: self._tensor(t) for t in graph.initializer}
-        constants |= {s.values.name: Constant(s.values.data_type, _dims(s.dims, where)) for s in graph.sparse_initializer}
+        constants |= {
+            s.values.name: Constant(s.values.data_type, _dims(s.dims, where)) for s in graph.sparse_initializer
+        }
         inputs = [i for i in graph.input if i.name not in constants]
         nodes = []
         for index, node in enumerate(graph.node):

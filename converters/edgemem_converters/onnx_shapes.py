@@ -13,9 +13,9 @@ from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
-from edgemem.errors import UnknownShapeError, UnsupportedError
 from onnx import TensorProto, TypeProto
 
+from edgemem.errors import UnknownShapeError, UnsupportedError
 from edgemem_converters.onnx_bind import bind_inputs
 from edgemem_converters.onnx_rules import dims_of, is_known, onnx_types, onnxruntime_types, single
 from edgemem_converters.onnx_scopes import SMALL, tensor_type
@@ -25,10 +25,10 @@ from edgemem_converters.onnx_values import FOLDED, evaluate, shape_value
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from edgemem.converter import Bindings
     from numpy.typing import NDArray
     from onnx import ModelProto
 
+    from edgemem.converter import Bindings
     from edgemem_converters.onnx_bind import Symbols
     from edgemem_converters.onnx_scopes import Node, Scope
 
@@ -206,7 +206,7 @@ class _Walk:
         start = [tensor_type(TensorProto.INT64, ()), tensor_type(TensorProto.BOOL, ())]
         carried = [self.types.get(n) for n in node.inputs[2:]]
         count = len(carried)
-        self.values[list(body.inputs)[1]] = np.array(True)  # noqa: FBT003 - its body runs only while it holds
+        self.values[list(body.inputs)[1]] = np.array(True)
         results = self._turns(body, start, carried, (), body.outputs[1 : 1 + count])
         always = (not condition or bool(np.any(self.values.get(condition, False)))) and bool(
             body.outputs and np.any(self.values.get(body.outputs[0], False))
@@ -232,8 +232,7 @@ class _Walk:
         results = self._turns(body, [], carried, slices, body.outputs[:count])
         out_axes = lists.get("scan_output_axes") or [0] * (len(body.outputs) - count)
         stacks = [
-            stacked(self.types.get(n), length, axis)
-            for n, axis in zip(body.outputs[count:], out_axes, strict=False)
+            stacked(self.types.get(n), length, axis) for n, axis in zip(body.outputs[count:], out_axes, strict=False)
         ]
         return _padded([*results, *stacks], len(node.outputs))
 

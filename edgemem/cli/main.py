@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from edgemem.plan import PlanSet
+    from edgemem.plans import PlanSet
 
 __all__ = ["main"]
 
@@ -216,7 +216,7 @@ def verify(planned: Path, model: Path | None, *, as_json: bool) -> None:
 def strategies(*, as_json: bool) -> None:
     """List the strategies, with their options, paper and complexity."""
     from edgemem.cli import view
-    from edgemem.strategies.registry import registered
+    from edgemem.strategy.registry import registered
 
     if as_json:
         keys = ("name", "family", "paper", "complexity", "extra", "limit")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, TypeVar, cast, get_args
 import numpy as np
 
 from edgemem.errors import EdgememError, PlanFileError
-from edgemem.plan import LowerBounds, OffsetPlan, PlanSet, SharedObjectsPlan
 from edgemem.planfile.container import unwrap
 from edgemem.planfile.reader import Table, root
+from edgemem.plans import LowerBounds, OffsetPlan, PlanSet, SharedObjectsPlan
 from edgemem.records import Kind, Problem, UsageRecord
 from edgemem.targets import from_table
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from edgemem.plan import OptionValue
+    from edgemem.plans import OptionValue
     from edgemem.records import Size
     from edgemem.targets import Target
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from edgemem.plan import OffsetPlan, OptionValue, PlanSet, SharedObjectsPlan
+    from edgemem.plans import OffsetPlan, OptionValue, PlanSet, SharedObjectsPlan
     from edgemem.records import Problem
     from edgemem.targets import Target
 

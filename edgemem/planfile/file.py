@@ -14,7 +14,7 @@ from edgemem.planfile.encode import encode
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from edgemem.plan import PlanSet
+    from edgemem.plans import PlanSet
 
 __all__ = ["load", "save"]
 

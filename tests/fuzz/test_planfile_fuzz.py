@@ -17,9 +17,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from edgemem.errors import PlanFileError
-from edgemem.plan import LowerBounds, OffsetPlan, PlanSet, SharedObjectsPlan
 from edgemem.planfile import decode, encode
 from edgemem.planfile import plan_fbs as fbs
+from edgemem.plans import LowerBounds, OffsetPlan, PlanSet, SharedObjectsPlan
 from edgemem.records import Problem, UsageRecord
 from edgemem.targets import BUILT_IN
 

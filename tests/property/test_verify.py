@@ -8,10 +8,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.plan import OffsetPlan, SharedObjectsPlan
 from edgemem.planning import Choice, make_plans
-from edgemem.strategies.registry import registered
-from edgemem.verify import sweep_plan, verify_planset
+from edgemem.plans import OffsetPlan, SharedObjectsPlan
+from edgemem.proof import sweep_plan, verify_planset
+from edgemem.strategy.registry import registered
 from tests import strategies as draw
 from tests.oracle import brute
 

@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 
 from edgemem import planfile
 from edgemem.errors import PlanFileError
-from edgemem.plan import LowerBounds, OffsetPlan, PlanSet, SharedObjectsPlan
 from edgemem.planfile import decode, encode, load, plan_fbs, save
 from edgemem.planfile.decode import SLOTS
+from edgemem.plans import LowerBounds, OffsetPlan, PlanSet, SharedObjectsPlan
 from edgemem.records import Kind, Problem, UsageRecord
 from edgemem.targets import BUILT_IN, Region, Target
 

@@ -10,10 +10,10 @@ import pytest
 
 from edgemem.graph import Graph, Op, Tensor, digest
 from edgemem.lifetime import lifetimes
-from edgemem.plan import LowerBounds, OffsetPlan, PlanSet, SharedObjectsPlan
+from edgemem.plans import LowerBounds, OffsetPlan, PlanSet, SharedObjectsPlan
+from edgemem.proof import Cause, verify_planset
 from edgemem.records import Problem, UsageRecord
 from edgemem.targets import BUILT_IN, Target
-from edgemem.verify import Cause, verify_planset
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,8 +8,8 @@ import numpy as np
 
 from edgemem._kernels import offset_lower_bound
 from edgemem.errors import MissingDependencyError, SolverError
-from edgemem.strategies.offsets.greedy_by_size import greedy_by_size
-from edgemem.strategies.registry import offsets_strategy
+from edgemem.strategy.offsets.greedy_by_size import greedy_by_size
+from edgemem.strategy.registry import offsets_strategy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -65,7 +65,7 @@ def _solve(
     arena: float,
     bound: float,
 ) -> NDArray[np.bool_]:
-    """z of the paper for every pair: whether j lies below i. All sizes in units of the alignment."""
+    """Z of the paper for every pair: whether j lies below i. All sizes in units of the alignment."""
     try:
         from scipy.optimize import Bounds, LinearConstraint, milp
         from scipy.sparse import csr_array

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from edgemem import _kernels
-from edgemem.strategies.registry import shared_objects_strategy
+from edgemem.strategy.registry import shared_objects_strategy
 
 if TYPE_CHECKING:
     import numpy as np

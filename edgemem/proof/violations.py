@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from edgemem.plan import Plan
+    from edgemem.plans import Plan
 
 __all__ = ["MOST", "Cause", "Violation", "violation"]
 

@@ -1,6 +1,6 @@
 """Shared objects (Pisarchyk & Lee 2020, §4): one file a strategy, imported here in the order they are listed."""
 
-from edgemem.strategies.shared_objects import (  # noqa: I001  (the order of registration)
+from edgemem.strategy.shared_objects import (  # noqa: I001  (the order of registration)
     naive,
     equality,
     greedy_in_order,

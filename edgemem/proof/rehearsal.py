@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 from edgemem.aliasing import RULES, AliasRules
 from edgemem.graph import digest
-from edgemem.plan import OffsetPlan
-from edgemem.verify.violations import MOST, Cause, Violation, violation
+from edgemem.plans import OffsetPlan
+from edgemem.proof.violations import MOST, Cause, Violation, violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from edgemem.graph import Graph, Op
-    from edgemem.plan import Plan, PlanSet
+    from edgemem.plans import Plan, PlanSet
     from edgemem.records import UsageRecord
 
 __all__ = ["rehearse"]

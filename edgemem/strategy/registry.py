@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.plan import OptionValue
+    from edgemem.plans import OptionValue
 
 
 __all__ = ["Family", "Strategy", "find", "offsets_strategy", "registered", "shared_objects_strategy"]
@@ -120,4 +120,4 @@ def find(family: Family, name: str) -> Strategy:
 
 def _load() -> None:
     # The strategy files register themselves; importing them here keeps `import edgemem` light.
-    from edgemem.strategies import offsets, shared_objects  # noqa: F401
+    from edgemem.strategy import offsets, shared_objects  # noqa: F401

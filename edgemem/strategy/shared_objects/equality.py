@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from edgemem.strategies.registry import shared_objects_strategy
+from edgemem.strategy.registry import shared_objects_strategy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

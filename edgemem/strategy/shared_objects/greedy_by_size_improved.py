@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from edgemem import _kernels
-from edgemem.strategies.registry import shared_objects_strategy
+from edgemem.strategy.registry import shared_objects_strategy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

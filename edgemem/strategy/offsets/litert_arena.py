@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from edgemem.strategies.registry import offsets_strategy
+from edgemem.strategy.registry import offsets_strategy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from edgemem.records import Problem
 
 
-@offsets_strategy(
-    "litert_arena", paper="LiteRT ArenaPlanner / SimpleMemoryArena", complexity="O(n^2)", limit=2000
-)
+@offsets_strategy("litert_arena", paper="LiteRT ArenaPlanner / SimpleMemoryArena", complexity="O(n^2)", limit=2000)
 def litert_arena(problem: Problem) -> NDArray[np.int64]:
     """Offsets as LiteRT computes them. LiteRT leaves ties open; here they go by the records' order."""
     last = int(problem.last_op.max(initial=0))

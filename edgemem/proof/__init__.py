@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgemem.verify.rehearsal import rehearse
-from edgemem.verify.sweep import sweep_claims, sweep_plan
-from edgemem.verify.violations import MOST, Cause, Violation
+from edgemem.proof.rehearsal import rehearse
+from edgemem.proof.sweep import sweep_claims, sweep_plan
+from edgemem.proof.violations import MOST, Cause, Violation
 
 if TYPE_CHECKING:
     from edgemem.graph import Graph
-    from edgemem.plan import PlanSet
+    from edgemem.plans import PlanSet
 
 __all__ = ["Cause", "Violation", "sweep_plan", "verify_planset"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from edgemem._kernels import place_on_offset_lines
-from edgemem.strategies.registry import offsets_strategy
+from edgemem.strategy.registry import offsets_strategy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,13 +9,13 @@ from itertools import islice
 from math import prod
 from typing import TYPE_CHECKING
 
-from edgemem.plan import OffsetPlan
-from edgemem.verify.violations import MOST, Cause, Violation, violation
+from edgemem.plans import OffsetPlan
+from edgemem.proof.violations import MOST, Cause, Violation, violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from edgemem.plan import Plan, PlanSet, SharedObjectsPlan
+    from edgemem.plans import Plan, PlanSet, SharedObjectsPlan
     from edgemem.records import Problem
 
 __all__ = ["sweep_claims", "sweep_plan"]
