@@ -197,8 +197,8 @@ def _share(lives: dict[str, _Life], steps: tuple[Step, ...], target: Target) -> 
             break
     if target.unread == "to_end":
         for name, life in lives.items():
-            if classes[name] is life and not readers[name]:
-                life.last = max(life.last, len(steps) - 1)
+            if classes[name] is life and not readers[name] and not life.fixed:
+                life.kind, life.last = "output", len(steps) - 1
     return classes
 
 
