@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from edgemem.bounds import lower_bounds as lower_bounds
     from edgemem.errors import EdgememError as EdgememError
     from edgemem.graph import Graph as Graph
-    from edgemem.plan import OffsetPlan as OffsetPlan
-    from edgemem.plan import PlanSet as PlanSet
-    from edgemem.plan import SharedObjectsPlan as SharedObjectsPlan
+    from edgemem.plans import OffsetPlan as OffsetPlan
+    from edgemem.plans import PlanSet as PlanSet
+    from edgemem.plans import SharedObjectsPlan as SharedObjectsPlan
     from edgemem.records import Problem as Problem
     from edgemem.records import UsageRecord as UsageRecord
-    from edgemem.strategies.registry import registered as strategies
+    from edgemem.strategy.registry import registered as strategies
     from edgemem.targets import Target as Target
 
 __all__ = [
@@ -47,17 +47,17 @@ __all__ = [
 _HOMES = {
     "EdgememError": "errors",
     "Graph": "graph",
-    "OffsetPlan": "plan",
-    "PlanSet": "plan",
+    "OffsetPlan": "plans",
+    "PlanSet": "plans",
     "Problem": "records",
-    "SharedObjectsPlan": "plan",
+    "SharedObjectsPlan": "plans",
     "Target": "targets",
     "UsageRecord": "records",
     "load": "api",
     "lower_bounds": "bounds",
     "plan": "api",
     "save": "api",
-    "strategies": "strategies.registry",
+    "strategies": "strategy.registry",
     "verify": "api",
 }
 

@@ -1,4 +1,5 @@
-# The C++ kernels. Arrays are contiguous int64; a wrong length or value is a ValueError.
+# Signatures of the C++ extension (kernels/python). Arrays are C-contiguous int64, taken without conversion: another
+# dtype or layout is a TypeError, columns of different lengths or impossible values are a ValueError.
 
 from typing import Literal
 
@@ -26,3 +27,38 @@ def assign_by_min_cost_flow(
 def positional_maxima(
     first_op: NDArray[np.int64], last_op: NDArray[np.int64], size: NDArray[np.int64]
 ) -> NDArray[np.int64]: ...
+
+# --- offset calculation: kernels/python/offsets.cpp ---
+
+def place_in_smallest_gap(
+    first_op: NDArray[np.int64],
+    last_op: NDArray[np.int64],
+    size: NDArray[np.int64],
+    alignment: int,
+    order: NDArray[np.int64],
+) -> NDArray[np.int64]: ...
+def place_on_offset_lines(
+    first_op: NDArray[np.int64],
+    last_op: NDArray[np.int64],
+    size: NDArray[np.int64],
+    alignment: int,
+    preference: NDArray[np.int64],
+) -> NDArray[np.int64]: ...
+def offset_lower_bound(
+    first_op: NDArray[np.int64],
+    last_op: NDArray[np.int64],
+    size: NDArray[np.int64],
+    alignment: int,
+) -> int: ...
+def section_breadths(
+    first_op: NDArray[np.int64],
+    last_op: NDArray[np.int64],
+    size: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
+def range_minimum(
+    values: NDArray[np.int64],
+    low: NDArray[np.int64],
+    high: NDArray[np.int64],
+) -> NDArray[np.int64]: ...
+
+# --- shared objects: kernels/python/shared_objects.cpp ---

@@ -12,13 +12,13 @@ from edgemem.converter import Bindings, Model, RecordFile
 from edgemem.errors import BudgetExceededError, InvalidPlanError, ModelError, PlanFileError, StalePlanError
 from edgemem.graph import Graph, digest
 from edgemem.lifetime import lifetimes
-from edgemem.plan import PlanSet
 from edgemem.planning import Choice, choices, make_plans
+from edgemem.plans import PlanSet
+from edgemem.proof import Cause, Violation, verify_planset
 from edgemem.records import Problem
 from edgemem.report.peak import find_peak
 from edgemem.targets import BUILT_IN, Target
 from edgemem.targets import target as find_target
-from edgemem.verify import Cause, Violation, verify_planset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

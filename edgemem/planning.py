@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from edgemem.bounds import lower_bounds, naive_size
 from edgemem.errors import MissingDependencyError, PlanError, UnknownStrategyError
-from edgemem.plan import OffsetPlan, PlanSet, SharedObjectsPlan
-from edgemem.strategies.registry import registered
+from edgemem.plans import OffsetPlan, PlanSet, SharedObjectsPlan
+from edgemem.strategy.registry import registered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from edgemem.plan import LowerBounds, OptionValue, Plan
+    from edgemem.plans import LowerBounds, OptionValue, Plan
     from edgemem.records import Problem, Size
-    from edgemem.strategies.registry import Family, Strategy
+    from edgemem.strategy.registry import Family, Strategy
 
 __all__ = ["Choice", "choices", "make_plans", "run"]
 

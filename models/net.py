@@ -71,7 +71,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """A weight still to be drawn: normal, mean 0."""
+    """A weight still to be drawn from a normal distribution."""
 
     name: str
     shape: tuple[int, ...]

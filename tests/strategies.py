@@ -63,7 +63,8 @@ def _spans(draw: st.DrawFn, max_records: int) -> list[tuple[int, int]]:
 def rows(draw: st.DrawFn, max_records: int = 60) -> list[Record]:
     """Records as (first_op, last_op, bytes), in no order, from 0 to `max_records` of them."""
     spans = draw(_spans(max_records))
-    palette = draw(st.one_of(st.none(), st.lists(_SIZES, min_size=1, max_size=3)))
+    # Evenly spaced sizes make two objects equally far from a third size.
+    palette = draw(st.one_of(st.none(), st.lists(_SIZES, min_size=1, max_size=3), st.just([10, 20, 30])))
     sizes = _SIZES if palette is None else st.sampled_from(palette)
     return [(first, last, draw(sizes)) for first, last in spans]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import flatbuffers
+
 from edgemem_converters.tflite_names import CUSTOM, DTYPES, OPERATOR_CODES
 
 IF, WHILE, CALL_ONCE, VAR_HANDLE, ADD = 92, 93, 103, 111, 11  # types of builtin options

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
+
 from edgemem.converter import Bindings
 from edgemem.errors import InvalidPlanError, ModelError, UnsupportedError
 from edgemem.files import atomic_write
-
 from edgemem_converters.tflite_graph import build
 from edgemem_converters.tflite_reader import read
 from edgemem_converters.tflite_writer import permuted, split, write
@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from edgemem.graph import Graph
-    from edgemem.plan import OffsetPlan, PlanSet
+    from edgemem.plans import OffsetPlan, PlanSet
     from edgemem.records import Problem
-
     from edgemem_converters.tflite_graph import Place
     from edgemem_converters.tflite_reader import FileModel
 

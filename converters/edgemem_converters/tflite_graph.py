@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from edgemem.errors import ModelError, UnknownShapeError, UnsupportedError
 from edgemem.graph import DTYPE_BITS, Graph, Op, Tensor
-
 from edgemem_converters.tflite_names import DTYPES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from edgemem.graph import TensorKind
-
     from edgemem_converters.tflite_reader import FileModel, FileSubgraph, FileTensor
 
 __all__ = ["Place", "Shapes", "build"]

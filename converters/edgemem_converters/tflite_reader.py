@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from edgemem.errors import ModelError, UnsupportedError
-
 from edgemem_converters.tflite_names import BODIES, BODIES2, CUSTOM, OPERATORS
 
 __all__ = ["FileBuffer", "FileMetadata", "FileModel", "FileOperator", "FileSubgraph", "FileTensor", "read"]

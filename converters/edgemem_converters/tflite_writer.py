@@ -18,7 +18,6 @@ import struct
 from typing import TYPE_CHECKING, Final
 
 from edgemem.errors import ModelError, UnsupportedError
-
 from edgemem_converters.tflite_reader import IDENTIFIER, read
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from edgemem.plan import PlanSet
+    from edgemem.plans import PlanSet
 
 __all__ = ["main"]
 
@@ -45,12 +45,13 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except EdgememError as e:
-            click.echo(f"edgemem: {e}", err=True)
-            sys.exit(next((code for kind, code in codes.items() if isinstance(e, kind)), EXIT_FAILED))
+            message = str(e)
+            code = next((code for kind, code in codes.items() if isinstance(e, kind)), EXIT_FAILED)
         except OSError as e:
-            click.echo(f"edgemem: {e.filename or ''}: {e.strerror or e}", err=True)
-            sys.exit(EXIT_FAILED)
-        return None
+            message = f"{e.filename}: {e.strerror}" if e.filename else str(e)
+            code = EXIT_FAILED
+        click.echo(f"edgemem: {message}", err=True)
+        return ctx.exit(code)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -215,7 +216,7 @@ def verify(planned: Path, model: Path | None, *, as_json: bool) -> None:
 def strategies(*, as_json: bool) -> None:
     """List the strategies, with their options, paper and complexity."""
     from edgemem.cli import view
-    from edgemem.strategies.registry import registered
+    from edgemem.strategy.registry import registered
 
     if as_json:
         keys = ("name", "family", "paper", "complexity", "extra", "limit")

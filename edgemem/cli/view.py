@@ -14,8 +14,8 @@ from edgemem.report.peak import find_peak
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from edgemem.plan import Plan, PlanSet
-    from edgemem.strategies.registry import Strategy
+    from edgemem.plans import Plan, PlanSet
+    from edgemem.strategy.registry import Strategy
 
 __all__ = ["progress", "show_plan", "show_strategies", "size_text"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from edgemem.plan import OffsetPlan
+from edgemem.plans import OffsetPlan
 from edgemem.targets import to_table
 
 if TYPE_CHECKING:
-    from edgemem.plan import Plan, PlanSet
+    from edgemem.plans import Plan, PlanSet
     from edgemem.records import Size
 
 __all__ = ["document"]

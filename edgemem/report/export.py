@@ -13,7 +13,7 @@ from edgemem.report.document import document
 
 if TYPE_CHECKING:
     from edgemem.graph import Graph
-    from edgemem.plan import OffsetPlan, PlanSet
+    from edgemem.plans import OffsetPlan, PlanSet
 
 __all__ = ["FORMATS", "export"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from edgemem import _kernels
 
 if TYPE_CHECKING:
-    from edgemem.plan import PlanSet
+    from edgemem.plans import PlanSet
 
 __all__ = ["Peak", "find_peak"]
 

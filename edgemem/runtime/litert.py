@@ -358,9 +358,7 @@ class _Delegate:
         nodes = []
         for index, inputs in enumerate(expected.inputs):
             node, registration = ctypes.POINTER(_Node)(), ctypes.c_void_p()
-            status = context.get_node_and_registration(
-                address, index, ctypes.byref(node), ctypes.byref(registration)
-            )
+            status = context.get_node_and_registration(address, index, ctypes.byref(node), ctypes.byref(registration))
             if status or _ints(node.contents.inputs) != inputs:
                 return f"operator {index}"
             nodes.append(node.contents)

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -46,6 +47,14 @@ class Flow {
   }
 
  private:
+  // 64 neighbouring records, as they were when last scanned. A giver j gains nothing here when it is no nearer than the
+  // farthest of them, nor when its offer, content less distance, is no more than the least they have: growth costs at
+  // least the difference in content. Distances only fall, so an old block promises too much, never too little.
+  struct Block {
+    std::int64_t farthest = std::numeric_limits<std::int64_t>::min();
+    std::int64_t least_offer = kInt64Max;  // of those at a positive distance; says nothing about a negative one
+  };
+
   // Vertices: "gives j" is j, "needs i" is count_ + i, then source and sink.
   std::size_t needs(std::size_t i) const { return count_ + i; }
   std::size_t source() const { return 2 * count_; }
@@ -77,7 +86,7 @@ class Flow {
     distance_.assign(2 * count_ + 2, kUnreached);
     previous_.assign(2 * count_ + 2, kNone);
     queued_in_.assign(2 * count_ + 2, 0);
-    block_most_.assign(count_ / kBlock + 1, kUnreached);
+    blocks_.assign(count_ / kBlock + 1, {kUnreached, -kUnreached});
     distance_[source()] = 0;
     current_ = {source()};
     for (round_ = 1; !current_.empty(); ++round_) {
@@ -109,23 +118,30 @@ class Flow {
   }
 
   void visit_giver(std::size_t j) {
-    // A block whose farthest vertex is no farther than j has nothing to gain. The farthest is refreshed by scanning;
-    // until then it is too large, since distances only fall.
+    const std::int64_t distance = distance_[j];
     for (std::size_t from = heirs_from_[j]; from < count_;) {
-      const std::size_t block = from / kBlock;
-      const std::size_t to = std::min((block + 1) * kBlock, count_);
-      if (distance_[j] < block_most_[block]) {
-        for (std::size_t i = from; i < to; ++i) {
-          if (i == heir_[j] || distance_[j] >= distance_[needs(i)]) continue;
+      Block& block = blocks_[from / kBlock];
+      const std::size_t end = std::min((from / kBlock + 1) * kBlock, count_);
+      if (distance < block.farthest && (distance < 0 || block.least_offer < content_[j] - distance)) {
+        for (std::size_t i = from; i < end; ++i) {
+          if (distance >= distance_[needs(i)] || i == heir_[j]) continue;
           const std::int64_t cost = growth(j, i);
           if (cost != kUnreached) relax(j, needs(i), cost);
         }
-        const auto begin = distance_.begin() + static_cast<std::ptrdiff_t>(needs(0));
-        block_most_[block] = *std::max_element(begin + static_cast<std::ptrdiff_t>(block * kBlock),
-                                               begin + static_cast<std::ptrdiff_t>(to));
+        block = look_at(from / kBlock * kBlock, end);
       }
-      from = to;
+      from = end;
     }
+  }
+
+  Block look_at(std::size_t begin, std::size_t end) const {
+    Block block;
+    for (std::size_t i = begin; i < end; ++i) {
+      const std::int64_t reached = distance_[needs(i)];
+      block.farthest = std::max(block.farthest, reached);
+      if (reached > 0) block.least_offer = std::min(block.least_offer, content_[i] - reached);
+    }
+    return block;
   }
 
   void push_along_path() {
@@ -157,7 +173,7 @@ class Flow {
   std::vector<std::int64_t> distance_;
   std::vector<std::size_t> previous_;
   std::vector<std::size_t> queued_in_;  // the round that last queued a vertex for the next one
-  std::vector<std::int64_t> block_most_;
+  std::vector<Block> blocks_;
   std::vector<std::size_t> current_;
   std::vector<std::size_t> next_;
   std::size_t round_ = 0;

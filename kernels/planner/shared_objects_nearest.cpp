@@ -14,9 +14,10 @@ namespace {
 struct Waiting {
   std::int64_t first;
   std::int64_t last;
+  std::int64_t content;
   std::int64_t gap;  // kInt64Max: no object is free
-  std::size_t object;
-  std::size_t record;
+  std::int32_t object;
+  std::int32_t record;
 };
 
 template <std::size_t Rank>
@@ -26,24 +27,25 @@ class NearestFirst {
       : objects_(records), stage_(stage), new_first_(new_first) {
     waiting_.reserve(records.count());
     for (std::size_t i = 0; i < records.count(); ++i) {
-      waiting_.push_back({records.first[i], records.last[i], kInt64Max, 0, i});
+      waiting_.push_back(
+          {records.first[i], records.last[i], objects_.record_content(i), kInt64Max, 0, static_cast<std::int32_t>(i)});
     }
     std::stable_sort(waiting_.begin(), waiting_.end(),
-                     [&](const Waiting& a, const Waiting& b) { return stage[a.record] < stage[b.record]; });
+                     [this](const Waiting& a, const Waiting& b) { return stage_of(a) < stage_of(b); });
   }
 
   std::vector<std::int64_t> run() {
     std::vector<std::int64_t> assignment(waiting_.size());
-    auto stage_end = waiting_.begin();
-    for (auto begin = waiting_.begin(); begin != waiting_.end(); ++begin) {
-      if (begin == stage_end) {
-        stage_end = std::partition_point(
-            begin, waiting_.end(), [&](const Waiting& other) { return stage_[other.record] == stage_[begin->record]; });
+    for (auto next = waiting_.begin(); next != waiting_.end();) {
+      const auto stage_end = std::partition_point(
+          next, waiting_.end(), [this, next](const Waiting& other) { return stage_of(other) == stage_of(*next); });
+      auto best =
+          std::min_element(next, stage_end, [this](const Waiting& a, const Waiting& b) { return comes_before(a, b); });
+      for (; next != stage_end; ++next) {
+        std::iter_swap(next, best);
+        best = place(*next, next + 1, stage_end);
+        assignment[static_cast<std::size_t>(next->record)] = next->object;
       }
-      std::iter_swap(begin, std::min_element(begin, stage_end, [this](const Waiting& a, const Waiting& b) {
-                       return comes_before(a, b);
-                     }));
-      assignment[begin->record] = static_cast<std::int64_t>(place(*begin, begin + 1));
     }
     return assignment;
   }
@@ -51,47 +53,57 @@ class NearestFirst {
  private:
   using Iterator = typename std::vector<Waiting>::iterator;
 
+  static std::size_t index(std::int32_t i) { return static_cast<std::size_t>(i); }
+  std::int64_t stage_of(const Waiting& waiting) const { return stage_[index(waiting.record)]; }
+
   bool comes_before(const Waiting& a, const Waiting& b) const {
     const auto idle = [this](const Waiting& w) { return new_first_ && w.gap == kInt64Max ? -1 : w.gap; };
     if (idle(a) != idle(b)) return idle(a) < idle(b);
-    const std::int64_t content_a = objects_.record_content(a.record);
-    const std::int64_t content_b = objects_.record_content(b.record);
-    if (content_a != content_b) return content_a > content_b;
-    return a.record < b.record;
+    return a.content != b.content ? a.content > b.content : a.record < b.record;
   }
 
-  // Gives `placed` its object and tells the records that still wait, from `rest` on.
-  std::size_t place(const Waiting& placed, Iterator rest) {
+  // Gives `placed` its object and tells those that still wait, from `rest` on. Returns who is next in the stage.
+  Iterator place(Waiting& placed, Iterator rest, Iterator stage_end) {
     const bool opens = placed.gap == kInt64Max;
-    const std::size_t object = opens ? objects_.count() : placed.object;
-    bool grew = opens;
+    bool grew = false;
     if (opens) {
-      objects_.open(placed.record);
+      placed.object = static_cast<std::int32_t>(objects_.count());
+      objects_.open(index(placed.record));
     } else {
-      grew = objects_.join(object, placed.record);
+      grew = objects_.join(index(placed.object), index(placed.record));
     }
-    for (auto other = rest; other != waiting_.end(); ++other) {
-      const std::int64_t gap = std::max(placed.first - other->last, other->first - placed.last);
-      if (gap <= 0) {
-        if (other->gap != kInt64Max && other->object == object) choose_again(*other);
-      } else if (gap < other->gap && objects_.is_free(object, other->record) && objects_.fits(object, other->record)) {
-        other->gap = gap;
-        other->object = object;
-      } else if (Rank > 1 && grew && !opens) {
-        reconsider(*other, object);
-      }
+    auto best = rest;
+    for (auto other = rest; other != stage_end; ++other) {
+      learn(*other, placed, grew);
+      if (comes_before(*other, *best)) best = other;
     }
-    return object;
+    for (auto other = stage_end; other != waiting_.end(); ++other) learn(*other, placed, grew);
+    return best;
+  }
+
+  void learn(Waiting& waiting, const Waiting& placed, bool grew) {
+    const std::int64_t gap = std::max(placed.first - waiting.last, waiting.first - placed.last);
+    if (gap <= 0) {
+      if (waiting.object == placed.object && waiting.gap != kInt64Max) choose_again(waiting);
+    } else if (gap < waiting.gap && may_take(waiting, index(placed.object))) {
+      waiting.gap = gap;
+      waiting.object = placed.object;
+    } else if (Rank > 1 && grew) {
+      reconsider(waiting, placed.object);
+    }
+  }
+
+  bool may_take(const Waiting& waiting, std::size_t object) const {
+    return objects_.is_free(object, index(waiting.record)) && objects_.fits(object, index(waiting.record));
   }
 
   // An object that grew may have become too large for a record that wanted it, or large enough for another.
-  void reconsider(Waiting& waiting, std::size_t object) {
-    const bool fits = objects_.fits(object, waiting.record);
-    if (waiting.gap != kInt64Max && waiting.object == object) {
-      if (!fits) choose_again(waiting);
-    } else if (fits) {
-      const std::int64_t gap = objects_.gap(object, waiting.record);
-      if (gap > 0 && gap < waiting.gap) {
+  void reconsider(Waiting& waiting, std::int32_t object) {
+    if (waiting.object == object && waiting.gap != kInt64Max) {
+      if (!objects_.fits(index(object), index(waiting.record))) choose_again(waiting);
+    } else if (may_take(waiting, index(object))) {
+      const std::int64_t gap = objects_.gap(index(object), index(waiting.record));
+      if (gap < waiting.gap) {
         waiting.gap = gap;
         waiting.object = object;
       }
@@ -102,11 +114,11 @@ class NearestFirst {
   void choose_again(Waiting& waiting) {
     waiting.gap = kInt64Max;
     for (std::size_t object = 0; object < objects_.count(); ++object) {
-      if (!objects_.is_free(object, waiting.record) || !objects_.fits(object, waiting.record)) continue;
-      const std::int64_t gap = objects_.gap(object, waiting.record);
+      if (!may_take(waiting, object)) continue;
+      const std::int64_t gap = objects_.gap(object, index(waiting.record));
       if (gap < waiting.gap) {
         waiting.gap = gap;
-        waiting.object = object;
+        waiting.object = static_cast<std::int32_t>(object);
         if (gap == 1) break;
       }
     }

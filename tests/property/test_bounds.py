@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from edgemem.bounds import lower_bounds, naive_size, operator_breadths, operator_profiles, positional_maxima
-from edgemem.plan import LowerBounds
+from edgemem.plans import LowerBounds
 from tests import strategies as ours
 from tests.oracle import bounds, brute
 from tests.oracle.bounds import elements

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 
-from edgemem.strategies.registry import find, registered
+from edgemem.strategy.registry import find, registered
 from tests import strategies as ours
 from tests.oracle import bounds, brute, flow, offsets, shared_objects
 from tests.oracle.bounds import elements
@@ -16,9 +16,9 @@ from tests.oracle.bounds import elements
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from edgemem.plan import OptionValue
+    from edgemem.plans import OptionValue
     from edgemem.records import Problem
-    from edgemem.strategies.registry import Family, Strategy
+    from edgemem.strategy.registry import Family, Strategy
     from tests.oracle.bounds import Record, TexelRecord
 
 Options = dict[str, "OptionValue"]

@@ -1,0 +1,157 @@
+"""Weights that an ONNX model keeps in files beside it: which files, and how they come along when it is saved."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from contextlib import suppress
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import TYPE_CHECKING
+
+from onnx import TensorProto
+
+from edgemem.errors import ModelError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import IO
+
+    from onnx import GraphProto, ModelProto, NodeProto, SparseTensorProto
+
+__all__ = ["bring_along", "location", "locations"]
+
+_BLOCK = 1 << 20
+
+
+def locations(model: ModelProto) -> tuple[str, ...]:
+    """The files that tensors anywhere in the model lie in, relative to its folder, in order of first use.
+
+    Raises ModelError for one outside the folder, as onnx and onnxruntime do.
+    """
+    found = dict.fromkeys(location(t) for t in _tensors(model) if t.data_location == TensorProto.EXTERNAL)
+    return tuple(found)
+
+
+def location(tensor: TensorProto) -> str:
+    """The file an external tensor lies in, relative to the model's folder; ModelError unless it is inside."""
+    name = next((e.value for e in tensor.external_data if e.key == "location"), "")
+    path = PurePosixPath(name)
+    if not name or path.is_absolute() or PureWindowsPath(name).is_absolute() or ".." in path.parts or path.name == "":
+        raise ModelError(
+            f"tensor {tensor.name!r} lies in {name!r}, which is no file in the model's folder; "
+            "save the model anew with its weights beside it"
+        )
+    return name
+
+
+def bring_along(names: Iterable[str], source: Path, folder: Path) -> None:
+    """Make the files available in another folder, as hard links or else as copies.
+
+    Nothing is overwritten: a file that is there must have the same content. Raises ModelError if it has another one,
+    and if a file is missing in `source`.
+    """
+    for name in names:
+        origin, target = source / name, folder / name
+        if not origin.is_file():
+            raise ModelError(f"the model's weights are missing: no file {origin}")
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if not os.path.lexists(target):
+                _link_or_copy(origin.resolve(), target)
+            elif not target.exists() or not _same(origin, target):
+                raise ModelError(f"{target} exists and is not the model's; move it away or save elsewhere")
+        except OSError as e:
+            raise ModelError(f"cannot put the weights at {target}: {e}") from None
+
+
+def _link_or_copy(origin: Path, target: Path) -> None:
+    try:
+        os.link(origin, target)
+        return
+    except FileExistsError:
+        raise
+    except OSError:
+        pass  # another file system, or one without links
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with origin.open("rb") as source, os.fdopen(handle, "wb") as copy:
+            _copy(source, copy)
+            copy.flush()
+            os.fsync(copy.fileno())
+        shutil.copymode(origin, name)
+        Path(name).replace(target)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            Path(name).unlink()
+        raise
+
+
+def _copy(source: IO[bytes], copy: IO[bytes]) -> None:
+    """Copy the content; holes stay holes where the system can tell them."""
+    size = os.fstat(source.fileno()).st_size
+    position = 0
+    while position < size:
+        start, end = position, size
+        if hasattr(os, "SEEK_DATA"):
+            try:
+                start = os.lseek(source.fileno(), position, os.SEEK_DATA)
+                end = os.lseek(source.fileno(), start, os.SEEK_HOLE)
+            except OSError:
+                break  # nothing but a hole up to the end
+        source.seek(start)
+        copy.seek(start)
+        while start < end:
+            block = source.read(min(_BLOCK, end - start))
+            if not block:
+                raise OSError("the file became shorter while it was read")
+            copy.write(block)
+            start += len(block)
+        position = end
+    copy.truncate(size)
+
+
+def _same(a: Path, b: Path) -> bool:
+    if a.samefile(b):
+        return True
+    if not b.is_file() or a.stat().st_size != b.stat().st_size:
+        return False
+    with a.open("rb") as left, b.open("rb") as right:
+        while block := left.read(_BLOCK):
+            if block != right.read(_BLOCK):
+                return False
+    return True
+
+
+def _tensors(model: ModelProto) -> Iterator[TensorProto]:
+    yield from _of_graph(model.graph)
+    for function in model.functions:
+        yield from _of_nodes(function.node)
+
+
+def _of_graph(graph: GraphProto) -> Iterator[TensorProto]:
+    yield from graph.initializer
+    for sparse in graph.sparse_initializer:
+        yield from _of_sparse(sparse)
+    yield from _of_nodes(graph.node)
+
+
+def _of_nodes(nodes: Iterable[NodeProto]) -> Iterator[TensorProto]:
+    for node in nodes:
+        for a in node.attribute:
+            if a.HasField("t"):
+                yield a.t
+            if a.HasField("sparse_tensor"):
+                yield from _of_sparse(a.sparse_tensor)
+            if a.HasField("g"):
+                yield from _of_graph(a.g)
+            yield from a.tensors
+            for sparse in a.sparse_tensors:
+                yield from _of_sparse(sparse)
+            for graph in a.graphs:
+                yield from _of_graph(graph)
+
+
+def _of_sparse(sparse: SparseTensorProto) -> Iterator[TensorProto]:
+    yield sparse.values
+    yield sparse.indices
