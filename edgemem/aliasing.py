@@ -23,10 +23,17 @@ class AliasRules:
     Attributes:
         views: operator types whose first output is their first input under another name or shape.
         in_place: operator type -> positions of the inputs that its first output may overwrite, in preference order.
+        views_of_outputs: a view may be of a graph output, too.
+        sole_reader: only the first input that no other operator reads, earlier or later, is considered for being
+            overwritten, and nothing else may read the memory that it is a view of.
+        over: bytes that an input must exceed to be overwritten.
     """
 
     views: frozenset[str] = frozenset()
     in_place: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    views_of_outputs: bool = False
+    sole_reader: bool = False
+    over: int = 0
 
 
 _ONNX_VIEWS = ("Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity")
@@ -59,5 +66,8 @@ RULES: Mapping[str, AliasRules] = {
             "SOFTMAX": (0,),
             "DYNAMIC_UPDATE_SLICE": (0,),
         },
+        views_of_outputs=True,
+        sole_reader=True,
+        over=4,
     ),
 }

@@ -8,6 +8,7 @@ reads it again; what it gives back stays until the operator is done.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -169,6 +170,7 @@ def _share(lives: dict[str, _Life], steps: tuple[Step, ...], target: Target) -> 
     """Merge outputs into the inputs whose memory they may use; name -> the class it ended in."""
     rules = RULES[target.aliasing]
     classes = dict(lives)
+    readers = Counter(name for step in steps for name in step.reads)
     for number, step in enumerate(steps):
         out = lives.get(step.writes[0]) if step.writes else None
         if out is None or out.fixed or out.outside:
@@ -176,16 +178,27 @@ def _share(lives: dict[str, _Life], steps: tuple[Step, ...], target: Target) -> 
         view = step.op.type in rules.views
         positions = (0,) if view else rules.in_place.get(step.op.type, ())
         for position in positions:
-            source = classes.get(step.reads[position]) if position < len(step.reads) else None
-            if source is None or source.fixed or source.outside or source.tensor.size != out.tensor.size:
+            name = step.reads[position] if position < len(step.reads) else ""
+            source = classes.get(name)
+            if source is None or source.outside or source.tensor.size != out.tensor.size:
                 continue
-            others = {p for p, name in enumerate(step.reads) if classes.get(name) is source}
+            if source.fixed and not (view and rules.views_of_outputs and source.kind == "output"):
+                continue
+            if not view and (out.tensor.size <= rules.over or (rules.sole_reader and readers[name] > 1)):
+                continue
+            others = {p for p, read in enumerate(step.reads) if classes.get(read) is source}
             if not view and (source.last != number or not others <= set(positions)):
                 continue
+            if not view and rules.sole_reader and readers[source.tensor.name] > 1:
+                break
             source.last = max(source.last, out.last)
             source.names.append(out.tensor.name)
             classes[out.tensor.name] = source
             break
+    if target.unread == "to_end":
+        for name, life in lives.items():
+            if classes[name] is life and not readers[name] and not life.fixed:
+                life.kind, life.last = "output", len(steps) - 1
     return classes
 
 

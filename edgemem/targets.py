@@ -36,6 +36,7 @@ class Target:
         inputs: graph inputs are not in the arena (`outside`), live in it `until_last_use`, or keep their place for
             the `whole_run`.
         outputs: graph outputs are `outside`, or live in the arena from their operator to the end of the run.
+        unread: a result that nothing reads stays during its operator (`one_op`), or `to_end`, never released.
         variables: state between runs is `outside`, or in the arena for the whole run.
         aliasing: the name of the alias rules (see `edgemem.aliasing.RULES`).
         bodies: `inline` plans the tensors of branches and loop bodies with the rest; `outside` leaves them to the
@@ -49,6 +50,7 @@ class Target:
     alignment: int = 64
     inputs: Inputs = "outside"
     outputs: Literal["outside", "to_end"] = "outside"
+    unread: Literal["one_op", "to_end"] = "one_op"
     variables: Literal["outside", "whole_run"] = "outside"
     aliasing: str = "elementwise"
     bodies: Literal["inline", "outside"] = "inline"
@@ -66,6 +68,7 @@ BUILT_IN: dict[str, Target] = {
             "litert",
             inputs="whole_run",
             outputs="to_end",
+            unread="to_end",
             variables="whole_run",
             aliasing="litert",
             bodies="outside",
@@ -135,6 +138,7 @@ def to_table(target: Target) -> dict[str, Any]:
 _CHOICES: dict[str, tuple[str, ...]] = {
     "inputs": ("outside", "until_last_use", "whole_run"),
     "outputs": ("outside", "to_end"),
+    "unread": ("one_op", "to_end"),
     "variables": ("outside", "whole_run"),
     "aliasing": tuple(RULES),
     "bodies": ("inline", "outside"),

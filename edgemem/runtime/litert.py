@@ -155,13 +155,16 @@ def annotate(graph: Graph, probed: Probe) -> Graph:
 
 
 def _as_run(tensor: Tensor, probed: ProbedTensor) -> Tensor:
-    if tensor.kind in ("constant", "opaque") or probed.allocation == "none":
+    if tensor.kind == "opaque" or probed.allocation == "none":
         return tensor
     if probed.allocation in ("constant", "persistent", "folded"):
         return replace(tensor, kind="constant", note="LiteRT keeps it outside the arena")
     if probed.allocation != "arena":
         return replace(tensor, kind="opaque", note=f"LiteRT allocates it as it runs ({probed.allocation})")
-    return replace(tensor, shape=probed.shape)
+    if not probed.size:
+        return tensor
+    # LiteRT decompresses sparse weights into the arena, at every run.
+    return replace(tensor, kind="activation" if tensor.kind == "constant" else tensor.kind, shape=probed.shape)
 
 
 # --- LiteRT's C structures -----------------------------------------------------------------------------------------
