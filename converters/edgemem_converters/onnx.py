@@ -11,11 +11,11 @@ import binascii
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from edgemem.errors import ModelError, PlanFileError, UnsupportedError
-from edgemem.files import atomic_write
-from google.protobuf.message import DecodeError, EncodeError
+from google.protobuf.message import DecodeError, EncodeError  # type: ignore[import-untyped]
 from onnx import ModelProto
 
+from edgemem.errors import ModelError, PlanFileError, UnsupportedError
+from edgemem.files import atomic_write
 from edgemem_converters.onnx_external import bring_along, locations
 from edgemem_converters.onnx_graph import graph_of
 from edgemem_converters.onnx_scopes import has_functions, scope_of
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from edgemem.converter import Bindings
     from edgemem.graph import Graph
     from edgemem.plan import PlanSet
-
     from edgemem_converters.onnx_scopes import Node
 
 __all__ = ["PLAN_KEY", "OnnxConverter"]

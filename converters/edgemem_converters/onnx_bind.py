@@ -7,16 +7,15 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from edgemem.errors import ModelError
-
 from edgemem_converters.onnx_rules import dims_of
 from edgemem_converters.onnx_scopes import tensor_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from edgemem.converter import Bindings
     from onnx import TypeProto
 
+    from edgemem.converter import Bindings
     from edgemem_converters.onnx_scopes import Scope
 
 __all__ = ["Symbols", "bind_inputs"]
@@ -40,9 +39,7 @@ class Symbols:
     met: set[str] = field(default_factory=set)
     roots: dict[str, str] = field(default_factory=dict)
 
-    def settle(
-        self, name: str, made: TypeProto | None, declared: TypeProto | None, *, root: bool
-    ) -> TypeProto | None:
+    def settle(self, name: str, made: TypeProto | None, declared: TypeProto | None, *, root: bool) -> TypeProto | None:
         """A value's type with every gap filled in from what the file declares, then from what the user bound.
 
         What was inferred wins over what is declared: a runtime goes by the operators too. Gaps that stay get a
@@ -107,8 +104,9 @@ def bind_inputs(scope: Scope, bindings: Bindings) -> tuple[dict[str, TypeProto],
     symbols = Symbols(bound, declared=set(_declared(scope)))
     types: dict[str, TypeProto] = {}
     for name, made in scope.inputs.items():
-        shape = bindings.input_shapes.get(name)
-        given = tensor_type(made.tensor_type.elem_type, shape) if shape is not None else made
+        given = made
+        if name in bindings.input_shapes:
+            given = tensor_type(made.tensor_type.elem_type, bindings.input_shapes[name])
         settled = symbols.settle(name, given, None, root=True)
         if settled is not None:
             types[name] = settled
@@ -140,4 +138,3 @@ def _declared(scope: Scope) -> Iterable[str]:
     for node in scope.nodes:
         for body in node.bodies:
             yield from _declared(body)
-

@@ -9,8 +9,9 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING
 
-from edgemem.errors import ModelError
 from onnx import TensorProto
+
+from edgemem.errors import ModelError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

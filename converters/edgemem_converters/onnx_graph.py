@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgemem.graph import Graph, Op, Tensor
 from onnx import TensorProto
 
+from edgemem.graph import Graph, Op, Tensor
 from edgemem_converters.onnx_rules import dims_of
 from edgemem_converters.onnx_scopes import op_type
 
 if TYPE_CHECKING:
-    from edgemem.graph import TensorKind
     from onnx import TypeProto
 
+    from edgemem.graph import TensorKind
     from edgemem_converters.onnx_scopes import Scope
     from edgemem_converters.onnx_shapes import Sizes
 
 __all__ = ["graph_of"]
 
-_DTYPES = {
+_DTYPES: dict[int, str] = {
     number: {"FLOAT": "float32", "DOUBLE": "float64"}.get(name, name.lower())
     for name, number in TensorProto.DataType.items()
 }

@@ -13,6 +13,7 @@ from onnx import ModelProto, TensorProto, TypeProto, numpy_helper, shape_inferen
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from edgemem_converters.onnx_scopes import Node
@@ -30,7 +31,11 @@ def dims_of(made: TypeProto | None) -> list[int | str | None] | None:
     if made is None or not made.HasField("tensor_type") or not made.tensor_type.HasField("shape"):
         return None
     return [
-        d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else d.dim_param if d.dim_param not in ("", "?") else None
+        d.dim_value
+        if d.HasField("dim_value") and d.dim_value >= 0
+        else d.dim_param
+        if d.dim_param not in ("", "?")
+        else None
         for d in made.tensor_type.shape.dim
     ]
 
@@ -50,7 +55,7 @@ def is_known(made: TypeProto | None) -> bool:
 def single(
     node: Node, model: ModelProto, types: Sequence[TypeProto | None], values: Sequence[NDArray[np.generic] | None]
 ) -> ModelProto:
-    """A model of this node alone, with inputs `i0, i1, ...` and outputs `o0, o1, ...`; known values are initializers."""
+    """A model of this node alone, inputs `i0, i1, ...`, outputs `o0, o1, ...`; known values are initializers."""
     made = ModelProto(ir_version=_IR_VERSION, functions=model.functions)
     made.opset_import.extend(model.opset_import)
     made.graph.name = "single"

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx.inliner
-from edgemem.errors import ModelError
 from onnx import AttributeProto, ModelProto, TensorProto, TypeProto, numpy_helper
 
+from edgemem.errors import ModelError
 from edgemem_converters.onnx_external import location
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
-    from onnx import FunctionProto, GraphProto, NodeProto, ValueInfoProto
+    from onnx import FunctionProto, GraphProto, NodeProto
 
 __all__ = ["SMALL", "Constant", "Node", "Scope", "has_functions", "op_type", "scope_of", "tensor_type"]
 
@@ -123,7 +123,7 @@ def scope_of(model: ModelProto, folder: Path) -> tuple[Scope, ModelProto]:
     """
     if has_functions(model):
         model = _inlined(model)
-    return _Reader(folder).scope(model.graph, model.graph.name, {}, (), "")[0], model
+    return _Reader(folder).scope(model.graph, model.graph.name, {}, ())[0], model
 
 
 @dataclass(slots=True)
@@ -132,13 +132,15 @@ class _Reader:
     taken: set[str] = field(default_factory=set)
 
     def scope(
-        self, graph: GraphProto, name: str, outer: Mapping[str, str], path: tuple[str, ...], owner: str
+        self, graph: GraphProto, name: str, outer: Mapping[str, str], path: tuple[str, ...]
     ) -> tuple[Scope, tuple[str, ...]]:
         """A graph and the outer values it reads. `outer` maps the names visible there to unique ones."""
         local: dict[str, str] = {}
         where = f"graph {'/'.join(path)!r}" if path else "the graph"
         constants = {t.name: self._tensor(t) for t in graph.initializer}
-        constants |= {s.values.name: Constant(s.values.data_type, _dims(s.dims, where)) for s in graph.sparse_initializer}
+        constants |= {
+            s.values.name: Constant(s.values.data_type, _dims(s.dims, where)) for s in graph.sparse_initializer
+        }
         inputs = [i for i in graph.input if i.name not in constants]
         nodes = []
         for index, node in enumerate(graph.node):
@@ -178,7 +180,7 @@ class _Reader:
             inner: dict[str, None] = {}
             bodies = []
             for body, attribute in _bodies(node):
-                scope, taken = self.scope(body, attribute, {**outer, **visible}, (*path, label, attribute), label)
+                scope, taken = self.scope(body, attribute, {**outer, **visible}, (*path, label, attribute))
                 bodies.append(scope)
                 inner |= dict.fromkeys(taken)
             captured |= dict.fromkeys(n for n in inner if n not in mine)
@@ -270,7 +272,7 @@ def _inlined(model: ModelProto) -> ModelProto:
     for tensor in shell.graph.initializer:
         if prod(tensor.dims) > SMALL:  # its values are never looked at
             for content in ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data"):
-                tensor.ClearField(content)  # type: ignore[arg-type]
+                tensor.ClearField(content)
     try:
         return onnx.inliner.inline_local_functions(shell)
     except (RuntimeError, ValueError, onnx.checker.ValidationError) as e:

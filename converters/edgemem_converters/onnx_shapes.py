@@ -16,9 +16,9 @@ from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
-from edgemem.errors import UnknownShapeError, UnsupportedError
 from onnx import TensorProto, TypeProto
 
+from edgemem.errors import UnknownShapeError, UnsupportedError
 from edgemem_converters.onnx_bind import bind_inputs
 from edgemem_converters.onnx_corrections import guessed, made_explicit, said_by_the_specification
 from edgemem_converters.onnx_rules import dims_of, is_known, onnx_types, onnxruntime_types, single
@@ -29,10 +29,10 @@ from edgemem_converters.onnx_values import BOUNDED, FOLDED, evaluate, shape_valu
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from edgemem.converter import Bindings
     from numpy.typing import NDArray
     from onnx import ModelProto
 
+    from edgemem.converter import Bindings
     from edgemem_converters.onnx_bind import Symbols
     from edgemem_converters.onnx_scopes import Node, Scope
 
@@ -228,7 +228,7 @@ class _Walk:
         start = [tensor_type(TensorProto.INT64, ()), tensor_type(TensorProto.BOOL, ())]
         carried = [self.types.get(n) for n in node.inputs[2:]]
         count = len(carried)
-        self.values[list(body.inputs)[1]] = np.array(True)  # noqa: FBT003 - its body runs only while it holds
+        self.values[list(body.inputs)[1]] = np.array(True)
         results = self._turns(body, start, carried, (), body.outputs[1 : 1 + count])
         always = (not condition or bool(np.any(self.values.get(condition, False)))) and bool(
             body.outputs and np.any(self.values.get(body.outputs[0], False))
@@ -254,8 +254,7 @@ class _Walk:
         results = self._turns(body, [], carried, slices, body.outputs[:count])
         out_axes = lists.get("scan_output_axes") or [0] * (len(body.outputs) - count)
         stacks = [
-            stacked(self.types.get(n), length, axis)
-            for n, axis in zip(body.outputs[count:], out_axes, strict=False)
+            stacked(self.types.get(n), length, axis) for n, axis in zip(body.outputs[count:], out_axes, strict=False)
         ]
         return _padded([*results, *stacks], len(node.outputs))
 
@@ -310,8 +309,6 @@ def _unknown(missing: list[str], walk: _Walk, scope: Scope) -> UnknownShapeError
     text += ", ".join(map(repr, missing[:_NAMED]))
     if len(missing) > _NAMED:
         text += f" and {len(missing) - _NAMED} more"
-    if reason := next((walk.reasons[n] for n in missing if n in walk.reasons), ""):
-        text += f"; {reason}"
     flags, unnamed = [], set()
     for name in scope.inputs:
         dims = shapes.get(name)
@@ -320,11 +317,13 @@ def _unknown(missing: list[str], walk: _Walk, scope: Scope) -> UnknownShapeError
             flags.append(f"--input-shape {name}={','.join('N' if d in own else str(d) for d in dims or ('SHAPE',))}")
             unnamed |= own
     flags = [*(f"--dim {s}=VALUE" for s in symbols if s not in unnamed), *flags]
-    if not flags:
+    if flags:
+        text += f"; say how large, or at most how large, it is: {' '.join(flags)}"
+    elif reason := next((walk.reasons[n] for n in missing if n in walk.reasons), ""):
+        text += f"; the operators do not take these sizes: {reason}"
+    else:
         text += (
-            f"; no flag binds them: neither a rule for the operator nor the file gives {missing[0]!r} a shape. "
+            f"; no flag binds it: neither a rule for the operator nor the file gives {missing[0]!r} a shape. "
             "Add it to the model's value_info"
         )
-    else:
-        text += f"; say how large, or at most how large, it is: {' '.join(flags)}"
     return UnknownShapeError(text, tensors=missing, symbols=symbols)

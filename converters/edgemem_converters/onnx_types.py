@@ -8,8 +8,6 @@ from edgemem_converters.onnx_rules import dims_of
 from edgemem_converters.onnx_scopes import tensor_type
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from onnx import TypeProto
 
 __all__ = ["at", "common", "merged", "sliced", "stacked", "widened"]

@@ -55,4 +55,3 @@ def evaluate(model: ModelProto) -> list[NDArray[np.generic]] | None:
     if not all(isinstance(v, np.ndarray | np.generic) and v.size <= SMALL for v in made):
         return None
     return [np.asarray(v) for v in made]
-
