@@ -8,11 +8,12 @@ import logging
 import warnings
 from typing import TYPE_CHECKING
 
-from onnx import ModelProto, TypeProto, numpy_helper, shape_inference
+from onnx import ModelProto, TensorProto, TypeProto, numpy_helper, shape_inference
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from edgemem_converters.onnx_scopes import Node
@@ -23,21 +24,30 @@ _IR_VERSION = 10  # of the models of one node: initializers need not be inputs
 
 
 def dims_of(made: TypeProto | None) -> list[int | str | None] | None:
-    """A tensor type's dimensions: a size, a symbol, or None; None for unknown rank or no tensor."""
+    """A tensor type's dimensions: a size, a symbol, or None; None for unknown rank or no tensor.
+
+    Exporters write -1 and "?" for dimensions that have no name.
+    """
     if made is None or not made.HasField("tensor_type") or not made.tensor_type.HasField("shape"):
         return None
     return [
-        d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else d.dim_param or None
+        d.dim_value
+        if d.HasField("dim_value") and d.dim_value >= 0
+        else d.dim_param
+        if d.dim_param not in ("", "?")
+        else None
         for d in made.tensor_type.shape.dim
     ]
 
 
 def is_known(made: TypeProto | None) -> bool:
-    """Whether a type says all that there is to say: the dimensions of a tensor, or that it is none."""
+    """Whether a type says all that there is to say: the dimensions of a tensor, or that it is no dense tensor."""
     if made is None or made.WhichOneof("value") is None:
         return False
     if not made.HasField("tensor_type"):
         return True
+    if made.tensor_type.elem_type == TensorProto.STRING:
+        return True  # it has no size whatever its shape
     dims = dims_of(made)
     return bool(made.tensor_type.elem_type) and dims is not None and all(isinstance(d, int) for d in dims)
 
@@ -45,7 +55,7 @@ def is_known(made: TypeProto | None) -> bool:
 def single(
     node: Node, model: ModelProto, types: Sequence[TypeProto | None], values: Sequence[NDArray[np.generic] | None]
 ) -> ModelProto:
-    """A model of this node alone, with inputs `i0, i1, ...` and outputs `o0, o1, ...`; known values are initializers."""
+    """A model of this node alone, inputs `i0, i1, ...`, outputs `o0, o1, ...`; known values are initializers."""
     made = ModelProto(ir_version=_IR_VERSION, functions=model.functions)
     made.opset_import.extend(model.opset_import)
     made.graph.name = "single"

@@ -123,7 +123,7 @@ def scope_of(model: ModelProto, folder: Path) -> tuple[Scope, ModelProto]:
     """
     if has_functions(model):
         model = _inlined(model)
-    return _Reader(folder).scope(model.graph, model.graph.name, {}, (), "")[0], model
+    return _Reader(folder).scope(model.graph, model.graph.name, {}, ())[0], model
 
 
 @dataclass(slots=True)
@@ -132,7 +132,7 @@ class _Reader:
     taken: set[str] = field(default_factory=set)
 
     def scope(
-        self, graph: GraphProto, name: str, outer: Mapping[str, str], path: tuple[str, ...], owner: str
+        self, graph: GraphProto, name: str, outer: Mapping[str, str], path: tuple[str, ...]
     ) -> tuple[Scope, tuple[str, ...]]:
         """A graph and the outer values it reads. `outer` maps the names visible there to unique ones."""
         local: dict[str, str] = {}
@@ -180,7 +180,7 @@ class _Reader:
             inner: dict[str, None] = {}
             bodies = []
             for body, attribute in _bodies(node):
-                scope, taken = self.scope(body, attribute, {**outer, **visible}, (*path, label, attribute), label)
+                scope, taken = self.scope(body, attribute, {**outer, **visible}, (*path, label, attribute))
                 bodies.append(scope)
                 inner |= dict.fromkeys(taken)
             captured |= dict.fromkeys(n for n in inner if n not in mine)
@@ -272,7 +272,7 @@ def _inlined(model: ModelProto) -> ModelProto:
     for tensor in shell.graph.initializer:
         if prod(tensor.dims) > SMALL:  # its values are never looked at
             for content in ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data"):
-                tensor.ClearField(content)  # type: ignore[arg-type]
+                tensor.ClearField(content)
     try:
         return onnx.inliner.inline_local_functions(shell)
     except (RuntimeError, ValueError, onnx.checker.ValidationError) as e:
