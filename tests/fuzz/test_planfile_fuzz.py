@@ -16,8 +16,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from edgemem.errors import PlanFileError
-from edgemem.plans import LowerBounds, OffsetPlan, PlanSet, SharedObjectsPlan
 from edgemem.planfile import decode, encode
+from edgemem.plans import LowerBounds, OffsetPlan, PlanSet, SharedObjectsPlan
 from edgemem.records import Problem, UsageRecord
 from edgemem.targets import BUILT_IN
 
