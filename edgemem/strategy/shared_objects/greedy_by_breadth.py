@@ -22,7 +22,6 @@ _TIES = ("low_first", "high_first")
     paper="Pisarchyk & Lee 2020, §4.2",
     complexity="O(k n log n)",
     options={"op_ties": _TIES, "tensor_ties": _TIES},
-    limit=100_000,
 )
 def greedy_by_breadth(
     problem: Problem,

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     paper="Pisarchyk & Lee 2020, §4.3",
     complexity="O(k n log n)",
     options={"fit": ("first", "smallest")},
-    limit=100_000,
 )
 def greedy_by_size(problem: Problem, *, fit: Literal["first", "smallest"] = "first") -> NDArray[np.int64]:
     """Records in decreasing size, equal ones in order of index; each takes a free object, so that none ever grows.
