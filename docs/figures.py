@@ -24,7 +24,9 @@ MIB = 2**20
 
 def main() -> None:
     """Write the figure beside this file."""
-    mpl.rcParams.update({"svg.hashsalt": "edgemem", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
+    mpl.rcParams.update(
+        {"svg.hashsalt": "edgemem", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
+    )
     names, first, last, size = zip(*records(NETWORK), strict=True)
     problem = edgemem.Problem.from_arrays(first, last, size, names=names)
     planset = edgemem.plan(problem, strategy=["offsets/naive", "offsets/greedy_in_order", "offsets/greedy_by_size"])
