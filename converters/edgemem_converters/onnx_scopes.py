@@ -135,6 +135,7 @@ class _Reader:
         self, graph: GraphProto, name: str, outer: Mapping[str, str], path: tuple[str, ...]
     ) -> tuple[Scope, tuple[str, ...]]:
         """A graph and the outer values it reads. `outer` maps the names visible there to unique ones."""
+        _check_text(graph)
         local: dict[str, str] = {}
         where = f"graph {'/'.join(path)!r}" if path else "the graph"
         constants = {t.name: self._tensor(t) for t in graph.initializer}
@@ -254,6 +255,19 @@ def _dims(dims: Iterable[int], what: str) -> tuple[int, ...]:
     if any(d < 0 for d in made):
         raise ModelError(f"{what} has a negative dimension: {made}")
     return made
+
+
+def _check_text(graph: GraphProto) -> None:
+    """Raise ModelError for names that are no UTF-8: protobuf gives them as bytes, which nothing expects."""
+    texts: list[object] = [graph.name]
+    for node in graph.node:
+        texts += (node.name, node.op_type, node.domain, *node.input, *node.output, *(a.name for a in node.attribute))
+    texts += (t.name for t in graph.initializer)
+    texts += (s.values.name for s in graph.sparse_initializer)
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        texts += (value.name, *(d.dim_param for d in value.type.tensor_type.shape.dim))
+    if bad := next((t for t in texts if not isinstance(t, str)), None):
+        raise ModelError(f"the file is damaged: the name {bad!r} is no UTF-8")
 
 
 def _bodies(node: NodeProto) -> Iterator[tuple[GraphProto, str]]:

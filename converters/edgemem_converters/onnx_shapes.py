@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from onnx import TensorProto, TypeProto
 
-from edgemem.errors import UnknownShapeError, UnsupportedError
+from edgemem.errors import ModelError, UnknownShapeError, UnsupportedError
 from edgemem_converters.onnx_bind import bind_inputs
 from edgemem_converters.onnx_corrections import guessed, made_explicit, said_by_the_specification
-from edgemem_converters.onnx_rules import dims_of, is_known, onnx_types, onnxruntime_types, single
+from edgemem_converters.onnx_rules import dims_of, has_absurd_rank, is_known, onnx_types, onnxruntime_types, single
 from edgemem_converters.onnx_scopes import SMALL, tensor_type
 from edgemem_converters.onnx_types import at, common, merged, sliced, stacked, widened
 from edgemem_converters.onnx_values import BOUNDED, FOLDED, evaluate, shape_value
@@ -92,7 +92,7 @@ class _Walk:
             known += [self.types.get(n) for b in node.bodies for n in b.outputs if n not in self.dead]
             taint = any(n in self.tainted for n in node.inputs)
             root = all(map(is_known, known)) and not taint
-            for name, inferred in zip(node.outputs, made, strict=True):
+            for name, inferred in zip(node.outputs, _padded(made, len(node.outputs)), strict=True):
                 if not name:
                     continue
                 settled = self.symbols.settle(name, inferred, scope.declared.get(name), root=root)
@@ -114,6 +114,9 @@ class _Walk:
         values = [self.values.get(n) for n in node.inputs]
         if (partly := guessed(node.proto, types, values)) is not None:
             return partly
+        if has_absurd_rank(node, types, values):
+            self.reasons |= {n: f"{node.label!r}: an axis or a list of them goes beyond any rank" for n in node.outputs}
+            return [None] * len(node.outputs)
         model = single(node, self.model, types, values)
         made_explicit(model.graph.node[0])
         made, reason = onnx_types(model)
@@ -246,13 +249,15 @@ class _Walk:
         if version < 9 or body is None or len(node.inputs) != len(body.inputs):
             raise UnsupportedError(f"Scan {node.label!r} is of opset 8 or differs from its body in inputs; convert it")
         count = len(node.inputs) - ints.get("num_scan_inputs", 0)
+        if not 0 <= count <= len(node.inputs):
+            raise ModelError(f"Scan {node.label!r} has {len(node.inputs)} inputs, and scans more or less than those")
         sequences = [self.types.get(n) for n in node.inputs[count:]]
         axes = lists.get("scan_input_axes") or [0] * len(sequences)
         slices = [sliced(t, axis) for t, axis in zip(sequences, axes, strict=False)]
         length = next((n for t, axis in zip(sequences, axes, strict=False) if (n := at(t, axis)) is not None), None)
         carried = [self.types.get(n) for n in node.inputs[:count]]
         results = self._turns(body, [], carried, slices, body.outputs[:count])
-        out_axes = lists.get("scan_output_axes") or [0] * (len(body.outputs) - count)
+        out_axes = lists.get("scan_output_axes") or [0] * len(body.outputs[count:])
         stacks = [
             stacked(self.types.get(n), length, axis) for n, axis in zip(body.outputs[count:], out_axes, strict=False)
         ]
