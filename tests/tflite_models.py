@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass, field
 
 import flatbuffers
 
 from edgemem_converters.tflite_names import CUSTOM, DTYPES, OPERATOR_CODES
 
-IF, WHILE, CALL_ONCE, VAR_HANDLE, ADD = 92, 93, 103, 111, 11  # types of builtin options
+IF, WHILE, VAR_HANDLE = 92, 93, 111  # types of builtin options
+ADD_OPTIONS = (11, (0,))
 
 
 @dataclass
@@ -71,7 +73,7 @@ def build(model: M) -> bytes:
             if kind == "ref":
                 b.PrependUOffsetTRelativeSlot(slot, value, 0)
             else:
-                b.__getattribute__(f"Prepend{kind}")(value)
+                getattr(b, f"Prepend{kind}")(value)
                 b.Slot(slot)
         return int(b.EndObject())
 
@@ -93,7 +95,7 @@ def build(model: M) -> bytes:
         b.Bytes[b.head : b.head + len(content)] = content
         return int(b.EndVector())
 
-    # The first offset behind the flatbuffer is found out by building twice; 1 << 40 keeps the field's width.
+    # Offsets behind the flatbuffer are known once it is built; until then a mark stands in their place.
     outside = dict(behind)
     buffers, marks = [], {}
     for i, content in enumerate(data):
@@ -108,12 +110,12 @@ def build(model: M) -> bytes:
     for s in model.subgraphs:
         tensors = []
         for t in s.tensors:
-            name = b.CreateString(t.name) if t.name else 0
+            label = b.CreateString(t.name) if t.name else 0
             shape = ints(t.shape) if t.shape is not None else 0
             signature = ints(t.signature) if t.signature else 0
             fields = [(1, "Int8", DTYPES.index(t.dtype)), (2, "Uint32", tensor_buffers.get(id(t), 0))]
             fields += [(0, "ref", shape)] if shape else []
-            fields += [(3, "ref", name)] if name else []
+            fields += [(3, "ref", label)] if label else []
             fields += [(5, "Bool", True)] if t.variable else []
             fields += [(7, "ref", signature)] if signature else []
             tensors.append(table(fields))
@@ -132,13 +134,13 @@ def build(model: M) -> bytes:
             if op.custom_options:
                 fields.append((5, "ref", blob(op.custom_options)))
             ops.append(table(fields))
-        name = b.CreateString(s.name)
+        label = b.CreateString(s.name)
         vectors = [refs(tensors), ints(s.inputs), ints(s.outputs), refs(ops)]
-        subgraphs.append(table([*((i, "ref", v) for i, v in enumerate(vectors)), (4, "ref", name)]))
+        subgraphs.append(table([*((i, "ref", v) for i, v in enumerate(vectors)), (4, "ref", label)]))
     codes = []
-    for kind in types:
-        code = OPERATOR_CODES.get(kind, int(kind[8:]) if kind.startswith("BUILTIN_") else CUSTOM)
-        custom = b.CreateString(kind) if code == CUSTOM else 0
+    for op_type in types:
+        code = OPERATOR_CODES.get(op_type, int(op_type[8:]) if op_type.startswith("BUILTIN_") else CUSTOM)
+        custom = b.CreateString(op_type) if code == CUSTOM else 0
         fields = [(0, "Int8", min(code, 127)), (3, "Int32", code), (2, "Int32", 1)]
         codes.append(table([*fields, *([(1, "ref", custom)] if custom else [])]))
     metadata = []
@@ -151,13 +153,11 @@ def build(model: M) -> bytes:
     out = bytes(b.Output())
     for i, content in behind:
         out += bytes(-len(out) % 16)
-        mark = marks[i].to_bytes(8, "little")
-        assert out.count(mark) == 1
-        out = out.replace(mark, len(out).to_bytes(8, "little")) + content
+        placeholder = marks[i].to_bytes(8, "little")
+        assert out.count(placeholder) == 1
+        out = out.replace(placeholder, len(out).to_bytes(8, "little")) + content
     return out
 
 
 def floats(*values: float) -> bytes:
-    import struct
-
     return struct.pack(f"<{len(values)}f", *values)

@@ -1,4 +1,4 @@
-"""From what a .tflite file says to a Graph, with a way back from every tensor's unique name to its place in the file."""
+"""From what a .tflite file says to a Graph, and back from every tensor's name there to its place in the file."""
 
 from __future__ import annotations
 

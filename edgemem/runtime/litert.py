@@ -261,7 +261,7 @@ def _expected(schema: Any, model: bytes) -> list[_Expected]:
         root = schema.Model.GetRootAs(model, 0)
         names = {number: name.lower() for name, number in vars(schema.TensorType).items() if name[0] != "_"}
         return [_expected_of(root, root.Subgraphs(i), names) for i in range(root.SubgraphsLength())]
-    except Exception as e:  # whatever the generated reader trips over
+    except Exception as e:  # noqa: BLE001  (whatever the generated reader trips over)
         raise RuntimeBindError(f"LiteRT cannot read the model: {e}") from None
 
 
