@@ -115,7 +115,8 @@ class _Walk:
         if (partly := guessed(node.proto, types, values)) is not None:
             return partly
         if has_absurd_rank(node, types, values):
-            self.reasons |= dict.fromkeys(node.outputs, f"{node.label!r}: an axis or a list of them goes beyond any rank")
+            reason = f"{node.label!r}: an axis or a list of them goes beyond any rank"
+            self.reasons |= dict.fromkeys(node.outputs, reason)
             return [None] * len(node.outputs)
         model = single(node, self.model, types, values)
         made_explicit(model.graph.node[0])
