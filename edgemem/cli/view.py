@@ -82,7 +82,9 @@ def show_plan(planset: PlanSet, *, elapsed_s: float | None = None, top: int = 5)
 
 
 def _answer(best: Plan, bound: int, naive: int, *, texels: bool) -> str:
-    gap = "= lower bound (optimal)" if best.size == bound else f"({_ratio(best.size, bound)} of the lower bound)"
+    over = best.size - bound
+    gap = f"({_ratio(best.size, bound)} of the lower bound)" if over > bound * 0.0005 else f"(lower bound + {over:,})"
+    gap = gap if over else "= lower bound (optimal)"
     if best.optimal and best.size > bound:
         gap = "(proved optimal)"
     options = "".join(f" {k}={v}" for k, v in best.options.items())
@@ -91,7 +93,11 @@ def _answer(best: Plan, bound: int, naive: int, *, texels: bool) -> str:
 
 
 def _ratio(size: int, of: int) -> str:
-    return f"{size / of:.3f}x" if of else "-"
+    """1.234x; a difference too small for three digits is shown in bytes."""
+    if not of:
+        return "-"
+    near = size != of and abs(size / of - 1) < 0.0005
+    return f"{size - of:+,}" if near else f"{size / of:.3f}x"
 
 
 def _show_peak(console: Console, planset: PlanSet, top: int, *, texels: bool) -> None:

@@ -7,6 +7,7 @@ second round is covered.
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -90,6 +91,8 @@ class _Run:
         self.step = 0
         self.found: list[Violation] = []
         self.intact: dict[str, int] = {}  # tensor -> the record it lies in
+        self.taken: list[tuple[int, int]] = []  # spans of what is intact: disjoint, ascending
+        self.holders: dict[tuple[int, int], dict[str, None]] = {}  # span -> the tensors in it, more than one for views
         self.wiped: dict[str, str] = {}  # tensor -> what overwrote it
         sizes = planset.problem.size.tolist()
         if isinstance(plan, OffsetPlan):
@@ -107,13 +110,21 @@ class _Run:
             self.found.append(violation(self.plan, cause, f"{message} ({label})", *names, op=self.step))
 
     def write(self, name: str, index: int, *, view_of: str = "") -> None:
-        low, high = self.span[index]
-        for other in [o for o, i in self.intact.items() if self.span[i][0] < high and low < self.span[i][1]]:
-            if other != view_of and not (view_of and self.span[self.intact[other]] == self.span[index]):
+        low, high = span = self.span[index]
+        at = bisect_left(self.taken, (low, low))
+        at -= at > 0 and self.taken[at - 1][1] > low
+        while at < len(self.taken) and self.taken[at][0] < high:
+            if view_of and self.taken[at] == span:
+                at += 1
+                continue
+            for other in self.holders.pop(self.taken.pop(at)):
                 del self.intact[other]
                 self.wiped[other] = name
         self.intact[name] = index
         self.wiped.pop(name, None)
+        if span not in self.holders:
+            insort(self.taken, span)
+        self.holders.setdefault(span, {})[name] = None
 
     def read(self, name: str, why: str) -> None:
         if name in self.place and name not in self.intact:

@@ -274,3 +274,23 @@ def test_an_output_that_is_overwritten_before_the_end() -> None:
     assert verify_planset(good, graph) == ()
     bad = replace(good, offsets=(replace(good.offsets[0], offsets=np.array([0, 16, 0])),))
     assert {v.cause for v in verify_planset(bad, graph)} >= {Cause.OVERLAP, Cause.OVERWRITTEN}
+
+
+def test_a_loop_may_take_a_view_of_what_it_captures_in_every_round() -> None:
+    body = Graph(
+        "body",
+        (
+            Tensor("a", "float32", (4,), "captured"),
+            Tensor("view", "float32", (4,)),
+            Tensor("out", "float32", (4,)),
+        ),
+        (Op("v", "Reshape", (0,), (1,)), Op("f", "Conv", (1,), (2,))),
+        (),
+        (2,),
+    )
+    tensors = tuple(Tensor(name, "float32", (4,)) for name in ("x", "a", "b", "y"))
+    ops = (Op("m", "Conv", (0,), (1,)), Op("loop", "Loop", (1,), (2,), bodies=(body,)), Op("e", "Conv", (2,), (3,)))
+    graph = Graph("g", tensors, ops, (0,), (3,))
+    planset = _planned(graph, 0, 16, 32)
+    assert planset.problem.records[0].tensors == ("a", "view")
+    assert verify_planset(planset, graph) == ()
