@@ -45,20 +45,20 @@ __all__ = [
 ]
 
 _HOMES = {
-    "EdgememError": "errors",
-    "Graph": "graph",
-    "OffsetPlan": "plans",
-    "PlanSet": "plans",
-    "Problem": "records",
-    "SharedObjectsPlan": "plans",
-    "Target": "targets",
-    "UsageRecord": "records",
-    "load": "api",
-    "lower_bounds": "bounds",
-    "plan": "api",
-    "save": "api",
-    "strategies": "strategy.registry",
-    "verify": "api",
+    "EdgememError": "errors:EdgememError",
+    "Graph": "graph:Graph",
+    "OffsetPlan": "plans:OffsetPlan",
+    "PlanSet": "plans:PlanSet",
+    "Problem": "records:Problem",
+    "SharedObjectsPlan": "plans:SharedObjectsPlan",
+    "Target": "targets:Target",
+    "UsageRecord": "records:UsageRecord",
+    "load": "api:load",
+    "lower_bounds": "bounds:lower_bounds",
+    "plan": "api:plan",
+    "save": "api:save",
+    "strategies": "strategy.registry:registered",
+    "verify": "api:verify",
 }
 
 
@@ -66,7 +66,8 @@ def __getattr__(name: str) -> Any:
     # Loaded on first use: `edgemem --help` needs neither numpy nor a converter.
     if name not in _HOMES:
         raise AttributeError(f"module 'edgemem' has no attribute {name!r}")
-    value = getattr(import_module(f"edgemem.{_HOMES[name]}"), name)
+    module, _, attribute = _HOMES[name].partition(":")
+    value = getattr(import_module(f"edgemem.{module}"), attribute)
     globals()[name] = value
     return value
 

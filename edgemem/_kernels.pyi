@@ -6,28 +6,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-# Shared objects: kernels/planner/shared_objects.h, kernels/planner/positional_maxima.h. `extent` is [n, 1 to 3].
-def assign_in_order(
-    first_op: NDArray[np.int64],
-    last_op: NDArray[np.int64],
-    extent: NDArray[np.int64],
-    order: NDArray[np.int64],
-    pick: Literal["first", "closest"],
-) -> NDArray[np.int64]: ...
-def assign_nearest(
-    first_op: NDArray[np.int64],
-    last_op: NDArray[np.int64],
-    extent: NDArray[np.int64],
-    stage: NDArray[np.int64],
-    new_first: bool,
-) -> NDArray[np.int64]: ...
-def assign_by_min_cost_flow(
-    first_op: NDArray[np.int64], last_op: NDArray[np.int64], extent: NDArray[np.int64]
-) -> NDArray[np.int64]: ...
-def positional_maxima(
-    first_op: NDArray[np.int64], last_op: NDArray[np.int64], size: NDArray[np.int64]
-) -> NDArray[np.int64]: ...
-
 # --- offset calculation: kernels/python/offsets.cpp ---
 
 def place_in_smallest_gap(
@@ -61,4 +39,29 @@ def range_minimum(
     high: NDArray[np.int64],
 ) -> NDArray[np.int64]: ...
 
-# --- shared objects: kernels/python/shared_objects.cpp ---
+# --- shared objects: kernels/python/shared_objects.cpp; `extent` is [n, 1] bytes, or [n, 2 or 3] texels ---
+
+def assign_in_order(
+    first_op: NDArray[np.int64],
+    last_op: NDArray[np.int64],
+    extent: NDArray[np.int64],
+    order: NDArray[np.int64],
+    pick: Literal["first", "closest"],
+) -> NDArray[np.int64]: ...
+def assign_nearest(
+    first_op: NDArray[np.int64],
+    last_op: NDArray[np.int64],
+    extent: NDArray[np.int64],
+    stage: NDArray[np.int64],
+    new_first: bool,
+) -> NDArray[np.int64]: ...
+def assign_by_min_cost_flow(
+    first_op: NDArray[np.int64],
+    last_op: NDArray[np.int64],
+    extent: NDArray[np.int64],
+) -> NDArray[np.int64]: ...
+def positional_maxima(
+    first_op: NDArray[np.int64],
+    last_op: NDArray[np.int64],
+    size: NDArray[np.int64],
+) -> NDArray[np.int64]: ...

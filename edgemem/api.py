@@ -120,7 +120,9 @@ def _plan_graph(
     source: Model | Graph, graph: Graph, rules: Target, wanted: tuple[Choice, ...], progress: Callable[[str], None]
 ) -> PlanSet:
     lives = lifetimes(graph, rules)
-    planset = make_plans(lives.problem, wanted, progress=progress)
+    # With LiteRT's own rules, LiteRT's own plan stands beside ours.
+    also = choices("offsets/litert_arena") if rules.scratch == "litert" else ()
+    planset = make_plans(lives.problem, wanted, also=also, progress=progress)
     bindings = source.bindings if isinstance(source, Model) else Bindings()
     return replace(
         planset,

@@ -101,6 +101,7 @@ def make_plans(
     problem: Problem,
     wanted: Iterable[Choice] = (),
     *,
+    also: Iterable[Choice] = (),
     families: Sequence[Family] = ("offsets", "shared_objects"),
     progress: Callable[[str], None] = lambda _: None,
 ) -> PlanSet:
@@ -110,6 +111,7 @@ def make_plans(
         problem: the usage records.
         wanted: strategies to run; none means `auto`: all of both families and all their variants, cheapest first,
             stopping at a lower bound.
+        also: strategies that `auto` runs in any case, bound or no bound.
         families: what `auto` covers.
         progress: called with each strategy's name before it runs.
 
@@ -125,6 +127,8 @@ def make_plans(
     if not wanted:
         for family in families:
             made += _auto(problem, family, bounds, progress)
+        done = {(p.strategy, *p.options.items()) for p in made}
+        made += [run(problem, c, bounds) for c in also if (c.strategy.name, *c.options.items()) not in done]
     return PlanSet(
         problem,
         naive_size(problem),

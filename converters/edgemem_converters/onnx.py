@@ -11,7 +11,7 @@ import binascii
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from google.protobuf.message import DecodeError, EncodeError
+from google.protobuf.message import DecodeError, EncodeError  # type: ignore[import-untyped]
 from onnx import ModelProto
 
 from edgemem.errors import ModelError, PlanFileError, UnsupportedError

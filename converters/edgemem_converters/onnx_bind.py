@@ -104,8 +104,9 @@ def bind_inputs(scope: Scope, bindings: Bindings) -> tuple[dict[str, TypeProto],
     symbols = Symbols(bound, declared=set(_declared(scope)))
     types: dict[str, TypeProto] = {}
     for name, made in scope.inputs.items():
-        shape = bindings.input_shapes.get(name)
-        given = tensor_type(made.tensor_type.elem_type, shape) if shape is not None else made
+        given = made
+        if name in bindings.input_shapes:
+            given = tensor_type(made.tensor_type.elem_type, bindings.input_shapes[name])
         settled = symbols.settle(name, given, None, root=True)
         if settled is not None:
             types[name] = settled

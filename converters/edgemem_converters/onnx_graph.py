@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["graph_of"]
 
-_DTYPES = {
+_DTYPES: dict[int, str] = {
     number: {"FLOAT": "float32", "DOUBLE": "float64"}.get(name, name.lower())
     for name, number in TensorProto.DataType.items()
 }
@@ -77,7 +77,7 @@ def _tensors(scope: Scope, sizes: Sizes) -> list[Tensor]:
 def _tensor(name: str, sizes: Sizes, *, captured: bool = False) -> Tensor:
     made = sizes.types.get(name)
     if name in sizes.dead:
-        return Tensor(name, "", (), "captured" if captured else "opaque", "in a branch that never runs")
+        return Tensor(name, "", (), "captured" if captured else "opaque", sizes.dead[name])
     assert made is not None
     dtype, note = _described(made)
     dims = tuple(d for d in dims_of(made) or () if isinstance(d, int))

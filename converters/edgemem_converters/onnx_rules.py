@@ -8,36 +8,53 @@ import logging
 import warnings
 from typing import TYPE_CHECKING
 
-from onnx import ModelProto, TypeProto, numpy_helper, shape_inference
+from onnx import ModelProto, TensorProto, TypeProto, checker, numpy_helper, shape_inference
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from edgemem_converters.onnx_scopes import Node
 
-__all__ = ["dims_of", "is_known", "onnx_types", "onnxruntime_types", "single"]
+__all__ = ["dims_of", "has_absurd_rank", "is_known", "onnx_types", "onnxruntime_types", "single"]
 
+_MAX_RANK = 64
+_TAKES_LISTS = frozenset(
+    (
+        *("AffineGrid", "CenterCropPad", "Col2Im", "ConstantOfShape", "Expand", "MaxUnpool", "Reshape", "Squeeze"),
+        *("Tile", "Unsqueeze", "Upsample"),
+    )
+)
 _IR_VERSION = 10  # of the models of one node: initializers need not be inputs
 
 
 def dims_of(made: TypeProto | None) -> list[int | str | None] | None:
-    """A tensor type's dimensions: a size, a symbol, or None; None for unknown rank or no tensor."""
+    """A tensor type's dimensions: a size, a symbol, or None; None for unknown rank or no tensor.
+
+    Exporters write -1 and "?" for dimensions that have no name.
+    """
     if made is None or not made.HasField("tensor_type") or not made.tensor_type.HasField("shape"):
         return None
     return [
-        d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else d.dim_param or None
+        d.dim_value
+        if d.HasField("dim_value") and d.dim_value >= 0
+        else d.dim_param
+        if d.dim_param not in ("", "?")
+        else None
         for d in made.tensor_type.shape.dim
     ]
 
 
 def is_known(made: TypeProto | None) -> bool:
-    """Whether a type says all that there is to say: the dimensions of a tensor, or that it is none."""
+    """Whether a type says all that there is to say: the dimensions of a tensor, or that it is no dense tensor."""
     if made is None or made.WhichOneof("value") is None:
         return False
     if not made.HasField("tensor_type"):
         return True
+    if made.tensor_type.elem_type == TensorProto.STRING:
+        return True  # it has no size whatever its shape
     dims = dims_of(made)
     return bool(made.tensor_type.elem_type) and dims is not None and all(isinstance(d, int) for d in dims)
 
@@ -45,7 +62,7 @@ def is_known(made: TypeProto | None) -> bool:
 def single(
     node: Node, model: ModelProto, types: Sequence[TypeProto | None], values: Sequence[NDArray[np.generic] | None]
 ) -> ModelProto:
-    """A model of this node alone, with inputs `i0, i1, ...` and outputs `o0, o1, ...`; known values are initializers."""
+    """A model of this node alone, inputs `i0, i1, ...`, outputs `o0, o1, ...`; known values are initializers."""
     made = ModelProto(ir_version=_IR_VERSION, functions=model.functions)
     made.opset_import.extend(model.opset_import)
     made.graph.name = "single"
@@ -65,18 +82,46 @@ def single(
     return made
 
 
+def has_absurd_rank(
+    node: Node, types: Sequence[TypeProto | None], values: Sequence[NDArray[np.generic] | None]
+) -> bool:
+    """Whether an axis, or an unknown list of a shape or of axes, goes beyond any rank.
+
+    Rules would make a symbol for each entry of the list, and some do not check the axis.
+    """
+    if any(a.name == "axis" and abs(a.i) > _MAX_RANK for a in node.proto.attribute):
+        return True
+    if node.proto.domain not in ("", "ai.onnx") or node.proto.op_type not in _TAKES_LISTS:
+        return False
+    lists = [dims_of(t) for t, v in zip(types, values, strict=True) if v is None]
+    return any(d is not None and len(d) == 1 and isinstance(d[0], int) and d[0] > _MAX_RANK for d in lists)
+
+
 def onnx_types(model: ModelProto) -> tuple[list[TypeProto | None], str]:
     """What onnx infers for a model of one node, one type an output that has a name; and why it failed, or ""."""
+    context = checker.C.CheckerContext()
+    context.ir_version = model.ir_version
+    context.opset_imports = {o.domain: o.version for o in model.opset_import}
     reason = ""
     try:
-        made = shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
+        # Inference trusts what the checker checks, and reads beyond the end of tensors that are too short.
+        checker.check_node(model.graph.node[0], context)
+    except (checker.ValidationError, RuntimeError, ValueError, TypeError) as e:
+        return [None] * len(model.graph.output), _first_line(e)
+    try:
+        made = shape_inference.infer_shapes(model, strict_mode=True)
     except (shape_inference.InferenceError, RuntimeError, ValueError, TypeError) as e:
-        reason = str(e).strip().splitlines()[-1] if str(e).strip() else type(e).__name__
+        reason = _first_line(e)
         try:
-            made = shape_inference.infer_shapes(model, data_prop=True)
+            made = shape_inference.infer_shapes(model)
         except (shape_inference.InferenceError, RuntimeError, ValueError, TypeError):
             return [None] * len(model.graph.output), reason
     return [o.type if o.HasField("type") else None for o in made.graph.output], reason
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
 
 
 @contextlib.contextmanager

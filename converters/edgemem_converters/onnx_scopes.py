@@ -123,7 +123,7 @@ def scope_of(model: ModelProto, folder: Path) -> tuple[Scope, ModelProto]:
     """
     if has_functions(model):
         model = _inlined(model)
-    return _Reader(folder).scope(model.graph, model.graph.name, {}, (), "")[0], model
+    return _Reader(folder).scope(model.graph, model.graph.name, {}, ())[0], model
 
 
 @dataclass(slots=True)
@@ -132,9 +132,10 @@ class _Reader:
     taken: set[str] = field(default_factory=set)
 
     def scope(
-        self, graph: GraphProto, name: str, outer: Mapping[str, str], path: tuple[str, ...], owner: str
+        self, graph: GraphProto, name: str, outer: Mapping[str, str], path: tuple[str, ...]
     ) -> tuple[Scope, tuple[str, ...]]:
         """A graph and the outer values it reads. `outer` maps the names visible there to unique ones."""
+        _check_text(graph)
         local: dict[str, str] = {}
         where = f"graph {'/'.join(path)!r}" if path else "the graph"
         constants = {t.name: self._tensor(t) for t in graph.initializer}
@@ -180,7 +181,7 @@ class _Reader:
             inner: dict[str, None] = {}
             bodies = []
             for body, attribute in _bodies(node):
-                scope, taken = self.scope(body, attribute, {**outer, **visible}, (*path, label, attribute), label)
+                scope, taken = self.scope(body, attribute, {**outer, **visible}, (*path, label, attribute))
                 bodies.append(scope)
                 inner |= dict.fromkeys(taken)
             captured |= dict.fromkeys(n for n in inner if n not in mine)
@@ -256,6 +257,19 @@ def _dims(dims: Iterable[int], what: str) -> tuple[int, ...]:
     return made
 
 
+def _check_text(graph: GraphProto) -> None:
+    """Raise ModelError for names that are no UTF-8: protobuf gives them as bytes, which nothing expects."""
+    texts: list[object] = [graph.name]
+    for node in graph.node:
+        texts += (node.name, node.op_type, node.domain, *node.input, *node.output, *(a.name for a in node.attribute))
+    texts += (t.name for t in graph.initializer)
+    texts += (s.values.name for s in graph.sparse_initializer)
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        texts += (value.name, *(d.dim_param for d in value.type.tensor_type.shape.dim))
+    if bad := next((t for t in texts if not isinstance(t, str)), None):
+        raise ModelError(f"the file is damaged: the name {bad!r} is no UTF-8")
+
+
 def _bodies(node: NodeProto) -> Iterator[tuple[GraphProto, str]]:
     for a in node.attribute:
         if a.type == AttributeProto.GRAPH or a.HasField("g"):
@@ -272,7 +286,7 @@ def _inlined(model: ModelProto) -> ModelProto:
     for tensor in shell.graph.initializer:
         if prod(tensor.dims) > SMALL:  # its values are never looked at
             for content in ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data"):
-                tensor.ClearField(content)  # type: ignore[arg-type]
+                tensor.ClearField(content)
     try:
         return onnx.inliner.inline_local_functions(shell)
     except (RuntimeError, ValueError, onnx.checker.ValidationError) as e:

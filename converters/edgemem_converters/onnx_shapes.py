@@ -2,8 +2,11 @@
 
 At each node, in this order: onnx's rule for the operator; onnxruntime's, where onnx's leaves gaps and onnxruntime is
 installed; what the file declares; what the user bound. Small values that follow from shapes and constants are
-computed on the way, because operators such as Reshape take sizes from them. An `If` whose condition is such a value
-has one branch that never runs; its values are `dead`. Nothing is ever guessed.
+computed on the way, because operators such as Reshape take sizes from them. Nothing is ever guessed.
+
+Values that never come to be are `dead`: those of a branch that is never taken, because the condition is such a value,
+and those of a branch that would fail, because an operator in it cannot take the sizes it gets (a model with a branch
+for either sample rate, say) while the other branch can.
 """
 
 from __future__ import annotations
@@ -15,15 +18,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from onnx import TensorProto, TypeProto
 
-from edgemem.errors import UnknownShapeError, UnsupportedError
+from edgemem.errors import ModelError, UnknownShapeError, UnsupportedError
 from edgemem_converters.onnx_bind import bind_inputs
-from edgemem_converters.onnx_rules import dims_of, is_known, onnx_types, onnxruntime_types, single
+from edgemem_converters.onnx_corrections import guessed, made_explicit, said_by_the_specification
+from edgemem_converters.onnx_rules import dims_of, has_absurd_rank, is_known, onnx_types, onnxruntime_types, single
 from edgemem_converters.onnx_scopes import SMALL, tensor_type
 from edgemem_converters.onnx_types import at, common, merged, sliced, stacked, widened
-from edgemem_converters.onnx_values import FOLDED, evaluate, shape_value
+from edgemem_converters.onnx_values import BOUNDED, FOLDED, evaluate, shape_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
     from onnx import ModelProto
@@ -39,10 +43,10 @@ _NAMED = 10  # tensors that an error names
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """The type of every value by its unique name, all dimensions known; and the values that never come to be."""
+    """The type of every value by its unique name, all dimensions known; and why some values never come to be."""
 
     types: dict[str, TypeProto]
-    dead: frozenset[str]
+    dead: Mapping[str, str]
 
 
 def infer(scope: Scope, model: ModelProto, bindings: Bindings) -> Sizes:
@@ -55,11 +59,10 @@ def infer(scope: Scope, model: ModelProto, bindings: Bindings) -> Sizes:
     walk = _Walk(model, symbols, types)
     walk.scope(scope)
     symbols.check_used(bindings.dims)
-    dead = frozenset(walk.dead)
-    missing = [n for n in _names(scope) if n not in dead and not is_known(types.get(n))]
+    missing = [n for n in _names(scope) if walk.lacks(n)]
     if missing:
         raise _unknown(missing, walk, scope)
-    return Sizes(types, dead)
+    return Sizes(types, walk.dead)
 
 
 @dataclass(slots=True)
@@ -69,8 +72,9 @@ class _Walk:
     types: dict[str, TypeProto]
     values: dict[str, NDArray[np.generic]] = field(default_factory=dict)
     tainted: set[str] = field(default_factory=set)  # values that are unknown only because a dimension is
-    dead: set[str] = field(default_factory=set)
-    reasons: dict[str, str] = field(default_factory=dict)  # tensor -> why its operator's rule failed
+    dead: dict[str, str] = field(default_factory=dict)  # value -> why it never comes to be
+    reasons: dict[str, str] = field(default_factory=dict)  # value -> why its operator's rule failed
+    contradicted: set[str] = field(default_factory=set)  # values whose operator cannot take inputs of known sizes
 
     def scope(self, scope: Scope) -> None:
         for name, constant in scope.constants.items():
@@ -82,12 +86,13 @@ class _Walk:
                 self.values.pop(name, None)  # of an earlier turn through a loop's body
                 self.types.pop(name, None)
                 self.reasons.pop(name, None)
+                self.contradicted.discard(name)
             made = self._made(node)
             known = [self.types.get(n) for n in (*node.inputs, *node.captured) if n]
             known += [self.types.get(n) for b in node.bodies for n in b.outputs if n not in self.dead]
             taint = any(n in self.tainted for n in node.inputs)
             root = all(map(is_known, known)) and not taint
-            for name, inferred in zip(node.outputs, made, strict=True):
+            for name, inferred in zip(node.outputs, _padded(made, len(node.outputs)), strict=True):
                 if not name:
                     continue
                 settled = self.symbols.settle(name, inferred, scope.declared.get(name), root=root)
@@ -106,15 +111,26 @@ class _Walk:
 
     def _by_rule(self, node: Node) -> Sequence[TypeProto | None]:
         types = [self.types.get(n) if n else None for n in node.inputs]
-        model = single(node, self.model, types, [self.values.get(n) for n in node.inputs])
+        values = [self.values.get(n) for n in node.inputs]
+        if (partly := guessed(node.proto, types, values)) is not None:
+            return partly
+        if has_absurd_rank(node, types, values):
+            reason = f"{node.label!r}: an axis or a list of them goes beyond any rank"
+            self.reasons |= dict.fromkeys(node.outputs, reason)
+            return [None] * len(node.outputs)
+        model = single(node, self.model, types, values)
+        made_explicit(model.graph.node[0])
         made, reason = onnx_types(model)
-        complete = all(map(is_known, made))
-        if not complete and all(is_known(t) for n, t in zip(node.inputs, types, strict=True) if n):
+        known = all(is_known(t) for n, t in zip(node.inputs, types, strict=True) if n)
+        if known and not all(map(is_known, made)):
             made = [merged(a, b) for a, b in zip(made, onnxruntime_types(model), strict=True)]
         if reason:
             self.reasons |= {n: f"{node.label!r}: {reason}" for n in node.outputs if n}
+            self.contradicted.update(n for n in node.outputs if n and known)
         answers = iter(made)
-        return [next(answers) if n else None for n in node.outputs]
+        return said_by_the_specification(
+            node.proto, self.model, types, [next(answers) if n else None for n in node.outputs]
+        )
 
     def _fold(self, node: Node, *, taint: bool) -> None:
         """Compute the node's outputs if they are small and follow from what is known."""
@@ -138,7 +154,7 @@ class _Walk:
         if not all(n in self.values for n in inputs):
             return
         counted = all(_elements(self.types.get(n)) <= SMALL for n in outputs)
-        if not counted and node.proto.op_type != "NonZero":
+        if not counted and node.proto.op_type not in BOUNDED:
             return
         model = single(node, self.model, [None] * len(node.inputs), [self.values.get(n) for n in node.inputs])
         for name, value in zip(outputs, evaluate(model) or (), strict=False):
@@ -180,10 +196,17 @@ class _Walk:
         live = [b for b in node.bodies if chosen in (None, b.name)]
         for body in node.bodies:
             if body in live:
-                self.dead.difference_update(_names(body, constants=True))
+                for name in _names(body, constants=True):
+                    self.dead.pop(name, None)
                 self._enter(body, [])
             else:
-                self.dead.update(_names(body, constants=True))
+                self.dead |= dict.fromkeys(_names(body, constants=True), "in a branch that is never taken")
+        possible = [b for b in live if not any(n in self.contradicted and self.lacks(n) for n in _names(b))]
+        if len(live) == 2 and len(possible) == 1 and not any(map(self.lacks, _names(possible[0]))):
+            for body in live:
+                if body not in possible:
+                    self.dead |= dict.fromkeys(_names(body, constants=True), "in a branch that fails at these sizes")
+            live = possible
         made: list[TypeProto | None] = []
         for k, output in enumerate(node.outputs):
             names = [b.outputs[k] for b in live if k < len(b.outputs)]
@@ -197,6 +220,9 @@ class _Walk:
             if chosen and names and names[0] in self.values:
                 self.values[output] = self.values[names[0]]
         return made
+
+    def lacks(self, name: str) -> bool:
+        return name not in self.dead and not is_known(self.types.get(name))
 
     def _loop(self, node: Node) -> Sequence[TypeProto | None]:
         body = node.bodies[0] if node.bodies else None
@@ -224,13 +250,15 @@ class _Walk:
         if version < 9 or body is None or len(node.inputs) != len(body.inputs):
             raise UnsupportedError(f"Scan {node.label!r} is of opset 8 or differs from its body in inputs; convert it")
         count = len(node.inputs) - ints.get("num_scan_inputs", 0)
+        if not 0 <= count <= len(node.inputs):
+            raise ModelError(f"Scan {node.label!r} has {len(node.inputs)} inputs, and scans more or less than those")
         sequences = [self.types.get(n) for n in node.inputs[count:]]
         axes = lists.get("scan_input_axes") or [0] * len(sequences)
         slices = [sliced(t, axis) for t, axis in zip(sequences, axes, strict=False)]
         length = next((n for t, axis in zip(sequences, axes, strict=False) if (n := at(t, axis)) is not None), None)
         carried = [self.types.get(n) for n in node.inputs[:count]]
         results = self._turns(body, [], carried, slices, body.outputs[:count])
-        out_axes = lists.get("scan_output_axes") or [0] * (len(body.outputs) - count)
+        out_axes = lists.get("scan_output_axes") or [0] * len(body.outputs[count:])
         stacks = [
             stacked(self.types.get(n), length, axis) for n, axis in zip(body.outputs[count:], out_axes, strict=False)
         ]
@@ -283,27 +311,25 @@ def _unknown(missing: list[str], walk: _Walk, scope: Scope) -> UnknownShapeError
     shapes = {n: dims_of(walk.types.get(n)) for n in missing}
     met = {d for dims in shapes.values() for d in dims or () if isinstance(d, str)}
     symbols = [s for s in walk.symbols.roots if s in met]
-
-    def describe(name: str) -> str:
-        dims = shapes[name]
-        return f"{name!r} [{'?' if dims is None else ', '.join(map(str, dims))}]"
-
     text = f"the size of {len(missing)} tensor{'s' * (len(missing) > 1)} is unknown: "
-    text += ", ".join(map(describe, missing[:_NAMED]))
+    text += ", ".join(map(repr, missing[:_NAMED]))
     if len(missing) > _NAMED:
         text += f" and {len(missing) - _NAMED} more"
-    if reason := next((walk.reasons[n] for n in missing if n in walk.reasons), ""):
-        text += f"; {reason}"
-    flags = [f"--dim {s}=VALUE" for s in symbols]
+    flags, unnamed = [], set()
     for name in scope.inputs:
-        if name in shapes:
-            dims = shapes[name]
-            flags.append(f"--input-shape {name}={'SHAPE' if dims is None else ','.join(map(str, dims))}")
-    if not flags:
+        dims = shapes.get(name)
+        own = {f"{name}.{k}" for k in range(len(dims or ()))}.intersection(map(str, dims or ()))
+        if name in shapes and (own or dims is None):
+            flags.append(f"--input-shape {name}={','.join('N' if d in own else str(d) for d in dims or ('SHAPE',))}")
+            unnamed |= own
+    flags = [*(f"--dim {s}=VALUE" for s in symbols if s not in unnamed), *flags]
+    if flags:
+        text += f"; say how large, or at most how large, it is: {' '.join(flags)}"
+    elif reason := next((walk.reasons[n] for n in missing if n in walk.reasons), ""):
+        text += f"; the operators do not take these sizes: {reason}"
+    else:
         text += (
-            f"; no flag binds them: neither a rule for the operator nor the file gives {missing[0]!r} a shape. "
+            f"; no flag binds it: neither a rule for the operator nor the file gives {missing[0]!r} a shape. "
             "Add it to the model's value_info"
         )
-    else:
-        text += f"; say how large, or at most how large, it is: {' '.join(flags)}"
     return UnknownShapeError(text, tensors=missing, symbols=symbols)

@@ -19,13 +19,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from onnx import ModelProto, NodeProto
 
-__all__ = ["FOLDED", "evaluate", "shape_value"]
+__all__ = ["BOUNDED", "FOLDED", "evaluate", "shape_value"]
 
-FOLDED = frozenset(
+# No rule tells how large their results are, but they are not much larger than their inputs.
+BOUNDED = frozenset(("NonZero", "Compress", "Unique"))
+
+FOLDED = BOUNDED | frozenset(
     (
         *("Shape", "Size", "Identity", "Cast", "CastLike", "Constant", "ConstantOfShape", "Range", "EyeLike"),
         *("Gather", "GatherElements", "GatherND", "Slice", "Split", "Concat", "Squeeze", "Unsqueeze", "Reshape"),
-        *("Flatten", "Transpose", "Expand", "Tile", "Where", "ScatterElements", "ScatterND", "NonZero", "CumSum"),
+        *("Flatten", "Transpose", "Expand", "Tile", "Where", "ScatterElements", "ScatterND", "CumSum"),
         *("Add", "Sub", "Mul", "Div", "Mod", "Pow", "Neg", "Abs", "Sign", "Min", "Max", "Clip", "Sqrt", "Floor"),
         *("Ceil", "Round", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "And", "Or", "Not", "Xor"),
         *("ReduceSum", "ReduceProd", "ReduceMin", "ReduceMax", "ArgMax", "ArgMin"),

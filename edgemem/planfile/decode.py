@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from edgemem.records import Size
     from edgemem.targets import Target
 
-__all__ = ["IDENTIFIER", "KINDS", "SLOTS", "VALUE_TYPES", "decode"]
+__all__ = ["IDENTIFIER", "KINDS", "SLOTS", "VALUE_TYPES", "decode", "parse"]
 
 IDENTIFIER = b"EMPL"
 KINDS: tuple[Kind, ...] = get_args(Kind)  # in the schema's order
@@ -55,9 +55,17 @@ def decode(data: bytes) -> PlanSet:
     """
     payload = unwrap(data)
     try:
-        return _planset(root(payload, IDENTIFIER, SLOTS["PlanSet"]))
-    except EdgememError as e:
+        return parse(payload)
+    except PlanFileError as e:
         raise PlanFileError(f"the plan file is malformed: {e}; plan again") from None
+
+
+def parse(payload: memoryview) -> PlanSet:
+    """The plans in a FlatBuffer without its header. Raises PlanFileError saying what is not well-formed."""
+    try:
+        return _planset(root(payload, IDENTIFIER, SLOTS["PlanSet"]))
+    except EdgememError as e:  # also what records and targets say of themselves
+        raise PlanFileError(str(e)) from None
 
 
 def _planset(table: Table) -> PlanSet:

@@ -12,7 +12,7 @@ import numpy as np
 from edgemem.errors import PlanFileError
 from edgemem.planfile import plan_fbs
 from edgemem.planfile.container import wrap
-from edgemem.planfile.decode import IDENTIFIER, KINDS, VALUE_TYPES, decode
+from edgemem.planfile.decode import IDENTIFIER, KINDS, VALUE_TYPES, parse
 from edgemem.targets import to_table
 
 if TYPE_CHECKING:
@@ -36,14 +36,14 @@ def encode(planset: PlanSet) -> bytes:
     and for plans that contradict their records, which would not be read back.
     """
     try:
-        data = wrap(_Writer(planset).payload)
-        back = decode(data)
+        payload = _Writer(planset).payload
+        back = parse(memoryview(payload))
     # ValueError: surrogates that UTF-8 cannot hold, a kind that is none, rows of several lengths.
     except (PlanFileError, flatbuffers.builder.BuilderSizeError, ValueError) as e:
         raise PlanFileError(f"these plans cannot be written: {e}") from None
     if back.target != planset.target:
         raise PlanFileError(f"these plans cannot be written: target {planset.target} does not survive as a table")
-    return data
+    return wrap(payload)
 
 
 class _Writer:

@@ -4,9 +4,7 @@
 
 import flatbuffers
 from flatbuffers.compat import import_numpy
-
 np = import_numpy()
-
 
 class Kind(object):
     tensor = 0
@@ -25,7 +23,7 @@ class ValueType(object):
 # Strings as one column: string i is UTF-8, `text[ends[i - 1]]` up to and without `text[ends[i]]` (0 before the
 # first). The last end is the length of `text`.
 class Strings(object):
-    __slots__ = ["_tab"]
+    __slots__ = ['_tab']
 
     @classmethod
     def GetRootAs(cls, buf, offset=0):
@@ -38,10 +36,9 @@ class Strings(object):
     def GetRootAsStrings(cls, buf, offset=0):
         """This method is deprecated. Please switch to GetRootAs."""
         return cls.GetRootAs(buf, offset)
-
     @classmethod
     def StringsBufferHasIdentifier(cls, buf, offset, size_prefixed=False):
-        return flatbuffers.util.BufferHasIdentifier(buf, offset, b"\x45\x4d\x50\x4c", size_prefixed=size_prefixed)
+        return flatbuffers.util.BufferHasIdentifier(buf, offset, b"\x45\x4D\x50\x4C", size_prefixed=size_prefixed)
 
     # Strings
     def Init(self, buf, pos):
@@ -52,9 +49,7 @@ class Strings(object):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(4))
         if o != 0:
             a = self._tab.Vector(o)
-            return self._tab.Get(
-                flatbuffers.number_types.Uint8Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 1)
-            )
+            return self._tab.Get(flatbuffers.number_types.Uint8Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 1))
         return 0
 
     # Strings
@@ -81,9 +76,7 @@ class Strings(object):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(6))
         if o != 0:
             a = self._tab.Vector(o)
-            return self._tab.Get(
-                flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8)
-            )
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8))
         return 0
 
     # Strings
@@ -105,35 +98,18 @@ class Strings(object):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(6))
         return o == 0
 
-
-def StringsStart(builder):
-    builder.StartObject(2)
-
-
-def StringsAddText(builder, text):
-    builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(text), 0)
-
-
-def StringsStartTextVector(builder, numElems):
-    return builder.StartVector(1, numElems, 1)
-
-
-def StringsAddEnds(builder, ends):
-    builder.PrependUOffsetTRelativeSlot(1, flatbuffers.number_types.UOffsetTFlags.py_type(ends), 0)
-
-
-def StringsStartEndsVector(builder, numElems):
-    return builder.StartVector(8, numElems, 8)
-
-
-def StringsEnd(builder):
-    return builder.EndObject()
+def StringsStart(builder): builder.StartObject(2)
+def StringsAddText(builder, text): builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(text), 0)
+def StringsStartTextVector(builder, numElems): return builder.StartVector(1, numElems, 1)
+def StringsAddEnds(builder, ends): builder.PrependUOffsetTRelativeSlot(1, flatbuffers.number_types.UOffsetTFlags.py_type(ends), 0)
+def StringsStartEndsVector(builder, numElems): return builder.StartVector(8, numElems, 8)
+def StringsEnd(builder): return builder.EndObject()
 
 
 # A map. Keys ascend by code point and are distinct; entry i is `integers[i]` (0 or 1 for a boolean, 0 for a text)
 # or `texts[i]` (empty unless it is a text).
 class Values(object):
-    __slots__ = ["_tab"]
+    __slots__ = ['_tab']
 
     @classmethod
     def GetRootAs(cls, buf, offset=0):
@@ -146,10 +122,9 @@ class Values(object):
     def GetRootAsValues(cls, buf, offset=0):
         """This method is deprecated. Please switch to GetRootAs."""
         return cls.GetRootAs(buf, offset)
-
     @classmethod
     def ValuesBufferHasIdentifier(cls, buf, offset, size_prefixed=False):
-        return flatbuffers.util.BufferHasIdentifier(buf, offset, b"\x45\x4d\x50\x4c", size_prefixed=size_prefixed)
+        return flatbuffers.util.BufferHasIdentifier(buf, offset, b"\x45\x4D\x50\x4C", size_prefixed=size_prefixed)
 
     # Values
     def Init(self, buf, pos):
@@ -170,9 +145,7 @@ class Values(object):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(6))
         if o != 0:
             a = self._tab.Vector(o)
-            return self._tab.Get(
-                flatbuffers.number_types.Uint8Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 1)
-            )
+            return self._tab.Get(flatbuffers.number_types.Uint8Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 1))
         return 0
 
     # Values
@@ -199,9 +172,7 @@ class Values(object):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(8))
         if o != 0:
             a = self._tab.Vector(o)
-            return self._tab.Get(
-                flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8)
-            )
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8))
         return 0
 
     # Values
@@ -233,42 +204,19 @@ class Values(object):
             return obj
         return None
 
-
-def ValuesStart(builder):
-    builder.StartObject(4)
-
-
-def ValuesAddKeys(builder, keys):
-    builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(keys), 0)
-
-
-def ValuesAddTypes(builder, types):
-    builder.PrependUOffsetTRelativeSlot(1, flatbuffers.number_types.UOffsetTFlags.py_type(types), 0)
-
-
-def ValuesStartTypesVector(builder, numElems):
-    return builder.StartVector(1, numElems, 1)
-
-
-def ValuesAddIntegers(builder, integers):
-    builder.PrependUOffsetTRelativeSlot(2, flatbuffers.number_types.UOffsetTFlags.py_type(integers), 0)
-
-
-def ValuesStartIntegersVector(builder, numElems):
-    return builder.StartVector(8, numElems, 8)
-
-
-def ValuesAddTexts(builder, texts):
-    builder.PrependUOffsetTRelativeSlot(3, flatbuffers.number_types.UOffsetTFlags.py_type(texts), 0)
-
-
-def ValuesEnd(builder):
-    return builder.EndObject()
+def ValuesStart(builder): builder.StartObject(4)
+def ValuesAddKeys(builder, keys): builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(keys), 0)
+def ValuesAddTypes(builder, types): builder.PrependUOffsetTRelativeSlot(1, flatbuffers.number_types.UOffsetTFlags.py_type(types), 0)
+def ValuesStartTypesVector(builder, numElems): return builder.StartVector(1, numElems, 1)
+def ValuesAddIntegers(builder, integers): builder.PrependUOffsetTRelativeSlot(2, flatbuffers.number_types.UOffsetTFlags.py_type(integers), 0)
+def ValuesStartIntegersVector(builder, numElems): return builder.StartVector(8, numElems, 8)
+def ValuesAddTexts(builder, texts): builder.PrependUOffsetTRelativeSlot(3, flatbuffers.number_types.UOffsetTFlags.py_type(texts), 0)
+def ValuesEnd(builder): return builder.EndObject()
 
 
 # Usage records as columns of n.
 class Problem(object):
-    __slots__ = ["_tab"]
+    __slots__ = ['_tab']
 
     @classmethod
     def GetRootAs(cls, buf, offset=0):
@@ -281,10 +229,9 @@ class Problem(object):
     def GetRootAsProblem(cls, buf, offset=0):
         """This method is deprecated. Please switch to GetRootAs."""
         return cls.GetRootAs(buf, offset)
-
     @classmethod
     def ProblemBufferHasIdentifier(cls, buf, offset, size_prefixed=False):
-        return flatbuffers.util.BufferHasIdentifier(buf, offset, b"\x45\x4d\x50\x4c", size_prefixed=size_prefixed)
+        return flatbuffers.util.BufferHasIdentifier(buf, offset, b"\x45\x4D\x50\x4C", size_prefixed=size_prefixed)
 
     # Problem
     def Init(self, buf, pos):
@@ -306,9 +253,7 @@ class Problem(object):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(6))
         if o != 0:
             a = self._tab.Vector(o)
-            return self._tab.Get(
-                flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8)
-            )
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8))
         return 0
 
     # Problem
@@ -335,9 +280,7 @@ class Problem(object):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(8))
         if o != 0:
             a = self._tab.Vector(o)
-            return self._tab.Get(
-                flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8)
-            )
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8))
         return 0
 
     # Problem
@@ -372,9 +315,7 @@ class Problem(object):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(12))
         if o != 0:
             a = self._tab.Vector(o)
-            return self._tab.Get(
-                flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8)
-            )
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8))
         return 0
 
     # Problem
@@ -401,9 +342,7 @@ class Problem(object):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(14))
         if o != 0:
             a = self._tab.Vector(o)
-            return self._tab.Get(
-                flatbuffers.number_types.Uint8Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 1)
-            )
+            return self._tab.Get(flatbuffers.number_types.Uint8Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 1))
         return 0
 
     # Problem
@@ -442,9 +381,7 @@ class Problem(object):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(18))
         if o != 0:
             a = self._tab.Vector(o)
-            return self._tab.Get(
-                flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8)
-            )
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8))
         return 0
 
     # Problem
@@ -474,74 +411,27 @@ class Problem(object):
             return self._tab.Get(flatbuffers.number_types.Int64Flags, o + self._tab.Pos)
         return 1
 
-
-def ProblemStart(builder):
-    builder.StartObject(9)
-
-
-def ProblemAddNames(builder, names):
-    builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(names), 0)
-
-
-def ProblemAddFirstOp(builder, firstOp):
-    builder.PrependUOffsetTRelativeSlot(1, flatbuffers.number_types.UOffsetTFlags.py_type(firstOp), 0)
-
-
-def ProblemStartFirstOpVector(builder, numElems):
-    return builder.StartVector(8, numElems, 8)
-
-
-def ProblemAddLastOp(builder, lastOp):
-    builder.PrependUOffsetTRelativeSlot(2, flatbuffers.number_types.UOffsetTFlags.py_type(lastOp), 0)
-
-
-def ProblemStartLastOpVector(builder, numElems):
-    return builder.StartVector(8, numElems, 8)
-
-
-def ProblemAddRank(builder, rank):
-    builder.PrependInt64Slot(3, rank, 1)
-
-
-def ProblemAddSizes(builder, sizes):
-    builder.PrependUOffsetTRelativeSlot(4, flatbuffers.number_types.UOffsetTFlags.py_type(sizes), 0)
-
-
-def ProblemStartSizesVector(builder, numElems):
-    return builder.StartVector(8, numElems, 8)
-
-
-def ProblemAddKinds(builder, kinds):
-    builder.PrependUOffsetTRelativeSlot(5, flatbuffers.number_types.UOffsetTFlags.py_type(kinds), 0)
-
-
-def ProblemStartKindsVector(builder, numElems):
-    return builder.StartVector(1, numElems, 1)
-
-
-def ProblemAddTensors(builder, tensors):
-    builder.PrependUOffsetTRelativeSlot(6, flatbuffers.number_types.UOffsetTFlags.py_type(tensors), 0)
-
-
-def ProblemAddTensorEnds(builder, tensorEnds):
-    builder.PrependUOffsetTRelativeSlot(7, flatbuffers.number_types.UOffsetTFlags.py_type(tensorEnds), 0)
-
-
-def ProblemStartTensorEndsVector(builder, numElems):
-    return builder.StartVector(8, numElems, 8)
-
-
-def ProblemAddAlignment(builder, alignment):
-    builder.PrependInt64Slot(8, alignment, 1)
-
-
-def ProblemEnd(builder):
-    return builder.EndObject()
+def ProblemStart(builder): builder.StartObject(9)
+def ProblemAddNames(builder, names): builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(names), 0)
+def ProblemAddFirstOp(builder, firstOp): builder.PrependUOffsetTRelativeSlot(1, flatbuffers.number_types.UOffsetTFlags.py_type(firstOp), 0)
+def ProblemStartFirstOpVector(builder, numElems): return builder.StartVector(8, numElems, 8)
+def ProblemAddLastOp(builder, lastOp): builder.PrependUOffsetTRelativeSlot(2, flatbuffers.number_types.UOffsetTFlags.py_type(lastOp), 0)
+def ProblemStartLastOpVector(builder, numElems): return builder.StartVector(8, numElems, 8)
+def ProblemAddRank(builder, rank): builder.PrependInt64Slot(3, rank, 1)
+def ProblemAddSizes(builder, sizes): builder.PrependUOffsetTRelativeSlot(4, flatbuffers.number_types.UOffsetTFlags.py_type(sizes), 0)
+def ProblemStartSizesVector(builder, numElems): return builder.StartVector(8, numElems, 8)
+def ProblemAddKinds(builder, kinds): builder.PrependUOffsetTRelativeSlot(5, flatbuffers.number_types.UOffsetTFlags.py_type(kinds), 0)
+def ProblemStartKindsVector(builder, numElems): return builder.StartVector(1, numElems, 1)
+def ProblemAddTensors(builder, tensors): builder.PrependUOffsetTRelativeSlot(6, flatbuffers.number_types.UOffsetTFlags.py_type(tensors), 0)
+def ProblemAddTensorEnds(builder, tensorEnds): builder.PrependUOffsetTRelativeSlot(7, flatbuffers.number_types.UOffsetTFlags.py_type(tensorEnds), 0)
+def ProblemStartTensorEndsVector(builder, numElems): return builder.StartVector(8, numElems, 8)
+def ProblemAddAlignment(builder, alignment): builder.PrependInt64Slot(8, alignment, 1)
+def ProblemEnd(builder): return builder.EndObject()
 
 
 # One arena: record i is at `offsets[i]` bytes from its start; the arena has `size` bytes.
 class OffsetPlan(object):
-    __slots__ = ["_tab"]
+    __slots__ = ['_tab']
 
     @classmethod
     def GetRootAs(cls, buf, offset=0):
@@ -554,10 +444,9 @@ class OffsetPlan(object):
     def GetRootAsOffsetPlan(cls, buf, offset=0):
         """This method is deprecated. Please switch to GetRootAs."""
         return cls.GetRootAs(buf, offset)
-
     @classmethod
     def OffsetPlanBufferHasIdentifier(cls, buf, offset, size_prefixed=False):
-        return flatbuffers.util.BufferHasIdentifier(buf, offset, b"\x45\x4d\x50\x4c", size_prefixed=size_prefixed)
+        return flatbuffers.util.BufferHasIdentifier(buf, offset, b"\x45\x4D\x50\x4C", size_prefixed=size_prefixed)
 
     # OffsetPlan
     def Init(self, buf, pos):
@@ -585,9 +474,7 @@ class OffsetPlan(object):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(8))
         if o != 0:
             a = self._tab.Vector(o)
-            return self._tab.Get(
-                flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8)
-            )
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8))
         return 0
 
     # OffsetPlan
@@ -623,42 +510,19 @@ class OffsetPlan(object):
             return bool(self._tab.Get(flatbuffers.number_types.BoolFlags, o + self._tab.Pos))
         return False
 
-
-def OffsetPlanStart(builder):
-    builder.StartObject(5)
-
-
-def OffsetPlanAddStrategy(builder, strategy):
-    builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(strategy), 0)
-
-
-def OffsetPlanAddOptions(builder, options):
-    builder.PrependUOffsetTRelativeSlot(1, flatbuffers.number_types.UOffsetTFlags.py_type(options), 0)
-
-
-def OffsetPlanAddOffsets(builder, offsets):
-    builder.PrependUOffsetTRelativeSlot(2, flatbuffers.number_types.UOffsetTFlags.py_type(offsets), 0)
-
-
-def OffsetPlanStartOffsetsVector(builder, numElems):
-    return builder.StartVector(8, numElems, 8)
-
-
-def OffsetPlanAddSize(builder, size):
-    builder.PrependInt64Slot(3, size, 0)
-
-
-def OffsetPlanAddOptimal(builder, optimal):
-    builder.PrependBoolSlot(4, optimal, 0)
-
-
-def OffsetPlanEnd(builder):
-    return builder.EndObject()
+def OffsetPlanStart(builder): builder.StartObject(5)
+def OffsetPlanAddStrategy(builder, strategy): builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(strategy), 0)
+def OffsetPlanAddOptions(builder, options): builder.PrependUOffsetTRelativeSlot(1, flatbuffers.number_types.UOffsetTFlags.py_type(options), 0)
+def OffsetPlanAddOffsets(builder, offsets): builder.PrependUOffsetTRelativeSlot(2, flatbuffers.number_types.UOffsetTFlags.py_type(offsets), 0)
+def OffsetPlanStartOffsetsVector(builder, numElems): return builder.StartVector(8, numElems, 8)
+def OffsetPlanAddSize(builder, size): builder.PrependInt64Slot(3, size, 0)
+def OffsetPlanAddOptimal(builder, optimal): builder.PrependBoolSlot(4, optimal, 0)
+def OffsetPlanEnd(builder): return builder.EndObject()
 
 
 # Record i lives in object `assignment[i]`. `objects` holds `Problem.rank` numbers an object: bytes, or texels.
 class SharedObjectsPlan(object):
-    __slots__ = ["_tab"]
+    __slots__ = ['_tab']
 
     @classmethod
     def GetRootAs(cls, buf, offset=0):
@@ -671,10 +535,9 @@ class SharedObjectsPlan(object):
     def GetRootAsSharedObjectsPlan(cls, buf, offset=0):
         """This method is deprecated. Please switch to GetRootAs."""
         return cls.GetRootAs(buf, offset)
-
     @classmethod
     def SharedObjectsPlanBufferHasIdentifier(cls, buf, offset, size_prefixed=False):
-        return flatbuffers.util.BufferHasIdentifier(buf, offset, b"\x45\x4d\x50\x4c", size_prefixed=size_prefixed)
+        return flatbuffers.util.BufferHasIdentifier(buf, offset, b"\x45\x4D\x50\x4C", size_prefixed=size_prefixed)
 
     # SharedObjectsPlan
     def Init(self, buf, pos):
@@ -702,9 +565,7 @@ class SharedObjectsPlan(object):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(8))
         if o != 0:
             a = self._tab.Vector(o)
-            return self._tab.Get(
-                flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8)
-            )
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8))
         return 0
 
     # SharedObjectsPlan
@@ -731,9 +592,7 @@ class SharedObjectsPlan(object):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(10))
         if o != 0:
             a = self._tab.Vector(o)
-            return self._tab.Get(
-                flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8)
-            )
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8))
         return 0
 
     # SharedObjectsPlan
@@ -769,49 +628,20 @@ class SharedObjectsPlan(object):
             return bool(self._tab.Get(flatbuffers.number_types.BoolFlags, o + self._tab.Pos))
         return False
 
-
-def SharedObjectsPlanStart(builder):
-    builder.StartObject(6)
-
-
-def SharedObjectsPlanAddStrategy(builder, strategy):
-    builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(strategy), 0)
-
-
-def SharedObjectsPlanAddOptions(builder, options):
-    builder.PrependUOffsetTRelativeSlot(1, flatbuffers.number_types.UOffsetTFlags.py_type(options), 0)
-
-
-def SharedObjectsPlanAddAssignment(builder, assignment):
-    builder.PrependUOffsetTRelativeSlot(2, flatbuffers.number_types.UOffsetTFlags.py_type(assignment), 0)
-
-
-def SharedObjectsPlanStartAssignmentVector(builder, numElems):
-    return builder.StartVector(8, numElems, 8)
-
-
-def SharedObjectsPlanAddObjects(builder, objects):
-    builder.PrependUOffsetTRelativeSlot(3, flatbuffers.number_types.UOffsetTFlags.py_type(objects), 0)
-
-
-def SharedObjectsPlanStartObjectsVector(builder, numElems):
-    return builder.StartVector(8, numElems, 8)
-
-
-def SharedObjectsPlanAddSize(builder, size):
-    builder.PrependInt64Slot(4, size, 0)
-
-
-def SharedObjectsPlanAddOptimal(builder, optimal):
-    builder.PrependBoolSlot(5, optimal, 0)
-
-
-def SharedObjectsPlanEnd(builder):
-    return builder.EndObject()
+def SharedObjectsPlanStart(builder): builder.StartObject(6)
+def SharedObjectsPlanAddStrategy(builder, strategy): builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(strategy), 0)
+def SharedObjectsPlanAddOptions(builder, options): builder.PrependUOffsetTRelativeSlot(1, flatbuffers.number_types.UOffsetTFlags.py_type(options), 0)
+def SharedObjectsPlanAddAssignment(builder, assignment): builder.PrependUOffsetTRelativeSlot(2, flatbuffers.number_types.UOffsetTFlags.py_type(assignment), 0)
+def SharedObjectsPlanStartAssignmentVector(builder, numElems): return builder.StartVector(8, numElems, 8)
+def SharedObjectsPlanAddObjects(builder, objects): builder.PrependUOffsetTRelativeSlot(3, flatbuffers.number_types.UOffsetTFlags.py_type(objects), 0)
+def SharedObjectsPlanStartObjectsVector(builder, numElems): return builder.StartVector(8, numElems, 8)
+def SharedObjectsPlanAddSize(builder, size): builder.PrependInt64Slot(4, size, 0)
+def SharedObjectsPlanAddOptimal(builder, optimal): builder.PrependBoolSlot(5, optimal, 0)
+def SharedObjectsPlanEnd(builder): return builder.EndObject()
 
 
 class PlanSet(object):
-    __slots__ = ["_tab"]
+    __slots__ = ['_tab']
 
     @classmethod
     def GetRootAs(cls, buf, offset=0):
@@ -824,10 +654,9 @@ class PlanSet(object):
     def GetRootAsPlanSet(cls, buf, offset=0):
         """This method is deprecated. Please switch to GetRootAs."""
         return cls.GetRootAs(buf, offset)
-
     @classmethod
     def PlanSetBufferHasIdentifier(cls, buf, offset, size_prefixed=False):
-        return flatbuffers.util.BufferHasIdentifier(buf, offset, b"\x45\x4d\x50\x4c", size_prefixed=size_prefixed)
+        return flatbuffers.util.BufferHasIdentifier(buf, offset, b"\x45\x4D\x50\x4C", size_prefixed=size_prefixed)
 
     # PlanSet
     def Init(self, buf, pos):
@@ -994,9 +823,7 @@ class PlanSet(object):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(28))
         if o != 0:
             a = self._tab.Vector(o)
-            return self._tab.Get(
-                flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8)
-            )
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8))
         return 0
 
     # PlanSet
@@ -1045,9 +872,7 @@ class PlanSet(object):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(34))
         if o != 0:
             a = self._tab.Vector(o)
-            return self._tab.Get(
-                flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8)
-            )
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8))
         return 0
 
     # PlanSet
@@ -1074,9 +899,7 @@ class PlanSet(object):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(36))
         if o != 0:
             a = self._tab.Vector(o)
-            return self._tab.Get(
-                flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8)
-            )
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8))
         return 0
 
     # PlanSet
@@ -1108,106 +931,31 @@ class PlanSet(object):
             return obj
         return None
 
-
-def PlanSetStart(builder):
-    builder.StartObject(18)
-
-
-def PlanSetAddProblem(builder, problem):
-    builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(problem), 0)
-
-
-def PlanSetAddNaive(builder, naive):
-    builder.PrependInt64Slot(1, naive, 0)
-
-
-def PlanSetAddOffsetsBound(builder, offsetsBound):
-    builder.PrependInt64Slot(2, offsetsBound, 0)
-
-
-def PlanSetAddSharedObjectsBound(builder, sharedObjectsBound):
-    builder.PrependInt64Slot(3, sharedObjectsBound, 0)
-
-
-def PlanSetAddOffsets(builder, offsets):
-    builder.PrependUOffsetTRelativeSlot(4, flatbuffers.number_types.UOffsetTFlags.py_type(offsets), 0)
-
-
-def PlanSetStartOffsetsVector(builder, numElems):
-    return builder.StartVector(4, numElems, 4)
-
-
-def PlanSetAddSharedObjects(builder, sharedObjects):
-    builder.PrependUOffsetTRelativeSlot(5, flatbuffers.number_types.UOffsetTFlags.py_type(sharedObjects), 0)
+def PlanSetStart(builder): builder.StartObject(18)
+def PlanSetAddProblem(builder, problem): builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(problem), 0)
+def PlanSetAddNaive(builder, naive): builder.PrependInt64Slot(1, naive, 0)
+def PlanSetAddOffsetsBound(builder, offsetsBound): builder.PrependInt64Slot(2, offsetsBound, 0)
+def PlanSetAddSharedObjectsBound(builder, sharedObjectsBound): builder.PrependInt64Slot(3, sharedObjectsBound, 0)
+def PlanSetAddOffsets(builder, offsets): builder.PrependUOffsetTRelativeSlot(4, flatbuffers.number_types.UOffsetTFlags.py_type(offsets), 0)
+def PlanSetStartOffsetsVector(builder, numElems): return builder.StartVector(4, numElems, 4)
+def PlanSetAddSharedObjects(builder, sharedObjects): builder.PrependUOffsetTRelativeSlot(5, flatbuffers.number_types.UOffsetTFlags.py_type(sharedObjects), 0)
+def PlanSetStartSharedObjectsVector(builder, numElems): return builder.StartVector(4, numElems, 4)
+def PlanSetAddTarget(builder, target): builder.PrependUOffsetTRelativeSlot(6, flatbuffers.number_types.UOffsetTFlags.py_type(target), 0)
+def PlanSetAddRegions(builder, regions): builder.PrependUOffsetTRelativeSlot(7, flatbuffers.number_types.UOffsetTFlags.py_type(regions), 0)
+def PlanSetStartRegionsVector(builder, numElems): return builder.StartVector(4, numElems, 4)
+def PlanSetAddDigest(builder, digest): builder.PrependUOffsetTRelativeSlot(8, flatbuffers.number_types.UOffsetTFlags.py_type(digest), 0)
+def PlanSetAddSteps(builder, steps): builder.PrependUOffsetTRelativeSlot(9, flatbuffers.number_types.UOffsetTFlags.py_type(steps), 0)
+def PlanSetAddUnplanned(builder, unplanned): builder.PrependUOffsetTRelativeSlot(10, flatbuffers.number_types.UOffsetTFlags.py_type(unplanned), 0)
+def PlanSetAddUnplannedReasons(builder, unplannedReasons): builder.PrependUOffsetTRelativeSlot(11, flatbuffers.number_types.UOffsetTFlags.py_type(unplannedReasons), 0)
+def PlanSetAddOrder(builder, order): builder.PrependUOffsetTRelativeSlot(12, flatbuffers.number_types.UOffsetTFlags.py_type(order), 0)
+def PlanSetStartOrderVector(builder, numElems): return builder.StartVector(8, numElems, 8)
+def PlanSetAddDims(builder, dims): builder.PrependUOffsetTRelativeSlot(13, flatbuffers.number_types.UOffsetTFlags.py_type(dims), 0)
+def PlanSetAddInputs(builder, inputs): builder.PrependUOffsetTRelativeSlot(14, flatbuffers.number_types.UOffsetTFlags.py_type(inputs), 0)
+def PlanSetAddInputDims(builder, inputDims): builder.PrependUOffsetTRelativeSlot(15, flatbuffers.number_types.UOffsetTFlags.py_type(inputDims), 0)
+def PlanSetStartInputDimsVector(builder, numElems): return builder.StartVector(8, numElems, 8)
+def PlanSetAddInputEnds(builder, inputEnds): builder.PrependUOffsetTRelativeSlot(16, flatbuffers.number_types.UOffsetTFlags.py_type(inputEnds), 0)
+def PlanSetStartInputEndsVector(builder, numElems): return builder.StartVector(8, numElems, 8)
+def PlanSetAddVersions(builder, versions): builder.PrependUOffsetTRelativeSlot(17, flatbuffers.number_types.UOffsetTFlags.py_type(versions), 0)
+def PlanSetEnd(builder): return builder.EndObject()
 
 
-def PlanSetStartSharedObjectsVector(builder, numElems):
-    return builder.StartVector(4, numElems, 4)
-
-
-def PlanSetAddTarget(builder, target):
-    builder.PrependUOffsetTRelativeSlot(6, flatbuffers.number_types.UOffsetTFlags.py_type(target), 0)
-
-
-def PlanSetAddRegions(builder, regions):
-    builder.PrependUOffsetTRelativeSlot(7, flatbuffers.number_types.UOffsetTFlags.py_type(regions), 0)
-
-
-def PlanSetStartRegionsVector(builder, numElems):
-    return builder.StartVector(4, numElems, 4)
-
-
-def PlanSetAddDigest(builder, digest):
-    builder.PrependUOffsetTRelativeSlot(8, flatbuffers.number_types.UOffsetTFlags.py_type(digest), 0)
-
-
-def PlanSetAddSteps(builder, steps):
-    builder.PrependUOffsetTRelativeSlot(9, flatbuffers.number_types.UOffsetTFlags.py_type(steps), 0)
-
-
-def PlanSetAddUnplanned(builder, unplanned):
-    builder.PrependUOffsetTRelativeSlot(10, flatbuffers.number_types.UOffsetTFlags.py_type(unplanned), 0)
-
-
-def PlanSetAddUnplannedReasons(builder, unplannedReasons):
-    builder.PrependUOffsetTRelativeSlot(11, flatbuffers.number_types.UOffsetTFlags.py_type(unplannedReasons), 0)
-
-
-def PlanSetAddOrder(builder, order):
-    builder.PrependUOffsetTRelativeSlot(12, flatbuffers.number_types.UOffsetTFlags.py_type(order), 0)
-
-
-def PlanSetStartOrderVector(builder, numElems):
-    return builder.StartVector(8, numElems, 8)
-
-
-def PlanSetAddDims(builder, dims):
-    builder.PrependUOffsetTRelativeSlot(13, flatbuffers.number_types.UOffsetTFlags.py_type(dims), 0)
-
-
-def PlanSetAddInputs(builder, inputs):
-    builder.PrependUOffsetTRelativeSlot(14, flatbuffers.number_types.UOffsetTFlags.py_type(inputs), 0)
-
-
-def PlanSetAddInputDims(builder, inputDims):
-    builder.PrependUOffsetTRelativeSlot(15, flatbuffers.number_types.UOffsetTFlags.py_type(inputDims), 0)
-
-
-def PlanSetStartInputDimsVector(builder, numElems):
-    return builder.StartVector(8, numElems, 8)
-
-
-def PlanSetAddInputEnds(builder, inputEnds):
-    builder.PrependUOffsetTRelativeSlot(16, flatbuffers.number_types.UOffsetTFlags.py_type(inputEnds), 0)
-
-
-def PlanSetStartInputEndsVector(builder, numElems):
-    return builder.StartVector(8, numElems, 8)
-
-
-def PlanSetAddVersions(builder, versions):
-    builder.PrependUOffsetTRelativeSlot(17, flatbuffers.number_types.UOffsetTFlags.py_type(versions), 0)
-
-
-def PlanSetEnd(builder):
-    return builder.EndObject()

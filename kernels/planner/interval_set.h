@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <vector>
 
 namespace edgemem {
@@ -69,24 +70,21 @@ class FreeRanges {
     ranges_.swap(kept_);
   }
 
-  void cut(Interval occupied) {
-    for (std::size_t i = ranges_.size(); i-- > 0;) {
-      Interval& range = ranges_[i];
-      if (range.end <= occupied.begin) return;
-      if (range.begin >= occupied.end) continue;
-      const Interval above{occupied.end, range.end};
-      range.end = occupied.begin;
-      const bool below_holds = holds(range);
-      if (holds(above)) {
-        if (below_holds) {
-          ranges_.insert(ranges_.begin() + static_cast<std::ptrdiff_t>(i) + 1, above);
-        } else {
-          range = above;
-        }
-      } else if (!below_holds) {
-        ranges_.erase(ranges_.begin() + static_cast<std::ptrdiff_t>(i));
+  // As above, for intervals that are sorted by their beginning but may overlap.
+  void cut_sorted(std::span<const Interval> occupied) {
+    kept_.clear();
+    auto next = occupied.begin();
+    std::int64_t reached = 0;
+    for (const Interval& range : ranges_) {
+      std::int64_t begin = std::max(range.begin, reached);
+      for (; next != occupied.end() && next->begin < range.end; ++next) {
+        if (next->begin - begin >= need_) kept_.push_back({begin, next->begin});
+        begin = std::max(begin, next->end);
       }
+      keep({begin, range.end});
+      reached = begin;
     }
+    ranges_.swap(kept_);
   }
 
   // The beginning of the smallest range, the lowest of equals. The unbounded one is taken when there is no other.

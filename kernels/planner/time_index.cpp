@@ -106,7 +106,7 @@ void TimeIndex::cut_list(const Lifetime& alive, List list, FreeRanges& free) {
     count += static_cast<std::size_t>((use.alive.first <= alive.last) & (use.alive.last >= alive.first) &
                                       (use.bytes.end > lowest));
   }
-  for (std::size_t i = 0; i < count; ++i) free.cut(alive_together_[i]);
+  free.cut_sorted({alive_together_.data(), count});
 }
 
 void TimeIndex::cut_block(const Lifetime& alive, std::size_t index, FreeRanges& free) {
@@ -139,6 +139,15 @@ void TimeIndex::cut_occupied(std::size_t record, FreeRanges& free) {
   if (span.high != span.low) cut_block(lifetimes_[record], span.high, free);
 }
 
+void TimeIndex::insert_into_list(List& list, const Use& use) {
+  const auto at = [&](std::size_t i) { return uses_.begin() + static_cast<std::ptrdiff_t>(i); };
+  const auto place = std::upper_bound(at(list.begin), at(list.end), use,
+                                      [](const Use& a, const Use& b) { return a.bytes.begin < b.bytes.begin; });
+  std::move_backward(place, at(list.end), at(list.end + 1));
+  *place = use;
+  ++list.end;
+}
+
 void TimeIndex::insert_into_block(const Lifetime& alive, std::size_t index, Interval bytes) {
   Block& block = blocks_[index];
   Node& leaf = nodes_[leaves_ + index];
@@ -149,12 +158,12 @@ void TimeIndex::insert_into_block(const Lifetime& alive, std::size_t index, Inte
   if (at_first) {
     block.at_first.insert(bytes);
   } else {
-    uses_[block.beginning.end++] = {alive, bytes};
+    insert_into_list(block.beginning, {alive, bytes});
   }
   if (at_last) {
     block.at_last.insert(bytes);
   } else {
-    uses_[block.ending.end++] = {alive, bytes};
+    insert_into_list(block.ending, {alive, bytes});
   }
 }
 

@@ -37,7 +37,7 @@ class TimeIndex {
     IntervalSet somewhere;
     IntervalSet everywhere;
   };
-  struct List {  // a part of uses_
+  struct List {  // a part of uses_, sorted by address
     std::size_t begin = 0;
     std::size_t end = 0;
   };
@@ -63,6 +63,7 @@ class TimeIndex {
   std::uint32_t block_of(std::int64_t op) const;
   void cut_block(const Lifetime& alive, std::size_t block, FreeRanges& free);
   void cut_list(const Lifetime& alive, List list, FreeRanges& free);
+  void insert_into_list(List& list, const Use& use);
   void insert_into_block(const Lifetime& alive, std::size_t block, Interval bytes);
   // Calls on_path for the nodes over the span's two ends (leaves apart), on_inside for the fewest nodes that make up
   // the blocks between them; from the leaves up.

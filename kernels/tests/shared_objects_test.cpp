@@ -9,12 +9,11 @@
 #include <numeric>
 #include <random>
 #include <stdexcept>
-#include <string>
 #include <vector>
 
 #include "planner/positional_maxima.h"
-
-void test_shared_objects();
+#include "tests/check.h"
+#include "tests/registry.h"
 
 namespace {
 
@@ -23,19 +22,6 @@ using edgemem::Pick;
 using Values = std::vector<std::int64_t>;
 
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
-
-void require(bool fact, const std::string& what) {
-  if (!fact) throw std::runtime_error("shared objects: " + what);
-}
-
-void require_refused(const std::function<void()>& call, const std::string& what) {
-  try {
-    call();
-  } catch (const std::invalid_argument&) {
-    return;
-  }
-  throw std::runtime_error("shared objects: not refused: " + what);
-}
 
 struct Owned {
   Values first;
@@ -94,16 +80,16 @@ bool free_for(const Owned& records, const Values& assignment, std::int64_t objec
 }
 
 // Numbered in order of creation, and without two records in one object at a time.
-void require_valid(const Owned& records, const Values& assignment, const std::string& what) {
-  require(assignment.size() == records.count(), what + ": one object each");
+void check_valid(const Owned& records, const Values& assignment) {
+  CHECK(assignment.size() == records.count());
   const std::int64_t objects = assignment.empty() ? 0 : *std::max_element(assignment.begin(), assignment.end()) + 1;
   for (std::int64_t object = 0; object < objects; ++object) {
-    require(std::count(assignment.begin(), assignment.end(), object) > 0, what + ": no empty object");
+    CHECK(std::count(assignment.begin(), assignment.end(), object) > 0);
   }
   for (std::size_t a = 0; a < records.count(); ++a) {
-    require(assignment[a] >= 0, what + ": everything is placed");
+    CHECK(assignment[a] >= 0);
     for (std::size_t b = 0; b < a; ++b) {
-      require(assignment[a] != assignment[b] || !records.conflict(a, b), what + ": conflict");
+      CHECK(assignment[a] != assignment[b] || !records.conflict(a, b));
     }
   }
 }
@@ -298,7 +284,7 @@ std::int64_t naive(const Owned& records) {
   return sum;
 }
 
-void test_random() {
+TEST(shared_objects_equal_their_literal_counterparts) {
   std::mt19937_64 random(20240917);
   for (int round = 0; round < 3000; ++round) {
     const Owned made = random_records(random, 1 + static_cast<std::size_t>(round % 3));
@@ -306,16 +292,16 @@ void test_random() {
     Values content;
     for (std::size_t i = 0; i < made.count(); ++i) content.push_back(made.content(i));
     const Values maxima = edgemem::positional_maxima({made.first, made.last, content});
-    require(maxima == slow_positional_maxima(made), "positional maxima");
+    CHECK(maxima == slow_positional_maxima(made));
 
     Values order(made.count());
     std::iota(order.begin(), order.end(), 0);
     std::shuffle(order.begin(), order.end(), random);
     for (const Pick pick : {Pick::kFirst, Pick::kClosest}) {
       const Values assignment = edgemem::assign_in_order(records, order, pick);
-      require(assignment == slow_in_order(made, order, pick), "in order");
-      require_valid(made, assignment, "in order");
-      require(total(made, assignment) <= naive(made), "in order costs more than no sharing");
+      CHECK(assignment == slow_in_order(made, order, pick));
+      check_valid(made, assignment);
+      CHECK(total(made, assignment) <= naive(made));
     }
 
     Values stage;
@@ -324,22 +310,22 @@ void test_random() {
     }
     for (const bool new_first : {false, true}) {
       const Values assignment = edgemem::assign_nearest(records, stage, new_first);
-      require_valid(made, assignment, "nearest");
-      require(total(made, assignment) <= naive(made), "nearest costs more than no sharing");
-      require(made.rank > 1 || assignment == slow_nearest(made, stage, new_first), "nearest");
+      check_valid(made, assignment);
+      CHECK(total(made, assignment) <= naive(made));
+      CHECK(made.rank > 1 || assignment == slow_nearest(made, stage, new_first));
     }
 
     const Values flow = edgemem::assign_by_min_cost_flow(records);
-    require_valid(made, flow, "min-cost flow");
-    require(total(made, flow) <= naive(made), "min-cost flow costs more than no sharing");
+    check_valid(made, flow);
+    CHECK(total(made, flow) <= naive(made));
     if (made.rank == 1 && std::is_sorted(made.first.begin(), made.first.end())) {
-      require(flow == slow_flow(made), "min-cost flow");
+      CHECK(flow == slow_flow(made));
     }
   }
 }
 
 // More records than one block of the flow's search and more operators than the objects' 64 buckets.
-void test_longer() {
+TEST(shared_objects_of_longer_records) {
   std::mt19937_64 random(7);
   for (const std::int64_t length : {3, 40, 400}) {
     Owned made;
@@ -350,17 +336,15 @@ void test_longer() {
     }
     Values order(made.count());
     std::iota(order.begin(), order.end(), 0);
-    require(edgemem::assign_by_min_cost_flow(made.records()) == slow_flow(made), "longer min-cost flow");
-    require(
-        edgemem::assign_in_order(made.records(), order, Pick::kClosest) == slow_in_order(made, order, Pick::kClosest),
-        "longer in order");
+    CHECK(edgemem::assign_by_min_cost_flow(made.records()) == slow_flow(made));
+    CHECK(edgemem::assign_in_order(made.records(), order, Pick::kClosest) ==
+          slow_in_order(made, order, Pick::kClosest));
     const Values stage(made.count(), 0);
-    require(edgemem::assign_nearest(made.records(), stage, false) == slow_nearest(made, stage, false),
-            "longer nearest");
+    CHECK(edgemem::assign_nearest(made.records(), stage, false) == slow_nearest(made, stage, false));
   }
 }
 
-void test_limits() {
+TEST(shared_objects_stay_within_int64) {
   constexpr std::int64_t kLarge = std::int64_t{1} << 40;
   // The covering extents of such pairs have more texels than int64 holds: every kernel keeps them apart.
   Owned crossed;
@@ -369,43 +353,43 @@ void test_limits() {
   crossed.last = {0, kNever - 1, 5};
   crossed.extent = {kLarge, 1, 1, kLarge, 1, 1};
   const Values order{0, 1, 2};
-  require(edgemem::assign_in_order(crossed.records(), order, Pick::kFirst) == Values{0, 1, 0}, "huge extents");
-  require(edgemem::assign_nearest(crossed.records(), Values{0, 0, 0}, false) == Values{0, 1, 0}, "huge gaps");
-  require(edgemem::assign_by_min_cost_flow(crossed.records()) == Values{0, 1, 0}, "huge costs");
+  CHECK((edgemem::assign_in_order(crossed.records(), order, Pick::kFirst) == Values{0, 1, 0}));
+  CHECK((edgemem::assign_nearest(crossed.records(), Values{0, 0, 0}, false) == Values{0, 1, 0}));
+  CHECK((edgemem::assign_by_min_cost_flow(crossed.records()) == Values{0, 1, 0}));
 
-  // A chain whose neighbours differ little and whose ends have nothing in common.
+  // Every record differs little from the next, but one object for the whole chain would have 9^22 texels.
   Owned chain;
   chain.rank = 2;
-  for (std::int64_t i = 0; i <= 50; ++i) {
+  Values powers{1};
+  for (int i = 0; i < 22; ++i) powers.push_back(3 * powers.back());
+  for (std::int64_t i = 0; i <= 22; ++i) {
+    const auto at = static_cast<std::size_t>(i);
     chain.first.push_back(i);
     chain.last.push_back(i);
-    chain.extent.push_back(std::int64_t{1} << i);
-    chain.extent.push_back(std::int64_t{1} << (50 - i));
+    chain.extent.push_back(powers[at] << (22 - i));
+    chain.extent.push_back(powers[22 - at] << i);
   }
   const Values flow = edgemem::assign_by_min_cost_flow(chain.records());
-  require_valid(chain, flow, "chain");
-  require(total(chain, flow) <= naive(chain), "a chain's object grows without bound");
+  check_valid(chain, flow);
+  CHECK(flow.back() > 0);
+  CHECK(total(chain, flow) < naive(chain));
+}
 
+TEST(shared_objects_refuse_impossible_records) {
   const Values none;
   const Values one{1};
   const Values zero{0};
   const Values two{0, 0};
-  require(edgemem::positional_maxima({none, none, none}).empty(), "no records");
-  require(edgemem::assign_by_min_cost_flow({none, none, none, 1}).empty(), "no records");
-  require_refused([&] { edgemem::assign_by_min_cost_flow({zero, zero, zero, 4}); }, "rank 4");
-  require_refused([&] { edgemem::assign_by_min_cost_flow({zero, zero, two, 1}); }, "too many sizes");
-  require_refused([&] { edgemem::assign_by_min_cost_flow({one, zero, zero, 1}); }, "last before first");
-  require_refused([&] { edgemem::assign_by_min_cost_flow({zero, zero, Values{-1}, 1}); }, "negative size");
-  require_refused([&] { edgemem::assign_by_min_cost_flow({Values{-1}, zero, zero, 1}); }, "negative first_op");
-  require_refused([&] { edgemem::assign_by_min_cost_flow({two, two, Values{kNever, kNever}, 1}); }, "overflow");
-  require_refused([&] { edgemem::assign_in_order({two, two, two, 1}, two, Pick::kFirst); }, "no permutation");
-  require_refused([&] { edgemem::assign_nearest({two, two, two, 1}, zero, false); }, "too few stages");
+  CHECK((edgemem::positional_maxima({none, none, none}).empty()));
+  CHECK((edgemem::assign_by_min_cost_flow({none, none, none, 1}).empty()));
+  CHECK_REFUSED((edgemem::assign_by_min_cost_flow({zero, zero, zero, 4})));
+  CHECK_REFUSED((edgemem::assign_by_min_cost_flow({zero, zero, two, 1})));
+  CHECK_REFUSED((edgemem::assign_by_min_cost_flow({one, zero, zero, 1})));
+  CHECK_REFUSED((edgemem::assign_by_min_cost_flow({zero, zero, Values{-1}, 1})));
+  CHECK_REFUSED((edgemem::assign_by_min_cost_flow({Values{-1}, zero, zero, 1})));
+  CHECK_REFUSED((edgemem::assign_by_min_cost_flow({two, two, Values{kNever, kNever}, 1})));
+  CHECK_REFUSED((edgemem::assign_in_order({two, two, two, 1}, two, Pick::kFirst)));
+  CHECK_REFUSED((edgemem::assign_nearest({two, two, two, 1}, zero, false)));
 }
 
 }  // namespace
-
-void test_shared_objects() {
-  test_random();
-  test_longer();
-  test_limits();
-}

@@ -17,7 +17,8 @@ def _graph(names: str, *ops: tuple[str, str, str], inputs: str = "x", outputs: s
     index = {name: i for i, name in enumerate(names)}
     tensors = tuple(Tensor(name, "float32", (sizes.get(name, 4),)) for name in names)
     made = tuple(
-        Op(f"{kind}{i}", kind, *(tuple(index[n] for n in io) for io in io)) for i, (kind, *io) in enumerate(ops)
+        Op(f"{kind}{i}", kind, tuple(index[n] for n in reads), tuple(index[n] for n in writes))
+        for i, (kind, reads, writes) in enumerate(ops)
     )
     return Graph("g", tensors, made, tuple(index[n] for n in inputs), tuple(index[n] for n in outputs))
 

@@ -47,7 +47,7 @@ def mip(problem: Problem) -> NDArray[np.int64]:
     unit = problem.alignment
     exact = problem.size[records] / unit
     padded = -(-problem.size[records] // unit)
-    j_below = _solve(exact, padded, i, j, arena / unit, bound / unit)
+    j_below = _solve(exact, padded, (i, j), (bound / unit, arena / unit))
 
     below, above = np.where(j_below, j, i), np.where(j_below, i, j)
     offsets = np.zeros(len(problem), dtype=np.int64)
@@ -60,12 +60,10 @@ def mip(problem: Problem) -> NDArray[np.int64]:
 def _solve(
     exact: NDArray[np.float64],
     padded: NDArray[np.int64],
-    i: NDArray[np.int64],
-    j: NDArray[np.int64],
-    arena: float,
-    bound: float,
+    pairs: tuple[NDArray[np.int64], NDArray[np.int64]],
+    limits: tuple[float, float],
 ) -> NDArray[np.bool_]:
-    """Z of the paper for every pair: whether j lies below i. All sizes in units of the alignment."""
+    """Whether j lies below i, for every pair (the paper's z). All sizes are in units of the alignment."""
     try:
         from scipy.optimize import Bounds, LinearConstraint, milp
         from scipy.sparse import csr_array
@@ -74,10 +72,12 @@ def _solve(
 
     # Variables: u, x_1..x_n, z_1..z_m. x may be fractional: only the order z is read from the answer, and with z fixed
     # the lowest x are sums of sizes.
+    i, j = pairs
+    bound, arena = limits
     n, m = len(exact), len(i)
     big = np.ceil(arena)
     rows = np.arange(n + 2 * m)
-    pairs = np.arange(m)
+    z = 1 + n + np.arange(m)
     plus_one = np.concatenate([1 + np.arange(n), 1 + i, 1 + j])
     minus_one = np.concatenate([np.zeros(n, dtype=np.int64), 1 + j, 1 + i])
     choice = np.concatenate([np.full(m, -big), np.full(m, big)])
@@ -86,7 +86,7 @@ def _solve(
             np.concatenate([np.ones(n + 2 * m), -np.ones(n + 2 * m), choice]),
             (
                 np.concatenate([rows, rows, n + np.arange(2 * m)]),
-                np.concatenate([plus_one, minus_one, 1 + n + pairs, 1 + n + pairs]),
+                np.concatenate([plus_one, minus_one, z, z]),
             ),
         ),
         shape=(n + 2 * m, 1 + n + m),
@@ -97,14 +97,16 @@ def _solve(
         integrality=np.concatenate([np.zeros(1 + n), np.ones(m)]),
         bounds=Bounds(
             np.concatenate([[bound], np.zeros(n + m)]),
-            np.concatenate([[arena], arena - exact, np.ones(m)]),
+            # A whole unit above the known arena: bounds that are tight to a rounding error make HiGHS give up.
+            np.concatenate([[big], np.full(n, big), np.ones(m)]),
         ),
         constraints=LinearConstraint(matrix, -np.inf, upper),
         options={"node_limit": _NODES, "mip_rel_gap": 0.0},
     )
     if not answer.success:
         raise SolverError(
-            f"HiGHS found no smallest arena for {n} records within {_NODES} nodes ({answer.message}); use another strategy"
+            f"HiGHS found no smallest arena for {n} records within {_NODES} nodes: {answer.message} "
+            "Use another strategy."
         )
     return np.asarray(answer.x[1 + n :] > 0.5)
 
