@@ -3,8 +3,8 @@
 LiteRT decides when it prepares a model: kernels ask for workspace, constants are decompressed into an arena of their
 own, tensors become dynamic. None of it is in the file. A delegate that takes no operator is shown LiteRT's own
 context when the interpreter is made, and everything stands there, in C structures that `ctypes` reads. Their layout is
-not promised, so before anything is believed it is compared with the file: types, sizes, variables, names, and the
-operators' inputs.
+not promised, so before anything is believed it is compared with what LiteRT's Python interface says of the same model:
+types, sizes, names, and the operators' inputs.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+import numpy as np
+
 from edgemem.errors import MissingDependencyError, ModelError, RuntimeBindError
-from edgemem.graph import DTYPE_BITS, byte_size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,11 +33,13 @@ Allocation: TypeAlias = Literal[
 _ALLOCATIONS: Final[tuple[Allocation, ...]] = (
     *("none", "constant", "arena", "persistent", "dynamic", "folded", "custom", "variant", "elsewhere"),
 )
-# In the order of TfLiteType, which is not the schema's.
+# In the order of TfLiteType: what NumPy calls what LiteRT's Python interface makes of each. Types narrower than a byte
+# are shown as bytes there.
 _TYPES: Final = (
-    *("", "float32", "int32", "uint8", "int64", "string", "bool", "int16", "complex64", "int8", "float16", "float64"),
-    *("complex128", "uint64", "resource", "variant", "uint32", "uint16", "int4", "bfloat16", "int2", "uint4"),
+    *("", "f4", "i4", "u1", "i8", "S0", "b1", "i2", "c8", "i1", "f2", "f8", "c16", "u8", "O8", "O8", "u4", "u2", "i1"),
+    *("", "i1", "u1"),
 )
+_ONE_WIDTH: Final = frozenset({"f2", "f4", "f8", "b1", "i2", "i4", "i8", "u2", "u4", "u8", "c8", "c16"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,16 +106,15 @@ def probe(model: bytes, input_shapes: Mapping[int, Sequence[int]] | None = None)
         RuntimeBindError: LiteRT cannot run the model, or its structures are not laid out as edgemem knows them.
     """
     try:
-        from ai_edge_litert import schema_py_generated as schema
         from ai_edge_litert.interpreter import Interpreter, OpResolverType
     except ImportError:
         raise MissingDependencyError("ai-edge-litert", extra="tflite", purpose="asking LiteRT for its memory") from None
-    delegate = _Delegate(_expected(schema, model))
+    kernels = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    delegate = None
     try:
+        delegate = _Delegate(_expected(Interpreter(model_content=model, experimental_op_resolver_type=kernels)))
         interpreter = Interpreter(
-            model_content=model,
-            experimental_delegates=[delegate],
-            experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+            model_content=model, experimental_delegates=[delegate], experimental_op_resolver_type=kernels
         )
         delegate.check()
         for index, shape in (input_shapes or {}).items():
@@ -124,7 +126,8 @@ def probe(model: bytes, input_shapes: Mapping[int, Sequence[int]] | None = None)
                 interpreter.tensor(details["index"])()[...] = 0
             interpreter.invoke()
     except (RuntimeError, ValueError) as e:
-        delegate.check()
+        if delegate and delegate.wrong:
+            delegate.check()
         raise RuntimeBindError(f"LiteRT cannot run the model: {str(e).strip() or 'no reason given'}") from None
     return delegate.read()
 
@@ -236,6 +239,7 @@ class _NativeDelegate(ctypes.Structure):
     ]
 
 
+_MOST_TENSORS: Final = 1 << 24
 # Without it LiteRT plans the arena before other delegates take operators out, and keeps the larger size.
 _ALLOW_DYNAMIC_TENSORS: Final = 1
 
@@ -247,50 +251,43 @@ def _ints(array: Any) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Expected:
-    """What the file says of a subgraph, to compare with what LiteRT shows."""
+    """A tensor as LiteRT's Python interface shows it; `size` in bytes, None where it cannot be told from the type."""
 
-    types: tuple[int | None, ...]  # None for types newer than edgemem
-    sizes: tuple[int | None, ...]  # None where LiteRT need not have it yet
-    variables: tuple[bool, ...]
-    names: tuple[bytes, ...]
-    inputs: tuple[tuple[int, ...], ...]  # of each operator
+    type: str
+    size: int | None
+    name: str
 
 
-def _expected(schema: Any, model: bytes) -> list[_Expected]:
-    try:
-        root = schema.Model.GetRootAs(model, 0)
-        names = {number: name.lower() for name, number in vars(schema.TensorType).items() if name[0] != "_"}
-        return [_expected_of(root, root.Subgraphs(i), names) for i in range(root.SubgraphsLength())]
-    except Exception as e:  # noqa: BLE001  (whatever the generated reader trips over)
-        raise RuntimeBindError(f"LiteRT cannot read the model: {e}") from None
+@dataclass(frozen=True, slots=True)
+class _ExpectedSubgraph:
+    """Tensors by index, and the inputs of each operator (None for subgraphs that the interface does not show)."""
+
+    tensors: Mapping[int, _Expected]
+    inputs: tuple[tuple[int, ...], ...] | None
 
 
-def _expected_of(root: Any, subgraph: Any, names: Mapping[int, str]) -> _Expected:
-    tensors = [subgraph.Tensors(i) for i in range(subgraph.TensorsLength())]
-    sizes: list[int | None] = []
-    for t in tensors:
-        dtype, shape = names.get(t.Type(), ""), [t.Shape(k) for k in range(t.ShapeLength())]
-        buffer = root.Buffers(t.Buffer())
-        constant = buffer.DataLength() or buffer.Size()
-        known = dtype in DTYPE_BITS and not constant and min(shape, default=0) >= 0
-        sizes.append(byte_size(dtype, prod(shape)) if known else None)
-    operators = [subgraph.Operators(i) for i in range(subgraph.OperatorsLength())]
-    return _Expected(
-        tuple(_TYPES.index(name) if (name := names.get(t.Type(), "new")) in _TYPES else None for t in tensors),
-        tuple(sizes),
-        tuple(bool(t.IsVariable()) for t in tensors),
-        tuple(t.Name() or b"" for t in tensors),
-        tuple(tuple(op.Inputs(k) for k in range(op.InputsLength())) for op in operators),
-    )
+def _expected(interpreter: Any) -> list[_ExpectedSubgraph]:
+    subgraphs = []
+    for number in range(interpreter.num_subgraphs()):
+        tensors = {}
+        for details in interpreter.get_tensor_details(number):
+            dtype = np.dtype(details["dtype"])
+            kind = f"{dtype.kind}{dtype.itemsize}"
+            dense = kind in _ONE_WIDTH and not details["sparsity_parameters"]
+            size = prod(details["shape"].tolist()) * dtype.itemsize if dense else None
+            tensors[details["index"]] = _Expected(kind, size, details["name"])
+        main = [tuple(op["inputs"].tolist()) for op in interpreter._get_ops_details()] if not number else None  # noqa: SLF001
+        subgraphs.append(_ExpectedSubgraph(tensors, None if main is None else tuple(main)))
+    return subgraphs
 
 
 class _Delegate:
     """A delegate that takes no operator and keeps the contexts it is shown, one a subgraph."""
 
-    def __init__(self, expected: Sequence[_Expected]) -> None:
+    def __init__(self, expected: Sequence[_ExpectedSubgraph]) -> None:
         self._expected = expected
         self._seen: list[tuple[int, Any, list[Any]]] = []  # number, context, nodes in the order of the file
-        self._wrong = ""
+        self.wrong = ""
         self._callback = _PREPARE(self._prepare)
         self._native = _NativeDelegate(prepare=self._callback, flags=_ALLOW_DYNAMIC_TENSORS)
 
@@ -299,11 +296,11 @@ class _Delegate:
         return ctypes.addressof(self._native)
 
     def check(self) -> None:
-        """Raise RuntimeBindError unless LiteRT showed what the file says."""
-        if self._wrong or not self._seen:
+        """Raise RuntimeBindError unless LiteRT showed what was expected."""
+        if self.wrong or not self._seen:
             raise RuntimeBindError(
-                f"the installed LiteRT is laid out in another way than edgemem knows ({self._wrong or 'no context'}); "
-                "edgemem knows ai-edge-litert 2.1 to 2.3"
+                f"the installed LiteRT is laid out in another way than edgemem knows ({self.wrong or 'no context'}); "
+                "edgemem knows ai-edge-litert 2.3"
             )
 
     def read(self) -> Probe:
@@ -329,38 +326,49 @@ class _Delegate:
         # An exception cannot cross C; what went wrong is told by `check`.
         try:
             context = ctypes.cast(address, ctypes.POINTER(_Context)).contents
-            self._wrong = self._wrong or self._keep(address, context)
+            self.wrong = self.wrong or self._keep(address, context)
         except Exception as e:  # noqa: BLE001
-            self._wrong = f"{type(e).__name__}: {e}"
-        return 1 if self._wrong else 0
+            self.wrong = f"{type(e).__name__}: {e}"
+        return 1 if self.wrong else 0
 
     def _keep(self, address: int, context: Any) -> str:
-        """Compare, simple fields first: a pointer is followed once what stands around it is right."""
-        # LiteRT shows the subgraphs in the order of the file, but leaves some out.
-        number = self._seen[-1][0] + 1 if self._seen else 0
-        while number < len(self._expected) and len(self._expected[number].types) != context.tensors_size:
-            number += 1
-        if number == len(self._expected) or (not self._seen and number):
-            return f"{context.tensors_size} tensors"
-        expected = self._expected[number]
-        tensors = context.tensors[: len(expected.types)]
-        if any(kind not in (None, t.type) for t, kind in zip(tensors, expected.types, strict=True)):
-            return "types"
-        if any(size not in (None, t.bytes) for t, size in zip(tensors, expected.sizes, strict=True)):
-            return "sizes"
-        if tuple(t.is_variable for t in tensors) != expected.variables:
-            return "variables"
-        if tuple(t.name or b"" for t in tensors) != expected.names:
-            return "names"
+        """Keep the context if it is what was expected, or say what is not."""
+        # LiteRT shows the subgraphs in the order of the file, but may leave some out after the main one.
+        first = self._seen[-1][0] + 1 if self._seen else 0
+        difference = "subgraphs"
+        for number in range(first, len(self._expected) if first else 1):
+            difference = _difference(context, self._expected[number])
+            if not difference:
+                return self._keep_operators(number, address, context)
+        return difference
+
+    def _keep_operators(self, number: int, address: int, context: Any) -> str:
         plan = _INTS()
-        if context.get_execution_plan(address, ctypes.byref(plan)) or _ints(plan) != tuple(range(len(expected.inputs))):
+        if context.get_execution_plan(address, ctypes.byref(plan)):
+            return "operators"
+        inputs = self._expected[number].inputs
+        if inputs is not None and _ints(plan) != tuple(range(len(inputs))):
             return "operators"
         nodes = []
-        for index, inputs in enumerate(expected.inputs):
+        for index in _ints(plan):
             node, registration = ctypes.POINTER(_Node)(), ctypes.c_void_p()
             status = context.get_node_and_registration(address, index, ctypes.byref(node), ctypes.byref(registration))
-            if status or _ints(node.contents.inputs) != inputs:
+            if status or (inputs is not None and _ints(node.contents.inputs) != inputs[index]):
                 return f"operator {index}"
             nodes.append(node.contents)
         self._seen.append((number, context, nodes))
         return ""
+
+
+def _difference(context: Any, expected: _ExpectedSubgraph) -> str:
+    """What is not as expected; simple fields first: a pointer is followed once all around it is right."""
+    if not max(expected.tensors, default=-1) < context.tensors_size < _MOST_TENSORS:
+        return "tensors"
+    shown = [(context.tensors[i], e) for i, e in expected.tensors.items()]
+    if any(t.type not in range(len(_TYPES)) or _TYPES[t.type] not in ("", e.type) for t, e in shown):
+        return "types"
+    if any(e.size not in (None, t.bytes) for t, e in shown):
+        return "sizes"
+    if any((t.name or b"").decode(errors="replace") != e.name for t, e in shown):
+        return "names"
+    return ""

@@ -216,22 +216,23 @@ def test_what_litert_cannot_run_is_said() -> None:
         probe(b"not a model")
 
 
-def test_a_layout_that_is_not_the_files_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_layout_that_is_not_the_models_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     from edgemem.runtime import litert
 
     data = build(M([S([T("x"), T("y")], [O("ABS", (0,), (1,))], (0,), (1,))]))
     expected = litert._expected
-    for field, wrong in (
-        ("names", (b"x", b"z")),
-        ("sizes", (16, 32)),
-        ("variables", (True, False)),
-        ("inputs", ((1,),)),
-    ):
-        monkeypatch.setattr(
-            litert, "_expected", lambda s, m, f=field, w=wrong: [replace(e, **{f: w}) for e in expected(s, m)]
-        )
-        with pytest.raises(RuntimeBindError, match="laid out in another way"):
+    for field, wrong in (("name", "z"), ("size", 32), ("type", "i4")):
+
+        def changed(interpreter: Any, field: str = field, wrong: Any = wrong) -> list[Any]:
+            (main,) = expected(interpreter)
+            return [replace(main, tensors={**main.tensors, 1: replace(main.tensors[1], **{field: wrong})})]
+
+        monkeypatch.setattr(litert, "_expected", changed)
+        with pytest.raises(RuntimeBindError, match=rf"laid out in another way than edgemem knows \({field}s\)"):
             probe(data)
+    monkeypatch.setattr(litert, "_expected", lambda it: [replace(e, inputs=((1,),)) for e in expected(it)])
+    with pytest.raises(RuntimeBindError, match="operator 0"):
+        probe(data)
 
 
 def test_a_graph_of_another_model_is_refused() -> None:
