@@ -2,8 +2,8 @@
 
 Time is counted in steps. Every operator is one step; the operators of its bodies come right before it, one body
 after the other, so that a body's tensors live no longer than the operator that runs it, and the two branches of an
-`If` may share memory. What a body takes in stays whole for as long as any body of that operator runs, because a loop
-reads it again; what it gives back stays until the operator is done.
+`If` may share memory. What a loop's body takes in stays whole for as long as any body of that operator runs, because
+it is read again; what a body gives back stays until the operator is done.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from edgemem.aliasing import RULES
+from edgemem.graph import RUN_ONCE
 from edgemem.records import Extent, Kind, Problem, UsageRecord
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class Step:
     op: Op
     reads: tuple[str, ...]  # one entry an input, "" for an absent one
     writes: tuple[str, ...]
-    first: int  # the first step of its bodies, or its own
+    starts: tuple[int, ...]  # the first step of each of its bodies
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +58,13 @@ def steps_of(graph: Graph, *, bodies: bool = True) -> tuple[Step, ...]:
             return g.tensors[index].name if index >= 0 else ""
 
         for op in g.ops:
-            first = len(steps)
+            starts = []
             label = f"{path}{op.name or op.type}"
             for body in op.bodies if bodies else ():
+                starts.append(len(steps))
                 walk(body, f"{label}/{body.name}/")
-            steps.append(Step(label, op, tuple(map(name, op.inputs)), tuple(map(name, op.outputs)), first))
+            reads, writes = tuple(map(name, op.inputs)), tuple(map(name, op.outputs))
+            steps.append(Step(label, op, reads, writes, tuple(starts)))
 
     walk(graph, "")
     return tuple(steps)
@@ -124,8 +127,8 @@ def _intervals(graph: Graph, steps: tuple[Step, ...], target: Target) -> dict[st
         reason = tensor.note or f"a {tensor.dtype}, not a dense tensor" if tensor.kind == "opaque" else outside
         lives[tensor.name] = _Life(tensor, first, last, kind, reason, kind != "tensor", [tensor.name])
 
-    def enter(g: Graph, first: int, last: int, *, top: bool) -> None:
-        """Declare a graph's tensors; what it takes in and gives back stays from `first` to `last`."""
+    def enter(g: Graph, first: int, last: int, *, top: bool, keep_inputs: bool) -> None:
+        """Declare a graph's tensors; its inputs are there from `first`, and what it gives back stays until `last`."""
         inputs, outputs = set(g.inputs), set(g.outputs)
         for index, tensor in enumerate(g.tensors):
             if tensor.kind in ("constant", "captured"):
@@ -135,8 +138,8 @@ def _intervals(graph: Graph, steps: tuple[Step, ...], target: Target) -> dict[st
                 add(tensor, 0, end, kind="variable", outside=outside)
             elif index in inputs:
                 outside = "a graph input, held by the caller" if top and target.inputs == "outside" else ""
-                whole = not top or target.inputs == "whole_run"
-                add(tensor, first, last if whole else first, kind="input" if top else "tensor", outside=outside)
+                kind: Kind = "input" if top else "tensor"
+                add(tensor, first, last if keep_inputs else first, kind=kind, outside=outside)
             elif index in outputs and top:
                 outside = "a graph output, held by the caller" if target.outputs == "outside" else ""
                 add(tensor, end + 1, 0, kind="output", outside=outside)
@@ -147,10 +150,11 @@ def _intervals(graph: Graph, steps: tuple[Step, ...], target: Target) -> dict[st
                 if index in outputs:
                     lives[tensor.name].last = last
 
-    enter(graph, 0, end, top=True)
+    enter(graph, 0, end, top=True, keep_inputs=target.inputs == "whole_run")
     for number, step in enumerate(steps):
-        for body in step.op.bodies if target.bodies == "inline" else ():
-            enter(body, step.first, number, top=False)
+        once = step.op.type in RUN_ONCE
+        for body, start in zip(step.op.bodies, step.starts, strict=False):  # no starts: bodies are elsewhere
+            enter(body, start if once else step.starts[0], number, top=False, keep_inputs=not once)
     for number, step in enumerate(steps):
         for name in step.writes:
             if life := lives.get(name):

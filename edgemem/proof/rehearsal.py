@@ -1,8 +1,8 @@
 """Proof by rehearsal: the graph runs inside a plan on marks instead of values.
 
 Every operator's result is written to its place and wipes out whatever lay there; an operator that then reads a
-tensor that was wiped out convicts the plan, whatever the usage records say. Bodies run twice, so that a loop's
-second round is covered.
+tensor that was wiped out convicts the plan, whatever the usage records say. The body of a loop runs twice, so that
+its second round is covered.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from edgemem.aliasing import RULES, AliasRules
-from edgemem.graph import digest
+from edgemem.graph import RUN_ONCE, digest
 from edgemem.plans import OffsetPlan
 from edgemem.proof.violations import MOST, Cause, Violation, violation
 
@@ -155,12 +155,13 @@ class _Run:
         writes = [names[i] for i in op.outputs if i >= 0 and names[i] in self.place]
         if self.inline and op.bodies:
             start = self.step
-            for _ in range(2):
+            loop = op.type not in RUN_ONCE
+            for _ in range(1 + loop):
                 self.step = start
                 for body in op.bodies:
-                    self.graph(body, keep_inputs=True)
+                    self.graph(body, keep_inputs=loop)
             for body in op.bodies:
-                for index in (*body.inputs, *body.outputs):
+                for index in (*(body.inputs if loop else ()), *body.outputs):
                     self.read(body.tensors[index].name, "its body should still hold")
         for name in dict.fromkeys(reads):
             self.read(name, "reads")

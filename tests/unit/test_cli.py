@@ -128,7 +128,7 @@ def test_plan_show_verify_export(planned: Path, tmp_path: Path) -> None:
     assert edgemem("verify", planned).output.endswith(": right\n")
     shown = edgemem("show", planned).output
     assert shown.startswith("arena ")
-    for word in ("greedy_by_size", "min_cost_flow", "lower bound", "peak at", "not in the plan"):
+    for word in ("greedy_by_size", "equality", "lower bound", "peak at", "not in the plan"):
         assert word in shown
     data = json.loads(edgemem("show", planned, "--json").output)
     assert data["model"]["target"]["name"] == "generic"

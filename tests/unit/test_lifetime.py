@@ -210,6 +210,24 @@ def test_what_a_loop_takes_in_stays_while_it_runs() -> None:
     }
 
 
+def test_what_a_branch_takes_in_lives_until_its_last_use() -> None:
+    def body(name: str) -> Graph:
+        tensors = tuple(Tensor(f"{name}/{n}", "float32", (4,)) for n in ("in", "t", "out"))
+        return Graph(name, tensors, (Op("c1", "CONV", (0,), (1,)), Op("c2", "CONV", (1,), (2,))), (0,), (2,))
+
+    tensors = tuple(Tensor(n, "float32", (4,)) for n in "xaby")
+    ops = (
+        Op("c", "CONV", (0,), (1,)),
+        Op("if", "IF", (1,), (2,), bodies=(body("then"), body("else"))),
+        Op("e", "CONV", (2,), (3,)),
+    )
+    spans = _spans(Graph("g", tensors, ops, (0,), (3,)), GENERIC)
+    assert spans["then/in"] == (1, 1)
+    assert spans["else/in"] == (3, 3)
+    assert spans["then/out"] == (2, 5)
+    assert spans["a"] == (0, 5)
+
+
 def test_scratch_lives_at_its_operator() -> None:
     graph = replace(CHAIN, ops=(replace(CHAIN.ops[0], scratch=(100, 0)), *CHAIN.ops[1:]))
     scratch = [r for r in lifetimes(graph, GENERIC).problem.records if r.kind == "scratch"]

@@ -103,6 +103,7 @@ def test_registered_in_this_order() -> None:
         "greedy_in_order",
         "strip_packing",
         "mip",
+        "litert_arena",
     ]
 
 
