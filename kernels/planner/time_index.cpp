@@ -80,6 +80,10 @@ std::uint32_t TimeIndex::block_of(std::int64_t op) const {
   return static_cast<std::uint32_t>(std::upper_bound(firsts_.begin(), firsts_.end(), op) - firsts_.begin()) - 1;
 }
 
+bool TimeIndex::covers(const Lifetime& alive, const Block& block) {
+  return alive.first <= block.first && alive.last >= block.last;
+}
+
 template <typename OnPath, typename OnInside>
 void TimeIndex::walk(Span span, OnPath on_path, OnInside on_inside) {
   std::size_t low = leaves_ + span.low;
@@ -109,34 +113,32 @@ void TimeIndex::cut_list(const Lifetime& alive, List list, FreeRanges& free) {
   free.cut_sorted({alive_together_.data(), count});
 }
 
-void TimeIndex::cut_block(const Lifetime& alive, std::size_t index, FreeRanges& free) {
+void TimeIndex::cut_inside_block(const Lifetime& alive, std::size_t index, FreeRanges& free) {
   const Block& block = blocks_[index];
   const bool at_first = alive.first <= block.first;
   const bool at_last = alive.last >= block.last;
-  if (at_first && at_last) {
-    free.cut(nodes_[leaves_ + index].somewhere);
-  } else if (at_first) {
-    free.cut(block.at_first);
-    cut_list(alive, block.beginning, free);
-  } else if (at_last) {
-    free.cut(block.at_last);
-    cut_list(alive, block.ending, free);
-  } else {
-    free.cut(nodes_[leaves_ + index].everywhere);
-    cut_list(alive, block.beginning, free);
-    cut_list(alive, block.ending, free);
-  }
+  free.cut(at_first ? block.at_first : at_last ? block.at_last : nodes_[leaves_ + index].everywhere);
+  if (!at_last) cut_list(alive, block.beginning, free);
+  if (!at_first) cut_list(alive, block.ending, free);
 }
 
 void TimeIndex::cut_occupied(std::size_t record, FreeRanges& free) {
+  const Lifetime& alive = lifetimes_[record];
   const Span span = spans_[record];
-  inside_.clear();
-  walk(span, [](std::size_t) {}, [&](std::size_t node) { inside_.push_back(&nodes_[node].somewhere); });
-  // The widest nodes first: their unions leave the fewest ranges for the others to cut.
-  for (auto set = inside_.rbegin(); set != inside_.rend(); ++set) free.cut(**set);
+  const bool whole_low = covers(alive, blocks_[span.low]);
+  const bool whole_high = covers(alive, blocks_[span.high]);
+  whole_.clear();
+  walk(span, [](std::size_t) {}, [&](std::size_t node) { whole_.push_back(&nodes_[node].somewhere); });
+  if (whole_low) whole_.push_back(&nodes_[leaves_ + span.low].somewhere);
+  if (whole_high && span.high != span.low) whole_.push_back(&nodes_[leaves_ + span.high].somewhere);
+  // The order changes how much there is to cut, not what is left. These sets are the fullest, and the simplest of them
+  // leaves the fewest ranges.
+  std::sort(whole_.begin(), whole_.end(),
+            [](const IntervalSet* a, const IntervalSet* b) { return a->parts().size() < b->parts().size(); });
+  for (const IntervalSet* set : whole_) free.cut(*set);
   walk(span, [&](std::size_t node) { free.cut(nodes_[node].everywhere); }, [](std::size_t) {});
-  cut_block(lifetimes_[record], span.low, free);
-  if (span.high != span.low) cut_block(lifetimes_[record], span.high, free);
+  if (!whole_low) cut_inside_block(alive, span.low, free);
+  if (!whole_high && span.high != span.low) cut_inside_block(alive, span.high, free);
 }
 
 void TimeIndex::insert_into_list(List& list, const Use& use) {

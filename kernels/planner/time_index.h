@@ -61,7 +61,8 @@ class TimeIndex {
   void make_blocks();
   void make_lists();
   std::uint32_t block_of(std::int64_t op) const;
-  void cut_block(const Lifetime& alive, std::size_t block, FreeRanges& free);
+  static bool covers(const Lifetime& alive, const Block& block);
+  void cut_inside_block(const Lifetime& alive, std::size_t block, FreeRanges& free);
   void cut_list(const Lifetime& alive, List list, FreeRanges& free);
   void insert_into_list(List& list, const Use& use);
   void insert_into_block(const Lifetime& alive, std::size_t block, Interval bytes);
@@ -79,8 +80,8 @@ class TimeIndex {
   std::size_t leaves_ = 1;
   unsigned levels_ = 0;  // from the leaves up, those on which a record can cover a node
 
-  std::vector<const IntervalSet*> inside_;  // scratch of cut_occupied
-  std::vector<Interval> alive_together_;    // scratch of cut_list
+  std::vector<const IntervalSet*> whole_;  // scratch of cut_occupied
+  std::vector<Interval> alive_together_;   // scratch of cut_list
 };
 
 }  // namespace edgemem
