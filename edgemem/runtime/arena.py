@@ -193,7 +193,9 @@ class ReplayPlan(_Handle):
         InvalidPlanError: two requests would overlap, or an event makes no sense.
     """
 
-    def __init__(self, stream: NDArray[np.int64], offsets: NDArray[np.int64], size: int, *, alignment: int = 64) -> None:
+    def __init__(
+        self, stream: NDArray[np.int64], offsets: NDArray[np.int64], size: int, *, alignment: int = 64
+    ) -> None:
         c = library().c
         events = np.ascontiguousarray(stream, np.int64)
         places = np.ascontiguousarray(offsets, np.int64)
@@ -261,8 +263,7 @@ class Arena:
         """At least `size` bytes for this thread alone, until `release`."""
         self._lock.acquire()
         try:
-            if self._closed:
-                raise RuntimeBindError("the arena is closed")
+            self._check_open()
             memory = self._memory
             if memory is None or memory.size < size or memory.left:
                 # Made first: the old one stays if there is no memory.
@@ -274,6 +275,10 @@ class Arena:
             self._lock.release()
             raise
         return memory
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RuntimeBindError("the arena is closed; make another one")
 
     def release(self) -> None:
         """Let the next one in."""
@@ -294,5 +299,3 @@ class Arena:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-

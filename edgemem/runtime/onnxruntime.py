@@ -10,11 +10,11 @@ import os
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from edgemem.runtime.onnxruntime_replay import Mode
 
 __all__ = ["InferenceSession", "SessionMemory"]
-
-_Result = TypeVar("_Result")
 _ENV_ALLOCATORS = "session.use_env_allocators"
 _CPU = "CPUExecutionProvider"
 
@@ -83,13 +81,15 @@ class InferenceSession:
     Args:
         path_or_bytes: as ONNX Runtime has it.
         sess_options: as ONNX Runtime has it; memory patterns and ONNX Runtime's own reuse are off in this session.
-            With ORT_PARALLEL the session runs without a plan, and a warning says so.
+            With ORT_PARALLEL the session runs without a plan, and a warning says so. The options are marked to use
+            edgemem's allocator from then on, so a plain session to compare with wants options of its own.
         providers: as ONNX Runtime has it. A provider that was asked for and is not there is an error.
         provider_options: as ONNX Runtime has it.
         arena: one that this session shares with others; runs take turns in it.
         bind_outputs: results are made in the arena too; `run` returns copies of them.
         fallback: run without a plan, instead of raising, where the allocator is missing or refused.
         cache: where plans are kept that the model file has not got: True is the user's own folder, False is none.
+        stored: use the plan in the model file if there is one for this session.
         most_plans: shape signatures whose plans are kept; the least recently used one goes first.
         poison: fill unused arena memory with a pattern, to prove that nothing reads it. Slow.
         guard: end arenas at a page that nothing can touch.
@@ -112,6 +112,7 @@ class InferenceSession:
         bind_outputs: bool = False,
         fallback: bool = False,
         cache: bool | Path = True,
+        stored: bool = True,
         most_plans: int = 8,
         poison: bool = False,
         guard: bool = False,
@@ -136,15 +137,15 @@ class InferenceSession:
             provider_options,
             **kwargs,
         )
-        with _CREATING, _planned_options(options) if not self._plain else suppress():
+        with nullcontext() if self._plain else _planned_options(options):
             self._session: Any = create()
         _refuse_silent_fallback(providers, self._session.get_providers())
         if not self._plain and self._session.get_providers() != [_CPU]:
             self._plain = f"plans are replayed for {_CPU} alone, and this session has {self._session.get_providers()}"
         if not self._plain:
             data, folder = _content(path_or_bytes)
-            stored = embedded(data)
-            self._stored = decode(stored) if stored is not None else ()
+            plans = embedded(data) if stored else None
+            self._stored = decode(plans) if plans is not None else ()
             self._digest = model_digest(data, folder)
             self._stale = ""
             self._cache = PlanCache(cache_folder() if cache is True else Path(cache)) if cache else None
@@ -193,7 +194,9 @@ class InferenceSession:
         signature = Signature("run", _described(input_feed), outputs, self._bind_outputs)
         if not self._bind_outputs:
             return self._replayer.run(signature, partial(session.run, output_names, input_feed, run_options))
-        return self._replayer.run(signature, lambda: [_copy(v) for v in session.run(output_names, input_feed, run_options)])
+        return self._replayer.run(
+            signature, lambda: [_copy(v) for v in session.run(output_names, input_feed, run_options)]
+        )
 
     def run_with_ort_values(
         self, output_names: Sequence[str] | None, input_dict_ort_values: Mapping[str, Any], run_options: Any = None
@@ -343,20 +346,26 @@ def _planned_options(options: Any) -> Iterator[None]:
     """The user's options as a planned session needs them, and then as they were.
 
     Memory patterns and ONNX Runtime's own reuse merge requests before the planner sees them: plans get up to 2.4
-    times larger.
+    times larger. The entry for the allocator stays: ONNX Runtime has no way to take one back, and logs a warning when
+    one is overwritten.
     """
+    with _CREATING:
+        yield from _changed(options)
+
+
+def _changed(options: Any) -> Iterator[None]:
     pattern, reuse = options.enable_mem_pattern, options.enable_mem_reuse
     try:
-        environment = options.get_session_config_entry(_ENV_ALLOCATORS)
+        asked = options.get_session_config_entry(_ENV_ALLOCATORS) == "1"
     except Exception:  # noqa: BLE001 - ONNX Runtime raises its own class where there is no entry
-        environment = "0"
+        asked = False
     try:
         options.enable_mem_pattern = options.enable_mem_reuse = False
-        options.add_session_config_entry(_ENV_ALLOCATORS, "1")
+        if not asked:
+            options.add_session_config_entry(_ENV_ALLOCATORS, "1")
         yield
     finally:
         options.enable_mem_pattern, options.enable_mem_reuse = pattern, reuse
-        options.add_session_config_entry(_ENV_ALLOCATORS, environment)
 
 
 def _refuse_silent_fallback(wanted: Sequence[Any] | None, present: Sequence[str]) -> None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgemem.errors import ModelError, PlanFileError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 __all__ = ["TRACE_KEY", "embedded", "model_digest", "with_embedded"]
 

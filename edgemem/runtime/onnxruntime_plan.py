@@ -112,13 +112,13 @@ class RecordedPlan:
 
 
 def plan_trace(trace: Trace, fingerprint: Fingerprint, *, names: Sequence[str] | None = None) -> RecordedPlan:
-    """Plan a recorded stream with quick strategies, stopping at the lower bound, and prove the plan.
+    """Plan a recorded stream without optional solvers, stopping at the lower bound, and prove the plan.
 
     `names` label the requests. Raises InvalidPlanError if a strategy gave a wrong plan (a bug).
     """
     problem = trace.problem(names=names)
     bounds = lower_bounds(problem)
-    best = _quick(problem, bounds)
+    best = _planned(problem, bounds)
     planset = PlanSet(
         problem,
         naive_size(problem),
@@ -131,10 +131,12 @@ def plan_trace(trace: Trace, fingerprint: Fingerprint, *, names: Sequence[str] |
     return RecordedPlan(fingerprint, trace, planset)
 
 
-def _quick(problem: Problem, bounds: LowerBounds) -> OffsetPlan:
+def _planned(problem: Problem, bounds: LowerBounds) -> OffsetPlan:
+    """The first plan that meets the bound, or the smallest; what needs an optional solver is left out."""
     best: OffsetPlan | None = None
-    for strategy in registered("offsets"):
-        if strategy.limit is not None or strategy.extra is not None:
+    # Quick ones first, as `auto` has it.
+    for strategy in sorted(registered("offsets"), key=lambda s: s.limit is not None):
+        if strategy.extra is not None or (strategy.limit is not None and len(problem) > strategy.limit):
             continue
         for options in strategy.variants():
             made: Plan = run(problem, Choice(strategy, options), bounds)
@@ -165,7 +167,7 @@ def encode(plans: Sequence[RecordedPlan]) -> bytes:
             {
                 "fingerprint": asdict(plan.fingerprint),
                 "events": len(plan.trace),
-                "heap": [[event, size] for event, size in zip(events.tolist(), plan.trace.size[events].tolist())],
+                "heap": np.stack((events, plan.trace.size[events]), axis=1).tolist(),
                 "bytes": len(file),
             }
         )
@@ -197,13 +199,17 @@ def decode(data: bytes) -> tuple[RecordedPlan, ...]:
             size = _count(entry["bytes"])
             plans.append(_decoded(entry, body[position : position + size]))
             position += size
-        if position != len(body):
-            raise ValueError(f"{len(body) - position} bytes belong to no plan")
+        _nothing_left(len(body) - position)
     except InvalidPlanError:
         raise
     except (EdgememError, ValueError, TypeError, KeyError, IndexError, OverflowError, RecursionError) as e:
         raise PlanFileError(f"the recorded plan is malformed: {e}; record it again") from None
     return tuple(plans)
+
+
+def _nothing_left(count: int) -> None:
+    if count:
+        raise ValueError(f"{count} bytes belong to no plan")
 
 
 def _decoded(entry: dict[str, Any], file: bytes) -> RecordedPlan:
