@@ -20,9 +20,9 @@ import numpy as np
 
 from edgemem.errors import MissingDependencyError, RuntimeBindError
 from edgemem.runtime.arena import library
-from edgemem.runtime.onnxruntime_cache import PlanCache, cache_folder
+from edgemem.runtime.onnxruntime_cache import PlanCache, StoredPlans, cache_folder
 from edgemem.runtime.onnxruntime_file import embedded, model_digest
-from edgemem.runtime.onnxruntime_plan import Fingerprint, Signature, decode
+from edgemem.runtime.onnxruntime_plan import Fingerprint, Signature
 from edgemem.runtime.onnxruntime_replay import Replayer
 
 if TYPE_CHECKING:
@@ -144,13 +144,16 @@ class InferenceSession:
             self._plain = f"plans are replayed for {_CPU} alone, and this session has {self._session.get_providers()}"
         if not self._plain:
             data, folder = _content(path_or_bytes)
-            plans = embedded(data) if stored else None
-            self._stored = decode(plans) if plans is not None else ()
-            self._digest = model_digest(data, folder)
-            self._stale = ""
-            self._cache = PlanCache(cache_folder() if cache is True else Path(cache)) if cache else None
             self._replayer = Replayer(
-                self._fingerprint, self._find, self._keep, shared=arena, poison=poison, guard=guard, limit=most_plans
+                StoredPlans(
+                    _fingerprint(self._session, onnxruntime.__version__, model_digest(data, folder)),
+                    embedded(data) if stored else None,
+                    PlanCache(cache_folder() if cache is True else Path(cache)) if cache else None,
+                ),
+                shared=arena,
+                poison=poison,
+                guard=guard,
+                limit=most_plans,
             )
 
     @property
@@ -165,7 +168,7 @@ class InferenceSession:
         complete = slot.complete if slot is not None else None
         return SessionMemory(
             mode=slot.mode if slot is not None else "record",
-            reason=(slot.reason if slot is not None else "") or self._stale,
+            reason=(slot.reason if slot is not None else "") or replayer.plans.stale,
             planned=plan.plan.size if plan is not None else 0,
             bound=plan.planset.bounds.offsets if plan is not None else 0,
             peak=complete.peak if complete is not None else 0,
@@ -280,31 +283,6 @@ class InferenceSession:
             raise RuntimeBindError("the session is closed; open a new one")
         return session
 
-    def _fingerprint(self, signature: Signature) -> Fingerprint:
-        options = self._session.get_session_options()
-        return Fingerprint(
-            self._digest,
-            self._onnxruntime.__version__,
-            options.graph_optimization_level.name,
-            options.intra_op_num_threads or os.cpu_count() or 1,
-            options.inter_op_num_threads or 1,
-            tuple(self._session.get_providers()),
-            signature,
-        )
-
-    def _find(self, wanted: Fingerprint) -> RecordedPlan | None:
-        for plan in self._stored:
-            if plan.fingerprint == wanted:
-                return plan
-        if self._stored:
-            nearest = min((p.fingerprint.differences(wanted) for p in self._stored), key=len)
-            self._stale = f"the model file's recorded plan is not for this session: {'; '.join(nearest)}"
-        return self._cache.load(wanted) if self._cache is not None else None
-
-    def _keep(self, plan: RecordedPlan) -> None:
-        if self._cache is not None:
-            self._cache.save(plan)
-
 
 def _obstacle(onnxruntime: Any, options: Any, *, fallback: bool) -> str:
     """Why there can be no replay, or "". Raises RuntimeBindError unless a plain session is allowed."""
@@ -366,6 +344,20 @@ def _changed(options: Any) -> Iterator[None]:
         yield
     finally:
         options.enable_mem_pattern, options.enable_mem_reuse = pattern, reuse
+
+
+def _fingerprint(session: Any, runtime: str, digest: str) -> Fingerprint:
+    """The session's, for a signature yet to be filled in."""
+    options = session.get_session_options()
+    return Fingerprint(
+        digest,
+        runtime,
+        options.graph_optimization_level.name,
+        options.intra_op_num_threads or os.cpu_count() or 1,
+        options.inter_op_num_threads or 1,
+        tuple(session.get_providers()),
+        Signature("", ()),
+    )
 
 
 def _refuse_silent_fallback(wanted: Sequence[Any] | None, present: Sequence[str]) -> None:

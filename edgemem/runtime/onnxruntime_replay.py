@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from edgemem.runtime.arena import Arena, Stats
+    from edgemem.runtime.onnxruntime_cache import StoredPlans
     from edgemem.runtime.onnxruntime_plan import Fingerprint, RecordedPlan, Signature
 
 __all__ = ["Counters", "Mode", "Replayer", "Slot"]
@@ -74,18 +75,14 @@ class Replayer:
     """All plans and arenas of one session.
 
     Attributes:
-        fingerprint: of a signature.
-        find: a stored plan for a fingerprint.
-        keep: stores a new plan.
+        plans: stored ones, and where new ones go.
         shared: the arena that the session shares with others, or None for its own.
         poison: fill the arena with a pattern before each run, and what is freed.
         guard: own arenas end at a page that nothing can touch.
         limit: plans kept, the least recently used one goes first.
     """
 
-    fingerprint: Callable[[Signature], Fingerprint]
-    find: Callable[[Fingerprint], RecordedPlan | None]
-    keep: Callable[[RecordedPlan], None]
+    plans: StoredPlans
     shared: Arena | None = None
     poison: bool = False
     guard: bool = False
@@ -137,8 +134,8 @@ class Replayer:
     def _slot(self, signature: Signature) -> Slot:
         slot = self._slots.get(signature)
         if slot is None:
-            slot = Slot(self.fingerprint(signature))
-            stored = self.find(slot.fingerprint)
+            slot = Slot(self.plans.fingerprint(signature))
+            stored = self.plans.find(signature)
             if stored is not None:
                 slot.use(stored)
             self._slots[signature] = slot
@@ -174,7 +171,7 @@ class Replayer:
             slot.use(plan)
             slot.plans_made += 1
             self.counters.replans += slot.plans_made > 1
-        self.keep(plan)
+        self.plans.keep(plan)
         return result
 
     def _replay(self, slot: Slot, ready: ReplayPlan, lane: _Lane, call: Callable[[], _Result]) -> _Result:

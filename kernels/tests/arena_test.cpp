@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <new>
 #include <string>
 #include <thread>
 #include <vector>
@@ -578,4 +579,17 @@ TEST(onnx_runtime_gets_the_allocator_or_a_reason) {
   allocator->release(allocator, nullptr);
   CHECK(everything().reserve_live == before.reserve_live);
   CHECK(RegisterCustomOps(nullptr, ort::base()) == nullptr);  // once is enough
+
+  // ONNX Runtime does not look whether a block is null.
+  em_fail_after(0);
+  for (auto* take : {allocator->allocate, allocator->reserve}) {
+    bool thrown = false;
+    try {
+      take(allocator, 100);
+    } catch (const std::bad_alloc&) {
+      thrown = true;
+    }
+    CHECK(thrown && take(allocator, 0) == nullptr);
+  }
+  em_fail_after(-1);
 }
