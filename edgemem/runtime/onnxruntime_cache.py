@@ -1,7 +1,7 @@
 """Where a session finds its plans: in the model file, or in the user's own store, one small file a fingerprint.
 
-The store lies in $EDGEMEM_CACHE/plans, or `edgemem/plans` in the platform's folder for caches, and may be deleted at any
-time. What is damaged there counts as absent.
+The store lies in $EDGEMEM_CACHE/plans, or `edgemem/plans` in the platform's folder for caches, and may be deleted at
+any time. What is damaged there counts as absent.
 """
 
 from __future__ import annotations

@@ -146,9 +146,12 @@ def test_a_closed_session_runs_no_more(model: bytes) -> None:
     after = library().totals()
     assert (before.arenas - after.arenas, before.contexts - after.contexts) == (1, 1)
     assert same(results, kept)
-    for use in (lambda: session.run(None, given), lambda: session.get_inputs(), session.io_binding):  # noqa: PLW0108
-        with pytest.raises(RuntimeBindError, match="closed"):
-            use()
+    with pytest.raises(RuntimeBindError, match="closed"):
+        session.run(None, given)
+    with pytest.raises(RuntimeBindError, match="closed"):
+        session.get_inputs()
+    with pytest.raises(RuntimeBindError, match="closed"):
+        session.io_binding()
 
 
 def test_sessions_take_turns_in_a_shared_arena() -> None:
@@ -161,9 +164,8 @@ def test_sessions_take_turns_in_a_shared_arena() -> None:
         sessions = {name: opened(m, arena=shared, poison=True) for name, m in models.items()}
 
         def work(name: str) -> None:
-            for _ in range(20):
-                if not same(sessions[name].run(None, given[name]), expected[name]):
-                    wrong.append(name)
+            results = (sessions[name].run(None, given[name]) for _ in range(20))
+            wrong.extend(name for result in results if not same(result, expected[name]))
 
         threads = [threading.Thread(target=work, args=(name,)) for name in (*models, *models)]
         for thread in threads:

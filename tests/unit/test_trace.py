@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ STREAM = [100, 200, -1, 90, 40, -2, -3]
 
 
 @st.composite
-def streams(draw: st.DrawFn) -> list[int]:
+def streams(draw: Any) -> list[int]:
     """Any valid stream: requests, and frees of what is alive."""
     stream: list[int] = []
     alive: list[int] = []
