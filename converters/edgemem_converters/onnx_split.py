@@ -23,7 +23,7 @@ from edgemem_converters.onnx_shapes import Sizes
 from edgemem_converters.onnx_wire import metadata, permute_nodes, with_metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
     from onnx import NodeProto
@@ -31,7 +31,18 @@ if TYPE_CHECKING:
     from edgemem.graph import Graph
     from edgemem_converters.onnx_scopes import Node, Scope
 
-__all__ = ["Form", "Parts", "Piece", "elem_type", "noted", "priority_order", "read_note", "reordered"]
+__all__ = [
+    "Form",
+    "Parts",
+    "Piece",
+    "elem_type",
+    "noted",
+    "priority_order",
+    "read_note",
+    "reordered",
+    "with_inputs",
+    "without_note",
+]
 
 Form: TypeAlias = "tuple[str, tuple[int, ...]]"  # dtype (a key of DTYPE_BITS) and shape
 
@@ -173,6 +184,10 @@ class Parts:
         graph.node.append(node.proto)
         outputs = tuple(n for n in node.outputs if n)
         graph.output.extend(_info(n, forms[n]) for n in outputs)
+        if any(a.HasField("g") or a.graphs for a in node.proto.attribute):
+            # With sizes known, inference refuses branches that are never taken at these sizes.
+            for info in (*graph.input, *graph.output):
+                info.type.tensor_type.ClearField("shape")
         return Piece(
             name=self.names[number],
             type=op_type(node.proto),
@@ -239,9 +254,31 @@ def reordered(data: bytes, order: tuple[int, ...]) -> bytes:
     return permute_nodes(parts.named(), (*constants, *(nodes[k].index for k in order)))
 
 
+def with_inputs(data: bytes, names: Sequence[str]) -> bytes:
+    """The file without the graph inputs that are not named: what is left of initializers that were optimised away."""
+    model = ModelProto.FromString(data)
+    kept = [i for i in model.graph.input if i.name in names]
+    if len(kept) == len(model.graph.input):
+        return data
+    del model.graph.input[:]
+    model.graph.input.extend(kept)
+    return bytes(model.SerializeToString(deterministic=True))
+
+
 def noted(data: bytes, key: str, value: str) -> bytes:
     """The file with an entry in its metadata."""
     return with_metadata(data, key, value.encode())
+
+
+def without_note(data: bytes, key: str) -> bytes:
+    """The file without an entry of its metadata."""
+    if metadata(data, key) is None:
+        return data
+    model = ModelProto.FromString(data)
+    kept = [p for p in model.metadata_props if p.key != key]
+    del model.metadata_props[:]
+    model.metadata_props.extend(kept)
+    return bytes(model.SerializeToString(deterministic=True))
 
 
 def read_note(data: bytes, key: str) -> str | None:

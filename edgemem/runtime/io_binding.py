@@ -16,7 +16,7 @@ import numpy as np
 
 from edgemem.aliasing import RULES
 from edgemem.errors import InvalidPlanError, RuntimeBindError
-from edgemem.runtime.io_binding_model import prepare, sub_options
+from edgemem.runtime.io_binding_model import QUICK, prepare, sub_options
 from edgemem.runtime.onnx_optimize import failures, onnxruntime, split
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def make_session(
     dims: Mapping[str, int] | None = None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     sess_options: Any = None,
-    strategy: str | Sequence[str] = "auto",
+    strategy: str | Sequence[str] = QUICK,
     bind_outputs: bool = False,
     poison: int | None = None,
 ) -> IoBindingSession:
@@ -144,7 +144,7 @@ class IoBindingSession:
     @property
     def memory(self) -> BoundMemory:
         """Where the tensors are, and whether the last run kept to it."""
-        planset = self._prepared.planset
+        planset = self.planset
         best = planset.best_offsets if planset else None
         outside = [f for n, f in self._prepared.forms.items() if n in self._outputs and n not in self._places()]
         return BoundMemory(
@@ -160,7 +160,7 @@ class IoBindingSession:
     @property
     def planset(self) -> PlanSet | None:
         """The plan it runs in; None for a plain session."""
-        return self._prepared.planset
+        return None if self._prepared.reason else self._prepared.planset
 
     def get_inputs(self) -> list[Argument]:
         """Name, type and shape of every input."""
@@ -188,7 +188,7 @@ class IoBindingSession:
                 try:
                     results = self._run(input_feed, run_options)
                 except failures() as e:
-                    reason = str(e).splitlines()[0]
+                    reason = _gist(e)
                 else:
                     self._reason = ""
                     return [results[name] for name in wanted]
@@ -278,7 +278,7 @@ class IoBindingSession:
                 session = ort.InferenceSession(piece.model, options, providers=["CPUExecutionProvider"])
             except failures() as e:
                 self._steps = ()
-                self._prepared = replace(prepared, reason=f"{piece.name!r} does not run alone: {e}".splitlines()[0])
+                self._prepared = replace(prepared, reason=f"{piece.name!r} does not run alone: {_gist(e)}")
                 self._reason = self._prepared.reason
                 self._tell(self._reason)
                 return
@@ -350,3 +350,8 @@ class IoBindingSession:
                 RuntimeWarning,
                 stacklevel=4,
             )
+
+
+def _gist(error: Exception) -> str:
+    """The sentence that says what is wrong, without ONNX Runtime's file names and advice."""
+    return str(error).splitlines()[0].rpartition(" : ")[2].partition(". ")[0]

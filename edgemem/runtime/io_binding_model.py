@@ -13,7 +13,7 @@ from edgemem.errors import InvalidPlanError, ModelError, StalePlanError
 from edgemem.graph import byte_size, digest
 from edgemem.proof import Cause, verify_planset
 from edgemem.runtime.feeds import example_feeds
-from edgemem.runtime.onnx_optimize import LEVELS, baked_note, free_dims, kernels_run, onnxruntime, optimised, split
+from edgemem.runtime.onnx_optimize import LEVELS, baked_note, kernels_run, onnxruntime, optimised, split
 from edgemem.targets import BUILT_IN
 
 if TYPE_CHECKING:
@@ -25,17 +25,19 @@ if TYPE_CHECKING:
     from edgemem.plans import PlanSet
     from edgemem.proof import Violation
 
-__all__ = ["Argument", "Form", "Prepared", "prepare", "sub_options"]
+__all__ = ["QUICK", "Argument", "Form", "Prepared", "prepare", "sub_options"]
 
 Form = tuple[str, tuple[int, ...]]
 
 # What of a user's options also changes the results of a single node.
 _ENTRIES = (
     "session.set_denormal_as_zero",
-    "session.intra_op.allow_spinning",
     "mlas.enable_gemm_fastmath_arm64_bfloat16",
 )
+_FATAL, _ERROR = 4, 3  # log severities
 _FIELDS = ("intra_op_num_threads", "log_severity_level", "use_deterministic_compute", "use_per_session_threads")
+# They take no time worth mentioning, and need no compiled kernels.
+QUICK = ("offsets/greedy_by_size", "offsets/greedy_by_breadth", "offsets/greedy_in_order")
 _TYPES = {"float32": "float", "float64": "double"}
 
 
@@ -53,7 +55,7 @@ class Prepared:
     """A model ready to be run in pieces, or the reason why it is not.
 
     Attributes:
-        path: the model. level: how far ONNX Runtime optimised it. dims: what its symbols are bound to.
+        path: the model. level: how far ONNX Runtime optimised it.
         parts: the graph that runs, taken apart; None with a reason.
         forms: (dtype, shape) of every input and result.
         planset: the plan; None with a reason.
@@ -65,7 +67,6 @@ class Prepared:
 
     path: Path
     level: str
-    dims: Mapping[str, int]
     parts: Any
     forms: Mapping[str, Form]
     planset: PlanSet | None
@@ -94,10 +95,11 @@ class Prepared:
         return values
 
     def plain(self) -> Any:
-        """The model as one session of ONNX Runtime, optimised and bound as this one is."""
+        """The model as one session of ONNX Runtime, optimised as this one is, without any sizes bound."""
         ort = onnxruntime()
-        options = free_dims(sub_options(self.options), self.dims)
+        options = sub_options(self.options)
         options.enable_cpu_mem_arena = options.enable_mem_pattern = True
+        options.log_severity_level = min(options.log_severity_level, _ERROR)
         options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, LEVELS[self.level])
         return ort.InferenceSession(str(self.path), options, providers=["CPUExecutionProvider"])
 
@@ -141,7 +143,6 @@ def prepare(
     return Prepared(
         path,
         level,
-        dims,
         parts,
         forms,
         planset,
@@ -175,7 +176,6 @@ def _with_plan(path: Path, planset: PlanSet, options: Any) -> Prepared:
     return Prepared(
         path,
         "none",
-        planset.dims,
         parts,
         forms,
         planset,
@@ -226,7 +226,7 @@ def sub_options(options: Any) -> Any:
     ort = onnxruntime()
     made = ort.SessionOptions()
     made.intra_op_num_threads = 1
-    made.log_severity_level = 3
+    made.log_severity_level = _FATAL  # an error is handled, and told as a reason
     if options is not None:
         for name in _FIELDS:
             setattr(made, name, getattr(options, name))
@@ -237,6 +237,8 @@ def sub_options(options: Any) -> Any:
                 continue  # not set
         if not options.intra_op_num_threads:
             made.intra_op_num_threads = 1
+    if made.intra_op_num_threads > 1:  # a pool for every node: they must not wait for work in a busy loop
+        made.add_session_config_entry("session.intra_op.allow_spinning", "0")
     made.inter_op_num_threads = 1
     made.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     made.enable_cpu_mem_arena = False

@@ -47,6 +47,7 @@ LEVELS = {
     "extended": "ORT_ENABLE_EXTENDED",
     "all": "ORT_ENABLE_ALL",
 }
+_PLAN_KEY = "edgemem.plan"
 _DTYPES = {"float": "float32", "double": "float64"}  # profile's names that are not numpy's
 _ERRORS_ONLY = 3  # log severity
 _KERNEL = "_kernel_time"
@@ -93,7 +94,7 @@ def bake(
 ) -> Baked:
     """Write ONNX Runtime's optimised graph of a model, its nodes in the order in which they will run.
 
-    A file that is baked already keeps its graph and its note; only its order changes.
+    A file that is baked already keeps its graph and its note; only its order changes. A plan in it is dropped.
 
     Args:
         model_path: the model.
@@ -121,6 +122,7 @@ def bake(
     parts = split().Parts(data, source.parent)
     wanted = tuple(order) if order is not None else tuple(range(len(parts.names)))
     parts.check_order(wanted)
+    data = split().without_note(data, _PLAN_KEY)  # of another graph or order
     data = split().reordered(data, wanted)
     data = split().reordered(data, split().priority_order(data))
     with atomic_write(Path(out_path)) as file:
@@ -185,10 +187,13 @@ def optimised(model_path: Path, level: str, *, dims: Mapping[str, int]) -> bytes
         path = Path(folder) / "optimised.onnx"
         options.optimized_model_filepath = str(path)
         try:
-            ort.InferenceSession(str(model_path), options, providers=["CPUExecutionProvider"])
+            session = ort.InferenceSession(str(model_path), options, providers=["CPUExecutionProvider"])
         except failures() as e:
             raise ModelError(f"ONNX Runtime cannot load {model_path}: {e}") from None
-        return path.read_bytes()
+        data: bytes = split().with_inputs(
+            path.read_bytes(), [a.name for a in (*session.get_inputs(), *session.get_overridable_initializers())]
+        )
+        return data
 
 
 def kernels_run(model: Path | bytes, feeds: Feeds, options: Any, *, runs: int = 1) -> tuple[Kernel, ...]:
