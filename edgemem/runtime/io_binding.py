@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import warnings
 from dataclasses import dataclass, replace
+from mmap import mmap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from edgemem.runtime.io_binding_model import Argument, Prepared
 
 __all__ = ["BoundMemory", "IoBindingSession", "make_session"]
-
-_PAGE = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,10 +241,9 @@ class IoBindingSession:
             for name in (record.tensors or (record.name,))
             if record.kind != "scratch"
         }
-        memory = np.empty(best.size + _PAGE, np.uint8)
-        start = -memory.ctypes.data % _PAGE
-        self._arena = memory[start : start + best.size]
-        self._base = int(memory.ctypes.data) + start
+        # Fresh pages of the system, at the start of a page: what is not used is never there.
+        self._arena = np.frombuffer(mmap(-1, max(best.size, 1)), np.uint8)[: best.size]
+        self._base = int(self._arena.ctypes.data)
         places = self._places()
         self._outside_outputs = tuple(n for n in self._outputs if n not in places)
         self._own = {name: self._empty(name) for name in self._outside_outputs} if self._bind_outputs else {}
