@@ -8,10 +8,11 @@ from __future__ import annotations
 import ctypes
 import threading
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from struct import Struct
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -25,8 +26,21 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Arena", "ArenaMemory", "Context", "Library", "ReplayPlan", "Stats", "Totals", "find_library", "library"]
+__all__ = [
+    "DEVICE",
+    "HOST",
+    "Arena",
+    "ArenaMemory",
+    "Context",
+    "Library",
+    "ReplayPlan",
+    "Stats",
+    "Totals",
+    "find_library",
+    "library",
+]
 
+HOST, DEVICE = 0, 1  # kinds of memory
 _ABI: Final = 1
 _OK, _BUSY = 0, -2
 _GUARD_PAGE = _POISON = 1
@@ -67,13 +81,9 @@ class Totals:
     outside: int
 
 
-def _struct(columns: type) -> type[ctypes.Structure]:
-    fields = [(name, ctypes.c_int64) for name in columns.__dataclass_fields__]  # type: ignore[attr-defined]
-    return type(f"C{columns.__name__}", (ctypes.Structure,), {"_fields_": fields})
-
-
-_CStats = _struct(Stats)
-_CTotals = _struct(Totals)
+# The C structures are int64 fields in the same order.
+_STATS: Final = Struct(f"{len(fields(Stats))}q")
+_TOTALS: Final = Struct(f"{len(fields(Totals))}q")
 _EVENT = np.dtype([("size", np.int64), ("request", np.int64), ("time_ns", np.int64), ("thread", np.int64)])
 
 
@@ -118,9 +128,9 @@ class Library:
 
     def totals(self) -> Totals:
         """What it holds now."""
-        out = _CTotals()
-        self.c.em_totals_get(ctypes.byref(out))
-        return Totals(*(getattr(out, name) for name, _ in _CTotals._fields_))  # type: ignore[misc]
+        out = ctypes.create_string_buffer(_TOTALS.size)
+        self.c.em_totals_get(out)
+        return Totals(*_TOTALS.unpack(out))
 
     def address(self, name: str) -> int:
         """Of one of its functions."""
@@ -171,7 +181,11 @@ class ArenaMemory(_Handle):
 
     def __init__(self, size: int, *, guard: bool = False) -> None:
         c = library().c
-        super().__init__(c.em_arena_create(size, _GUARD_PAGE if guard else 0), c.em_arena_release, "no arena")
+        self.adopt(c.em_arena_create(size, _GUARD_PAGE if guard else 0), c.em_arena_release, size)
+
+    def adopt(self, pointer: int | None, release: Callable[[int], object], size: int) -> None:
+        """Own a C arena of `size` bytes. Raises MemoryError if there is none."""
+        super().__init__(pointer, release, "no arena")
         self.size = size
 
     @property
@@ -208,11 +222,11 @@ class ReplayPlan(_Handle):
 
 
 class Context(_Handle):
-    """Where a thread's run is recorded or replayed; one run at a time."""
+    """Where a thread's run is recorded or replayed, in HOST or DEVICE memory; one run at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: int = HOST) -> None:
         self._c = library().c
-        super().__init__(self._c.em_context_create(0), self._c.em_context_destroy, "no context")
+        super().__init__(self._c.em_context_create(kind), self._c.em_context_destroy, "no context")
 
     def begin_record(self) -> bool:
         """Note every request of this thread until `end`. False if the thread has an active run already."""
@@ -227,10 +241,10 @@ class Context(_Handle):
 
     def end(self) -> Stats:
         """Give up the thread; what happened since it began."""
-        out = _CStats()
-        if self._c.em_end(self.pointer, ctypes.byref(out)) != _OK:
+        out = ctypes.create_string_buffer(_STATS.size)
+        if self._c.em_end(self.pointer, out) != _OK:
             raise RuntimeBindError(f"the run cannot be ended: {library().error()}")
-        return Stats(*(getattr(out, name) for name, _ in _CStats._fields_))  # type: ignore[misc]
+        return Stats(*_STATS.unpack(out))
 
     def trace(self) -> Trace:
         """What was recorded last."""

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgemem.errors import MissingDependencyError, RuntimeBindError
-from edgemem.runtime.arena import library
+from edgemem.runtime.arena import DEVICE, HOST, ArenaMemory, library
 from edgemem.runtime.onnxruntime_cache import PlanCache, StoredPlans, cache_folder
+from edgemem.runtime.onnxruntime_cuda import CUDA, DeviceMemory, with_allocator
 from edgemem.runtime.onnxruntime_file import embedded, model_digest
 from edgemem.runtime.onnxruntime_plan import Fingerprint, Signature
 from edgemem.runtime.onnxruntime_replay import Replayer
@@ -83,7 +84,8 @@ class InferenceSession:
         sess_options: as ONNX Runtime has it; memory patterns and ONNX Runtime's own reuse are off in this session.
             With ORT_PARALLEL the session runs without a plan, and a warning says so. The options are marked to use
             edgemem's allocator from then on, so a plain session to compare with wants options of its own.
-        providers: as ONNX Runtime has it. A provider that was asked for and is not there is an error.
+        providers: as ONNX Runtime has it, the CPU alone by default. One that was asked for and is not there is an
+            error. With CUDA it is the device's memory that is planned, without `poison` and `guard`.
         provider_options: as ONNX Runtime has it.
         arena: one that this session shares with others; runs take turns in it.
         bind_outputs: results are made in the arena too; `run` returns copies of them.
@@ -128,20 +130,21 @@ class InferenceSession:
         self._workers: ThreadPoolExecutor | None = None
         self._replayer: Replayer | None = None
         options = onnxruntime.SessionOptions() if sess_options is None else sess_options
+        if providers is None and not options.has_providers():
+            providers = [_CPU]
+        _refuse_silent_fallback(providers, onnxruntime.get_available_providers())
         self._plain = _obstacle(onnxruntime, options, fallback=fallback)
-        create = partial(
-            onnxruntime.InferenceSession,
-            path_or_bytes,
-            options,
-            [_CPU] if providers is None and not options.has_providers() else providers,
-            provider_options,
-            **kwargs,
-        )
-        with nullcontext() if self._plain else _planned_options(options):
-            self._session: Any = create()
-        _refuse_silent_fallback(providers, self._session.get_providers())
-        if not self._plain and self._session.get_providers() != [_CPU]:
-            self._plain = f"plans are replayed for {_CPU} alone, and this session has {self._session.get_providers()}"
+        cuda = not self._plain and any(CUDA in (p, p[0]) for p in providers or ())
+        if cuda and providers is not None:
+            providers, provider_options = with_allocator(providers, provider_options), None
+        with nullcontext() if self._plain else _planned_options(options, host=not cuda):
+            self._session: Any = onnxruntime.InferenceSession(
+                path_or_bytes, options, providers, provider_options, **kwargs
+            )
+        present = self._session.get_providers()
+        _refuse_silent_fallback(providers, present)
+        if not self._plain and not {CUDA, _CPU}.issuperset(present):
+            self._plain = f"plans are replayed for {_CPU} and {CUDA} alone, and this session has {', '.join(present)}"
         if not self._plain:
             data, folder = _content(path_or_bytes)
             self._replayer = Replayer(
@@ -152,7 +155,8 @@ class InferenceSession:
                 ),
                 shared=arena,
                 poison=poison,
-                guard=guard,
+                kind=DEVICE if cuda else HOST,
+                make=DeviceMemory if cuda else partial(ArenaMemory, guard=guard),
                 limit=most_plans,
             )
 
@@ -320,18 +324,18 @@ def _install(onnxruntime: Any) -> None:
 
 
 @contextmanager
-def _planned_options(options: Any) -> Iterator[None]:
-    """The user's options as a planned session needs them, and then as they were.
+def _planned_options(options: Any, *, host: bool) -> Iterator[None]:
+    """The user's options as a planned session needs them, and then as they were; `host`: host memory is planned.
 
     Memory patterns and ONNX Runtime's own reuse merge requests before the planner sees them: plans get up to 2.4
     times larger. The entry for the allocator stays: ONNX Runtime has no way to take one back, and logs a warning when
     one is overwritten.
     """
     with _CREATING:
-        yield from _changed(options)
+        yield from _changed(options, host=host)
 
 
-def _changed(options: Any) -> Iterator[None]:
+def _changed(options: Any, *, host: bool) -> Iterator[None]:
     pattern, reuse = options.enable_mem_pattern, options.enable_mem_reuse
     try:
         asked = options.get_session_config_entry(_ENV_ALLOCATORS) == "1"
@@ -339,7 +343,7 @@ def _changed(options: Any) -> Iterator[None]:
         asked = False
     try:
         options.enable_mem_pattern = options.enable_mem_reuse = False
-        if not asked:
+        if host and not asked:
             options.add_session_config_entry(_ENV_ALLOCATORS, "1")
         yield
     finally:
@@ -383,7 +387,7 @@ def _described(feed: Mapping[str, Any]) -> tuple[tuple[str, str, tuple[int, ...]
 
 def _description(value: Any) -> tuple[str, tuple[int, ...]]:
     if isinstance(value, np.ndarray):
-        return str(value.dtype), value.shape
+        return value.dtype.str, value.shape
     if hasattr(value, "data_type"):  # an OrtValue; sequences and maps have no shape
         return value.data_type(), tuple(value.shape()) if value.is_tensor() else ()
     if isinstance(value, dict):
@@ -392,7 +396,7 @@ def _description(value: Any) -> tuple[str, tuple[int, ...]]:
         array = np.asarray(value)
     except ValueError:  # a sequence of tensors of several shapes
         return "sequence", ()
-    return str(array.dtype), array.shape
+    return array.dtype.str, array.shape
 
 
 def _copy(value: Any) -> Any:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 from edgemem.errors import RuntimeBindError
-from edgemem.runtime.arena import ArenaMemory, Context, ReplayPlan
+from edgemem.runtime.arena import HOST, ArenaMemory, Context, ReplayPlan
 from edgemem.runtime.onnxruntime_plan import plan_trace
 
 if TYPE_CHECKING:
@@ -78,14 +78,16 @@ class Replayer:
         plans: stored ones, and where new ones go.
         shared: the arena that the session shares with others, or None for its own.
         poison: fill the arena with a pattern before each run, and what is freed.
-        guard: own arenas end at a page that nothing can touch.
+        kind: of memory that is planned.
+        make: an arena of the session's own, by its size.
         limit: plans kept, the least recently used one goes first.
     """
 
     plans: StoredPlans
     shared: Arena | None = None
     poison: bool = False
-    guard: bool = False
+    kind: int = HOST
+    make: Callable[[int], ArenaMemory] = ArenaMemory
     limit: int = 8
     counters: Counters = field(default_factory=Counters)
     current: Slot | None = None
@@ -109,7 +111,7 @@ class Replayer:
             if lane is not None:
                 self._back(lane)
             return call()
-        lane = lane or _Lane(Context())
+        lane = lane or _Lane(Context(self.kind))
         try:
             if mode == "replay":
                 assert ready is not None
@@ -214,7 +216,7 @@ class Replayer:
         if lane.memory is None or lane.memory.size < size or lane.memory.left:
             # A block that outlived its run keeps the old memory; it is freed with the block.
             self._drop(lane)
-            lane.memory = ArenaMemory(size, guard=self.guard)
+            lane.memory = self.make(size)
             with self._lock:
                 self._arena_bytes += size
         return lane.memory
