@@ -14,6 +14,7 @@ import numpy as np
 from edgemem.converter import Bindings
 from edgemem.errors import InvalidPlanError, ModelError, UnsupportedError
 from edgemem.files import atomic_write
+from edgemem_converters.tflite_fold import fold
 from edgemem_converters.tflite_graph import build
 from edgemem_converters.tflite_reader import read
 from edgemem_converters.tflite_writer import permuted, split, write
@@ -94,6 +95,16 @@ class TfliteConverter:
         if order == tuple(range(len(order))):
             return self
         base = permuted(self._base, order)
+        return type(self)(base, {**self._changes, _PLAN: None, _OFFLINE: None}, self.bindings)
+
+    def folded(self) -> Self:
+        """The model with its float16 and sparse constants stored plain, without the plan it had.
+
+        TensorFlow Lite Micro has no operators to decompress them. Raises as `tflite_fold.fold`.
+        """
+        base = fold(self._base)
+        if base is self._base:
+            return self
         return type(self)(base, {**self._changes, _PLAN: None, _OFFLINE: None}, self.bindings)
 
     def with_plan(self, plan: bytes, planset: PlanSet) -> Self:
