@@ -197,8 +197,7 @@ class InferenceSession:
         session = self._open()
         if self._replayer is None:
             return session.run(output_names, input_feed, run_options)
-        outputs = tuple(output_names or ())
-        signature = Signature("run", _described(input_feed), outputs, self._bind_outputs)
+        signature = Signature("run", _described(input_feed), self._wanted(output_names), self._bind_outputs)
         if not self._bind_outputs:
             return self._replayer.run(signature, partial(session.run, output_names, input_feed, run_options))
         return self._replayer.run(
@@ -211,8 +210,13 @@ class InferenceSession:
         """As ONNX Runtime has it; results are on the heap."""
         session = self._open()
         call = partial(session.run_with_ort_values, output_names, input_dict_ort_values, run_options)
-        signature = Signature("run_with_ort_values", _described(input_dict_ort_values), tuple(output_names or ()))
+        signature = Signature("run_with_ort_values", _described(input_dict_ort_values), self._wanted(output_names))
         return call() if self._replayer is None else self._replayer.run(signature, call)
+
+    def _wanted(self, output_names: Sequence[str] | None) -> tuple[str, ...]:
+        """() for all outputs in their order, whether they were named or not."""
+        names = tuple(output_names or ())
+        return () if names == tuple(o.name for o in self._session.get_outputs()) else names
 
     def io_binding(self) -> Any:
         """As ONNX Runtime has it; what is bound stays where the caller put it."""
