@@ -190,9 +190,8 @@ def optimised(model_path: Path, level: str, *, dims: Mapping[str, int]) -> bytes
             session = ort.InferenceSession(str(model_path), options, providers=["CPUExecutionProvider"])
         except failures() as e:
             raise ModelError(f"ONNX Runtime cannot load {model_path}: {e}") from None
-        data: bytes = split().with_inputs(
-            path.read_bytes(), [a.name for a in (*session.get_inputs(), *session.get_overridable_initializers())]
-        )
+        inputs = [a.name for a in (*session.get_inputs(), *session.get_overridable_initializers())]
+        data: bytes = split().completed(path.read_bytes(), inputs, model_path.parent)
         return data
 
 
