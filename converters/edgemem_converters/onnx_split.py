@@ -273,6 +273,19 @@ def completed(data: bytes, inputs: Sequence[str], folder: Path) -> bytes:
         raise ModelError(f"the model's weights cannot be brought into one file: {e}") from None
 
 
+def with_forms(data: bytes, forms: Mapping[str, Form]) -> bytes:
+    """The model with dtype and shape of these values written down; inputs and outputs among them take no others."""
+    model = ModelProto.FromString(data)
+    graph = model.graph
+    kept = [v for v in graph.value_info if v.name not in forms]
+    ends = {v.name: v for v in (*graph.input, *graph.output)}
+    for name in ends.keys() & forms.keys():
+        ends[name].CopyFrom(_info(name, forms[name]))
+    del graph.value_info[:]
+    graph.value_info.extend([*kept, *(_info(n, f) for n, f in forms.items() if n not in ends)])
+    return bytes(model.SerializeToString(deterministic=True))
+
+
 def noted(data: bytes, key: str, value: str) -> bytes:
     """The file with an entry in its metadata."""
     return with_metadata(data, key, value.encode())
