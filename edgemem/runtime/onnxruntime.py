@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 import threading
-import warnings
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,15 +18,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgemem.errors import MissingDependencyError, RuntimeBindError
-from edgemem.runtime.arena import DEVICE, HOST, ArenaMemory, library
+from edgemem.runtime.arena import DEVICE, HOST, ArenaMemory
 from edgemem.runtime.onnxruntime_cache import PlanCache, StoredPlans, cache_folder
 from edgemem.runtime.onnxruntime_cuda import CUDA, DeviceMemory, with_allocator
 from edgemem.runtime.onnxruntime_file import embedded, model_digest
+from edgemem.runtime.onnxruntime_install import obstacle, planned_options, refuse_silent_fallback
 from edgemem.runtime.onnxruntime_plan import Fingerprint, Signature
 from edgemem.runtime.onnxruntime_replay import Replayer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
 
     from edgemem.runtime.arena import Arena
@@ -35,11 +35,7 @@ if TYPE_CHECKING:
     from edgemem.runtime.onnxruntime_replay import Mode
 
 __all__ = ["InferenceSession", "SessionMemory"]
-_ENV_ALLOCATORS = "session.use_env_allocators"
 _CPU = "CPUExecutionProvider"
-
-# Creating a session changes the user's options for a moment, and the first one installs the allocator.
-_CREATING = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,21 +124,22 @@ class InferenceSession:
         self._bind_outputs = bind_outputs
         self._closed = False
         self._workers: ThreadPoolExecutor | None = None
+        self._starting = threading.Lock()
         self._replayer: Replayer | None = None
         options = onnxruntime.SessionOptions() if sess_options is None else sess_options
         if providers is None and not options.has_providers():
             providers = [_CPU]
-        _refuse_silent_fallback(providers, onnxruntime.get_available_providers())
-        self._plain = _obstacle(onnxruntime, options, fallback=fallback)
+        refuse_silent_fallback(providers, onnxruntime.get_available_providers())
+        self._plain = obstacle(onnxruntime, options, fallback=fallback)
         cuda = not self._plain and any(CUDA in (p, p[0]) for p in providers or ())
         if cuda and providers is not None:
             providers, provider_options = with_allocator(providers, provider_options), None
-        with nullcontext() if self._plain else _planned_options(options, host=not cuda):
+        with nullcontext() if self._plain else planned_options(options, host=not cuda):
             self._session: Any = onnxruntime.InferenceSession(
                 path_or_bytes, options, providers, provider_options, **kwargs
             )
         present = self._session.get_providers()
-        _refuse_silent_fallback(providers, present)
+        refuse_silent_fallback(providers, present)
         if not self._plain and not {CUDA, _CPU}.issuperset(present):
             self._plain = f"plans are replayed for {_CPU} and {CUDA} alone, and this session has {', '.join(present)}"
         if not self._plain:
@@ -244,7 +241,7 @@ class InferenceSession:
     ) -> None:
         """As ONNX Runtime has it, on a thread of this session: `callback(results, user_data, error)`."""
         self._open()
-        with _CREATING:
+        with self._starting:
             if self._workers is None:
                 self._workers = ThreadPoolExecutor(thread_name_prefix="edgemem-run")
             workers = self._workers
@@ -292,68 +289,6 @@ class InferenceSession:
         return session
 
 
-def _obstacle(onnxruntime: Any, options: Any, *, fallback: bool) -> str:
-    """Why there can be no replay, or "". Raises RuntimeBindError unless a plain session is allowed."""
-    if options.execution_mode != onnxruntime.ExecutionMode.ORT_SEQUENTIAL:
-        why = "with ORT_PARALLEL the order of requests is open, so this session runs without a plan"
-        warnings.warn(f"{why}; use ORT_SEQUENTIAL", RuntimeWarning, stacklevel=3)
-        return why
-    try:
-        _install(onnxruntime)
-    except RuntimeBindError as e:
-        if not fallback:
-            raise
-        return str(e)
-    return ""
-
-
-def _install(onnxruntime: Any) -> None:
-    """Hand the allocator to ONNX Runtime's environment: once is enough for the process."""
-    found = library()
-    with _CREATING:
-        if not found.c.em_ort_version() or found.c.em_ort_error():
-            try:
-                onnxruntime.SessionOptions().register_custom_ops_library(str(found.path))
-            except Exception as e:  # noqa: BLE001 - ONNX Runtime's own classes, which differ between versions
-                raise RuntimeBindError(
-                    f"ONNX Runtime {onnxruntime.__version__} refuses edgemem's allocator: {e}; update edgemem or "
-                    "allow a session without a plan (fallback=True)"
-                ) from None
-        error = found.c.em_ort_error().decode()
-        if error:
-            raise RuntimeBindError(f"{error}; update one of them, or allow a session without a plan (fallback=True)")
-        seen = found.c.em_ort_version().decode()
-        if seen != onnxruntime.__version__.partition("+")[0]:
-            raise RuntimeBindError(f"the allocator was installed in ONNX Runtime {seen}, not {onnxruntime.__version__}")
-
-
-@contextmanager
-def _planned_options(options: Any, *, host: bool) -> Iterator[None]:
-    """The user's options as a planned session needs them, and then as they were; `host`: host memory is planned.
-
-    Memory patterns and ONNX Runtime's own reuse merge requests before the planner sees them: plans get up to 2.4
-    times larger. The entry for the allocator stays: ONNX Runtime has no way to take one back, and logs a warning when
-    one is overwritten.
-    """
-    with _CREATING:
-        yield from _changed(options, host=host)
-
-
-def _changed(options: Any, *, host: bool) -> Iterator[None]:
-    pattern, reuse = options.enable_mem_pattern, options.enable_mem_reuse
-    try:
-        asked = options.get_session_config_entry(_ENV_ALLOCATORS) == "1"
-    except Exception:  # noqa: BLE001 - ONNX Runtime raises its own class where there is no entry
-        asked = False
-    try:
-        options.enable_mem_pattern = options.enable_mem_reuse = False
-        if host and not asked:
-            options.add_session_config_entry(_ENV_ALLOCATORS, "1")
-        yield
-    finally:
-        options.enable_mem_pattern, options.enable_mem_reuse = pattern, reuse
-
-
 def _fingerprint(session: Any, runtime: str, digest: str) -> Fingerprint:
     """The session's, for a signature yet to be filled in."""
     options = session.get_session_options()
@@ -366,16 +301,6 @@ def _fingerprint(session: Any, runtime: str, digest: str) -> Fingerprint:
         tuple(session.get_providers()),
         Signature("", ()),
     )
-
-
-def _refuse_silent_fallback(wanted: Sequence[Any] | None, present: Sequence[str]) -> None:
-    names = [p if isinstance(p, str) else p[0] for p in wanted or ()]
-    missing = [name for name in names if name not in present]
-    if missing:
-        raise RuntimeBindError(
-            f"ONNX Runtime has no {' and no '.join(missing)} here and would have run on {', '.join(present)}; install "
-            "what the provider needs, or do not ask for it"
-        )
 
 
 def _content(path_or_bytes: str | bytes | os.PathLike[str]) -> tuple[bytes, Path | None]:
