@@ -19,6 +19,7 @@ import numpy as np
 
 from edgemem.errors import MissingDependencyError, RuntimeBindError
 from edgemem.runtime.arena import DEVICE, HOST, ArenaMemory
+from edgemem.runtime.onnx_optimize import baked_options
 from edgemem.runtime.onnxruntime_cache import PlanCache, StoredPlans, cache_folder
 from edgemem.runtime.onnxruntime_cuda import CUDA, DeviceMemory, with_allocator
 from edgemem.runtime.onnxruntime_file import embedded, model_digest
@@ -134,7 +135,8 @@ class InferenceSession:
         cuda = not self._plain and any(CUDA in (p, p[0]) for p in providers or ())
         if cuda and providers is not None:
             providers, provider_options = with_allocator(providers, provider_options), None
-        with nullcontext() if self._plain else planned_options(options, host=not cuda):
+        data, folder = _content(path_or_bytes)
+        with baked_options(data, options), nullcontext() if self._plain else planned_options(options, host=not cuda):
             self._session: Any = onnxruntime.InferenceSession(
                 path_or_bytes, options, providers, provider_options, **kwargs
             )
@@ -143,7 +145,6 @@ class InferenceSession:
         if not self._plain and not {CUDA, _CPU}.issuperset(present):
             self._plain = f"plans are replayed for {_CPU} and {CUDA} alone, and this session has {', '.join(present)}"
         if not self._plain:
-            data, folder = _content(path_or_bytes)
             self._replayer = Replayer(
                 StoredPlans(
                     _fingerprint(self._session, onnxruntime.__version__, model_digest(data, folder)),
