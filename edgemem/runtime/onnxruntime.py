@@ -202,6 +202,11 @@ class InferenceSession:
             signature, lambda: [_copy(v) for v in session.run(output_names, input_feed, run_options)]
         )
 
+    def run_unplanned(self, input_feed: Mapping[str, Any]) -> Any:
+        """All results of a run that the plan has no part in, for recorders around it; with `bind_outputs`, copies."""
+        results = self._open().run(None, input_feed)
+        return [_copy(v) for v in results] if self._bind_outputs else results
+
     def run_with_ort_values(
         self, output_names: Sequence[str] | None, input_dict_ort_values: Mapping[str, Any], run_options: Any = None
     ) -> Any:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from edgemem.errors import ModelError, RuntimeBindError, UnknownShapeError, UnsupportedError
+from edgemem.errors import MissingDependencyError, ModelError, RuntimeBindError, UnknownShapeError, UnsupportedError
 from edgemem.files import atomic_write
 from edgemem.runtime.onnxruntime import InferenceSession
 from edgemem.runtime.onnxruntime_file import with_embedded
-from edgemem.runtime.onnxruntime_plan import encode
+from edgemem.runtime.onnxruntime_labels import labels, profiled
+from edgemem.runtime.onnxruntime_plan import encode, plan_trace
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -46,6 +49,8 @@ def record(
 ) -> RecordedPlan:
     """Run a model, plan what it asked for, and run it again to see that the plan holds.
 
+    Records are named after the kernels that asked for them.
+
     Args:
         model: an .onnx file.
         feeds: inputs by name; without them zeros are fed, and ones for integers.
@@ -59,19 +64,51 @@ def record(
         UnknownShapeError: an input has open dimensions, and neither feeds nor dims close them.
         RuntimeBindError: the requests differ from run to run, so there is nothing to store; or as InferenceSession.
     """
-    with InferenceSession(
-        str(model), sess_options, providers, bind_outputs=bind_outputs, cache=False, stored=False, poison=True
-    ) as session:
+    options = _onnxruntime_options() if sess_options is None else sess_options
+    with (
+        _profiling(options),
+        InferenceSession(
+            str(model), options, providers, bind_outputs=bind_outputs, cache=False, stored=False, poison=True
+        ) as session,
+    ):
         given = default_feeds(session.get_inputs(), dims or {}, input_shapes or {}) if feeds is None else feeds
         for _ in range(_ATTEMPTS):
             session.run(None, given)
             plan = session.recorded_plan
             memory = session.memory
             if memory.replayed and plan is not None:
-                return plan
+                return _labelled(plan, session, given)
         raise RuntimeBindError(
             f"no plan of {model} held in {_ATTEMPTS} runs: {memory.reason}; a session still runs it, with right results"
         )
+
+
+def _onnxruntime_options() -> Any:
+    try:
+        import onnxruntime
+    except ImportError:
+        raise MissingDependencyError("onnxruntime", extra="cpu", purpose="recording a plan") from None
+    return onnxruntime.SessionOptions()
+
+
+@contextmanager
+def _profiling(options: Any) -> Iterator[None]:
+    """Options that write a profile into a folder of its own, and then as they were."""
+    profiles, prefix = options.enable_profiling, options.profile_file_prefix
+    with tempfile.TemporaryDirectory(prefix="edgemem-") as folder:
+        options.enable_profiling, options.profile_file_prefix = True, str(Path(folder) / "profile")
+        try:
+            yield
+        finally:
+            options.enable_profiling, options.profile_file_prefix = profiles, prefix
+
+
+def _labelled(plan: RecordedPlan, session: InferenceSession, feeds: Mapping[str, Any]) -> RecordedPlan:
+    """The plan with names of kernels for its requests; as it is if the profiled run was another."""
+    trace, kernels = profiled(session, lambda: session.run_unplanned(feeds))
+    if not np.array_equal(trace.stream, plan.trace.stream):
+        return plan
+    return plan_trace(trace, plan.fingerprint, names=labels(trace, kernels))
 
 
 def embed(model: Path, plans: Sequence[RecordedPlan], output: Path) -> None:
