@@ -165,7 +165,8 @@ def _with_plan(path: Path, planset: PlanSet, options: Any) -> Prepared:
         graph = graph.reordered(order)
     _refuse_invalid(verify_planset(planset, graph))
     parts = split().Parts(opened.content(), path.parent)
-    forms = {t.name: (t.dtype, t.shape) for t in graph.tensors if t.kind == "activation"}
+    written = {name for names in parts.node_outputs for name in names}  # constants that a node computes among them
+    forms = {t.name: (t.dtype, t.shape) for t in graph.tensors if t.kind == "activation" or t.name in written}
     refusals = [f"{t.name!r} is {t.note or t.dtype}" for t in graph.tensors if t.kind == "opaque"]
     refusals += [f"{t.name!r} keeps its value between runs" for t in graph.tensors if t.kind == "variable"]
     refusals += parts.refusals()
