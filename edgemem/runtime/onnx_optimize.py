@@ -184,11 +184,11 @@ def session_options_for(model_metadata: Mapping[str, str], base_options: Any = N
 
 
 @contextmanager
-def baked_options(data: bytes, options: Any) -> Iterator[None]:
-    """A file's options as `session_options_for` wants them, while its session is made, and then as they were."""
+def baked_options(model_metadata: Mapping[str, str], options: Any) -> Iterator[None]:
+    """Options as `session_options_for` wants them, while a session is made, and then as they were."""
     before = options.graph_optimization_level, options.execution_order
     try:
-        session_options_for(metadata_for(data), options)
+        session_options_for(model_metadata, options)
         yield
     finally:
         options.graph_optimization_level, options.execution_order = before

@@ -6,10 +6,11 @@ replays a plan from then on. Weights never pass through the plan, results only w
 
 from __future__ import annotations
 
+import mmap
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ import numpy as np
 
 from edgemem.errors import MissingDependencyError, RuntimeBindError
 from edgemem.runtime.arena import DEVICE, HOST, ArenaMemory
-from edgemem.runtime.onnx_optimize import baked_options
+from edgemem.runtime.onnx_optimize import baked_options, metadata_for
 from edgemem.runtime.onnxruntime_cache import PlanCache, StoredPlans, cache_folder
 from edgemem.runtime.onnxruntime_cuda import CUDA, DeviceMemory, with_allocator
 from edgemem.runtime.onnxruntime_file import embedded, model_digest
@@ -28,10 +29,11 @@ from edgemem.runtime.onnxruntime_plan import Fingerprint, Signature
 from edgemem.runtime.onnxruntime_replay import Replayer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import TracebackType
 
     from edgemem.runtime.arena import Arena
+    from edgemem.runtime.onnxruntime_file import Content
     from edgemem.runtime.onnxruntime_plan import RecordedPlan
     from edgemem.runtime.onnxruntime_replay import Mode
 
@@ -135,8 +137,9 @@ class InferenceSession:
         cuda = not self._plain and any(CUDA in (p, p[0]) for p in providers or ())
         if cuda and providers is not None:
             providers, provider_options = with_allocator(providers, provider_options), None
-        data, folder = _content(path_or_bytes)
-        with baked_options(data, options), nullcontext() if self._plain else planned_options(options, host=not cuda):
+        with _content(path_or_bytes) as (data, folder):
+            baked = metadata_for(data)
+        with baked_options(baked, options), nullcontext() if self._plain else planned_options(options, host=not cuda):
             self._session: Any = onnxruntime.InferenceSession(
                 path_or_bytes, options, providers, provider_options, **kwargs
             )
@@ -145,10 +148,12 @@ class InferenceSession:
         if not self._plain and not {CUDA, _CPU}.issuperset(present):
             self._plain = f"plans are replayed for {_CPU} and {CUDA} alone, and this session has {', '.join(present)}"
         if not self._plain:
+            with _content(path_or_bytes) as (data, folder):
+                digest, plans = model_digest(data, folder), embedded(data) if stored else None
             self._replayer = Replayer(
                 StoredPlans(
-                    _fingerprint(self._session, onnxruntime.__version__, model_digest(data, folder)),
-                    embedded(data) if stored else None,
+                    _fingerprint(self._session, onnxruntime.__version__, digest),
+                    plans,
                     PlanCache(cache_folder() if cache is True else Path(cache)) if cache else None,
                 ),
                 shared=arena,
@@ -309,11 +314,15 @@ def _fingerprint(session: Any, runtime: str, digest: str) -> Fingerprint:
     )
 
 
-def _content(path_or_bytes: str | bytes | os.PathLike[str]) -> tuple[bytes, Path | None]:
+@contextmanager
+def _content(path_or_bytes: str | bytes | os.PathLike[str]) -> Iterator[tuple[Content, Path | None]]:
+    """A model's bytes, mapped rather than read, and the folder its file lies in."""
     if isinstance(path_or_bytes, bytes):
-        return path_or_bytes, None
+        yield path_or_bytes, None
+        return
     path = Path(path_or_bytes)
-    return path.read_bytes(), path.parent
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        yield content, path.parent
 
 
 def _described(feed: Mapping[str, Any]) -> tuple[tuple[str, str, tuple[int, ...]], ...]:

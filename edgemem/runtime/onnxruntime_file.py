@@ -9,7 +9,8 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from typing import TYPE_CHECKING
+import mmap
+from typing import TYPE_CHECKING, TypeAlias
 
 from edgemem.errors import ModelError, PlanFileError
 
@@ -17,9 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["TRACE_KEY", "embedded", "model_digest", "with_embedded"]
+__all__ = ["TRACE_KEY", "Content", "embedded", "model_digest", "with_embedded"]
 
 TRACE_KEY = "edgemem.trace"
+Content: TypeAlias = bytes | mmap.mmap
+
 _OURS = b"edgemem."
 _METADATA, _GRAPH, _INITIALIZER, _EXTERNAL = 14, 7, 5, 13
 _LENGTH = 2
@@ -27,22 +30,23 @@ _FIXED = {1: 8, 5: 4}
 _VARINT_BYTES = 10
 
 
-def model_digest(data: bytes, folder: Path | None = None) -> str:
+def model_digest(data: Content, folder: Path | None = None) -> str:
     """sha256 of a model without what edgemem wrote into its metadata, and of its weight files' names and sizes.
 
     `folder` is where the file lies, None for a model without a file. Bytes that are no ONNX model count whole.
     """
     digest = hashlib.sha256()
-    position = 0
     try:
-        for key, start, end in _entries(data):
-            if _pair(data, start, end)[0].startswith(_OURS):
-                digest.update(memoryview(data)[position:key])
-                position = end
+        ours = [(key, end) for key, start, end in _entries(data) if _pair(data, start, end)[0].startswith(_OURS)]
         external = sorted(set(_external(data)))
     except ModelError:
         return hashlib.sha256(data).hexdigest()
-    digest.update(memoryview(data)[position:])
+    with memoryview(data) as view:
+        position = 0
+        for start, end in (*ours, (len(data), 0)):
+            with view[position:start] as kept:
+                digest.update(kept)
+            position = end
     for name in external:
         path = folder / name if folder is not None else None
         size = path.stat().st_size if path is not None and path.is_file() else -1
@@ -50,7 +54,7 @@ def model_digest(data: bytes, folder: Path | None = None) -> str:
     return digest.hexdigest()
 
 
-def embedded(data: bytes) -> bytes | None:
+def embedded(data: Content) -> bytes | None:
     """The recorded plans in the metadata, or None. Raises PlanFileError if they are no base64."""
     found = None
     try:
@@ -82,12 +86,12 @@ def with_embedded(data: bytes, plans: bytes) -> bytes:
     return b"".join((*parts, data[position:], _field(_METADATA, entry)))
 
 
-def _entries(data: bytes) -> Iterator[tuple[int, int, int]]:
+def _entries(data: Content) -> Iterator[tuple[int, int, int]]:
     return ((key, start, end) for number, key, start, end in _fields(data, 0, len(data)) if number == _METADATA)
 
 
-def _external(data: bytes) -> Iterator[str]:
-    if b"location" not in data:
+def _external(data: Content) -> Iterator[str]:
+    if data.find(b"location") < 0:
         return
     for number, _, start, end in _fields(data, 0, len(data)):
         if number != _GRAPH:
@@ -101,12 +105,12 @@ def _external(data: bytes) -> Iterator[str]:
                     yield value.decode(errors="surrogateescape")
 
 
-def _pair(data: bytes, start: int, end: int) -> tuple[bytes, bytes]:
+def _pair(data: Content, start: int, end: int) -> tuple[bytes, bytes]:
     found = {number: data[a:b] for number, _, a, b in _fields(data, start, end)}
     return found.get(1, b""), found.get(2, b"")
 
 
-def _fields(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+def _fields(data: Content, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
     """(number, start, start of the payload, end) of every length-delimited field."""
     position = start
     while position < end:
@@ -128,7 +132,7 @@ def _fields(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int, 
         position = stop
 
 
-def _varint(data: bytes, position: int, end: int) -> tuple[int, int]:
+def _varint(data: Content, position: int, end: int) -> tuple[int, int]:
     value = 0
     for k in range(min(_VARINT_BYTES, end - position)):
         byte = data[position + k]

@@ -50,7 +50,7 @@ int32_t em_context::begin(Mode mode) {
   }
   mode_ = mode;
   run_ = runs.fetch_add(1, std::memory_order_relaxed) + 1;
-  recorded_.clear();
+  std::vector<em_event>().swap(recorded_);  // the last record is of no use now, nor is its room
   cursor_ = 0;
   in_arena_ = in_heap_ = 0;
   stats_ = {};

@@ -191,6 +191,16 @@ def test_only_so_many_shapes_are_remembered(model: bytes) -> None:
         assert session.memory.replayed == 1
 
 
+def test_sessions_that_did_not_ask_keep_their_own_allocator(model: bytes) -> None:
+    with opened(model) as session:
+        given = feeds(session)
+        reference = plain(model)
+        before = library().totals()
+        expected = reference.run(None, given)
+        assert library().totals() == before
+        assert same(session.run(None, given), expected)
+
+
 def test_the_users_options_are_as_they_were(model: bytes) -> None:
     chosen = options()
     opened_with = InferenceSession(model, chosen, CPU, cache=False)
