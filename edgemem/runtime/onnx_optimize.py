@@ -22,6 +22,7 @@ from edgemem.files import atomic_write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from mmap import mmap
 
     from edgemem.runtime.feeds import Feeds
 
@@ -152,7 +153,7 @@ def baked_note(model: str | Path | bytes | Mapping[str, str]) -> Baked | None:
     return note
 
 
-def metadata_for(data: bytes) -> dict[str, str]:
+def metadata_for(data: bytes | mmap) -> dict[str, str]:
     """The part of a file's metadata that `session_options_for` looks at."""
     text = split().read_note(data, BAKED_KEY)
     return {} if text is None else {BAKED_KEY: text}

@@ -321,6 +321,9 @@ def _content(path_or_bytes: str | bytes | os.PathLike[str]) -> Iterator[tuple[Co
         yield path_or_bytes, None
         return
     path = Path(path_or_bytes)
+    if not path.stat().st_size:
+        yield b"", path.parent  # nothing can be mapped; ONNX Runtime says what is wrong
+        return
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         yield content, path.parent
 
