@@ -8,7 +8,7 @@ import logging
 import warnings
 from typing import TYPE_CHECKING
 
-from onnx import ModelProto, TensorProto, TypeProto, checker, numpy_helper, shape_inference
+from onnx import ModelProto, TensorProto, TypeProto, checker, defs, numpy_helper, shape_inference
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -106,6 +106,7 @@ def onnx_types(model: ModelProto) -> tuple[list[TypeProto | None], str]:
     try:
         # Inference trusts what the checker checks, and reads beyond the end of tensors that are too short.
         checker.check_node(model.graph.node[0], context)
+        _check_inputs(model)
     except (checker.ValidationError, RuntimeError, ValueError, TypeError) as e:
         return [None] * len(model.graph.output), _first_line(e)
     try:
@@ -117,6 +118,20 @@ def onnx_types(model: ModelProto) -> tuple[list[TypeProto | None], str]:
         except (shape_inference.InferenceError, RuntimeError, ValueError, TypeError):
             return [None] * len(model.graph.output), reason
     return [o.type if o.HasField("type") else None for o in made.graph.output], reason
+
+
+def _check_inputs(model: ModelProto) -> None:
+    """Raise ValueError if an input that the operator cannot do without is absent, or nothing is known of it."""
+    node = model.graph.node[0]
+    known = {v.name for v in (*model.graph.input, *model.graph.initializer)}
+    version = next((o.version for o in model.opset_import if o.domain == node.domain), 1)
+    try:
+        schema = defs.get_schema(node.op_type, version, node.domain)
+    except defs.SchemaError:
+        return
+    for name, formal in zip(node.input, schema.inputs, strict=False):
+        if name not in known and formal.option == defs.OpSchema.FormalParameterOption.Single:
+            raise ValueError(f"{node.op_type} lacks its input {formal.name!r}")
 
 
 def _first_line(error: Exception) -> str:

@@ -115,7 +115,8 @@ class _Walk:
         if (partly := guessed(node.proto, types, values)) is not None:
             return partly
         if has_absurd_rank(node, types, values):
-            self.reasons |= {n: f"{node.label!r}: an axis or a list of them goes beyond any rank" for n in node.outputs}
+            reason = f"{node.label!r}: an axis or a list of them goes beyond any rank"
+            self.reasons |= dict.fromkeys(node.outputs, reason)
             return [None] * len(node.outputs)
         model = single(node, self.model, types, values)
         made_explicit(model.graph.node[0])
@@ -123,9 +124,9 @@ class _Walk:
         known = all(is_known(t) for n, t in zip(node.inputs, types, strict=True) if n)
         if known and not all(map(is_known, made)):
             made = [merged(a, b) for a, b in zip(made, onnxruntime_types(model), strict=True)]
-        if reason:
+        if reason and known:
             self.reasons |= {n: f"{node.label!r}: {reason}" for n in node.outputs if n}
-            self.contradicted.update(n for n in node.outputs if n and known)
+            self.contradicted.update(filter(None, node.outputs))
         answers = iter(made)
         return said_by_the_specification(
             node.proto, self.model, types, [next(answers) if n else None for n in node.outputs]
