@@ -1,1 +1,76 @@
-"""edgemem plans, proves and embeds the memory of neural networks."""
+"""edgemem plans, proves and embeds the memory of neural networks.
+
+planset = edgemem.plan("model.onnx", dims={"batch": 1})
+print(planset.best_offsets.size, planset.bounds.offsets)
+edgemem.save("model.onnx", planset, "model.planned.onnx")
+assert not edgemem.verify("model.planned.onnx")
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from edgemem.api import load as load
+    from edgemem.api import plan as plan
+    from edgemem.api import save as save
+    from edgemem.api import verify as verify
+    from edgemem.bounds import lower_bounds as lower_bounds
+    from edgemem.errors import EdgememError as EdgememError
+    from edgemem.graph import Graph as Graph
+    from edgemem.plans import OffsetPlan as OffsetPlan
+    from edgemem.plans import PlanSet as PlanSet
+    from edgemem.plans import SharedObjectsPlan as SharedObjectsPlan
+    from edgemem.records import Problem as Problem
+    from edgemem.records import UsageRecord as UsageRecord
+    from edgemem.strategy.registry import registered as strategies
+    from edgemem.targets import Target as Target
+
+__all__ = [
+    "EdgememError",
+    "Graph",
+    "OffsetPlan",
+    "PlanSet",
+    "Problem",
+    "SharedObjectsPlan",
+    "Target",
+    "UsageRecord",
+    "load",
+    "lower_bounds",
+    "plan",
+    "save",
+    "strategies",
+    "verify",
+]
+
+_HOMES = {
+    "EdgememError": "errors:EdgememError",
+    "Graph": "graph:Graph",
+    "OffsetPlan": "plans:OffsetPlan",
+    "PlanSet": "plans:PlanSet",
+    "Problem": "records:Problem",
+    "SharedObjectsPlan": "plans:SharedObjectsPlan",
+    "Target": "targets:Target",
+    "UsageRecord": "records:UsageRecord",
+    "load": "api:load",
+    "lower_bounds": "bounds:lower_bounds",
+    "plan": "api:plan",
+    "save": "api:save",
+    "strategies": "strategy.registry:registered",
+    "verify": "api:verify",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded on first use: `edgemem --help` needs neither numpy nor a converter.
+    if name not in _HOMES:
+        raise AttributeError(f"module 'edgemem' has no attribute {name!r}")
+    module, _, attribute = _HOMES[name].partition(":")
+    value = getattr(import_module(f"edgemem.{module}"), attribute)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -7,8 +7,11 @@ back. Both need equal byte sizes. Operators that make two passes (Gelu, Softmax,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = ["RULES", "AliasRules"]
 
@@ -20,10 +23,17 @@ class AliasRules:
     Attributes:
         views: operator types whose first output is their first input under another name or shape.
         in_place: operator type -> positions of the inputs that its first output may overwrite, in preference order.
+        views_of_outputs: a view may be of a graph output, too.
+        sole_reader: only the first input that no other operator reads, earlier or later, is considered for being
+            overwritten, and nothing else may read the memory that it is a view of.
+        over: bytes that an input must exceed to be overwritten.
     """
 
     views: frozenset[str] = frozenset()
     in_place: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    views_of_outputs: bool = False
+    sole_reader: bool = False
+    over: int = 0
 
 
 _ONNX_VIEWS = ("Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity")
@@ -48,7 +58,9 @@ RULES: Mapping[str, AliasRules] = {
         views=frozenset((*_ONNX_VIEWS, *_TFLITE_VIEWS)),
         in_place={**dict.fromkeys(_UNARY, (0,)), **dict.fromkeys(_BINARY, (0, 1))},
     ),
-    # What LiteRT's own arena planner shares; its kernels for these are written for it.
+    # What LiteRT's own arena planner shares; its kernels for these are written for it. Deviation: LiteRT 2.3 counts
+    # the readers of an input and of the memory it ends up in, but of nothing in between, so after RESHAPE upon RESHAPE
+    # it overwrites values that are still to be read and computes nonsense. edgemem keeps them.
     "litert": AliasRules(
         views=frozenset(_TFLITE_VIEWS),
         in_place={
@@ -56,5 +68,8 @@ RULES: Mapping[str, AliasRules] = {
             "SOFTMAX": (0,),
             "DYNAMIC_UPDATE_SLICE": (0,),
         },
+        views_of_outputs=True,
+        sole_reader=True,
+        over=4,
     ),
 }

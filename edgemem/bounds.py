@@ -8,7 +8,7 @@ import numpy as np
 
 from edgemem import _kernels
 from edgemem.errors import PlanError
-from edgemem.plan import LowerBounds
+from edgemem.plans import LowerBounds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

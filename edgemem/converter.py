@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from edgemem.graph import Graph
-    from edgemem.plan import PlanSet
+    from edgemem.plans import PlanSet
     from edgemem.records import Problem
 
 __all__ = ["Bindings", "Model", "RecordFile", "load"]

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 from edgemem.errors import ModelError, UnsupportedError
 
-__all__ = ["DTYPE_BITS", "Graph", "Layout", "Op", "Tensor", "TensorKind", "byte_size", "digest"]
+__all__ = ["DTYPE_BITS", "RUN_ONCE", "Graph", "Layout", "Op", "Tensor", "TensorKind", "byte_size", "digest"]
 
 TensorKind: TypeAlias = Literal["activation", "constant", "variable", "captured", "opaque"]
 Layout: TypeAlias = Literal["nchw", "nhwc", ""]
@@ -33,6 +33,10 @@ DTYPE_BITS: dict[str, int] = {
     "complex64": 64,
     "complex128": 128,
 }
+
+
+# Operators that run each of their bodies at most once; all others may run them again and again.
+RUN_ONCE = frozenset(("If", "IF", "CALL", "CALL_ONCE"))
 
 
 def byte_size(dtype: str, elements: int) -> int:

@@ -2,16 +2,18 @@
 
 Time is counted in steps. Every operator is one step; the operators of its bodies come right before it, one body
 after the other, so that a body's tensors live no longer than the operator that runs it, and the two branches of an
-`If` may share memory. What a body takes in stays whole for as long as any body of that operator runs, because a loop
-reads it again; what it gives back stays until the operator is done.
+`If` may share memory. What a loop's body takes in stays whole for as long as any body of that operator runs, because
+it is read again; what a body gives back stays until the operator is done.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from edgemem.aliasing import RULES
+from edgemem.graph import RUN_ONCE
 from edgemem.records import Extent, Kind, Problem, UsageRecord
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ class Step:
     op: Op
     reads: tuple[str, ...]  # one entry an input, "" for an absent one
     writes: tuple[str, ...]
-    first: int  # the first step of its bodies, or its own
+    starts: tuple[int, ...]  # the first step of each of its bodies
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +58,13 @@ def steps_of(graph: Graph, *, bodies: bool = True) -> tuple[Step, ...]:
             return g.tensors[index].name if index >= 0 else ""
 
         for op in g.ops:
-            first = len(steps)
+            starts = []
             label = f"{path}{op.name or op.type}"
             for body in op.bodies if bodies else ():
+                starts.append(len(steps))
                 walk(body, f"{label}/{body.name}/")
-            steps.append(Step(label, op, tuple(map(name, op.inputs)), tuple(map(name, op.outputs)), first))
+            reads, writes = tuple(map(name, op.inputs)), tuple(map(name, op.outputs))
+            steps.append(Step(label, op, reads, writes, tuple(starts)))
 
     walk(graph, "")
     return tuple(steps)
@@ -123,8 +127,8 @@ def _intervals(graph: Graph, steps: tuple[Step, ...], target: Target) -> dict[st
         reason = tensor.note or f"a {tensor.dtype}, not a dense tensor" if tensor.kind == "opaque" else outside
         lives[tensor.name] = _Life(tensor, first, last, kind, reason, kind != "tensor", [tensor.name])
 
-    def enter(g: Graph, first: int, last: int, *, top: bool) -> None:
-        """Declare a graph's tensors; what it takes in and gives back stays from `first` to `last`."""
+    def enter(g: Graph, first: int, last: int, *, top: bool, keep_inputs: bool) -> None:
+        """Declare a graph's tensors; its inputs are there from `first`, and what it gives back stays until `last`."""
         inputs, outputs = set(g.inputs), set(g.outputs)
         for index, tensor in enumerate(g.tensors):
             if tensor.kind in ("constant", "captured"):
@@ -134,8 +138,8 @@ def _intervals(graph: Graph, steps: tuple[Step, ...], target: Target) -> dict[st
                 add(tensor, 0, end, kind="variable", outside=outside)
             elif index in inputs:
                 outside = "a graph input, held by the caller" if top and target.inputs == "outside" else ""
-                whole = not top or target.inputs == "whole_run"
-                add(tensor, first, last if whole else first, kind="input" if top else "tensor", outside=outside)
+                kind: Kind = "input" if top else "tensor"
+                add(tensor, first, last if keep_inputs else first, kind=kind, outside=outside)
             elif index in outputs and top:
                 outside = "a graph output, held by the caller" if target.outputs == "outside" else ""
                 add(tensor, end + 1, 0, kind="output", outside=outside)
@@ -146,10 +150,11 @@ def _intervals(graph: Graph, steps: tuple[Step, ...], target: Target) -> dict[st
                 if index in outputs:
                     lives[tensor.name].last = last
 
-    enter(graph, 0, end, top=True)
+    enter(graph, 0, end, top=True, keep_inputs=target.inputs == "whole_run")
     for number, step in enumerate(steps):
-        for body in step.op.bodies if target.bodies == "inline" else ():
-            enter(body, step.first, number, top=False)
+        once = step.op.type in RUN_ONCE
+        for body, start in zip(step.op.bodies, step.starts, strict=False):  # no starts: bodies are elsewhere
+            enter(body, start if once else step.starts[0], number, top=False, keep_inputs=not once)
     for number, step in enumerate(steps):
         for name in step.writes:
             if life := lives.get(name):
@@ -169,6 +174,7 @@ def _share(lives: dict[str, _Life], steps: tuple[Step, ...], target: Target) -> 
     """Merge outputs into the inputs whose memory they may use; name -> the class it ended in."""
     rules = RULES[target.aliasing]
     classes = dict(lives)
+    readers = Counter(name for step in steps for name in step.reads)
     for number, step in enumerate(steps):
         out = lives.get(step.writes[0]) if step.writes else None
         if out is None or out.fixed or out.outside:
@@ -176,16 +182,27 @@ def _share(lives: dict[str, _Life], steps: tuple[Step, ...], target: Target) -> 
         view = step.op.type in rules.views
         positions = (0,) if view else rules.in_place.get(step.op.type, ())
         for position in positions:
-            source = classes.get(step.reads[position]) if position < len(step.reads) else None
-            if source is None or source.fixed or source.outside or source.tensor.size != out.tensor.size:
+            name = step.reads[position] if position < len(step.reads) else ""
+            source = classes.get(name)
+            if source is None or source.outside or source.tensor.size != out.tensor.size:
                 continue
-            others = {p for p, name in enumerate(step.reads) if classes.get(name) is source}
+            if source.fixed and not (view and rules.views_of_outputs and source.kind == "output"):
+                continue
+            if not view and (out.tensor.size <= rules.over or (rules.sole_reader and readers[name] > 1)):
+                continue
+            others = {p for p, read in enumerate(step.reads) if classes.get(read) is source}
             if not view and (source.last != number or not others <= set(positions)):
                 continue
+            if not view and rules.sole_reader and readers[source.tensor.name] > 1:
+                break
             source.last = max(source.last, out.last)
             source.names.append(out.tensor.name)
             classes[out.tensor.name] = source
             break
+    if target.unread == "to_end":
+        for name, life in lives.items():
+            if classes[name] is life and not readers[name] and not life.fixed:
+                life.kind, life.last = "output", len(steps) - 1
     return classes
 
 

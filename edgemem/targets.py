@@ -6,6 +6,7 @@ import dataclasses
 import re
 import tomllib
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -35,6 +36,7 @@ class Target:
         inputs: graph inputs are not in the arena (`outside`), live in it `until_last_use`, or keep their place for
             the `whole_run`.
         outputs: graph outputs are `outside`, or live in the arena from their operator to the end of the run.
+        unread: a result that nothing reads stays during its operator (`one_op`), or `to_end`, never released.
         variables: state between runs is `outside`, or in the arena for the whole run.
         aliasing: the name of the alias rules (see `edgemem.aliasing.RULES`).
         bodies: `inline` plans the tensors of branches and loop bodies with the rest; `outside` leaves them to the
@@ -48,6 +50,7 @@ class Target:
     alignment: int = 64
     inputs: Inputs = "outside"
     outputs: Literal["outside", "to_end"] = "outside"
+    unread: Literal["one_op", "to_end"] = "one_op"
     variables: Literal["outside", "whole_run"] = "outside"
     aliasing: str = "elementwise"
     bodies: Literal["inline", "outside"] = "inline"
@@ -65,6 +68,7 @@ BUILT_IN: dict[str, Target] = {
             "litert",
             inputs="whole_run",
             outputs="to_end",
+            unread="to_end",
             variables="whole_run",
             aliasing="litert",
             bodies="outside",
@@ -134,6 +138,7 @@ def to_table(target: Target) -> dict[str, Any]:
 _CHOICES: dict[str, tuple[str, ...]] = {
     "inputs": ("outside", "until_last_use", "whole_run"),
     "outputs": ("outside", "to_end"),
+    "unread": ("one_op", "to_end"),
     "variables": ("outside", "whole_run"),
     "aliasing": tuple(RULES),
     "bodies": ("inline", "outside"),
@@ -145,7 +150,7 @@ _UNITS = {"": 1, "b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "kb": 10**3, 
 
 def parse_size(text: str) -> int:
     """Bytes from "262144", "256KiB", "1.5 MiB" or "2MB" (KiB is 1024, kB is 1000). Raises PlanError otherwise."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", text.lower())
+    match = re.fullmatch(r"\s*(\d{1,18}(?:\.\d{1,18})?)\s*([a-z]*)\s*", text.lower())
     if not match or match[2] not in _UNITS:
         raise PlanError(f"{text!r} is no size; write bytes, or KiB, MiB, GiB, kB, MB, GB after a number")
-    return int(float(match[1]) * _UNITS[match[2]]) if "." in match[1] else int(match[1]) * _UNITS[match[2]]
+    return int(Decimal(match[1]) * _UNITS[match[2]])

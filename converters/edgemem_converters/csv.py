@@ -11,10 +11,12 @@ import re
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
+
 from edgemem.errors import ModelError
 from edgemem.records import Problem
 
 if TYPE_CHECKING:
+    import _csv
     from pathlib import Path
 
     from edgemem.converter import Bindings
@@ -58,7 +60,7 @@ class CsvConverter:
             raise ModelError(f"cannot read {path}: {e}") from None
 
 
-def _problem(rows: csv._reader, where: str, *, half_open: bool) -> Problem:
+def _problem(rows: _csv.Reader, where: str, *, half_open: bool) -> Problem:
     names: list[str] = []
     first: list[int] = []
     last: list[int] = []

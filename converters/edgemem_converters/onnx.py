@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from edgemem.converter import Bindings
     from edgemem.graph import Graph
-    from edgemem.plan import PlanSet
+    from edgemem.plans import PlanSet
     from edgemem_converters.onnx_scopes import Node
 
 __all__ = ["PLAN_KEY", "OnnxConverter"]

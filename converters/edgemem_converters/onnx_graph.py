@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from onnx import TensorProto
@@ -68,10 +69,25 @@ def _tensors(scope: Scope, sizes: Sizes) -> list[Tensor]:
     made = [Tensor(n, _dtype(c.elem_type), c.dims, "constant") for n, c in scope.constants.items()]
     mine = [*scope.inputs, *(n for node in scope.nodes for n in node.outputs if n)]
     made += [_tensor(n, sizes) for n in mine]
+    fixed = _computed_once(scope)
+    made = [replace(t, kind="constant") if t.name in fixed and t.kind == "activation" else t for t in made]
     own = {t.name for t in made}
     read = [n for node in scope.nodes for n in (*node.inputs, *node.captured) if n]
     outer = dict.fromkeys(n for n in (*read, *scope.outputs) if n not in own)
     return made + [_tensor(n, sizes, captured=True) for n in outer]
+
+
+def _computed_once(scope: Scope) -> set[str]:
+    """Values that follow from constants alone: a runtime folds them when it loads the model.
+
+    What the graph gives back is not among them: it needs a place that the caller may keep.
+    """
+    known = set(scope.constants)
+    for node in scope.nodes:
+        kind = op_type(node.proto)
+        if not node.bodies and "::" not in kind and kind not in _RANDOM and all(n in known for n in node.inputs if n):
+            known.update(n for n in node.outputs if n)
+    return known.difference(scope.constants, scope.outputs)
 
 
 def _tensor(name: str, sizes: Sizes, *, captured: bool = False) -> Tensor:

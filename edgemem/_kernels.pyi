@@ -1,0 +1,67 @@
+# Signatures of the C++ extension (kernels/python). Arrays are C-contiguous int64, taken without conversion: another
+# dtype or layout is a TypeError, columns of different lengths or impossible values are a ValueError.
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+# --- offset calculation: kernels/python/offsets.cpp ---
+
+def place_in_smallest_gap(
+    first_op: NDArray[np.int64],
+    last_op: NDArray[np.int64],
+    size: NDArray[np.int64],
+    alignment: int,
+    order: NDArray[np.int64],
+) -> NDArray[np.int64]: ...
+def place_on_offset_lines(
+    first_op: NDArray[np.int64],
+    last_op: NDArray[np.int64],
+    size: NDArray[np.int64],
+    alignment: int,
+    preference: NDArray[np.int64],
+) -> NDArray[np.int64]: ...
+def offset_lower_bound(
+    first_op: NDArray[np.int64],
+    last_op: NDArray[np.int64],
+    size: NDArray[np.int64],
+    alignment: int,
+) -> int: ...
+def section_breadths(
+    first_op: NDArray[np.int64],
+    last_op: NDArray[np.int64],
+    size: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
+def range_minimum(
+    values: NDArray[np.int64],
+    low: NDArray[np.int64],
+    high: NDArray[np.int64],
+) -> NDArray[np.int64]: ...
+
+# --- shared objects: kernels/python/shared_objects.cpp; `extent` is [n, 1] bytes, or [n, 2 or 3] texels ---
+
+def assign_in_order(
+    first_op: NDArray[np.int64],
+    last_op: NDArray[np.int64],
+    extent: NDArray[np.int64],
+    order: NDArray[np.int64],
+    pick: Literal["first", "closest"],
+) -> NDArray[np.int64]: ...
+def assign_nearest(
+    first_op: NDArray[np.int64],
+    last_op: NDArray[np.int64],
+    extent: NDArray[np.int64],
+    stage: NDArray[np.int64],
+    new_first: bool,
+) -> NDArray[np.int64]: ...
+def assign_by_min_cost_flow(
+    first_op: NDArray[np.int64],
+    last_op: NDArray[np.int64],
+    extent: NDArray[np.int64],
+) -> NDArray[np.int64]: ...
+def positional_maxima(
+    first_op: NDArray[np.int64],
+    last_op: NDArray[np.int64],
+    size: NDArray[np.int64],
+) -> NDArray[np.int64]: ...

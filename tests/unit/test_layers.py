@@ -1,0 +1,56 @@
+"""Imports run one way: records <- plans <- bounds, lifetime, strategies, proof <- planning, api <- cli."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LIBRARY = sorted((ROOT / "edgemem").rglob("*.py"))
+
+
+def _imports(file: Path) -> set[str]:
+    names = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+def _breaches(files: list[Path], forbidden: tuple[str, ...]) -> list[str]:
+    return [
+        f"{file.relative_to(ROOT)} imports {name}"
+        for file in files
+        for name in _imports(file)
+        if any(name == f or name.startswith(f"{f}.") for f in forbidden)
+    ]
+
+
+def test_the_library_knows_no_file_format() -> None:
+    assert not _breaches(LIBRARY, ("onnx", "edgemem_converters"))
+
+
+def test_only_runtime_knows_runtimes() -> None:
+    files = [f for f in LIBRARY if "runtime" not in f.parts]
+    assert not _breaches(files, ("onnxruntime", "ai_edge_litert", "tflite_micro", "torch"))
+
+
+@pytest.mark.parametrize(
+    ("part", "forbidden"),
+    [
+        ("proof", ("edgemem.strategy", "edgemem._kernels", "edgemem.lifetime", "edgemem.planning", "edgemem.bounds")),
+        ("strategy", ("edgemem.planning", "edgemem.api", "edgemem.graph", "edgemem.proof", "edgemem.lifetime")),
+        ("lifetime.py", ("edgemem.strategy", "edgemem.plans", "edgemem.proof", "edgemem._kernels")),
+        ("planfile", ("edgemem.strategy", "edgemem.planning", "edgemem.api", "edgemem.proof")),
+        ("report", ("edgemem.strategy", "edgemem.planning", "edgemem.api", "edgemem.cli")),
+    ],
+)
+def test_nothing_flows_backwards(part: str, forbidden: tuple[str, ...]) -> None:
+    home = ROOT / "edgemem" / part
+    files = [home] if home.suffix else [f for f in LIBRARY if home in f.parents]
+    assert files
+    assert not _breaches(files, forbidden)
