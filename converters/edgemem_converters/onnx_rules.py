@@ -27,6 +27,8 @@ _TAKES_LISTS = frozenset(
         *("Tile", "Unsqueeze", "Upsample"),
     )
 )
+# onnx's rule is complete for these; the tool makes a symbol for each entry of a shape, however many there are.
+_RANK_FROM_LENGTH = ("ConstantOfShape", "Reshape")
 _FAILED = (
     *(checker.ValidationError, shape_inference.InferenceError),
     *(RuntimeError, ValueError, TypeError, MemoryError),
@@ -156,6 +158,8 @@ def onnxruntime_types(model: ModelProto) -> list[TypeProto | None]:
     All unknown when onnxruntime or sympy is not installed. Nothing is printed, logged or written.
     """
     unknown: list[TypeProto | None] = [None] * len(model.graph.output)
+    if model.graph.node[0].op_type in _RANK_FROM_LENGTH:
+        return unknown
     with _silence():
         try:
             from onnxruntime.tools.symbolic_shape_infer import SymbolicShapeInference
