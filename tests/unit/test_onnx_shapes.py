@@ -196,7 +196,7 @@ def test_onnxruntimes_own_operators(tmp_path: Path, capfd: pytest.CaptureFixture
     pytest.importorskip("sympy")
     records: list[logging.LogRecord] = []
     handler = logging.Handler()
-    handler.emit = records.append  # type: ignore[method-assign]
+    handler.emit = records.append  # type: ignore[method-assign,assignment]
     logging.getLogger().addHandler(handler)
     try:
         made = graph(
