@@ -121,7 +121,7 @@ def malformed(model: ModelProto) -> str:
 
 
 def onnx_types(model: ModelProto) -> tuple[list[TypeProto | None], str]:
-    """What onnx infers for a model of one node, one type an output that has a name; and why it failed, or ""."""
+    """What onnx infers for a model of one node, a type or None for each output; and why it failed, or ""."""
     reason = ""
     try:
         made = shape_inference.infer_shapes(model, strict_mode=True)
@@ -130,8 +130,14 @@ def onnx_types(model: ModelProto) -> tuple[list[TypeProto | None], str]:
         try:
             made = shape_inference.infer_shapes(model)
         except _FAILED:
-            return [None] * len(model.graph.output), reason
-    return [o.type if o.HasField("type") else None for o in made.graph.output], reason
+            return _outputs(model, None), reason
+    return _outputs(model, made), reason
+
+
+def _outputs(model: ModelProto, inferred: ModelProto | None) -> list[TypeProto | None]:
+    outputs = inferred.graph.output if inferred is not None else ()
+    types = {o.name: o.type for o in outputs if o.HasField("type")}
+    return [types.get(n) for n in model.graph.node[0].output]
 
 
 def _first_line(error: Exception) -> str:
@@ -157,7 +163,7 @@ def onnxruntime_types(model: ModelProto) -> list[TypeProto | None]:
 
     All unknown when onnxruntime or sympy is not installed. Nothing is printed, logged or written.
     """
-    unknown: list[TypeProto | None] = [None] * len(model.graph.output)
+    unknown = _outputs(model, None)
     if model.graph.node[0].op_type in _RANK_FROM_LENGTH:
         return unknown
     with _silence():
@@ -174,4 +180,4 @@ def onnxruntime_types(model: ModelProto) -> list[TypeProto | None]:
             tool._update_output_from_vi()  # noqa: SLF001
         except Exception:  # noqa: BLE001 - it asserts and indexes freely; what it cannot infer is only unknown
             return unknown
-    return [o.type if o.HasField("type") else None for o in tool.out_mp_.graph.output]
+    return _outputs(model, tool.out_mp_)

@@ -120,16 +120,14 @@ class _Walk:
             return [None] * len(node.outputs)
         made_explicit(model.graph.node[0])
         made, reason = onnx_types(model)
+        made = said_by_the_specification(node.proto, self.model, types, made)
         known = all(is_known(t) for n, t in zip(node.inputs, types, strict=True) if n)
-        if known and not all(map(is_known, made)):
+        if known and not all(is_known(t) for n, t in zip(node.outputs, made, strict=True) if n):
             made = [merged(a, b) for a, b in zip(made, onnxruntime_types(model), strict=True)]
         if reason and known:
-            self.reasons |= {n: f"{node.label!r}: {reason}" for n in node.outputs if n}
+            self.reasons |= dict.fromkeys(filter(None, node.outputs), f"{node.label!r}: {reason}")
             self.contradicted.update(filter(None, node.outputs))
-        answers = iter(made)
-        return said_by_the_specification(
-            node.proto, self.model, types, [next(answers) if n else None for n in node.outputs]
-        )
+        return made
 
     def _fold(self, node: Node, *, taint: bool) -> None:
         """Compute the node's outputs if they are small and follow from what is known."""

@@ -1,4 +1,4 @@
-"""Real ONNX models in onnxruntime: the sizes it computes are the sizes in the graph, and a planned file runs as before."""
+"""Real ONNX models in onnxruntime: it computes the sizes that are in the graph, and runs a planned file as before."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import base64
 import json
 import random
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,6 @@ from models.fetch import FetchError, fetch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
     from edgemem.graph import Graph, Op
 
@@ -114,14 +114,13 @@ def test_sizes_are_what_onnxruntime_computes(model: tuple[OnnxConverter, Case], 
         t.name: (str(found[t.name].dtype), found[t.name].shape) for t in inner
     }
     # The profile shows the operators inside bodies too, of the branches that ran.
-    with open(run.end_profiling(), encoding="utf-8") as file:
-        kernels = {
-            event["name"].removesuffix("_kernel_time"): [
-                tuple(shape) for made in event["args"]["output_type_shape"] for shape in made.values()
-            ]
-            for event in json.load(file)
-            if event["name"].endswith("_kernel_time")
-        }
+    kernels = {
+        event["name"].removesuffix("_kernel_time"): [
+            tuple(shape) for made in event["args"]["output_type_shape"] for shape in made.values()
+        ]
+        for event in json.loads(Path(run.end_profiling()).read_text(encoding="utf-8"))
+        if event["name"].endswith("_kernel_time")
+    }
     compared = 0
     for owner, op in operators(graph):
         outputs = [owner.tensors[i] for i in op.outputs if i >= 0]

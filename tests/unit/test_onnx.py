@@ -89,7 +89,8 @@ def test_a_nested_body_captures_through_the_one_around_it(tmp_path: Path) -> Non
         {
           y = If (c) <
             then_branch = t () => (float[4] r) {
-              r = If (c) <then_branch = u () => (float[4] s) { s = Exp (x) }, else_branch = v () => (float[4] s) { s = Abs (x) }>
+              r = If (c) <then_branch = u () => (float[4] s) { s = Exp (x) },
+                          else_branch = v () => (float[4] s) { s = Abs (x) }>
             },
             else_branch = e () => (float[4] r) { r = Neg (x) }
           >
@@ -128,7 +129,8 @@ def test_what_is_no_dense_tensor_is_opaque(tmp_path: Path) -> None:
         tmp_path,
         """<ir_version: 8, opset_import: ["" : 17]>
         g (float[2] x, string[S] words) => (float[2] y)
-        { s = SequenceConstruct (x, x)  zero = Constant <value_int = 0> ()  y = SequenceAt (s, zero)  w = Identity (words) }""",
+        { s = SequenceConstruct (x, x)  zero = Constant <value_int = 0> ()  y = SequenceAt (s, zero)
+          w = Identity (words) }""",
     ).graph()
     kinds = {t.name: (t.kind, t.note) for t in graph.tensors}
     assert kinds["s"] == ("opaque", "a sequence, not a dense tensor")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import onnx
 import pytest
@@ -14,6 +14,9 @@ from edgemem.errors import ModelError
 from edgemem.plans import LowerBounds, PlanSet
 from edgemem.records import Problem
 from edgemem_converters.onnx import OnnxConverter
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PLANSET = PlanSet(Problem([]), 0, LowerBounds(0, 0), (), ())
 ROWS = 600_000_000  # of one float, so more than 2 GiB

@@ -1,4 +1,4 @@
-"""Sizes of an ONNX model's values: what the user binds, what follows from it, and what is said when it is not enough."""
+"""Sizes of an ONNX model's values: what the user binds, what follows from it, and what is said if it is not enough."""
 
 from __future__ import annotations
 
@@ -202,7 +202,8 @@ def test_onnxruntimes_own_operators(tmp_path: Path, capfd: pytest.CaptureFixture
         made = graph(
             tmp_path,
             f"""{HEAD} g (float[batch, 8, 16] x, float[batch, 8, 16] r, float[16] w) => (float[N] y)
-            {{ a, , , sum = com.microsoft.SkipLayerNormalization (x, r, w)  b = com.microsoft.FastGelu (a)  y = Exp (b) }}""",
+            {{ a, , , sum = com.microsoft.SkipLayerNormalization (x, r, w)  b = com.microsoft.FastGelu (a)
+               y = Exp (b) }}""",
             {"batch": 2},
         )
     finally:
@@ -239,7 +240,8 @@ def test_a_branch_that_is_never_taken_has_no_sizes(tmp_path: Path) -> None:
 def test_a_branch_that_would_fail_has_no_sizes(tmp_path: Path) -> None:
     model = f"""{HEAD} g (bool c, float[N] x) => (float[M] y)
     {{ y = If (c) <then_branch = t () => (float[A] r) <float[3] k = {{1, 2, 3}}> {{ r = Add (x, k) }},
-                   else_branch = e () => (float[B] r) <float[5] k = {{1, 2, 3, 4, 5}}> {{ i = Exp (x)  r = Add (i, k) }}> }}"""
+                   else_branch = e () => (float[B] r) <float[5] k = {{1, 2, 3, 4, 5}}>
+                   {{ i = Exp (x)  r = Add (i, k) }}> }}"""
     made = graph(tmp_path, model, {"N": 3})
     assert shapes(made)["y"] == (3,)
     notes = {t.name.rsplit("/")[-1]: t.note for t in made.ops[0].bodies[1].tensors if t.kind == "opaque"}
@@ -251,7 +253,8 @@ def test_a_branch_that_would_fail_has_no_sizes(tmp_path: Path) -> None:
 
 def test_branches_of_different_sizes(tmp_path: Path) -> None:
     model = f"""{HEAD} g (bool c, float[3] x, float[5] z) => (float[M] y)
-    {{ y = If (c) <then_branch = t () => (float[A] r) {{ r = Exp (x) }}, else_branch = e () => (float[B] r) {{ r = Exp (z) }}> }}"""
+    {{ y = If (c) <then_branch = t () => (float[A] r) {{ r = Exp (x) }},
+                   else_branch = e () => (float[B] r) {{ r = Exp (z) }}> }}"""
     with pytest.raises(UnknownShapeError, match="--dim M=VALUE"):
         graph(tmp_path, model)
     assert shapes(graph(tmp_path, model, {"M": 5}))["y"] == (5,)
@@ -260,7 +263,8 @@ def test_branches_of_different_sizes(tmp_path: Path) -> None:
 def loop(carried: str, *, condition: str = "keep = Identity (go)") -> str:
     return f"""{HEAD} g (float[2, N] x) => (float[A, B] last, float[C, D, E] all)
     {{ trips = Constant <value_int = 6> ()  yes = Constant <value = bool {{1}}> ()
-       last, all = Loop (trips, yes, x) <body = b (int64 i, bool go, float[P, Q] v) => (bool keep, float[R, S] w, float[T, U] o)
+       last, all = Loop (trips, yes, x) <
+         body = b (int64 i, bool go, float[P, Q] v) => (bool keep, float[R, S] w, float[T, U] o)
        {{ {condition}  {carried}  o = Relu (v) }}> }}"""
 
 
