@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import onnx.inliner
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from google.protobuf.message import DecodeError, EncodeError  # type: ignore[import-untyped]
 from onnx import ModelProto, TensorProto, ValueInfoProto, numpy_helper
 
 from edgemem.errors import ModelError
@@ -40,7 +40,6 @@ __all__ = [
     "priority_order",
     "read_note",
     "reordered",
-    "with_inputs",
     "without_note",
 ]
 
@@ -254,14 +253,36 @@ def reordered(data: bytes, order: tuple[int, ...]) -> bytes:
     return permute_nodes(parts.named(), (*constants, *(nodes[k].index for k in order)))
 
 
-def with_inputs(data: bytes, names: Sequence[str]) -> bytes:
-    """The file without the graph inputs that are not named: what is left of initializers that were optimised away."""
+def completed(data: bytes, inputs: Sequence[str], folder: Path) -> bytes:
+    """What ONNX Runtime saved, as a file that stands alone.
+
+    Graph inputs that are not named go: they are left of initializers that were optimised away. Weights that are
+    still in files in `folder` come in. Raises ModelError if they cannot be read, or are too large for one file.
+    """
     model = ModelProto.FromString(data)
-    kept = [i for i in model.graph.input if i.name in names]
-    if len(kept) == len(model.graph.input):
+    kept = [i for i in model.graph.input if i.name in inputs]
+    outside = any(t.data_location == TensorProto.EXTERNAL for t in model.graph.initializer)
+    if len(kept) == len(model.graph.input) and not outside:
         return data
     del model.graph.input[:]
     model.graph.input.extend(kept)
+    try:
+        onnx.external_data_helper.load_external_data_for_model(model, str(folder))
+        return bytes(model.SerializeToString(deterministic=True))
+    except (OSError, ValueError, EncodeError, onnx.checker.ValidationError) as e:
+        raise ModelError(f"the model's weights cannot be brought into one file: {e}") from None
+
+
+def with_forms(data: bytes, forms: Mapping[str, Form]) -> bytes:
+    """The model with dtype and shape of these values written down; inputs and outputs among them take no others."""
+    model = ModelProto.FromString(data)
+    graph = model.graph
+    kept = [v for v in graph.value_info if v.name not in forms]
+    ends = {v.name: v for v in (*graph.input, *graph.output)}
+    for name in ends.keys() & forms.keys():
+        ends[name].CopyFrom(_info(name, forms[name]))
+    del graph.value_info[:]
+    graph.value_info.extend([*kept, *(_info(n, f) for n, f in forms.items() if n not in ends)])
     return bytes(model.SerializeToString(deterministic=True))
 
 

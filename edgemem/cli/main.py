@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,8 +19,6 @@ from edgemem.cli.options import FILE, bindings, feeds, inputs_option, parsed_siz
 from edgemem.cli.running import measure, run
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from edgemem.plans import PlanSet
 
 __all__ = ["main"]
@@ -86,9 +86,14 @@ main.add_command(measure)
     callback=parsed_size,
     help="Fail with exit code 3 if the arena exceeds SIZE, such as 256KiB.",
 )
+@click.option("--fold", is_flag=True, help="Store float16 and sparse constants of a TFLite file plain.")
+@click.option("--reorder", is_flag=True, help="Run operators in an order with a lower peak, where there is one.")
 @click.option(
-    "--record", is_flag=True, help="Run the ONNX model and store the plan of what ONNX Runtime asks for, too."
+    "--optimize",
+    type=click.Choice(["none", "basic", "extended", "all"]),
+    help="Plan and write ONNX Runtime's optimised graph of this level; an order of ONNX holds only there.",
 )
+@click.option("--record", is_flag=True, help="Run the ONNX model and store a plan of what ONNX Runtime asks for.")
 @inputs_option
 @click.option("--threads", default=1, show_default=True, type=click.IntRange(min=1), help="Of the recorded run.")
 @click.option("--json", "as_json", is_flag=True, help="Print the plans as JSON (docs/json.md).")
@@ -102,23 +107,37 @@ def plan(
     dims: dict[str, int],
     input_shapes: dict[str, tuple[int, ...]],
     budget: int | None,
+    fold: bool,
+    reorder: bool,
+    optimize: str | None,
     record: bool,
     inputs: dict[str, Path],
     threads: int,
     as_json: bool,
 ) -> None:
     """Plan the memory of a model or of usage records, prove the plan, and write it into the model."""
-    from edgemem import api
+    from edgemem import api, passes
     from edgemem.cli import view
-    from edgemem.converter import Model
+    from edgemem.converter import Bindings, Model
 
-    model = api.load(source, dims=dims, input_shapes=input_shapes)
-    if output and not isinstance(model, Model) and output.suffix != ".edgemem":
-        raise click.UsageError("usage records have no model to write the plan into; use -o FILE.edgemem")
     if record and (output is None or output.suffix != ".onnx"):
         raise click.UsageError("--record stores a plan in an ONNX model: give -o PLANNED.onnx")
     begin = time.perf_counter()
-    with view.progress() as progress:
+    values = feeds(inputs)
+    with tempfile.TemporaryDirectory(prefix="edgemem-") as folder, view.progress() as progress:
+        model = passes.prepare(
+            source,
+            Path(folder),
+            bindings=Bindings(dims, input_shapes),
+            target=target,
+            fold=fold,
+            reorder=reorder,
+            optimize=optimize,
+            feeds=values,
+        )
+        carrier = model if isinstance(model, Model) else None
+        if output and carrier is None and output.suffix != ".edgemem":
+            raise click.UsageError("usage records have no model to write the plan into; use -o FILE.edgemem")
         planset = api.plan(
             model,
             strategy=strategy or "auto",
@@ -127,14 +146,14 @@ def plan(
             budget=budget,
             progress=progress,
         )
-    elapsed = time.perf_counter() - begin
-    if output:
-        api.save(model if isinstance(model, Model) else None, planset, output)
+        elapsed = time.perf_counter() - begin
+        if output:
+            api.save(carrier, planset, output)
     recorded = None
     if record and output:
         from edgemem.runtime import trial
 
-        recorded = trial.store(output, feeds(inputs), dims=dims, input_shapes=input_shapes, threads=threads)
+        recorded = trial.store(output, values, dims=dims, input_shapes=input_shapes, threads=threads)
     if as_json:
         _print_json(planset)
     else:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from edgemem.plans import PlanSet
     from edgemem.proof import Violation
 
-__all__ = ["QUICK", "Argument", "Form", "Prepared", "prepare", "sub_options"]
+__all__ = ["QUICK", "Argument", "Form", "Prepared", "prepare", "profiled_forms", "sub_options"]
 
 Form = tuple[str, tuple[int, ...]]
 
@@ -134,7 +134,7 @@ def prepare(
     forms: dict[str, Form] = dict(inputs)
     reason = refusals[0] if refusals else ""
     if not reason:
-        missing = _profile(parts, feeds, options, forms)
+        missing = profiled_forms(parts, feeds, options, forms)
         reason = f"ONNX Runtime's profile does not show {missing!r}" if missing else ""
     order = tuple(range(len(parts.names)))
     if not reason:
@@ -165,7 +165,8 @@ def _with_plan(path: Path, planset: PlanSet, options: Any) -> Prepared:
         graph = graph.reordered(order)
     _refuse_invalid(verify_planset(planset, graph))
     parts = split().Parts(opened.content(), path.parent)
-    forms = {t.name: (t.dtype, t.shape) for t in graph.tensors if t.kind == "activation"}
+    written = {name for names in parts.node_outputs for name in names}  # constants that a node computes among them
+    forms = {t.name: (t.dtype, t.shape) for t in graph.tensors if t.kind == "activation" or t.name in written}
     refusals = [f"{t.name!r} is {t.note or t.dtype}" for t in graph.tensors if t.kind == "opaque"]
     refusals += [f"{t.name!r} keeps its value between runs" for t in graph.tensors if t.kind == "variable"]
     refusals += parts.refusals()
@@ -187,7 +188,7 @@ def _with_plan(path: Path, planset: PlanSet, options: Any) -> Prepared:
     )
 
 
-def _profile(parts: Any, feeds: Mapping[str, NDArray[Any]], options: Any, forms: dict[str, Form]) -> str:
+def profiled_forms(parts: Any, feeds: Mapping[str, NDArray[Any]], options: Any, forms: dict[str, Form]) -> str:
     """Add the form of every result, as one run of the graph shows it; the first node that did not run, or ""."""
     ort = onnxruntime()
     plain = sub_options(options)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import platform
 import tempfile
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -20,7 +21,7 @@ from edgemem.errors import MissingDependencyError, ModelError, PlanFileError, Ru
 from edgemem.files import atomic_write
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from edgemem.runtime.feeds import Feeds
 
@@ -31,9 +32,11 @@ __all__ = [
     "Kernel",
     "bake",
     "baked_note",
+    "baked_options",
     "failures",
     "free_dims",
     "kernels_run",
+    "metadata_for",
     "onnxruntime",
     "optimised",
     "session_options_for",
@@ -149,6 +152,12 @@ def baked_note(model: str | Path | bytes | Mapping[str, str]) -> Baked | None:
     return note
 
 
+def metadata_for(data: bytes) -> dict[str, str]:
+    """The part of a file's metadata that `session_options_for` looks at."""
+    text = split().read_note(data, BAKED_KEY)
+    return {} if text is None else {BAKED_KEY: text}
+
+
 def session_options_for(model_metadata: Mapping[str, str], base_options: Any = None) -> Any:
     """`SessionOptions` under which a baked model runs in its own order; a model that is not baked keeps what it has.
 
@@ -174,6 +183,17 @@ def session_options_for(model_metadata: Mapping[str, str], base_options: Any = N
     return options
 
 
+@contextmanager
+def baked_options(data: bytes, options: Any) -> Iterator[None]:
+    """A file's options as `session_options_for` wants them, while its session is made, and then as they were."""
+    before = options.graph_optimization_level, options.execution_order
+    try:
+        session_options_for(metadata_for(data), options)
+        yield
+    finally:
+        options.graph_optimization_level, options.execution_order = before
+
+
 def optimised(model_path: Path, level: str, *, dims: Mapping[str, int]) -> bytes:
     """ONNX Runtime's optimised graph of a model as a file, weights inside. Raises ModelError if it cannot load it."""
     ort = onnxruntime()
@@ -190,9 +210,8 @@ def optimised(model_path: Path, level: str, *, dims: Mapping[str, int]) -> bytes
             session = ort.InferenceSession(str(model_path), options, providers=["CPUExecutionProvider"])
         except failures() as e:
             raise ModelError(f"ONNX Runtime cannot load {model_path}: {e}") from None
-        data: bytes = split().with_inputs(
-            path.read_bytes(), [a.name for a in (*session.get_inputs(), *session.get_overridable_initializers())]
-        )
+        inputs = [a.name for a in (*session.get_inputs(), *session.get_overridable_initializers())]
+        data: bytes = split().completed(path.read_bytes(), inputs, model_path.parent)
         return data
 
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from edgemem.errors import MissingDependencyError, RuntimeBindError
 from edgemem.runtime.arena import DEVICE, HOST, ArenaMemory
+from edgemem.runtime.onnx_optimize import BAKED_KEY, baked_options
 from edgemem.runtime.onnxruntime_cache import PlanCache, StoredPlans, cache_folder
 from edgemem.runtime.onnxruntime_cuda import CUDA, DeviceMemory, with_allocator
 from edgemem.runtime.onnxruntime_file import embedded, model_digest
@@ -136,17 +137,22 @@ class InferenceSession:
         cuda = not self._plain and any(CUDA in (p, p[0]) for p in providers or ())
         if cuda and providers is not None:
             providers, provider_options = with_allocator(providers, provider_options), None
-        with nullcontext() if self._plain else planned_options(options, host=not cuda):
+        with (
+            _content(path_or_bytes) as (data, folder),
+            baked_options(data[:], options) if data.find(BAKED_KEY.encode()) >= 0 else nullcontext(),
+            nullcontext() if self._plain else planned_options(options, host=not cuda),
+        ):
             self._session: Any = onnxruntime.InferenceSession(
                 path_or_bytes, options, providers, provider_options, **kwargs
             )
+            if not self._plain:
+                digest, plans = model_digest(data, folder), embedded(data) if stored else None
+        self._outputs = tuple(o.name for o in self._session.get_outputs())
         present = self._session.get_providers()
         refuse_silent_fallback(providers, present)
         if not self._plain and not {CUDA, _CPU}.issuperset(present):
             self._plain = f"plans are replayed for {_CPU} and {CUDA} alone, and this session has {', '.join(present)}"
         if not self._plain:
-            with _content(path_or_bytes) as (data, folder):
-                digest, plans = model_digest(data, folder), embedded(data) if stored else None
             self._replayer = Replayer(
                 StoredPlans(
                     _fingerprint(self._session, onnxruntime.__version__, digest),
@@ -197,8 +203,7 @@ class InferenceSession:
         session = self._open()
         if self._replayer is None:
             return session.run(output_names, input_feed, run_options)
-        outputs = tuple(output_names or ())
-        signature = Signature("run", _described(input_feed), outputs, self._bind_outputs)
+        signature = Signature("run", _described(input_feed), self._wanted(output_names), self._bind_outputs)
         if not self._bind_outputs:
             return self._replayer.run(signature, partial(session.run, output_names, input_feed, run_options))
         return self._replayer.run(
@@ -216,8 +221,13 @@ class InferenceSession:
         """As ONNX Runtime has it; results are on the heap."""
         session = self._open()
         call = partial(session.run_with_ort_values, output_names, input_dict_ort_values, run_options)
-        signature = Signature("run_with_ort_values", _described(input_dict_ort_values), tuple(output_names or ()))
+        signature = Signature("run_with_ort_values", _described(input_dict_ort_values), self._wanted(output_names))
         return call() if self._replayer is None else self._replayer.run(signature, call)
+
+    def _wanted(self, output_names: Sequence[str] | None) -> tuple[str, ...]:
+        """() for all outputs in their order, whether they were named or not."""
+        names = tuple(output_names or ())
+        return () if names == self._outputs else names
 
     def io_binding(self) -> Any:
         """As ONNX Runtime has it; what is bound stays where the caller put it."""
@@ -314,6 +324,9 @@ def _content(path_or_bytes: str | bytes | os.PathLike[str]) -> Iterator[tuple[Co
         yield path_or_bytes, None
         return
     path = Path(path_or_bytes)
+    if not path.is_file() or not path.stat().st_size:
+        yield b"", path.parent  # ONNX Runtime says what is wrong with it
+        return
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         yield content, path.parent
 

@@ -16,7 +16,7 @@ from edgemem.files import atomic_write
 from edgemem.proof import Cause, Violation
 from edgemem.runtime.feeds import example_feeds
 from edgemem.runtime.io_binding import BoundMemory, make_session
-from edgemem.runtime.onnx_optimize import onnxruntime, split
+from edgemem.runtime.onnx_optimize import metadata_for, onnxruntime, session_options_for, split
 from edgemem.runtime.onnxruntime import InferenceSession, SessionMemory
 from edgemem.runtime.onnxruntime_record import embed, record
 
@@ -101,7 +101,7 @@ def run(
         memory = bound.memory
     different: tuple[str, ...] = ()
     if compare:
-        plain_options = ort.SessionOptions()
+        plain_options = session_options_for(metadata_for(model.read_bytes()))
         plain_options.intra_op_num_threads = threads
         plain = ort.InferenceSession(str(model), plain_options, providers=["CPUExecutionProvider"])
         wanted = plain.run(names, values)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +22,7 @@ from edgemem.runtime.onnx_optimize import LEVELS
 from tests.runtime.networks import DIMS, FETCHED, NETWORKS, equal, feeds_of, fetched, small
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -59,7 +61,7 @@ def assert_inside(
     assert not edgemem.verify(session.planset)
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", ["basic", "extended", "all"])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_reference_networks(name: str, level: str, tmp_path: Path) -> None:
     path, dims = small(name, tmp_path), DIMS.get(name, {})
@@ -160,6 +162,69 @@ def test_another_batch_runs_outside_the_plan(tmp_path: Path) -> None:
     assert equal(results, plain(path, feeds, "all"))
     session.run(None, feeds_of(path, dims={"T": 5}))
     assert session.memory.reason == ""
+
+
+def external(folder: Path) -> Path:
+    """A network whose weights are in a file beside it."""
+    path = folder / "external.onnx"
+    model = onnx.load(small("mobilenet_v2", folder))
+    onnx.save(model, path, save_as_external_data=True, location="weights.bin", size_threshold=100)
+    return path
+
+
+def functions(folder: Path) -> Path:
+    """A function of the model's own, called twice, with a constant inside."""
+    inner = [
+        make.make_node("Constant", [], ["k"], value_float=2.0),
+        make.make_node("Mul", ["a", "k"], ["m"]),
+        make.make_node("Exp", ["m"], ["b"]),
+    ]
+    function = make.make_function("own", "F", ["a"], ["b"], inner, [make.make_opsetid("", 17)])
+    nodes = [
+        make.make_node("F", ["x"], ["p"], domain="own"),
+        make.make_node("F", ["p"], ["q"], domain="own"),
+        make.make_node("Add", ["p", "q"], ["y"]),
+    ]
+    ends = [make.make_tensor_value_info(n, TensorProto.FLOAT, [64]) for n in "xy"]
+    graph = make.make_graph(nodes, "g", ends[:1], ends[1:])
+    opsets = [make.make_opsetid("", 17), make.make_opsetid("own", 1)]
+    path = folder / "functions.onnx"
+    onnx.save(make.make_model(graph, opset_imports=opsets, ir_version=8, functions=[function]), path)
+    return path
+
+
+def quantized(folder: Path) -> Path:
+    """int8 with QuantizeLinear and DequantizeLinear around every operator, as ONNX Runtime's own tool writes it."""
+    quantization = pytest.importorskip("onnxruntime.quantization")
+    path = small("mobilenet_v2", folder)
+    rest = iter([feeds_of(path)])
+    reader = type("Reader", (quantization.CalibrationDataReader,), {"get_next": lambda _: next(rest, None)})()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        quantization.quantize_static(str(path), str(folder / "int8.onnx"), reader)
+    return folder / "int8.onnx"
+
+
+@pytest.mark.parametrize("level", ["none", "extended", "all"])
+@pytest.mark.parametrize("made", [external, functions, quantized], ids=lambda f: str(f.__name__))
+def test_kinds_of_files(made: Callable[[Path], Path], level: str, tmp_path: Path) -> None:
+    path = made(tmp_path)
+    feeds = feeds_of(path)
+    assert_inside(make_session(path, level=level, poison=POISON), feeds, plain(path, feeds, level))
+    if level == "none":
+        planset = edgemem.plan(path, strategy="offsets/greedy_by_size")
+        assert_inside(make_session(path, planset, poison=POISON), feeds, plain(path, feeds, level))
+
+
+def test_threads_of_the_caller_take_turns(tmp_path: Path) -> None:
+    path = small("unet", tmp_path)
+    session = make_session(path, poison=POISON)
+    tasks = [feeds_of(path, seed=seed) for seed in range(4)]
+    expected = [session.run(None, feeds) for feeds in tasks]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda k: session.run(None, tasks[k % 4]), range(40)))
+    assert all(equal(results, expected[k % 4]) for k, results in enumerate(found))
 
 
 def control_flow(path: Path) -> Path:

@@ -95,7 +95,7 @@ def test_random_orders_hold(name: str, level: str, tmp_path: Path) -> None:
     assert len(orders) == 3
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", ["none", "extended", "all"])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_baked_networks_run_in_the_order_of_the_file(name: str, level: str, tmp_path: Path) -> None:
     path, baked = small(name, tmp_path), tmp_path / "baked.onnx"
@@ -144,6 +144,20 @@ def test_a_baked_model_can_be_planned(tmp_path: Path) -> None:
     bake(planned, planned, order=random_order(planned, 1))
     with pytest.raises(PlanFileError, match="carries no plan"):
         edgemem.verify(planned)
+
+
+def test_weights_in_other_files_come_along(tmp_path: Path) -> None:
+    model = onnx.load(small("resnet18", tmp_path))
+    path, baked = tmp_path / "external.onnx", tmp_path / "elsewhere" / "baked.onnx"
+    onnx.save(model, path, save_as_external_data=True, location="weights.bin", size_threshold=100)
+    baked.parent.mkdir()
+    bake(path, baked, "extended")
+    (tmp_path / "weights.bin").unlink()
+    feeds = feeds_of(tmp_path / "resnet18.onnx")
+    options = quiet()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    found = run(baked, feeds, session_options_for(metadata(baked), quiet()))
+    assert equal(found, run(tmp_path / "resnet18.onnx", feeds, options))
 
 
 def test_options_of_a_model_that_is_not_baked_stay(tmp_path: Path) -> None:
