@@ -41,6 +41,7 @@ class BoundMemory:
         planned: the arena.
         bound: what no plan of these tensors can go below.
         outputs: graph outputs that lie outside the arena.
+        constants: results that follow from constants alone; they are computed once and kept outside the arena.
         steps: sessions that run one after the other; 0 for a plain session.
         elided: views that lie where their input lies, so that nothing has to run.
         strategy: the plan's.
@@ -50,6 +51,7 @@ class BoundMemory:
     planned: int
     bound: int
     outputs: int
+    constants: int
     steps: int
     elided: int
     strategy: str
@@ -150,6 +152,7 @@ class IoBindingSession:
             planned=best.size if best else 0,
             bound=planset.bounds.offsets if planset else 0,
             outputs=sum(self._prepared.size(form) for form in outside),
+            constants=sum(self._prepared.size(self._prepared.forms[n]) for n in self._prepared.folded),
             steps=len(self._steps),
             elided=self._elided,
             strategy=best.strategy if best else "",
@@ -280,7 +283,11 @@ class IoBindingSession:
                 self._reason = self._prepared.reason
                 self._tell(self._reason)
                 return
-            steps.append(self._bound(piece.name, session, piece.inputs, piece.outputs))
+            step = self._bound(piece.name, session, piece.inputs, piece.outputs)
+            if prepared.folded.issuperset(piece.outputs):
+                session.run_with_iobinding(step.binding)
+            else:
+                steps.append(step)
         self._shared = shared
         self._steps = tuple(steps)
 

@@ -60,6 +60,7 @@ class Prepared:
         forms: (dtype, shape) of every input and result.
         planset: the plan; None with a reason.
         order: the nodes in the order of the plan.
+        folded: results that follow from constants alone; they are computed once.
         inputs, outputs: as the caller sees them.
         options: the user's.
         reason: why it cannot be run in pieces, or "".
@@ -71,6 +72,7 @@ class Prepared:
     forms: Mapping[str, Form]
     planset: PlanSet | None
     order: tuple[int, ...]
+    folded: frozenset[str]
     inputs: tuple[Argument, ...]
     outputs: tuple[Argument, ...]
     options: Any
@@ -137,8 +139,10 @@ def prepare(
         missing = profiled_forms(parts, feeds, options, forms)
         reason = f"ONNX Runtime's profile does not show {missing!r}" if missing else ""
     order = tuple(range(len(parts.names)))
+    folded: frozenset[str] = frozenset()
     if not reason:
         graph = parts.graph(forms)
+        folded = _folded(graph)
         planset = _plan(graph, strategy)
     return Prepared(
         path,
@@ -147,6 +151,7 @@ def prepare(
         forms,
         planset,
         order,
+        folded,
         tuple(_argument(n, f) for n, f in inputs.items()),
         tuple(_argument(n, forms[n]) if n in forms else Argument(n, "", []) for n in parts.outputs),
         options,
@@ -165,8 +170,8 @@ def _with_plan(path: Path, planset: PlanSet, options: Any) -> Prepared:
         graph = graph.reordered(order)
     _refuse_invalid(verify_planset(planset, graph))
     parts = split().Parts(opened.content(), path.parent)
-    written = {name for names in parts.node_outputs for name in names}  # constants that a node computes among them
-    forms = {t.name: (t.dtype, t.shape) for t in graph.tensors if t.kind == "activation" or t.name in written}
+    folded = _folded(graph)
+    forms = {t.name: (t.dtype, t.shape) for t in graph.tensors if t.kind == "activation" or t.name in folded}
     refusals = [f"{t.name!r} is {t.note or t.dtype}" for t in graph.tensors if t.kind == "opaque"]
     refusals += [f"{t.name!r} keeps its value between runs" for t in graph.tensors if t.kind == "variable"]
     refusals += parts.refusals()
@@ -181,6 +186,7 @@ def _with_plan(path: Path, planset: PlanSet, options: Any) -> Prepared:
         forms,
         planset,
         order,
+        folded,
         inputs,
         outputs,
         options,
@@ -200,6 +206,11 @@ def profiled_forms(parts: Any, feeds: Mapping[str, NDArray[Any]], options: Any, 
             return str(name)
         forms.update(zip(present, ran[name], strict=True))
     return ""
+
+
+def _folded(graph: Graph) -> frozenset[str]:
+    written = {i for op in graph.ops for i in op.outputs if i >= 0}
+    return frozenset(t.name for i, t in enumerate(graph.tensors) if t.kind == "constant" and i in written)
 
 
 def _plan(graph: Graph, strategy: str | Sequence[str]) -> PlanSet:

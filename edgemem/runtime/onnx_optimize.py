@@ -22,6 +22,7 @@ from edgemem.files import atomic_write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from mmap import mmap
 
     from edgemem.runtime.feeds import Feeds
 
@@ -152,7 +153,7 @@ def baked_note(model: str | Path | bytes | Mapping[str, str]) -> Baked | None:
     return note
 
 
-def metadata_for(data: bytes) -> dict[str, str]:
+def metadata_for(data: bytes | mmap) -> dict[str, str]:
     """The part of a file's metadata that `session_options_for` looks at."""
     text = split().read_note(data, BAKED_KEY)
     return {} if text is None else {BAKED_KEY: text}
@@ -184,11 +185,11 @@ def session_options_for(model_metadata: Mapping[str, str], base_options: Any = N
 
 
 @contextmanager
-def baked_options(data: bytes, options: Any) -> Iterator[None]:
-    """A file's options as `session_options_for` wants them, while its session is made, and then as they were."""
+def baked_options(model_metadata: Mapping[str, str], options: Any) -> Iterator[None]:
+    """Options as `session_options_for` wants them, while a session is made, and then as they were."""
     before = options.graph_optimization_level, options.execution_order
     try:
-        session_options_for(metadata_for(data), options)
+        session_options_for(model_metadata, options)
         yield
     finally:
         options.graph_optimization_level, options.execution_order = before

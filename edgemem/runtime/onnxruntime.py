@@ -20,7 +20,7 @@ import numpy as np
 
 from edgemem.errors import MissingDependencyError, RuntimeBindError
 from edgemem.runtime.arena import DEVICE, HOST, ArenaMemory
-from edgemem.runtime.onnx_optimize import BAKED_KEY, baked_options
+from edgemem.runtime.onnx_optimize import BAKED_KEY, baked_options, metadata_for
 from edgemem.runtime.onnxruntime_cache import PlanCache, StoredPlans, cache_folder
 from edgemem.runtime.onnxruntime_cuda import CUDA, DeviceMemory, with_allocator
 from edgemem.runtime.onnxruntime_file import embedded, model_digest
@@ -139,7 +139,8 @@ class InferenceSession:
             providers, provider_options = with_allocator(providers, provider_options), None
         with (
             _content(path_or_bytes) as (data, folder),
-            baked_options(data[:], options) if data.find(BAKED_KEY.encode()) >= 0 else nullcontext(),
+            # Asked only where there is one: a model in ONNX Runtime's own format has no such metadata.
+            baked_options(metadata_for(data) if data.find(BAKED_KEY.encode()) >= 0 else {}, options),
             nullcontext() if self._plain else planned_options(options, host=not cuda),
         ):
             self._session: Any = onnxruntime.InferenceSession(

@@ -217,6 +217,25 @@ def test_kinds_of_files(made: Callable[[Path], Path], level: str, tmp_path: Path
         assert_inside(make_session(path, planset, poison=POISON), feeds, plain(path, feeds, level))
 
 
+def test_what_follows_from_constants_is_computed_once(tmp_path: Path) -> None:
+    nodes = [
+        make.make_node(
+            "ConstantOfShape", ["shape"], ["ones"], value=make.make_tensor("v", TensorProto.FLOAT, [1], [1])
+        ),
+        make.make_node("Exp", ["ones"], ["weight"]),
+        make.make_node("Add", ["x", "weight"], ["y"]),
+    ]
+    ends = [make.make_tensor_value_info(n, TensorProto.FLOAT, [4096]) for n in "xy"]
+    shape = onnx.numpy_helper.from_array(np.array([4096], np.int64), "shape")
+    graph = make.make_graph(nodes, "g", ends[:1], ends[1:], [shape])
+    path = tmp_path / "folded.onnx"
+    onnx.save(make.make_model(graph, opset_imports=[make.make_opsetid("", 17)], ir_version=8), path)
+    session = make_session(path, level="none", poison=POISON)
+    feeds = feeds_of(path)
+    assert_inside(session, feeds, plain(path, feeds, "none"))
+    assert (session.memory.planned, session.memory.constants, session.memory.steps) == (0, 2 * 4096 * 4, 1)
+
+
 def test_threads_of_the_caller_take_turns(tmp_path: Path) -> None:
     path = small("unet", tmp_path)
     session = make_session(path, poison=POISON)
