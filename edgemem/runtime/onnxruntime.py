@@ -20,7 +20,7 @@ import numpy as np
 
 from edgemem.errors import MissingDependencyError, RuntimeBindError
 from edgemem.runtime.arena import DEVICE, HOST, ArenaMemory
-from edgemem.runtime.onnx_optimize import baked_options, metadata_for
+from edgemem.runtime.onnx_optimize import BAKED_KEY, baked_options, metadata_for
 from edgemem.runtime.onnxruntime_cache import PlanCache, StoredPlans, cache_folder
 from edgemem.runtime.onnxruntime_cuda import CUDA, DeviceMemory, with_allocator
 from edgemem.runtime.onnxruntime_file import embedded, model_digest
@@ -137,19 +137,23 @@ class InferenceSession:
         cuda = not self._plain and any(CUDA in (p, p[0]) for p in providers or ())
         if cuda and providers is not None:
             providers, provider_options = with_allocator(providers, provider_options), None
-        with _content(path_or_bytes) as (data, folder):
-            baked = metadata_for(data)
-        with baked_options(baked, options), nullcontext() if self._plain else planned_options(options, host=not cuda):
+        with (
+            _content(path_or_bytes) as (data, folder),
+            # Asked only where there is one: a model in ONNX Runtime's own format has no such metadata.
+            baked_options(metadata_for(data) if data.find(BAKED_KEY.encode()) >= 0 else {}, options),
+            nullcontext() if self._plain else planned_options(options, host=not cuda),
+        ):
             self._session: Any = onnxruntime.InferenceSession(
                 path_or_bytes, options, providers, provider_options, **kwargs
             )
+            if not self._plain:
+                digest, plans = model_digest(data, folder), embedded(data) if stored else None
+        self._outputs = tuple(o.name for o in self._session.get_outputs())
         present = self._session.get_providers()
         refuse_silent_fallback(providers, present)
         if not self._plain and not {CUDA, _CPU}.issuperset(present):
             self._plain = f"plans are replayed for {_CPU} and {CUDA} alone, and this session has {', '.join(present)}"
         if not self._plain:
-            with _content(path_or_bytes) as (data, folder):
-                digest, plans = model_digest(data, folder), embedded(data) if stored else None
             self._replayer = Replayer(
                 StoredPlans(
                     _fingerprint(self._session, onnxruntime.__version__, digest),
@@ -224,7 +228,7 @@ class InferenceSession:
     def _wanted(self, output_names: Sequence[str] | None) -> tuple[str, ...]:
         """() for all outputs in their order, whether they were named or not."""
         names = tuple(output_names or ())
-        return () if names == tuple(o.name for o in self._session.get_outputs()) else names
+        return () if names == self._outputs else names
 
     def io_binding(self) -> Any:
         """As ONNX Runtime has it; what is bound stays where the caller put it."""
@@ -321,8 +325,8 @@ def _content(path_or_bytes: str | bytes | os.PathLike[str]) -> Iterator[tuple[Co
         yield path_or_bytes, None
         return
     path = Path(path_or_bytes)
-    if not path.stat().st_size:
-        yield b"", path.parent  # nothing can be mapped; ONNX Runtime says what is wrong
+    if not path.is_file() or not path.stat().st_size:
+        yield b"", path.parent  # ONNX Runtime says what is wrong with it
         return
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         yield content, path.parent

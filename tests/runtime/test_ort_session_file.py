@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-pytest.importorskip("onnxruntime")
+onnxruntime = pytest.importorskip("onnxruntime")
 
 HEADER = struct.Struct("<4sIII")
 
@@ -139,3 +139,29 @@ def test_forged_plans_are_refused(stored: bytes, change: Callable[[Any], Any]) -
 def test_the_forger_itself_is_right(stored: bytes) -> None:
     (plan,) = decode(forged(stored, lambda _: None))
     assert encode((plan,)) == stored
+
+
+def test_a_model_in_onnx_runtimes_own_format(tmp_path: Path) -> None:
+    path = tmp_path / "model.ort"
+    chosen = options("BASIC")
+    chosen.optimized_model_filepath = str(path)
+    chosen.add_session_config_entry("session.save_model_format", "ORT")
+    onnxruntime.InferenceSession(small("resnet18"), chosen)
+    reference = plain(path)
+    given = feeds(reference)
+    with InferenceSession(path, options(), cache=tmp_path, poison=True) as session:
+        for _ in range(3):
+            assert same(session.run(None, given), reference.run(None, given))
+        assert session.memory.replayed == 2
+    with InferenceSession(path, options(), cache=tmp_path) as session:
+        session.run(None, given)
+        assert session.memory.replayed == 1
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\xff\xfe no model"])
+def test_a_file_that_is_no_model_is_onnx_runtimes_error(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "model.onnx"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(Exception, match="ONNXRuntimeError"):
+        InferenceSession(path, options(), cache=False)
