@@ -133,6 +133,28 @@ class TfliteConverter:
                 return self._base[buffer.start : buffer.start + buffer.size]
         return None
 
+    def offline(self) -> dict[str, int]:
+        """The offsets in bytes that the file tells TensorFlow Lite Micro, by tensor; those it leaves open are absent.
+
+        Whoever wrote them, edgemem, Vela or another tool: the first two numbers differ among them and mean nothing.
+        Raises ModelError if there is not one offset a tensor.
+        """
+        data = self._changes.get(_OFFLINE)
+        if _OFFLINE not in self._changes:
+            for entry in self._file.metadata:
+                if entry.name == _OFFLINE:
+                    buffer = self._file.buffers[entry.buffer]
+                    data = self._base[buffer.start : buffer.start + buffer.size]
+        if not data:
+            return {}
+        starts = np.cumsum([0, *(len(s.tensors) for s in self._file.subgraphs)]).tolist()
+        numbers = np.frombuffer(data[: len(data) // 4 * 4], dtype="<i4").tolist()
+        if len(numbers) != 3 + starts[-1] or numbers[2] != starts[-1]:
+            raise ModelError(f"the {_OFFLINE} of the file has not one offset for each of the {starts[-1]} tensors")
+        places = self._build()[1]
+        offsets = {name: numbers[3 + starts[number] + tensor] for name, (number, tensor) in places.items()}
+        return {name: offset for name, offset in offsets.items() if offset >= 0}
+
     def save(self, path: Path) -> None:
         """Write the file; an existing one is replaced whole or stays as it is."""
         content = self.content()
