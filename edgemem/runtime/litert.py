@@ -20,12 +20,22 @@ import numpy as np
 from edgemem.errors import MissingDependencyError, ModelError, RuntimeBindError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from edgemem.converter import Model
     from edgemem.graph import Graph, Tensor
 
-__all__ = ["Allocation", "Delegate", "Probe", "ProbedSubgraph", "ProbedTensor", "annotate", "annotated", "observe", "probe"]
+__all__ = [
+    "Allocation",
+    "Delegate",
+    "Probe",
+    "ProbedSubgraph",
+    "ProbedTensor",
+    "annotate",
+    "annotated",
+    "observe",
+    "probe",
+]
 
 Allocation: TypeAlias = Literal[
     "none", "constant", "arena", "persistent", "dynamic", "folded", "custom", "variant", "elsewhere"
@@ -42,7 +52,6 @@ _TYPES: Final = (
     *("", "f4", "i4", "u1", "i8", "S0", "b1", "i2", "c8", "i1", "f2", "f8", "c16", "u8", "O8", "O8", "u4", "u2", "i1"),
     *("", "i1", "u1"),
 )
-_NO_BYTES: Final = frozenset({"", "S0", "O8"})
 _ONE_WIDTH: Final = frozenset({"f2", "f4", "f8", "b1", "i2", "i4", "i8", "u2", "u4", "u8", "c8", "c16"})
 
 
@@ -134,13 +143,13 @@ def probe(model: bytes, input_shapes: Mapping[int, Sequence[int]] | None = None)
     return delegate.read()
 
 
-def observe(make: Callable[[list[Any]], Any], *, outside: bool = False) -> tuple[Any, Delegate]:
+def observe(make: Callable[[list[Any]], Any], *, outside: Collection[int] = ()) -> tuple[Any, Delegate]:
     """An interpreter whose inside can be seen, and the delegate that sees it.
 
     Args:
         make: makes an interpreter with the delegates it is given. It is called twice: what the first one shows
             through its Python interface must be what the second one has in its C structures.
-        outside: keep the tensors of the main subgraph out of LiteRT's arena; whoever asks gives them memory.
+        outside: tensors of the main subgraph that LiteRT shall not place; whoever asks gives them memory.
 
     Raises:
         RuntimeBindError: LiteRT's structures are not laid out as edgemem knows them. Errors of `make` pass.
@@ -308,9 +317,9 @@ def _expected(interpreter: Any) -> list[_ExpectedSubgraph]:
 class Delegate:
     """A delegate that takes no operator and keeps the contexts it is shown, one a subgraph."""
 
-    def __init__(self, expected: Sequence[_ExpectedSubgraph], *, outside: bool = False) -> None:
+    def __init__(self, expected: Sequence[_ExpectedSubgraph], *, outside: Collection[int] = ()) -> None:
         self._expected = expected
-        self._outside = outside
+        self._outside = frozenset(outside)
         self._seen: list[tuple[int, Any, list[Any]]] = []  # number, context, nodes in the order of the file
         self.registrations: list[int] = []  # of the main subgraph's operators, addresses
         self.wrong = ""
@@ -402,10 +411,8 @@ class Delegate:
             if not number:
                 self.registrations.append(registration.value or 0)
         self._seen.append((number, context, nodes))
-        if self._outside and not number:
-            for tensor in context.tensors[: context.tensors_size]:
-                if tensor.allocation_type == ARENA and not tensor.is_variable and _TYPES[tensor.type] not in _NO_BYTES:
-                    tensor.allocation_type = CUSTOM
+        for i in self._outside if not number else ():
+            context.tensors[i].allocation_type = CUSTOM
         return ""
 
 

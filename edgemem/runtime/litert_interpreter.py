@@ -2,26 +2,24 @@
 
 `Interpreter` is LiteRT's own class with the same calls; only the memory is ours. Three modes:
 
-    custom     the tensors are taken out of LiteRT's arena when the model is made, so LiteRT allocates only workspace,
-               and the workspace is given a place in ours before anything runs
-    repoint    LiteRT allocates everything as it would, then everything is given a place in ours
+    repoint    LiteRT plans and reserves its arena as it would, then tensors and workspace are given places in ours; its
+               own is never touched
+    custom     the tensors are also taken out of LiteRT's arena as the model is made, so that it reserves memory for
+               workspace alone; LiteRT prepares the model twice for it, the first time to see what is in its arena
     boundary   a delegate (XNNPACK, GPU) runs operators in memory of its own, which LiteRT does not show; what is left
                in LiteRT's arena, inputs, outputs and what passes between delegates, keeps its layout and moves to ours
 """
 
 from __future__ import annotations
 
-import ctypes
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-import numpy as np
-
-from edgemem.errors import EdgememError, MissingDependencyError, RuntimeBindError
+from edgemem.errors import MissingDependencyError, RuntimeBindError
 from edgemem.runtime.arena import POISON, Arena
-from edgemem.runtime.litert import ARENA, CUSTOM, observe
+from edgemem.runtime.litert import ARENA, CUSTOM, observe, probe
 from edgemem.runtime.litert_layout import as_litert_has_it, from_file, graph_of, opened, planned, why_not
 
 try:
@@ -33,10 +31,12 @@ except ImportError:
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
+    from edgemem.graph import Graph
     from edgemem.plans import PlanSet
-    from edgemem.runtime.litert import Delegate
+    from edgemem.runtime.litert import Delegate, Probe
     from edgemem.runtime.litert_layout import Inputs, Layout
 
 __all__ = ["Interpreter", "Memory", "Mode"]
@@ -80,7 +80,7 @@ class Interpreter(_LiteRT):  # type: ignore[misc]
     All arguments and methods of `ai_edge_litert.interpreter.Interpreter`, and:
 
     Args:
-        mode: how to bind; None is `custom` for builtin kernels and `boundary` where delegates take operators, which
+        mode: how to bind; None is `repoint` for builtin kernels and `boundary` where delegates take operators, which
             LiteRT's default kernels do. `plain` leaves everything to LiteRT.
         inputs: `keep` them after a run, as LiteRT does, or `release` their memory to what comes after their last use:
             a smaller arena, but they are to be set before every run.
@@ -89,6 +89,7 @@ class Interpreter(_LiteRT):  # type: ignore[misc]
         arena: to run in; one of its own by default.
         refuse: `raise` RuntimeBindError when the model cannot be bound, or run it `plain`.
         poison: fill the arena before every run, so that whatever reads what was not written reads nonsense.
+        trust: run the given plan without proof, to see what it does.
 
     Raises:
         RuntimeBindError: when it is made or its tensors are allocated: LiteRT's structures are not as expected, the
@@ -112,13 +113,14 @@ class Interpreter(_LiteRT):  # type: ignore[misc]
         arena: Arena | None = None,
         refuse: Literal["raise", "plain"] = "raise",
         poison: bool = False,
+        trust: bool = False,
         **experimental: Any,
     ) -> None:
         theirs = tuple(experimental_delegates or ())
         builtin = (OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES, OpResolverType.BUILTIN_REF)
         delegates = bool(theirs) or experimental_op_resolver_type not in builtin
         path = None if model_path is None else str(model_path)
-        chosen: Mode = mode or ("boundary" if delegates else "custom")
+        chosen: Mode = mode or ("boundary" if delegates else "repoint")
         if chosen in ("custom", "repoint") and delegates:
             raise RuntimeBindError(
                 f"mode {chosen!r} is for builtin kernels; give experimental_op_resolver_type="
@@ -129,7 +131,7 @@ class Interpreter(_LiteRT):  # type: ignore[misc]
             chosen, reason = "plain", "every tensor is to be preserved, so none may share memory"
 
         def make(ours: list[Any], *, inspect: bool = False) -> Any:
-            made = _LiteRT(
+            return _LiteRT(
                 model_path=path,
                 model_content=model_content,
                 experimental_delegates=[*ours, *(() if inspect else theirs)] or None,
@@ -138,15 +140,16 @@ class Interpreter(_LiteRT):  # type: ignore[misc]
                 experimental_preserve_all_tensors=experimental_preserve_all_tensors,
                 **experimental,
             )
-            return made
 
         def observed(ours: list[Any]) -> Any:
             return make(ours, inspect=not ours)
 
+        data = model_content if model_content is not None else Path(str(path)).read_bytes()
         delegate: Delegate | None = None
         if chosen != "plain":
             try:
-                made, delegate = observe(observed, outside=chosen == "custom")
+                outside = _placed_by_litert(probe(data)) if chosen == "custom" else ()
+                made, delegate = observe(observed, outside=outside)
             except RuntimeBindError as e:
                 if refuse == "raise":
                     raise
@@ -155,7 +158,6 @@ class Interpreter(_LiteRT):  # type: ignore[misc]
             made = make([])
         # What LiteRT's class keeps: its delegates, the model's bytes, signatures. Only the native side is replaced.
         self.__dict__.update(made.__dict__)
-        data = model_content if model_content is not None else Path(str(path)).read_bytes()
         # Nobody else may refer to it: LiteRT's class counts references to find views that are still held.
         self._interpreter = _Binding(
             native=made._interpreter,  # noqa: SLF001
@@ -168,6 +170,7 @@ class Interpreter(_LiteRT):  # type: ignore[misc]
             inputs=inputs,
             arena=arena or Arena(),
             poison=poison,
+            trust=trust,
             plain=(lambda: make([])) if refuse == "plain" else None,
         )
 
@@ -215,6 +218,7 @@ class _Binding:
         inputs: Inputs,
         arena: Arena,
         poison: bool,
+        trust: bool,
         plain: Any,
     ) -> None:
         self.delegate = delegate
@@ -231,6 +235,7 @@ class _Binding:
         self._inputs_kept = inputs == "keep"
         self._inputs: Inputs = inputs
         self._poison = poison
+        self._trust = trust
         self._plain = plain
         self._resized: dict[int, tuple[Any, bool]] = {}
         self._base = 0
@@ -285,7 +290,7 @@ class _Binding:
                 self._ran = True
                 self._set.clear()
                 for i in self._viewed:
-                    self._viewed[i] = zlib.crc32(self._bytes_of(i))
+                    self._viewed[i] = zlib.crc32(self._bytes_of(i).data)
 
     def SetTensor(self, index: int, value: Any, subgraph: int = 0) -> Any:  # noqa: N802
         with self.arena.lock:
@@ -334,11 +339,11 @@ class _Binding:
             layout = as_litert_has_it(probed)
         else:
             graph = graph_of(self._model, probed)
-            refused = why_not(graph, probed)
+            refused = why_not(graph, probed) or self._changed_by_us(graph, probed)
             if refused:
                 raise RuntimeBindError(f"the model cannot run in a planned arena: {refused}; {_PLAIN}")
             found = None if self._plan or self._strategy else from_file(self._model, graph, probed, self._inputs)
-            layout = found or planned(graph, probed, self._inputs, self._strategy, self._plan)
+            layout = found or planned(graph, probed, self._inputs, self._strategy, self._plan, trust=self._trust)
         arenas = sum(s.arena for s in probed.subgraphs)
         self.arena.reserve(layout.size)
         if self._poison:
@@ -346,7 +351,11 @@ class _Binding:
         self.layout = layout
         self._point()
         placed = {i for i, _, _ in layout.places}
-        left = [t.size for i, t in enumerate(probed.main.tensors) if t.allocation == "arena" and t.address and i not in placed]
+        left = [
+            t.size
+            for i, t in enumerate(probed.main.tensors)
+            if t.allocation == "arena" and t.address and i not in placed
+        ]
         self._memory = Memory(
             self.mode,
             layout.size,
@@ -362,6 +371,19 @@ class _Binding:
         self._ran = False
         self._set.clear()
         self._viewed.clear()
+
+    def _changed_by_us(self, graph: Graph, probed: Probe) -> str:
+        """What LiteRT does with another tensor because some were taken out of its arena, or ""."""
+        if self.mode != "custom":
+            return ""
+        natural = probe(self._model.content(), {i: tuple(shape) for i, (shape, _) in self._resized.items()})
+        refused = why_not(graph, natural)
+        ours = {
+            i for i, t in enumerate(probed.main.tensors[: len(graph.tensors)]) if t.allocation in ("custom", "arena")
+        }
+        if not refused and not _placed_by_litert(natural) & set(range(len(graph.tensors))) <= ours:
+            return "LiteRT treats tensors of other shapes in another way; make the interpreter anew"
+        return refused
 
     def _places(self) -> tuple[tuple[int, int, int], ...]:
         return self.layout.places if self.layout else ()
@@ -398,7 +420,7 @@ class _Binding:
         for i in self._native.InputIndices():
             if i in self._set or self._place(i) is None:
                 continue
-            if i not in self._viewed or zlib.crc32(self._bytes_of(i)) == self._viewed[i]:
+            if i not in self._viewed or zlib.crc32(self._bytes_of(i).data) == self._viewed[i]:
                 raise RuntimeBindError(
                     f"input {i} was not set since the last run, which has released its memory: set it before every "
                     'run, or make the interpreter with inputs="keep"'
@@ -440,6 +462,11 @@ class _Binding:
         for index, (shape, strict) in self._resized.items():
             self._native.ResizeInputTensor(index, shape, strict, 0)
         self._native.AllocateTensors(0)
+
+
+def _placed_by_litert(probed: Probe) -> frozenset[int]:
+    """The tensors that LiteRT places in its arena."""
+    return frozenset(i for i, t in enumerate(probed.main.tensors) if t.allocation == "arena" and t.size)
 
 
 _PLAIN = 'refuse="plain" runs it in LiteRT\'s own memory'

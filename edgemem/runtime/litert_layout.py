@@ -21,7 +21,17 @@ if TYPE_CHECKING:
     from edgemem.plans import PlanSet
     from edgemem.runtime.litert import Probe
 
-__all__ = ["Inputs", "Layout", "as_litert_has_it", "bound_target", "from_file", "graph_of", "opened", "planned", "why_not"]
+__all__ = [
+    "Inputs",
+    "Layout",
+    "as_litert_has_it",
+    "bound_target",
+    "from_file",
+    "graph_of",
+    "opened",
+    "planned",
+    "why_not",
+]
 
 Inputs: TypeAlias = Literal["keep", "release"]
 
@@ -76,7 +86,9 @@ def graph_of(model: Any, probed: Probe) -> Graph:
 
 def why_not(graph: Graph, probed: Probe) -> str:
     """Why no memory can be given to the tensors of a model beforehand, or ""."""
-    dynamic = [i for i, t in enumerate(probed.main.tensors) if t.allocation in ("dynamic", "variant")]
+    # Workspace may be dynamic: nothing else depends on its size.
+    own = probed.main.tensors[: len(graph.tensors)]
+    dynamic = [i for i, t in enumerate(own) if t.allocation in ("dynamic", "variant")]
     if dynamic:
         names = ", ".join(repr(probed.main.tensors[i].name) for i in dynamic[:3])
         more = f" and {len(dynamic) - 3} more" if len(dynamic) > 3 else ""
@@ -87,14 +99,21 @@ def why_not(graph: Graph, probed: Probe) -> str:
 
 
 def planned(
-    graph: Graph, probed: Probe, inputs: Inputs, strategy: str | Sequence[str] | None, given: PlanSet | None
+    graph: Graph,
+    probed: Probe,
+    inputs: Inputs,
+    strategy: str | Sequence[str] | None,
+    given: PlanSet | None,
+    *,
+    trust: bool = False,
 ) -> Layout:
-    """A layout for a graph: by the plan that is given, or the smallest of a few.
+    """A layout for a graph: by the plan that is given (proved, unless it is to be trusted), or the smallest of a few.
 
     Raises InvalidPlanError if the given plan is not right for this graph inside this LiteRT.
     """
     if given is not None:
-        _prove(given, graph)
+        if not trust:
+            _prove(given, graph)
         return _laid_out(graph, probed, given, "the plan it was given")
     names = (strategy,) if isinstance(strategy, str) else tuple(strategy or _QUICK)
     wanted = [choice for name in names for choice in choices(name)]
@@ -164,7 +183,9 @@ def _laid_out(graph: Graph, probed: Probe, planset: PlanSet, origin: str) -> Lay
         for name in record.tensors or (record.name,):
             if offset % 64:
                 raise InvalidPlanError(f"{name!r} is at offset {offset}; LiteRT's kernels want multiples of 64")
-            if index[name] >= 0 and record.kind != "variable":
+            if name not in index:
+                raise InvalidPlanError(f"the plan places {name!r}, which the model does not have")
+            if record.kind != "variable":
                 places[index[name]] = offset
     used = {i for op in graph.ops for i in (*op.inputs, *op.outputs)} | {*graph.inputs, *graph.outputs}
     for i in used:
