@@ -148,7 +148,7 @@ class Interpreter(_LiteRT):  # type: ignore[misc]
         delegate: Delegate | None = None
         if chosen != "plain":
             try:
-                outside = _placed_by_litert(probe(data)) if chosen == "custom" else ()
+                outside = _results(opened(data)) & _placed_by_litert(probe(data)) if chosen == "custom" else ()
                 made, delegate = observe(observed, outside=outside)
             except RuntimeBindError as e:
                 if refuse == "raise":
@@ -462,6 +462,11 @@ class _Binding:
         for index, (shape, strict) in self._resized.items():
             self._native.ResizeInputTensor(index, shape, strict, 0)
         self._native.AllocateTensors(0)
+
+
+def _results(model: Any) -> frozenset[int]:
+    """Tensors that are computed anew at every run. Kernels treat constants by where they are, so those stay."""
+    return frozenset(i for i, t in enumerate(model.graph().tensors) if t.kind == "activation")
 
 
 def _placed_by_litert(probed: Probe) -> frozenset[int]:

@@ -88,11 +88,15 @@ def why_not(graph: Graph, probed: Probe) -> str:
     """Why no memory can be given to the tensors of a model beforehand, or ""."""
     # Workspace may be dynamic: nothing else depends on its size.
     own = probed.main.tensors[: len(graph.tensors)]
+    written = {own[i].name for op in graph.ops for i in op.outputs if i >= 0}
     dynamic = [i for i, t in enumerate(own) if t.allocation in ("dynamic", "variant")]
     if dynamic:
         names = ", ".join(repr(probed.main.tensors[i].name) for i in dynamic[:3])
         more = f" and {len(dynamic) - 3} more" if len(dynamic) > 3 else ""
         return f"LiteRT decides the size of {names}{more} as it runs"
+    waiting = [t.name for t in own if t.allocation == "arena" and t.size and not t.address and t.name in written]
+    if waiting:
+        return f"LiteRT places {waiting[0]!r} and {len(waiting) - 1} more only as it runs, when it knows other sizes"
     if any(op.bodies and op.type != "CALL_ONCE" for op in graph.ops):
         return "it runs branches or loops, whose subgraphs share tensors with the main one"
     return ""
