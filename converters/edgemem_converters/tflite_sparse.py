@@ -54,7 +54,7 @@ def densify(
 
     Raises:
         ModelError: these do not describe a tensor of this shape.
-        UnsupportedError: blocks of several sizes that are traversed in another order than they are listed.
+        UnsupportedError: three or more blocks of several sizes, traversed in an order that LiteRT misreads.
     """
     rank = len(shape)
     if sorted(traversal) != list(range(rank + len(blocks))) or len(levels) != len(traversal):
@@ -85,8 +85,8 @@ def densify(
     if len(inside) != len(blocks):
         raise ModelError("damaged TFLite file: a sparse tensor splits a dimension twice")
     size_at = dict(zip(traversal, (level.size for level in levels), strict=True))
-    if any(size_at[rank + k] != level.size for k, level in enumerate(levels[rank:])):
-        # LiteRT 2.3 takes the k-th inside level for the size of block k, whichever block that level is of.
+    if any(size_at[d] != levels[traversal[d]].size for d in range(rank, len(levels))):
+        # LiteRT 2.3 looks block sizes up as if the traversal were its own inverse.
         raise UnsupportedError("a sparse tensor lists blocks of several sizes out of order, which runtimes misread")
     flat = np.zeros(count, dtype=np.int64)
     for dimension, size in enumerate(shape):
