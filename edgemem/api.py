@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from edgemem import converter, planfile
-from edgemem.converter import Bindings, Model, RecordFile
+from edgemem.converter import Bindings, Model, OfflinePlanned, RecordFile
 from edgemem.errors import BudgetExceededError, InvalidPlanError, ModelError, PlanFileError, StalePlanError
 from edgemem.graph import Graph, digest
 from edgemem.lifetime import lifetimes
@@ -23,7 +23,7 @@ from edgemem.targets import target as find_target
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-__all__ = ["Source", "check_budget", "load", "plan", "read_plan", "save", "verify"]
+__all__ = ["Source", "check_budget", "load", "offline_metadata", "plan", "read_plan", "save", "verify"]
 
 Source: TypeAlias = "str | Path | Model | RecordFile | Graph | Problem"
 
@@ -236,6 +236,17 @@ def save(source: Model | str | Path | None, planset: PlanSet, path: str | Path) 
         raise ModelError(f"{path.name}: the planned model is still {' or '.join(source.suffixes)}, or .edgemem alone")
     _refuse_invalid(verify(planset, source))
     source.with_plan(planfile.encode(planset), planset).save(path)
+
+
+def offline_metadata(model: object) -> bytes:
+    """`OfflineMemoryAllocation` of a planned .tflite file as TFLite Micro reads it: int32, little-endian.
+
+    Raises PlanFileError when the file has none.
+    """
+    data = model.offline_metadata() if isinstance(model, OfflinePlanned) else None
+    if data is None:
+        raise PlanFileError("there are no offsets for TFLite Micro: plan a .tflite file for the target tflm")
+    return data
 
 
 def _refuse_invalid(violations: tuple[Violation, ...]) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from edgemem.plans import PlanSet
     from edgemem.records import Problem
 
-__all__ = ["Bindings", "Foldable", "Model", "RecordFile", "load"]
+__all__ = ["Bindings", "Foldable", "Model", "OfflinePlanned", "RecordFile", "load"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,14 @@ class Foldable(Protocol):
 
     def folded(self) -> Model:
         """The model with plain constants, and without the plan it had."""
+
+
+@runtime_checkable
+class OfflinePlanned(Protocol):
+    """A model whose format has a place for offsets that TFLite Micro obeys."""
+
+    def offline_metadata(self) -> bytes | None:
+        """They as they stand in the file, or None."""
 
 
 @runtime_checkable

@@ -95,7 +95,7 @@ class TfliteConverter:
         if order == tuple(range(len(order))):
             return self
         base = permuted(self._base, order)
-        return type(self)(base, {**self._changes, _PLAN: None, _OFFLINE: None}, self.bindings)
+        return type(self)(base, self._changes, self.bindings).without_plan()
 
     def folded(self) -> Self:
         """The model with its float16 and sparse constants stored plain, without the plan it had.
@@ -105,7 +105,7 @@ class TfliteConverter:
         base = fold(self._base)
         if base is self._base:
             return self
-        return type(self)(base, {**self._changes, _PLAN: None, _OFFLINE: None}, self.bindings)
+        return type(self)(base, self._changes, self.bindings).without_plan()
 
     def with_plan(self, plan: bytes, planset: PlanSet) -> Self:
         """The model carrying a plan, and the offsets of its smallest arena for TensorFlow Lite Micro.
@@ -122,6 +122,10 @@ class TfliteConverter:
         elif changes.get(_OFFLINE):
             changes[_OFFLINE] = None  # what an earlier plan left
         return type(self)(self._base, changes, self.bindings)
+
+    def without_plan(self) -> Self:
+        """The model without a plan, for itself or for TensorFlow Lite Micro."""
+        return type(self)(self._base, {**self._changes, _PLAN: None, _OFFLINE: None}, self.bindings)
 
     def plan(self) -> bytes | None:
         """The encoded plan it carries, or None."""

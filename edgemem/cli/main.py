@@ -1,4 +1,4 @@
-"""`edgemem`: plan, show, verify, strategies, export, run, measure.
+"""`edgemem`: plan, show, verify, strategies, export, run, size, measure.
 
 Exit codes: 0 ok, 1 a check failed or the model cannot be planned, 2 usage, 3 over budget, 4 invalid plan.
 Heavy imports stay inside the commands, so that `--help` is quick.
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgemem.cli.options import FILE, bindings, feeds, inputs_option, parsed_size
-from edgemem.cli.running import measure, run
+from edgemem.cli.running import measure, run, size
 
 if TYPE_CHECKING:
     from edgemem.plans import PlanSet
@@ -49,6 +49,8 @@ class _Commands(click.Group):
         except EdgememError as e:
             message = str(e)
             code = next((code for kind, code in codes.items() if isinstance(e, kind)), EXIT_FAILED)
+        except BrokenPipeError:
+            raise  # the reader has gone, and click ends quietly
         except OSError as e:
             message = f"{e.filename}: {e.strerror}" if e.filename else str(e)
             code = EXIT_FAILED
@@ -63,6 +65,7 @@ def main() -> None:
 
 
 main.add_command(run)
+main.add_command(size)
 main.add_command(measure)
 
 
@@ -192,9 +195,12 @@ def verify(planned: Path, model: Path | None, *, run_too: bool, inputs: dict[str
 
     violations = api.verify(planned, model)
     if run_too and not violations:
-        from edgemem.runtime import trial
+        from edgemem.runtime import trial, trial_tflite
 
-        violations = trial.verify_run(planned, feeds(inputs))
+        if planned.suffix.lower() == ".tflite":
+            violations = trial_tflite.verify_run(planned, feeds(inputs))
+        else:
+            violations = trial.verify_run(planned, feeds(inputs))
     if as_json:
         click.echo(
             json.dumps(
@@ -246,7 +252,7 @@ def strategies(*, as_json: bool) -> None:
     "--format",
     "form",
     required=True,
-    type=click.Choice(["json", "csv", "c-header", "tflm-bufferplan"]),
+    type=click.Choice(["json", "csv", "c-header", "tflm-bufferplan", "tflm-metadata"]),
     help="What to write.",
 )
 @click.option("-o", "--output", type=FILE, help="Write to a file instead of the terminal.")
@@ -258,12 +264,15 @@ def export(planned: Path, form: str, output: Path | None) -> None:
 
     planset, model = api.read_plan(planned)
     name = planned.name.split(".")[0]
-    text = export_text(planset, form, name=name, graph=model.graph() if model else None)
+    if form == "tflm-metadata":
+        data = api.offline_metadata(model)
+    else:
+        data = export_text(planset, form, name=name, graph=model.graph() if model else None).encode()
     if output is None:
-        click.echo(text, nl=False)
+        click.echo(data, nl=False)
         return
     with atomic_write(output) as file:
-        file.write(text.encode())
+        file.write(data)
     click.echo(f"wrote {output}")
 
 

@@ -1,4 +1,4 @@
-"""`edgemem run` and `edgemem measure`: models inside their plans, in ONNX Runtime."""
+"""`edgemem run`, `edgemem size` and `edgemem measure`: models inside their plans, in real runtimes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from edgemem.cli.options import FILE, bindings, feeds, inputs_option
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["measure", "run"]
+__all__ = ["measure", "run", "size"]
 
 EXIT_FAILED = 1
 
@@ -22,7 +22,12 @@ EXIT_FAILED = 1
 @click.argument("model", type=FILE)
 @inputs_option
 @bindings
-@click.option("--executor", type=click.Choice(["replay", "io-binding"]), default="replay", show_default=True)
+@click.option(
+    "--runtime", type=click.Choice(["litert", "tflm"]), default="litert", show_default=True, help="For .tflite."
+)
+@click.option(
+    "--executor", type=click.Choice(["replay", "io-binding"]), default="replay", show_default=True, help="For .onnx."
+)
 @click.option("--threads", default=1, show_default=True, type=click.IntRange(min=1), help="Of one operator.")
 @click.option("--runs", default=3, show_default=True, type=click.IntRange(min=1), help="The first one may record.")
 @click.option("--compare", is_flag=True, help="Compare with a plain session, bit for bit; exit code 1 if they differ.")
@@ -35,6 +40,7 @@ def run(
     inputs: dict[str, Path],
     dims: dict[str, int],
     input_shapes: dict[str, tuple[int, ...]],
+    runtime: str,
     executor: str,
     threads: int,
     runs: int,
@@ -43,21 +49,30 @@ def run(
     output: str | None,
     as_json: bool,
 ) -> None:
-    """Run an ONNX model inside its plan, and say what memory it took."""
+    """Run a model inside its plan, and say what memory it took."""
     from edgemem.cli import view
     from edgemem.runtime import trial
 
-    result = trial.run(
-        model,
-        feeds(inputs),
-        dims=dims,
-        input_shapes=input_shapes,
-        executor=executor,
-        threads=threads,
-        runs=runs,
-        compare=compare,
-        poison=poison,
-    )
+    if model.suffix.lower() == ".tflite":
+        from edgemem.runtime import trial_tflite
+
+        if dims or input_shapes:
+            raise click.UsageError("--dim and --input-shape bind .onnx models here")
+        result = trial_tflite.run(
+            model, feeds(inputs), runtime=runtime, threads=threads, runs=runs, compare=compare, poison=poison
+        )
+    else:
+        result = trial.run(
+            model,
+            feeds(inputs),
+            dims=dims,
+            input_shapes=input_shapes,
+            executor=executor,
+            threads=threads,
+            runs=runs,
+            compare=compare,
+            poison=poison,
+        )
     if output:
         trial.write_outputs(result, output)
     if as_json:
@@ -107,3 +122,19 @@ def measure(
         click.echo(json.dumps([dataclasses.asdict(row) for row in rows]))
     else:
         view.show_measured(rows)
+
+
+@click.command()
+@click.argument("model", type=FILE)
+@click.option("--runtime", type=click.Choice(["litert", "tflm"]), default="tflm", show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def size(*, model: Path, runtime: str, as_json: bool) -> None:
+    """Tell how large an arena a .tflite model takes in a runtime by itself, and what it is made of."""
+    from edgemem.cli import view
+    from edgemem.runtime import trial_tflite
+
+    made = trial_tflite.size_of(model, runtime)
+    if as_json:
+        click.echo(json.dumps(made))
+    else:
+        view.show_size(made)

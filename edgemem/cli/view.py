@@ -13,7 +13,7 @@ from rich.table import Table
 from edgemem.report.peak import find_peak
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from edgemem.plans import Plan, PlanSet
     from edgemem.runtime.measure import MeasureRow
@@ -21,7 +21,16 @@ if TYPE_CHECKING:
     from edgemem.runtime.trial import Trial
     from edgemem.strategy.registry import Strategy
 
-__all__ = ["progress", "show_measured", "show_plan", "show_recorded", "show_strategies", "show_trial", "size_text"]
+__all__ = [
+    "progress",
+    "show_measured",
+    "show_plan",
+    "show_recorded",
+    "show_size",
+    "show_strategies",
+    "show_trial",
+    "size_text",
+]
 
 _UNITS = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
@@ -153,20 +162,35 @@ def show_recorded(recorded: RecordedPlan) -> None:
 
 def show_trial(trial: Trial) -> None:
     """Memory first, then what came out."""
+    from edgemem.runtime.tflm import TflmSize
+
     memory = trial.memory
-    gap = (
-        "= lower bound"
-        if memory.planned == memory.bound
-        else f"({_ratio(memory.planned, memory.bound)} of the lower bound)"
-    )
-    how = getattr(memory, "mode", "io-binding")
-    click.echo(f"arena {size_text(memory.planned)} {gap}, {how}" + (f": {memory.reason}" if memory.reason else ""))
+    planned = memory.head if isinstance(memory, TflmSize) else memory.planned
+    bound = 0 if isinstance(memory, TflmSize) else memory.bound
+    near = f" {_over_bound(planned, bound)}" if 0 < bound <= planned else ""
+    how = getattr(memory, "mode", "")
+    click.echo(", ".join(filter(None, (f"arena {size_text(planned)}{near}", how, getattr(memory, "reason", "")))))
     if trial.identical is not None:
-        verdict = "identical to a plain session" if trial.identical else f"DIFFERENT: {', '.join(trial.different)}"
+        verdict = "identical to a plain run" if trial.identical else f"DIFFERENT: {', '.join(trial.different)}"
         click.echo(f"outputs {verdict}")
     for name, value in trial.outputs.items():
         shape = "x".join(map(str, getattr(value, "shape", ()))) or "scalar"
         click.echo(f"  {name}: {getattr(value, 'dtype', type(value).__name__)} {shape}")
+
+
+def _over_bound(size: int, bound: int) -> str:
+    return "= lower bound" if size == bound else f"({_ratio(size, bound)} of the lower bound)"
+
+
+def show_size(made: Mapping[str, int | str | None]) -> None:
+    """The arena first, then its parts."""
+    for name, value in made.items():
+        if isinstance(value, int):
+            click.echo(f"{name:10} {value:>14,}  {size_text(value)}")
+        elif name != "note":
+            click.echo(f"{name:10} {'not measured':>14}")
+    if made.get("note"):
+        click.echo(str(made["note"]))
 
 
 def show_measured(rows: Sequence[MeasureRow]) -> None:

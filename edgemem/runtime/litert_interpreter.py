@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from edgemem.errors import MissingDependencyError, RuntimeBindError
-from edgemem.runtime.litert_arena import POISON, Arena
 from edgemem.runtime.litert import ARENA, CUSTOM, observe, probe
+from edgemem.runtime.litert_arena import POISON, Arena
 from edgemem.runtime.litert_layout import as_litert_has_it, from_file, graph_of, opened, planned, why_not
 
 try:

@@ -35,12 +35,13 @@ _ALIGNMENT: Final = 16
 
 
 @runtime_checkable
-class _OfflinePlanned(Protocol):
+class Offline(Protocol):
     """A model file whose format has a place for TensorFlow Lite Micro's offsets."""
 
     def graph(self) -> Graph: ...
     def content(self) -> bytes: ...
     def offline(self) -> dict[str, int]: ...
+    def without_plan(self) -> Offline: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ def size_of(model: object, *, measure: bool = True) -> TflmSize:
     Raises:
         ModelError: the model is not a .tflite file, or has sizes that are not known.
     """
-    if not isinstance(model, _OfflinePlanned):
+    if not isinstance(model, Offline):
         raise ModelError("TensorFlow Lite Micro runs .tflite files")
     graph, offline = model.graph(), model.offline()
     size = TflmSize(predicted_head(graph, offline), len(offline))

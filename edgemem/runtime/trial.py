@@ -25,9 +25,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from edgemem.runtime.litert_interpreter import Memory
     from edgemem.runtime.onnxruntime_plan import RecordedPlan
+    from edgemem.runtime.tflm import TflmSize
 
-__all__ = ["Trial", "run", "store", "verify_run", "write_outputs"]
+__all__ = ["Trial", "run", "same", "store", "verify_run", "write_outputs"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +44,7 @@ class Trial:
     """
 
     outputs: Mapping[str, Any]
-    memory: SessionMemory | BoundMemory
+    memory: SessionMemory | BoundMemory | Memory | TflmSize
     identical: bool | None
     different: tuple[str, ...]
 
@@ -106,17 +108,18 @@ def run(
         plain = ort.InferenceSession(str(model), plain_options, providers=["CPUExecutionProvider"])
         wanted = plain.run(names, values)
         different = tuple(
-            name for k, name in enumerate(names) if any(not _same(result[k], wanted[k]) for result in results)
+            name for k, name in enumerate(names) if any(not same(result[k], wanted[k]) for result in results)
         )
     outputs = dict(zip(names, results[-1], strict=True))
     return Trial(outputs, memory, not different if compare else None, different)
 
 
-def _same(a: Any, b: Any) -> bool:
+def same(a: Any, b: Any) -> bool:
+    """Whether two results are the same, bit for bit; sequences element by element."""
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
         return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
     if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(map(_same, a, b))
+        return len(a) == len(b) and all(map(same, a, b))
     return bool(a == b)
 
 

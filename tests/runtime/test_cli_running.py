@@ -73,7 +73,7 @@ def test_both_executors_and_outputs_to_files(model: Path, tmp_path: Path) -> Non
         done = edgemem("run", model, "--input", feed, "--executor", executor, "--compare", "-o", folder)
         assert done.exit_code == 0, done.output
         assert done.output.startswith("arena ")
-        assert "identical to a plain session" in done.output
+        assert "identical to a plain run" in done.output
         written.append(np.load(folder / f"{graph.output[0].name}.npy"))
     assert np.array_equal(*written)
 

@@ -172,7 +172,8 @@ def test_a_folded_sparse_constant_is_what_litert_makes_of_it(width: int, dtype: 
 
 def test_blocks_out_of_order_are_refused_as_litert_misreads_them() -> None:
     dense = np.arange(1, 25, dtype="f4").reshape(1, 4, 6)
-    traversal, blocks = (1, 2, 0, 4, 5, 3), ((0, 1), (1, 2), (2, 3))
+    traversal: tuple[int, ...] = (1, 2, 0, 4, 5, 3)
+    blocks: tuple[tuple[int, int], ...] = ((0, 1), (1, 2), (2, 3))
     values, levels = encoded(dense, traversal, blocks, (False,) * 6)
     data = sparse_model(dense, values, sparsity(traversal, (0, 1, 2), levels, 32), "float32")
     assert not np.array_equal(run(data)[0], dense + 1)

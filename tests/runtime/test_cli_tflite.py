@@ -1,0 +1,89 @@
+"""`edgemem run`, `size`, `verify --run`, `export` and `plan --fold --reorder` on real .tflite files."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from edgemem.cli.main import main
+from models.fetch import FetchError, fetch
+
+pytest.importorskip("ai_edge_litert")
+
+
+def edgemem(*args: object) -> Result:
+    return CliRunner().invoke(main, [str(a) for a in args])
+
+
+def planned(name: str, folder: Path, *flags: str) -> Path:
+    try:
+        source = fetch(name)
+    except FetchError as e:
+        pytest.skip(f"{name} cannot be fetched: {e}")
+    path = folder / f"{name}.tflite"
+    done = edgemem("plan", source, *flags, "-o", path)
+    assert done.exit_code == 0, done.output
+    return path
+
+
+@pytest.mark.parametrize("name", ["mp_hand_recrop", "mww_okay_nabu", "tflm_sine_float"])
+@pytest.mark.parametrize("runtime", ["litert", "tflm"])
+def test_one_file_runs_as_before(name: str, runtime: str, tmp_path: Path) -> None:
+    if runtime == "tflm":
+        pytest.importorskip("tflite_micro")
+    done = edgemem("run", planned(name, tmp_path), "--runtime", runtime, "--compare", "--poison")
+    assert done.exit_code == 0, done.output
+    assert done.output.startswith("arena ")
+    assert "identical to a plain run" in done.output
+
+
+def test_the_smallest_arena_of_pose_landmark_lite_falls_by_a_fifth(tmp_path: Path) -> None:
+    pytest.importorskip("tflite_micro")
+    name = "mp_pose_landmark_lite"
+    folded, ordered = tmp_path / "folded.tflite", planned(name, tmp_path, "--fold", "--reorder")
+    from edgemem_converters.tflite import TfliteConverter
+
+    folded.write_bytes(TfliteConverter.from_bytes(fetch(name).read_bytes()).folded().content())
+    own, ours = (json.loads(edgemem("size", f, "--json").output) for f in (folded, ordered))
+    assert ours["workspace"] == own["workspace"] == 0
+    assert ours["arena"] <= 0.8 * own["arena"]
+    assert edgemem("verify", "--run", ordered).output.endswith(": right\n")
+
+
+def test_size_in_litert_is_what_litert_takes() -> None:
+    try:
+        path = fetch("mp_hand_recrop")
+    except FetchError as e:
+        pytest.skip(f"it cannot be fetched: {e}")
+    size = json.loads(edgemem("size", path, "--runtime", "litert", "--json").output)
+    assert size["arena"] == 3_080_192
+    assert edgemem("size", path, "--runtime", "litert").output.startswith("arena ")
+
+
+def test_offline_metadata_is_exported(tmp_path: Path) -> None:
+    path, out = planned("tflm_sine_float", tmp_path), tmp_path / "offline.bin"
+    assert edgemem("export", path, "-f", "tflm-metadata", "-o", out).exit_code == 0
+    numbers = np.frombuffer(out.read_bytes(), "<i4").tolist()
+    assert numbers[:2] == [1, 0]
+    assert numbers[2] == len(numbers) - 3
+    assert max(numbers[3:]) < 128
+
+
+def test_only_tflite_has_it(tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    model = tmp_path / "m.onnx"
+    subprocess.run(
+        [sys.executable, str(root / "models/build.py"), "resnet18", "--size", "small", "-o", str(model)],
+        check=True,
+        capture_output=True,
+    )
+    out = tmp_path / "p.onnx"
+    assert edgemem("plan", model, "-o", out).exit_code == 0
+    assert edgemem("export", out, "-f", "tflm-metadata").exit_code == 4
+    assert edgemem("size", out).exit_code == 1
