@@ -500,7 +500,7 @@ bool PlateauSearch::jump(std::size_t top) {
 void PlateauSearch::raise(std::int64_t units) {
   ceiling_.units += units;
   for (std::int64_t& room : room_) room += units;
-  salt_ = mixed(static_cast<std::uint64_t>(ceiling_.units)) ^ static_cast<std::uint64_t>(ceiling_.tail);
+  salt_ = mixed(mixed(static_cast<std::uint64_t>(ceiling_.units)) ^ static_cast<std::uint64_t>(ceiling_.tail));
   raised_frames_ = frames_.size();
   const auto sections = static_cast<std::int32_t>(sections_);
   for (std::int32_t line = 0; line < sections; line = static_cast<std::int32_t>(line_end(line))) {
@@ -514,7 +514,7 @@ Outcome PlateauSearch::run(Ceiling ceiling, std::span<const double> weight, cons
   reset(weight);
   style_ = style;
   raised_frames_ = 0;
-  salt_ = mixed(static_cast<std::uint64_t>(ceiling_.units)) ^ static_cast<std::uint64_t>(ceiling_.tail);
+  salt_ = mixed(mixed(static_cast<std::uint64_t>(ceiling_.units)) ^ static_cast<std::uint64_t>(ceiling_.tail));
   const std::int64_t stop = nodes_ + limits.nodes;
   const auto sections = static_cast<std::int32_t>(sections_);
   for (std::int32_t t = 0; t < sections; ++t) {
