@@ -117,8 +117,9 @@ void Part::creep(std::int64_t goal, Budget& budget) {
   const PlateauSearch::Style style{creeps_ / 4 % 2 == 1, creeps_ / 8 % 2 == 1};
   ++creeps_;
   PlateauSearch::Limits limits{10 * static_cast<std::int64_t>(node_limit_), kStall};
+  limits.local = creeps_ % 2 == 0;
   limits.step = std::max<std::int64_t>(1, goal / pieces_.unit / kCreepSteps);
-  limits.raises = ((size_ - 1) / pieces_.unit - goal / pieces_.unit) / limits.step;
+  limits.most = (size_ - 1) / pieces_.unit - goal / pieces_.unit;
   if (plateau_->run(Ceiling(pieces_, goal), weight_, style, limits, budget) == Outcome::kFound) keep(plateau_->offsets());
 }
 

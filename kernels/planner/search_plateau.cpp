@@ -184,27 +184,62 @@ PlateauSearch::Region PlateauSearch::around(std::int32_t line) {
   return {line - (crossed(line) ? 1 : 0), end + (crossed(end) ? 1 : 0)};
 }
 
-// The lowest height at which something could rest on the section at that end, if nothing is placed there now: that of
-// a wall, or the top of a piece that fits on the plateau beside the section.
-std::int64_t PlateauSearch::lift_to(std::int32_t line, bool right) {
-  const auto end = static_cast<std::int32_t>(line_end(line));
-  const std::int64_t from = height(line);
-  const std::int64_t most = from + spare(right ? end - 1 : line);
-  if (most == from) return kInfinite;
-  std::int64_t to = kInfinite;
-  if (crossed(line)) to = height(static_cast<std::int32_t>(line_begin(line - 1)));
-  if (crossed(end)) to = std::min(to, height(end));
-  if (end - line > 1) {
-    const std::int32_t first = right ? line : line + 1;
-    const std::int32_t last = right ? end - 1 : end;
-    const std::int32_t heads = pieces_.count();
-    for (std::int32_t t = first; t < last && to > from + 1; ++t) {
-      for (std::int32_t i = next_begin_[at(heads + t)]; i < heads && pieces_.end[at(i)] <= last; i = next_begin_[at(i)]) {
-        to = std::min(to, from + pieces_.size[at(i)]);
+// The lowest height at which something could rest on the section at that end, if nothing is placed there now. What
+// comes first either crosses the wall on that side, or begins (ends) here: then it crosses the other wall, or rests on
+// a piece beside it on the plateau.
+std::int64_t PlateauSearch::next_height(std::int32_t line, bool right) {
+  const Walls walls = walls_of(line);
+  const std::int32_t heads = pieces_.count();
+  std::int64_t to = right ? walls.right : walls.left;
+  if (right) {
+    std::int32_t reach = walls.end;  // how far what ends here goes to the left
+    for (std::int32_t i = next_end_[at(heads + walls.end)]; i < heads; i = next_end_[at(i)]) {
+      reach = std::min(reach, pieces_.begin[at(i)]);
+    }
+    if (reach < line) to = std::min(to, walls.left);
+    for (std::int32_t t = line; t < walls.end - 1 && to > walls.base + 1; ++t) {
+      for (std::int32_t i = next_begin_[at(heads + t)]; i < heads && pieces_.end[at(i)] < walls.end;
+           i = next_begin_[at(i)]) {
+        if (pieces_.end[at(i)] > reach) to = std::min(to, walls.base + pieces_.size[at(i)]);
+      }
+    }
+  } else {
+    std::int32_t reach = line;
+    for (std::int32_t i = next_begin_[at(heads + line)]; i < heads; i = next_begin_[at(i)]) {
+      reach = std::max(reach, pieces_.end[at(i)]);
+    }
+    if (reach > walls.end) to = std::min(to, walls.right);
+    const std::int32_t last = std::min(reach, walls.end);
+    for (std::int32_t t = line + 1; t < last && to > walls.base + 1; ++t) {
+      for (std::int32_t i = next_begin_[at(heads + t)]; i < heads && pieces_.end[at(i)] <= walls.end;
+           i = next_begin_[at(i)]) {
+        to = std::min(to, walls.base + pieces_.size[at(i)]);
       }
     }
   }
+  return to;
+}
+
+// Where a lift of that end leads, or kInfinite if the section cannot spare as much.
+std::int64_t PlateauSearch::lift_to(std::int32_t line, bool right) {
+  const std::int64_t most = height(line) + spare(right ? static_cast<std::int32_t>(line_end(line)) - 1 : line);
+  if (most == height(line)) return kInfinite;
+  const std::int64_t to = next_height(line, right);
   return to > most ? kInfinite : to;
+}
+
+PlateauSearch::Walls PlateauSearch::walls_of(std::int32_t line) {
+  const auto end = static_cast<std::int32_t>(line_end(line));
+  return {line, end, height(line), crossed(line) ? height(static_cast<std::int32_t>(line_begin(line - 1))) : kInfinite,
+          crossed(end) ? height(end) : kInfinite};
+}
+
+// How well a piece would fit: whether it fills the plateau, and whether it ends level with a wall beside it.
+int PlateauSearch::flush(std::int32_t piece, const Walls& walls) const {
+  const std::int64_t top = walls.base + pieces_.size[at(piece)];
+  const bool at_left = pieces_.begin[at(piece)] == walls.begin;
+  const bool at_right = pieces_.end[at(piece)] == walls.end;
+  return int{at_left && at_right} + int{at_left && top == walls.left} + int{at_right && top == walls.right};
 }
 
 // The number of options at one end: different pieces, and the lift.
@@ -212,6 +247,8 @@ std::int64_t PlateauSearch::options_at(std::int32_t line, bool right) {
   const auto end = static_cast<std::int32_t>(line_end(line));
   const std::int64_t base = height(line);
   const std::int32_t heads = pieces_.count();
+  const Walls walls = walls_of(line);
+  flush_ = 0;
   std::int64_t count = 0;
   std::int32_t previous = kNone;
   if (right) {
@@ -221,7 +258,10 @@ std::int64_t PlateauSearch::options_at(std::int32_t line, bool right) {
       if (pieces_.begin[at(i)] < line) break;
       if (pieces_.begin[at(i)] > support) continue;
       if (base + pieces_.size[at(i)] > ceiling_.over(pieces_.tail[at(i)])) continue;
-      if (previous == kNone || name_[at(i)] != name_[at(previous)]) ++count;
+      if (previous == kNone || name_[at(i)] != name_[at(previous)]) {
+        ++count;
+        if (style_.flush_first) flush_ = std::max(flush_, flush(i, walls));
+      }
       previous = i;
     }
   } else {
@@ -231,7 +271,10 @@ std::int64_t PlateauSearch::options_at(std::int32_t line, bool right) {
       if (pieces_.end[at(i)] > end) break;
       if (pieces_.end[at(i)] <= support) continue;
       if (base + pieces_.size[at(i)] > ceiling_.over(pieces_.tail[at(i)])) continue;
-      if (previous == kNone || name_[at(i)] != name_[at(previous)]) ++count;
+      if (previous == kNone || name_[at(i)] != name_[at(previous)]) {
+        ++count;
+        if (style_.flush_first) flush_ = std::max(flush_, flush(i, walls));
+      }
       previous = i;
     }
   }
@@ -252,8 +295,15 @@ bool PlateauSearch::rescore(std::int32_t line) {
   for (const bool right : {false, true}) {
     const std::int32_t section = right ? end - 1 : line;
     const std::int64_t options = options_at(line, right);
-    if (options == 0) return fail(section, around(line));
+    if (options == 0) {
+      if (creeping_) {
+        const std::int64_t to = next_height(line, right);
+        if (to != kInfinite) offer(section, to - base - spare(section));
+      }
+      return fail(section, around(line));
+    }
     double value = options == 1 ? 0.0 : 1024.0 * static_cast<double>(options);
+    if (style_.flush_first) value /= static_cast<double>(1 << (2 * flush_));
     if (style_.learned) value /= failures_[at(section)];
     least = std::min(least, 2 * static_cast<std::int64_t>(value) + (right ? 1 : 0));
   }
@@ -438,18 +488,11 @@ PlateauSearch::Entered PlateauSearch::enter(std::int32_t begin, std::int32_t end
       if (pieces_.end[at(i)] > support) consider(i);
     }
   }
-  const std::int64_t left_wall = crossed(line) ? height(static_cast<std::int32_t>(line_begin(line - 1))) : kInfinite;
-  const std::int64_t right_wall = crossed(stop) ? height(stop) : kInfinite;
-  const auto flush = [&](std::int32_t i) {
-    const std::int64_t top = base + pieces_.size[at(i)];
-    const bool at_left = pieces_.begin[at(i)] == line;
-    const bool at_right = pieces_.end[at(i)] == stop;
-    return int{at_left && at_right} + int{at_left && top == left_wall} + int{at_right && top == right_wall};
-  };
+  const Walls walls = walls_of(line);
   std::sort(options_.begin() + static_cast<std::ptrdiff_t>(options_begin), options_.end(), [&](std::int32_t a, std::int32_t b) {
     if (style_.flush_first) {
-      const int flush_a = flush(a);
-      const int flush_b = flush(b);
+      const int flush_a = flush(a, walls);
+      const int flush_b = flush(b, walls);
       if (flush_a != flush_b) return flush_a > flush_b;
     }
     return weight_[at(a)] != weight_[at(b)] ? weight_[at(a)] > weight_[at(b)] : a < b;
@@ -496,16 +539,43 @@ bool PlateauSearch::jump(std::size_t top) {
   return false;
 }
 
-// More room for all; what was tried so far with less is not tried again.
-void PlateauSearch::raise(std::int64_t units) {
-  ceiling_.units += units;
-  for (std::int64_t& room : room_) room += units;
-  salt_ = mixed(mixed(static_cast<std::uint64_t>(ceiling_.units)) ^ static_cast<std::uint64_t>(ceiling_.tail));
+// Remembers the failure that the least extra room would have prevented.
+void PlateauSearch::offer(std::int32_t section, std::int64_t missing) {
+  const std::int64_t total = raised_[at(section)] + missing;
+  if (total < cheapest_total_) {
+    cheapest_total_ = total;
+    cheapest_ = section;
+  }
+}
+
+// Gives that section, or all of them, more room. What was tried before is not tried again; what failed before may not
+// fail now.
+PlateauSearch::Raised PlateauSearch::raise(const Limits& limits) {
+  std::int64_t total = highest_raise_ + limits.step;
+  if (limits.local) {
+    if (cheapest_total_ == kInfinite) return Raised::kWait;
+    total = std::max(cheapest_total_, raised_[at(cheapest_)] + limits.step);
+  }
+  if (total > limits.most) return Raised::kNever;
+  if (limits.local) {
+    room_[at(cheapest_)] += total - raised_[at(cheapest_)];
+    raised_[at(cheapest_)] = total;
+  } else {
+    for (std::int64_t& room : room_) room += limits.step;
+  }
+  if (total > highest_raise_) {
+    ceiling_.units += total - highest_raise_;
+    highest_raise_ = total;
+  }
+  cheapest_total_ = kInfinite;
+  salt_ = mixed(salt_ ^ static_cast<std::uint64_t>(nodes_));
   raised_frames_ = frames_.size();
   const auto sections = static_cast<std::int32_t>(sections_);
   for (std::int32_t line = 0; line < sections; line = static_cast<std::int32_t>(line_end(line))) {
-    if (score(line) != kInfinite) rescore(line);
+    const bool inside = !limits.local || (line <= cheapest_ && cheapest_ < line_end(line));
+    if (inside && score(line) != kInfinite) rescore(line);
   }
+  return Raised::kDone;
 }
 
 Outcome PlateauSearch::run(Ceiling ceiling, std::span<const double> weight, const Style& style, const Limits& limits,
@@ -514,6 +584,10 @@ Outcome PlateauSearch::run(Ceiling ceiling, std::span<const double> weight, cons
   reset(weight);
   style_ = style;
   raised_frames_ = 0;
+  creeping_ = limits.stall > 0 && limits.local;
+  raised_.assign(creeping_ ? sections_ : 0, 0);
+  highest_raise_ = 0;
+  cheapest_total_ = kInfinite;
   salt_ = mixed(mixed(static_cast<std::uint64_t>(ceiling_.units)) ^ static_cast<std::uint64_t>(ceiling_.tail));
   const std::int64_t stop = nodes_ + limits.nodes;
   const auto sections = static_cast<std::int32_t>(sections_);
@@ -535,10 +609,12 @@ Outcome PlateauSearch::run(Ceiling ceiling, std::span<const double> weight, cons
         deepest = placed_;
         deepest_at = nodes_;
       } else if (nodes_ - deepest_at >= limits.stall) {
-        if (raises == limits.raises) return Outcome::kLimit;
-        ++raises;
-        raise(limits.step);
-        deepest_at = nodes_;
+        const Raised raised = raise(limits);
+        if (raised == Raised::kNever) return Outcome::kLimit;
+        if (raised == Raised::kDone) {
+          ++raises;
+          deepest_at = nodes_;
+        }
       }
     }
     Frame& frame = frames_.back();

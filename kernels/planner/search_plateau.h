@@ -29,9 +29,10 @@ class PlateauSearch {
   };
   struct Limits {
     std::int64_t nodes;
-    std::int64_t stall = 0;   // nodes without progress after which the ceiling is raised; 0: it never is
-    std::int64_t step = 0;    // units, by which it is raised
-    std::int64_t raises = 0;  // how often at most
+    std::int64_t stall = 0;  // nodes without progress after which there is more room; 0: there never is
+    bool local = false;      // for one section, or for all
+    std::int64_t step = 0;   // units of room, at least so many more at a time
+    std::int64_t most = 0;   // and so many more at most
   };
 
   explicit PlateauSearch(const Pieces& pieces);
@@ -47,6 +48,10 @@ class PlateauSearch {
   struct Region {
     std::int32_t begin = 0;
     std::int32_t end = 0;
+  };
+  struct Walls {  // of a plateau: where it begins and ends, how high it and the lines beside it are
+    std::int32_t begin, end;
+    std::int64_t base, left, right;
   };
   struct Failed {
     std::uint64_t key = 0;
@@ -93,6 +98,9 @@ class PlateauSearch {
   void link(std::int32_t piece);
   bool rescore(std::int32_t line);
   std::int64_t options_at(std::int32_t line, bool right);
+  Walls walls_of(std::int32_t line);
+  int flush(std::int32_t piece, const Walls& walls) const;
+  std::int64_t next_height(std::int32_t line, bool right);
   std::int64_t lift_to(std::int32_t line, bool right);
   std::int32_t merge(std::int32_t line);
   std::int32_t cut_line(std::int32_t line, std::int32_t at);
@@ -104,7 +112,9 @@ class PlateauSearch {
   Entered enter(std::int32_t begin, std::int32_t end, std::int32_t rest, std::uint64_t key);
   Entered follow(const Frame& frame);
   bool jump(std::size_t top);
-  void raise(std::int64_t units);
+  void offer(std::int32_t section, std::int64_t missing);
+  enum class Raised { kDone, kWait, kNever };
+  Raised raise(const Limits& limits);
   bool fail(std::int32_t section, Region conflict);
   Region around(std::int32_t line);
   Failed& failed_at(std::uint64_t key) { return failed_[((key ^ salt_) >> 20U) & (failed_.size() - 1)]; }
@@ -125,6 +135,12 @@ class PlateauSearch {
   Style style_;
   std::vector<std::int64_t> room_;                 // units that each section may waste below the ceiling
   std::uint64_t salt_ = 0;                         // tells the ceilings apart in `failed_`
+  int flush_ = 0;                                  // of the best option that was counted last
+  bool creeping_ = false;
+  std::vector<std::int64_t> raised_;               // extra room of each section
+  std::int64_t highest_raise_ = 0;
+  std::int64_t cheapest_total_ = 0;                // extra room that would have prevented a failure
+  std::int32_t cheapest_ = 0;                      // and of which section
   std::size_t raised_frames_ = 0;                 // frames that were open when the ceiling was raised
   std::vector<std::int64_t> offset_;
   std::vector<Failed> failed_;                     // states without a placement
