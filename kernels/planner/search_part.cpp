@@ -1,6 +1,7 @@
 #include "planner/search_part.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <numeric>
 
@@ -16,8 +17,13 @@ constexpr std::int64_t kAimsPerTurn = 4;
 constexpr std::int64_t kLeastNodes = 1000;    // of a plateau search before it starts again
 constexpr double kMoreNodes = 1.3;            // that limit's growth
 constexpr std::int64_t kAimsPerLimit = 16;
-constexpr std::int64_t kStall = 1000;         // nodes without progress that raise the ceiling of a creep
-constexpr std::int64_t kCreepSteps = 1000;    // in the bound
+constexpr std::int64_t kCreepNodes = 60;      // a piece, of a search with a rising ceiling
+
+struct Creep {
+  std::int64_t stall;  // nodes without progress that raise the ceiling
+  std::int64_t steps;  // in the goal
+};
+constexpr std::array<Creep, 2> kCreeps{{{300, 500}, {1000, 1000}}};
 
 }  // namespace
 
@@ -102,11 +108,13 @@ void Part::weigh(std::int64_t turn) {
   }
 }
 
+// By turns with and without each of the two.
+PlateauSearch::Style Part::style(std::int64_t turn) { return {turn / 8 % 2 == 1, turn / 4 % 2 == 0}; }
+
 void Part::aim(std::int64_t goal, Budget& budget) {
   weigh(aims_);
-  const PlateauSearch::Style style{aims_ / 4 % 2 == 1, aims_ / 8 % 2 == 1};
-  const Outcome outcome =
-      plateau_->run(Ceiling(pieces_, goal), weight_, style, {static_cast<std::int64_t>(node_limit_)}, budget);
+  const PlateauSearch::Limits limits{static_cast<std::int64_t>(node_limit_)};
+  const Outcome outcome = plateau_->run(Ceiling(pieces_, goal), weight_, style(aims_), limits, budget);
   if (outcome == Outcome::kFound) keep(plateau_->offsets());
   if (outcome == Outcome::kNone) bound_ = next_size(goal);
   if (++aims_ % kAimsPerLimit == 0) node_limit_ *= kMoreNodes;
@@ -114,13 +122,15 @@ void Part::aim(std::int64_t goal, Budget& budget) {
 
 void Part::creep(std::int64_t goal, Budget& budget) {
   weigh(creeps_);
-  const PlateauSearch::Style style{creeps_ / 4 % 2 == 1, creeps_ / 8 % 2 == 1};
+  const Creep& kind = kCreeps[static_cast<std::size_t>(creeps_) % kCreeps.size()];
+  const std::int64_t units = goal / pieces_.unit;
+  PlateauSearch::Limits limits{std::max(10 * static_cast<std::int64_t>(node_limit_), kCreepNodes * pieces_.count())};
+  limits.stall = kind.stall;
+  limits.step = std::max<std::int64_t>(1, units / kind.steps);
+  limits.raises = ((size_ - 1) / pieces_.unit - units) / limits.step;
+  const Outcome outcome = plateau_->run(Ceiling(pieces_, goal), weight_, style(creeps_), limits, budget);
+  if (outcome == Outcome::kFound) keep(plateau_->offsets());
   ++creeps_;
-  PlateauSearch::Limits limits{10 * static_cast<std::int64_t>(node_limit_), kStall};
-  limits.local = creeps_ % 2 == 0;
-  limits.step = std::max<std::int64_t>(1, goal / pieces_.unit / kCreepSteps);
-  limits.most = (size_ - 1) / pieces_.unit - goal / pieces_.unit;
-  if (plateau_->run(Ceiling(pieces_, goal), weight_, style, limits, budget) == Outcome::kFound) keep(plateau_->offsets());
 }
 
 void Part::improve(std::int64_t goal, Budget& budget) {

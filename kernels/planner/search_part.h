@@ -32,6 +32,7 @@ class Part {
   void aim(std::int64_t goal, Budget& budget);
   void creep(std::int64_t goal, Budget& budget);
   void weigh(std::int64_t turn);
+  static PlateauSearch::Style style(std::int64_t turn);
   void keep(const std::vector<std::int64_t>& offsets);
   std::int64_t next_size(std::int64_t size) const;
   double noise(std::int64_t spread);

@@ -295,13 +295,7 @@ bool PlateauSearch::rescore(std::int32_t line) {
   for (const bool right : {false, true}) {
     const std::int32_t section = right ? end - 1 : line;
     const std::int64_t options = options_at(line, right);
-    if (options == 0) {
-      if (creeping_) {
-        const std::int64_t to = next_height(line, right);
-        if (to != kInfinite) offer(section, to - base - spare(section));
-      }
-      return fail(section, around(line));
-    }
+    if (options == 0) return fail(section, around(line));
     double value = options == 1 ? 0.0 : 1024.0 * static_cast<double>(options);
     if (style_.flush_first) value /= static_cast<double>(1 << (2 * flush_));
     if (style_.learned) value /= failures_[at(section)];
@@ -539,43 +533,20 @@ bool PlateauSearch::jump(std::size_t top) {
   return false;
 }
 
-// Remembers the failure that the least extra room would have prevented.
-void PlateauSearch::offer(std::int32_t section, std::int64_t missing) {
-  const std::int64_t total = raised_[at(section)] + missing;
-  if (total < cheapest_total_) {
-    cheapest_total_ = total;
-    cheapest_ = section;
-  }
-}
-
-// Gives that section, or all of them, more room. What was tried before is not tried again; what failed before may not
-// fail now.
-PlateauSearch::Raised PlateauSearch::raise(const Limits& limits) {
-  std::int64_t total = highest_raise_ + limits.step;
-  if (limits.local) {
-    if (cheapest_total_ == kInfinite) return Raised::kWait;
-    total = std::max(cheapest_total_, raised_[at(cheapest_)] + limits.step);
-  }
-  if (total > limits.most) return Raised::kNever;
-  if (limits.local) {
-    room_[at(cheapest_)] += total - raised_[at(cheapest_)];
-    raised_[at(cheapest_)] = total;
-  } else {
-    for (std::int64_t& room : room_) room += limits.step;
-  }
-  if (total > highest_raise_) {
-    ceiling_.units += total - highest_raise_;
-    highest_raise_ = total;
-  }
-  cheapest_total_ = kInfinite;
-  salt_ = mixed(salt_ ^ static_cast<std::uint64_t>(nodes_));
+// More room for every section. What was tried before is not tried again; what failed before may not fail now.
+void PlateauSearch::raise(std::int64_t units) {
+  ceiling_.units += units;
+  for (std::int64_t& room : room_) room += units;
+  salt();
   raised_frames_ = frames_.size();
   const auto sections = static_cast<std::int32_t>(sections_);
   for (std::int32_t line = 0; line < sections; line = static_cast<std::int32_t>(line_end(line))) {
-    const bool inside = !limits.local || (line <= cheapest_ && cheapest_ < line_end(line));
-    if (inside && score(line) != kInfinite) rescore(line);
+    if (score(line) != kInfinite) rescore(line);
   }
-  return Raised::kDone;
+}
+
+void PlateauSearch::salt() {
+  salt_ = mixed(mixed(static_cast<std::uint64_t>(ceiling_.units)) ^ static_cast<std::uint64_t>(ceiling_.tail));
 }
 
 Outcome PlateauSearch::run(Ceiling ceiling, std::span<const double> weight, const Style& style, const Limits& limits,
@@ -584,11 +555,7 @@ Outcome PlateauSearch::run(Ceiling ceiling, std::span<const double> weight, cons
   reset(weight);
   style_ = style;
   raised_frames_ = 0;
-  creeping_ = limits.stall > 0 && limits.local;
-  raised_.assign(creeping_ ? sections_ : 0, 0);
-  highest_raise_ = 0;
-  cheapest_total_ = kInfinite;
-  salt_ = mixed(mixed(static_cast<std::uint64_t>(ceiling_.units)) ^ static_cast<std::uint64_t>(ceiling_.tail));
+  salt();
   const std::int64_t stop = nodes_ + limits.nodes;
   const auto sections = static_cast<std::int32_t>(sections_);
   for (std::int32_t t = 0; t < sections; ++t) {
@@ -609,12 +576,10 @@ Outcome PlateauSearch::run(Ceiling ceiling, std::span<const double> weight, cons
         deepest = placed_;
         deepest_at = nodes_;
       } else if (nodes_ - deepest_at >= limits.stall) {
-        const Raised raised = raise(limits);
-        if (raised == Raised::kNever) return Outcome::kLimit;
-        if (raised == Raised::kDone) {
-          ++raises;
-          deepest_at = nodes_;
-        }
+        if (raises == limits.raises) return Outcome::kLimit;
+        ++raises;
+        raise(limits.step);
+        deepest_at = nodes_;
       }
     }
     Frame& frame = frames_.back();

@@ -29,10 +29,9 @@ class PlateauSearch {
   };
   struct Limits {
     std::int64_t nodes;
-    std::int64_t stall = 0;  // nodes without progress after which there is more room; 0: there never is
-    bool local = false;      // for one section, or for all
-    std::int64_t step = 0;   // units of room, at least so many more at a time
-    std::int64_t most = 0;   // and so many more at most
+    std::int64_t stall = 0;   // nodes without progress after which the ceiling is raised; 0: it never is
+    std::int64_t step = 0;    // units, by which it is raised
+    std::int64_t raises = 0;  // how often at most
   };
 
   explicit PlateauSearch(const Pieces& pieces);
@@ -112,9 +111,8 @@ class PlateauSearch {
   Entered enter(std::int32_t begin, std::int32_t end, std::int32_t rest, std::uint64_t key);
   Entered follow(const Frame& frame);
   bool jump(std::size_t top);
-  void offer(std::int32_t section, std::int64_t missing);
-  enum class Raised { kDone, kWait, kNever };
-  Raised raise(const Limits& limits);
+  void raise(std::int64_t units);
+  void salt();
   bool fail(std::int32_t section, Region conflict);
   Region around(std::int32_t line);
   Failed& failed_at(std::uint64_t key) { return failed_[((key ^ salt_) >> 20U) & (failed_.size() - 1)]; }
@@ -136,11 +134,6 @@ class PlateauSearch {
   std::vector<std::int64_t> room_;                 // units that each section may waste below the ceiling
   std::uint64_t salt_ = 0;                         // tells the ceilings apart in `failed_`
   int flush_ = 0;                                  // of the best option that was counted last
-  bool creeping_ = false;
-  std::vector<std::int64_t> raised_;               // extra room of each section
-  std::int64_t highest_raise_ = 0;
-  std::int64_t cheapest_total_ = 0;                // extra room that would have prevented a failure
-  std::int32_t cheapest_ = 0;                      // and of which section
   std::size_t raised_frames_ = 0;                 // frames that were open when the ceiling was raised
   std::vector<std::int64_t> offset_;
   std::vector<Failed> failed_;                     // states without a placement
