@@ -11,13 +11,13 @@ namespace {
 
 std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
-constexpr std::int64_t kPlainPasses = 4;      // skyline orders without noise
-constexpr std::int64_t kPlainAims = 8;        // plateau searches whose weights carry no noise
+constexpr std::int64_t kPlainPasses = 4;  // skyline orders without noise
+constexpr std::int64_t kPlainAims = 8;    // plateau searches whose weights carry no noise
 constexpr std::int64_t kAimsPerTurn = 4;
-constexpr std::int64_t kLeastNodes = 1000;    // of a plateau search before it starts again
-constexpr double kMoreNodes = 1.3;            // that limit's growth
+constexpr std::int64_t kLeastNodes = 1000;  // of a plateau search before it starts again
+constexpr double kMoreNodes = 1.3;          // that limit's growth
 constexpr std::int64_t kAimsPerLimit = 16;
-constexpr std::int64_t kCreepNodes = 60;      // a piece, of a search with a rising ceiling
+constexpr std::int64_t kCreepNodes = 60;  // a piece, of a search with a rising ceiling
 
 struct Creep {
   std::int64_t stall;  // nodes without progress that raise the ceiling

@@ -23,8 +23,8 @@ class Part {
   // One turn of every kind of search, for a placement of at most `goal` bytes.
   void improve(std::int64_t goal, Budget& budget);
 
-  std::int64_t size() const { return size_; }    // bytes, of the best placement
-  std::int64_t bound() const { return bound_; }  // bytes; no placement needs less
+  std::int64_t size() const { return size_; }                            // bytes, of the best placement
+  std::int64_t bound() const { return bound_; }                          // bytes; no placement needs less
   const std::vector<std::int64_t>& offsets() const { return offsets_; }  // units, of the best placement
 
  private:

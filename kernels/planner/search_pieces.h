@@ -18,13 +18,13 @@ namespace edgemem::search {
 struct Pieces {
   std::int64_t unit = 1;  // bytes: the alignment times the common divisor of the padded sizes
   std::vector<std::int32_t> begin;
-  std::vector<std::int32_t> end;    // sections, half-open
-  std::vector<std::int64_t> size;   // units
-  std::vector<std::int64_t> tail;   // bytes used of its last unit, 1 to `unit`
-  std::vector<std::int64_t> life;   // operators
-  std::vector<std::size_t> record;  // whose piece it is
-  std::vector<std::int32_t> first;  // [sections + 1] the first piece that begins there or later
-  std::vector<std::int64_t> load;   // units, of each section
+  std::vector<std::int32_t> end;         // sections, half-open
+  std::vector<std::int64_t> size;        // units
+  std::vector<std::int64_t> tail;        // bytes used of its last unit, 1 to `unit`
+  std::vector<std::int64_t> life;        // operators
+  std::vector<std::size_t> record;       // whose piece it is
+  std::vector<std::int32_t> first;       // [sections + 1] the first piece that begins there or later
+  std::vector<std::int64_t> load;        // units, of each section
   std::vector<std::int64_t> least_tail;  // bytes, of each section
   std::int64_t bound = 0;                // bytes: what no arena can go below
 

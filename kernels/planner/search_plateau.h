@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -41,7 +42,7 @@ class PlateauSearch {
               Budget& budget);
 
   const std::vector<std::int64_t>& offsets() const { return offset_; }  // units; complete after kFound
-  std::int64_t nodes() const { return nodes_; }                        // since construction
+  std::int64_t nodes() const { return nodes_; }                         // since construction
 
  private:
   struct Region {
@@ -56,7 +57,7 @@ class PlateauSearch {
     std::uint64_t key = 0;
     Region conflict;
   };
-  struct Frame {  // a choice: the options of one plateau end
+  struct Frame {              // a choice: the options of one plateau end
     std::int32_t begin, end;  // the part of time it belongs to
     std::int32_t line;        // first section of the plateau
     bool right;               // which end
@@ -75,6 +76,18 @@ class PlateauSearch {
     std::int64_t value;
   };
   enum class Entered { kFrame, kDone, kFailed };
+
+  static constexpr std::int64_t kInfinite = std::numeric_limits<std::int64_t>::max();
+  static constexpr std::int32_t kLift = -1;  // an option that is no piece
+  static constexpr std::int32_t kNone = -1;
+
+  static std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
+  static std::uint64_t mixed(std::uint64_t x) {  // splitmix64's finaliser
+    x += 0x9e3779b97f4a7c15U;
+    x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
+    x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;
+    return x ^ (x >> 31U);
+  }
 
   // The cells, all in one array so that one log undoes them.
   std::int64_t& height(std::int32_t line) { return cells_[static_cast<std::size_t>(line)]; }
@@ -102,7 +115,7 @@ class PlateauSearch {
   std::int64_t next_height(std::int32_t line, bool right);
   std::int64_t lift_to(std::int32_t line, bool right);
   std::int32_t merge(std::int32_t line);
-  std::int32_t cut_line(std::int32_t line, std::int32_t at);
+  std::int32_t cut_line(std::int32_t line, std::int32_t begin);
   bool place(std::int32_t piece, std::int32_t line);
   bool lift(std::int32_t line, bool right);
   bool stack(std::int32_t section);
@@ -121,28 +134,28 @@ class PlateauSearch {
   const std::size_t sections_;
   std::vector<std::int64_t> cells_;
   std::vector<Change> log_;
-  std::vector<std::int32_t> crossing_;             // [sections + 1] unplaced pieces across each boundary
+  std::vector<std::int32_t> crossing_;                 // [sections + 1] unplaced pieces across each boundary
   std::vector<std::int32_t> next_begin_, prev_begin_;  // unplaced pieces by first section; heads behind the pieces
   std::vector<std::int32_t> next_end_, prev_end_;      // unplaced pieces by end
-  std::vector<std::int32_t> winner_;               // a tournament of the lines' scores
+  std::vector<std::int32_t> winner_;                   // a tournament of the lines' scores
   std::size_t leaves_ = 1;
-  std::vector<std::uint64_t> name_;                // random, equal for identical pieces
+  std::vector<std::uint64_t> name_;  // random, equal for identical pieces
   std::vector<double> weight_;
   std::vector<double> failures_;
   Ceiling ceiling_;
   Style style_;
-  std::vector<std::int64_t> room_;                 // units that each section may waste below the ceiling
-  std::uint64_t salt_ = 0;                         // tells the ceilings apart in `failed_`
-  int flush_ = 0;                                  // of the best option that was counted last
-  std::size_t raised_frames_ = 0;                 // frames that were open when the ceiling was raised
+  std::vector<std::int64_t> room_;  // units that each section may waste below the ceiling
+  std::uint64_t salt_ = 0;          // tells the ceilings apart in `failed_`
+  int flush_ = 0;                   // of the best option that was counted last
+  std::size_t raised_frames_ = 0;   // frames that were open when the ceiling was raised
   std::vector<std::int64_t> offset_;
-  std::vector<Failed> failed_;                     // states without a placement
+  std::vector<Failed> failed_;  // states without a placement
   std::vector<Frame> frames_;
-  std::vector<std::int32_t> options_;              // pieces; kLift
+  std::vector<std::int32_t> options_;  // pieces; kLift
   std::vector<Rest> rests_;
-  std::vector<std::int32_t> cuts_;                 // boundaries that the last placement left uncrossed
-  std::uint64_t key_ = 0;                          // of the part being searched, as the last move changes it
-  Region conflict_;                                // what the last failure depends on
+  std::vector<std::int32_t> cuts_;  // boundaries that the last placement left uncrossed
+  std::uint64_t key_ = 0;           // of the part being searched, as the last move changes it
+  Region conflict_;                 // what the last failure depends on
   std::int32_t placed_ = 0;
   std::int64_t nodes_ = 0;
 };

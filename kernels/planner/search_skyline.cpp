@@ -93,7 +93,9 @@ std::int32_t Skyline::best_within(std::int32_t begin, std::int32_t end) const {
     }
     return best;
   }
-  for (std::size_t k = 0; k < levels_.back().size(); ++k) descend(levels_.size() - 1, k, from, to, end, best);
+  std::size_t level = 1;  // the lowest on which two nodes cover all that begins there
+  while (level + 1 < levels_.size() && (std::size_t{1} << (3 * level)) < to - from) ++level;
+  for (std::size_t k = from >> (3 * level); k <= (to - 1) >> (3 * level); ++k) descend(level, k, from, to, end, best);
   return best;
 }
 

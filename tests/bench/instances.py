@@ -69,9 +69,7 @@ def pinwheels(count: int, seed: int, *, removed: float = 0.0) -> Problem:
     return _puzzle(count, seed, cut, removed)
 
 
-def _puzzle(
-    count: int, seed: int, cut: Callable[[Piece, np.random.Generator], list[Piece]], removed: float
-) -> Problem:
+def _puzzle(count: int, seed: int, cut: Callable[[Piece, np.random.Generator], list[Piece]], removed: float) -> Problem:
     rng = np.random.default_rng([seed, count])
     whole = Piece(0, WIDTH, 0, HEIGHT)
     pieces = [(-WIDTH * HEIGHT, whole)]
