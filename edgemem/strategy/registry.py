@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from edgemem.errors import UnknownStrategyError
 
@@ -26,6 +26,7 @@ __all__ = ["Family", "Found", "Strategy", "find", "offsets_strategy", "registere
 
 Family: TypeAlias = Literal["offsets", "shared_objects"]
 Function: TypeAlias = Callable[..., "NDArray[np.int64] | Found"]
+Registered = TypeVar("Registered", bound=Function)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +114,8 @@ def _register(
     extra: str | None = None,
     limit: int | None = None,
     auto: Mapping[str, OptionValue] | None = None,
-) -> Callable[[Function], Function]:
-    def decorate(function: Function) -> Function:
+) -> Callable[[Registered], Registered]:
+    def decorate(function: Registered) -> Registered:
         if (family, name) in _REGISTRY:
             raise ValueError(f"strategy {family}/{name} is registered twice")
         _REGISTRY[family, name] = Strategy(
@@ -125,12 +126,12 @@ def _register(
     return decorate
 
 
-def offsets_strategy(name: str, **about: Any) -> Callable[[Function], Function]:
+def offsets_strategy(name: str, **about: Any) -> Callable[[Registered], Registered]:
     """Register a function `(problem, **options) -> offsets` (bytes, int64 [n], every record of size > 0 placed)."""
     return _register("offsets", name, **about)
 
 
-def shared_objects_strategy(name: str, **about: Any) -> Callable[[Function], Function]:
+def shared_objects_strategy(name: str, **about: Any) -> Callable[[Registered], Registered]:
     """Register a function `(problem, **options) -> assignment` (object index per record, int64 [n])."""
     return _register("shared_objects", name, **about)
 

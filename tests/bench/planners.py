@@ -16,6 +16,7 @@ import json
 import os
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,13 +54,12 @@ def instances() -> dict[str, Callable[[], Problem]]:
     for name, make in PUZZLES.items():
         for count in (100, 300, 1_000, 10_000):
             for percent in (0, 2, 5):
-                found[f"{name}_{count}{f'_less_{percent}%' if percent else ''}"] = lambda m=make, c=count, p=percent: m(
-                    c, 1, removed=p / 100
-                )
+                title = f"{name}_{count}" + (f"_less_{percent}%" if percent else "")
+                found[title] = partial(make, count, 1, removed=percent / 100)
     for count in (250, 1_000, 10_000, 1_000_000):
-        found[f"sparse_{count}"] = lambda c=count: random_sparse(c, 1)
+        found[f"sparse_{count}"] = partial(random_sparse, count, 1)
         if count <= LARGEST_FOR_PEERS:
-            found[f"dense_{count}"] = lambda c=count: random_dense(c, 1)
+            found[f"dense_{count}"] = partial(random_dense, count, 1)
     return found
 
 
@@ -89,7 +89,7 @@ def peers(problem: Problem, limit: float) -> dict[str, dict[str, Any]]:
         start = time.process_time()
         placed = allocator.allocate(rows)
         seconds = time.process_time() - start
-        results[name] = {"arena": max(a.offset + a.size for a in placed), "seconds": seconds}
+        results[name] = {"arena": max((a.offset or 0) + a.size for a in placed), "seconds": seconds}
     return results
 
 
