@@ -18,18 +18,20 @@ if TYPE_CHECKING:
     from edgemem.api import verify as verify
     from edgemem.bounds import lower_bounds as lower_bounds
     from edgemem.errors import EdgememError as EdgememError
-    from edgemem.graph import Graph as Graph
     from edgemem.plans import OffsetPlan as OffsetPlan
     from edgemem.plans import PlanSet as PlanSet
     from edgemem.plans import SharedObjectsPlan as SharedObjectsPlan
     from edgemem.records import Problem as Problem
     from edgemem.records import UsageRecord as UsageRecord
+    from edgemem.runtime.arena import Arena as Arena
+    from edgemem.runtime.onnxruntime import InferenceSession as InferenceSession
     from edgemem.strategy.registry import registered as strategies
     from edgemem.targets import Target as Target
 
 __all__ = [
+    "Arena",
     "EdgememError",
-    "Graph",
+    "InferenceSession",
     "OffsetPlan",
     "PlanSet",
     "Problem",
@@ -45,8 +47,9 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Arena": "runtime.arena:Arena",
     "EdgememError": "errors:EdgememError",
-    "Graph": "graph:Graph",
+    "InferenceSession": "runtime.onnxruntime:InferenceSession",
     "OffsetPlan": "plans:OffsetPlan",
     "PlanSet": "plans:PlanSet",
     "Problem": "records:Problem",

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from edgemem import _kernels
 from edgemem.errors import PlanError
+from edgemem.native import kernels
 from edgemem.plans import LowerBounds
 
 if TYPE_CHECKING:
@@ -28,13 +28,13 @@ def lower_bounds(problem: Problem) -> LowerBounds:
     lies highest needs no padding after it: at an operator, the padded sizes less the largest single padding.
     Shared objects: the sum of the positional maxima, in bytes, or in texels for extents.
     """
-    offsets = _kernels.offset_lower_bound(problem.first_op, problem.last_op, problem.size, problem.alignment)
+    offsets = kernels.offset_lower_bound(problem.first_op, problem.last_op, problem.size, problem.alignment)
     return LowerBounds(offsets, sum(positional_maxima(problem)))
 
 
 def positional_maxima(problem: Problem) -> tuple[int, ...]:
     """The greatest k-th largest size over all operator profiles, for every k, in bytes or texels."""
-    return tuple(_kernels.positional_maxima(problem.first_op, problem.last_op, problem.size).tolist())
+    return tuple(kernels.positional_maxima(problem.first_op, problem.last_op, problem.size).tolist())
 
 
 def operator_breadths(problem: Problem) -> NDArray[np.int64]:
@@ -43,7 +43,7 @@ def operator_breadths(problem: Problem) -> NDArray[np.int64]:
     Raises PlanError above 2**26 operators, where the indices are timestamps rather than operators.
     """
     count = _operator_count(problem)
-    starts, breadths = _kernels.section_breadths(problem.first_op, problem.last_op, problem.size)
+    starts, breadths = kernels.section_breadths(problem.first_op, problem.last_op, problem.size)
     return np.repeat(breadths, np.diff(starts, append=count)) if count else np.zeros(0, np.int64)
 
 

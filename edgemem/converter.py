@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from edgemem.plans import PlanSet
     from edgemem.records import Problem
 
-__all__ = ["Bindings", "Model", "RecordFile", "load"]
+__all__ = ["Bindings", "Foldable", "Model", "RecordFile", "load"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,14 @@ class Model(Protocol):
 
     def save(self, path: Path) -> None:
         """Write the file atomically: an existing file is replaced whole or stays as it is."""
+
+
+@runtime_checkable
+class Foldable(Protocol):
+    """A model whose compressed constants can be stored plain, for runtimes that cannot decompress them."""
+
+    def folded(self) -> Model:
+        """The model with plain constants, and without the plan it had."""
 
 
 @runtime_checkable

@@ -20,7 +20,7 @@ from edgemem_converters.onnx_external import bring_along, locations
 from edgemem_converters.onnx_graph import graph_of
 from edgemem_converters.onnx_scopes import has_functions, scope_of
 from edgemem_converters.onnx_shapes import infer
-from edgemem_converters.onnx_wire import metadata, permute_nodes, with_metadata
+from edgemem_converters.onnx_wire import metadata, permute_nodes, with_metadata, without_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,8 +89,9 @@ class OnnxConverter:
     def with_order(self, order: tuple[int, ...]) -> Self:
         """The model with the nodes of `graph().ops[order[0]], graph().ops[order[1]], ...` one after the other.
 
-        Constant nodes come first then. Raises ModelError if the order is not topological, and UnsupportedError if
-        the model has functions of its own, because the operators in them are no nodes of the file.
+        Constant nodes come first then, and the plan of the old order is left out. Raises ModelError if the order is
+        not topological, and UnsupportedError if the model has functions of its own, because the operators in them
+        are no nodes of the file.
         """
         if order == tuple(range(len(order))) == tuple(range(len(self._nodes()))):
             return self
@@ -110,7 +111,8 @@ class OnnxConverter:
             written.update(nodes[k].outputs)
         places = {node.index for node in nodes}
         constants = [k for k in range(count) if k not in places]
-        return self._with(permute_nodes(self._data, (*constants, *(nodes[k].index for k in order))))
+        data = without_metadata(self._data, PLAN_KEY)
+        return self._with(permute_nodes(data, (*constants, *(nodes[k].index for k in order))))
 
     def with_plan(self, plan: bytes, planset: PlanSet) -> Self:  # noqa: ARG002 - ONNX has no other place for a plan
         """The model with the plan as the last entry of its metadata, replacing an older one."""
@@ -127,16 +129,16 @@ class OnnxConverter:
             raise PlanFileError(f"the plan in {self._path} is damaged: {e}; plan the model again") from None
 
     def save(self, path: Path) -> None:
-        """Write the file atomically. External weights are linked or copied beside it if they are elsewhere.
+        """Write the file atomically. External weights are copied beside it unless they are there.
 
         Raises ModelError if weights are missing, or other files have their names.
         """
         try:
+            with self._parsed() as model:
+                names = locations(model)
+            if any(path.parent / n == path for n in names):
+                raise ModelError(f"{path} is the name of a file with the model's weights; choose another")
             if self._path.parent.resolve() != path.parent.resolve():
-                with self._parsed() as model:
-                    names = locations(model)
-                if any(path.parent / n == path for n in names):
-                    raise ModelError(f"{path} is the name of a file with the model's weights; choose another")
                 bring_along(names, self._path.parent, path.parent)
             with atomic_write(path) as file:
                 file.write(self._data)

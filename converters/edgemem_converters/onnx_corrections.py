@@ -54,13 +54,13 @@ def made_explicit(node: NodeProto) -> None:
 
 
 def said_by_the_specification(
-    node: NodeProto, model: ModelProto, types: Sequence[TypeProto | None], made: Sequence[TypeProto | None]
-) -> Sequence[TypeProto | None]:
+    node: NodeProto, model: ModelProto, types: Sequence[TypeProto | None], made: list[TypeProto | None]
+) -> list[TypeProto | None]:
     """The output types with what onnx has no rule for: a Dropout's mask, two normalisations."""
     if node.domain not in ("", "ai.onnx") or not types or types[0] is None:
         return made
     if node.op_type in ("MeanVarianceNormalization", "GroupNormalization"):
-        return [types[0]]
+        return [types[0], *made[1:]]
     if node.op_type == "Dropout" and len(made) == 2 and (made[1] is None or made[1].WhichOneof("value") is None):
         version = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 0)
         dims = dims_of(types[0])

@@ -36,8 +36,8 @@ def locations(model: ModelProto) -> tuple[str, ...]:
 def location(tensor: TensorProto) -> str:
     """The file an external tensor lies in, relative to the model's folder; ModelError unless it is inside."""
     name = next((e.value for e in tensor.external_data if e.key == "location"), "")
-    path = PurePosixPath(name)
-    if not name or path.is_absolute() or PureWindowsPath(name).is_absolute() or ".." in path.parts or path.name == "":
+    path, windows = PurePosixPath(name), PureWindowsPath(name)
+    if not path.name or path.is_absolute() or windows.drive or windows.root or ".." in windows.parts:
         raise ModelError(
             f"tensor {tensor.name!r} lies in {name!r}, which is no file in the model's folder; "
             "save the model anew with its weights beside it"
@@ -46,7 +46,7 @@ def location(tensor: TensorProto) -> str:
 
 
 def bring_along(names: Iterable[str], source: Path, folder: Path) -> None:
-    """Make the files available in another folder, as hard links or else as copies.
+    """Copy the files to another folder. Links would not do: onnx refuses weights that have a second name.
 
     Nothing is overwritten: a file that is there must have the same content. Raises ModelError if it has another one,
     and if a file is missing in `source`.
@@ -58,21 +58,14 @@ def bring_along(names: Iterable[str], source: Path, folder: Path) -> None:
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             if not os.path.lexists(target):
-                _link_or_copy(origin.resolve(), target)
+                _copy_file(origin, target)
             elif not target.exists() or not _same(origin, target):
                 raise ModelError(f"{target} exists and is not the model's; move it away or save elsewhere")
         except OSError as e:
             raise ModelError(f"cannot put the weights at {target}: {e}") from None
 
 
-def _link_or_copy(origin: Path, target: Path) -> None:
-    try:
-        os.link(origin, target)
-        return
-    except FileExistsError:
-        raise
-    except OSError:
-        pass  # another file system, or one without links
+def _copy_file(origin: Path, target: Path) -> None:
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
         with origin.open("rb") as source, os.fdopen(handle, "wb") as copy:

@@ -8,7 +8,7 @@ import logging
 import warnings
 from typing import TYPE_CHECKING
 
-from onnx import ModelProto, TensorProto, TypeProto, checker, numpy_helper, shape_inference
+from onnx import ModelProto, TensorProto, TypeProto, checker, defs, numpy_helper, shape_inference
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from edgemem_converters.onnx_scopes import Node
 
-__all__ = ["dims_of", "has_absurd_rank", "is_known", "onnx_types", "onnxruntime_types", "single"]
+__all__ = ["dims_of", "is_known", "malformed", "onnx_types", "onnxruntime_types", "single"]
 
 _MAX_RANK = 64
 _TAKES_LISTS = frozenset(
@@ -26,6 +26,12 @@ _TAKES_LISTS = frozenset(
         *("AffineGrid", "CenterCropPad", "Col2Im", "ConstantOfShape", "Expand", "MaxUnpool", "Reshape", "Squeeze"),
         *("Tile", "Unsqueeze", "Upsample"),
     )
+)
+# onnx's rule is complete for these; the tool makes a symbol for each entry of a shape, however many there are.
+_RANK_FROM_LENGTH = ("ConstantOfShape", "Reshape")
+_FAILED = (
+    *(checker.ValidationError, shape_inference.InferenceError),
+    *(RuntimeError, ValueError, TypeError, MemoryError),
 )
 _IR_VERSION = 10  # of the models of one node: initializers need not be inputs
 
@@ -82,41 +88,56 @@ def single(
     return made
 
 
-def has_absurd_rank(
-    node: Node, types: Sequence[TypeProto | None], values: Sequence[NDArray[np.generic] | None]
-) -> bool:
-    """Whether an axis, or an unknown list of a shape or of axes, goes beyond any rank.
+def malformed(model: ModelProto) -> str:
+    """Why the node of a model of one node cannot be handed to a rule, or "".
 
-    Rules would make a symbol for each entry of the list, and some do not check the axis.
+    Rules trust that tensors are as long as they say, that required inputs are there and axes below any rank, and make
+    a symbol for each entry of an unknown shape; where that does not hold they crash or take all memory.
     """
-    if any(a.name == "axis" and abs(a.i) > _MAX_RANK for a in node.proto.attribute):
-        return True
-    if node.proto.domain not in ("", "ai.onnx") or node.proto.op_type not in _TAKES_LISTS:
-        return False
-    lists = [dims_of(t) for t, v in zip(types, values, strict=True) if v is None]
-    return any(d is not None and len(d) == 1 and isinstance(d[0], int) and d[0] > _MAX_RANK for d in lists)
-
-
-def onnx_types(model: ModelProto) -> tuple[list[TypeProto | None], str]:
-    """What onnx infers for a model of one node, one type an output that has a name; and why it failed, or ""."""
+    node = model.graph.node[0]
     context = checker.C.CheckerContext()
     context.ir_version = model.ir_version
     context.opset_imports = {o.domain: o.version for o in model.opset_import}
+    try:
+        checker.check_node(node, context)
+    except _FAILED as e:
+        return _first_line(e)
+    if any(a.name == "axis" and abs(a.i) > _MAX_RANK for a in node.attribute):
+        return "its axis is beyond any rank"
+    if node.domain in ("", "ai.onnx") and node.op_type in _TAKES_LISTS:
+        lists = [i.type.tensor_type.shape.dim for i in model.graph.input]
+        if any(len(d) == 1 and d[0].dim_value > _MAX_RANK for d in lists):
+            return "it takes a list that is longer than any rank"
+    known = {v.name for v in (*model.graph.input, *model.graph.initializer)}
+    version = next((o.version for o in model.opset_import if o.domain == node.domain), 1)
+    try:
+        schema = defs.get_schema(node.op_type, version, node.domain)
+    except defs.SchemaError:
+        return ""
+    for name, formal in zip(node.input, schema.inputs, strict=False):
+        if name not in known and formal.option == defs.OpSchema.FormalParameterOption.Single:
+            return f"its input {formal.name!r} is absent or unknown"
+    return ""
+
+
+def onnx_types(model: ModelProto) -> tuple[list[TypeProto | None], str]:
+    """What onnx infers for a model of one node, a type or None for each output; and why it failed, or ""."""
     reason = ""
     try:
-        # Inference trusts what the checker checks, and reads beyond the end of tensors that are too short.
-        checker.check_node(model.graph.node[0], context)
-    except (checker.ValidationError, RuntimeError, ValueError, TypeError) as e:
-        return [None] * len(model.graph.output), _first_line(e)
-    try:
         made = shape_inference.infer_shapes(model, strict_mode=True)
-    except (shape_inference.InferenceError, RuntimeError, ValueError, TypeError) as e:
+    except _FAILED as e:
         reason = _first_line(e)
         try:
             made = shape_inference.infer_shapes(model)
-        except (shape_inference.InferenceError, RuntimeError, ValueError, TypeError):
-            return [None] * len(model.graph.output), reason
-    return [o.type if o.HasField("type") else None for o in made.graph.output], reason
+        except _FAILED:
+            return _outputs(model, None), reason
+    return _outputs(model, made), reason
+
+
+def _outputs(model: ModelProto, inferred: ModelProto | None) -> list[TypeProto | None]:
+    outputs = inferred.graph.output if inferred is not None else ()
+    types = {o.name: o.type for o in outputs if o.HasField("type")}
+    return [types.get(n) for n in model.graph.node[0].output]
 
 
 def _first_line(error: Exception) -> str:
@@ -142,7 +163,9 @@ def onnxruntime_types(model: ModelProto) -> list[TypeProto | None]:
 
     All unknown when onnxruntime or sympy is not installed. Nothing is printed, logged or written.
     """
-    unknown: list[TypeProto | None] = [None] * len(model.graph.output)
+    unknown = _outputs(model, None)
+    if model.graph.node[0].op_type in _RANK_FROM_LENGTH:
+        return unknown
     with _silence():
         try:
             from onnxruntime.tools.symbolic_shape_infer import SymbolicShapeInference
@@ -157,4 +180,4 @@ def onnxruntime_types(model: ModelProto) -> list[TypeProto | None]:
             tool._update_output_from_vi()  # noqa: SLF001
         except Exception:  # noqa: BLE001 - it asserts and indexes freely; what it cannot infer is only unknown
             return unknown
-    return [o.type if o.HasField("type") else None for o in tool.out_mp_.graph.output]
+    return _outputs(model, tool.out_mp_)

@@ -30,13 +30,14 @@ SMALL = 4096  # elements: what can be a shape or a list of axes; larger constant
 _MAX_NODES = 1_000_000  # after the model's own functions are inlined
 _MAX_DEPTH = 100  # of functions that call functions
 
+# A Constant node's attribute -> the element type, and the field the value is in.
 _VALUE_ATTRIBUTES = {
-    "value_float": TensorProto.FLOAT,
-    "value_floats": TensorProto.FLOAT,
-    "value_int": TensorProto.INT64,
-    "value_ints": TensorProto.INT64,
-    "value_string": TensorProto.STRING,
-    "value_strings": TensorProto.STRING,
+    "value_float": (TensorProto.FLOAT, "f"),
+    "value_floats": (TensorProto.FLOAT, "floats"),
+    "value_int": (TensorProto.INT64, "i"),
+    "value_ints": (TensorProto.INT64, "ints"),
+    "value_string": (TensorProto.STRING, "s"),
+    "value_strings": (TensorProto.STRING, "strings"),
 }
 
 
@@ -121,6 +122,10 @@ def scope_of(model: ModelProto, folder: Path) -> tuple[Scope, ModelProto]:
     Small external constants are read from `folder` if they are there. Raises ModelError for nodes out of order, names
     written twice or never, damaged constants and functions that call themselves.
     """
+    texts: list[object] = [o.domain for o in model.opset_import]
+    for f in model.functions:
+        texts += (f.domain, f.name, f.overload, *(o.domain for o in f.opset_import))
+    _check_text(texts)
     if has_functions(model):
         model = _inlined(model)
     return _Reader(folder).scope(model.graph, model.graph.name, {}, ())[0], model
@@ -135,7 +140,7 @@ class _Reader:
         self, graph: GraphProto, name: str, outer: Mapping[str, str], path: tuple[str, ...]
     ) -> tuple[Scope, tuple[str, ...]]:
         """A graph and the outer values it reads. `outer` maps the names visible there to unique ones."""
-        _check_text(graph)
+        _check_text(_texts(graph))
         local: dict[str, str] = {}
         where = f"graph {'/'.join(path)!r}" if path else "the graph"
         constants = {t.name: self._tensor(t) for t in graph.initializer}
@@ -218,8 +223,8 @@ class _Reader:
             if a.name == "sparse_value":
                 return Constant(a.sparse_tensor.values.data_type, _dims(a.sparse_tensor.dims, f"{node.output[0]!r}"))
             if a.name in _VALUE_ATTRIBUTES:
-                elem_type = _VALUE_ATTRIBUTES[a.name]
-                values = onnx.helper.get_attribute_value(a)
+                elem_type, where = _VALUE_ATTRIBUTES[a.name]
+                values = getattr(a, where)
                 dims = (len(values),) if a.name.endswith("s") else ()
                 if elem_type == TensorProto.STRING or prod(dims) > SMALL:
                     return Constant(elem_type, dims)
@@ -257,8 +262,13 @@ def _dims(dims: Iterable[int], what: str) -> tuple[int, ...]:
     return made
 
 
-def _check_text(graph: GraphProto) -> None:
+def _check_text(texts: Iterable[object]) -> None:
     """Raise ModelError for names that are no UTF-8: protobuf gives them as bytes, which nothing expects."""
+    if bad := next((t for t in texts if not isinstance(t, str)), None):
+        raise ModelError(f"the file is damaged: the name {bad!r} is no UTF-8")
+
+
+def _texts(graph: GraphProto) -> list[object]:
     texts: list[object] = [graph.name]
     for node in graph.node:
         texts += (node.name, node.op_type, node.domain, *node.input, *node.output, *(a.name for a in node.attribute))
@@ -266,8 +276,7 @@ def _check_text(graph: GraphProto) -> None:
     texts += (s.values.name for s in graph.sparse_initializer)
     for value in (*graph.input, *graph.output, *graph.value_info):
         texts += (value.name, *(d.dim_param for d in value.type.tensor_type.shape.dim))
-    if bad := next((t for t in texts if not isinstance(t, str)), None):
-        raise ModelError(f"the file is damaged: the name {bad!r} is no UTF-8")
+    return texts
 
 
 def _bodies(node: NodeProto) -> Iterator[tuple[GraphProto, str]]:

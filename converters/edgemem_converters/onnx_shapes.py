@@ -21,7 +21,7 @@ from onnx import TensorProto, TypeProto
 from edgemem.errors import ModelError, UnknownShapeError, UnsupportedError
 from edgemem_converters.onnx_bind import bind_inputs
 from edgemem_converters.onnx_corrections import guessed, made_explicit, said_by_the_specification
-from edgemem_converters.onnx_rules import dims_of, has_absurd_rank, is_known, onnx_types, onnxruntime_types, single
+from edgemem_converters.onnx_rules import dims_of, is_known, malformed, onnx_types, onnxruntime_types, single
 from edgemem_converters.onnx_scopes import SMALL, tensor_type
 from edgemem_converters.onnx_types import at, common, merged, sliced, stacked, widened
 from edgemem_converters.onnx_values import BOUNDED, FOLDED, evaluate, shape_value
@@ -114,23 +114,20 @@ class _Walk:
         values = [self.values.get(n) for n in node.inputs]
         if (partly := guessed(node.proto, types, values)) is not None:
             return partly
-        if has_absurd_rank(node, types, values):
-            reason = f"{node.label!r}: an axis or a list of them goes beyond any rank"
-            self.reasons |= dict.fromkeys(node.outputs, reason)
-            return [None] * len(node.outputs)
         model = single(node, self.model, types, values)
+        if reason := malformed(model):
+            self.reasons |= dict.fromkeys(filter(None, node.outputs), f"{node.label!r}: {reason}")
+            return [None] * len(node.outputs)
         made_explicit(model.graph.node[0])
         made, reason = onnx_types(model)
+        made = said_by_the_specification(node.proto, self.model, types, made)
         known = all(is_known(t) for n, t in zip(node.inputs, types, strict=True) if n)
-        if known and not all(map(is_known, made)):
+        if known and not all(is_known(t) for n, t in zip(node.outputs, made, strict=True) if n):
             made = [merged(a, b) for a, b in zip(made, onnxruntime_types(model), strict=True)]
-        if reason:
-            self.reasons |= {n: f"{node.label!r}: {reason}" for n in node.outputs if n}
-            self.contradicted.update(n for n in node.outputs if n and known)
-        answers = iter(made)
-        return said_by_the_specification(
-            node.proto, self.model, types, [next(answers) if n else None for n in node.outputs]
-        )
+        if reason and known:
+            self.reasons |= dict.fromkeys(filter(None, node.outputs), f"{node.label!r}: {reason}")
+            self.contradicted.update(filter(None, node.outputs))
+        return made
 
     def _fold(self, node: Node, *, taint: bool) -> None:
         """Compute the node's outputs if they are small and follow from what is known."""
@@ -325,7 +322,7 @@ def _unknown(missing: list[str], walk: _Walk, scope: Scope) -> UnknownShapeError
     flags = [*(f"--dim {s}=VALUE" for s in symbols if s not in unnamed), *flags]
     if flags:
         text += f"; say how large, or at most how large, it is: {' '.join(flags)}"
-    elif reason := next((walk.reasons[n] for n in missing if n in walk.reasons), ""):
+    elif reason := walk.reasons.get(missing[0]):
         text += f"; the operators do not take these sizes: {reason}"
     else:
         text += (

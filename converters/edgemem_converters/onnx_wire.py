@@ -14,7 +14,7 @@ from edgemem.errors import ModelError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["metadata", "permute_nodes", "with_metadata"]
+__all__ = ["metadata", "permute_nodes", "with_metadata", "without_metadata"]
 
 _GRAPH, _METADATA_PROPS, _NODE, _KEY, _VALUE = 7, 14, 1, 1, 2
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
@@ -41,12 +41,17 @@ def with_metadata(data: bytes, key: str, value: bytes) -> bytes:
     Repeated fields of protobuf messages that follow one another concatenate, so an entry that was not there is
     simply appended, and the file is a verbatim prefix of the result.
     """
+    entry = _field(_KEY, key.encode()) + _field(_VALUE, value)
+    return without_metadata(data, key) + _field(_METADATA_PROPS, entry)
+
+
+def without_metadata(data: bytes, key: str) -> bytes:
+    """The file without the entries of that key; nothing else changes."""
     parts, position = [], 0
     for field, _ in _entries(data, key):
         parts.append(data[position : field.start])
         position = field.end
-    entry = _field(_KEY, key.encode()) + _field(_VALUE, value)
-    return b"".join((*parts, data[position:], _field(_METADATA_PROPS, entry)))
+    return b"".join((*parts, data[position:])) if parts else data
 
 
 def permute_nodes(data: bytes, order: tuple[int, ...]) -> bytes:

@@ -14,6 +14,7 @@ import numpy as np
 from edgemem.converter import Bindings
 from edgemem.errors import InvalidPlanError, ModelError, UnsupportedError
 from edgemem.files import atomic_write
+from edgemem_converters.tflite_fold import fold
 from edgemem_converters.tflite_graph import build
 from edgemem_converters.tflite_reader import read
 from edgemem_converters.tflite_writer import permuted, split, write
@@ -96,6 +97,16 @@ class TfliteConverter:
         base = permuted(self._base, order)
         return type(self)(base, {**self._changes, _PLAN: None, _OFFLINE: None}, self.bindings)
 
+    def folded(self) -> Self:
+        """The model with its float16 and sparse constants stored plain, without the plan it had.
+
+        TensorFlow Lite Micro has no operators to decompress them. Raises as `tflite_fold.fold`.
+        """
+        base = fold(self._base)
+        if base is self._base:
+            return self
+        return type(self)(base, {**self._changes, _PLAN: None, _OFFLINE: None}, self.bindings)
+
     def with_plan(self, plan: bytes, planset: PlanSet) -> Self:
         """The model carrying a plan, and the offsets of its smallest arena for TensorFlow Lite Micro.
 
@@ -114,13 +125,28 @@ class TfliteConverter:
 
     def plan(self) -> bytes | None:
         """The encoded plan it carries, or None."""
-        if _PLAN in self._changes:
-            return self._changes[_PLAN]
-        for entry in self._file.metadata:
-            if entry.name == _PLAN:
-                buffer = self._file.buffers[entry.buffer]
-                return self._base[buffer.start : buffer.start + buffer.size]
-        return None
+        return self._entry(_PLAN)
+
+    def offline_metadata(self) -> bytes | None:
+        """The file's OfflineMemoryAllocation as it stands: for tools that put it into another copy of the model."""
+        return self._entry(_OFFLINE)
+
+    def offline(self) -> dict[str, int]:
+        """The offsets in bytes that the file tells TensorFlow Lite Micro, by tensor; those it leaves open are absent.
+
+        Whoever wrote them, edgemem, Vela or another tool: the first two numbers differ among them and mean nothing.
+        Raises ModelError if there is not one offset a tensor.
+        """
+        data = self.offline_metadata()
+        if not data:
+            return {}
+        starts = np.cumsum([0, *(len(s.tensors) for s in self._file.subgraphs)]).tolist()
+        numbers = np.frombuffer(data[: len(data) // 4 * 4], dtype="<i4").tolist()
+        if len(numbers) != 3 + starts[-1] or numbers[2] != starts[-1]:
+            raise ModelError(f"the {_OFFLINE} of the file has not one offset for each of the {starts[-1]} tensors")
+        places = self._build()[1]
+        offsets = {name: numbers[3 + starts[number] + tensor] for name, (number, tensor) in places.items()}
+        return {name: offset for name, offset in offsets.items() if offset >= 0}
 
     def save(self, path: Path) -> None:
         """Write the file; an existing one is replaced whole or stays as it is."""
@@ -148,6 +174,16 @@ class TfliteConverter:
             if tuple(shape) != main.tensors[index].shape:
                 resized[index] = tuple(shape)
         return resized
+
+    def _entry(self, name: str) -> bytes | None:
+        """A metadata entry, changed or not; None if there is none."""
+        if name in self._changes:
+            return self._changes[name]
+        for entry in self._file.metadata:
+            if entry.name == name:
+                buffer = self._file.buffers[entry.buffer]
+                return self._base[buffer.start : buffer.start + buffer.size]
+        return None
 
     def _build(self) -> tuple[Graph, dict[str, Place]]:
         if self._built is None:

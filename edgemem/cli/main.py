@@ -1,4 +1,4 @@
-"""`edgemem`: plan, show, verify, strategies, export.
+"""`edgemem`: plan, show, verify, strategies, export, run, measure.
 
 Exit codes: 0 ok, 1 a check failed or the model cannot be planned, 2 usage, 3 over budget, 4 invalid plan.
 Heavy imports stay inside the commands, so that `--help` is quick.
@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from edgemem.cli.options import FILE, bindings, feeds, inputs_option, parsed_size
+from edgemem.cli.running import measure, run
 
 if TYPE_CHECKING:
     from edgemem.plans import PlanSet
@@ -20,8 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 EXIT_FAILED, EXIT_USAGE, EXIT_BUDGET, EXIT_INVALID = 1, 2, 3, 4
-
-_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 class _Commands(click.Group):
@@ -60,40 +62,13 @@ def main() -> None:
     """Plan, prove and embed the memory of neural networks (ONNX, TFLite, or usage records as CSV)."""
 
 
-def _dims(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, int]:
-    pairs = {}
-    for value in values:
-        name, _, number = value.rpartition("=")
-        if not name or not number.isdecimal():
-            raise click.BadParameter(f"{value!r} is not NAME=VALUE with a whole number")
-        pairs[name] = int(number)
-    return pairs
-
-
-def _shapes(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
-    pairs = {}
-    for value in values:
-        name, _, shape = value.rpartition("=")
-        sizes = [part.strip() for part in shape.split(",")] if shape else []
-        if not name or not all(size.isdecimal() for size in sizes):
-            raise click.BadParameter(f"{value!r} is not INPUT=D0,D1,... with whole numbers")
-        pairs[name] = tuple(map(int, sizes))
-    return pairs
-
-
-def _size(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | None:
-    from edgemem.errors import PlanError
-    from edgemem.targets import parse_size
-
-    try:
-        return None if value is None else parse_size(value)
-    except PlanError as e:
-        raise click.BadParameter(str(e)) from None
+main.add_command(run)
+main.add_command(measure)
 
 
 @main.command()
-@click.argument("source", type=_FILE)
-@click.option("-o", "--output", type=_FILE, help="Write the planned model, or a plan alone as FILE.edgemem.")
+@click.argument("source", type=FILE)
+@click.option("-o", "--output", type=FILE, help="Write the planned model, or a plan alone as FILE.edgemem.")
 @click.option(
     "-s",
     "--strategy",
@@ -104,20 +79,23 @@ def _size(_ctx: click.Context, _param: click.Parameter, value: str | None) -> in
 )
 @click.option("-t", "--target", metavar="NAME|FILE.toml", help="Rules of the memory planned for; see docs/targets.md.")
 @click.option("--alignment", type=click.IntRange(min=1), help="Of every offset, in bytes; instead of the target's.")
+@bindings
 @click.option(
-    "--dim", "dims", multiple=True, metavar="NAME=VALUE", callback=_dims, help="Bind a dimension; repeatable."
+    "--budget",
+    metavar="SIZE",
+    callback=parsed_size,
+    help="Fail with exit code 3 if the arena exceeds SIZE, such as 256KiB.",
 )
+@click.option("--fold", is_flag=True, help="Store float16 and sparse constants of a TFLite file plain.")
+@click.option("--reorder", is_flag=True, help="Run operators in an order with a lower peak, where there is one.")
 @click.option(
-    "--input-shape",
-    "input_shapes",
-    multiple=True,
-    metavar="INPUT=D0,D1,...",
-    callback=_shapes,
-    help="Bind an input's shape; repeatable.",
+    "--optimize",
+    type=click.Choice(["none", "basic", "extended", "all"]),
+    help="Plan and write ONNX Runtime's optimised graph of this level; an order of ONNX holds only there.",
 )
-@click.option(
-    "--budget", metavar="SIZE", callback=_size, help="Fail with exit code 3 if the arena exceeds SIZE, such as 256KiB."
-)
+@click.option("--record", is_flag=True, help="Run the ONNX model and store a plan of what ONNX Runtime asks for.")
+@inputs_option
+@click.option("--threads", default=1, show_default=True, type=click.IntRange(min=1), help="Of the recorded run.")
 @click.option("--json", "as_json", is_flag=True, help="Print the plans as JSON (docs/json.md).")
 def plan(
     *,
@@ -129,18 +107,37 @@ def plan(
     dims: dict[str, int],
     input_shapes: dict[str, tuple[int, ...]],
     budget: int | None,
+    fold: bool,
+    reorder: bool,
+    optimize: str | None,
+    record: bool,
+    inputs: dict[str, Path],
+    threads: int,
     as_json: bool,
 ) -> None:
     """Plan the memory of a model or of usage records, prove the plan, and write it into the model."""
-    from edgemem import api
+    from edgemem import api, passes
     from edgemem.cli import view
-    from edgemem.converter import Model
+    from edgemem.converter import Bindings, Model
 
-    model = api.load(source, dims=dims, input_shapes=input_shapes)
-    if output and not isinstance(model, Model) and output.suffix != ".edgemem":
-        raise click.UsageError("usage records have no model to write the plan into; use -o FILE.edgemem")
+    if record and (output is None or output.suffix != ".onnx"):
+        raise click.UsageError("--record stores a plan in an ONNX model: give -o PLANNED.onnx")
     begin = time.perf_counter()
-    with view.progress() as progress:
+    values = feeds(inputs)
+    with tempfile.TemporaryDirectory(prefix="edgemem-") as folder, view.progress() as progress:
+        model = passes.prepare(
+            source,
+            Path(folder),
+            bindings=Bindings(dims, input_shapes),
+            target=target,
+            fold=fold,
+            reorder=reorder,
+            optimize=optimize,
+            feeds=values,
+        )
+        carrier = model if isinstance(model, Model) else None
+        if output and carrier is None and output.suffix != ".edgemem":
+            raise click.UsageError("usage records have no model to write the plan into; use -o FILE.edgemem")
         planset = api.plan(
             model,
             strategy=strategy or "auto",
@@ -149,19 +146,26 @@ def plan(
             budget=budget,
             progress=progress,
         )
-    elapsed = time.perf_counter() - begin
-    if output:
-        api.save(model if isinstance(model, Model) else None, planset, output)
+        elapsed = time.perf_counter() - begin
+        if output:
+            api.save(carrier, planset, output)
+    recorded = None
+    if record and output:
+        from edgemem.runtime import trial
+
+        recorded = trial.store(output, values, dims=dims, input_shapes=input_shapes, threads=threads)
     if as_json:
         _print_json(planset)
     else:
         view.show_plan(planset, elapsed_s=elapsed)
+        if recorded:
+            view.show_recorded(recorded)
         if output:
             click.echo(f"wrote {output}")
 
 
 @main.command()
-@click.argument("planned", type=_FILE)
+@click.argument("planned", type=FILE)
 @click.option("--top", default=10, show_default=True, type=click.IntRange(min=0), help="Live tensors to list.")
 @click.option("--json", "as_json", is_flag=True, help="Print the plans as JSON (docs/json.md).")
 def show(planned: Path, top: int, *, as_json: bool) -> None:
@@ -177,14 +181,20 @@ def show(planned: Path, top: int, *, as_json: bool) -> None:
 
 
 @main.command()
-@click.argument("planned", type=_FILE)
-@click.option("--model", type=_FILE, help="The model that a stand-alone .edgemem plan belongs to.")
+@click.argument("planned", type=FILE)
+@click.option("--model", type=FILE, help="The model that a stand-alone .edgemem plan belongs to.")
+@click.option("--run", "run_too", is_flag=True, help="Run it in poisoned memory, too, and compare with a plain run.")
+@inputs_option
 @click.option("--json", "as_json", is_flag=True, help="Print the violations as JSON.")
-def verify(planned: Path, model: Path | None, *, as_json: bool) -> None:
+def verify(planned: Path, model: Path | None, *, run_too: bool, inputs: dict[str, Path], as_json: bool) -> None:
     """Prove that a plan is right: exit code 0, or 4 with every violation."""
     from edgemem import api
 
     violations = api.verify(planned, model)
+    if run_too and not violations:
+        from edgemem.runtime import trial
+
+        violations = trial.verify_run(planned, feeds(inputs))
     if as_json:
         click.echo(
             json.dumps(
@@ -230,7 +240,7 @@ def strategies(*, as_json: bool) -> None:
 
 
 @main.command()
-@click.argument("planned", type=_FILE)
+@click.argument("planned", type=FILE)
 @click.option(
     "-f",
     "--format",
@@ -239,7 +249,7 @@ def strategies(*, as_json: bool) -> None:
     type=click.Choice(["json", "csv", "c-header", "tflm-bufferplan"]),
     help="What to write.",
 )
-@click.option("-o", "--output", type=_FILE, help="Write to a file instead of the terminal.")
+@click.option("-o", "--output", type=FILE, help="Write to a file instead of the terminal.")
 def export(planned: Path, form: str, output: Path | None) -> None:
     """Write the plan in a planned model or .edgemem file in a form other tools read."""
     from edgemem import api

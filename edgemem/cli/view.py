@@ -6,6 +6,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import click
 from rich.console import Console
 from rich.table import Table
 
@@ -15,9 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from edgemem.plans import Plan, PlanSet
+    from edgemem.runtime.measure import MeasureRow
+    from edgemem.runtime.onnxruntime_plan import RecordedPlan
+    from edgemem.runtime.trial import Trial
     from edgemem.strategy.registry import Strategy
 
-__all__ = ["progress", "show_plan", "show_strategies", "size_text"]
+__all__ = ["progress", "show_measured", "show_plan", "show_recorded", "show_strategies", "show_trial", "size_text"]
 
 _UNITS = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
@@ -137,3 +141,63 @@ def show_strategies(strategies: Sequence[Strategy]) -> None:
         extra = f" [dim](edgemem\\[{s.extra}])" if s.extra else ""
         table.add_row(s.family, s.name, options, s.complexity, f"{s.paper}{extra}")
     Console(width=None if sys.stdout.isatty() else 140, highlight=False).print(table)
+
+
+def show_recorded(recorded: RecordedPlan) -> None:
+    """What a recorded plan takes."""
+    bound = recorded.planset.bounds.offsets
+    requests = len(recorded.planset.problem)
+    plan = recorded.plan
+    click.echo(f"\nrecorded arena {_answer(plan, bound, recorded.planset.naive, texels=False)}, {requests} requests")
+
+
+def show_trial(trial: Trial) -> None:
+    """Memory first, then what came out."""
+    memory = trial.memory
+    gap = (
+        "= lower bound"
+        if memory.planned == memory.bound
+        else f"({_ratio(memory.planned, memory.bound)} of the lower bound)"
+    )
+    how = getattr(memory, "mode", "io-binding")
+    click.echo(f"arena {size_text(memory.planned)} {gap}, {how}" + (f": {memory.reason}" if memory.reason else ""))
+    if trial.identical is not None:
+        verdict = "identical to a plain session" if trial.identical else f"DIFFERENT: {', '.join(trial.different)}"
+        click.echo(f"outputs {verdict}")
+    for name, value in trial.outputs.items():
+        shape = "x".join(map(str, getattr(value, "shape", ()))) or "scalar"
+        click.echo(f"  {name}: {getattr(value, 'dtype', type(value).__name__)} {shape}")
+
+
+def show_measured(rows: Sequence[MeasureRow]) -> None:
+    """One line a configuration."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("configuration")
+    for column in ("activations", "of default", "arena", "of bound", "outputs", "RSS", "ms", "time", "exact"):
+        table.add_column(column, justify="right")
+    default = next((row.activation for row in rows if row.configuration == "default"), None)
+    for row in rows:
+        if row.unavailable:
+            table.add_row(row.configuration, f"[dim]{row.unavailable}")
+            continue
+        table.add_row(
+            row.configuration,
+            _size_or_dash(row.activation),
+            _ratio(row.activation, default) if row.activation is not None and default else "-",
+            _size_or_dash(row.planned),
+            _ratio(row.planned, row.bound) if row.planned is not None and row.bound else "-",
+            _size_or_dash(row.outputs),
+            _size_or_dash(row.rss),
+            "-" if row.latency_ms is None else f"{row.latency_ms:.2f}",
+            "-" if row.latency_ratio is None else f"{row.latency_ratio:.2f}x",
+            "-" if row.exact is None else "yes" if row.exact else "NO",
+        )
+    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
+    console.print(table)
+    for row in rows:
+        if row.note:
+            console.print(f"{row.configuration}: {row.note}", soft_wrap=True, markup=False)
+
+
+def _size_or_dash(size: int | None) -> str:
+    return "-" if size is None else size_text(size)

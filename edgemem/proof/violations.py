@@ -39,6 +39,7 @@ class Cause(StrEnum):
     RECORD_TOO_SMALL = "record smaller than its tensor"
     OVERWRITTEN = "read after it was overwritten"
     CLOBBERED_INPUT = "written over an input of the same operator"
+    DIFFERENT_OUTPUT = "another result than without reuse"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from edgemem import _kernels
+from edgemem.native import kernels
 
 if TYPE_CHECKING:
     from edgemem.plans import PlanSet
@@ -34,7 +34,7 @@ class Peak:
 def find_peak(planset: PlanSet) -> Peak:
     """The peak of a problem; op 0 with nothing alive when there are no records."""
     problem = planset.problem
-    starts, breadths = _kernels.section_breadths(problem.first_op, problem.last_op, problem.size)
+    starts, breadths = kernels.section_breadths(problem.first_op, problem.last_op, problem.size)
     if not len(breadths):
         return Peak(0, planset.steps[0] if planset.steps else "op 0", 0, ())
     at = int(np.argmax(breadths))

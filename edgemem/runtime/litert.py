@@ -10,6 +10,7 @@ types, sizes, names, and the operators' inputs.
 from __future__ import annotations
 
 import ctypes
+import weakref
 from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
@@ -19,12 +20,22 @@ import numpy as np
 from edgemem.errors import MissingDependencyError, ModelError, RuntimeBindError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from edgemem.converter import Model
     from edgemem.graph import Graph, Tensor
 
-__all__ = ["Allocation", "Probe", "ProbedSubgraph", "ProbedTensor", "annotate", "annotated", "probe"]
+__all__ = [
+    "Allocation",
+    "Delegate",
+    "Probe",
+    "ProbedSubgraph",
+    "ProbedTensor",
+    "annotate",
+    "annotated",
+    "observe",
+    "probe",
+]
 
 Allocation: TypeAlias = Literal[
     "none", "constant", "arena", "persistent", "dynamic", "folded", "custom", "variant", "elsewhere"
@@ -33,6 +44,8 @@ Allocation: TypeAlias = Literal[
 _ALLOCATIONS: Final[tuple[Allocation, ...]] = (
     *("none", "constant", "arena", "persistent", "dynamic", "folded", "custom", "variant", "elsewhere"),
 )
+ARENA: Final = _ALLOCATIONS.index("arena")
+CUSTOM: Final = _ALLOCATIONS.index("custom")
 # In the order of TfLiteType: what NumPy calls what LiteRT's Python interface makes of each. Types narrower than a byte
 # are shown as bytes there.
 _TYPES: Final = (
@@ -112,11 +125,11 @@ def probe(model: bytes, input_shapes: Mapping[int, Sequence[int]] | None = None)
     kernels = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     delegate = None
     try:
-        delegate = _Delegate(_expected(Interpreter(model_content=model, experimental_op_resolver_type=kernels)))
-        interpreter = Interpreter(
-            model_content=model, experimental_delegates=[delegate], experimental_op_resolver_type=kernels
+        interpreter, delegate = observe(
+            lambda delegates: Interpreter(
+                model_content=model, experimental_delegates=delegates, experimental_op_resolver_type=kernels
+            )
         )
-        delegate.check()
         for index, shape in (input_shapes or {}).items():
             interpreter.resize_tensor_input(index, list(shape))
         interpreter.allocate_tensors()
@@ -126,10 +139,30 @@ def probe(model: bytes, input_shapes: Mapping[int, Sequence[int]] | None = None)
                 interpreter.tensor(details["index"])()[...] = 0
             interpreter.invoke()
     except (RuntimeError, ValueError) as e:
-        if delegate and delegate.wrong:
-            delegate.check()
         raise RuntimeBindError(f"LiteRT cannot run the model: {str(e).strip() or 'no reason given'}") from None
     return delegate.read()
+
+
+def observe(make: Callable[[list[Any]], Any], *, outside: Collection[int] = ()) -> tuple[Any, Delegate]:
+    """An interpreter whose inside can be seen, and the delegate that sees it.
+
+    Args:
+        make: makes an interpreter with the delegates it is given. It is called twice: what the first one shows
+            through its Python interface must be what the second one has in its C structures.
+        outside: tensors of the main subgraph that LiteRT shall not place; whoever asks gives them memory.
+
+    Raises:
+        RuntimeBindError: LiteRT's structures are not laid out as edgemem knows them. Errors of `make` pass.
+    """
+    delegate = Delegate(_expected(make([])), outside=outside)
+    try:
+        interpreter = make([delegate])
+    except (RuntimeError, ValueError):
+        if delegate.wrong:
+            delegate.check()
+        raise
+    delegate.check()
+    return interpreter, delegate
 
 
 def annotated(graph: Graph, model: Model) -> Graph:
@@ -281,14 +314,22 @@ def _expected(interpreter: Any) -> list[_ExpectedSubgraph]:
     return subgraphs
 
 
-class _Delegate:
+class Delegate:
     """A delegate that takes no operator and keeps the contexts it is shown, one a subgraph."""
 
-    def __init__(self, expected: Sequence[_ExpectedSubgraph]) -> None:
+    def __init__(self, expected: Sequence[_ExpectedSubgraph], *, outside: Collection[int] = ()) -> None:
         self._expected = expected
+        self._outside = frozenset(outside)
         self._seen: list[tuple[int, Any, list[Any]]] = []  # number, context, nodes in the order of the file
+        self.registrations: list[int] = []  # of the main subgraph's operators, addresses
         self.wrong = ""
-        self._callback = _PREPARE(self._prepare)
+        this = weakref.ref(self)  # a callback that held the delegate would keep it alive for ever
+
+        def prepare(address: int, _delegate: int) -> int:
+            delegate = this()
+            return delegate._prepare(address) if delegate else 1  # noqa: SLF001
+
+        self._callback = _PREPARE(prepare)
         self._native = _NativeDelegate(prepare=self._callback, flags=_ALLOW_DYNAMIC_TENSORS)
 
     def _get_native_delegate_pointer(self) -> int:
@@ -303,10 +344,21 @@ class _Delegate:
                 "edgemem knows ai-edge-litert 2.3"
             )
 
-    def read(self) -> Probe:
-        """All tensors and workspaces as they stand now."""
+    def read(self, *, workspace: bool = True) -> Probe:
+        """All tensors and workspaces as they stand now; no workspaces once other delegates have taken operators."""
         self.check()
-        return Probe(tuple(self._subgraph(*seen) for seen in self._seen))
+        return Probe(tuple(self._subgraph(n, c, nodes if workspace else ()) for n, c, nodes in self._seen))
+
+    @property
+    def tensors(self) -> Any:
+        """The main subgraph's tensors, to be written with care; valid until LiteRT adds some."""
+        self.check()
+        return self._seen[0][1].tensors
+
+    @property
+    def tensor_count(self) -> int:
+        """How many `tensors` there are."""
+        return int(self._seen[0][1].tensors_size)
 
     def _subgraph(self, number: int, context: Any, nodes: Sequence[Any]) -> ProbedSubgraph:
         count = context.tensors_size
@@ -322,7 +374,7 @@ class _Delegate:
         )
         return ProbedSubgraph(number, tensors, tuple(_ints(node.temporaries) for node in nodes))
 
-    def _prepare(self, address: int, _delegate: int) -> int:
+    def _prepare(self, address: int) -> int:
         # An exception cannot cross C; what went wrong is told by `check`.
         try:
             context = ctypes.cast(address, ctypes.POINTER(_Context)).contents
@@ -356,7 +408,11 @@ class _Delegate:
             if status or (inputs is not None and _ints(node.contents.inputs) != inputs[index]):
                 return f"operator {index}"
             nodes.append(node.contents)
+            if not number:
+                self.registrations.append(registration.value or 0)
         self._seen.append((number, context, nodes))
+        for i in self._outside if not number else ():
+            context.tensors[i].allocation_type = CUSTOM
         return ""
 
 

@@ -1,78 +1,133 @@
-"""What real TFLite runtimes take for a model, and what they take with edgemem's plan, as a Markdown table.
+"""What real TFLite runtimes take for a model, and what they take with edgemem, as a page of documentation.
 
-    python tests/bench/tflite_runtimes.py > docs/tflite-arenas.md
+    python tests/bench/tflite_runtimes.py docs/tflite.md
 
-All figures are bytes. TFLite Micro's are read from a real run (`tests/runtime/tflm_run.py`); LiteRT's from its
-interpreter with builtin kernels. Models come from pinned packages (`models/fetch.py`).
+replaces the table in the page, between its two marks. Everything is measured: LiteRT's arenas are read from its
+interpreter with builtin kernels, TFLite Micro's from a run of it. A row is printed only if all outputs are equal, bit
+for bit, to those of the file as it came. Models come from pinned packages (`models/fetch.py`).
 """
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
+import numpy as np
+from ai_edge_litert.interpreter import Interpreter as LiteRT
+from ai_edge_litert.interpreter import OpResolverType
+
 import edgemem
 from edgemem import planfile
-from edgemem.converter import Model
 from edgemem.errors import RuntimeBindError
-from edgemem.runtime import litert
+from edgemem.runtime import litert, tflm
+from edgemem.runtime.litert_compare import random_inputs
+from edgemem.runtime.litert_interpreter import Interpreter
+from edgemem.runtime.litert_layout import bound_target
+from edgemem.schedule.order import find_order
+from edgemem.targets import BUILT_IN
+from edgemem_converters.tflite import TfliteConverter
 from models.fetch import catalogue, fetch
 
-RUN = ROOT / "tests" / "runtime" / "tflm_run.py"
+BEGIN, END = "<!-- table: made by tests/bench/tflite_runtimes.py -->", "<!-- end of the table -->"
+KERNELS = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+QUICK = ("offsets/greedy_by_size", "offsets/greedy_by_breadth", "offsets/litert_arena")
 
 
-def tflm_head(data: bytes, model: Model) -> int | None:
-    """The head of TFLite Micro's arena, or None if it cannot run the model."""
-    import tempfile
+def in_litert(make: Any, data: bytes, **options: Any) -> tuple[list[Any], Any]:
+    """Outputs of two runs on random inputs, and the interpreter."""
+    interpreter = make(model_content=data, experimental_op_resolver_type=KERNELS, **options)
+    interpreter.allocate_tensors()
+    details = interpreter.get_input_details()
+    outputs = []
+    for seed in (1, 2):
+        for entry, value in zip(details, random_inputs(details, seed), strict=True):
+            interpreter.set_tensor(entry["index"], value)
+        interpreter.invoke()
+        outputs += [interpreter.get_tensor(d["index"]).copy() for d in interpreter.get_output_details()]
+    return outputs, interpreter
 
-    graph = model.graph()
-    with tempfile.NamedTemporaryFile(suffix=".tflite") as file:
-        file.write(data)
-        file.flush()
-        args = [sys.executable, str(RUN), file.name, str(len(graph.inputs)), str(len(graph.outputs))]
-        done = subprocess.run(args, capture_output=True, text=True, check=False)
-    return int(json.loads(done.stdout)["head"]) if done.returncode == 0 else None
+
+def same(one: Any, other: Any) -> bool:
+    """Equal, bit for bit."""
+    return all(np.array_equal(a, b, equal_nan=True) for a, b in zip(one, other, strict=True))
 
 
-def row(name: str) -> list[int | str | None]:
-    """One model: name, naive, bound, LiteRT's own arena, the plan under LiteRT's rules, TFLM's own and planned head."""
-    model = edgemem.load(fetch(name))
-    assert isinstance(model, Model)
-    tflm = edgemem.plan(model, target="tflm")
+def litert_arenas(model: TfliteConverter) -> list[int | None]:
+    """LiteRT's own arena; the planned one with inputs kept, and released, of the folded and ordered model."""
+    data = model.content()
     try:
-        own: int | None = litert.probe(model.content()).main.arena
-        under_litert = edgemem.plan(model, target="litert").best_offsets
-        planned = under_litert.size if under_litert else None
+        own: int | None = litert.probe(data).main.arena
+        expected, _ = in_litert(LiteRT, data)
     except RuntimeBindError:
-        own = planned = None
-    before = tflm_head(model.content(), model)
-    after = None
-    if before is not None:
-        after = tflm_head(model.with_plan(planfile.encode(tflm), tflm).content(), model)
-    return [name, tflm.naive, tflm.bounds.offsets, own, planned, before, after]
+        return [None, None, None]
+    folded = model.folded()
+    graph = litert.annotated(folded.graph(), folded)
+    arenas = [own]
+    for inputs in ("keep", "release"):
+        sizes = []
+        for candidate in (folded, folded.with_order(find_order(graph, bound_target(inputs)))):
+            try:
+                outputs, bound = in_litert(Interpreter, candidate.content(), inputs=inputs, poison=True)
+            except RuntimeBindError:
+                continue
+            assert same(outputs, expected)
+            sizes.append(bound.memory.planned)
+        arenas.append(min(sizes, default=None))
+    return arenas
 
 
-def main() -> None:
-    """Print the table."""
-    versions = ", ".join(f"{p} {version(p)}" for p in ("edgemem", "ai-edge-litert", "tflite-micro"))
-    print("# Arenas of real TFLite models\n")
-    print(f"Made by `python tests/bench/tflite_runtimes.py` with {versions}. Bytes.\n")
-    print("*naive* and *bound* are those of the tensors under the rules of TFLite Micro. LiteRT runs builtin kernels")
-    print("without a delegate; its arena holds their workspace too, and so does the plan under its rules. TFLite Micro")
-    print("runs the file as it is, and then with the plan in it; `-` where the runtime cannot run the model.\n")
-    head = ["model", "naive", "bound", "LiteRT", "edgemem, LiteRT's rules", "TFLM", "edgemem in TFLM"]
-    print("| " + " | ".join(head) + " |")
-    print("|---" + "|---:" * (len(head) - 1) + "|")
+def tflm_arenas(model: TfliteConverter) -> list[int | None]:
+    """Naive size and bound of the folded and ordered model, TFLite Micro's own head, the planned one; both measured."""
+    folded = model.folded()
+    rules = BUILT_IN["tflm"]
+    ordered = folded.with_order(find_order(folded.graph(), rules))
+    candidates = []
+    for candidate in dict.fromkeys((folded, ordered)):
+        planset = edgemem.plan(candidate, target=rules, strategy=QUICK)
+        if planset.best_offsets and not planset.best_offsets.optimal:
+            planset = edgemem.plan(candidate, target=rules)
+        candidates.append((planset, candidate))
+    planset, chosen = min(candidates, key=lambda c: c[0].best_offsets.size if c[0].best_offsets else 0)
+    graph = folded.graph()
+    naive, bound = planset.naive, min(p.bounds.offsets for p, _ in candidates)
+    planned = chosen.with_plan(planfile.encode(planset), planset).content()
+    values = [v + np.ones((), v.dtype) for v in tflm.zeros(graph)]
+    try:
+        own = tflm.execute(folded.content(), values, outputs=len(graph.outputs), runs=2)
+        ours = tflm.execute(planned, values, outputs=len(graph.outputs), runs=2)
+    except RuntimeBindError:
+        return [naive, bound, None, None]
+    assert same(own.outputs, ours.outputs)
+    assert tflm.predicted_head(graph, {}) <= own.head
+    return [naive, bound, own.head, ours.head]
+
+
+def table() -> str:
+    """The table, with the versions it was measured with."""
+    versions = ", ".join(f"{p} {version(p)}" for p in ("ai-edge-litert", "tflite-micro"))
+    head = ["model", "naive", "bound", "LiteRT", "edgemem in LiteRT", "inputs released", "TFLM", "edgemem in TFLM"]
+    lines = [f"Measured with {versions}; bytes.", "", f"| {' | '.join(head)} |", "|---" + "|---:" * 7 + "|"]
     for name in (entry.name for entry in catalogue().values() if entry.path.endswith(".tflite")):
-        cells = ["-" if c is None else f"{c:,}" if isinstance(c, int) else c for c in row(name)]
-        print("| " + " | ".join(cells) + " |", flush=True)
+        model = edgemem.load(fetch(name))
+        assert isinstance(model, TfliteConverter)
+        naive, bound, *micro = tflm_arenas(model)
+        cells = [naive, bound, *litert_arenas(model), *micro]
+        lines.append(f"| {name} | " + " | ".join("-" if c is None else f"{c:,}" for c in cells) + " |")
+        print(lines[-1], flush=True)
+    return "\n".join(lines)
+
+
+def main(page: Path) -> None:
+    """Replace the table in the page."""
+    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    page.write_text(f"{before}{BEGIN}\n{table()}\n{END}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]))

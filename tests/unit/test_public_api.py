@@ -6,8 +6,9 @@ import sys
 import edgemem
 
 NAMES = {
+    "Arena",
+    "InferenceSession",
     "EdgememError",
-    "Graph",
     "OffsetPlan",
     "PlanSet",
     "Problem",

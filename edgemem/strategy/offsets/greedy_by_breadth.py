@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from edgemem._kernels import place_in_smallest_gap, range_minimum, section_breadths
+from edgemem.native import kernels
 from edgemem.strategy.registry import offsets_strategy
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def greedy_by_breadth(problem: Problem, op_ties: str = "low_first") -> NDArray[n
     if len(problem) == 0:
         return np.zeros(0, dtype=np.int64)
     # Operators of one section have one profile, so the section stands for them.
-    starts, breadths = section_breadths(first, last, size)
+    starts, breadths = kernels.section_breadths(first, last, size)
     sections = np.arange(len(starts))
     by_breadth = np.lexsort((sections if op_ties == "low_first" else -sections, -breadths))
     turn = np.empty_like(sections)
@@ -39,5 +39,5 @@ def greedy_by_breadth(problem: Problem, op_ties: str = "low_first") -> NDArray[n
     # A record is placed when the first operator that uses it has its turn.
     low = np.searchsorted(starts, first, side="right") - 1
     high = np.searchsorted(starts, last, side="right") - 1
-    order = np.lexsort((-size, range_minimum(turn, low, high)))
-    return place_in_smallest_gap(first, last, size, problem.alignment, order)
+    order = np.lexsort((-size, kernels.range_minimum(turn, low, high)))
+    return kernels.place_in_smallest_gap(first, last, size, problem.alignment, order)

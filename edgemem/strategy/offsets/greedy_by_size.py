@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from edgemem._kernels import place_in_smallest_gap
+from edgemem.native import kernels
 from edgemem.strategy.registry import offsets_strategy
 
 if TYPE_CHECKING:
@@ -23,4 +23,4 @@ if TYPE_CHECKING:
 def greedy_by_size(problem: Problem) -> NDArray[np.int64]:
     """The largest record first (of equals the lower index), each in the smallest gap that holds it."""
     order = np.argsort(-problem.size, kind="stable")
-    return place_in_smallest_gap(problem.first_op, problem.last_op, problem.size, problem.alignment, order)
+    return kernels.place_in_smallest_gap(problem.first_op, problem.last_op, problem.size, problem.alignment, order)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from edgemem._kernels import offset_lower_bound
 from edgemem.errors import MissingDependencyError, SolverError
+from edgemem.native import kernels
 from edgemem.strategy.offsets.greedy_by_size import greedy_by_size
 from edgemem.strategy.registry import Found, offsets_strategy
 
@@ -38,7 +38,7 @@ def mip(problem: Problem) -> Found:
     """
     greedy = greedy_by_size(problem)
     arena = int((greedy + problem.size).max(initial=0))
-    bound = offset_lower_bound(problem.first_op, problem.last_op, problem.size, problem.alignment)
+    bound = kernels.offset_lower_bound(problem.first_op, problem.last_op, problem.size, problem.alignment)
     if arena == bound:
         return Found(greedy, bound, "bound")
     records = np.flatnonzero(problem.size)

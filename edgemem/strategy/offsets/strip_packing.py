@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from edgemem._kernels import place_on_offset_lines
+from edgemem.native import kernels
 from edgemem.strategy.registry import offsets_strategy
 
 if TYPE_CHECKING:
@@ -29,4 +29,4 @@ def strip_packing(problem: Problem, ties: str = "index") -> NDArray[np.int64]:
     lifetime = problem.last_op - problem.first_op
     size = problem.size if ties == "size" else np.zeros_like(problem.size)
     preference = np.lexsort((-size, -lifetime))
-    return place_on_offset_lines(problem.first_op, problem.last_op, problem.size, problem.alignment, preference)
+    return kernels.place_on_offset_lines(problem.first_op, problem.last_op, problem.size, problem.alignment, preference)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from edgemem import _kernels
+from edgemem.native import kernels
 from edgemem.strategy.registry import shared_objects_strategy
 
 if TYPE_CHECKING:
@@ -42,15 +42,15 @@ def greedy_by_breadth(
     if len(problem) == 0:
         return np.empty(0, np.int64)
     # The operators of a section have one profile, so the section stands for them.
-    starts, breadths = _kernels.section_breadths(problem.first_op, problem.last_op, problem.size)
+    starts, breadths = kernels.section_breadths(problem.first_op, problem.last_op, problem.size)
     section = np.arange(len(starts))
     turn = np.empty_like(section)
     turn[np.lexsort((section if op_ties == "low_first" else -section, -breadths))] = section
     # A record is placed by the first of its sections to have its turn.
     begin = np.searchsorted(starts, problem.first_op, side="right") - 1
     end = np.searchsorted(starts, problem.last_op, side="right") - 1
-    placed_in = _kernels.range_minimum(turn, begin, end)
+    placed_in = kernels.range_minimum(turn, begin, end)
     index = np.arange(len(problem))
     order = np.lexsort((index if tensor_ties == "low_first" else -index, -problem.size, placed_in))
     extent = problem.size.reshape(-1, 1) if problem.extents is None else problem.extents
-    return _kernels.assign_in_order(problem.first_op, problem.last_op, extent, order, "closest")
+    return kernels.assign_in_order(problem.first_op, problem.last_op, extent, order, "closest")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from edgemem import _kernels
+from edgemem.native import kernels
 from edgemem.strategy.registry import shared_objects_strategy
 
 if TYPE_CHECKING:
@@ -32,4 +32,4 @@ def greedy_by_size(problem: Problem, *, fit: Literal["first", "smallest"] = "fir
     extent = problem.size.reshape(-1, 1) if problem.extents is None else problem.extents
     order = np.argsort(-problem.size, kind="stable")
     pick: Literal["first", "closest"] = "first" if fit == "first" else "closest"
-    return _kernels.assign_in_order(problem.first_op, problem.last_op, extent, order, pick)
+    return kernels.assign_in_order(problem.first_op, problem.last_op, extent, order, pick)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from edgemem import _kernels
+from edgemem.native import kernels
 from edgemem.strategy.registry import shared_objects_strategy
 
 if TYPE_CHECKING:
@@ -35,6 +35,6 @@ def greedy_by_size_improved(problem: Problem, *, new_objects: Literal["last", "f
     With texels, stages go by texels, and an object that would grow by more than the record's own is not free.
     """
     extent = problem.size.reshape(-1, 1) if problem.extents is None else problem.extents
-    maxima = _kernels.positional_maxima(problem.first_op, problem.last_op, problem.size)
+    maxima = kernels.positional_maxima(problem.first_op, problem.last_op, problem.size)
     stage = np.searchsorted(-maxima, -problem.size, side="right")
-    return _kernels.assign_nearest(problem.first_op, problem.last_op, extent, stage, new_objects == "first")
+    return kernels.assign_nearest(problem.first_op, problem.last_op, extent, stage, new_objects == "first")

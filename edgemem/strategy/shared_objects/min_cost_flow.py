@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgemem import _kernels
+from edgemem.native import kernels
 from edgemem.strategy.registry import shared_objects_strategy
 
 if TYPE_CHECKING:
@@ -27,4 +27,4 @@ def min_cost_flow(problem: Problem) -> NDArray[np.int64]:
     where its object would grow by more than the record's own texels.
     """
     extent = problem.size.reshape(-1, 1) if problem.extents is None else problem.extents
-    return _kernels.assign_by_min_cost_flow(problem.first_op, problem.last_op, extent)
+    return kernels.assign_by_min_cost_flow(problem.first_op, problem.last_op, extent)

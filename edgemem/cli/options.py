@@ -1,0 +1,104 @@
+"""Options that several commands share, and how their text is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+__all__ = ["FILE", "bindings", "feeds", "inputs_option", "parsed_size"]
+
+FILE = click.Path(dir_okay=False, path_type=Path)
+
+_Command = TypeVar("_Command", bound="Callable[..., Any]")
+
+
+def _dims(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, int]:
+    pairs = {}
+    for value in values:
+        name, _, number = value.rpartition("=")
+        if not name or not number.isdecimal():
+            raise click.BadParameter(f"{value!r} is not NAME=VALUE with a whole number")
+        pairs[name] = int(number)
+    return pairs
+
+
+def _shapes(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
+    pairs = {}
+    for value in values:
+        name, _, shape = value.rpartition("=")
+        sizes = [part.strip() for part in shape.split(",")] if shape else []
+        if not name or not all(size.isdecimal() for size in sizes):
+            raise click.BadParameter(f"{value!r} is not INPUT=D0,D1,... with whole numbers")
+        pairs[name] = tuple(map(int, sizes))
+    return pairs
+
+
+def _files(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, Path]:
+    pairs = {}
+    for value in values:
+        name, _, file = value.rpartition("=")
+        if not name or not file:
+            raise click.BadParameter(f"{value!r} is not INPUT=FILE.npy")
+        pairs[name] = Path(file)
+    return pairs
+
+
+def parsed_size(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | None:
+    """Bytes from "256KiB" and its like."""
+    from edgemem.errors import PlanError
+    from edgemem.targets import parse_size
+
+    try:
+        return None if value is None else parse_size(value)
+    except PlanError as e:
+        raise click.BadParameter(str(e)) from None
+
+
+def bindings(command: _Command) -> _Command:
+    """`--dim` and `--input-shape`, given to the command as `dims` and `input_shapes`."""
+    dim = click.option(
+        "--dim", "dims", multiple=True, metavar="NAME=VALUE", callback=_dims, help="Bind a dimension; repeatable."
+    )
+    shape = click.option(
+        "--input-shape",
+        "input_shapes",
+        multiple=True,
+        metavar="INPUT=D0,D1,...",
+        callback=_shapes,
+        help="Bind an input's shape; repeatable.",
+    )
+    return dim(shape(command))
+
+
+def inputs_option(command: _Command) -> _Command:
+    """`--input`, given to the command as `inputs`: name -> .npy file."""
+    return click.option(
+        "--input",
+        "inputs",
+        multiple=True,
+        metavar="INPUT=FILE.npy",
+        callback=_files,
+        help="Feed an input from a file; made up where none is given. Repeatable.",
+    )(command)
+
+
+def feeds(inputs: dict[str, Path]) -> dict[str, NDArray[Any]] | None:
+    """The arrays in the files; None for no files. Raises ModelError for a file that holds none."""
+    import numpy as np
+
+    from edgemem.errors import ModelError
+
+    made = {}
+    for name, file in inputs.items():
+        try:
+            made[name] = np.load(file, allow_pickle=False)
+        except (OSError, ValueError) as e:
+            raise ModelError(f"cannot read input {name!r} from {file}: {e}") from None
+    return made or None

@@ -1,0 +1,109 @@
+"""`edgemem run` and `edgemem measure`: models inside their plans, in ONNX Runtime."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from edgemem.cli.options import FILE, bindings, feeds, inputs_option
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["measure", "run"]
+
+EXIT_FAILED = 1
+
+
+@click.command()
+@click.argument("model", type=FILE)
+@inputs_option
+@bindings
+@click.option("--executor", type=click.Choice(["replay", "io-binding"]), default="replay", show_default=True)
+@click.option("--threads", default=1, show_default=True, type=click.IntRange(min=1), help="Of one operator.")
+@click.option("--runs", default=3, show_default=True, type=click.IntRange(min=1), help="The first one may record.")
+@click.option("--compare", is_flag=True, help="Compare with a plain session, bit for bit; exit code 1 if they differ.")
+@click.option("--poison", is_flag=True, help="Fill unused arena memory with a pattern first.")
+@click.option("-o", "--output", type=click.Path(file_okay=False), help="Write each output to FOLDER/NAME.npy.")
+@click.option("--json", "as_json", is_flag=True, help="Print the memory report as JSON.")
+def run(
+    *,
+    model: Path,
+    inputs: dict[str, Path],
+    dims: dict[str, int],
+    input_shapes: dict[str, tuple[int, ...]],
+    executor: str,
+    threads: int,
+    runs: int,
+    compare: bool,
+    poison: bool,
+    output: str | None,
+    as_json: bool,
+) -> None:
+    """Run an ONNX model inside its plan, and say what memory it took."""
+    from edgemem.cli import view
+    from edgemem.runtime import trial
+
+    result = trial.run(
+        model,
+        feeds(inputs),
+        dims=dims,
+        input_shapes=input_shapes,
+        executor=executor,
+        threads=threads,
+        runs=runs,
+        compare=compare,
+        poison=poison,
+    )
+    if output:
+        trial.write_outputs(result, output)
+    if as_json:
+        report = {"memory": dataclasses.asdict(result.memory), "identical": result.identical}
+        click.echo(json.dumps(report))
+    else:
+        view.show_trial(result)
+    if result.identical is False:
+        click.get_current_context().exit(EXIT_FAILED)
+
+
+@click.command()
+@click.argument("model", type=FILE)
+@inputs_option
+@bindings
+@click.option("--repeats", default=20, show_default=True, type=click.IntRange(min=1), help="Timed runs a process.")
+@click.option("--rounds", default=3, show_default=True, type=click.IntRange(min=1), help="Processes of each kind.")
+@click.option("--threads", default=1, show_default=True, type=click.IntRange(min=1), help="Of one operator.")
+@click.option("--json", "as_json", is_flag=True, help="Print the rows as JSON.")
+def measure(
+    *,
+    model: Path,
+    inputs: dict[str, Path],
+    dims: dict[str, int],
+    input_shapes: dict[str, tuple[int, ...]],
+    repeats: int,
+    rounds: int,
+    threads: int,
+    as_json: bool,
+) -> None:
+    """Measure an ONNX model's real memory and latency: ONNX Runtime as it is, tuned by hand, and inside plans."""
+    from edgemem.cli import view
+    from edgemem.runtime.measure import measure as measured
+
+    with view.progress() as progress:
+        progress("measuring in fresh processes")
+        rows = measured(
+            model,
+            feeds(inputs),
+            dims=dims,
+            input_shapes=input_shapes,
+            repeats=repeats,
+            rounds=rounds,
+            threads=threads,
+        )
+    if as_json:
+        click.echo(json.dumps([dataclasses.asdict(row) for row in rows]))
+    else:
+        view.show_measured(rows)

@@ -1,0 +1,176 @@
+"""One model, run inside its plan and, if wanted, beside a plain session."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from edgemem import api
+from edgemem.errors import ModelError, PlanError
+from edgemem.files import atomic_write
+from edgemem.proof import Cause, Violation
+from edgemem.runtime.feeds import example_feeds
+from edgemem.runtime.io_binding import BoundMemory, make_session
+from edgemem.runtime.onnx_optimize import metadata_for, onnxruntime, session_options_for, split
+from edgemem.runtime.onnxruntime import InferenceSession, SessionMemory
+from edgemem.runtime.onnxruntime_record import embed, record
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from edgemem.runtime.onnxruntime_plan import RecordedPlan
+
+__all__ = ["Trial", "run", "store", "verify_run", "write_outputs"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trial:
+    """What a model gave and took.
+
+    Attributes:
+        outputs: of the last run, by name.
+        memory: what the session says of itself.
+        identical: every output of every run is that of a plain session, bit for bit; None if not compared.
+        different: the outputs that are not.
+    """
+
+    outputs: Mapping[str, Any]
+    memory: SessionMemory | BoundMemory
+    identical: bool | None
+    different: tuple[str, ...]
+
+
+def run(
+    model: Path,
+    feeds: Mapping[str, NDArray[Any]] | None = None,
+    *,
+    dims: Mapping[str, int] | None = None,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    executor: str = "replay",
+    threads: int = 1,
+    runs: int = 3,
+    compare: bool = False,
+    poison: bool = False,
+) -> Trial:
+    """Run a model a few times inside its plan.
+
+    Args:
+        model: an .onnx file.
+        feeds: inputs by name; made up otherwise (`example_feeds`).
+        dims: values for symbolic dimensions, when there are no feeds.
+        input_shapes: shapes of inputs, when there are no feeds.
+        executor: `replay` (an ordinary session whose requests are served from the plan) or `io-binding`.
+        threads: of one operator.
+        runs: how many; the first one records where no plan is stored.
+        compare: run a plain session on the same feeds, too.
+        poison: fill unused arena memory with a pattern.
+
+    Raises:
+        MissingDependencyError, ModelError, UnknownShapeError, RuntimeBindError: as the session does.
+    """
+    if executor not in ("replay", "io-binding"):
+        raise PlanError(f"no executor {executor!r}; there are replay and io-binding")
+    ort = onnxruntime()
+    parts = split().Parts(model.read_bytes(), model.parent)
+    values = dict(feeds) if feeds else example_feeds(parts.input_forms(), dims=dims, input_shapes=input_shapes)
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    if executor == "replay":
+        with InferenceSession(str(model), options, poison=poison) as session:
+            names = [o.name for o in session.get_outputs()]
+            results = [session.run(names, values) for _ in range(runs)]
+            memory: SessionMemory | BoundMemory = session.memory
+    else:
+        bound = make_session(
+            model,
+            feeds=values,
+            dims=dims,
+            input_shapes=input_shapes,
+            sess_options=options,
+            poison=0xCD if poison else None,
+        )
+        names = [o.name for o in bound.get_outputs()]
+        results = [bound.run(names, values) for _ in range(runs)]
+        memory = bound.memory
+    different: tuple[str, ...] = ()
+    if compare:
+        plain_options = session_options_for(metadata_for(model.read_bytes()))
+        plain_options.intra_op_num_threads = threads
+        plain = ort.InferenceSession(str(model), plain_options, providers=["CPUExecutionProvider"])
+        wanted = plain.run(names, values)
+        different = tuple(
+            name for k, name in enumerate(names) if any(not _same(result[k], wanted[k]) for result in results)
+        )
+    outputs = dict(zip(names, results[-1], strict=True))
+    return Trial(outputs, memory, not different if compare else None, different)
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(_same, a, b))
+    return bool(a == b)
+
+
+def write_outputs(trial: Trial, folder: str | Path) -> None:
+    """Write every output that is an array to FOLDER/NAME.npy; other characters than letters and digits become `_`."""
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    for name, value in trial.outputs.items():
+        if isinstance(value, np.ndarray):
+            with atomic_write(Path(folder) / f"{re.sub(r'[^A-Za-z0-9.-]', '_', name)}.npy") as file:
+                np.save(file, value, allow_pickle=False)
+
+
+def store(
+    planned: Path,
+    feeds: Mapping[str, NDArray[Any]] | None = None,
+    *,
+    dims: Mapping[str, int] | None = None,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    threads: int = 1,
+) -> RecordedPlan:
+    """Record a model and put the plan of what ONNX Runtime asked for into its file, atomically.
+
+    Raises what `record` raises; the file stays as it was then.
+    """
+    options = onnxruntime().SessionOptions()
+    options.intra_op_num_threads = threads
+    recorded = record(planned, feeds, dims=dims, input_shapes=input_shapes, sess_options=options)
+    embed(planned, [recorded], planned)
+    return recorded
+
+
+def verify_run(planned: Path, feeds: Mapping[str, NDArray[Any]] | None = None) -> tuple[Violation, ...]:
+    """Run a planned ONNX model in poisoned arenas under both executors and compare with a plain run, bit for bit.
+
+    Returns a violation for every output that differs. What an executor cannot plan runs as a plain session.
+    """
+    planset, model = api.read_plan(planned)
+    if model is None or planned.suffix != ".onnx":
+        raise ModelError(f"{planned.name}: only planned .onnx files can be run here")
+    found = []
+    for executor in ("replay", "io-binding"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a fallback is told by `reason`
+            trial = run(
+                planned,
+                feeds,
+                dims=planset.dims,
+                input_shapes=planset.input_shapes,
+                executor=executor,
+                compare=True,
+                poison=True,
+            )
+        found += [
+            Violation(Cause.DIFFERENT_OUTPUT, f"output {name!r} differs from a plain run's", executor, (name,))
+            for name in trial.different
+        ]
+    return tuple(found)

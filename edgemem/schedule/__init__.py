@@ -1,0 +1,1 @@
+"""The order in which a graph's operators run."""

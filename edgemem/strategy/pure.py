@@ -1,0 +1,94 @@
+"""What the planner cannot do without, in Python, for an edgemem that was built without a compiler.
+
+Signatures and results are those of the kernels (`edgemem._kernels`), to the byte; only the time differs (10,000
+records take minutes). Kernels that are not here raise PlanError when they are asked for.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from edgemem.errors import PlanError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Column = NDArray[np.int64]
+
+__all__ = ["offset_lower_bound", "place_in_smallest_gap", "positional_maxima", "range_minimum", "section_breadths"]
+
+
+def place_in_smallest_gap(first_op: Column, last_op: Column, size: Column, alignment: int, order: Column) -> Column:
+    """Offsets of the records placed in this order, each in the smallest gap that holds it, the lowest of equals.
+
+    Pisarchyk & Lee 2020, §5.2, Algorithm 3, lines 4-23.
+    """
+    first, last, sizes = first_op.tolist(), last_op.tolist(), size.tolist()
+    offsets = np.zeros(len(sizes), np.int64)
+    placed: list[tuple[int, int, int, int]] = []  # offset, padded end, first, last; by offset
+    for index in order.tolist():
+        if not sizes[index]:
+            continue
+        end, best, smallest = 0, -1, -1
+        for offset, stop, other_first, other_last in placed:
+            if max(first[index], other_first) > min(last[index], other_last):
+                continue
+            gap = offset - end
+            if gap >= sizes[index] and (best < 0 or gap < smallest):
+                best, smallest = end, gap
+            end = max(end, stop)
+        offsets[index] = best = end if best < 0 else best
+        insort(placed, (best, best + _padded(sizes[index], alignment), first[index], last[index]))
+    return offsets
+
+
+def offset_lower_bound(first_op: Column, last_op: Column, size: Column, alignment: int) -> int:
+    """The greatest sum, over all operators, of the padded sizes alive there less the largest single padding."""
+    padded = -(-size // alignment) * alignment
+    padding = padded - size
+    bound = 0
+    for op in np.unique(first_op).tolist():  # nothing grows in between
+        alive = (first_op <= op) & (op <= last_op)
+        bound = max(bound, int(padded[alive].sum()) - int(padding[alive].max(initial=0)))
+    return bound
+
+
+def section_breadths(first_op: Column, last_op: Column, size: Column) -> tuple[Column, Column]:
+    """First operator and breadth of every section: a maximal run of operators with the same records alive."""
+    if not len(first_op):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    starts = np.unique(np.concatenate([[0], first_op, last_op + 1]))[:-1]
+    change = np.zeros(len(starts) + 1, np.int64)
+    np.add.at(change, np.searchsorted(starts, first_op), size)
+    np.subtract.at(change, np.searchsorted(starts, last_op + 1), size)
+    return starts, np.cumsum(change)[:-1]
+
+
+def positional_maxima(first_op: Column, last_op: Column, size: Column) -> Column:
+    """The greatest k-th largest size over all operators, for every k (§3)."""
+    maxima = np.zeros(0, np.int64)
+    for op in np.unique(first_op).tolist():
+        here = np.sort(size[(first_op <= op) & (op <= last_op)])[::-1]
+        if len(here) > len(maxima):
+            maxima = np.pad(maxima, (0, len(here) - len(maxima)))
+        np.maximum(maxima[: len(here)], here, out=maxima[: len(here)])
+    return maxima
+
+
+def range_minimum(values: Column, low: Column, high: Column) -> Column:
+    """The smallest of `values[low[i]]` to `values[high[i]]`, both inclusive, for each i."""
+    pairs = zip(low.tolist(), high.tolist(), strict=True)
+    return np.array([values[i : j + 1].min() for i, j in pairs], dtype=np.int64)
+
+
+def _padded(size: int, alignment: int) -> int:
+    return -(-size // alignment) * alignment
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("_"):
+        raise AttributeError(name)
+    raise PlanError(f"{name} is only in the compiled kernels, which this edgemem was built without")

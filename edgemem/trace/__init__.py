@@ -1,0 +1,5 @@
+"""Traces: what a running program asked of its allocator, and the usage records that follow from it."""
+
+from edgemem.trace.trace import Trace
+
+__all__ = ["Trace"]

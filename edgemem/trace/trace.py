@@ -1,0 +1,140 @@
+"""A recorded stream of requests (Sekiyama et al. 2018, §4.1): allocations and frees in the order in which they came.
+
+An event is its index. A request is alive from its allocation up to its free, half-open in events; as a usage record
+that is `first_op` = the allocation and `last_op` = the event before the free. What is not freed within the run, such
+as results, is no matter for the plan: it has no place in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from edgemem.errors import ModelError
+from edgemem.records import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Trace"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trace:
+    """One run's events as columns; read-only int64 arrays of one length.
+
+    Attributes:
+        size: bytes asked for; 0 for a free.
+        request: the request made, counted from 0 in order, or the one freed.
+        time_ns: since the run began.
+        thread: that asked, as the operating system numbers it.
+    """
+
+    size: NDArray[np.int64]
+    request: NDArray[np.int64]
+    time_ns: NDArray[np.int64]
+    thread: NDArray[np.int64]
+
+    @classmethod
+    def from_columns(
+        cls, size: ArrayLike, request: ArrayLike, time_ns: ArrayLike | None = None, thread: ArrayLike | None = None
+    ) -> Trace:
+        """A trace from its columns; times and threads default to 0.
+
+        Raises ModelError if requests are not numbered in order, or a free does not belong to a living request.
+        """
+        sizes = _column(size)
+        zeros = np.zeros(len(sizes), np.int64)
+        columns = (
+            sizes,
+            _column(request),
+            _column(zeros if time_ns is None else time_ns),
+            _column(zeros if thread is None else thread),
+        )
+        if len({len(c) for c in columns}) != 1:
+            raise ModelError("a trace's columns differ in length")
+        _check(columns[0].tolist(), columns[1].tolist())
+        return cls(*columns)
+
+    @classmethod
+    def from_stream(cls, stream: ArrayLike) -> Trace:
+        """A trace from signed events: n > 0 asks for n bytes, -k - 1 frees request k."""
+        events = _column(stream)
+        asks = events > 0
+        return cls.from_columns(np.where(asks, events, 0), np.where(asks, np.cumsum(asks) - 1, -events - 1))
+
+    def __len__(self) -> int:
+        return len(self.size)
+
+    @property
+    def stream(self) -> NDArray[np.int64]:
+        """The events as `from_stream` reads them; int64 [events]."""
+        return np.where(self.size > 0, self.size, -self.request - 1)
+
+    @property
+    def requests(self) -> NDArray[np.int64]:
+        """The event of each request; int64 [requests]."""
+        return np.flatnonzero(self.size)
+
+    @property
+    def ends(self) -> NDArray[np.int64]:
+        """The event that frees each request, or -1; int64 [requests]."""
+        ends = np.full(len(self.requests), -1, np.int64)
+        frees = np.flatnonzero(self.size == 0)
+        ends[self.request[frees]] = frees
+        return ends
+
+    @property
+    def freed(self) -> NDArray[np.int64]:
+        """The requests that are freed within the run, ascending; record i of `problem` is request `freed[i]`."""
+        return np.flatnonzero(self.ends >= 0)
+
+    @property
+    def peak(self) -> int:
+        """The most bytes alive at once, those that are never freed included."""
+        sizes = self.size[self.requests]
+        change = np.where(self.size > 0, self.size, -sizes[self.request])
+        return int(np.cumsum(change).max(initial=0))
+
+    def problem(self, *, alignment: int = 64, names: Sequence[str] | None = None) -> Problem:
+        """The usage records of the requests that are freed within the run, one each in order.
+
+        Args:
+            alignment: of every offset in bytes.
+            names: of all requests; they default to `request 0`, `request 1`, ...
+        """
+        freed, starts = self.freed, self.requests[self.freed]
+        return Problem.from_arrays(
+            starts,
+            self.ends[freed] - 1,
+            self.size[starts],
+            names=[names[k] if names else f"request {k}" for k in freed.tolist()],
+            alignment=alignment,
+        )
+
+
+def _check(sizes: list[int], requests: list[int]) -> None:
+    alive: set[int] = set()
+    made = 0
+    for event, (size, request) in enumerate(zip(sizes, requests, strict=True)):
+        if size < 0:
+            raise ModelError(f"event {event} of the trace asks for {size} bytes")
+        if size:
+            if request != made:
+                raise ModelError(f"event {event} of the trace makes request {request}; {made} is next")
+            alive.add(request)
+            made += 1
+        elif request in alive:
+            alive.remove(request)
+        else:
+            raise ModelError(f"event {event} of the trace frees request {request}, which is not alive")
+
+
+def _column(values: ArrayLike) -> NDArray[np.int64]:
+    column = np.array(values, dtype=np.int64, order="C").reshape(-1)
+    column.flags.writeable = False
+    return column

@@ -1,0 +1,178 @@
+#include "arena/arena.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <new>
+#include <shared_mutex>
+
+#include "arena/edgemem_arena.h"
+#include "arena/totals.h"
+
+namespace {
+
+// A float of these bytes is a NaN or a large negative number, an integer is large: neither goes unnoticed.
+constexpr std::array<unsigned char, 2> kPattern{0xFF, 0xCD};
+
+struct Table {
+  std::shared_mutex mutex;
+  std::map<const std::byte*, em_arena*> by_base;
+};
+
+// Never destroyed: a runtime frees blocks while the process ends.
+Table& table() {
+  static Table* all = new Table;
+  return *all;
+}
+
+}  // namespace
+
+em_arena* em_arena::create(int64_t size, bool guard) {
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  if (size < 0 || size > (int64_t{1} << 56)) {
+    edgemem::set_error("an arena of %lld bytes is impossible", static_cast<long long>(size));
+    return nullptr;
+  }
+  const std::size_t needed = size ? static_cast<std::size_t>(size) : 1;
+  const std::size_t pages = (needed + page - 1) / page * page;
+  const std::size_t mapped = pages + (guard ? page : 0);
+  void* memory = edgemem::system_may_give()
+                     ? mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                     : MAP_FAILED;
+  if (memory == MAP_FAILED) {
+    edgemem::set_error("no memory for an arena of %lld bytes", static_cast<long long>(size));
+    return nullptr;
+  }
+  auto* base = static_cast<std::byte*>(memory);
+  if (guard) {
+    if (mprotect(base + pages, page, PROT_NONE) != 0) {
+      edgemem::set_error("no guard page: %s", std::strerror(errno));
+      munmap(memory, mapped);
+      return nullptr;
+    }
+    // The arena ends as near to the guard page as its alignment allows.
+    base += (pages - needed) / 64 * 64;
+  }
+  auto* arena = new (std::nothrow) em_arena(base, static_cast<int64_t>(needed), EM_HOST, mapped);
+  if (arena == nullptr || !arena->listed()) {
+    edgemem::set_error("no memory to list an arena");
+    if (arena == nullptr) {
+      munmap(memory, mapped);
+    }
+    delete arena;
+    return nullptr;
+  }
+  return arena;
+}
+
+em_arena* em_arena::wrap(void* base, int64_t size, int32_t kind) {
+  if (base == nullptr || size <= 0 || (kind != EM_HOST && kind != EM_DEVICE)) {
+    edgemem::set_error("an arena needs memory, a size and a kind");
+    return nullptr;
+  }
+  auto* arena = new (std::nothrow) em_arena(static_cast<std::byte*>(base), size, kind, 0);
+  if (arena == nullptr || !arena->listed()) {
+    edgemem::set_error("no memory to list an arena, or it overlaps another one");
+    delete arena;
+    return nullptr;
+  }
+  return arena;
+}
+
+bool em_arena::listed() {
+  edgemem::totals().arenas.fetch_add(1, std::memory_order_relaxed);
+  edgemem::totals().arena_bytes.fetch_add(size_, std::memory_order_relaxed);
+  try {
+    Table& all = table();
+    const std::unique_lock lock(all.mutex);
+    const auto after = all.by_base.lower_bound(base_);
+    if (after != all.by_base.end() && after->first < base_ + size_) {
+      return false;
+    }
+    if (after != all.by_base.begin() && std::prev(after)->second->contains(base_)) {
+      return false;
+    }
+    all.by_base.emplace_hint(after, base_, this);
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
+em_arena::~em_arena() {
+  edgemem::totals().arenas.fetch_sub(1, std::memory_order_relaxed);
+  edgemem::totals().arena_bytes.fetch_sub(size_, std::memory_order_relaxed);
+  {
+    Table& all = table();
+    const std::unique_lock lock(all.mutex);
+    const auto mine = all.by_base.find(base_);
+    if (mine != all.by_base.end() && mine->second == this) {
+      all.by_base.erase(mine);
+    }
+  }
+  if (mapped_ != 0) {
+    const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+    munmap(base_ - reinterpret_cast<std::uintptr_t>(base_) % page, mapped_);
+  }
+}
+
+em_arena* em_arena::of(const void* block) {
+  Table& all = table();
+  const std::shared_lock lock(all.mutex);
+  auto after = all.by_base.upper_bound(static_cast<const std::byte*>(block));
+  if (after == all.by_base.begin()) {
+    return nullptr;
+  }
+  em_arena* arena = std::prev(after)->second;
+  return arena->contains(block) ? arena : nullptr;
+}
+
+void em_arena::release() {
+  if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    delete this;
+  }
+}
+
+bool em_arena::enter() {
+  bool expected = false;
+  if (!entered_.compare_exchange_strong(expected, true, std::memory_order_acq_rel)) {
+    return false;
+  }
+  if (left() != 0) {
+    entered_.store(false, std::memory_order_release);
+    return false;
+  }
+  references_.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+void em_arena::leave() {
+  entered_.store(false, std::memory_order_release);
+  release();
+}
+
+void em_arena::block_taken() {
+  references_.fetch_add(1, std::memory_order_relaxed);
+  blocks_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void em_arena::block_freed() {
+  blocks_.fetch_sub(1, std::memory_order_release);
+  release();
+}
+
+void em_arena::poison(int64_t offset, int64_t bytes) {
+  if (kind_ != EM_HOST) {
+    return;
+  }
+  auto* place = reinterpret_cast<unsigned char*>(base_ + offset);
+  std::memset(place, kPattern[0], static_cast<std::size_t>(bytes));
+  for (int64_t k = 1; k < bytes; k += 2) {
+    place[k] = kPattern[1];
+  }
+}

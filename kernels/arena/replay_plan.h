@@ -1,0 +1,34 @@
+// A plan as a stream of expected events, proved before it is used.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+struct em_plan {
+ public:
+  // Null, with the error set, unless every event makes sense and no two requests overlap while both are alive.
+  static em_plan* create(std::span<const int64_t> events, std::span<const int64_t> offsets, int64_t size,
+                         int64_t alignment);
+
+  int64_t size() const { return size_; }
+  int64_t alignment() const { return alignment_; }
+  std::span<const int64_t> events() const { return events_; }
+  int64_t offset(int64_t request) const { return offsets_[static_cast<std::size_t>(request)]; }
+  int64_t bytes(int64_t request) const { return bytes_[static_cast<std::size_t>(request)]; }
+
+  void retain() { references_.fetch_add(1, std::memory_order_relaxed); }
+  void release();
+
+ private:
+  em_plan() = default;
+  bool fill(std::span<const int64_t> events, std::span<const int64_t> offsets, int64_t size, int64_t alignment);
+
+  int64_t size_ = 0;
+  int64_t alignment_ = 1;
+  std::vector<int64_t> events_;
+  std::vector<int64_t> offsets_;
+  std::vector<int64_t> bytes_;
+  std::atomic<int64_t> references_{1};
+};

@@ -1,0 +1,116 @@
+"""`measure` tells what ONNX Runtime's arena took and what a plan takes, each from processes of their own."""
+
+from __future__ import annotations
+
+import itertools
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto
+from onnx import helper as make
+
+from edgemem.errors import ModelError, UnknownShapeError
+from edgemem.runtime.measure import CONFIGURATIONS, measure
+from models.build import build
+from tests.runtime.networks import feeds_of, small
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytest.importorskip("onnxruntime")
+
+FLOAT = 4
+
+
+def chain(path: Path, widths: list[int], *, domain: str = "") -> Path:
+    """Matrix products one after the other, so that no result can take its input's place; weights are numbers."""
+    rng = np.random.default_rng(0)
+    nodes, weights = [], []
+    for k, (rows, columns) in enumerate(itertools.pairwise(widths)):
+        weights.append(onnx.numpy_helper.from_array(rng.random((rows, columns), np.float32), f"w{k}"))
+        nodes.append(make.make_node("MatMul", [f"t{k}", f"w{k}"], [f"t{k + 1}"], domain=domain))
+    ends = [make.make_tensor_value_info(f"t{k}", TensorProto.FLOAT, [64, widths[k]]) for k in (0, len(widths) - 1)]
+    graph = make.make_graph(nodes, "chain", ends[:1], ends[1:], weights)
+    opsets = [make.make_opsetid("", 17), *([make.make_opsetid(domain, 1)] if domain else [])]
+    onnx.save(make.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    return path
+
+
+def test_a_chain_whose_memory_is_known(tmp_path: Path) -> None:
+    """Sizes are whole pages of ONNX Runtime's 256 bytes; two neighbours of the chain are alive at a time."""
+    widths = [16, 512, 256, 1024, 8]
+    default, tuned, bound = measure(
+        chain(tmp_path / "chain.onnx", widths),
+        repeats=2,
+        rounds=1,
+        configurations=("default", "tuned", "io_binding"),
+    )
+    inner = [64 * w * FLOAT for w in widths[1:-1]]
+    output = 64 * widths[-1] * FLOAT
+    needed = max(a + b for a, b in itertools.pairwise(inner))
+    assert (default.outputs, tuned.outputs, bound.outputs) == (output,) * 3
+    assert bound.planned == bound.bound == needed
+    assert bound.activation == needed + output
+    assert tuned.activation is not None
+    assert default.activation is not None
+    # Exact regions are not given back, but one may serve a smaller request: at least the need, at most everything.
+    assert needed <= tuned.activation <= sum(inner) + output
+    assert default.activation >= tuned.activation
+    assert (default.exact, tuned.exact, bound.exact) == (None, True, True)
+    assert default.latency_ratio is None
+    for row in (default, tuned, bound):
+        assert row.unavailable == row.note == ""
+        assert row.latency_ms is not None
+        assert row.latency_ms > 0
+        assert row.rss is None or row.rss >= 0
+
+
+def test_mobilenet_v2(tmp_path: Path) -> None:
+    path = tmp_path / "mobilenet_v2.onnx"
+    onnx.save(build("mobilenet_v2"), path)
+    rows = measure(path, repeats=1, rounds=1)
+    assert [r.configuration for r in rows] == list(CONFIGURATIONS)
+    default, tuned, edgemem, bound = rows
+    assert default.activation is not None
+    assert tuned.activation is not None
+    for row in (edgemem, bound):
+        if row is edgemem and find_spec("edgemem.runtime.onnxruntime") is None:
+            assert "edgemem.runtime.onnxruntime" in row.unavailable
+            continue
+        assert row.unavailable == ""
+        assert row.exact
+        assert row.activation is not None
+        assert row.activation <= 0.55 * default.activation
+        assert row.activation <= tuned.activation
+
+
+def test_given_values_and_sizes(tmp_path: Path) -> None:
+    path = small("dynamic", tmp_path)
+    (row,) = measure(path, dims={"T": 6}, repeats=1, rounds=1, configurations=["io_binding"])
+    (same,) = measure(path, feeds_of(path, dims={"T": 6}), repeats=1, rounds=1, configurations=["io_binding"])
+    assert row.bound == same.bound
+    assert row.outputs == same.outputs == (6 * 8 + 8) * FLOAT
+    with pytest.raises(UnknownShapeError, match="--dim T=VALUE"):
+        measure(path)
+
+
+def test_what_fails_is_a_row_that_says_why(tmp_path: Path) -> None:
+    path = chain(tmp_path / "chain.onnx", [4, 4], domain="unknown.example")
+    for row in measure(path, rounds=1, configurations=("default", "io_binding")):
+        assert "unknown.example" in row.unavailable
+        assert row.activation is row.latency_ms is row.exact is None
+    (slow,) = measure(small("unet", tmp_path), rounds=1, timeout_s=0.001, configurations=["default"])
+    assert "longer than 0.001 s" in slow.unavailable
+
+
+def test_wrong_calls(tmp_path: Path) -> None:
+    path = small("unet", tmp_path)
+    with pytest.raises(ModelError, match="no configuration 'fast'"):
+        measure(path, configurations=["fast"])
+    with pytest.raises(ModelError, match="at least one"):
+        measure(path, repeats=0)
+    with pytest.raises(ModelError, match="cannot read"):
+        measure(tmp_path / "none.onnx")

@@ -1,0 +1,77 @@
+"""Replay in device memory. Without a GPU only what can be seen without one is tested; kernels/tests has the logic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edgemem.errors import RuntimeBindError
+from edgemem.runtime import onnxruntime_cuda
+from edgemem.runtime.arena import DEVICE, ArenaMemory, Context, ReplayPlan, library
+from edgemem.runtime.onnxruntime import InferenceSession
+from edgemem.runtime.onnxruntime_cuda import CUDA, runtime, with_allocator
+from tests.onnx_sessions import feeds, options, plain, small
+
+ort = pytest.importorskip("onnxruntime")
+
+
+def has_runtime() -> bool:
+    try:
+        runtime()
+    except RuntimeBindError:
+        return False
+    return True
+
+
+def has_gpu() -> bool:
+    return CUDA in ort.get_available_providers() and has_runtime()
+
+
+@pytest.mark.skipif(not has_gpu(), reason="no CUDA provider, or no CUDA runtime")
+@pytest.mark.parametrize("name", ["mobilenet_v2", "resnet18", "unet", "transformer"])
+def test_a_planned_session_on_a_gpu(name: str) -> None:
+    model = small(name)
+    reference = plain(model)
+    with InferenceSession(model, options(), [CUDA, "CPUExecutionProvider"], cache=False) as session:
+        results = []
+        for seed in range(4):
+            given = feeds(reference, seed=seed)
+            results.append(session.run(None, given))
+            # Other kernels than the CPU's: near, not equal.
+            for mine, theirs in zip(results[-1], reference.run(None, given), strict=True):
+                np.testing.assert_allclose(mine, theirs, rtol=1e-2, atol=1e-3)
+        given = feeds(reference, seed=0)
+        again = session.run(None, given)
+        assert all(np.array_equal(a, b) for a, b in zip(again, results[0], strict=True))
+        memory = session.memory
+        assert memory.mode == "replay", memory.reason
+        assert memory.replayed >= 3
+        assert memory.planned <= 1.01 * memory.bound
+
+
+@pytest.mark.skipif(has_runtime(), reason="there is a CUDA runtime")
+def test_without_cuda_the_error_says_so() -> None:
+    runtime.cache_clear()
+    with pytest.raises(RuntimeBindError, match="CUDA's runtime is not there"):
+        with_allocator([CUDA], None)
+
+
+def test_the_provider_is_told_the_allocators_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnxruntime_cuda, "runtime", lambda: None)
+    named = dict(with_allocator([(CUDA, {"device_id": "1"}), "CPUExecutionProvider"], None))
+    assert named["CPUExecutionProvider"] == {}
+    assert named[CUDA]["device_id"] == "1"
+    functions = {"alloc": "em_cuda_alloc", "free": "em_cuda_free", "empty_cache": "em_cuda_empty_cache"}
+    for option, function in functions.items():
+        assert int(named[CUDA][f"gpu_external_{option}"]) == library().address(function) != 0
+    assert dict(with_allocator([CUDA], [{"device_id": "2"}]))[CUDA]["device_id"] == "2"
+    with pytest.raises(RuntimeBindError, match="user_compute_stream"):
+        with_allocator([(CUDA, {"user_compute_stream": "1"})], None)
+
+
+def test_a_device_context_wants_device_memory() -> None:
+    plan: Any = ReplayPlan(np.array([64, -1], np.int64), np.array([0], np.int64), 64)
+    with pytest.raises(RuntimeBindError, match="memory of the context's kind"):
+        Context(DEVICE).begin_replay(plan, ArenaMemory(64))
