@@ -38,10 +38,7 @@ bool Skyline::run(std::span<const std::int32_t> rank, Ceiling ceiling, Budget& b
   std::fill(offsets_.begin(), offsets_.end(), -1);
   for (std::size_t t = 0; t < at(sections); ++t) {
     spare_[t] = ceiling.over(pieces_.least_tail[t]) - pieces_.load[t];
-    if (spare_[t] < 0) {
-      stuck_ = static_cast<std::int32_t>(t);
-      return false;
-    }
+    if (spare_[t] < 0) return false;
   }
   for (std::size_t i = 0; i < at(count); ++i) {
     piece_of_rank_[at(rank[i])] = static_cast<std::int32_t>(i);
@@ -73,7 +70,6 @@ bool Skyline::run(std::span<const std::int32_t> rank, Ceiling ceiling, Budget& b
     }
     const std::int32_t piece = piece_of_rank_[at(best)];
     if (height_[at(begin)] + pieces_.size[at(piece)] > ceiling.over(pieces_.tail[at(piece)])) {
-      stuck_ = pieces_.begin[at(piece)];
       return false;
     }
     place(piece, begin);
@@ -154,7 +150,6 @@ bool Skyline::lift(std::int32_t begin) {
     // Where nothing is left to come, what lies below makes no difference.
     const bool done = from + spare_[t] == ceiling_.over(pieces_.least_tail[t]);
     if (!done && to - from > spare_[t]) {
-      stuck_ = static_cast<std::int32_t>(t);
       return false;
     }
     spare_[t] -= to - from;

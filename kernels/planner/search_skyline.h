@@ -17,13 +17,11 @@ class Skyline {
   explicit Skyline(const Pieces& pieces);
 
   // Places the pieces below the ceiling; of those that fit on the lowest line (leftmost of equals) the one with the
-  // least rank, a permutation of 0 to n - 1. False when a section would end above the ceiling
-  // (`stuck` is that section) or time is up; the work limit does not end a pass.
+  // least rank, a permutation of 0 to n - 1. False when a section would end above the ceiling or time is up; the work
+  // limit does not end a pass.
   bool run(std::span<const std::int32_t> rank, Ceiling ceiling, Budget& budget);
 
   const std::vector<std::int64_t>& offsets() const { return offsets_; }
-  bool placed(std::int32_t piece) const { return offsets_[static_cast<std::size_t>(piece)] >= 0; }
-  std::int32_t stuck() const { return stuck_; }
 
  private:
   // The least rank and the least end among eight nodes below, or eight pieces.
@@ -53,7 +51,6 @@ class Skyline {
   std::vector<std::int64_t> spare_;    // units that may stay empty below the ceiling
   std::vector<Line> queue_;            // a heap with entries that are out of date
   Ceiling ceiling_;
-  std::int32_t stuck_ = 0;
 };
 
 }  // namespace edgemem::search
