@@ -65,3 +65,15 @@ def positional_maxima(
     last_op: NDArray[np.int64],
     size: NDArray[np.int64],
 ) -> NDArray[np.int64]: ...
+
+# --- the search for offsets: kernels/python/search.cpp; returns (offsets, bound, stopped, work) ---
+
+def search_offsets(
+    first_op: NDArray[np.int64],
+    last_op: NDArray[np.int64],
+    size: NDArray[np.int64],
+    alignment: int,
+    work: int,
+    seed: int = 1,
+    seconds: float | None = None,
+) -> tuple[NDArray[np.int64], int, Literal["bound", "proof", "work", "time"], int]: ...

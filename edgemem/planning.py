@@ -72,15 +72,18 @@ def _option(strategy: Strategy, name: str, text: str) -> OptionValue:
 def run(problem: Problem, choice: Choice, bounds: LowerBounds) -> Plan:
     """One strategy's plan."""
     strategy, options = choice.strategy, dict(choice.options)
-    result = strategy.run(problem, **options)
+    found = strategy.solve(problem, **options)
+    result = found.values
     result.flags.writeable = False
+    proved = -1 if found.bound is None else found.bound
     if strategy.family == "offsets":
         tops = (result + problem.size)[problem.size > 0]
         size = int(tops.max()) if len(tops) else 0
-        return OffsetPlan(strategy.name, options, result, size, size == bounds.offsets)
+        return OffsetPlan(strategy.name, options, result, size, size in (bounds.offsets, proved))
     objects = _object_sizes(problem, result.tolist())
     size = sum(o if isinstance(o, int) else prod(o) for o in objects)
-    return SharedObjectsPlan(strategy.name, options, result, objects, size, size == bounds.shared_objects)
+    optimal = size in (bounds.shared_objects, proved)
+    return SharedObjectsPlan(strategy.name, options, result, objects, size, optimal)
 
 
 def _object_sizes(problem: Problem, assignment: Sequence[int]) -> tuple[Size, ...]:

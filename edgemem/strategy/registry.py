@@ -1,8 +1,8 @@
 """The table of strategies: one entry a strategy, filled by the decorators below.
 
 A strategy is a pure function of a `Problem` (and its options) to an int64 array: `offsets` bytes, or the object
-index of every record with objects numbered in order of creation. Everything else (sizes, bounds, `optimal`) is
-computed here, once.
+index of every record with objects numbered in order of creation. One that can prove a bound returns `Found` instead.
+Everything else (sizes, bounds, `optimal`) is computed from that, once, in planning.py.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from edgemem.errors import UnknownStrategyError
 
@@ -19,11 +19,31 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.plans import OptionValue
+    from edgemem.records import Problem
 
 
-__all__ = ["Family", "Strategy", "find", "offsets_strategy", "registered", "shared_objects_strategy"]
+__all__ = ["Family", "Found", "Strategy", "find", "offsets_strategy", "registered", "shared_objects_strategy"]
 
 Family: TypeAlias = Literal["offsets", "shared_objects"]
+Function: TypeAlias = Callable[..., "NDArray[np.int64] | Found"]
+Registered = TypeVar("Registered", bound=Function)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a strategy found out.
+
+    Attributes:
+        values: int64 [n], the offsets or the object indices.
+        bound: bytes (or texels) that it proved no plan can go below; None: it proved nothing.
+        stopped: why it ended: "bound" (nothing smaller by the load), "proof", "work" or "time"; "" for a fixed rule.
+        work: steps it took, 0 for a fixed rule.
+    """
+
+    values: NDArray[np.int64]
+    bound: int | None = None
+    stopped: str = ""
+    work: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +58,7 @@ class Strategy:
         options: each option's choices, the default first; `auto` tries them all.
         extra: the optional dependency it needs, or None.
         limit: `auto` leaves it out above this many records (None: never).
+        auto: options that `auto` sets so, rather than trying them all.
     """
 
     name: str
@@ -47,11 +68,22 @@ class Strategy:
     options: Mapping[str, tuple[OptionValue, ...]]
     extra: str | None
     limit: int | None
-    run: Callable[..., NDArray[np.int64]] = field(repr=False, compare=False)
+    auto: Mapping[str, OptionValue]
+    function: Function = field(repr=False, compare=False)
+
+    def solve(self, problem: Problem, **options: OptionValue) -> Found:
+        """The strategy's answer, with whatever it proved."""
+        found = self.function(problem, **options)
+        return found if isinstance(found, Found) else Found(found)
+
+    def run(self, problem: Problem, **options: OptionValue) -> NDArray[np.int64]:
+        """The strategy's offsets or object indices."""
+        return self.solve(problem, **options).values
 
     def variants(self) -> Iterator[dict[str, OptionValue]]:
-        """Every combination of options, the default one first. Values equal to the default are left out."""
-        for values in product(*self.options.values()):
+        """Every combination of options that `auto` tries, the default first. Values equal to it are left out."""
+        tried = [(self.auto[name],) if name in self.auto else choices for name, choices in self.options.items()]
+        for values in product(*tried):
             yield {
                 name: value
                 for (name, choices), value in zip(self.options.items(), values, strict=True)
@@ -71,8 +103,6 @@ class Strategy:
 
 _REGISTRY: dict[tuple[Family, str], Strategy] = {}
 
-Function: TypeAlias = Callable[..., "NDArray[np.int64]"]
-
 
 def _register(
     family: Family,
@@ -83,22 +113,25 @@ def _register(
     options: Mapping[str, tuple[OptionValue, ...]] | None = None,
     extra: str | None = None,
     limit: int | None = None,
-) -> Callable[[Function], Function]:
-    def decorate(function: Function) -> Function:
+    auto: Mapping[str, OptionValue] | None = None,
+) -> Callable[[Registered], Registered]:
+    def decorate(function: Registered) -> Registered:
         if (family, name) in _REGISTRY:
             raise ValueError(f"strategy {family}/{name} is registered twice")
-        _REGISTRY[family, name] = Strategy(name, family, paper, complexity, dict(options or {}), extra, limit, function)
+        _REGISTRY[family, name] = Strategy(
+            name, family, paper, complexity, dict(options or {}), extra, limit, dict(auto or {}), function
+        )
         return function
 
     return decorate
 
 
-def offsets_strategy(name: str, **about: Any) -> Callable[[Function], Function]:
+def offsets_strategy(name: str, **about: Any) -> Callable[[Registered], Registered]:
     """Register a function `(problem, **options) -> offsets` (bytes, int64 [n], every record of size > 0 placed)."""
     return _register("offsets", name, **about)
 
 
-def shared_objects_strategy(name: str, **about: Any) -> Callable[[Function], Function]:
+def shared_objects_strategy(name: str, **about: Any) -> Callable[[Registered], Registered]:
     """Register a function `(problem, **options) -> assignment` (object index per record, int64 [n])."""
     return _register("shared_objects", name, **about)
 

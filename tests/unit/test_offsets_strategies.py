@@ -102,6 +102,7 @@ def test_registered_in_this_order() -> None:
         "greedy_by_breadth",
         "greedy_in_order",
         "strip_packing",
+        "search",
         "mip",
         "litert_arena",
     ]

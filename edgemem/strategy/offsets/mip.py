@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from edgemem.errors import MissingDependencyError, SolverError
 from edgemem.native import kernels
 from edgemem.strategy.offsets.greedy_by_size import greedy_by_size
-from edgemem.strategy.registry import offsets_strategy
+from edgemem.strategy.registry import Found, offsets_strategy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 # A limit counted in work: every machine ends with the same plan, or with the same error.
 _NODES = 20_000
+_TOLERANCE = 2e-6
 
 
 @offsets_strategy(
@@ -27,9 +29,10 @@ _NODES = 20_000
     extra="solvers",
     limit=40,
 )
-def mip(problem: Problem) -> NDArray[np.int64]:
+def mip(problem: Problem) -> Found:
     """A smallest arena, up to the solver's tolerance of one millionth of it.
 
+    What the solver proved is lowered by that tolerance, then raised to the next multiple of what all sizes share.
     `W` of the paper is the arena that Greedy by Size finds; where that equals the lower bound it is the answer.
     Raises MissingDependencyError without scipy, SolverError when the search fails or ends at its node limit.
     """
@@ -37,7 +40,7 @@ def mip(problem: Problem) -> NDArray[np.int64]:
     arena = int((greedy + problem.size).max(initial=0))
     bound = kernels.offset_lower_bound(problem.first_op, problem.last_op, problem.size, problem.alignment)
     if arena == bound:
-        return greedy
+        return Found(greedy, bound, "bound")
     records = np.flatnonzero(problem.size)
     i, j = np.triu_indices(len(records), k=1)
     first, last = problem.first_op[records], problem.last_op[records]
@@ -47,14 +50,16 @@ def mip(problem: Problem) -> NDArray[np.int64]:
     unit = problem.alignment
     exact = problem.size[records] / unit
     padded = -(-problem.size[records] // unit)
-    j_below = _solve(exact, padded, (i, j), (bound / unit, arena / unit))
+    j_below, proved = _solve(exact, padded, (i, j), (bound / unit, arena / unit))
 
     below, above = np.where(j_below, j, i), np.where(j_below, i, j)
     offsets = np.zeros(len(problem), dtype=np.int64)
     offsets[records] = _settle(padded, below, above) * unit
     if (offsets + problem.size).max() > arena:
         raise SolverError("HiGHS returned an arena above its own upper limit; use another strategy")
-    return offsets
+    step = int(np.gcd.reduce(problem.size[records], initial=unit))
+    least = math.ceil(proved * unit * (1 - _TOLERANCE) / step) * step
+    return Found(offsets, max(bound, least), "proof")
 
 
 def _solve(
@@ -62,8 +67,8 @@ def _solve(
     padded: NDArray[np.int64],
     pairs: tuple[NDArray[np.int64], NDArray[np.int64]],
     limits: tuple[float, float],
-) -> NDArray[np.bool_]:
-    """Whether j lies below i, for every pair (the paper's z). All sizes are in units of the alignment."""
+) -> tuple[NDArray[np.bool_], float]:
+    """Whether j lies below i, for every pair (the paper's z), and the bound proved. All in units of the alignment."""
     try:
         from scipy.optimize import Bounds, LinearConstraint, milp
         from scipy.sparse import csr_array
@@ -108,7 +113,7 @@ def _solve(
             f"HiGHS found no smallest arena for {n} records within {_NODES} nodes: {answer.message} "
             "Use another strategy."
         )
-    return np.asarray(answer.x[1 + n :] > 0.5)
+    return np.asarray(answer.x[1 + n :] > 0.5), float(answer.mip_dual_bound)
 
 
 def _settle(padded: NDArray[np.int64], below: NDArray[np.int64], above: NDArray[np.int64]) -> NDArray[np.int64]:

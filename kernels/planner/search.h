@@ -1,0 +1,33 @@
+// The offset problem solved as well as a given amount of work allows, with a proof where one is found.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "planner/records.h"
+
+namespace edgemem {
+
+struct SearchLimits {
+  std::int64_t work = 10'000'000;  // steps: places filled or lifted
+  std::uint64_t seed = 1;
+  std::optional<double> seconds;  // with it the result depends on the machine
+};
+
+struct SearchResult {
+  enum class Stop { kBound, kProof, kWork, kTime };
+  std::vector<std::int64_t> offsets;  // bytes
+  std::int64_t size = 0;              // bytes: the arena
+  std::int64_t bound = 0;             // bytes: the best lower bound proved
+  Stop stopped = Stop::kBound;        // kBound: at offset_lower_bound; kProof: at a better bound
+  std::int64_t work = 0;              // steps done
+
+  bool optimal() const { return size == bound; }
+};
+
+// Always returns a valid placement, the same one for the same records, work and seed if no seconds are given.
+// Throws std::invalid_argument for records that `check` refuses.
+SearchResult search_offsets(const Records& records, const SearchLimits& limits);
+
+}  // namespace edgemem

@@ -1,0 +1,145 @@
+#include "planner/search_part.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <numeric>
+
+namespace edgemem::search {
+
+namespace {
+
+std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+constexpr std::int64_t kPlainPasses = 4;  // skyline orders without noise
+constexpr std::int64_t kPlainAims = 8;    // plateau searches whose weights carry no noise
+constexpr std::int64_t kAimsPerTurn = 4;
+constexpr std::int64_t kLeastNodes = 1000;  // of a plateau search before it starts again
+constexpr double kMoreNodes = 1.3;          // that limit's growth
+constexpr std::int64_t kAimsPerLimit = 16;
+constexpr std::int64_t kCreepNodes = 60;  // a piece, of a search with a rising ceiling
+
+struct Creep {
+  std::int64_t stall;  // nodes without progress that raise the ceiling
+  std::int64_t steps;  // in the goal
+};
+constexpr std::array<Creep, 2> kCreeps{{{300, 500}, {1000, 1000}}};
+
+}  // namespace
+
+Part::Part(const Pieces& pieces, std::uint64_t seed)
+    : pieces_(pieces),
+      skyline_(pieces),
+      random_(seed),
+      offsets_(at(pieces.count())),
+      size_(0),
+      bound_(pieces.bound),
+      node_limit_(static_cast<double>(std::max<std::int64_t>(kLeastNodes, 2 * pieces.count()))),
+      weight_(at(pieces.count())),
+      order_(at(pieces.count())),
+      rank_(at(pieces.count())) {
+  std::int64_t next = 0;
+  for (std::size_t i = 0; i < offsets_.size(); ++i) {
+    offsets_[i] = next;
+    next += pieces.size[i];
+  }
+  size_ = peak(pieces, offsets_);
+}
+
+void Part::keep(const std::vector<std::int64_t>& offsets) {
+  const std::int64_t size = peak(pieces_, offsets);
+  if (size >= size_) return;
+  size_ = size;
+  offsets_ = offsets;
+}
+
+// 1 give or take up to half of `spread` thousandths. Only products and quotients of exact values, so that every
+// machine has the same.
+double Part::noise(std::int64_t spread) {
+  const auto drawn = static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(spread + 1));
+  return static_cast<double>(1000 - spread / 2 + drawn) / 1000.0;
+}
+
+// The least size above `size` that a placement can have: some piece is on top, and its last unit ends where it ends.
+std::int64_t Part::next_size(std::int64_t size) const {
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  for (const std::int64_t tail : pieces_.tail) {
+    const std::int64_t units = (size - tail) / pieces_.unit + 1;
+    least = std::min(least, units * pieces_.unit + tail);
+  }
+  return least;
+}
+
+void Part::start(std::int64_t goal, Budget& budget) {
+  for (std::int64_t k = 0; k < kPlainPasses && size_ > goal; ++k) {
+    pass(goal, budget);
+    if (budget.out_of_time() || budget.out_of_work()) return;
+  }
+}
+
+void Part::pass(std::int64_t goal, Budget& budget) {
+  const std::int64_t kind = passes_ % kPlainPasses;
+  const std::int64_t spread = passes_ < kPlainPasses ? 0 : 300 * (1 + passes_ / kPlainPasses % 4);
+  for (std::size_t i = 0; i < weight_.size(); ++i) {
+    const auto life = static_cast<double>(pieces_.life[i]);
+    const auto size = static_cast<double>(pieces_.size[i]);
+    weight_[i] = kind == 0 ? life : kind == 1 ? life * size : kind == 2 ? life * life * size : size;
+    if (spread > 0) weight_[i] *= noise(spread);
+  }
+  std::iota(order_.begin(), order_.end(), 0);
+  std::sort(order_.begin(), order_.end(), [&](std::int32_t a, std::int32_t b) {
+    if (weight_[at(a)] != weight_[at(b)]) return weight_[at(a)] > weight_[at(b)];
+    return pieces_.size[at(a)] != pieces_.size[at(b)] ? pieces_.size[at(a)] > pieces_.size[at(b)] : a < b;
+  });
+  for (std::size_t k = 0; k < order_.size(); ++k) rank_[at(order_[k])] = static_cast<std::int32_t>(k);
+  if (skyline_.run(rank_, Ceiling(pieces_, std::max(goal, size_ - 1)), budget)) keep(skyline_.offsets());
+  ++passes_;
+}
+
+void Part::weigh(std::int64_t turn) {
+  const auto most_life = static_cast<double>(*std::max_element(pieces_.life.begin(), pieces_.life.end()));
+  const auto most_size = static_cast<double>(*std::max_element(pieces_.load.begin(), pieces_.load.end()));
+  for (std::size_t i = 0; i < weight_.size(); ++i) {
+    const double life = static_cast<double>(pieces_.life[i]) / most_life;
+    const double size = static_cast<double>(pieces_.size[i]) / most_size;
+    const std::int64_t kind = turn % 4;
+    weight_[i] = kind == 0 ? life : kind == 1 ? size : kind == 2 ? life * size : life + size;
+    if (turn >= kPlainAims) weight_[i] *= noise(1400);
+  }
+}
+
+// By turns with and without each of the two.
+PlateauSearch::Style Part::style(std::int64_t turn) { return {turn / 8 % 2 == 1, turn / 4 % 2 == 0}; }
+
+void Part::aim(std::int64_t goal, Budget& budget) {
+  weigh(aims_);
+  const PlateauSearch::Limits limits{static_cast<std::int64_t>(node_limit_)};
+  const Outcome outcome = plateau_->run(Ceiling(pieces_, goal), weight_, style(aims_), limits, budget);
+  if (outcome == Outcome::kFound) keep(plateau_->offsets());
+  if (outcome == Outcome::kNone) bound_ = next_size(goal);
+  if (++aims_ % kAimsPerLimit == 0) node_limit_ *= kMoreNodes;
+}
+
+void Part::creep(std::int64_t goal, Budget& budget) {
+  weigh(creeps_);
+  const Creep& kind = kCreeps[static_cast<std::size_t>(creeps_) % kCreeps.size()];
+  const std::int64_t units = goal / pieces_.unit;
+  PlateauSearch::Limits limits{std::max(10 * static_cast<std::int64_t>(node_limit_), kCreepNodes * pieces_.count())};
+  limits.stall = kind.stall;
+  limits.step = std::max<std::int64_t>(1, units / kind.steps);
+  limits.raises = ((size_ - 1) / pieces_.unit - units) / limits.step;
+  const Outcome outcome = plateau_->run(Ceiling(pieces_, goal), weight_, style(creeps_), limits, budget);
+  if (outcome == Outcome::kFound) keep(plateau_->offsets());
+  ++creeps_;
+}
+
+void Part::improve(std::int64_t goal, Budget& budget) {
+  if (!plateau_) plateau_.emplace(pieces_);
+  const auto go_on = [&] { return size_ > goal && bound_ <= goal && !budget.out_of_time() && !budget.out_of_work(); };
+  for (std::int64_t k = 0; k < kAimsPerTurn && go_on(); ++k) aim(goal, budget);
+  if (go_on()) creep(goal, budget);
+  const std::int64_t before = budget.spent();
+  while (go_on() && budget.spent() - before < kAimsPerTurn * static_cast<std::int64_t>(node_limit_)) pass(goal, budget);
+}
+
+}  // namespace edgemem::search

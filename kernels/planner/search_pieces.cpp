@@ -1,0 +1,138 @@
+#include "planner/search_pieces.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+namespace edgemem::search {
+
+namespace {
+
+struct Lifetime {
+  std::int32_t begin;
+  std::int32_t end;
+  std::size_t record;
+};
+
+// Loads, the least tails and the bound of a part whose pieces are complete.
+void measure(Pieces& pieces) {
+  const std::int32_t count = pieces.count();
+  const auto sections = static_cast<std::size_t>(*std::max_element(pieces.end.begin(), pieces.end.end()));
+  pieces.first.assign(sections + 1, 0);
+  pieces.load.assign(sections + 1, 0);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+    ++pieces.first[static_cast<std::size_t>(pieces.begin[i]) + 1];
+    pieces.load[static_cast<std::size_t>(pieces.begin[i])] += pieces.size[i];
+    pieces.load[static_cast<std::size_t>(pieces.end[i])] -= pieces.size[i];
+  }
+  std::partial_sum(pieces.first.begin(), pieces.first.end(), pieces.first.begin());
+  std::partial_sum(pieces.load.begin(), pieces.load.end(), pieces.load.begin());
+  pieces.load.pop_back();
+
+  // By tail, each section is given its first: `open[t]` leads to the next section that has none yet.
+  pieces.least_tail.assign(sections, 0);
+  std::vector<std::int32_t> by_tail(static_cast<std::size_t>(count));
+  std::iota(by_tail.begin(), by_tail.end(), 0);
+  std::stable_sort(by_tail.begin(), by_tail.end(), [&](std::int32_t a, std::int32_t b) {
+    return pieces.tail[static_cast<std::size_t>(a)] < pieces.tail[static_cast<std::size_t>(b)];
+  });
+  std::vector<std::size_t> open(sections + 1);
+  std::iota(open.begin(), open.end(), std::size_t{0});
+  const auto next = [&](std::size_t t) {
+    while (open[t] != t) t = open[t] = open[open[t]];
+    return t;
+  };
+  for (const std::int32_t id : by_tail) {
+    const auto i = static_cast<std::size_t>(id);
+    const auto end = static_cast<std::size_t>(pieces.end[i]);
+    for (std::size_t t = next(static_cast<std::size_t>(pieces.begin[i])); t < end; t = next(t)) {
+      pieces.least_tail[t] = pieces.tail[i];
+      open[t] = t + 1;
+    }
+  }
+  for (std::size_t t = 0; t < sections; ++t) {
+    pieces.bound = std::max(pieces.bound, (pieces.load[t] - 1) * pieces.unit + pieces.least_tail[t]);
+  }
+}
+
+Pieces part(const Records& records, std::vector<Lifetime>& lifetimes) {
+  Pieces pieces;
+  std::int64_t divisor = 0;
+  for (const Lifetime& life : lifetimes) {
+    divisor = std::gcd(divisor, records.padded(life.record) / records.alignment);
+  }
+  pieces.unit = divisor * records.alignment;
+  std::sort(lifetimes.begin(), lifetimes.end(), [&](const Lifetime& a, const Lifetime& b) {
+    return std::tuple(a.begin, a.end, records.size[a.record], a.record) <
+           std::tuple(b.begin, b.end, records.size[b.record], b.record);
+  });
+  const std::int32_t shift = lifetimes.front().begin;
+  for (const Lifetime& life : lifetimes) {
+    const std::size_t i = life.record;
+    pieces.begin.push_back(life.begin - shift);
+    pieces.end.push_back(life.end - shift);
+    pieces.size.push_back(records.padded(i) / pieces.unit);
+    pieces.tail.push_back(records.size[i] - (pieces.size.back() - 1) * pieces.unit);
+    pieces.life.push_back(records.last[i] - records.first[i] + 1);
+    pieces.record.push_back(i);
+  }
+  measure(pieces);
+  return pieces;
+}
+
+}  // namespace
+
+bool Pieces::identical(std::int32_t a, std::int32_t b) const {
+  const auto i = static_cast<std::size_t>(a);
+  const auto j = static_cast<std::size_t>(b);
+  return begin[i] == begin[j] && end[i] == end[j] && size[i] == size[j] && tail[i] == tail[j];
+}
+
+std::vector<Pieces> split(const Records& records) {
+  std::vector<std::pair<std::int64_t, std::int32_t>> births;
+  std::vector<std::pair<std::int64_t, std::int32_t>> deaths;
+  std::vector<Lifetime> lifetimes;
+  for (std::size_t i = 0; i < records.count(); ++i) {
+    if (records.size[i] == 0) continue;
+    births.emplace_back(records.first[i], static_cast<std::int32_t>(lifetimes.size()));
+    deaths.emplace_back(records.last[i], static_cast<std::int32_t>(lifetimes.size()));
+    lifetimes.push_back({0, 0, i});
+  }
+  std::sort(births.begin(), births.end());
+  std::sort(deaths.begin(), deaths.end());
+  std::vector<Pieces> parts;
+  std::vector<Lifetime> members;  // of the present part, those that have died
+  std::int32_t section = 0;
+  bool grown = false;  // since the last section was closed
+  std::size_t born = 0;
+  std::size_t died = 0;
+  for (const auto& [last, id] : deaths) {
+    for (; born < births.size() && births[born].first <= last; ++born) {
+      lifetimes[static_cast<std::size_t>(births[born].second)].begin = section;
+      grown = true;
+    }
+    if (grown) ++section;
+    grown = false;
+    Lifetime& life = lifetimes[static_cast<std::size_t>(id)];
+    life.end = section;
+    members.push_back(life);
+    if (++died == born) {
+      parts.push_back(part(records, members));
+      members.clear();
+    }
+  }
+  std::stable_sort(parts.begin(), parts.end(), [](const Pieces& a, const Pieces& b) { return a.bound > b.bound; });
+  return parts;
+}
+
+std::int64_t peak(const Pieces& pieces, const std::vector<std::int64_t>& offsets) {
+  std::int64_t most = 0;
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    most = std::max(most, (offsets[i] + pieces.size[i] - 1) * pieces.unit + pieces.tail[i]);
+  }
+  return most;
+}
+
+}  // namespace edgemem::search

@@ -1,0 +1,54 @@
+// What is left of an offset problem to search: its independent parts, with time cut into sections that matter.
+//
+// Two records conflict when they are alive at one operator. Of all operators only those matter whose set of live
+// records is contained in no neighbour's (the maximal cliques of the interval graph); they are the sections here. Where
+// no record is alive across two neighbouring sections, the problem falls apart.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "planner/records.h"
+
+namespace edgemem::search {
+
+// One independent part. A piece is a record that takes space; pieces are sorted by begin, end, size and tail, so that
+// those that may change places stand together. All sizes and offsets are in `unit` bytes.
+struct Pieces {
+  std::int64_t unit = 1;  // bytes: the alignment times the common divisor of the padded sizes
+  std::vector<std::int32_t> begin;
+  std::vector<std::int32_t> end;         // sections, half-open
+  std::vector<std::int64_t> size;        // units
+  std::vector<std::int64_t> tail;        // bytes used of its last unit, 1 to `unit`
+  std::vector<std::int64_t> life;        // operators
+  std::vector<std::size_t> record;       // whose piece it is
+  std::vector<std::int32_t> first;       // [sections + 1] the first piece that begins there or later
+  std::vector<std::int64_t> load;        // units, of each section
+  std::vector<std::int64_t> least_tail;  // bytes, of each section
+  std::int64_t bound = 0;                // bytes: what no arena can go below
+
+  std::int32_t count() const { return static_cast<std::int32_t>(begin.size()); }
+  std::int32_t sections() const { return static_cast<std::int32_t>(load.size()); }
+  bool identical(std::int32_t a, std::int32_t b) const;
+};
+
+// An arena in bytes, as the pieces see it: a piece may end at `units`, or one unit lower if its last unit sticks out.
+struct Ceiling {
+  std::int64_t units = 0;
+  std::int64_t tail = 0;
+
+  Ceiling() = default;
+  Ceiling(const Pieces& pieces, std::int64_t bytes)
+      : units((bytes + pieces.unit - 1) / pieces.unit), tail(bytes - (units - 1) * pieces.unit) {}
+
+  std::int64_t over(std::int64_t piece_tail) const { return units - (piece_tail > tail ? 1 : 0); }
+};
+
+// The parts, the one with the greatest bound first. The records were checked.
+std::vector<Pieces> split(const Records& records);
+
+// The arena in bytes that these offsets (units) need.
+std::int64_t peak(const Pieces& pieces, const std::vector<std::int64_t>& offsets);
+
+}  // namespace edgemem::search

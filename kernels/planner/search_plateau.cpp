@@ -1,0 +1,234 @@
+#include "planner/search_plateau.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace edgemem::search {
+
+namespace {
+
+constexpr std::size_t kLeastKeys = std::size_t{1} << 14;
+constexpr std::size_t kMostKeys = std::size_t{1} << 20;
+
+}  // namespace
+
+PlateauSearch::PlateauSearch(const Pieces& pieces) : pieces_(pieces), sections_(at(pieces.sections())) {
+  const auto count = at(pieces.count());
+  cells_.resize(6 * sections_);
+  crossing_.resize(sections_ + 1);
+  next_begin_.resize(count + sections_);
+  prev_begin_.resize(count + sections_);
+  next_end_.resize(count + sections_ + 1);
+  prev_end_.resize(count + sections_ + 1);
+  leaves_ = std::bit_ceil(sections_);
+  winner_.assign(2 * leaves_, kNone);
+  name_.resize(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const bool same = i > 0 && pieces.identical(static_cast<std::int32_t>(i) - 1, static_cast<std::int32_t>(i));
+    name_[i] = same ? name_[i - 1] : mixed(i);
+  }
+  room_.resize(sections_);
+  failures_.assign(sections_, 1.0);
+  offset_.resize(count);
+  failed_.assign(std::clamp(std::bit_ceil(16 * count), kLeastKeys, kMostKeys), Failed{});
+}
+
+// The best end to branch on in a part of time.
+std::int32_t PlateauSearch::best_line(std::int32_t begin, std::int32_t end) const {
+  std::int32_t best = kNone;
+  std::size_t low = leaves_ + at(begin);
+  std::size_t high = leaves_ + at(end);
+  for (; low < high; low /= 2, high /= 2) {
+    if (low & 1U) {
+      const std::int32_t a = winner_[low++];
+      if (a != kNone && better(a, best)) best = a;
+    }
+    if (high & 1U) {
+      const std::int32_t a = winner_[--high];
+      if (a != kNone && better(a, best)) best = a;
+    }
+  }
+  return best;
+}
+
+// What is left to place there and what was wasted, as a number.
+std::uint64_t PlateauSearch::key_of(std::int32_t begin, std::int32_t end) {
+  const std::int32_t heads = pieces_.count();
+  std::uint64_t key = 0;
+  for (std::int32_t t = begin; t < end; ++t) {
+    for (std::int32_t i = next_begin_[at(heads + t)]; i < heads; i = next_begin_[at(i)]) key += name_[at(i)];
+    key += lift_key(t);
+  }
+  return key;
+}
+
+// Opens a frame for a part of time, unless it is known to fail.
+PlateauSearch::Entered PlateauSearch::enter(std::int32_t begin, std::int32_t end, std::int32_t rest,
+                                            std::uint64_t key) {
+  ++nodes_;
+  const Failed& known = failed_at(key);
+  if (known.key == ((key ^ salt_) | 1U)) {
+    conflict_ = known.conflict;
+    return Entered::kFailed;
+  }
+  const std::int32_t line = best_line(begin, end);
+  const bool right = (score(line) & 1) != 0;
+  const auto stop = static_cast<std::int32_t>(line_end(line));
+  const std::int64_t base = height(line);
+  const std::int32_t heads = pieces_.count();
+  const std::size_t options_begin = options_.size();
+  std::int32_t support = right ? stop - 1 : line;
+  while (support >= line && support < stop && lifted(support) != 0) support += right ? -1 : 1;
+  std::int32_t previous = kNone;
+  const auto consider = [&](std::int32_t i) {
+    if (base + pieces_.size[at(i)] > ceiling_.over(pieces_.tail[at(i)])) return;
+    if (previous == kNone || name_[at(i)] != name_[at(previous)]) options_.push_back(i);
+    previous = i;
+  };
+  if (right) {
+    for (std::int32_t i = prev_end_[at(heads + stop)]; i < heads && pieces_.begin[at(i)] >= line;
+         i = prev_end_[at(i)]) {
+      if (pieces_.begin[at(i)] <= support) consider(i);
+    }
+  } else {
+    for (std::int32_t i = next_begin_[at(heads + line)]; i < heads && pieces_.end[at(i)] <= stop;
+         i = next_begin_[at(i)]) {
+      if (pieces_.end[at(i)] > support) consider(i);
+    }
+  }
+  const Walls walls = walls_of(line);
+  std::sort(options_.begin() + static_cast<std::ptrdiff_t>(options_begin), options_.end(),
+            [&](std::int32_t a, std::int32_t b) {
+              if (style_.flush_first) {
+                const int flush_a = flush(a, walls);
+                const int flush_b = flush(b, walls);
+                if (flush_a != flush_b) return flush_a > flush_b;
+              }
+              return weight_[at(a)] != weight_[at(b)] ? weight_[at(a)] > weight_[at(b)] : a < b;
+            });
+  if (lift_to(line, right) != kInfinite) options_.push_back(kLift);
+  frames_.push_back({begin,
+                     end,
+                     line,
+                     right,
+                     rest,
+                     options_begin,
+                     options_.size(),
+                     log_.size(),
+                     rests_.size(),
+                     key,
+                     around(line),
+                     {0, 0}});
+  return Entered::kFrame;
+}
+
+// After a sound move of a frame: the parts that it left, the first of them entered.
+PlateauSearch::Entered PlateauSearch::follow(const Frame& frame) {
+  if (cuts_.empty()) return enter(frame.begin, frame.end, frame.rest, key_);
+  std::int32_t rest = frame.rest;
+  cuts_.push_back(frame.end);
+  std::int32_t begin = frame.begin;
+  for (const std::int32_t cut : std::vector<std::int32_t>(cuts_)) {
+    if (cut - begin == 1) {
+      if (!stack(begin)) return Entered::kFailed;
+    } else {
+      rests_.push_back({begin, cut, rest});
+      rest = static_cast<std::int32_t>(rests_.size()) - 1;
+    }
+    begin = cut;
+  }
+  if (rest == kNone) return Entered::kDone;
+  const Rest next = rests_[at(rest)];
+  return enter(next.begin, next.end, next.next, key_of(next.begin, next.end));
+}
+
+// Back to the last choice that touched what the failure depends on; false when there is none.
+bool PlateauSearch::jump(std::size_t top) {
+  while (top > 0) {
+    Frame& frame = frames_[--top];
+    if (frame.touched.begin >= conflict_.end || conflict_.begin >= frame.touched.end) continue;
+    frame.conflict.begin = std::min(frame.conflict.begin, conflict_.begin);
+    frame.conflict.end = std::max(frame.conflict.end, conflict_.end);
+    options_.resize(frame.options_end);
+    rests_.resize(frame.rests_mark);
+    undo(frame.mark);
+    frames_.resize(top + 1);
+    return true;
+  }
+  return false;
+}
+
+// More room for every section. What was tried before is not tried again; what failed before may not fail now.
+void PlateauSearch::raise(std::int64_t units) {
+  ceiling_.units += units;
+  for (std::int64_t& room : room_) room += units;
+  salt();
+  raised_frames_ = frames_.size();
+  const auto sections = static_cast<std::int32_t>(sections_);
+  for (std::int32_t line = 0; line < sections; line = static_cast<std::int32_t>(line_end(line))) {
+    if (score(line) != kInfinite) rescore(line);
+  }
+}
+
+void PlateauSearch::salt() {
+  salt_ = mixed(mixed(static_cast<std::uint64_t>(ceiling_.units)) ^ static_cast<std::uint64_t>(ceiling_.tail));
+}
+
+Outcome PlateauSearch::run(Ceiling ceiling, std::span<const double> weight, const Style& style, const Limits& limits,
+                           Budget& budget) {
+  ceiling_ = ceiling;
+  reset(weight);
+  style_ = style;
+  raised_frames_ = 0;
+  salt();
+  const std::int64_t stop = nodes_ + limits.nodes;
+  const auto sections = static_cast<std::int32_t>(sections_);
+  for (std::int32_t t = 0; t < sections; ++t) {
+    if (spare(t) < 0) return Outcome::kNone;
+  }
+  line_end(0) = sections;
+  line_begin(sections - 1) = 0;
+  if (sections == 1) return stack(0) ? Outcome::kFound : Outcome::kNone;
+  if (!rescore(0)) return Outcome::kNone;
+  if (enter(0, sections, kNone, key_of(0, sections)) != Entered::kFrame) return Outcome::kNone;
+  std::int64_t raises = 0;
+  std::int64_t deepest_at = nodes_;
+  std::int32_t deepest = 0;
+  for (;;) {
+    if (nodes_ >= stop || !budget.spend(1)) return Outcome::kLimit;
+    if (limits.stall > 0) {
+      if (placed_ > deepest) {
+        deepest = placed_;
+        deepest_at = nodes_;
+      } else if (nodes_ - deepest_at >= limits.stall) {
+        if (raises == limits.raises) return Outcome::kLimit;
+        ++raises;
+        raise(limits.step);
+        deepest_at = nodes_;
+      }
+    }
+    Frame& frame = frames_.back();
+    if (frame.option == frame.options_end) {
+      conflict_ = frame.conflict;
+      if (frames_.size() > raised_frames_) failed_at(frame.key) = {(frame.key ^ salt_) | 1U, conflict_};
+      if (!jump(frames_.size() - 1)) return raises > 0 ? Outcome::kLimit : Outcome::kNone;
+      continue;
+    }
+    const std::int32_t option = options_[frame.option++];
+    key_ = frame.key;
+    bool sound = false;
+    if (option == kLift) {
+      const std::int32_t section = frame.right ? static_cast<std::int32_t>(line_end(frame.line)) - 1 : frame.line;
+      frame.touched = {section, section + 1};
+      sound = lift(frame.line, frame.right);
+    } else {
+      frame.touched = {pieces_.begin[at(option)], pieces_.end[at(option)]};
+      sound = place(option, frame.line);
+    }
+    const Entered entered = sound ? follow(Frame(frame)) : Entered::kFailed;
+    if (entered == Entered::kDone) return Outcome::kFound;
+    if (entered == Entered::kFailed && !jump(frames_.size())) return raises > 0 ? Outcome::kLimit : Outcome::kNone;
+  }
+}
+
+}  // namespace edgemem::search
