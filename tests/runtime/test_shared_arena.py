@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+import numpy as np
 import pytest
 
 pytest.importorskip("ai_edge_litert")
@@ -69,3 +70,19 @@ def test_an_arena_of_fixed_size() -> None:
     with pytest.raises(RuntimeBindError, match="needs an arena of"):
         allocated(Interpreter, small(64), arena=Arena(64), **BUILTIN)
     assert allocated(Interpreter, small(), arena=Arena(4096), **BUILTIN).memory.planned <= 4096
+
+
+def test_a_compiled_model_keeps_its_buffers_when_the_arena_grows() -> None:
+    from edgemem.runtime.litert_compiled import CompiledModel
+    from tests.runtime.test_litert_c import inputs_of
+
+    arena = Arena()
+    first = CompiledModel(small(), arena=arena)
+    inputs = inputs_of(small())
+    expected = first.run(inputs)
+    second = allocated(Interpreter, fetched("mp_hand_recrop"), arena=arena, **BUILTIN)
+    run(second)
+    for one, other in zip(first.run(inputs), expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+    with pytest.raises(RuntimeBindError, match="another interpreter has used the shared arena"):
+        second.invoke()
