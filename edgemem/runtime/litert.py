@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import numpy as np
 
 from edgemem.errors import MissingDependencyError, ModelError, RuntimeBindError
+from edgemem.runtime.litert_structs import INTS, PREPARE, Context, NativeDelegate, Node, ints
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -203,83 +204,12 @@ def _as_run(tensor: Tensor, probed: ProbedTensor) -> Tensor:
     return replace(tensor, kind="activation" if tensor.kind == "constant" else tensor.kind, shape=probed.shape)
 
 
-# --- LiteRT's C structures -----------------------------------------------------------------------------------------
-
-
-_INTS = ctypes.POINTER(ctypes.c_int)
-
-
-class _Node(ctypes.Structure):
-    _fields_ = [("inputs", _INTS), ("outputs", _INTS), ("intermediates", _INTS), ("temporaries", _INTS)]
-
-
-class _Tensor(ctypes.Structure):
-    _fields_ = [
-        ("type", ctypes.c_int),
-        ("data", ctypes.c_void_p),
-        ("dims", _INTS),
-        ("scale", ctypes.c_float),
-        ("zero_point", ctypes.c_int),
-        ("allocation_type", ctypes.c_int),
-        ("bytes", ctypes.c_size_t),
-        ("allocation", ctypes.c_void_p),
-        ("name", ctypes.c_char_p),
-        ("delegate", ctypes.c_void_p),
-        ("buffer_handle", ctypes.c_int),
-        ("data_is_stale", ctypes.c_bool),
-        ("is_variable", ctypes.c_bool),
-        ("quantization_type", ctypes.c_int),
-        ("quantization", ctypes.c_void_p),
-        ("sparsity", ctypes.c_void_p),
-        ("dims_signature", ctypes.c_void_p),
-    ]
-
-
-class _Context(ctypes.Structure):
-    _fields_ = [
-        ("tensors_size", ctypes.c_size_t),
-        ("get_execution_plan", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_INTS))),
-        ("tensors", ctypes.POINTER(_Tensor)),
-        ("impl", ctypes.c_void_p),
-        ("resize_tensor", ctypes.c_void_p),
-        ("report_error", ctypes.c_void_p),
-        ("add_tensors", ctypes.c_void_p),
-        (
-            "get_node_and_registration",
-            ctypes.CFUNCTYPE(
-                ctypes.c_int,
-                ctypes.c_void_p,
-                ctypes.c_int,
-                ctypes.POINTER(ctypes.POINTER(_Node)),
-                ctypes.POINTER(ctypes.c_void_p),
-            ),
-        ),
-    ]
-
-
-_PREPARE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
-
-
-class _NativeDelegate(ctypes.Structure):
-    _fields_ = [
-        ("data", ctypes.c_void_p),
-        ("prepare", _PREPARE),
-        ("copy_from", ctypes.c_void_p),
-        ("copy_to", ctypes.c_void_p),
-        ("free", ctypes.c_void_p),
-        ("flags", ctypes.c_int64),
-        ("opaque", ctypes.c_void_p),
-    ]
+# --- seeing inside ----------------------------------------------------------------------------------------------------
 
 
 _MOST_TENSORS: Final = 1 << 24
 # Without it LiteRT plans the arena before other delegates take operators out, and keeps the larger size.
 _ALLOW_DYNAMIC_TENSORS: Final = 1
-
-
-def _ints(array: Any) -> tuple[int, ...]:
-    """A TfLiteIntArray: its length, then its items."""
-    return tuple(array[1 : 1 + array[0]]) if array else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,8 +259,8 @@ class Delegate:
             delegate = this()
             return delegate._prepare(address) if delegate else 1  # noqa: SLF001
 
-        self._callback = _PREPARE(prepare)
-        self._native = _NativeDelegate(prepare=self._callback, flags=_ALLOW_DYNAMIC_TENSORS)
+        self._callback = PREPARE(prepare)
+        self._native = NativeDelegate(prepare=self._callback, flags=_ALLOW_DYNAMIC_TENSORS)
 
     def _get_native_delegate_pointer(self) -> int:
         """Called by the interpreter, by this name."""
@@ -365,19 +295,19 @@ class Delegate:
         tensors = tuple(
             ProbedTensor(
                 (t.name or b"").decode(errors="backslashreplace"),
-                _ints(t.dims),
+                ints(t.dims),
                 t.bytes,
                 _ALLOCATIONS[t.allocation_type] if t.allocation_type < len(_ALLOCATIONS) else "elsewhere",
                 t.data or 0,
             )
             for t in context.tensors[:count]
         )
-        return ProbedSubgraph(number, tensors, tuple(_ints(node.temporaries) for node in nodes))
+        return ProbedSubgraph(number, tensors, tuple(ints(node.temporaries) for node in nodes))
 
     def _prepare(self, address: int) -> int:
         # An exception cannot cross C; what went wrong is told by `check`.
         try:
-            context = ctypes.cast(address, ctypes.POINTER(_Context)).contents
+            context = ctypes.cast(address, ctypes.POINTER(Context)).contents
             self.wrong = self.wrong or self._keep(address, context)
         except Exception as e:  # noqa: BLE001
             self.wrong = f"{type(e).__name__}: {e}"
@@ -395,17 +325,17 @@ class Delegate:
         return difference
 
     def _keep_operators(self, number: int, address: int, context: Any) -> str:
-        plan = _INTS()
+        plan = INTS()
         if context.get_execution_plan(address, ctypes.byref(plan)):
             return "operators"
         inputs = self._expected[number].inputs
-        if inputs is not None and _ints(plan) != tuple(range(len(inputs))):
+        if inputs is not None and ints(plan) != tuple(range(len(inputs))):
             return "operators"
         nodes = []
-        for index in _ints(plan):
-            node, registration = ctypes.POINTER(_Node)(), ctypes.c_void_p()
+        for index in ints(plan):
+            node, registration = ctypes.POINTER(Node)(), ctypes.c_void_p()
             status = context.get_node_and_registration(address, index, ctypes.byref(node), ctypes.byref(registration))
-            if status or (inputs is not None and _ints(node.contents.inputs) != inputs[index]):
+            if status or (inputs is not None and ints(node.contents.inputs) != inputs[index]):
                 return f"operator {index}"
             nodes.append(node.contents)
             if not number:

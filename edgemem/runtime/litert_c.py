@@ -65,6 +65,8 @@ class CInterpreter:
         self.planned = best.size
         self.arena = arena or Arena()
         self.arena.reserve(best.size)
+        # Should the arena grow for another one, these buffers stay where they are.
+        self._block, self._turn = self.arena.memory, object()
         index = {t.name: i for i, t in enumerate(self._graph.tensors)}
         self._places = {
             index[name]: int(offset)
@@ -79,7 +81,7 @@ class CInterpreter:
         if not self._interpreter:
             raise RuntimeBindError("the TensorFlow Lite library cannot run the model")
         for i, offset in self._places.items():
-            allocation = _Allocation(self.arena.address + offset, self._graph.tensors[i].size)
+            allocation = _Allocation(self._block.ctypes.data + offset, self._graph.tensors[i].size)
             status = getattr(self._library, _BIND)(self._interpreter, i, ctypes.byref(allocation), ctypes.c_int64(0))
             self._check(status, f"memory for {self._graph.tensors[i].name!r}")
         self._check(self._library.TfLiteInterpreterAllocateTensors(self._interpreter), "allocation")
@@ -94,6 +96,7 @@ class CInterpreter:
     def run(self, inputs: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
         """The outputs for these inputs, both in the model's order. Raises RuntimeBindError if the library fails."""
         with self.arena.lock:
+            self.arena.holder = self._turn
             for i, value in zip(self._graph.inputs, inputs, strict=True):
                 tensor = self._graph.tensors[i]
                 if value.nbytes != tensor.size:
@@ -107,7 +110,7 @@ class CInterpreter:
 
     def _memory(self, index: int) -> NDArray[np.uint8]:
         offset = self._places[index]
-        return self.arena.memory[offset : offset + self._graph.tensors[index].size]
+        return self._block[offset : offset + self._graph.tensors[index].size]
 
     def _check(self, status: int, what: str) -> None:
         if status:

@@ -17,6 +17,7 @@ from edgemem.errors import ModelError, RuntimeBindError
 from edgemem.runtime.litert_arena import POISON
 from edgemem.runtime.litert_interpreter import Interpreter
 from edgemem.runtime.litert_layout import graph_of, opened
+from edgemem.runtime.litert_structs import INVOKE, Registration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -175,22 +176,6 @@ def _reference(model: bytes, graph: Graph, values: Sequence[NDArray[Any]]) -> di
     return {i: alone.get_tensor(i).tobytes() for i in activations}
 
 
-_INVOKE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
-
-
-class _Registration(ctypes.Structure):
-    """The start of a TfLiteRegistration, of which LiteRT has one a node."""
-
-    _fields_ = [
-        ("init", ctypes.c_void_p),
-        ("free", ctypes.c_void_p),
-        ("prepare", ctypes.c_void_p),
-        ("invoke", ctypes.c_void_p),
-        ("profiling_string", ctypes.c_void_p),
-        ("builtin_code", ctypes.c_int32),
-    ]
-
-
 @dataclass(slots=True, eq=False)
 class _Watch:
     """Wraps the operators' calls of a bound interpreter and keeps what it sees."""
@@ -236,15 +221,15 @@ class _Watch:
         """Wrap every operator. Raises RuntimeBindError if LiteRT's registrations are not as expected."""
         if len(self.delegate.registrations) != len(self.graph.ops):
             raise RuntimeBindError("LiteRT showed other operators than the file has")
-        found = [_Registration.from_address(at) for at in self.delegate.registrations]
+        found = [Registration.from_address(at) for at in self.delegate.registrations]
         codes: dict[str, set[int]] = {}
         for op, registration in zip(self.graph.ops, found, strict=True):
             codes.setdefault(op.type, set()).add(registration.builtin_code)
         if any(len(c) != 1 for c in codes.values()) or len({min(c) for c in codes.values()}) != len(codes):
             raise RuntimeBindError("LiteRT's operator registrations are laid out in another way than edgemem knows")
         for k, registration in enumerate(found):
-            original = _INVOKE(registration.invoke)
-            wrapped = _INVOKE(self._wrapped(k, original))
+            original = INVOKE(registration.invoke)
+            wrapped = INVOKE(self._wrapped(k, original))
             self._attached.append((registration, registration.invoke, wrapped))
             registration.invoke = ctypes.cast(wrapped, ctypes.c_void_p).value
 

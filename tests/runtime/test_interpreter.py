@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +22,7 @@ from ai_edge_litert.interpreter import Interpreter as LiteRT
 from ai_edge_litert.interpreter import OpResolverType
 
 from edgemem.runtime import litert
-from edgemem.runtime.litert_arena import Arena
-from edgemem.runtime.litert_compare import compare_run, random_inputs
+from edgemem.runtime.litert_compare import random_inputs
 from edgemem.runtime.litert_interpreter import Interpreter
 
 if TYPE_CHECKING:
@@ -342,63 +340,6 @@ def test_inputs_that_are_written_through_views() -> None:
         released.invoke()
 
 
-# --- several in one arena --------------------------------------------------------------------------------------------
-
-
-def test_two_interpreters_take_turns_in_one_arena() -> None:
-    names = ("mp_hand_recrop", "mp_iris_landmark")
-    arena = Arena()
-    bound = [allocated(Interpreter, fetched(n), arena=arena, poison=True, **BUILTIN) for n in names]
-    expected = [run(allocated(LiteRT, fetched(n), **BUILTIN)) for n in names]
-    for _ in range(2):
-        for interpreter, outputs in zip(bound, expected, strict=True):
-            assert same(run(interpreter), outputs)
-    assert len(arena.memory) == max(b.memory.planned for b in bound)
-    with pytest.raises(RuntimeBindError, match="another interpreter has used the shared arena"):
-        bound[0].get_tensor(bound[0].get_output_details()[0]["index"])
-    with pytest.raises(RuntimeBindError, match="another interpreter has used the shared arena"):
-        bound[0].invoke()
-
-
-def test_a_larger_model_moves_the_arena_under_a_smaller_one() -> None:
-    arena = Arena()
-    first = allocated(Interpreter, small(), arena=arena, **BUILTIN)
-    expected = run(first)
-    before = arena.address
-    second = allocated(Interpreter, fetched("mp_hand_recrop"), arena=arena, **BUILTIN)
-    assert arena.address != before
-    assert same(run(first), expected)
-    run(second)
-    assert same(run(first), expected)
-
-
-def test_threads_share_an_arena_under_its_lock() -> None:
-    arena = Arena()
-    data = [small(), small(64)]
-    expected = [run(allocated(LiteRT, d, **BUILTIN)) for d in data]
-    bound = [allocated(Interpreter, d, arena=arena, **BUILTIN) for d in data]
-    wrong: list[int] = []
-
-    def work(k: int) -> None:
-        for _ in range(200):
-            with arena.lock:
-                if not same(run(bound[k]), expected[k]):
-                    wrong.append(k)
-
-    threads = [threading.Thread(target=work, args=(k,)) for k in (0, 1)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
-
-
-def test_an_arena_of_fixed_size() -> None:
-    with pytest.raises(RuntimeBindError, match="needs an arena of"):
-        allocated(Interpreter, small(64), arena=Arena(64), **BUILTIN)
-    assert allocated(Interpreter, small(), arena=Arena(4096), **BUILTIN).memory.planned <= 4096
-
-
 def test_a_thousand_interpreters_leave_nothing_behind() -> None:
     import resource
 
@@ -429,58 +370,3 @@ def test_views_outlive_the_interpreter() -> None:
     del bound
     gc.collect()
     np.testing.assert_array_equal(view, expected[0])
-
-
-# --- operator by operator --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "name", ["mp_hand_recrop", "mp_iris_landmark", "mww_okay_nabu", "mp_face_detection_full_sparse"]
-)
-def test_a_right_plan_diverges_nowhere(name: str) -> None:
-    for inputs in ("keep", "release"):
-        report = compare_run(fetched(name), inputs=inputs)
-        assert report.equal
-        assert report.operators > 40
-
-
-def test_the_first_operator_that_diverges_is_named() -> None:
-    model = TfliteConverter.from_bytes(small())
-    planset = api.plan(model, target="litert", strategy="offsets/naive")
-    (plan,) = planset.offsets
-    where = {n: i for i, r in enumerate(planset.problem.records) for n in r.tensors}
-    assert compare_run(small(), plan=planset).equal
-    offsets = plan.offsets.copy()
-    offsets[where["c"]] = offsets[where["a"]]  # EXP writes over what SUB still reads
-    wrong = replace(planset, offsets=(replace(plan, offsets=offsets),))
-    report = compare_run(small(), plan=wrong)
-    assert not report.outputs_equal
-    found = report.divergence
-    assert found is not None
-    assert (found.label, found.lost, found.by, found.by_op) == ("SUB_3", "a", "c", "EXP_2")
-    assert str(found) == "SUB_3 computes another 'y': 'c' of EXP_2 lies on 'a'"
-
-
-def test_a_workspace_on_an_input_is_found() -> None:
-    data = fetched("mp_hand_recrop")
-    model = TfliteConverter.from_bytes(data)
-    planset = api.plan(model, target="litert", strategy="offsets/greedy_by_size")
-    (plan,) = planset.offsets
-    records = planset.problem.records
-    ends = {r.last_op: i for i, r in enumerate(records) if r.kind == "tensor"}
-    found = 0
-    for k, scratch in enumerate(records):
-        if scratch.kind != "scratch" or scratch.first_op not in ends:
-            continue
-        victim = ends[scratch.first_op]
-        offsets = plan.offsets.copy()
-        offsets[k] = offsets[victim]
-        report = compare_run(data, plan=replace(planset, offsets=(replace(plan, offsets=offsets),)))
-        if report.divergence is None:
-            continue  # this kernel reserves workspace that it does not use
-        found += 1
-        assert not report.outputs_equal
-        assert report.divergence.op == scratch.first_op
-        assert "scratch" in report.divergence.by
-        assert report.divergence.lost in records[victim].tensors
-    assert found

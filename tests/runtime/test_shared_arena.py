@@ -1,0 +1,88 @@
+"""Several interpreters in one arena, by turns."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ai_edge_litert")
+
+from ai_edge_litert.interpreter import Interpreter as LiteRT
+
+from edgemem.errors import RuntimeBindError
+from edgemem.runtime.litert_arena import Arena
+from edgemem.runtime.litert_interpreter import Interpreter
+from tests.runtime.test_interpreter import BUILTIN, allocated, run, same, small
+from tests.runtime.test_litert import fetched
+
+
+def test_two_interpreters_take_turns_in_one_arena() -> None:
+    names = ("mp_hand_recrop", "mp_iris_landmark")
+    arena = Arena()
+    bound = [allocated(Interpreter, fetched(n), arena=arena, poison=True, **BUILTIN) for n in names]
+    expected = [run(allocated(LiteRT, fetched(n), **BUILTIN)) for n in names]
+    for _ in range(2):
+        for interpreter, outputs in zip(bound, expected, strict=True):
+            assert same(run(interpreter), outputs)
+    assert len(arena.memory) == max(b.memory.planned for b in bound)
+    with pytest.raises(RuntimeBindError, match="another interpreter has used the shared arena"):
+        bound[0].get_tensor(bound[0].get_output_details()[0]["index"])
+    with pytest.raises(RuntimeBindError, match="another interpreter has used the shared arena"):
+        bound[0].invoke()
+
+
+def test_a_larger_model_moves_the_arena_under_a_smaller_one() -> None:
+    arena = Arena()
+    first = allocated(Interpreter, small(), arena=arena, **BUILTIN)
+    expected = run(first)
+    before = arena.address
+    second = allocated(Interpreter, fetched("mp_hand_recrop"), arena=arena, **BUILTIN)
+    assert arena.address != before
+    assert same(run(first), expected)
+    run(second)
+    assert same(run(first), expected)
+
+
+def test_threads_share_an_arena_under_its_lock() -> None:
+    arena = Arena()
+    data = [small(), small(64)]
+    expected = [run(allocated(LiteRT, d, **BUILTIN)) for d in data]
+    bound = [allocated(Interpreter, d, arena=arena, **BUILTIN) for d in data]
+    wrong: list[int] = []
+
+    def work(k: int) -> None:
+        for _ in range(200):
+            with arena.lock:
+                if not same(run(bound[k]), expected[k]):
+                    wrong.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in (0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_an_arena_of_fixed_size() -> None:
+    with pytest.raises(RuntimeBindError, match="needs an arena of"):
+        allocated(Interpreter, small(64), arena=Arena(64), **BUILTIN)
+    assert allocated(Interpreter, small(), arena=Arena(4096), **BUILTIN).memory.planned <= 4096
+
+
+def test_a_compiled_model_keeps_its_buffers_when_the_arena_grows() -> None:
+    from edgemem.runtime.litert_compiled import CompiledModel
+    from tests.runtime.test_litert_c import inputs_of
+
+    arena = Arena()
+    first = CompiledModel(small(), arena=arena)
+    inputs = inputs_of(small())
+    expected = first.run(inputs)
+    second = allocated(Interpreter, fetched("mp_hand_recrop"), arena=arena, **BUILTIN)
+    run(second)
+    for one, other in zip(first.run(inputs), expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+    with pytest.raises(RuntimeBindError, match="another interpreter has used the shared arena"):
+        second.invoke()
