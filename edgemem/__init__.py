@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from edgemem.records import Problem as Problem
     from edgemem.records import UsageRecord as UsageRecord
     from edgemem.runtime.arena import Arena as Arena
+    from edgemem.runtime.litert_interpreter import Interpreter as Interpreter
     from edgemem.runtime.onnxruntime import InferenceSession as InferenceSession
     from edgemem.strategy.registry import registered as strategies
     from edgemem.targets import Target as Target
@@ -32,6 +33,7 @@ __all__ = [
     "Arena",
     "EdgememError",
     "InferenceSession",
+    "Interpreter",
     "OffsetPlan",
     "PlanSet",
     "Problem",
@@ -50,6 +52,7 @@ _HOMES = {
     "Arena": "runtime.arena:Arena",
     "EdgememError": "errors:EdgememError",
     "InferenceSession": "runtime.onnxruntime:InferenceSession",
+    "Interpreter": "runtime.litert_interpreter:Interpreter",
     "OffsetPlan": "plans:OffsetPlan",
     "PlanSet": "plans:PlanSet",
     "Problem": "records:Problem",

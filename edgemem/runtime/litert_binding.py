@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from edgemem.errors import RuntimeBindError
-from edgemem.runtime.litert_arena import POISON
 from edgemem.runtime.litert import ARENA, CUSTOM, probe
+from edgemem.runtime.litert_arena import POISON
 from edgemem.runtime.litert_layout import as_litert_has_it, from_file, graph_of, planned, why_not
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from edgemem.graph import Graph
     from edgemem.plans import PlanSet
-    from edgemem.runtime.litert_arena import Arena
     from edgemem.runtime.litert import Delegate, Probe
+    from edgemem.runtime.litert_arena import Arena
     from edgemem.runtime.litert_layout import Inputs, Layout
 
 __all__ = ["Binding", "Memory", "Mode", "placed_by_litert"]

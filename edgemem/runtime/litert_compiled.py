@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import numpy as np
 
 from edgemem.errors import MissingDependencyError, ModelError, RuntimeBindError
-from edgemem.runtime.litert_arena import Arena
 from edgemem.runtime.litert import probe
+from edgemem.runtime.litert_arena import Arena
 from edgemem.runtime.litert_layout import graph_of, opened, why_not
 
 if TYPE_CHECKING:

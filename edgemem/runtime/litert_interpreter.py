@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from edgemem.errors import MissingDependencyError, RuntimeBindError
-from edgemem.runtime.litert_arena import Arena
 from edgemem.runtime.litert import observe, probe
+from edgemem.runtime.litert_arena import Arena
 from edgemem.runtime.litert_binding import Binding, Memory, Mode, placed_by_litert
 from edgemem.runtime.litert_layout import opened
 

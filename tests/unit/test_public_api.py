@@ -8,6 +8,7 @@ import edgemem
 NAMES = {
     "Arena",
     "InferenceSession",
+    "Interpreter",
     "EdgememError",
     "OffsetPlan",
     "PlanSet",
