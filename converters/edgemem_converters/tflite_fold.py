@@ -7,11 +7,12 @@ the tensors and buffers that only they needed, leave the file; everything else s
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from edgemem.errors import MissingDependencyError, UnsupportedError
+from edgemem.errors import MissingDependencyError, ModelError, UnsupportedError
 from edgemem_converters.tflite_names import DTYPES, OPERATOR_CODES
 from edgemem_converters.tflite_reader import IDENTIFIER, read
 from edgemem_converters.tflite_sparse import Level, densify
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from numpy.typing import NDArray
+
+    from edgemem_converters.tflite_reader import FileModel
 
 __all__ = ["fold"]
 
@@ -45,7 +48,14 @@ def fold(data: bytes) -> bytes:
     if not any(op.type in ("DEQUANTIZE", "DENSIFY") for s in file.subgraphs for op in s.operators):
         return data
     schema = _schema()
-    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(data, 0))
+    try:
+        return _folded(schema, schema.ModelT.InitFromObj(schema.Model.GetRootAs(data, 0)), data, file)
+    except (struct.error, AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as e:
+        # The strict reader leaves out what edgemem needs nowhere else; the generated one checks little of it.
+        raise ModelError(f"damaged TFLite file: {e or type(e).__name__}") from None
+
+
+def _folded(schema: ModuleType, model: Any, data: bytes, file: FileModel) -> bytes:
     if any(entry.name == _CONTROL for entry in model.metadata or []):
         raise UnsupportedError("the model carries control dependencies by operator number, which folding would change")
     for buffer, place in zip(model.buffers, file.buffers, strict=True):
@@ -120,6 +130,8 @@ class _Folding:
         return int(max(code.builtinCode, code.deprecatedBuiltinCode))
 
     def _fold(self, subgraph: Any, code: int, inputs: list[int], outputs: list[int]) -> bool:
+        if not inputs or not outputs or inputs[0] < 0 or outputs[0] < 0:
+            return False
         source, result = subgraph.tensors[inputs[0]], subgraph.tensors[outputs[0]]
         buffer = self._model.buffers[source.buffer]
         if buffer.data is None or not len(buffer.data) or source.isVariable or source.externalBuffer:

@@ -177,9 +177,11 @@ class Binding:
         place = self._place(index)
         if place is None:
             return self._native.tensor(base, index)
-        self._take_turn()
         if index in self._native.InputIndices():
+            self._take_turn()
             self._viewed.setdefault(index, -1)
+        else:
+            self._check_turn("it ran")
         like = self._native.tensor(base, index)
         # A view of our memory keeps it alive, whatever becomes of the interpreter.
         offset, size = place
@@ -217,6 +219,7 @@ class Binding:
         if self._poison:
             self.arena.memory[: layout.size] = POISON
         self.layout = layout
+        self.arena.holder = self._turn
         self._point()
         placed = {i for i, _, _ in layout.places}
         left = [
@@ -270,8 +273,6 @@ class Binding:
     def _check_places(self) -> None:
         """Every tensor is as large as planned, and where it should be; LiteRT may have planned anew."""
         assert self.delegate is not None
-        if self.arena.address != self._base:
-            self._point()
         tensors = self.delegate.tensors
         for i, offset, size in self._places():
             tensor = tensors[i]
@@ -304,7 +305,7 @@ class Binding:
                 self.arena.holder = self._turn
 
     def _check_turn(self, since: str) -> None:
-        if self.layout is not None and self.arena.holder not in (self._turn, None):
+        if self.layout is not None and (self.arena.holder is not self._turn or self.arena.address != self._base):
             raise RuntimeBindError(
                 f"another interpreter has used the shared arena since {since}: set the inputs, run and read the "
                 "outputs before the other's turn"

@@ -86,3 +86,18 @@ def test_a_compiled_model_keeps_its_buffers_when_the_arena_grows() -> None:
         np.testing.assert_array_equal(one, other)
     with pytest.raises(RuntimeBindError, match="another interpreter has used the shared arena"):
         second.invoke()
+
+
+@pytest.mark.parametrize("other", [64, 4], ids=["the arena grows", "the arena stays"])
+def test_inputs_that_another_one_s_allocation_took_are_missed(other: int) -> None:
+    arena = Arena()
+    first = allocated(Interpreter, small(), arena=arena, **BUILTIN)
+    expected = run(first)
+    output = first.tensor(4)
+    first.set_tensor(0, np.ones((1, 4), "f4"))
+    allocated(Interpreter, small(other), arena=arena, poison=True, **BUILTIN)
+    for call in (first.invoke, output, lambda: first.get_tensor(4)):
+        with pytest.raises(RuntimeBindError, match="another interpreter has used the shared arena"):
+            call()
+    assert same(run(first), expected)
+    np.testing.assert_array_equal(output(), expected[0])

@@ -89,6 +89,31 @@ def test_tflite_micro_runs_what_it_could_not_in_the_planned_arena(name: str) -> 
         np.testing.assert_array_equal(a, b)
 
 
+def test_one_file_runs_unchanged_in_every_runtime() -> None:
+    from edgemem.runtime.litert_compiled import CompiledModel
+    from edgemem.runtime.litert_interpreter import Interpreter
+
+    data = fetched("mp_face_detection_short")
+    model, planset = passed("mp_face_detection_short")
+    content, graph = model.content(), model.graph()
+    rng = np.random.default_rng(3)
+    inputs = [rng.random(graph.tensors[i].shape).astype("f4") for i in graph.inputs]
+    for builtin in (True, False):
+        assert equal(outputs_of(data, builtin=builtin), outputs_of(content, builtin=builtin))
+    bound = Interpreter(model_content=content)
+    bound.allocate_tensors()
+    bound.set_tensor(bound.get_input_details()[0]["index"], inputs[0])
+    bound.invoke()
+    default = outputs_of(content, builtin=False)
+    assert equal([bound.get_tensor(d["index"]) for d in bound.get_output_details()], default)
+    micro_run = tflm.execute(content, inputs, outputs=len(graph.outputs))
+    assert planset.best_offsets is not None
+    assert micro_run.head == up16(planset.best_offsets.size)
+    for outputs in (CompiledModel(content).run(inputs), micro_run.outputs):
+        for one, other in zip(outputs, default, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3)
+
+
 @pytest.mark.parametrize("name", LOADABLE)
 def test_the_head_is_predicted_to_the_byte(name: str) -> None:
     # What it really is stands in docs/tflite.md; here the quick ones are run.

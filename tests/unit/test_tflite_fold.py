@@ -180,9 +180,9 @@ def test_blocks_out_of_order_are_refused_as_litert_misreads_them() -> None:
     with pytest.raises(UnsupportedError, match="out of order"):
         fold(data)
     # Two that change places are no trouble.
-    traversal, blocks = (1, 2, 0, 4, 3), ((1, 2), (2, 3))
-    values, levels = encoded(dense, traversal, blocks, (True, False, True, False, False))
-    data = sparse_model(dense, values, sparsity(traversal, (1, 2), levels, 32), "float32")
+    swapped = (1, 2, 0, 4, 3)
+    values, levels = encoded(dense, swapped, ((1, 2), (2, 3)), (True, False, True, False, False))
+    data = sparse_model(dense, values, sparsity(swapped, (1, 2), levels, 32), "float32")
     for result in (run(data), run(fold(data))):
         np.testing.assert_array_equal(result[0], dense + 1)
 
@@ -325,3 +325,18 @@ def test_a_folded_model_has_no_plan() -> None:
     folded = planned.folded()
     assert folded.plan() is None
     assert len(folded.graph().ops) == 2
+
+
+def test_damaged_files_fold_or_are_refused() -> None:
+    rng = random.Random(17)
+    data = halves()
+    refused = 0
+    for _ in range(400):
+        broken = bytearray(data)
+        for _ in range(rng.randint(1, 3)):
+            broken[rng.randrange(8, len(broken))] = rng.randrange(256)
+        try:
+            fold(bytes(broken))
+        except ModelError:
+            refused += 1
+    assert refused > 20
