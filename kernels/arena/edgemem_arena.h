@@ -4,7 +4,8 @@
 // heap and noted. Replaying: the events must come exactly as planned, sizes and order of frees; a planned request gets
 // its place in the arena. At the first deviation the rest of the run is served by the heap, so results stay right.
 //
-// No function declared here throws or ends the process. Functions that can fail return null or an EM_ code; em_last_error says why.
+// No function declared here throws or ends the process. Functions that can fail return null or an EM_ code;
+// em_last_error says why.
 #ifndef EDGEMEM_ARENA_H
 #define EDGEMEM_ARENA_H
 
