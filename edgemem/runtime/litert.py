@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
 
-from edgemem.errors import MissingDependencyError, ModelError, RuntimeBindError
+from edgemem.errors import ModelError, RuntimeBindError
+from edgemem.runtime.litert_package import interpreter_class, op_resolvers
 from edgemem.runtime.litert_structs import INTS, PREPARE, Context, NativeDelegate, Node, ints
 
 if TYPE_CHECKING:
@@ -116,18 +117,15 @@ def probe(model: bytes, input_shapes: Mapping[int, Sequence[int]] | None = None)
         input_shapes: tensor index of an input -> its shape, where the file's is not wanted.
 
     Raises:
-        MissingDependencyError: ai-edge-litert is not installed.
+        MissingDependencyError: neither ai-edge-litert nor tflite-runtime is installed.
         RuntimeBindError: LiteRT cannot run the model, or its structures are not laid out as edgemem knows them.
     """
-    try:
-        from ai_edge_litert.interpreter import Interpreter, OpResolverType
-    except ImportError:
-        raise MissingDependencyError("ai-edge-litert", extra="tflite", purpose="asking LiteRT for its memory") from None
-    kernels = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    make = interpreter_class()
+    kernels = op_resolvers().BUILTIN_WITHOUT_DEFAULT_DELEGATES
     delegate = None
     try:
         interpreter, delegate = observe(
-            lambda delegates: Interpreter(
+            lambda delegates: make(
                 model_content=model, experimental_delegates=delegates, experimental_op_resolver_type=kernels
             )
         )
@@ -231,9 +229,10 @@ class _ExpectedSubgraph:
 
 def _expected(interpreter: Any) -> list[_ExpectedSubgraph]:
     subgraphs = []
-    for number in range(interpreter.num_subgraphs()):
+    all_shown = hasattr(interpreter, "num_subgraphs")  # tflite-runtime shows the main one alone
+    for number in range(interpreter.num_subgraphs() if all_shown else 1):
         tensors = {}
-        for details in interpreter.get_tensor_details(number):
+        for details in interpreter.get_tensor_details(*([number] if all_shown else [])):
             dtype = np.dtype(details["dtype"])
             kind = f"{dtype.kind}{dtype.itemsize}"
             dense = kind in _ONE_WIDTH and not details["sparsity_parameters"]

@@ -17,6 +17,7 @@ from edgemem.errors import ModelError, RuntimeBindError
 from edgemem.runtime.litert_arena import POISON
 from edgemem.runtime.litert_interpreter import Interpreter
 from edgemem.runtime.litert_layout import graph_of, opened
+from edgemem.runtime.litert_package import interpreter_class, op_resolvers
 from edgemem.runtime.litert_structs import INVOKE, Registration
 
 if TYPE_CHECKING:
@@ -101,9 +102,7 @@ def compare_run(
     Raises:
         RuntimeBindError: the model cannot run in a plan, or LiteRT's structures are not as expected.
     """
-    from ai_edge_litert.interpreter import OpResolverType
-
-    kernels = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    kernels = op_resolvers().BUILTIN_WITHOUT_DEFAULT_DELEGATES
     bound = Interpreter(
         model_content=model,
         experimental_op_resolver_type=kernels,
@@ -156,12 +155,9 @@ def random_inputs(details: Sequence[dict[str, Any]], seed: int) -> list[NDArray[
 
 def _reference(model: bytes, graph: Graph, values: Sequence[NDArray[Any]]) -> dict[int, bytes]:
     """What every tensor holds when none shares memory, by index."""
-    from ai_edge_litert.interpreter import Interpreter as LiteRT
-    from ai_edge_litert.interpreter import OpResolverType
-
-    alone = LiteRT(
+    alone = interpreter_class()(
         model_content=model,
-        experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+        experimental_op_resolver_type=op_resolvers().BUILTIN_WITHOUT_DEFAULT_DELEGATES,
         experimental_preserve_all_tensors=True,
     )
     alone.allocate_tensors()

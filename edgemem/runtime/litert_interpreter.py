@@ -5,17 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from edgemem.errors import MissingDependencyError, RuntimeBindError
+from edgemem.errors import RuntimeBindError
 from edgemem.runtime.litert import observe, probe
 from edgemem.runtime.litert_arena import Arena
 from edgemem.runtime.litert_binding import Binding, Memory, Mode, placed_by_litert
 from edgemem.runtime.litert_layout import opened
-
-try:
-    from ai_edge_litert.interpreter import Interpreter as _LiteRT
-    from ai_edge_litert.interpreter import OpResolverType
-except ImportError:
-    raise MissingDependencyError("ai-edge-litert", extra="tflite", purpose="running LiteRT") from None
+from edgemem.runtime.litert_package import interpreter_class, op_resolvers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +18,9 @@ if TYPE_CHECKING:
     from edgemem.plans import PlanSet
     from edgemem.runtime.litert import Delegate
     from edgemem.runtime.litert_layout import Inputs, Layout
+
+_LiteRT: Any = interpreter_class()
+OpResolverType: Any = op_resolvers()
 
 __all__ = ["Interpreter", "Memory", "Mode"]
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from edgemem import converter
-from edgemem.errors import MissingDependencyError, ModelError, PlanError
+from edgemem.errors import ModelError, PlanError
 from edgemem.proof import Cause, Violation
 from edgemem.runtime import tflm
+from edgemem.runtime.litert_package import interpreter_class, op_resolvers
 from edgemem.runtime.trial import Trial, same
 
 if TYPE_CHECKING:
@@ -49,15 +50,10 @@ def run(
         return _in_tflm(model, feeds or {}, runs=runs, compare=compare)
     if runtime != "litert":
         raise PlanError(f"no runtime {runtime!r} for .tflite files; there are litert and tflm")
-    try:
-        from ai_edge_litert.interpreter import Interpreter as Plain
-        from ai_edge_litert.interpreter import OpResolverType
-    except ImportError:
-        raise MissingDependencyError("ai-edge-litert", extra="tflite", purpose="running in LiteRT") from None
     from edgemem.runtime.litert_compare import random_inputs
     from edgemem.runtime.litert_interpreter import Interpreter
 
-    kernels = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    kernels = op_resolvers().BUILTIN_WITHOUT_DEFAULT_DELEGATES
     content = model.read_bytes()
     bound = Interpreter(
         model_content=content, experimental_op_resolver_type=kernels, num_threads=threads, poison=poison, refuse="plain"
@@ -68,7 +64,7 @@ def run(
     results = [_outputs(bound, details, values) for _ in range(runs)]
     different: tuple[str, ...] = ()
     if compare:
-        plain = Plain(model_content=content, experimental_op_resolver_type=kernels, num_threads=threads)
+        plain = interpreter_class()(model_content=content, experimental_op_resolver_type=kernels, num_threads=threads)
         plain.allocate_tensors()
         # Variables live on between runs: both sides run as often, and are compared run by run.
         wanted = [_outputs(plain, details, values) for _ in range(runs)]

@@ -54,3 +54,8 @@ def test_nothing_flows_backwards(part: str, forbidden: tuple[str, ...]) -> None:
     files = [home] if home.suffix else [f for f in LIBRARY if home in f.parents]
     assert files
     assert not _breaches(files, forbidden)
+
+
+def test_kernels_are_reached_through_the_door_that_works_without_them() -> None:
+    files = [f for f in LIBRARY if f.name != "native.py"]
+    assert not _breaches(files, ("edgemem._kernels",))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgemem._kernels import search_offsets
+from edgemem.native import kernels
 from edgemem.strategy.registry import Found, offsets_strategy
 
 if TYPE_CHECKING:
@@ -26,4 +26,5 @@ WORK = {"fast": 100_000, "default": 10_000_000, "max": 1_000_000_000}
 )
 def search(problem: Problem, effort: str = "default") -> Found:
     """The smallest arena that the work asked for finds, with the best lower bound it proved."""
-    return Found(*search_offsets(problem.first_op, problem.last_op, problem.size, problem.alignment, WORK[effort]))
+    records = (problem.first_op, problem.last_op, problem.size)
+    return Found(*kernels.search_offsets(*records, problem.alignment, WORK[effort]))
