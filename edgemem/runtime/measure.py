@@ -48,7 +48,8 @@ class MeasureRow:
             arena held at most over three runs less what it had in use before the first (weights, prepacked or not),
             taken from the counters of its profile: intermediate tensors, workspaces and graph outputs, with what the
             arena keeps and does not use. For `edgemem` and `io_binding` it is the planned arena and the outputs
-            outside it; `io_binding` knows nothing of workspaces, which its sessions take from the heap.
+            outside it; `edgemem` shares its outputs in the arena, as ONNX Runtime does. `io_binding` knows nothing of
+            workspaces, which its sessions take from the heap.
         planned: the arena alone; None for ONNX Runtime's own.
         outputs: the graph's outputs, which `activation` contains.
         bound: what no plan can go below: of the recorded requests for `edgemem`, of the tensors for `io_binding`.
@@ -149,7 +150,7 @@ def _row(name: str, answers: Sequence[Mapping[str, Any]], memory: Mapping[str, A
     planned = last.get("planned")
     return replace(
         row,
-        activation=memory.get("activation") if planned is None else planned + last["outputs"],
+        activation=memory.get("activation") if planned is None else planned + last["outside"],
         planned=planned,
         outputs=last["outputs"],
         bound=last.get("bound"),

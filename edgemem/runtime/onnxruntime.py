@@ -25,7 +25,7 @@ from edgemem.runtime.onnxruntime_cache import PlanCache, StoredPlans, cache_fold
 from edgemem.runtime.onnxruntime_cuda import CUDA, DeviceMemory, with_allocator
 from edgemem.runtime.onnxruntime_file import embedded, model_digest
 from edgemem.runtime.onnxruntime_install import obstacle, planned_options, refuse_silent_fallback
-from edgemem.runtime.onnxruntime_plan import Fingerprint, Signature
+from edgemem.runtime.onnxruntime_plan import SHARED, Fingerprint, Signature
 from edgemem.runtime.onnxruntime_replay import Replayer
 
 if TYPE_CHECKING:
@@ -88,6 +88,8 @@ class InferenceSession:
         provider_options: as ONNX Runtime has it.
         arena: one that this session shares with others; runs take turns in it.
         bind_outputs: results are made in the arena too; `run` returns copies of them.
+        share_outputs: results of `run` lie in the arena without a copy. It lives for as long as they do, and a run that
+            finds them still there takes another arena: drop them before the next run.
         fallback: run without a plan, instead of raising, where the allocator is missing or refused.
         cache: where plans are kept that the model file has not got: True is the user's own folder, False is none.
         stored: use the plan in the model file if there is one for this session.
@@ -111,6 +113,7 @@ class InferenceSession:
         *,
         arena: Arena | None = None,
         bind_outputs: bool = False,
+        share_outputs: bool = False,
         fallback: bool = False,
         cache: bool | Path = True,
         stored: bool = True,
@@ -124,7 +127,10 @@ class InferenceSession:
         except ImportError:
             raise MissingDependencyError("onnxruntime", extra="cpu", purpose="running ONNX models") from None
         self._onnxruntime = onnxruntime
+        if bind_outputs and share_outputs:
+            raise RuntimeBindError("results are either copied out of the arena or shared in it: bind or share outputs")
         self._bind_outputs = bind_outputs
+        self._run_as = SHARED if share_outputs else "run"
         self._closed = False
         self._workers: ThreadPoolExecutor | None = None
         self._starting = threading.Lock()
@@ -200,11 +206,11 @@ class InferenceSession:
         return slot.plan if slot is not None else None
 
     def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None) -> Any:
-        """As ONNX Runtime has it; with `bind_outputs` the arrays are copies out of the arena."""
+        """As ONNX Runtime has it; the arrays are copies with `bind_outputs`, and in the arena with `share_outputs`."""
         session = self._open()
         if self._replayer is None:
             return session.run(output_names, input_feed, run_options)
-        signature = Signature("run", _described(input_feed), self._wanted(output_names), self._bind_outputs)
+        signature = Signature(self._run_as, _described(input_feed), self._wanted(output_names), self._bind_outputs)
         if not self._bind_outputs:
             return self._replayer.run(signature, partial(session.run, output_names, input_feed, run_options))
         return self._replayer.run(

@@ -34,10 +34,14 @@ if TYPE_CHECKING:
     from edgemem.plans import Plan
     from edgemem.records import Problem
 
-__all__ = ["Fingerprint", "RecordedPlan", "Signature", "decode", "encode", "plan_trace"]
+__all__ = ["SHARED", "Fingerprint", "RecordedPlan", "Signature", "decode", "encode", "plan_trace"]
 
 _MAGIC, _VERSION = b"EDGT", 1
 _HEADER = struct.Struct("<4sIII")
+
+
+# The method of signatures whose results lie in the arena, and stay there for as long as they are held.
+SHARED = "run, results in the arena"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +93,8 @@ class RecordedPlan:
     Attributes:
         fingerprint: what it was recorded with.
         trace: the stream; times and threads are lost when it is stored.
-        planset: the requests that are freed within a run, and their one plan.
+        planset: the requests that have a place in the arena, and their one plan: those that are freed within a run,
+            and with `SHARED` the results too.
     """
 
     fingerprint: Fingerprint
@@ -107,7 +112,7 @@ class RecordedPlan:
     def offsets(self) -> NDArray[np.int64]:
         """The place of every request in bytes; -1 for those on the heap. int64 [requests]."""
         places = np.full(len(self.trace.requests), -1, np.int64)
-        places[self.trace.freed] = self.plan.offsets
+        places[np.searchsorted(self.trace.requests, self.planset.problem.first_op)] = self.plan.offsets
         return places
 
 
@@ -116,7 +121,7 @@ def plan_trace(trace: Trace, fingerprint: Fingerprint, *, names: Sequence[str] |
 
     `names` label the requests. Raises InvalidPlanError if a strategy gave a wrong plan (a bug).
     """
-    problem = trace.problem(names=names)
+    problem = trace.problem(names=names, outlive=fingerprint.signature.call == SHARED)
     bounds = lower_bounds(problem)
     best = _planned(problem, bounds)
     planset = PlanSet(
@@ -160,8 +165,7 @@ def encode(plans: Sequence[RecordedPlan]) -> bytes:
     listed, files = [], []
     for plan in plans:
         file = planfile.encode(plan.planset)
-        kept = np.setdiff1d(np.arange(len(plan.trace.requests)), plan.trace.freed)
-        events = plan.trace.requests[kept]
+        events = np.setdiff1d(plan.trace.requests, plan.planset.problem.first_op)
         files.append(file)
         listed.append(
             {
@@ -219,7 +223,7 @@ def _decoded(entry: dict[str, Any], file: bytes) -> RecordedPlan:
     heap = [(_count(event), _count(size)) for event, size in entry["heap"]]
     stream = _stream(planset.problem, heap, _count(entry["events"]))
     trace = Trace.from_stream(stream)
-    if len(trace.freed) != len(planset.problem):
+    if len(trace.requests) != len(planset.problem) + len(heap):
         raise ValueError("events and records differ")
     if np.any(np.diff(planset.problem.first_op) <= 0):
         raise ValueError("records are not in the order of their requests")
@@ -228,12 +232,13 @@ def _decoded(entry: dict[str, Any], file: bytes) -> RecordedPlan:
 
 
 def _stream(problem: Problem, heap: list[tuple[int, int]], count: int) -> NDArray[np.int64]:
-    if count != 2 * len(problem) + len(heap):
-        raise ValueError(f"{count} events for {len(problem)} records and {len(heap)} requests on the heap")
     first, last = problem.first_op.tolist(), problem.last_op.tolist()
+    outliving = last.count(count - 1)  # what is freed within the run ends before its last event
+    if count != 2 * len(problem) - outliving + len(heap):
+        raise ValueError(f"{count} events for {len(problem)} records and {len(heap)} requests on the heap")
     sizes = [*zip(first, problem.size.tolist(), strict=True), *heap]
     asked = dict(sizes)
-    freed = {end + 1: start for start, end in zip(first, last, strict=True)}
+    freed = {end + 1: start for start, end in zip(first, last, strict=True) if end + 1 < count}
     events = sorted([*asked, *freed])
     if events != list(range(count)) or not all(asked.values()):
         raise ValueError("events are missing, or two are one")

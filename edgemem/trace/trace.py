@@ -100,19 +100,22 @@ class Trace:
         change = np.where(self.size > 0, self.size, -sizes[self.request])
         return int(np.cumsum(change).max(initial=0))
 
-    def problem(self, *, alignment: int = 64, names: Sequence[str] | None = None) -> Problem:
+    def problem(self, *, alignment: int = 64, names: Sequence[str] | None = None, outlive: bool = False) -> Problem:
         """The usage records of the requests that are freed within the run, one each in order.
 
         Args:
             alignment: of every offset in bytes.
             names: of all requests; they default to `request 0`, `request 1`, ...
+            outlive: also those that are never freed, to the last event of the run.
         """
-        freed, starts = self.freed, self.requests[self.freed]
+        ends = np.where(self.ends < 0, len(self), self.ends) if outlive else self.ends
+        planned = np.flatnonzero(ends >= 0)
+        starts = self.requests[planned]
         return Problem.from_arrays(
             starts,
-            self.ends[freed] - 1,
+            ends[planned] - 1,
             self.size[starts],
-            names=[names[k] if names else f"request {k}" for k in freed.tolist()],
+            names=[names[k] if names else f"request {k}" for k in planned.tolist()],
             alignment=alignment,
         )
 
