@@ -153,7 +153,7 @@ def library() -> Library:
     if path is None:
         raise RuntimeBindError(
             "edgemem was installed without its compiled allocator (_arena.so); install a wheel for your platform, "
-            "or build from source with CMake and a C++20 compiler"
+            "build from source with CMake and a C++20 compiler, or run models node by node (--executor io-binding)"
         )
     try:
         return Library(path)

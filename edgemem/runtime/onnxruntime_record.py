@@ -151,7 +151,7 @@ def default_feeds(
         symbols = sorted({s for open_ in unknown.values() for s in open_})
         raise UnknownShapeError(
             f"inputs {', '.join(map(repr, unknown))} have open dimensions: {', '.join(symbols)}; "
-            "bind them with --dim NAME=VALUE or --shape INPUT=SIZES",
+            "bind them with --dim NAME=VALUE or --input-shape INPUT=D0,D1,...",
             tensors=tuple(unknown),
             symbols=symbols,
         )

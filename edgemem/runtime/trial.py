@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgemem import api
-from edgemem.errors import ModelError, PlanError
+from edgemem.errors import ModelError, PlanError, RuntimeBindError
 from edgemem.files import atomic_write
 from edgemem.proof import Cause, Violation
 from edgemem.runtime.feeds import example_feeds
 from edgemem.runtime.io_binding import BoundMemory, make_session
-from edgemem.runtime.onnx_optimize import metadata_for, onnxruntime, session_options_for, split
+from edgemem.runtime.onnx_optimize import failures, metadata_for, onnxruntime, session_options_for, split
 from edgemem.runtime.onnxruntime import InferenceSession, SessionMemory
 from edgemem.runtime.onnxruntime_record import embed, record
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -84,34 +85,44 @@ def run(
     values = dict(feeds) if feeds else example_feeds(parts.input_forms(), dims=dims, input_shapes=input_shapes)
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
-    if executor == "replay":
-        with InferenceSession(str(model), options, poison=poison) as session:
-            names = [o.name for o in session.get_outputs()]
-            results = [session.run(names, values) for _ in range(runs)]
-            memory: SessionMemory | BoundMemory = session.memory
-    else:
-        bound = make_session(
-            model,
-            feeds=values,
-            dims=dims,
-            input_shapes=input_shapes,
-            sess_options=options,
-            poison=0xCD if poison else None,
-        )
-        names = [o.name for o in bound.get_outputs()]
-        results = [bound.run(names, values) for _ in range(runs)]
-        memory = bound.memory
-    different: tuple[str, ...] = ()
-    if compare:
-        plain_options = session_options_for(metadata_for(model.read_bytes()))
-        plain_options.intra_op_num_threads = threads
-        plain = ort.InferenceSession(str(model), plain_options, providers=["CPUExecutionProvider"])
-        wanted = plain.run(names, values)
-        different = tuple(
-            name for k, name in enumerate(names) if any(not same(result[k], wanted[k]) for result in results)
-        )
+    with _told(model):
+        if executor == "replay":
+            with InferenceSession(str(model), options, poison=poison) as session:
+                names = [o.name for o in session.get_outputs()]
+                results = [session.run(names, values) for _ in range(runs)]
+                memory: SessionMemory | BoundMemory = session.memory
+        else:
+            bound = make_session(
+                model,
+                feeds=values,
+                dims=dims,
+                input_shapes=input_shapes,
+                sess_options=options,
+                poison=0xCD if poison else None,
+            )
+            names = [o.name for o in bound.get_outputs()]
+            results = [bound.run(names, values) for _ in range(runs)]
+            memory = bound.memory
+        different: tuple[str, ...] = ()
+        if compare:
+            plain_options = session_options_for(metadata_for(model.read_bytes()))
+            plain_options.intra_op_num_threads = threads
+            plain = ort.InferenceSession(str(model), plain_options, providers=["CPUExecutionProvider"])
+            wanted = plain.run(names, values)
+            different = tuple(
+                name for k, name in enumerate(names) if any(not same(result[k], wanted[k]) for result in results)
+            )
     outputs = dict(zip(names, results[-1], strict=True))
     return Trial(outputs, memory, not different if compare else None, different)
+
+
+@contextmanager
+def _told(model: Path) -> Iterator[None]:
+    """Turns what ONNX Runtime raises into a ModelError that says it in one line."""
+    try:
+        yield
+    except failures() as e:
+        raise ModelError(f"ONNX Runtime cannot run {model.name}: {str(e).splitlines()[0]}") from None
 
 
 def same(a: Any, b: Any) -> bool:
@@ -146,7 +157,8 @@ def store(
     """
     options = onnxruntime().SessionOptions()
     options.intra_op_num_threads = threads
-    recorded = record(planned, feeds, dims=dims, input_shapes=input_shapes, sess_options=options)
+    with _told(planned):
+        recorded = record(planned, feeds, dims=dims, input_shapes=input_shapes, sess_options=options)
     embed(planned, [recorded], planned)
     return recorded
 
@@ -154,26 +166,40 @@ def store(
 def verify_run(planned: Path, feeds: Mapping[str, NDArray[Any]] | None = None) -> tuple[Violation, ...]:
     """Run a planned ONNX model in poisoned arenas under both executors and compare with a plain run, bit for bit.
 
-    Returns a violation for every output that differs. What an executor cannot plan runs as a plain session.
+    Returns a violation for every output that differs. Raises RuntimeBindError when neither executor stayed inside its
+    plan: then nothing was verified.
     """
     planset, model = api.read_plan(planned)
     if model is None or planned.suffix != ".onnx":
         raise ModelError(f"{planned.name}: only planned .onnx files can be run here")
-    found = []
+    found: list[Violation] = []
+    outside = []
     for executor in ("replay", "io-binding"):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a fallback is told by `reason`
-            trial = run(
-                planned,
-                feeds,
-                dims=planset.dims,
-                input_shapes=planset.input_shapes,
-                executor=executor,
-                compare=True,
-                poison=True,
-            )
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # a fallback is told by `reason`
+                trial = run(
+                    planned,
+                    feeds,
+                    dims=planset.dims,
+                    input_shapes=planset.input_shapes,
+                    executor=executor,
+                    compare=True,
+                    poison=True,
+                )
+        except RuntimeBindError as e:
+            outside.append(f"{executor}: {e}")
+            continue
+        memory = trial.memory
+        inside = memory.replayed if isinstance(memory, SessionMemory) else getattr(memory, "steps", 0)
+        if not inside:
+            outside.append(f"{executor}: {getattr(memory, 'reason', '')}")
         found += [
             Violation(Cause.DIFFERENT_OUTPUT, f"output {name!r} differs from a plain run's", executor, (name,))
             for name in trial.different
         ]
+    if len(outside) == 2 and not found:
+        raise RuntimeBindError(
+            f"{planned.name} was not run inside a plan, so nothing is verified; {'; '.join(outside)}"
+        )
     return tuple(found)

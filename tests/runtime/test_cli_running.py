@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from edgemem.cli.main import main
+from edgemem.runtime.arena import library
 from edgemem.runtime.onnx_optimize import baked_note
 from models.build import build
 
@@ -103,3 +104,37 @@ def test_what_does_not_go_together(
     assert done.exit_code == code, done.output
     assert what in done.output
     assert not (tmp_path / "out.onnx").exists()
+
+
+def test_what_ran_outside_every_plan_is_not_called_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Node by node refuses sizes that depend on data; the replay is missing, as after an install without a compiler.
+    values = [
+        onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [4]),
+        onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, None]),
+    ]
+    nodes = [
+        onnx.helper.make_node("NonZero", ["x"], ["i"]),
+        onnx.helper.make_node("Cast", ["i"], ["y"], to=onnx.TensorProto.FLOAT),
+    ]
+    source, planned = tmp_path / "m.onnx", tmp_path / "p.onnx"
+    graph = onnx.helper.make_graph(nodes, "g", values[:1], values[1:])
+    made = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=99)
+    onnx.save(made, source)
+    done = edgemem("run", source)
+    assert (done.exit_code, done.output.count("\n")) == (1, 1), "what ONNX Runtime refuses is one line"
+    assert "ONNX Runtime cannot run m.onnx" in done.output
+    made.ir_version = 8
+    onnx.save(made, source)
+    done = edgemem("plan", source, "--dim", "i.1=4", "-o", planned)
+    assert done.exit_code == 0, done.output
+    assert edgemem("verify", "--run", planned).exit_code == 0, "the replay holds it"
+    monkeypatch.setattr("edgemem.runtime.arena.find_library", lambda: None)
+    library.cache_clear()
+    try:
+        done = edgemem("verify", "--run", planned)
+    finally:
+        monkeypatch.undo()
+        library.cache_clear()
+    assert done.exit_code == 1
+    assert "nothing is verified" in done.output
+    assert "NonZero" in done.output
