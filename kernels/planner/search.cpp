@@ -19,7 +19,7 @@ SearchResult search_offsets(const Records& records, const SearchLimits& limits) 
   if (pieces.empty()) return result;
   const std::int64_t load = pieces.front().bound;
   std::list<search::Part> parts;
-  for (const search::Pieces& p : pieces) parts.emplace_back(p, limits.seed);
+  for (const search::Pieces& p : pieces) parts.emplace_back(records, p, limits.seed);
   result.bound = load;
   for (search::Part& part : parts) part.start(load, budget);
   // The part that decides the size has the turn.

@@ -27,8 +27,10 @@ constexpr std::array<Creep, 2> kCreeps{{{300, 500}, {1000, 1000}}};
 
 }  // namespace
 
-Part::Part(const Pieces& pieces, std::uint64_t seed)
-    : pieces_(pieces),
+Part::Part(const Records& records, const Pieces& pieces, std::uint64_t seed)
+    : records_(records),
+      pieces_(pieces),
+      seed_(seed),
       skyline_(pieces),
       random_(seed),
       offsets_(at(pieces.count())),
@@ -120,6 +122,19 @@ void Part::aim(std::int64_t goal, Budget& budget) {
   if (++aims_ % kAimsPerLimit == 0) node_limit_ *= kMoreNodes;
 }
 
+// Searches with guessed holes for so many steps, or one.
+void Part::guess(std::int64_t goal, std::int64_t steps, Budget& budget) {
+  if (guessed_goal_ != goal) {
+    guesses_.emplace(records_, pieces_, goal, size_, seed_, budget);
+    guessed_goal_ = goal;
+  }
+  const std::int64_t before = budget.spent();
+  do {
+    if (guesses_->exhausted(size_)) return;
+    if (guesses_->aim(size_, budget)) keep(guesses_->offsets());
+  } while (size_ > goal && budget.spent() - before < steps && !budget.out_of_time() && !budget.out_of_work());
+}
+
 void Part::creep(std::int64_t goal, Budget& budget) {
   weigh(creeps_);
   const Creep& kind = kCreeps[static_cast<std::size_t>(creeps_) % kCreeps.size()];
@@ -137,8 +152,10 @@ void Part::improve(std::int64_t goal, Budget& budget) {
   if (!plateau_) plateau_.emplace(pieces_);
   const auto go_on = [&] { return size_ > goal && bound_ <= goal && !budget.out_of_time() && !budget.out_of_work(); };
   for (std::int64_t k = 0; k < kAimsPerTurn && go_on(); ++k) aim(goal, budget);
+  std::int64_t before = budget.spent();
   if (go_on()) creep(goal, budget);
-  const std::int64_t before = budget.spent();
+  if (go_on()) guess(goal, budget.spent() - before, budget);
+  before = budget.spent();
   while (go_on() && budget.spent() - before < kAimsPerTurn * static_cast<std::int64_t>(node_limit_)) pass(goal, budget);
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "planner/search_budget.h"
+#include "planner/search_guess.h"
 #include "planner/search_pieces.h"
 #include "planner/search_plateau.h"
 #include "planner/search_skyline.h"
@@ -15,8 +16,8 @@ namespace edgemem::search {
 
 class Part {
  public:
-  // `pieces` must outlive the part.
-  Part(const Pieces& pieces, std::uint64_t seed);
+  // `pieces` came from `records`; both must outlive the part.
+  Part(const Records& records, const Pieces& pieces, std::uint64_t seed);
 
   // A first placement, by a few passes of the skyline; without time for one, all pieces end to end.
   void start(std::int64_t goal, Budget& budget);
@@ -30,6 +31,7 @@ class Part {
  private:
   void pass(std::int64_t goal, Budget& budget);
   void aim(std::int64_t goal, Budget& budget);
+  void guess(std::int64_t goal, std::int64_t steps, Budget& budget);
   void creep(std::int64_t goal, Budget& budget);
   void weigh(std::int64_t turn);
   static PlateauSearch::Style style(std::int64_t turn);
@@ -37,9 +39,13 @@ class Part {
   std::int64_t next_size(std::int64_t size) const;
   double noise(std::int64_t spread);
 
+  const Records& records_;
   const Pieces& pieces_;
+  const std::uint64_t seed_;
   Skyline skyline_;
   std::optional<PlateauSearch> plateau_;
+  std::optional<GuessSearch> guesses_;
+  std::int64_t guessed_goal_ = -1;
   std::mt19937_64 random_;
   std::vector<std::int64_t> offsets_;
   std::int64_t size_;

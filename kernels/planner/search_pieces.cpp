@@ -127,6 +127,24 @@ std::vector<Pieces> split(const Records& records) {
   return parts;
 }
 
+Pieces split_finely(const Records& records, const Pieces& pieces) {
+  std::vector<std::int64_t> times;
+  for (const std::size_t i : pieces.record) {
+    times.push_back(records.first[i]);
+    times.push_back(records.last[i] + 1);
+  }
+  std::sort(times.begin(), times.end());
+  times.erase(std::unique(times.begin(), times.end()), times.end());
+  const auto section = [&](std::int64_t time) {
+    return static_cast<std::int32_t>(std::lower_bound(times.begin(), times.end(), time) - times.begin());
+  };
+  std::vector<Lifetime> lifetimes;
+  for (const std::size_t i : pieces.record) {
+    lifetimes.push_back({section(records.first[i]), section(records.last[i] + 1), i});
+  }
+  return part(records, lifetimes);
+}
+
 std::int64_t peak(const Pieces& pieces, const std::vector<std::int64_t>& offsets) {
   std::int64_t most = 0;
   for (std::size_t i = 0; i < offsets.size(); ++i) {

@@ -48,6 +48,9 @@ struct Ceiling {
 // The parts, the one with the greatest bound first. The records were checked.
 std::vector<Pieces> split(const Records& records);
 
+// The same part with a section between any two operators at which a record begins or ends. `pieces` came from `records`.
+Pieces split_finely(const Records& records, const Pieces& pieces);
+
 // The arena in bytes that these offsets (units) need.
 std::int64_t peak(const Pieces& pieces, const std::vector<std::int64_t>& offsets);
 

@@ -12,9 +12,10 @@ constexpr std::size_t kMostKeys = std::size_t{1} << 20;
 
 }  // namespace
 
-PlateauSearch::PlateauSearch(const Pieces& pieces) : pieces_(pieces), sections_(at(pieces.sections())) {
+PlateauSearch::PlateauSearch(const Pieces& pieces, const Holes* holes)
+    : pieces_(pieces), holes_(holes), sections_(at(pieces.sections())) {
   const auto count = at(pieces.count());
-  cells_.resize(6 * sections_);
+  cells_.resize(6 * sections_ + (holes ? holes->boundary.size() : 0));
   crossing_.resize(sections_ + 1);
   next_begin_.resize(count + sections_);
   prev_begin_.resize(count + sections_);
@@ -58,6 +59,7 @@ std::uint64_t PlateauSearch::key_of(std::int32_t begin, std::int32_t end) {
   for (std::int32_t t = begin; t < end; ++t) {
     for (std::int32_t i = next_begin_[at(heads + t)]; i < heads; i = next_begin_[at(i)]) key += name_[at(i)];
     key += lift_key(t);
+    if (holes_ != nullptr && holes_->place[at(t)] >= 0) key += hole_key(holes_->place[at(t)]);
   }
   return key;
 }
@@ -73,40 +75,8 @@ PlateauSearch::Entered PlateauSearch::enter(std::int32_t begin, std::int32_t end
   }
   const std::int32_t line = best_line(begin, end);
   const bool right = (score(line) & 1) != 0;
-  const auto stop = static_cast<std::int32_t>(line_end(line));
-  const std::int64_t base = height(line);
-  const std::int32_t heads = pieces_.count();
   const std::size_t options_begin = options_.size();
-  std::int32_t support = right ? stop - 1 : line;
-  while (support >= line && support < stop && lifted(support) != 0) support += right ? -1 : 1;
-  std::int32_t previous = kNone;
-  const auto consider = [&](std::int32_t i) {
-    if (base + pieces_.size[at(i)] > ceiling_.over(pieces_.tail[at(i)])) return;
-    if (previous == kNone || name_[at(i)] != name_[at(previous)]) options_.push_back(i);
-    previous = i;
-  };
-  if (right) {
-    for (std::int32_t i = prev_end_[at(heads + stop)]; i < heads && pieces_.begin[at(i)] >= line;
-         i = prev_end_[at(i)]) {
-      if (pieces_.begin[at(i)] <= support) consider(i);
-    }
-  } else {
-    for (std::int32_t i = next_begin_[at(heads + line)]; i < heads && pieces_.end[at(i)] <= stop;
-         i = next_begin_[at(i)]) {
-      if (pieces_.end[at(i)] > support) consider(i);
-    }
-  }
-  const Walls walls = walls_of(line);
-  std::sort(options_.begin() + static_cast<std::ptrdiff_t>(options_begin), options_.end(),
-            [&](std::int32_t a, std::int32_t b) {
-              if (style_.flush_first) {
-                const int flush_a = flush(a, walls);
-                const int flush_b = flush(b, walls);
-                if (flush_a != flush_b) return flush_a > flush_b;
-              }
-              return weight_[at(a)] != weight_[at(b)] ? weight_[at(a)] > weight_[at(b)] : a < b;
-            });
-  if (lift_to(line, right) != kInfinite) options_.push_back(kLift);
+  list_options(line, right);
   frames_.push_back({begin,
                      end,
                      line,
@@ -214,16 +184,19 @@ Outcome PlateauSearch::run(Ceiling ceiling, std::span<const double> weight, cons
       if (!jump(frames_.size() - 1)) return raises > 0 ? Outcome::kLimit : Outcome::kNone;
       continue;
     }
-    const std::int32_t option = options_[frame.option++];
+    const Option option = options_[frame.option++];
     key_ = frame.key;
     bool sound = false;
-    if (option == kLift) {
+    if (option.piece == kHole) {
+      frame.touched = {holes_->boundary[at(option.from)], holes_->boundary[at(option.to)]};
+      sound = waste_hole(option, frame.line);
+    } else if (option.piece == kLift) {
       const std::int32_t section = frame.right ? static_cast<std::int32_t>(line_end(frame.line)) - 1 : frame.line;
       frame.touched = {section, section + 1};
       sound = lift(frame.line, frame.right);
     } else {
-      frame.touched = {pieces_.begin[at(option)], pieces_.end[at(option)]};
-      sound = place(option, frame.line);
+      frame.touched = {pieces_.begin[at(option.piece)], pieces_.end[at(option.piece)]};
+      sound = place(option.piece, frame.line);
     }
     const Entered entered = sound ? follow(Frame(frame)) : Entered::kFailed;
     if (entered == Entered::kDone) return Outcome::kFound;

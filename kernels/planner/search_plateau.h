@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "planner/search_budget.h"
+#include "planner/search_holes.h"
 #include "planner/search_pieces.h"
 
 namespace edgemem::search {
@@ -35,7 +36,9 @@ class PlateauSearch {
     std::int64_t raises = 0;  // how often at most
   };
 
-  explicit PlateauSearch(const Pieces& pieces);
+  // With `holes`, which must be those of these pieces and outlive this, room is only wasted as they say; then nothing
+  // is ever proved.
+  explicit PlateauSearch(const Pieces& pieces, const Holes* holes = nullptr);
 
   // From the start, with pieces of greater weight tried first. What failed before in this object is not searched again.
   Outcome run(Ceiling ceiling, std::span<const double> weight, const Style& style, const Limits& limits,
@@ -52,6 +55,11 @@ class PlateauSearch {
   struct Walls {  // of a plateau: where it begins and ends, how high it and the lines beside it are
     std::int32_t begin, end;
     std::int64_t base, left, right;
+  };
+  struct Option {  // a piece, kLift or kHole; only a hole has the rest
+    std::int32_t piece;
+    std::int32_t from, to;  // its boundaries, as indices into the holes' columns
+    std::int64_t size;
   };
   struct Failed {
     std::uint64_t key = 0;
@@ -78,7 +86,8 @@ class PlateauSearch {
   enum class Entered { kFrame, kDone, kFailed };
 
   static constexpr std::int64_t kInfinite = std::numeric_limits<std::int64_t>::max();
-  static constexpr std::int32_t kLift = -1;  // an option that is no piece
+  static constexpr std::int32_t kLift = -1;  // options that are no piece
+  static constexpr std::int32_t kHole = -2;
   static constexpr std::int32_t kNone = -1;
 
   static std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
@@ -97,6 +106,7 @@ class PlateauSearch {
   std::int64_t& lifted(std::int32_t t) { return cells_[4 * sections_ + static_cast<std::size_t>(t)]; }
   std::int64_t& score(std::int32_t line) { return cells_[5 * sections_ + static_cast<std::size_t>(line)]; }
   std::int64_t spare(std::int32_t t) { return room_[static_cast<std::size_t>(t)] - waste(t); }
+  std::int64_t& hole_room(std::int32_t i) { return cells_[6 * sections_ + static_cast<std::size_t>(i)]; }
   void set(std::int64_t& cell, std::int64_t value);
   void set_score(std::int32_t line, std::int64_t value);
   void rise(std::int32_t leaf);
@@ -109,17 +119,27 @@ class PlateauSearch {
   void unlink(std::int32_t piece);
   void link(std::int32_t piece);
   bool rescore(std::int32_t line);
+  template <typename Visit>
+  void visit_pieces(std::int32_t line, bool right, const Visit& visit);
+  template <typename Visit>
+  void visit_holes(const Walls& walls, bool right, const Visit& visit);
   std::int64_t options_at(std::int32_t line, bool right);
+  void list_options(std::int32_t line, bool right);
   Walls walls_of(std::int32_t line);
-  int flush(std::int32_t piece, const Walls& walls) const;
+  int flush(std::int32_t begin, std::int32_t end, std::int64_t size, const Walls& walls) const;
+  int flush(const Option& option, const Walls& walls) const;
   std::int64_t next_height(std::int32_t line, bool right);
   std::int64_t lift_to(std::int32_t line, bool right);
   std::int32_t merge(std::int32_t line);
   std::int32_t cut_line(std::int32_t line, std::int32_t begin);
   bool place(std::int32_t piece, std::int32_t line);
+  bool waste_hole(const Option& hole, std::int32_t line);
+  bool raise_range(std::int32_t line, std::int32_t begin, std::int32_t end, std::int64_t to);
+  void support(std::int32_t begin, std::int32_t end);
   bool lift(std::int32_t line, bool right);
   bool stack(std::int32_t section);
   std::uint64_t lift_key(std::int32_t t);
+  std::uint64_t hole_key(std::int32_t i);
   std::uint64_t key_of(std::int32_t begin, std::int32_t end);
   Entered enter(std::int32_t begin, std::int32_t end, std::int32_t rest, std::uint64_t key);
   Entered follow(const Frame& frame);
@@ -131,6 +151,7 @@ class PlateauSearch {
   Failed& failed_at(std::uint64_t key) { return failed_[((key ^ salt_) >> 20U) & (failed_.size() - 1)]; }
 
   const Pieces& pieces_;
+  const Holes* const holes_;
   const std::size_t sections_;
   std::vector<std::int64_t> cells_;
   std::vector<Change> log_;
@@ -151,7 +172,7 @@ class PlateauSearch {
   std::vector<std::int64_t> offset_;
   std::vector<Failed> failed_;  // states without a placement
   std::vector<Frame> frames_;
-  std::vector<std::int32_t> options_;  // pieces; kLift
+  std::vector<Option> options_;
   std::vector<Rest> rests_;
   std::vector<std::int32_t> cuts_;  // boundaries that the last placement left uncrossed
   std::uint64_t key_ = 0;           // of the part being searched, as the last move changes it

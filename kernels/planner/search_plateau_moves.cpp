@@ -82,6 +82,7 @@ void PlateauSearch::reset(std::span<const double> weight) {
   std::fill(cells_.begin(), cells_.end(), 0);
   std::fill(crossing_.begin(), crossing_.end(), 0);
   std::fill(winner_.begin(), winner_.end(), kNone);
+  if (holes_ != nullptr) std::copy(holes_->room.begin(), holes_->room.end(), cells_.end() - static_cast<std::ptrdiff_t>(holes_->room.size()));
   log_.clear();
   placed_ = 0;
   frames_.clear();
@@ -164,63 +165,11 @@ std::int64_t PlateauSearch::next_height(std::int32_t line, bool right) {
 
 // Where a lift of that end leads, or kInfinite if the section cannot spare as much.
 std::int64_t PlateauSearch::lift_to(std::int32_t line, bool right) {
+  if (holes_ != nullptr) return kInfinite;
   const std::int64_t most = height(line) + spare(right ? static_cast<std::int32_t>(line_end(line)) - 1 : line);
   if (most == height(line)) return kInfinite;
   const std::int64_t to = next_height(line, right);
   return to > most ? kInfinite : to;
-}
-
-PlateauSearch::Walls PlateauSearch::walls_of(std::int32_t line) {
-  const auto end = static_cast<std::int32_t>(line_end(line));
-  return {line, end, height(line), crossed(line) ? height(static_cast<std::int32_t>(line_begin(line - 1))) : kInfinite,
-          crossed(end) ? height(end) : kInfinite};
-}
-
-// How well a piece would fit: whether it fills the plateau, and whether it ends level with a wall beside it.
-int PlateauSearch::flush(std::int32_t piece, const Walls& walls) const {
-  const std::int64_t top = walls.base + pieces_.size[at(piece)];
-  const bool at_left = pieces_.begin[at(piece)] == walls.begin;
-  const bool at_right = pieces_.end[at(piece)] == walls.end;
-  return int{at_left && at_right} + int{at_left && top == walls.left} + int{at_right && top == walls.right};
-}
-
-// The number of options at one end: different pieces, and the lift.
-std::int64_t PlateauSearch::options_at(std::int32_t line, bool right) {
-  const auto end = static_cast<std::int32_t>(line_end(line));
-  const std::int64_t base = height(line);
-  const std::int32_t heads = pieces_.count();
-  const Walls walls = walls_of(line);
-  flush_ = 0;
-  std::int64_t count = 0;
-  std::int32_t previous = kNone;
-  if (right) {
-    std::int32_t support = end - 1;
-    while (support >= line && lifted(support) != 0) --support;
-    for (std::int32_t i = prev_end_[at(heads + end)]; i < heads; i = prev_end_[at(i)]) {
-      if (pieces_.begin[at(i)] < line) break;
-      if (pieces_.begin[at(i)] > support) continue;
-      if (base + pieces_.size[at(i)] > ceiling_.over(pieces_.tail[at(i)])) continue;
-      if (previous == kNone || name_[at(i)] != name_[at(previous)]) {
-        ++count;
-        if (style_.flush_first) flush_ = std::max(flush_, flush(i, walls));
-      }
-      previous = i;
-    }
-  } else {
-    std::int32_t support = line;
-    while (support < end && lifted(support) != 0) ++support;
-    for (std::int32_t i = next_begin_[at(heads + line)]; i < heads; i = next_begin_[at(i)]) {
-      if (pieces_.end[at(i)] > end) break;
-      if (pieces_.end[at(i)] <= support) continue;
-      if (base + pieces_.size[at(i)] > ceiling_.over(pieces_.tail[at(i)])) continue;
-      if (previous == kNone || name_[at(i)] != name_[at(previous)]) {
-        ++count;
-        if (style_.flush_first) flush_ = std::max(flush_, flush(i, walls));
-      }
-      previous = i;
-    }
-  }
-  return count + (lift_to(line, right) != kInfinite ? 1 : 0);
 }
 
 // False when an end of the line has no option left.
@@ -283,6 +232,10 @@ std::uint64_t PlateauSearch::lift_key(std::int32_t t) {
   return mixed(mixed(at(t)) ^ (2 * static_cast<std::uint64_t>(waste(t)) + static_cast<std::uint64_t>(lifted(t))));
 }
 
+std::uint64_t PlateauSearch::hole_key(std::int32_t i) {
+  return mixed(mixed(sections_ + at(i)) ^ static_cast<std::uint64_t>(hole_room(i)));
+}
+
 // Places a piece on the line; false when that leaves an end without options.
 bool PlateauSearch::place(std::int32_t piece, std::int32_t line) {
   const std::int32_t begin = pieces_.begin[at(piece)];
@@ -296,17 +249,41 @@ bool PlateauSearch::place(std::int32_t piece, std::int32_t line) {
   for (std::int32_t b = begin + 1; b < end; ++b) {
     if (--crossing_[at(b)] == 0) cuts_.push_back(b);
   }
+  support(begin, end);
+  return raise_range(line, begin, end, base + pieces_.size[at(piece)]);
+}
+
+// Leaves a hole on the line; false when that leaves an end without options.
+bool PlateauSearch::waste_hole(const Option& hole, std::int32_t line) {
+  const std::int32_t begin = holes_->boundary[at(hole.from)];
+  const std::int32_t end = holes_->boundary[at(hole.to)];
+  for (std::int32_t i = hole.from; i < hole.to; ++i) {
+    key_ -= hole_key(i);
+    set(hole_room(i), hole_room(i) - hole.size);
+    key_ += hole_key(i);
+  }
+  cuts_.clear();
+  support(begin, end);
+  return raise_range(line, begin, end, height(line) + hole.size);
+}
+
+// What is there now holds what comes next.
+void PlateauSearch::support(std::int32_t begin, std::int32_t end) {
   for (std::int32_t t = begin; t < end; ++t) {
     if (lifted(t) == 0) continue;
     key_ -= lift_key(t);
     set(lifted(t), 0);
     key_ += lift_key(t);
   }
+}
+
+// Raises sections of the line, and cuts them where `cuts_` says; false when that leaves an end without options.
+bool PlateauSearch::raise_range(std::int32_t line, std::int32_t begin, std::int32_t end, std::int64_t to) {
   const bool left_rest = begin > line;
   const bool right_rest = end < line_end(line);
   std::int32_t raised = cut_line(line, begin);
   if (right_rest) cut_line(raised, end);
-  set(height(raised), base + pieces_.size[at(piece)]);
+  set(height(raised), to);
   for (auto cut = cuts_.rbegin(); cut != cuts_.rend(); ++cut) cut_line(raised, *cut);
   // The outer pieces of what was raised may join their neighbours.
   const std::int32_t last = merge(cuts_.empty() ? raised : cuts_.back());

@@ -1,0 +1,51 @@
+// Searches for a placement whose holes were guessed (search_holes.h).
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <random>
+#include <vector>
+
+#include "planner/records.h"
+#include "planner/search_budget.h"
+#include "planner/search_holes.h"
+#include "planner/search_pieces.h"
+#include "planner/search_plateau.h"
+
+namespace edgemem::search {
+
+class GuessSearch {
+ public:
+  // For placements of at most `goal` bytes, or as little above it as the holes ask for, but below `size` bytes.
+  // `pieces` came from `records`; both must outlive this.
+  GuessSearch(const Records& records, const Pieces& pieces, std::int64_t goal, std::int64_t size, std::uint64_t seed,
+              Budget& budget);
+
+  // Nothing is left to be tried for a placement below `size` bytes.
+  bool exhausted(std::int64_t size) const;
+  // One search; true if it found a placement.
+  bool aim(std::int64_t size, Budget& budget);
+
+  const std::vector<std::int64_t>& offsets() const { return offsets_; }  // units, of `pieces`
+
+ private:
+  struct Guess {
+    Guess(const Pieces& pieces, Holes found) : holes(std::move(found)), search(pieces, &holes) {}
+    Holes holes;
+    PlateauSearch search;
+    std::int64_t aims = 0;
+    bool done = false;
+  };
+
+  bool open(const Guess& guess, std::int64_t size) const;
+  void weigh(std::int64_t turn);
+
+  Pieces fine_;                        // the same pieces, in sections between any two changes
+  std::vector<std::size_t> coarse_;    // [pieces] their indices in `pieces`
+  std::list<Guess> guesses_;
+  std::mt19937_64 random_;
+  std::vector<double> weight_;
+  std::vector<std::int64_t> offsets_;
+};
+
+}  // namespace edgemem::search
