@@ -87,7 +87,7 @@ void Part::pass(std::int64_t goal, Budget& budget) {
     if (spread > 0) weight_[i] *= noise(spread);
   }
   std::iota(order_.begin(), order_.end(), 0);
-  std::sort(order_.begin(), order_.end(), [&](std::int32_t a, std::int32_t b) {
+  budget.sort(order_.begin(), order_.end(), [&](std::int32_t a, std::int32_t b) {
     if (weight_[at(a)] != weight_[at(b)]) return weight_[at(a)] > weight_[at(b)];
     return pieces_.size[at(a)] != pieces_.size[at(b)] ? pieces_.size[at(a)] > pieces_.size[at(b)] : a < b;
   });

@@ -1,6 +1,7 @@
 #include "planner/search_pieces.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <tuple>
@@ -17,7 +18,7 @@ struct Lifetime {
 };
 
 // Loads, the least tails and the bound of a part whose pieces are complete.
-void measure(Pieces& pieces) {
+void measure(Pieces& pieces, Budget& budget) {
   const std::int32_t count = pieces.count();
   const auto sections = static_cast<std::size_t>(*std::max_element(pieces.end.begin(), pieces.end.end()));
   pieces.first.assign(sections + 1, 0);
@@ -26,6 +27,7 @@ void measure(Pieces& pieces) {
     ++pieces.first[static_cast<std::size_t>(pieces.begin[i]) + 1];
     pieces.load[static_cast<std::size_t>(pieces.begin[i])] += pieces.size[i];
     pieces.load[static_cast<std::size_t>(pieces.end[i])] -= pieces.size[i];
+    budget.pass();
   }
   std::partial_sum(pieces.first.begin(), pieces.first.end(), pieces.first.begin());
   std::partial_sum(pieces.load.begin(), pieces.load.end(), pieces.load.begin());
@@ -35,8 +37,10 @@ void measure(Pieces& pieces) {
   pieces.least_tail.assign(sections, 0);
   std::vector<std::int32_t> by_tail(static_cast<std::size_t>(count));
   std::iota(by_tail.begin(), by_tail.end(), 0);
-  std::stable_sort(by_tail.begin(), by_tail.end(), [&](std::int32_t a, std::int32_t b) {
-    return pieces.tail[static_cast<std::size_t>(a)] < pieces.tail[static_cast<std::size_t>(b)];
+  budget.sort(by_tail.begin(), by_tail.end(), [&](std::int32_t a, std::int32_t b) {
+    const std::int64_t tail_a = pieces.tail[static_cast<std::size_t>(a)];
+    const std::int64_t tail_b = pieces.tail[static_cast<std::size_t>(b)];
+    return tail_a != tail_b ? tail_a < tail_b : a < b;
   });
   std::vector<std::size_t> open(sections + 1);
   std::iota(open.begin(), open.end(), std::size_t{0});
@@ -45,6 +49,7 @@ void measure(Pieces& pieces) {
     return t;
   };
   for (const std::int32_t id : by_tail) {
+    budget.pass();
     const auto i = static_cast<std::size_t>(id);
     const auto end = static_cast<std::size_t>(pieces.end[i]);
     for (std::size_t t = next(static_cast<std::size_t>(pieces.begin[i])); t < end; t = next(t)) {
@@ -57,19 +62,20 @@ void measure(Pieces& pieces) {
   }
 }
 
-Pieces part(const Records& records, std::vector<Lifetime>& lifetimes) {
+Pieces part(const Records& records, std::vector<Lifetime>& lifetimes, Budget& budget) {
   Pieces pieces;
   std::int64_t divisor = 0;
   for (const Lifetime& life : lifetimes) {
     divisor = std::gcd(divisor, records.padded(life.record) / records.alignment);
   }
   pieces.unit = divisor * records.alignment;
-  std::sort(lifetimes.begin(), lifetimes.end(), [&](const Lifetime& a, const Lifetime& b) {
+  budget.sort(lifetimes.begin(), lifetimes.end(), [&](const Lifetime& a, const Lifetime& b) {
     return std::tuple(a.begin, a.end, records.size[a.record], a.record) <
            std::tuple(b.begin, b.end, records.size[b.record], b.record);
   });
   const std::int32_t shift = lifetimes.front().begin;
   for (const Lifetime& life : lifetimes) {
+    budget.pass();
     const std::size_t i = life.record;
     pieces.begin.push_back(life.begin - shift);
     pieces.end.push_back(life.end - shift);
@@ -78,7 +84,7 @@ Pieces part(const Records& records, std::vector<Lifetime>& lifetimes) {
     pieces.life.push_back(records.last[i] - records.first[i] + 1);
     pieces.record.push_back(i);
   }
-  measure(pieces);
+  measure(pieces, budget);
   return pieces;
 }
 
@@ -91,17 +97,23 @@ bool Pieces::identical(std::int32_t a, std::int32_t b) const {
 }
 
 std::vector<Pieces> split(const Records& records) {
+  Budget unlimited(0, std::nullopt);
+  return split(records, unlimited);
+}
+
+std::vector<Pieces> split(const Records& records, Budget& budget) {
   std::vector<std::pair<std::int64_t, std::int32_t>> births;
   std::vector<std::pair<std::int64_t, std::int32_t>> deaths;
   std::vector<Lifetime> lifetimes;
   for (std::size_t i = 0; i < records.count(); ++i) {
+    budget.pass();
     if (records.size[i] == 0) continue;
     births.emplace_back(records.first[i], static_cast<std::int32_t>(lifetimes.size()));
     deaths.emplace_back(records.last[i], static_cast<std::int32_t>(lifetimes.size()));
     lifetimes.push_back({0, 0, i});
   }
-  std::sort(births.begin(), births.end());
-  std::sort(deaths.begin(), deaths.end());
+  budget.sort(births.begin(), births.end(), std::less<>());
+  budget.sort(deaths.begin(), deaths.end(), std::less<>());
   std::vector<Pieces> parts;
   std::vector<Lifetime> members;  // of the present part, those that have died
   std::int32_t section = 0;
@@ -109,6 +121,7 @@ std::vector<Pieces> split(const Records& records) {
   std::size_t born = 0;
   std::size_t died = 0;
   for (const auto& [last, id] : deaths) {
+    budget.pass();
     for (; born < births.size() && births[born].first <= last; ++born) {
       lifetimes[static_cast<std::size_t>(births[born].second)].begin = section;
       grown = true;
@@ -119,7 +132,7 @@ std::vector<Pieces> split(const Records& records) {
     life.end = section;
     members.push_back(life);
     if (++died == born) {
-      parts.push_back(part(records, members));
+      parts.push_back(part(records, members, budget));
       members.clear();
     }
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "planner/records.h"
+#include "planner/search_budget.h"
 
 namespace edgemem::search {
 
@@ -45,7 +46,8 @@ struct Ceiling {
   std::int64_t over(std::int64_t piece_tail) const { return units - (piece_tail > tail ? 1 : 0); }
 };
 
-// The parts, the one with the greatest bound first. The records were checked.
+// The parts, the one with the greatest bound first. The records were checked. Throws Late when time is up.
+std::vector<Pieces> split(const Records& records, Budget& budget);
 std::vector<Pieces> split(const Records& records);
 
 // The arena in bytes that these offsets (units) need.
