@@ -108,7 +108,8 @@ def plan(
         problem = source
         if alignment is not None:
             problem = Problem(source.records, alignment=alignment)
-        graph, rules, also = None, None, ()
+        graph, rules = None, None
+        also: tuple[Choice, ...] = ()
         about: dict[str, Any] = {}
     else:
         graph, rules = _graph_for(source, target, alignment)
@@ -197,11 +198,11 @@ def _hint(planset: PlanSet, best: Plan, available: int) -> tuple[str, bool]:
         plans = planset.offsets if offsets else planset.shared_objects
         prover = next(p.strategy for p in plans if p.search and p.search.bound == proved)
         return f"no plan can fit it: {prover} proved that all take {proved:,} or more; {remedy}", True
-    return (
-        f"none was found that fits, which does not mean that there is none: it is proved only that all take {proved:,} "
-        "or more. A greater effort may find one, or prove it impossible",
-        False,
+    hint = (
+        "none was found that fits, which does not mean that there is none: it is proved only that all take "
+        f"{proved:,} or more. A greater effort may find one, or prove it impossible"
     )
+    return hint, False
 
 
 def read_plan(path: str | Path) -> tuple[PlanSet, Model | None]:

@@ -61,7 +61,9 @@ class Limits:
             if getattr(self, name) is None or not wanted or any(name in c.strategy.options for c in wanted):
                 continue
             having = ", ".join(dict.fromkeys(s.name for s in registered() if name in s.options))
-            raise UnknownStrategyError(f"no strategy among those chosen has the option {name!r}; it belongs to {having}")
+            raise UnknownStrategyError(
+                f"no strategy among those chosen has the option {name!r}; it belongs to {having}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +98,8 @@ def choices(text: str) -> tuple[Choice, ...]:
     for strategy in found:
         if not family and not given.keys() <= strategy.options.keys() and len(found) > 1:
             continue  # the options belong to the strategy of that name in the other family
-        known = {k: parsed(strategy.options[k], v) if k in strategy.options else v for k, v in given.items()}
-        chosen.append(Choice(strategy, strategy.check(known)))
+        values = {k: parsed(strategy.options[k], v) if k in strategy.options else v for k, v in given.items()}
+        chosen.append(Choice(strategy, strategy.check(values)))
     if not chosen:
         found[0].check(given)
     return tuple(chosen)

@@ -31,21 +31,23 @@ class Number:
         kind: int, or float (then whole numbers are taken, too).
         default: None stands for no number, which cannot be given.
         what: as a message calls it, such as "a number of seconds".
+        short: as a table calls it.
     """
 
-    kind: type[int] | type[float]
+    kind: type[int | float]
     default: int | float | None
     least: int
     most: int
     what: str
+    short: str
 
 
 Option: TypeAlias = "tuple[OptionValue, ...] | Number"
 
 # What every search takes under the same names, so that `edgemem.plan` can hand them on.
-SEED = Number(int, 1, 0, 2**63 - 1, "a whole number")
-TIME_LIMIT = Number(float, None, 0, 10**9, "a number of seconds")
-THREADS = Number(int, 1, 1, 256, "a whole number")
+SEED = Number(int, 1, 0, 2**63 - 1, "a whole number", "N")
+TIME_LIMIT = Number(float, None, 0, 10**9, "a number of seconds", "SECONDS")
+THREADS = Number(int, 1, 1, 256, "a whole number", "N")
 
 
 def default_of(option: Option) -> OptionValue | None:
@@ -82,7 +84,7 @@ def normal(option: Option, value: OptionValue) -> OptionValue:
 def summary(option: Option) -> str:
     """For a table, the default first."""
     if isinstance(option, Number):
-        return f"{'none' if option.default is None else option.default}|{option.what}"
+        return f"{'none' if option.default is None else option.default}|{option.short}"
     return "|".join(map(str, option))
 
 

@@ -73,8 +73,9 @@ void gather(const std::vector<Pieces>& pieces, const std::list<Part>& parts,
   }
 }
 
-// The search in one thread.
-SearchResult search_once(const std::vector<Pieces>& pieces, std::size_t count, std::uint64_t seed, Budget& budget) {
+// The search in one thread, the `place`th of several.
+SearchResult search_once(const std::vector<Pieces>& pieces, std::size_t count, std::uint64_t seed, int place,
+                         Budget& budget) {
   SearchResult result;
   const std::int64_t load = pieces.front().bound;
   result.bound = load;
@@ -86,7 +87,7 @@ SearchResult search_once(const std::vector<Pieces>& pieces, std::size_t count, s
     }
     for (const Pieces& p : pieces) {
       budget.pass(p.count());
-      parts.emplace_back(p, seed);
+      parts.emplace_back(p, seed, place);
     }
     std::priority_queue<std::tuple<std::int64_t, std::ptrdiff_t, Part*>> turns;
     std::ptrdiff_t index = 0;
@@ -141,7 +142,7 @@ SearchResult search_portfolio(const std::vector<Pieces>& pieces, std::size_t cou
     if (k > 0) mine.poll({});
     try {
       SearchResult& mine_found = results[static_cast<std::size_t>(k)];
-      mine_found = search_once(pieces, count, seed_of(limits.seed, k), mine);
+      mine_found = search_once(pieces, count, seed_of(limits.seed, k), k, mine);
       std::int64_t known = least.load();
       while (mine_found.optimal() && mine_found.work < known && !least.compare_exchange_weak(known, mine_found.work)) {
       }
@@ -181,7 +182,7 @@ SearchResult search_offsets(const Records& records, const SearchLimits& limits) 
     nothing.offsets.assign(records.count(), 0);
     return nothing;
   }
-  if (limits.threads == 1) return search_once(pieces, records.count(), limits.seed, budget);
+  if (limits.threads == 1) return search_once(pieces, records.count(), limits.seed, 0, budget);
   return search_portfolio(pieces, records.count(), limits, budget);
 }
 

@@ -27,13 +27,16 @@ constexpr std::array<Creep, 2> kCreeps{{{300, 500}, {1000, 1000}}};
 
 }  // namespace
 
-Part::Part(const Pieces& pieces, std::uint64_t seed)
+Part::Part(const Pieces& pieces, std::uint64_t seed, std::int64_t place)
     : pieces_(pieces),
       skyline_(pieces),
       random_(seed),
       offsets_(at(pieces.count())),
       size_(0),
       bound_(pieces.bound),
+      passes_(place * kPlainPasses),
+      aims_(place * kPlainAims),
+      creeps_(place),
       node_limit_(static_cast<double>(std::max<std::int64_t>(kLeastNodes, 2 * pieces.count()))),
       weight_(at(pieces.count())),
       order_(at(pieces.count())),

@@ -15,8 +15,8 @@ namespace edgemem::search {
 
 class Part {
  public:
-  // `pieces` must outlive the part.
-  Part(const Pieces& pieces, std::uint64_t seed);
+  // `pieces` must outlive the part. Searches side by side begin at different places of the turns, from 0.
+  Part(const Pieces& pieces, std::uint64_t seed, std::int64_t place = 0);
 
   // A first placement, by a few passes of the skyline; without time for one, all pieces end to end.
   void start(std::int64_t goal, Budget& budget);
