@@ -43,12 +43,11 @@ SearchResult end_to_end(const Records& records) {
   return result;
 }
 
-// The best offsets and the size of all parts. Where time ended early, parts at the end may be missing in `parts`, and
-// in `quick`, which is empty without a time limit.
+// Adds the best offsets and the size of all parts. Where time ended early, parts at the end may be missing in `parts`,
+// and in `quick`, which is empty without a time limit.
 void gather(const std::vector<Pieces>& pieces, const std::list<Part>& parts,
             const std::vector<std::vector<std::int64_t>>& quick, SearchResult& result) {
   auto part = parts.begin();
-  result.size = 0;
   for (std::size_t k = 0; k < pieces.size(); ++k) {
     const Pieces& p = pieces[k];
     std::vector<std::int64_t> stacked;
@@ -74,10 +73,10 @@ void gather(const std::vector<Pieces>& pieces, const std::list<Part>& parts,
 }
 
 // The search in one thread, the `place`th of several.
-SearchResult search_once(const std::vector<Pieces>& pieces, std::size_t count, std::uint64_t seed, int place,
-                         Budget& budget) {
+SearchResult search_once(const search::Split& whole, std::uint64_t seed, int place, Budget& budget) {
+  const std::vector<Pieces>& pieces = whole.parts;
   SearchResult result;
-  const std::int64_t load = pieces.front().bound;
+  const std::int64_t load = std::max(whole.size, pieces.front().bound);
   result.bound = load;
   std::list<Part> parts;
   std::vector<std::vector<std::int64_t>> quick;
@@ -97,19 +96,20 @@ SearchResult search_once(const std::vector<Pieces>& pieces, std::size_t count, s
     }
     // The part that decides the size has the turn, the first of equals.
     for (;;) {
-      const auto [size, place, worst] = turns.top();
+      const auto [size, order, worst] = turns.top();
       result.size = size;
       if (result.size <= result.bound || budget.out_of_time() || budget.out_of_work()) break;
       budget.pass();
       turns.pop();
       worst->improve(result.bound, budget);
       result.bound = std::max(result.bound, worst->bound());
-      turns.emplace(worst->size(), place, worst);
+      turns.emplace(worst->size(), order, worst);
     }
   } catch (const Late&) {
     // The parts have the best that they found.
   }
-  result.offsets.assign(count, 0);
+  result.offsets = whole.offsets;
+  result.size = whole.size;
   gather(pieces, parts, quick, result);
   if (result.optimal()) {
     result.stopped = result.bound == load ? Stop::kBound : Stop::kProof;
@@ -132,8 +132,7 @@ std::uint64_t seed_of(std::uint64_t seed, int thread) {
 // Each thread is a search of its own. One that has an optimal plan stops those that have worked for longer, and only
 // those, so that of all optimal plans the one that took the least work is always found, on a quick machine and on a
 // slow one. If there is none, all end at the work limit.
-SearchResult search_portfolio(const std::vector<Pieces>& pieces, std::size_t count, const SearchLimits& limits,
-                              const Budget& budget) {
+SearchResult search_portfolio(const search::Split& whole, const SearchLimits& limits, const Budget& budget) {
   std::vector<SearchResult> results(static_cast<std::size_t>(limits.threads));
   std::atomic<std::int64_t> least = std::numeric_limits<std::int64_t>::max();  // work of an optimal plan
   search::side_by_side(limits.threads, [&](int k) {
@@ -142,7 +141,7 @@ SearchResult search_portfolio(const std::vector<Pieces>& pieces, std::size_t cou
     if (k > 0) mine.poll({});
     try {
       SearchResult& mine_found = results[static_cast<std::size_t>(k)];
-      mine_found = search_once(pieces, count, seed_of(limits.seed, k), k, mine);
+      mine_found = search_once(whole, seed_of(limits.seed, k), k, mine);
       std::int64_t known = least.load();
       while (mine_found.optimal() && mine_found.work < known && !least.compare_exchange_weak(known, mine_found.work)) {
       }
@@ -171,19 +170,20 @@ SearchResult search_offsets(const Records& records, const SearchLimits& limits) 
   Budget budget(limits.work, limits.seconds, records.count());
   budget.poll(limits.poll);
   check(records);
-  std::vector<Pieces> pieces;
+  search::Split whole;
   try {
-    pieces = search::split(records, budget);
+    whole = search::split(records, budget);
   } catch (const Late&) {
     return end_to_end(records);
   }
-  if (pieces.empty()) {
-    SearchResult nothing;
-    nothing.offsets.assign(records.count(), 0);
-    return nothing;
+  if (whole.parts.empty()) {
+    SearchResult stacked;
+    stacked.size = stacked.bound = whole.size;
+    stacked.offsets = std::move(whole.offsets);
+    return stacked;
   }
-  if (limits.threads == 1) return search_once(pieces, records.count(), limits.seed, 0, budget);
-  return search_portfolio(pieces, records.count(), limits, budget);
+  if (limits.threads == 1) return search_once(whole, limits.seed, 0, budget);
+  return search_portfolio(whole, limits, budget);
 }
 
 }  // namespace edgemem

@@ -11,6 +11,9 @@ namespace edgemem::search {
 
 namespace {
 
+constexpr std::size_t kMany = std::size_t{1} << 16;  // records, of which a time limit
+constexpr std::size_t kFew = 256;                    // makes parts of no fewer
+
 struct Lifetime {
   std::int32_t begin;
   std::int32_t end;
@@ -66,7 +69,9 @@ Pieces part(const Records& records, std::vector<Lifetime>& lifetimes, Budget& bu
   Pieces pieces;
   std::int64_t divisor = 0;
   for (const Lifetime& life : lifetimes) {
+    budget.pass();
     divisor = std::gcd(divisor, records.padded(life.record) / records.alignment);
+    if (divisor == 1) break;
   }
   pieces.unit = divisor * records.alignment;
   budget.sort(lifetimes.begin(), lifetimes.end(), [&](const Lifetime& a, const Lifetime& b) {
@@ -96,12 +101,12 @@ bool Pieces::identical(std::int32_t a, std::int32_t b) const {
   return begin[i] == begin[j] && end[i] == end[j] && size[i] == size[j] && tail[i] == tail[j];
 }
 
-std::vector<Pieces> split(const Records& records) {
-  Budget unlimited(0, std::nullopt);
-  return split(records, unlimited);
-}
+namespace {
 
-std::vector<Pieces> split(const Records& records, Budget& budget) {
+// Hands every part to `cut` as the lifetimes of its records, in sections counted from the start of all. Parts of fewer
+// than `least` records may come together.
+template <class Cut>
+void cut_apart(const Records& records, std::size_t least, Budget& budget, Cut cut) {
   std::vector<std::pair<std::int64_t, std::int32_t>> births;
   std::vector<std::pair<std::int64_t, std::int32_t>> deaths;
   std::vector<Lifetime> lifetimes;
@@ -114,7 +119,6 @@ std::vector<Pieces> split(const Records& records, Budget& budget) {
   }
   budget.sort(births.begin(), births.end(), std::less<>());
   budget.sort(deaths.begin(), deaths.end(), std::less<>());
-  std::vector<Pieces> parts;
   std::vector<Lifetime> members;  // of the present part, those that have died
   std::int32_t section = 0;
   bool grown = false;  // since the last section was closed
@@ -131,13 +135,60 @@ std::vector<Pieces> split(const Records& records, Budget& budget) {
     Lifetime& life = lifetimes[static_cast<std::size_t>(id)];
     life.end = section;
     members.push_back(life);
-    if (++died == born) {
-      parts.push_back(part(records, members, budget));
+    if (++died == born && (members.size() >= least || died == deaths.size())) {
+      cut(members);
       members.clear();
     }
   }
+}
+
+void sort_by_bound(std::vector<Pieces>& parts) {
   std::stable_sort(parts.begin(), parts.end(), [](const Pieces& a, const Pieces& b) { return a.bound > b.bound; });
+}
+
+// The bytes that records take which are all alive at once.
+std::int64_t stack(const Records& records, const std::vector<Lifetime>& members, std::vector<std::int64_t>& offsets) {
+  std::size_t top = members.front().record;
+  const auto padding = [&](std::size_t i) { return records.padded(i) - records.size[i]; };
+  for (const Lifetime& life : members) {
+    if (padding(life.record) > padding(top)) top = life.record;
+  }
+  std::int64_t next = 0;
+  for (const Lifetime& life : members) {
+    if (life.record == top) continue;
+    offsets[life.record] = next;
+    next += records.padded(life.record);
+  }
+  offsets[top] = next;
+  return next + records.size[top];
+}
+
+}  // namespace
+
+std::vector<Pieces> split(const Records& records) {
+  std::vector<Pieces> parts;
+  Budget budget(0, std::nullopt);
+  cut_apart(records, 1, budget,
+            [&](std::vector<Lifetime>& members) { parts.push_back(part(records, members, budget)); });
+  sort_by_bound(parts);
   return parts;
+}
+
+Split split(const Records& records, Budget& budget) {
+  Split made;
+  made.offsets.assign(records.count(), 0);
+  // Hundreds of thousands of parts take their time even to be thrown away.
+  const std::size_t least = budget.timed() && records.count() >= kMany ? kFew : 1;
+  cut_apart(records, least, budget, [&](std::vector<Lifetime>& members) {
+    // The first that dies begins the part; the last one's end is the part's.
+    if (members.back().end - members.front().begin == 1) {
+      made.size = std::max(made.size, stack(records, members, made.offsets));
+    } else {
+      made.parts.push_back(part(records, members, budget));
+    }
+  });
+  sort_by_bound(made.parts);
+  return made;
 }
 
 std::int64_t peak(const Pieces& pieces, const std::vector<std::int64_t>& offsets) {

@@ -46,9 +46,19 @@ struct Ceiling {
   std::int64_t over(std::int64_t piece_tail) const { return units - (piece_tail > tail ? 1 : 0); }
 };
 
-// The parts, the one with the greatest bound first. The records were checked. Throws Late when time is up.
-std::vector<Pieces> split(const Records& records, Budget& budget);
+// The parts, the one with the greatest bound first. The records were checked.
 std::vector<Pieces> split(const Records& records);
+
+// As above, without the parts of one section. There may be as many as records, and they are no problem: their records
+// lie end to end, the least tail last.
+struct Split {
+  std::vector<Pieces> parts;
+  std::vector<std::int64_t> offsets;  // bytes, of the records that are in no part
+  std::int64_t size = 0;              // bytes, that those take, and no arena takes less
+};
+
+// Throws Late when time is up.
+Split split(const Records& records, Budget& budget);
 
 // The arena in bytes that these offsets (units) need.
 std::int64_t peak(const Pieces& pieces, const std::vector<std::int64_t>& offsets);

@@ -105,15 +105,15 @@ PlateauSearch::Entered PlateauSearch::enter(std::int32_t begin, std::int32_t end
     }
   }
   const Walls walls = walls_of(line);
-  std::sort(options_.begin() + static_cast<std::ptrdiff_t>(options_begin), options_.end(),
-            [&](std::int32_t a, std::int32_t b) {
-              if (style_.flush_first) {
-                const int flush_a = flush(a, walls);
-                const int flush_b = flush(b, walls);
-                if (flush_a != flush_b) return flush_a > flush_b;
-              }
-              return weight_[at(a)] != weight_[at(b)] ? weight_[at(a)] > weight_[at(b)] : a < b;
-            });
+  budget_->sort(options_.begin() + static_cast<std::ptrdiff_t>(options_begin), options_.end(),
+                [&](std::int32_t a, std::int32_t b) {
+                  if (style_.flush_first) {
+                    const int flush_a = flush(a, walls);
+                    const int flush_b = flush(b, walls);
+                    if (flush_a != flush_b) return flush_a > flush_b;
+                  }
+                  return weight_[at(a)] != weight_[at(b)] ? weight_[at(a)] > weight_[at(b)] : a < b;
+                });
   if (lift_to(line, right) != kInfinite) options_.push_back(kLift);
   frames_.push_back({begin,
                      end,

@@ -171,4 +171,44 @@ TEST(handing_on_gives_valid_plans_of_any_size) {
   }
 }
 
+TEST(handing_on_stays_close_to_the_bound) {
+  const Instance instance = random_instance(21, 20'000, 5'000, 100);
+  for (const edgemem::search::Pieces& pieces : edgemem::search::split(instance.records())) {
+    edgemem::search::Budget budget(0, std::nullopt);
+    CHECK(edgemem::search::peak(pieces, edgemem::search::hand_on(pieces, budget)) <= 2 * pieces.bound);
+  }
+}
+
+TEST(many_parts_are_found_with_and_without_time) {
+  // Pairs that overlap, alone, and threes in a row; with time, they may be searched together.
+  Instance instance;
+  const auto add = [&](std::int64_t first, std::int64_t last, std::int64_t size) {
+    instance.first.push_back(first);
+    instance.last.push_back(last);
+    instance.size.push_back(size);
+  };
+  std::int64_t most = 0;
+  for (std::int64_t k = 0; k < 30'000; ++k) {
+    const std::int64_t a = 1 + k * 7919 % 1000;
+    add(10 * k, 10 * k, a);
+    add(10 * k + 1, 10 * k + 2, a + 5);
+    add(10 * k + 2, 10 * k + 3, a + 9);
+    const std::int64_t padded = std::min((a + 5 + 15) / 16 * 16 + a + 9, (a + 9 + 15) / 16 * 16 + a + 5);
+    most = std::max({most, a, padded});
+  }
+  for (const bool timed : {false, true}) {
+    SearchLimits limits;
+    if (timed) limits.seconds = 1e6;
+    const SearchResult result = edgemem::search_offsets(instance.records(), limits);
+    CHECK(result.size == most && result.bound == most && result.stopped == Stop::kBound);
+    for (std::size_t i = 1; i < result.offsets.size(); ++i) {
+      const std::size_t j = i - 1;
+      const bool alive = instance.first[i] <= instance.last[j];
+      CHECK(result.offsets[i] % 16 == 0 && result.offsets[i] >= 0);
+      CHECK(!alive || result.offsets[i] >= result.offsets[j] + instance.size[j] ||
+            result.offsets[j] >= result.offsets[i] + instance.size[i]);
+    }
+  }
+}
+
 }  // namespace
