@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <limits>
 #include <list>
@@ -27,6 +28,9 @@ using search::Part;
 using search::Pieces;
 using Stop = SearchResult::Stop;
 
+constexpr std::chrono::nanoseconds kPerPart{1000};  // to give back its memory
+constexpr std::int32_t kMany = 256;                 // pieces, for whose first plan there may be no time
+
 // What no search is needed for.
 SearchResult end_to_end(const Records& records) {
   SearchResult result;
@@ -43,74 +47,92 @@ SearchResult end_to_end(const Records& records) {
   return result;
 }
 
-// Adds the best offsets and the size of all parts. Where time ended early, parts at the end may be missing in `parts`,
-// and in `quick`, which is empty without a time limit.
-void gather(const std::vector<Pieces>& pieces, const std::list<Part>& parts,
-            const std::vector<std::vector<std::int64_t>>& quick, SearchResult& result) {
-  auto part = parts.begin();
-  for (std::size_t k = 0; k < pieces.size(); ++k) {
-    const Pieces& p = pieces[k];
-    std::vector<std::int64_t> stacked;
-    const std::vector<std::int64_t>* offsets = &stacked;
-    std::int64_t size = std::numeric_limits<std::int64_t>::max();
-    if (part != parts.end()) {
-      offsets = &part->offsets();
-      size = part->size();
-      ++part;
-    }
-    if (k < quick.size() && size > p.bound) {
-      const std::int64_t other = search::peak(p, quick[k]);
-      if (other < size) offsets = &quick[k];
-      size = std::min(size, other);
-    } else if (size == std::numeric_limits<std::int64_t>::max()) {
-      stacked.resize(p.size.size());
-      std::exclusive_scan(p.size.begin(), p.size.end(), stacked.begin(), std::int64_t{0});
-      size = search::peak(p, stacked);
-    }
-    for (std::size_t i = 0; i < p.record.size(); ++i) result.offsets[p.record[i]] = (*offsets)[i] * p.unit;
-    result.size = std::max(result.size, size);
+// What is found for the parts, gathered in bytes.
+class Gathered {
+ public:
+  explicit Gathered(const search::Split& whole)
+      : offsets(whole.offsets), size(whole.size), parts_(whole.parts), done_(whole.parts.size(), 0) {}
+
+  std::vector<std::int64_t> offsets;  // bytes
+  std::int64_t size;                  // bytes
+
+  // Another plan of a part, which counts if it is the first.
+  void add(std::size_t k, const std::vector<std::int64_t>& units, std::int64_t bytes) {
+    if (done_[k] != 0) return;
+    const Pieces& p = parts_[k];
+    for (std::size_t i = 0; i < p.record.size(); ++i) offsets[p.record[i]] = units[i] * p.unit;
+    size = std::max(size, bytes);
+    done_[k] = 1;
   }
-}
+
+  // For those of which nothing was found in time.
+  void add_rest() {
+    for (std::size_t k = 0; k < parts_.size(); ++k) {
+      if (done_[k] != 0) continue;
+      std::vector<std::int64_t> units(parts_[k].size.size());
+      std::exclusive_scan(parts_[k].size.begin(), parts_[k].size.end(), units.begin(), std::int64_t{0});
+      add(k, units, search::peak(parts_[k], units));
+    }
+  }
+
+ private:
+  const std::vector<Pieces>& parts_;
+  std::vector<char> done_;
+};
 
 // The search in one thread, the `place`th of several.
 SearchResult search_once(const search::Split& whole, std::uint64_t seed, int place, Budget& budget) {
+  struct Turn {
+    std::size_t k;
+    Part part;
+  };
   const std::vector<Pieces>& pieces = whole.parts;
-  SearchResult result;
   const std::int64_t load = std::max(whole.size, pieces.front().bound);
+  Gathered found(whole);
+  SearchResult result;
   result.bound = load;
-  std::list<Part> parts;
-  std::vector<std::vector<std::int64_t>> quick;
+  std::vector<std::vector<std::int64_t>> quick(budget.timed() ? pieces.size() : 0);  // of large parts
+  std::list<Turn> turns;  // of the parts that decide the size
   try {
-    if (budget.timed()) {
-      for (const Pieces& p : pieces) quick.push_back(search::hand_on(p, budget));
+    for (std::size_t k = 0; k < quick.size(); ++k) {
+      if (pieces[k].count() >= kMany) quick[k] = search::hand_on(pieces[k], budget);
     }
-    for (const Pieces& p : pieces) {
-      budget.pass(p.count());
-      parts.emplace_back(p, seed, place);
-    }
-    std::priority_queue<std::tuple<std::int64_t, std::ptrdiff_t, Part*>> turns;
-    std::ptrdiff_t index = 0;
-    for (Part& part : parts) {
+    std::priority_queue<std::tuple<std::int64_t, std::ptrdiff_t, Part*>> worst_first;
+    for (std::size_t k = 0; k < pieces.size(); ++k) {
+      budget.pass(pieces[k].count());
+      Part& part = turns.emplace_back(k, Part(pieces[k], seed, place)).part;
       part.start(load, budget);
-      turns.emplace(part.size(), --index, &part);
+      if (part.size() > load) {
+        worst_first.emplace(part.size(), -static_cast<std::ptrdiff_t>(k), &part);
+      } else {
+        found.add(k, part.offsets(), part.size());
+        turns.pop_back();
+      }
     }
     // The part that decides the size has the turn, the first of equals.
-    for (;;) {
-      const auto [size, order, worst] = turns.top();
-      result.size = size;
-      if (result.size <= result.bound || budget.out_of_time() || budget.out_of_work()) break;
+    while (!worst_first.empty() && !budget.out_of_time() && !budget.out_of_work()) {
+      const auto [size, order, part] = worst_first.top();
+      if (size <= result.bound) break;
       budget.pass();
-      turns.pop();
-      worst->improve(result.bound, budget);
-      result.bound = std::max(result.bound, worst->bound());
-      turns.emplace(worst->size(), order, worst);
+      worst_first.pop();
+      part->improve(result.bound, budget);
+      result.bound = std::max(result.bound, part->bound());
+      worst_first.emplace(part->size(), order, part);
     }
   } catch (const Late&) {
     // The parts have the best that they found.
   }
-  result.offsets = whole.offsets;
-  result.size = whole.size;
-  gather(pieces, parts, quick, result);
+  for (const Turn& turn : turns) {
+    const bool timed = turn.k < quick.size() && !quick[turn.k].empty();
+    if (timed && search::peak(pieces[turn.k], quick[turn.k]) < turn.part.size()) continue;
+    found.add(turn.k, turn.part.offsets(), turn.part.size());
+  }
+  for (std::size_t k = 0; k < quick.size(); ++k) {
+    if (!quick[k].empty()) found.add(k, quick[k], search::peak(pieces[k], quick[k]));
+  }
+  found.add_rest();
+  result.offsets = std::move(found.offsets);
+  result.size = found.size;
   if (result.optimal()) {
     result.stopped = result.bound == load ? Stop::kBound : Stop::kProof;
   } else {
@@ -182,6 +204,7 @@ SearchResult search_offsets(const Records& records, const SearchLimits& limits) 
     stacked.offsets = std::move(whole.offsets);
     return stacked;
   }
+  budget.keep_back(kPerPart * static_cast<std::int64_t>(whole.parts.size()));
   if (limits.threads == 1) return search_once(whole, limits.seed, 0, budget);
   return search_portfolio(whole, limits, budget);
 }

@@ -39,6 +39,11 @@ class Budget {
     watched_ = true;
   }
 
+  // For what comes after the last look at the clock.
+  void keep_back(std::chrono::nanoseconds time) {
+    if (deadline_) *deadline_ -= std::chrono::duration_cast<Clock::duration>(time);
+  }
+
   std::int64_t spent() const { return spent_; }
   bool out_of_work() const { return spent_ >= work_; }
   bool out_of_time() const { return late_; }
@@ -55,7 +60,7 @@ class Budget {
   // For loops that do no steps. Throws Late when time is up.
   void pass(std::int64_t items = 1) {
     items_ += items;
-    if (watched_ && items_ >= kItemsPerLook) {
+    if (watched_ && (late_ || items_ >= kItemsPerLook)) {
       look();
       if (late_) throw Late{};
     }

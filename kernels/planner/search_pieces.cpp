@@ -11,9 +11,6 @@ namespace edgemem::search {
 
 namespace {
 
-constexpr std::size_t kMany = std::size_t{1} << 16;  // records, of which a time limit
-constexpr std::size_t kFew = 256;                    // makes parts of no fewer
-
 struct Lifetime {
   std::int32_t begin;
   std::int32_t end;
@@ -103,10 +100,9 @@ bool Pieces::identical(std::int32_t a, std::int32_t b) const {
 
 namespace {
 
-// Hands every part to `cut` as the lifetimes of its records, in sections counted from the start of all. Parts of fewer
-// than `least` records may come together.
+// Hands every part to `cut` as the lifetimes of its records, in sections counted from the start of all.
 template <class Cut>
-void cut_apart(const Records& records, std::size_t least, Budget& budget, Cut cut) {
+void cut_apart(const Records& records, Budget& budget, Cut cut) {
   std::vector<std::pair<std::int64_t, std::int32_t>> births;
   std::vector<std::pair<std::int64_t, std::int32_t>> deaths;
   std::vector<Lifetime> lifetimes;
@@ -135,7 +131,7 @@ void cut_apart(const Records& records, std::size_t least, Budget& budget, Cut cu
     Lifetime& life = lifetimes[static_cast<std::size_t>(id)];
     life.end = section;
     members.push_back(life);
-    if (++died == born && (members.size() >= least || died == deaths.size())) {
+    if (++died == born) {
       cut(members);
       members.clear();
     }
@@ -168,8 +164,7 @@ std::int64_t stack(const Records& records, const std::vector<Lifetime>& members,
 std::vector<Pieces> split(const Records& records) {
   std::vector<Pieces> parts;
   Budget budget(0, std::nullopt);
-  cut_apart(records, 1, budget,
-            [&](std::vector<Lifetime>& members) { parts.push_back(part(records, members, budget)); });
+  cut_apart(records, budget, [&](std::vector<Lifetime>& members) { parts.push_back(part(records, members, budget)); });
   sort_by_bound(parts);
   return parts;
 }
@@ -177,9 +172,7 @@ std::vector<Pieces> split(const Records& records) {
 Split split(const Records& records, Budget& budget) {
   Split made;
   made.offsets.assign(records.count(), 0);
-  // Hundreds of thousands of parts take their time even to be thrown away.
-  const std::size_t least = budget.timed() && records.count() >= kMany ? kFew : 1;
-  cut_apart(records, least, budget, [&](std::vector<Lifetime>& members) {
+  cut_apart(records, budget, [&](std::vector<Lifetime>& members) {
     // The first that dies begins the part; the last one's end is the part's.
     if (members.back().end - members.front().begin == 1) {
       made.size = std::max(made.size, stack(records, members, made.offsets));

@@ -180,7 +180,7 @@ TEST(handing_on_stays_close_to_the_bound) {
 }
 
 TEST(many_parts_are_found_with_and_without_time) {
-  // Pairs that overlap, alone, and threes in a row; with time, they may be searched together.
+  // Records alone, and pairs that overlap.
   Instance instance;
   const auto add = [&](std::int64_t first, std::int64_t last, std::int64_t size) {
     instance.first.push_back(first);
