@@ -199,9 +199,12 @@ def make_plans(
         progress(str(choice))
         made.append(run(problem, choice, bounds, _share(choice, wanted[k + 1 :], clock)))
     if not wanted:
-        for k, family in enumerate(families):
-            auto = _Auto(problem, family, bounds, limits, clock, len(families) - k, progress)
-            made += auto.plans(fits if k == 0 else None)
+        autos = [_Auto(problem, family, bounds, limits, clock, progress) for family in families]
+        for auto in autos:
+            made += auto.rules()
+        for k, auto in enumerate(autos):
+            auto.sharers = sum(bool(a.kept) for a in autos[k:]) or 1
+            made += auto.last(fits if k == 0 else None)
         done = {(p.strategy, *p.options.items()) for p in made}
         for choice in also:
             if (choice.strategy.name, *choice.options.items()) not in done and not clock.is_up():
@@ -228,65 +231,77 @@ def _share(choice: Choice, later: Sequence[Choice], clock: _Clock) -> float | No
     return min(own, left)
 
 
-@dataclass
 class _Auto:
-    """`auto` in one family, of which `families` are still to be planned."""
+    """`auto` in one family. Where time is limited, the fixed rules of all families go first and share what is left."""
 
-    problem: Problem
-    family: Family
-    bounds: LowerBounds
-    limits: Limits
-    clock: _Clock
-    families: int
-    progress: Callable[[str], None]
-    bound: int = 0  # the best that was proved
-    best: int | None = None  # the smallest plan
+    def __init__(
+        self,
+        problem: Problem,
+        family: Family,
+        bounds: LowerBounds,
+        limits: Limits,
+        clock: _Clock,
+        progress: Callable[[str], None],
+    ) -> None:
+        self._problem = problem
+        self._bounds = bounds
+        self._limits = limits
+        self._clock = clock
+        self._progress = progress
+        self._bound = bounds.offsets if family == "offsets" else bounds.shared_objects  # the best that was proved
+        self._best: int | None = None  # the smallest plan
+        self._strategies = sorted(registered(family), key=lambda s: s.limit is not None)
+        self.kept: list[Strategy] = []  # for last
+        self.sharers = 1  # families that what is left of the time is for
+        self._slowest = 0.0  # seconds that a rule took
+        if limits.time_limit is not None:
+            # Those that can be trusted with a limit: of many records only the simplest rule and what takes a limit.
+            searches = [s for s in self._strategies if "time_limit" in s.options]
+            rules = [s for s in self._strategies if s not in searches and s.limit is None]
+            first = len(rules) if len(problem) <= COMPARE_ALL else 1
+            self._strategies, self.kept = rules[:first], searches or rules[first:]
 
-    def plans(self, fits: int | None) -> Iterator[Plan]:
-        """All variants of the family's strategies, quick ones first, and searches last if time is limited."""
-        self.bound = self.bounds.offsets if self.family == "offsets" else self.bounds.shared_objects
-        strategies = sorted(registered(self.family), key=lambda s: s.limit is not None)
-        if self.limits.time_limit is not None:
-            strategies = self._timed(strategies)
+    def rules(self) -> Iterator[Plan]:
+        """All variants of the strategies, quick ones first; without a time limit also of the searches."""
+        return self._all(self._strategies)
+
+    def last(self, fits: int | None) -> Iterator[Plan]:
+        """What was kept for last, and another try for what does not fit."""
+        yield from self._all(self.kept)
+        if fits is None or self._limits.effort is not None:
+            return
+        for strategy in (*self._strategies, *self.kept):
+            if "effort" in strategy.options and self._best is not None and self._best > fits >= self._bound:
+                yield from self._made(Choice(strategy, self._limits.options(strategy)))
+
+    def _all(self, strategies: Iterable[Strategy]) -> Iterator[Plan]:
         for strategy in strategies:
-            quick = strategy.limit is None and len(self.problem) <= COMPARE_ALL
-            if (self._met() and not quick) or (strategy.limit is not None and len(self.problem) > strategy.limit):
+            met = self._best is not None and self._best <= self._bound
+            quick = strategy.limit is None and len(self._problem) <= COMPARE_ALL
+            if (met and not quick) or (strategy.limit is not None and len(self._problem) > strategy.limit):
                 continue
-            given = self.limits.options(strategy)
+            given = self._limits.options(strategy)
             for variant in strategy.variants():
                 # An effort that was asked for counts, not the one that `auto` prefers.
-                options = {k: v for k, v in variant.items() if k != "effort" or self.limits.effort is None} | given
-                plan = self._made(Choice(strategy, options))
-                if plan is not None:
-                    yield plan
-        if fits is None or self.limits.effort is not None:
-            return
-        for strategy in strategies:
-            if "effort" in strategy.options and self.best is not None and self.best > fits >= self.bound:
-                plan = self._made(Choice(strategy, self.limits.options(strategy)))
-                if plan is not None:
-                    yield plan
+                options = {k: v for k, v in variant.items() if k != "effort" or self._limits.effort is None} | given
+                yield from self._made(Choice(strategy, options))
 
-    def _timed(self, strategies: list[Strategy]) -> list[Strategy]:
-        """Those that can be trusted with a time limit: of many records only the simplest and what takes a limit."""
-        searches = [s for s in strategies if "time_limit" in s.options]
-        rules = [s for s in strategies if s not in searches and s.limit is None]
-        few = len(self.problem) <= COMPARE_ALL or not searches
-        return (rules if few else rules[:1]) + searches
-
-    def _met(self) -> bool:
-        return self.best is not None and self.best <= self.bound
-
-    def _made(self, choice: Choice) -> Plan | None:
-        """The plan; None where there is none to have: no solver, one that gave up, or no time."""
+    def _made(self, choice: Choice) -> Iterator[Plan]:
+        """The plan, where there is one to have: no solver, one that gave up, or no time leave the others' plans."""
         timed = "time_limit" in choice.strategy.options
-        if self.best is not None and self.clock.is_up():
-            return None
-        self.progress(str(choice))
+        left = self._clock.left(self.sharers)
+        # A rule cannot be ended: it may take as long as the slowest before it.
+        if self._best is not None and left is not None and left <= (0.0 if timed else self._slowest):
+            return
+        self._progress(str(choice))
+        seconds = left if timed else None
+        begin = time.monotonic()
         try:
-            plan = run(self.problem, choice, self.bounds, self.clock.left(self.families) if timed else None)
+            plan = run(self._problem, choice, self._bounds, seconds)
         except PlanError:
-            return None
-        self.best = plan.size if self.best is None else min(self.best, plan.size)
-        self.bound = max(self.bound, plan.search.bound if plan.search else 0)
-        return plan
+            return
+        if not timed:
+            self._slowest = max(self._slowest, time.monotonic() - begin)
+        self._best = plan.size if self._best is None else min(self._best, plan.size)
+        self._bound = max(self._bound, plan.search.bound if plan.search else 0)
+        yield plan
