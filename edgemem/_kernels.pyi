@@ -76,4 +76,5 @@ def search_offsets(
     work: int,
     seed: int = 1,
     seconds: float | None = None,
+    threads: int = 1,
 ) -> tuple[NDArray[np.int64], int, Literal["bound", "proof", "work", "time"], int]: ...

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from edgemem import converter, planfile
 from edgemem.converter import Bindings, Model, OfflinePlanned, RecordFile
 from edgemem.errors import BudgetExceededError, InvalidPlanError, ModelError, PlanFileError, StalePlanError
 from edgemem.graph import Graph, digest
 from edgemem.lifetime import lifetimes
-from edgemem.planning import Choice, choices, make_plans
-from edgemem.plans import PlanSet
+from edgemem.planning import Choice, Limits, choices, make_plans
+from edgemem.plans import OffsetPlan, PlanSet
 from edgemem.proof import Cause, Violation, verify_planset
 from edgemem.records import Problem
 from edgemem.report.peak import find_peak
@@ -22,6 +22,9 @@ from edgemem.targets import target as find_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from edgemem.lifetime import Lifetimes
+    from edgemem.plans import Plan
 
 __all__ = ["Source", "check_budget", "load", "offline_metadata", "plan", "read_plan", "save", "verify"]
 
@@ -57,9 +60,16 @@ def plan(
     dims: Mapping[str, int] | None = None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     budget: int | None = None,
+    effort: str | None = None,
+    seed: int | None = None,
+    time_limit: float | None = None,
+    threads: int | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> PlanSet:
     """Plan the memory of a model or of usage records, and prove every plan before giving it back.
+
+    `effort`, `seed`, `time_limit` and `threads` apply to every search among the strategies, unless the strategy's own
+    options say otherwise. Without a time limit, the same input gives the same plans on every machine.
 
     Args:
         source: a path, what `load` gave, a Graph, or a Problem.
@@ -69,7 +79,13 @@ def plan(
         alignment: of every offset in bytes, instead of the target's (1 for usage records).
         dims: as for `load`, when `source` is a path.
         input_shapes: as for `load`, when `source` is a path.
-        budget: bytes that the chosen plan must not exceed.
+        budget: bytes that the chosen plan must not exceed. Where a quick search does not find such a plan, `auto`
+            searches with effort "default" before it gives up.
+        effort: "fast", "default" or "max"; `auto` is content with "fast".
+        seed: of the searches' random choices, 0 or more.
+        time_limit: seconds for making the plans, all strategies together; reading the source and proving the plans
+            take their time besides. It ends searches, and keeps `auto` from strategies that cannot be ended.
+        threads: of each search that has them, for a plan that is no larger.
         progress: called with each strategy's name before it runs.
 
     Raises:
@@ -92,11 +108,24 @@ def plan(
         problem = source
         if alignment is not None:
             problem = Problem(source.records, alignment=alignment)
-        planset = make_plans(problem, wanted, progress=progress)
         graph, rules = None, None
+        also: tuple[Choice, ...] = ()
+        about: dict[str, Any] = {}
     else:
         graph, rules = _graph_for(source, target, alignment)
-        planset = _plan_graph(source, graph, rules, wanted, progress)
+        lives = lifetimes(graph, rules)
+        problem, about = lives.problem, _about(source, graph, rules, lives)
+        # With LiteRT's own rules, LiteRT's own plan stands beside ours.
+        also = choices("offsets/litert_arena") if rules.scratch == "litert" else ()
+    planset = make_plans(
+        problem,
+        wanted,
+        also=also,
+        limits=Limits(effort, seed, time_limit, threads),
+        fits=min((available for available, _ in _available(budget, rules)), default=None),
+        progress=progress,
+    )
+    planset = replace(planset, **about)
     planset = replace(planset, versions={"edgemem": version("edgemem"), **planset.versions})
     _refuse_invalid(verify_planset(planset, graph))
     check_budget(planset, budget, rules)
@@ -116,42 +145,36 @@ def _graph_for(source: Model | Graph, target: str | Target | None, alignment: in
     return graph, rules
 
 
-def _plan_graph(
-    source: Model | Graph, graph: Graph, rules: Target, wanted: tuple[Choice, ...], progress: Callable[[str], None]
-) -> PlanSet:
-    lives = lifetimes(graph, rules)
-    # With LiteRT's own rules, LiteRT's own plan stands beside ours.
-    also = choices("offsets/litert_arena") if rules.scratch == "litert" else ()
-    planset = make_plans(lives.problem, wanted, also=also, progress=progress)
+def _about(source: Model | Graph, graph: Graph, rules: Target, lives: Lifetimes) -> dict[str, Any]:
+    """What a plan set says of the graph that it is for."""
     bindings = source.bindings if isinstance(source, Model) else Bindings()
-    return replace(
-        planset,
-        target=rules,
-        digest=digest(graph),
-        steps=lives.steps,
-        unplanned=lives.unplanned,
-        dims=dict(bindings.dims),
-        input_shapes=dict(bindings.input_shapes),
-    )
+    return {
+        "target": rules,
+        "digest": digest(graph),
+        "steps": lives.steps,
+        "unplanned": lives.unplanned,
+        "dims": dict(bindings.dims),
+        "input_shapes": dict(bindings.input_shapes),
+    }
+
+
+def _available(budget: int | None, target: Target | None) -> list[tuple[int, str]]:
+    """Bytes that there are, and where."""
+    limits = [(budget, "the budget")] if budget is not None else []
+    if target and target.region.capacity is not None:
+        limits.append((target.region.capacity, f"region {target.region.name!r}"))
+    return limits
 
 
 def check_budget(planset: PlanSet, budget: int | None, target: Target | None = None) -> None:
     """Raise BudgetExceededError when the best plan exceeds the budget or the target's region."""
-    limits = [(budget, "the budget")] if budget is not None else []
-    if target and target.region.capacity is not None:
-        limits.append((target.region.capacity, f"region {target.region.name!r}"))
     best = planset.best_offsets or planset.best_shared_objects
-    for available, what in limits:
+    for available, what in _available(budget, target):
         if best and best.size > available:
             peak = find_peak(planset)
             alive = ", ".join(f"{name} {size:,}" for name, size in peak.alive[:5])
             more = f" and {len(peak.alive) - 5} more" if len(peak.alive) > 5 else ""
-            bound = planset.bounds.offsets
-            hint = (
-                "no plan can fit it: the lower bound is above; change the model, its input size or the order"
-                if bound > available
-                else f"the lower bound is {bound:,}: another strategy may fit it"
-            )
+            hint, impossible = _hint(planset, best, available)
             raise BudgetExceededError(
                 f"{best.size:,} bytes required, {available:,} available in {what}; "
                 f"the peak is at {peak.label} with {peak.size:,} alive: {alive}{more}. {hint}",
@@ -159,7 +182,27 @@ def check_budget(planset: PlanSet, budget: int | None, target: Target | None = N
                 available=available,
                 op=peak.label,
                 tensors=peak.alive,
+                impossible=impossible,
             )
+
+
+def _hint(planset: PlanSet, best: Plan, available: int) -> tuple[str, bool]:
+    """What to do about a plan that does not fit, and whether it is proved that none does."""
+    offsets = isinstance(best, OffsetPlan)
+    load = planset.bounds.offsets if offsets else planset.bounds.shared_objects
+    proved = planset.proved.offsets if offsets else planset.proved.shared_objects
+    remedy = "change the model, its input size or the order"
+    if load > available:
+        return f"no plan can fit it: the lower bound is {load:,}; {remedy}", True
+    if proved > available:
+        plans = planset.offsets if offsets else planset.shared_objects
+        prover = next(p.strategy for p in plans if p.search and p.search.bound == proved)
+        return f"no plan can fit it: {prover} proved that all take {proved:,} or more; {remedy}", True
+    hint = (
+        "none was found that fits, which does not mean that there is none: it is proved only that all take "
+        f"{proved:,} or more. A greater effort may find one, or prove it impossible"
+    )
+    return hint, False
 
 
 def read_plan(path: str | Path) -> tuple[PlanSet, Model | None]:

@@ -72,7 +72,7 @@ class BudgetExceededError(PlanError):
     """The plan does not fit.
 
     `required` and `available` are bytes; `op` is the operator at the peak, `tensors` those alive there with their
-    bytes, largest first.
+    bytes, largest first. `impossible`: it is proved that no plan fits, rather than that none was found.
     """
 
     def __init__(
@@ -83,8 +83,10 @@ class BudgetExceededError(PlanError):
         available: int,
         op: str,
         tensors: Sequence[tuple[str, int]] = (),
+        impossible: bool = False,
     ) -> None:
         super().__init__(message)
+        self.impossible = impossible
         self.required = required
         self.available = available
         self.op = op

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     import numpy as np
     from numpy.typing import NDArray
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from edgemem.records import Problem, Size
     from edgemem.targets import Target
 
-__all__ = ["LowerBounds", "OffsetPlan", "OptionValue", "Plan", "PlanSet", "SharedObjectsPlan"]
+__all__ = ["LowerBounds", "OffsetPlan", "OptionValue", "Plan", "PlanSet", "SearchReport", "SharedObjectsPlan"]
 
-OptionValue: TypeAlias = str | int | bool
+OptionValue: TypeAlias = str | int | bool | float
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +27,36 @@ class LowerBounds:
     shared_objects: int
 
 
+@dataclass(frozen=True, slots=True)
+class SearchReport:
+    """What a strategy proved on the way to its plan, and why it ended.
+
+    Attributes:
+        bound: bytes (or texels) that it proved no plan can go below.
+        stopped: "bound" (its plan is at the lower bound), "proof" (at a better bound), "work" or "time".
+        work: steps it took.
+        seed: of its random choices; None if it makes none.
+    """
+
+    bound: int
+    stopped: str
+    work: int
+    seed: int | None = None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class OffsetPlan:
-    """One arena (Pisarchyk & Lee 2020, §5): `offsets[i]` bytes for record i; `size` is the arena in bytes."""
+    """One arena (Pisarchyk & Lee 2020, §5): `offsets[i]` bytes for record i; `size` is the arena in bytes.
+
+    `optimal` says that no plan can be smaller, whoever proved it; `search` is None for a fixed rule.
+    """
 
     strategy: str
     options: Mapping[str, OptionValue]
     offsets: NDArray[np.int64]
     size: int
     optimal: bool
+    search: SearchReport | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,6 +64,7 @@ class SharedObjectsPlan:
     """Shared objects (Pisarchyk & Lee 2020, §4): record i lives alone in object `assignment[i]` while it is used.
 
     `objects` holds each object's size in bytes, or its extent in texels; `size` is their total in bytes or texels.
+    `optimal` and `search` are as for `OffsetPlan`.
     """
 
     strategy: str
@@ -51,6 +73,7 @@ class SharedObjectsPlan:
     objects: tuple[Size, ...]
     size: int
     optimal: bool
+    search: SearchReport | None = None
 
 
 Plan: TypeAlias = OffsetPlan | SharedObjectsPlan
@@ -63,7 +86,7 @@ class PlanSet:
     Attributes:
         problem: the usage records.
         naive: bytes (or texels) without any sharing.
-        bounds: what no plan can go below.
+        bounds: what no plan can go below, by the sizes alive together; a search may have proved more (`proved`).
         offsets, shared_objects: the plans, in the order they were made; empty if the family was not asked for.
         target: the rules they were made for; None for plain usage records.
         digest: of the graph they belong to; "" for plain usage records.
@@ -89,6 +112,13 @@ class PlanSet:
     versions: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def proved(self) -> LowerBounds:
+        """The best lower bounds that anything proved."""
+        return LowerBounds(
+            _most(self.bounds.offsets, self.offsets), _most(self.bounds.shared_objects, self.shared_objects)
+        )
+
+    @property
     def plans(self) -> tuple[Plan, ...]:
         """The plans of both families, offsets first."""
         return (*self.offsets, *self.shared_objects)
@@ -102,3 +132,7 @@ class PlanSet:
     def best_shared_objects(self) -> SharedObjectsPlan | None:
         """The smallest total of objects; the one made first on ties."""
         return min(self.shared_objects, key=lambda p: p.size, default=None)
+
+
+def _most(bound: int, plans: Iterable[Plan]) -> int:
+    return max([bound, *(p.search.bound for p in plans if p.search)])

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgemem.cli.options import FILE, bindings, feeds, inputs_option, parsed_size
+from edgemem.cli.options import FILE, bindings, feeds, inputs_option, limits_options, parsed_size
 from edgemem.cli.running import measure, run, size
 
 if TYPE_CHECKING:
@@ -89,6 +89,7 @@ main.add_command(measure)
     callback=parsed_size,
     help="Fail with exit code 3 if the arena exceeds SIZE, such as 256KiB.",
 )
+@limits_options
 @click.option("--fold", is_flag=True, help="Store float16 and sparse constants of a TFLite file plain.")
 @click.option("--reorder", is_flag=True, help="Run operators in an order with a lower peak, where there is one.")
 @click.option(
@@ -98,7 +99,6 @@ main.add_command(measure)
 )
 @click.option("--record", is_flag=True, help="Run the ONNX model and store a plan of what ONNX Runtime asks for.")
 @inputs_option
-@click.option("--threads", default=1, show_default=True, type=click.IntRange(min=1), help="Of the recorded run.")
 @click.option("--json", "as_json", is_flag=True, help="Print the plans as JSON (docs/json.md).")
 def plan(
     *,
@@ -110,12 +110,15 @@ def plan(
     dims: dict[str, int],
     input_shapes: dict[str, tuple[int, ...]],
     budget: int | None,
+    effort: str | None,
+    time_limit: float | None,
+    seed: int | None,
+    threads: int | None,
     fold: bool,
     reorder: bool,
     optimize: str | None,
     record: bool,
     inputs: dict[str, Path],
-    threads: int,
     as_json: bool,
 ) -> None:
     """Plan the memory of a model or of usage records, prove the plan, and write it into the model."""
@@ -147,6 +150,10 @@ def plan(
             target=target,
             alignment=alignment,
             budget=budget,
+            effort=effort,
+            seed=seed,
+            time_limit=time_limit,
+            threads=threads,
             progress=progress,
         )
         elapsed = time.perf_counter() - begin
@@ -156,7 +163,7 @@ def plan(
     if record and output:
         from edgemem.runtime import trial
 
-        recorded = trial.store(output, values, dims=dims, input_shapes=input_shapes, threads=threads)
+        recorded = trial.store(output, values, dims=dims, input_shapes=input_shapes, threads=threads or 1)
     if as_json:
         _print_json(planset)
     else:
@@ -232,12 +239,13 @@ def verify(planned: Path, model: Path | None, *, run_too: bool, inputs: dict[str
 def strategies(*, as_json: bool) -> None:
     """List the strategies, with their options, paper and complexity."""
     from edgemem.cli import view
+    from edgemem.strategy.options import as_data
     from edgemem.strategy.registry import registered
 
     if as_json:
         keys = ("name", "family", "paper", "complexity", "extra", "limit")
         entries = [
-            {**{k: getattr(s, k) for k in keys}, "options": {k: list(v) for k, v in s.options.items()}}
+            {**{k: getattr(s, k) for k in keys}, "options": {k: as_data(v) for k, v in s.options.items()}}
             for s in registered()
         ]
         click.echo(json.dumps(entries, indent=1))

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["FILE", "bindings", "feeds", "inputs_option", "parsed_size"]
+__all__ = ["FILE", "bindings", "feeds", "inputs_option", "limits_options", "parsed_size"]
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -75,6 +75,26 @@ def bindings(command: _Command) -> _Command:
         help="Bind an input's shape; repeatable.",
     )
     return dim(shape(command))
+
+
+def limits_options(command: _Command) -> _Command:
+    """`--effort`, `--time-limit`, `--seed` and `--threads`, given to the command as they are called; None if absent."""
+    effort = click.option(
+        "--effort",
+        type=click.Choice(["fast", "default", "max"]),
+        help="Work of every search, the same on every machine; auto is content with fast.",
+    )
+    limit = click.option(
+        "--time-limit",
+        type=click.FloatRange(min=0),
+        metavar="SECONDS",
+        help="Besides, stop making plans after SECONDS; they then depend on the machine.",
+    )
+    seed = click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Of the random choices of every search.")
+    threads = click.option(
+        "--threads", type=click.IntRange(1, 256), help="Of every search, and of the recorded run (--record). Default 1."
+    )
+    return effort(limit(seed(threads(command))))
 
 
 def inputs_option(command: _Command) -> _Command:

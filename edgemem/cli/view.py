@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from edgemem.report.peak import find_peak
+from edgemem.strategy.options import summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -60,23 +61,27 @@ def show_plan(planset: PlanSet, *, elapsed_s: float | None = None, top: int = 5)
     """The answer, the table of strategies, and what is alive at the peak."""
     console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
     texels = planset.problem.extents is not None
-    for label, best, bound in (
-        ("arena", planset.best_offsets, planset.bounds.offsets),
-        ("shared objects", planset.best_shared_objects, planset.bounds.shared_objects),
+    for label, best, bound, proved in (
+        ("arena", planset.best_offsets, planset.bounds.offsets, planset.proved.offsets),
+        ("shared objects", planset.best_shared_objects, planset.bounds.shared_objects, planset.proved.shared_objects),
     ):
         if best:
             took = f", {elapsed_s * 1e3:.0f} ms in all" if elapsed_s is not None and label == "arena" else ""
-            console.print(f"{label} {_answer(best, bound, planset.naive, texels=texels)}{took}")
+            console.print(f"{label} {_answer(best, bound, planset.naive, proved=proved, texels=texels)}{took}")
     table = Table(box=None, pad_edge=False)
     for column in ("family", "strategy", "options"):
         table.add_column(column)
     for column in ("bytes" if not texels else "texels", "size", "of bound", "of naive"):
         table.add_column(column, justify="right")
-    for family, plans, bound in (
-        ("offsets", planset.offsets, planset.bounds.offsets),
-        ("shared objects", planset.shared_objects, planset.bounds.shared_objects),
+    table.add_column()
+    for family, plans, bound, proved in (
+        ("offsets", planset.offsets, planset.bounds.offsets, planset.proved.offsets),
+        ("shared objects", planset.shared_objects, planset.bounds.shared_objects, planset.proved.shared_objects),
     ):
-        table.add_row(family, "[dim]lower bound", "", f"{bound:,}", size_text(bound, texels=texels), "", "")
+        table.add_row(family, "[dim]lower bound", "", f"{bound:,}", size_text(bound, texels=texels), "", "", "")
+        if proved > bound:
+            by = f"[dim]bound proved by {_prover(plans, proved)}"
+            table.add_row("", by, "", f"{proved:,}", size_text(proved, texels=texels), _ratio(proved, bound), "", "")
         for plan in plans:
             options = " ".join(f"{k}={v}" for k, v in plan.options.items())
             table.add_row(
@@ -87,19 +92,53 @@ def show_plan(planset: PlanSet, *, elapsed_s: float | None = None, top: int = 5)
                 size_text(plan.size, texels=texels),
                 _ratio(plan.size, bound),
                 _ratio(plan.size, planset.naive),
+                "optimal" if plan.optimal else "",
             )
     console.print()
     console.print(table)
+    _show_searches(console, planset, texels=texels)
     _show_peak(console, planset, top, texels=texels)
     _show_unplanned(console, planset, top)
 
 
-def _answer(best: Plan, bound: int, naive: int, *, texels: bool) -> str:
+def _prover(plans: Sequence[Plan], bound: int) -> str:
+    return next(p.strategy for p in plans if p.search and p.search.bound == bound)
+
+
+def _show_searches(console: Console, planset: PlanSet, *, texels: bool) -> None:
+    """Why each search ended; nothing where all met the lower bound."""
+    ended = {
+        "bound": "met the lower bound",
+        "proof": "proved that nothing is smaller",
+        "work": "ended by its work",
+        "time": "ended by the time limit",
+    }
+    lines = []
+    for plan in planset.plans:
+        report = plan.search
+        if report is None or report.stopped == "bound":
+            continue
+        options = "".join(f" {k}={v}" for k, v in plan.options.items())
+        seed = "" if report.seed is None else f", seed {report.seed}"
+        unit = "texels" if texels else "bytes"
+        why = ended.get(report.stopped, report.stopped)
+        lines.append(
+            f"{plan.strategy}{options}: {why} after {report.work:,} steps{seed}; no less than {report.bound:,} {unit}"
+        )
+    if lines:
+        console.print()
+    for line in lines:
+        console.print(line, soft_wrap=True, markup=False)
+
+
+def _answer(best: Plan, bound: int, naive: int, *, texels: bool, proved: int = 0) -> str:
     over = best.size - bound
     gap = f"({_ratio(best.size, bound)} of the lower bound)" if over > bound * 0.0005 else f"(lower bound + {over:,})"
     gap = gap if over else "= lower bound (optimal)"
     if best.optimal and best.size > bound:
         gap = "(proved optimal)"
+    elif proved > bound:
+        gap = f"({_ratio(best.size, proved)} of the bound proved)"
     options = "".join(f" {k}={v}" for k, v in best.options.items())
     saved = f", {naive / best.size:.1f}x less than naive" if best.size else ""
     return f"{size_text(best.size, texels=texels)} {gap}, {best.strategy}{options}{saved}"
@@ -146,7 +185,7 @@ def show_strategies(strategies: Sequence[Strategy]) -> None:
     for column in ("family", "strategy", "options (default first)", "complexity", "from"):
         table.add_column(column, overflow="fold")
     for s in strategies:
-        options = "; ".join(f"{k}={'|'.join(map(str, v))}" for k, v in s.options.items())
+        options = "; ".join(f"{k}={summary(option)}" for k, option in s.options.items())
         extra = f" [dim](edgemem\\[{s.extra}])" if s.extra else ""
         table.add_row(s.family, s.name, options, s.complexity, f"{s.paper}{extra}")
     Console(width=None if sys.stdout.isatty() else 140, highlight=False).print(table)

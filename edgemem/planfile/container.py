@@ -13,15 +13,15 @@ from edgemem.errors import PlanFileError
 
 __all__ = ["HEADER_SIZE", "VERSION", "check_header", "unwrap", "wrap"]
 
-VERSION = 1
+VERSION = 2  # the greatest; a file has the least that can say what is in it
 _MAGIC = b"EDGM"
 _HEADER = struct.Struct("<4sIII")
 HEADER_SIZE = _HEADER.size
 
 
-def wrap(payload: bytes) -> bytes:
+def wrap(payload: bytes, version: int) -> bytes:
     """The payload behind its header. FlatBuffers end at 2 GiB, so the length always fits."""
-    return _HEADER.pack(_MAGIC, VERSION, zlib.crc32(payload), len(payload)) + payload
+    return _HEADER.pack(_MAGIC, version, zlib.crc32(payload), len(payload)) + payload
 
 
 def check_header(header: bytes, size: int) -> int:
@@ -31,9 +31,9 @@ def check_header(header: bytes, size: int) -> int:
     magic, version, checksum, length = _HEADER.unpack_from(header)
     if magic != _MAGIC:
         raise PlanFileError(f"no plan file: it begins with {magic!r} instead of {_MAGIC!r}")
-    if version != VERSION:
+    if not 1 <= version <= VERSION:
         raise PlanFileError(
-            f"the plan file has format version {version}, this edgemem reads version {VERSION}; "
+            f"the plan file has format version {version}, this edgemem reads versions 1 to {VERSION}; "
             f"{'update edgemem' if version > VERSION else 'plan again'}"
         )
     if size != HEADER_SIZE + length:

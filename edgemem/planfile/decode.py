@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from math import isfinite
 from typing import TYPE_CHECKING, TypeVar, cast, get_args
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from edgemem.errors import EdgememError, PlanFileError
 from edgemem.planfile.container import unwrap
 from edgemem.planfile.reader import Table, root
-from edgemem.plans import LowerBounds, OffsetPlan, PlanSet, SharedObjectsPlan
+from edgemem.plans import LowerBounds, OffsetPlan, PlanSet, SearchReport, SharedObjectsPlan
 from edgemem.records import Kind, Problem, UsageRecord
 from edgemem.targets import from_table
 
@@ -27,7 +28,7 @@ __all__ = ["IDENTIFIER", "KINDS", "SLOTS", "VALUE_TYPES", "decode", "parse"]
 
 IDENTIFIER = b"EMPL"
 KINDS: tuple[Kind, ...] = get_args(Kind)  # in the schema's order
-VALUE_TYPES: tuple[type[OptionValue], ...] = (int, bool, str)
+VALUE_TYPES: tuple[type[OptionValue], ...] = (int, bool, str, float)
 
 _Items = TypeVar("_Items", bytes, tuple[str, ...], tuple[int, ...])
 _Value = TypeVar("_Value")
@@ -37,10 +38,11 @@ SLOTS = {
     table: {name: slot for slot, name in enumerate(fields.split())}
     for table, fields in {
         "Strings": "text ends",
-        "Values": "keys types integers texts",
+        "Values": "keys types integers texts reals",
+        "Search": "bound stopped work seed",
         "Problem": "names first_op last_op rank sizes kinds tensors tensor_ends alignment",
-        "OffsetPlan": "strategy options offsets size optimal",
-        "SharedObjectsPlan": "strategy options assignment objects size optimal",
+        "OffsetPlan": "strategy options offsets size optimal search",
+        "SharedObjectsPlan": "strategy options assignment objects size optimal search",
         "PlanSet": "problem naive offsets_bound shared_objects_bound offsets shared_objects target regions digest "
         "steps unplanned unplanned_reasons order dims inputs input_dims input_ends versions",
     }.items()
@@ -130,7 +132,19 @@ def _offset_plan(table: Table, count: int) -> OffsetPlan:
     offsets = _required(table.int64s("offsets"), "offsets")
     _same_length("offsets", len(offsets), count)
     _not_negative("offsets", offsets)
-    return OffsetPlan(strategy, _values(table, "options"), offsets, _natural(table, "size"), table.boolean("optimal"))
+    size, optimal = _natural(table, "size"), table.boolean("optimal")
+    return OffsetPlan(strategy, _values(table, "options"), offsets, size, optimal, _search(table))
+
+
+def _search(table: Table) -> SearchReport | None:
+    child = table.table("search", SLOTS["Search"])
+    if child is None:
+        return None
+    stopped = _required(child.string("stopped"), "stopped")
+    seed = child.integer("seed", -1)
+    if seed < -1:
+        raise PlanFileError(f"the seed is {seed}")
+    return SearchReport(_natural(child, "bound"), stopped, _natural(child, "work"), None if seed == -1 else seed)
 
 
 def _shared_objects_plan(table: Table, count: int, rank: int) -> SharedObjectsPlan:
@@ -150,6 +164,7 @@ def _shared_objects_plan(table: Table, count: int, rank: int) -> SharedObjectsPl
         tuple(_sizes(sizes, rank)),
         _natural(table, "size"),
         table.boolean("optimal"),
+        _search(table),
     )
 
 
@@ -217,15 +232,21 @@ def _values(table: Table, name: str) -> dict[str, OptionValue]:
 def _entries(table: Table, name: str) -> dict[str, OptionValue]:
     keys, texts = _strings(table, "keys"), _strings(table, "texts")
     types, integers = _codes(table, "types", len(VALUE_TYPES)), _column(table, "integers")
-    for column in (types, integers, texts):
+    reals = table.doubles("reals")
+    if reals is None:
+        reals = np.zeros(len(keys))
+    for column in (types, integers, texts, reals):
         _same_length(f"a column of {name}", len(column), len(keys))
     _ascending(f"keys of {name}", keys)
     entries: dict[str, OptionValue] = {}
-    for key, code, integer, text in zip(keys, types, integers.tolist(), texts, strict=True):
+    for key, code, integer, text, real in zip(keys, types, integers.tolist(), texts, reals.tolist(), strict=True):
         kind = VALUE_TYPES[code]
-        if (integer and kind is str) or (text and kind is not str) or (kind is bool and integer not in (0, 1)):
+        others = [v for v, kinds in ((integer, (int, bool)), (text, (str,)), (real, (float,))) if kind not in kinds]
+        if any(others) or (kind is bool and integer not in (0, 1)):
             raise PlanFileError(f"{key!r} in {name} has a value of two types")
-        entries[key] = text if kind is str else kind(integer)
+        if not isfinite(real):
+            raise PlanFileError(f"{key!r} in {name} is {real}")
+        entries[key] = text if kind is str else real if kind is float else kind(integer)
     return entries
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from edgemem.errors import PlanFileError
 from edgemem.planfile import plan_fbs
-from edgemem.planfile.container import wrap
+from edgemem.planfile.container import VERSION, wrap
 from edgemem.planfile.decode import IDENTIFIER, KINDS, VALUE_TYPES, parse
 from edgemem.targets import to_table
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from edgemem.plans import OffsetPlan, OptionValue, PlanSet, SharedObjectsPlan
+    from edgemem.plans import OffsetPlan, OptionValue, PlanSet, SearchReport, SharedObjectsPlan
     from edgemem.records import Problem
     from edgemem.targets import Target
 
@@ -36,20 +36,25 @@ def encode(planset: PlanSet) -> bytes:
     and for plans that contradict their records, which would not be read back.
     """
     try:
-        payload = _Writer(planset).payload
+        writer = _Writer(planset)
+        payload = writer.payload
         back = parse(memoryview(payload))
     # ValueError: surrogates that UTF-8 cannot hold, a kind that is none, rows of several lengths.
     except (PlanFileError, flatbuffers.builder.BuilderSizeError, ValueError) as e:
         raise PlanFileError(f"these plans cannot be written: {e}") from None
     if back.target != planset.target:
         raise PlanFileError(f"these plans cannot be written: target {planset.target} does not survive as a table")
-    return wrap(payload)
+    return wrap(payload, VERSION if writer.has_reals else 1)
 
 
 class _Writer:
-    """Writes children before their parents, as FlatBuffers are; `payload` is the result."""
+    """Writes children before their parents, as FlatBuffers are; `payload` is the result.
+
+    `has_reals` says that it takes version 2 to read it.
+    """
 
     def __init__(self, planset: PlanSet) -> None:
+        self.has_reals = False
         self._builder = flatbuffers.Builder(_estimate(planset))
         self._builder.Finish(self._planset(planset), IDENTIFIER)
         self.payload = bytes(self._builder.Output())
@@ -101,6 +106,20 @@ class _Writer:
             Offsets=self._int64s(p.offsets),
             Size=_int64(p.size),
             Optimal=bool(p.optimal),
+            Search=self._search(p.search),
+        )
+
+    def _search(self, report: SearchReport | None) -> int | None:
+        if report is None:
+            return None
+        if report.seed is not None and report.seed < 0:
+            raise PlanFileError(f"the seed is {report.seed}")
+        return self._table(
+            "Search",
+            Bound=_int64(report.bound),
+            Stopped=self._builder.CreateString(report.stopped),
+            Work=_int64(report.work),
+            Seed=-1 if report.seed is None else _int64(report.seed),
         )
 
     def _shared_objects_plan(self, p: SharedObjectsPlan, problem: Problem) -> int:
@@ -116,6 +135,7 @@ class _Writer:
             Objects=self._int64s([x for row in rows for x in row]),
             Size=_int64(p.size),
             Optimal=bool(p.optimal),
+            Search=self._search(p.search),
         )
 
     def _target(self, target: Target | None) -> dict[str, int | None]:
@@ -129,14 +149,17 @@ class _Writer:
         keys = sorted(values)
         for key in keys:
             if type(values[key]) not in VALUE_TYPES:
-                raise PlanFileError(f"{key!r} is {values[key]!r}; there are int, bool and str")
+                raise PlanFileError(f"{key!r} is {values[key]!r}; there are int, bool, str and float")
         entries = [values[key] for key in keys]
+        reals = [e if isinstance(e, float) else 0.0 for e in entries] if float in map(type, entries) else None
+        self.has_reals = self.has_reals or reals is not None
         return self._table(
             "Values",
             Keys=self._strings(keys),
             Types=self._octets(bytes(VALUE_TYPES.index(type(e)) for e in entries)),
-            Integers=self._int64s([0 if isinstance(e, str) else int(e) for e in entries]),
+            Integers=self._int64s([0 if isinstance(e, str | float) else int(e) for e in entries]),
             Texts=self._strings([e if isinstance(e, str) else "" for e in entries]),
+            Reals=None if reals is None else int(self._builder.CreateNumpyVector(np.array(reals))),
         )
 
     def _strings(self, strings: Sequence[str]) -> int:

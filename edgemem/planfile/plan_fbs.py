@@ -18,6 +18,7 @@ class ValueType(object):
     integer = 0
     boolean = 1
     text = 2
+    real = 3
 
 
 # Strings as one column: string i is UTF-8, `text[ends[i - 1]]` up to and without `text[ends[i]]` (0 before the
@@ -106,8 +107,8 @@ def StringsStartEndsVector(builder, numElems): return builder.StartVector(8, num
 def StringsEnd(builder): return builder.EndObject()
 
 
-# A map. Keys ascend by code point and are distinct; entry i is `integers[i]` (0 or 1 for a boolean, 0 for a text)
-# or `texts[i]` (empty unless it is a text).
+# A map. Keys ascend by code point and are distinct; entry i is `integers[i]` (0 or 1 for a boolean, otherwise 0),
+# `texts[i]` (empty unless it is a text), or `reals[i]` (0 unless it is a real; absent if none is).
 class Values(object):
     __slots__ = ['_tab']
 
@@ -204,13 +205,42 @@ class Values(object):
             return obj
         return None
 
-def ValuesStart(builder): builder.StartObject(4)
+    # Values
+    def Reals(self, j):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(12))
+        if o != 0:
+            a = self._tab.Vector(o)
+            return self._tab.Get(flatbuffers.number_types.Float64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8))
+        return 0
+
+    # Values
+    def RealsAsNumpy(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(12))
+        if o != 0:
+            return self._tab.GetVectorAsNumpy(flatbuffers.number_types.Float64Flags, o)
+        return 0
+
+    # Values
+    def RealsLength(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(12))
+        if o != 0:
+            return self._tab.VectorLen(o)
+        return 0
+
+    # Values
+    def RealsIsNone(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(12))
+        return o == 0
+
+def ValuesStart(builder): builder.StartObject(5)
 def ValuesAddKeys(builder, keys): builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(keys), 0)
 def ValuesAddTypes(builder, types): builder.PrependUOffsetTRelativeSlot(1, flatbuffers.number_types.UOffsetTFlags.py_type(types), 0)
 def ValuesStartTypesVector(builder, numElems): return builder.StartVector(1, numElems, 1)
 def ValuesAddIntegers(builder, integers): builder.PrependUOffsetTRelativeSlot(2, flatbuffers.number_types.UOffsetTFlags.py_type(integers), 0)
 def ValuesStartIntegersVector(builder, numElems): return builder.StartVector(8, numElems, 8)
 def ValuesAddTexts(builder, texts): builder.PrependUOffsetTRelativeSlot(3, flatbuffers.number_types.UOffsetTFlags.py_type(texts), 0)
+def ValuesAddReals(builder, reals): builder.PrependUOffsetTRelativeSlot(4, flatbuffers.number_types.UOffsetTFlags.py_type(reals), 0)
+def ValuesStartRealsVector(builder, numElems): return builder.StartVector(8, numElems, 8)
 def ValuesEnd(builder): return builder.EndObject()
 
 
@@ -429,6 +459,69 @@ def ProblemAddAlignment(builder, alignment): builder.PrependInt64Slot(8, alignme
 def ProblemEnd(builder): return builder.EndObject()
 
 
+# What a search proved and why it ended.
+class Search(object):
+    __slots__ = ['_tab']
+
+    @classmethod
+    def GetRootAs(cls, buf, offset=0):
+        n = flatbuffers.encode.Get(flatbuffers.packer.uoffset, buf, offset)
+        x = Search()
+        x.Init(buf, n + offset)
+        return x
+
+    @classmethod
+    def GetRootAsSearch(cls, buf, offset=0):
+        """This method is deprecated. Please switch to GetRootAs."""
+        return cls.GetRootAs(buf, offset)
+    @classmethod
+    def SearchBufferHasIdentifier(cls, buf, offset, size_prefixed=False):
+        return flatbuffers.util.BufferHasIdentifier(buf, offset, b"\x45\x4D\x50\x4C", size_prefixed=size_prefixed)
+
+    # Search
+    def Init(self, buf, pos):
+        self._tab = flatbuffers.table.Table(buf, pos)
+
+    # No plan is smaller; as `size` of the plan.
+    # Search
+    def Bound(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(4))
+        if o != 0:
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, o + self._tab.Pos)
+        return 0
+
+    # "bound", "proof", "work" or "time".
+    # Search
+    def Stopped(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(6))
+        if o != 0:
+            return self._tab.String(o + self._tab.Pos)
+        return None
+
+    # Steps.
+    # Search
+    def Work(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(8))
+        if o != 0:
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, o + self._tab.Pos)
+        return 0
+
+    # -1: it makes no random choices.
+    # Search
+    def Seed(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(10))
+        if o != 0:
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, o + self._tab.Pos)
+        return -1
+
+def SearchStart(builder): builder.StartObject(4)
+def SearchAddBound(builder, bound): builder.PrependInt64Slot(0, bound, 0)
+def SearchAddStopped(builder, stopped): builder.PrependUOffsetTRelativeSlot(1, flatbuffers.number_types.UOffsetTFlags.py_type(stopped), 0)
+def SearchAddWork(builder, work): builder.PrependInt64Slot(2, work, 0)
+def SearchAddSeed(builder, seed): builder.PrependInt64Slot(3, seed, -1)
+def SearchEnd(builder): return builder.EndObject()
+
+
 # One arena: record i is at `offsets[i]` bytes from its start; the arena has `size` bytes.
 class OffsetPlan(object):
     __slots__ = ['_tab']
@@ -510,13 +603,24 @@ class OffsetPlan(object):
             return bool(self._tab.Get(flatbuffers.number_types.BoolFlags, o + self._tab.Pos))
         return False
 
-def OffsetPlanStart(builder): builder.StartObject(5)
+    # OffsetPlan
+    def Search(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(14))
+        if o != 0:
+            x = self._tab.Indirect(o + self._tab.Pos)
+            obj = Search()
+            obj.Init(self._tab.Bytes, x)
+            return obj
+        return None
+
+def OffsetPlanStart(builder): builder.StartObject(6)
 def OffsetPlanAddStrategy(builder, strategy): builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(strategy), 0)
 def OffsetPlanAddOptions(builder, options): builder.PrependUOffsetTRelativeSlot(1, flatbuffers.number_types.UOffsetTFlags.py_type(options), 0)
 def OffsetPlanAddOffsets(builder, offsets): builder.PrependUOffsetTRelativeSlot(2, flatbuffers.number_types.UOffsetTFlags.py_type(offsets), 0)
 def OffsetPlanStartOffsetsVector(builder, numElems): return builder.StartVector(8, numElems, 8)
 def OffsetPlanAddSize(builder, size): builder.PrependInt64Slot(3, size, 0)
 def OffsetPlanAddOptimal(builder, optimal): builder.PrependBoolSlot(4, optimal, 0)
+def OffsetPlanAddSearch(builder, search): builder.PrependUOffsetTRelativeSlot(5, flatbuffers.number_types.UOffsetTFlags.py_type(search), 0)
 def OffsetPlanEnd(builder): return builder.EndObject()
 
 
@@ -628,7 +732,17 @@ class SharedObjectsPlan(object):
             return bool(self._tab.Get(flatbuffers.number_types.BoolFlags, o + self._tab.Pos))
         return False
 
-def SharedObjectsPlanStart(builder): builder.StartObject(6)
+    # SharedObjectsPlan
+    def Search(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(16))
+        if o != 0:
+            x = self._tab.Indirect(o + self._tab.Pos)
+            obj = Search()
+            obj.Init(self._tab.Bytes, x)
+            return obj
+        return None
+
+def SharedObjectsPlanStart(builder): builder.StartObject(7)
 def SharedObjectsPlanAddStrategy(builder, strategy): builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(strategy), 0)
 def SharedObjectsPlanAddOptions(builder, options): builder.PrependUOffsetTRelativeSlot(1, flatbuffers.number_types.UOffsetTFlags.py_type(options), 0)
 def SharedObjectsPlanAddAssignment(builder, assignment): builder.PrependUOffsetTRelativeSlot(2, flatbuffers.number_types.UOffsetTFlags.py_type(assignment), 0)
@@ -637,6 +751,7 @@ def SharedObjectsPlanAddObjects(builder, objects): builder.PrependUOffsetTRelati
 def SharedObjectsPlanStartObjectsVector(builder, numElems): return builder.StartVector(8, numElems, 8)
 def SharedObjectsPlanAddSize(builder, size): builder.PrependInt64Slot(4, size, 0)
 def SharedObjectsPlanAddOptimal(builder, optimal): builder.PrependBoolSlot(5, optimal, 0)
+def SharedObjectsPlanAddSearch(builder, search): builder.PrependUOffsetTRelativeSlot(6, flatbuffers.number_types.UOffsetTFlags.py_type(search), 0)
 def SharedObjectsPlanEnd(builder): return builder.EndObject()
 
 

@@ -135,6 +135,14 @@ class Table:
         array.flags.writeable = False
         return array
 
+    def doubles(self, name: str) -> NDArray[np.float64] | None:
+        """A vector of double as an array of its own."""
+        position = self._field(name, 4)
+        if position is None:
+            return None
+        start, count = self._buffer.vector(position, 8)
+        return np.frombuffer(self._buffer.data, "<f8", count, start).astype(np.float64)
+
     def octets(self, name: str) -> bytes | None:
         """A vector of bytes."""
         position = self._field(name, 4)

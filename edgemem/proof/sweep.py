@@ -13,7 +13,7 @@ from edgemem.plans import OffsetPlan
 from edgemem.proof.violations import MOST, Cause, Violation, violation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from edgemem.plans import Plan, PlanSet, SharedObjectsPlan
     from edgemem.records import Problem
@@ -41,12 +41,24 @@ def sweep_claims(planset: PlanSet) -> Iterator[Violation]:
     naive = sum(padded[:-1]) + sizes[-1] if sizes else 0
     if planset.naive != naive:
         yield Violation(Cause.WRONG_NAIVE, f"the records take {naive} end to end, not {planset.naive}")
-    claims: list[tuple[Plan, int]] = [(p, offsets) for p in planset.offsets]
-    claims += [(p, objects) for p in planset.shared_objects]
-    for plan, bound in claims:
+    yield from _sweep_optimal(planset.offsets, offsets)
+    yield from _sweep_optimal(planset.shared_objects, objects)
+
+
+def _sweep_optimal(plans: Sequence[Plan], bound: int) -> Iterator[Violation]:
+    """Sizes against the bound, and against what searches say they proved, which no plan may disprove."""
+    smallest = min(plans, key=lambda p: p.size, default=None)
+    proved = bound
+    for plan in plans:
         if plan.size < bound:
             yield Violation(Cause.BELOW_BOUND, f"{plan.size} is below the lower bound {bound}", plan.strategy)
-        elif plan.size == bound and not plan.optimal:
+        if plan.search and smallest and plan.search.bound > max(smallest.size, bound):
+            message = f"it proved that nothing is below {plan.search.bound}, but {smallest.strategy} is {smallest.size}"
+            yield Violation(Cause.WRONG_BOUND, message, plan.strategy)
+        elif plan.search:
+            proved = max(proved, plan.search.bound)
+    for plan in plans:
+        if plan.size == proved and not plan.optimal:
             yield Violation(Cause.FALSE_OPTIMAL, "it meets the lower bound and says it is not optimal", plan.strategy)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from edgemem.plans import OffsetPlan
@@ -28,6 +29,10 @@ def document(planset: PlanSet) -> dict[str, Any]:
         "lower_bounds": {
             "offsets": planset.bounds.offsets,
             "shared_objects": planset.bounds.shared_objects,
+        },
+        "proved": {
+            "offsets": planset.proved.offsets,
+            "shared_objects": planset.proved.shared_objects,
         },
         "plans": [_plan(p) for p in planset.plans],
         "chosen": {family: plan.strategy for family, plan in best.items() if plan},
@@ -65,6 +70,7 @@ def _plan(plan: Plan) -> dict[str, Any]:
         "options": dict(plan.options),
         "size": plan.size,
         "optimal": plan.optimal,
+        "search": asdict(plan.search) if plan.search else None,
     }
     if isinstance(plan, OffsetPlan):
         return {**head, "offsets": plan.offsets.tolist()}

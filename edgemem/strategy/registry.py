@@ -13,6 +13,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from edgemem.errors import UnknownStrategyError
+from edgemem.strategy.options import default_of, normal, values_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from edgemem.plans import OptionValue
     from edgemem.records import Problem
+    from edgemem.strategy.options import Option
 
 
 __all__ = ["Family", "Found", "Strategy", "find", "offsets_strategy", "registered", "shared_objects_strategy"]
@@ -55,7 +57,7 @@ class Strategy:
         family: which problem it solves.
         paper: where it is from, with the section.
         complexity: of the implementation, in n records (k objects).
-        options: each option's choices, the default first; `auto` tries them all.
+        options: each option's choices, the default first, of which `auto` tries all; or a range of numbers.
         extra: the optional dependency it needs, or None.
         limit: `auto` leaves it out above this many records (None: never).
         auto: options that `auto` sets so, rather than trying them all.
@@ -65,7 +67,7 @@ class Strategy:
     family: Family
     paper: str
     complexity: str
-    options: Mapping[str, tuple[OptionValue, ...]]
+    options: Mapping[str, Option]
     extra: str | None
     limit: int | None
     auto: Mapping[str, OptionValue]
@@ -82,23 +84,26 @@ class Strategy:
 
     def variants(self) -> Iterator[dict[str, OptionValue]]:
         """Every combination of options that `auto` tries, the default first. Values equal to it are left out."""
-        tried = [(self.auto[name],) if name in self.auto else choices for name, choices in self.options.items()]
+        tried = [(self.auto[k],) if k in self.auto else values_of(option) for k, option in self.options.items()]
         for values in product(*tried):
             yield {
                 name: value
-                for (name, choices), value in zip(self.options.items(), values, strict=True)
-                if value != choices[0]
+                for (name, option), value in zip(self.options.items(), values, strict=True)
+                if value is not None and value != default_of(option)
             }
 
-    def check(self, options: Mapping[str, OptionValue]) -> None:
-        """Raise UnknownStrategyError for an option or value that is not registered."""
+    def check(self, options: Mapping[str, OptionValue]) -> dict[str, OptionValue]:
+        """The options, each in its type. Raises UnknownStrategyError for an option or value that is not registered."""
+        checked = {}
         for name, value in options.items():
             if name not in self.options:
                 known = ", ".join(self.options) or "none"
                 raise UnknownStrategyError(f"{self.name} has no option {name!r}; it has: {known}")
-            if value not in self.options[name]:
-                choices = ", ".join(map(str, self.options[name]))
-                raise UnknownStrategyError(f"{self.name}: {name} is one of {choices}, not {value!r}")
+            try:
+                checked[name] = normal(self.options[name], value)
+            except ValueError as e:
+                raise UnknownStrategyError(f"{self.name}: {name} {e}") from None
+        return checked
 
 
 _REGISTRY: dict[tuple[Family, str], Strategy] = {}
@@ -110,7 +115,7 @@ def _register(
     *,
     paper: str,
     complexity: str,
-    options: Mapping[str, tuple[OptionValue, ...]] | None = None,
+    options: Mapping[str, Option] | None = None,
     extra: str | None = None,
     limit: int | None = None,
     auto: Mapping[str, OptionValue] | None = None,

@@ -15,7 +15,7 @@ constexpr std::int64_t kPlainAims = 2;  // without noise
 
 GuessSearch::GuessSearch(const Records& records, const Pieces& pieces, std::int64_t goal, std::int64_t size,
                          std::uint64_t seed, Budget& budget)
-    : fine_(split_finely(records, pieces)), coarse_(pieces.record.size()), random_(seed), offsets_(coarse_.size()) {
+    : fine_(split_finely(records, pieces, budget)), coarse_(pieces.record.size()), random_(seed), offsets_(coarse_.size()) {
   std::vector<std::pair<std::size_t, std::size_t>> where;
   for (std::size_t i = 0; i < pieces.record.size(); ++i) where.emplace_back(pieces.record[i], i);
   std::sort(where.begin(), where.end());

@@ -47,10 +47,11 @@ class Grouping {
     for (std::size_t size = 3; size <= largest; ++size) {
       const std::size_t half = size / 2;
       if (subsets(static_cast<std::size_t>(std::count(used_.begin(), used_.end(), 0)), size - half) > kMostTried) return;
+      const std::int64_t stop = tried_ + 2 * static_cast<std::int64_t>(kMostTried);
       table_.clear();
       tabulate(0, half, 0);
       std::sort(table_.begin(), table_.end(), [](const Subset& a, const Subset& b) { return a.sum < b.sum; });
-      match(0, size - half, 0);
+      match(0, size - half, 0, stop);
     }
   }
 
@@ -119,23 +120,24 @@ class Grouping {
   }
 
   // True when a group was taken, so that what begins like it need not be tried.
-  bool match(Index from, std::size_t size, std::int64_t sum) {
-    if (members_.size() == size) return complete(sum);
-    for (Index i = from; i < changes_.size(); ++i) {
+  bool match(Index from, std::size_t size, std::int64_t sum, std::int64_t stop) {
+    if (members_.size() == size) return complete(sum, stop);
+    for (Index i = from; i < changes_.size() && tried_ < stop; ++i) {
       if (used_[i] != 0) continue;
       members_.push_back(i);
-      const bool taken = match(i + 1, size, sum + changes_[i].units);
+      const bool taken = match(i + 1, size, sum + changes_[i].units, stop);
       members_.pop_back();
       if (taken && !members_.empty()) return true;
     }
     return false;
   }
 
-  bool complete(std::int64_t sum) {
+  bool complete(std::int64_t sum, std::int64_t stop) {
     ++tried_;
     auto other = std::lower_bound(table_.begin(), table_.end(), -sum,
                                   [](const Subset& a, std::int64_t value) { return a.sum < value; });
-    for (; other != table_.end() && other->sum == -sum; ++other) {
+    for (; other != table_.end() && other->sum == -sum && tried_ < stop; ++other) {
+      ++tried_;
       std::vector<Index> group(members_);
       group.insert(group.end(), other->members.begin(), other->members.begin() + static_cast<std::ptrdiff_t>(other->size));
       std::sort(group.begin(), group.end());
@@ -152,6 +154,7 @@ class Grouping {
     for (const Index i : group) {
       if (used_[i] != 0 || (room += changes_[i].units) < 0) return false;
     }
+    tried_ += static_cast<std::int64_t>(changes_.size());
     mark(group, 1);
     const bool enough = least_left() >= 0;
     mark(group, 0);

@@ -14,6 +14,7 @@ std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 constexpr std::int64_t kPlainPasses = 4;  // skyline orders without noise
 constexpr std::int64_t kPlainAims = 8;    // plateau searches whose weights carry no noise
 constexpr std::int64_t kAimsPerTurn = 4;
+constexpr std::int64_t kSortedInAStep = 16;
 constexpr std::int64_t kLeastNodes = 1000;  // of a plateau search before it starts again
 constexpr double kMoreNodes = 1.3;          // that limit's growth
 constexpr std::int64_t kAimsPerLimit = 16;
@@ -27,7 +28,7 @@ constexpr std::array<Creep, 2> kCreeps{{{300, 500}, {1000, 1000}}};
 
 }  // namespace
 
-Part::Part(const Records& records, const Pieces& pieces, std::uint64_t seed)
+Part::Part(const Records& records, const Pieces& pieces, std::uint64_t seed, std::int64_t place)
     : records_(records),
       pieces_(pieces),
       seed_(seed),
@@ -36,6 +37,9 @@ Part::Part(const Records& records, const Pieces& pieces, std::uint64_t seed)
       offsets_(at(pieces.count())),
       size_(0),
       bound_(pieces.bound),
+      passes_(place * kPlainPasses),
+      aims_(place * kPlainAims),
+      creeps_(place),
       node_limit_(static_cast<double>(std::max<std::int64_t>(kLeastNodes, 2 * pieces.count()))),
       weight_(at(pieces.count())),
       order_(at(pieces.count())),
@@ -89,10 +93,11 @@ void Part::pass(std::int64_t goal, Budget& budget) {
     if (spread > 0) weight_[i] *= noise(spread);
   }
   std::iota(order_.begin(), order_.end(), 0);
-  std::sort(order_.begin(), order_.end(), [&](std::int32_t a, std::int32_t b) {
+  budget.sort(order_.begin(), order_.end(), [&](std::int32_t a, std::int32_t b) {
     if (weight_[at(a)] != weight_[at(b)]) return weight_[at(a)] > weight_[at(b)];
     return pieces_.size[at(a)] != pieces_.size[at(b)] ? pieces_.size[at(a)] > pieces_.size[at(b)] : a < b;
   });
+  budget.spend(pieces_.count() / kSortedInAStep);
   for (std::size_t k = 0; k < order_.size(); ++k) rank_[at(order_[k])] = static_cast<std::int32_t>(k);
   if (skyline_.run(rank_, Ceiling(pieces_, std::max(goal, size_ - 1)), budget)) keep(skyline_.offsets());
   ++passes_;
@@ -152,9 +157,10 @@ void Part::improve(std::int64_t goal, Budget& budget) {
   if (!plateau_) plateau_.emplace(pieces_);
   const auto go_on = [&] { return size_ > goal && bound_ <= goal && !budget.out_of_time() && !budget.out_of_work(); };
   for (std::int64_t k = 0; k < kAimsPerTurn && go_on(); ++k) aim(goal, budget);
+  if (go_on()) guess(goal, creep_steps_, budget);
   std::int64_t before = budget.spent();
   if (go_on()) creep(goal, budget);
-  if (go_on()) guess(goal, budget.spent() - before, budget);
+  creep_steps_ = budget.spent() - before;
   before = budget.spent();
   while (go_on() && budget.spent() - before < kAimsPerTurn * static_cast<std::int64_t>(node_limit_)) pass(goal, budget);
 }

@@ -16,8 +16,9 @@ namespace edgemem::search {
 
 class Part {
  public:
-  // `pieces` came from `records`; both must outlive the part.
-  Part(const Records& records, const Pieces& pieces, std::uint64_t seed);
+  // `pieces` came from `records`; both must outlive the part. Searches side by side begin at different places of the
+  // turns, from 0.
+  Part(const Records& records, const Pieces& pieces, std::uint64_t seed, std::int64_t place = 0);
 
   // A first placement, by a few passes of the skyline; without time for one, all pieces end to end.
   void start(std::int64_t goal, Budget& budget);
@@ -46,6 +47,7 @@ class Part {
   std::optional<PlateauSearch> plateau_;
   std::optional<GuessSearch> guesses_;
   std::int64_t guessed_goal_ = -1;
+  std::int64_t creep_steps_ = 0;  // of the last turn
   std::mt19937_64 random_;
   std::vector<std::int64_t> offsets_;
   std::int64_t size_;

@@ -1,6 +1,7 @@
 #include "planner/search_pieces.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <tuple>
@@ -17,7 +18,7 @@ struct Lifetime {
 };
 
 // Loads, the least tails and the bound of a part whose pieces are complete.
-void measure(Pieces& pieces) {
+void measure(Pieces& pieces, Budget& budget) {
   const std::int32_t count = pieces.count();
   const auto sections = static_cast<std::size_t>(*std::max_element(pieces.end.begin(), pieces.end.end()));
   pieces.first.assign(sections + 1, 0);
@@ -26,6 +27,7 @@ void measure(Pieces& pieces) {
     ++pieces.first[static_cast<std::size_t>(pieces.begin[i]) + 1];
     pieces.load[static_cast<std::size_t>(pieces.begin[i])] += pieces.size[i];
     pieces.load[static_cast<std::size_t>(pieces.end[i])] -= pieces.size[i];
+    budget.pass();
   }
   std::partial_sum(pieces.first.begin(), pieces.first.end(), pieces.first.begin());
   std::partial_sum(pieces.load.begin(), pieces.load.end(), pieces.load.begin());
@@ -35,8 +37,10 @@ void measure(Pieces& pieces) {
   pieces.least_tail.assign(sections, 0);
   std::vector<std::int32_t> by_tail(static_cast<std::size_t>(count));
   std::iota(by_tail.begin(), by_tail.end(), 0);
-  std::stable_sort(by_tail.begin(), by_tail.end(), [&](std::int32_t a, std::int32_t b) {
-    return pieces.tail[static_cast<std::size_t>(a)] < pieces.tail[static_cast<std::size_t>(b)];
+  budget.sort(by_tail.begin(), by_tail.end(), [&](std::int32_t a, std::int32_t b) {
+    const std::int64_t tail_a = pieces.tail[static_cast<std::size_t>(a)];
+    const std::int64_t tail_b = pieces.tail[static_cast<std::size_t>(b)];
+    return tail_a != tail_b ? tail_a < tail_b : a < b;
   });
   std::vector<std::size_t> open(sections + 1);
   std::iota(open.begin(), open.end(), std::size_t{0});
@@ -45,6 +49,7 @@ void measure(Pieces& pieces) {
     return t;
   };
   for (const std::int32_t id : by_tail) {
+    budget.pass();
     const auto i = static_cast<std::size_t>(id);
     const auto end = static_cast<std::size_t>(pieces.end[i]);
     for (std::size_t t = next(static_cast<std::size_t>(pieces.begin[i])); t < end; t = next(t)) {
@@ -57,19 +62,22 @@ void measure(Pieces& pieces) {
   }
 }
 
-Pieces part(const Records& records, std::vector<Lifetime>& lifetimes) {
+Pieces part(const Records& records, std::vector<Lifetime>& lifetimes, Budget& budget) {
   Pieces pieces;
   std::int64_t divisor = 0;
   for (const Lifetime& life : lifetimes) {
+    budget.pass();
     divisor = std::gcd(divisor, records.padded(life.record) / records.alignment);
+    if (divisor == 1) break;
   }
   pieces.unit = divisor * records.alignment;
-  std::sort(lifetimes.begin(), lifetimes.end(), [&](const Lifetime& a, const Lifetime& b) {
+  budget.sort(lifetimes.begin(), lifetimes.end(), [&](const Lifetime& a, const Lifetime& b) {
     return std::tuple(a.begin, a.end, records.size[a.record], a.record) <
            std::tuple(b.begin, b.end, records.size[b.record], b.record);
   });
   const std::int32_t shift = lifetimes.front().begin;
   for (const Lifetime& life : lifetimes) {
+    budget.pass();
     const std::size_t i = life.record;
     pieces.begin.push_back(life.begin - shift);
     pieces.end.push_back(life.end - shift);
@@ -78,7 +86,7 @@ Pieces part(const Records& records, std::vector<Lifetime>& lifetimes) {
     pieces.life.push_back(records.last[i] - records.first[i] + 1);
     pieces.record.push_back(i);
   }
-  measure(pieces);
+  measure(pieces, budget);
   return pieces;
 }
 
@@ -90,25 +98,30 @@ bool Pieces::identical(std::int32_t a, std::int32_t b) const {
   return begin[i] == begin[j] && end[i] == end[j] && size[i] == size[j] && tail[i] == tail[j];
 }
 
-std::vector<Pieces> split(const Records& records) {
+namespace {
+
+// Hands every part to `cut` as the lifetimes of its records, in sections counted from the start of all.
+template <class Cut>
+void cut_apart(const Records& records, Budget& budget, Cut cut) {
   std::vector<std::pair<std::int64_t, std::int32_t>> births;
   std::vector<std::pair<std::int64_t, std::int32_t>> deaths;
   std::vector<Lifetime> lifetimes;
   for (std::size_t i = 0; i < records.count(); ++i) {
+    budget.pass();
     if (records.size[i] == 0) continue;
     births.emplace_back(records.first[i], static_cast<std::int32_t>(lifetimes.size()));
     deaths.emplace_back(records.last[i], static_cast<std::int32_t>(lifetimes.size()));
     lifetimes.push_back({0, 0, i});
   }
-  std::sort(births.begin(), births.end());
-  std::sort(deaths.begin(), deaths.end());
-  std::vector<Pieces> parts;
+  budget.sort(births.begin(), births.end(), std::less<>());
+  budget.sort(deaths.begin(), deaths.end(), std::less<>());
   std::vector<Lifetime> members;  // of the present part, those that have died
   std::int32_t section = 0;
   bool grown = false;  // since the last section was closed
   std::size_t born = 0;
   std::size_t died = 0;
   for (const auto& [last, id] : deaths) {
+    budget.pass();
     for (; born < births.size() && births[born].first <= last; ++born) {
       lifetimes[static_cast<std::size_t>(births[born].second)].begin = section;
       grown = true;
@@ -119,21 +132,65 @@ std::vector<Pieces> split(const Records& records) {
     life.end = section;
     members.push_back(life);
     if (++died == born) {
-      parts.push_back(part(records, members));
+      cut(members);
       members.clear();
     }
   }
+}
+
+void sort_by_bound(std::vector<Pieces>& parts) {
   std::stable_sort(parts.begin(), parts.end(), [](const Pieces& a, const Pieces& b) { return a.bound > b.bound; });
+}
+
+// The bytes that records take which are all alive at once.
+std::int64_t stack(const Records& records, const std::vector<Lifetime>& members, std::vector<std::int64_t>& offsets) {
+  std::size_t top = members.front().record;
+  const auto padding = [&](std::size_t i) { return records.padded(i) - records.size[i]; };
+  for (const Lifetime& life : members) {
+    if (padding(life.record) > padding(top)) top = life.record;
+  }
+  std::int64_t next = 0;
+  for (const Lifetime& life : members) {
+    if (life.record == top) continue;
+    offsets[life.record] = next;
+    next += records.padded(life.record);
+  }
+  offsets[top] = next;
+  return next + records.size[top];
+}
+
+}  // namespace
+
+std::vector<Pieces> split(const Records& records) {
+  std::vector<Pieces> parts;
+  Budget budget(0, std::nullopt);
+  cut_apart(records, budget, [&](std::vector<Lifetime>& members) { parts.push_back(part(records, members, budget)); });
+  sort_by_bound(parts);
   return parts;
 }
 
-Pieces split_finely(const Records& records, const Pieces& pieces) {
+Split split(const Records& records, Budget& budget) {
+  Split made;
+  made.offsets.assign(records.count(), 0);
+  cut_apart(records, budget, [&](std::vector<Lifetime>& members) {
+    // The first that dies begins the part; the last one's end is the part's.
+    if (members.back().end - members.front().begin == 1) {
+      made.size = std::max(made.size, stack(records, members, made.offsets));
+    } else {
+      made.parts.push_back(part(records, members, budget));
+    }
+  });
+  sort_by_bound(made.parts);
+  return made;
+}
+
+Pieces split_finely(const Records& records, const Pieces& pieces, Budget& budget) {
   std::vector<std::int64_t> times;
   for (const std::size_t i : pieces.record) {
     times.push_back(records.first[i]);
     times.push_back(records.last[i] + 1);
   }
-  std::sort(times.begin(), times.end());
+  budget.sort(times.begin(), times.end(), std::less<>());
   times.erase(std::unique(times.begin(), times.end()), times.end());
   const auto section = [&](std::int64_t time) {
     return static_cast<std::int32_t>(std::lower_bound(times.begin(), times.end(), time) - times.begin());
@@ -142,7 +199,7 @@ Pieces split_finely(const Records& records, const Pieces& pieces) {
   for (const std::size_t i : pieces.record) {
     lifetimes.push_back({section(records.first[i]), section(records.last[i] + 1), i});
   }
-  return part(records, lifetimes);
+  return part(records, lifetimes, budget);
 }
 
 std::int64_t peak(const Pieces& pieces, const std::vector<std::int64_t>& offsets) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "planner/records.h"
+#include "planner/search_budget.h"
 
 namespace edgemem::search {
 
@@ -48,8 +49,20 @@ struct Ceiling {
 // The parts, the one with the greatest bound first. The records were checked.
 std::vector<Pieces> split(const Records& records);
 
-// The same part with a section between any two operators at which a record begins or ends. `pieces` came from `records`.
-Pieces split_finely(const Records& records, const Pieces& pieces);
+// As above, without the parts of one section. There may be as many as records, and they are no problem: their records
+// lie end to end, the least tail last.
+struct Split {
+  std::vector<Pieces> parts;
+  std::vector<std::int64_t> offsets;  // bytes, of the records that are in no part
+  std::int64_t size = 0;              // bytes, that those take, and no arena takes less
+};
+
+// Throws Late when time is up.
+Split split(const Records& records, Budget& budget);
+
+// The same part with a section between any two operators at which a record begins or ends. `pieces` came from `records`. Throws
+// Late when time is up.
+Pieces split_finely(const Records& records, const Pieces& pieces, Budget& budget);
 
 // The arena in bytes that these offsets (units) need.
 std::int64_t peak(const Pieces& pieces, const std::vector<std::int64_t>& offsets);

@@ -13,25 +13,33 @@ constexpr std::size_t kMostKeys = std::size_t{1} << 20;
 }  // namespace
 
 PlateauSearch::PlateauSearch(const Pieces& pieces, const Holes* holes)
-    : pieces_(pieces), holes_(holes), sections_(at(pieces.sections())) {
-  const auto count = at(pieces.count());
-  cells_.resize(6 * sections_ + (holes ? holes->boundary.size() : 0));
-  crossing_.resize(sections_ + 1);
-  next_begin_.resize(count + sections_);
-  prev_begin_.resize(count + sections_);
-  next_end_.resize(count + sections_ + 1);
-  prev_end_.resize(count + sections_ + 1);
+    : pieces_(pieces), holes_(holes), sections_(at(pieces.sections())) {}
+
+// Takes the memory, at the first run: of a million pieces it takes a while.
+void PlateauSearch::prepare() {
+  const auto count = at(pieces_.count());
+  const auto make = [&](auto& column, std::size_t size, auto value) {
+    budget_->pass(static_cast<std::int64_t>(size));
+    column.assign(size, value);
+  };
+  make(crossing_, sections_ + 1, 0);
+  make(next_begin_, count + sections_, 0);
+  make(prev_begin_, count + sections_, 0);
+  make(next_end_, count + sections_ + 1, 0);
+  make(prev_end_, count + sections_ + 1, 0);
   leaves_ = std::bit_ceil(sections_);
-  winner_.assign(2 * leaves_, kNone);
-  name_.resize(count);
+  make(winner_, 2 * leaves_, kNone);
+  make(name_, count, std::uint64_t{0});
   for (std::size_t i = 0; i < count; ++i) {
-    const bool same = i > 0 && pieces.identical(static_cast<std::int32_t>(i) - 1, static_cast<std::int32_t>(i));
+    const bool same = i > 0 && pieces_.identical(static_cast<std::int32_t>(i) - 1, static_cast<std::int32_t>(i));
     name_[i] = same ? name_[i - 1] : mixed(i);
+    budget_->pass();
   }
-  room_.resize(sections_);
-  failures_.assign(sections_, 1.0);
-  offset_.resize(count);
-  failed_.assign(std::clamp(std::bit_ceil(16 * count), kLeastKeys, kMostKeys), Failed{});
+  make(room_, sections_, std::int64_t{0});
+  make(failures_, sections_, 1.0);
+  make(offset_, count, std::int64_t{0});
+  make(failed_, std::clamp(std::bit_ceil(16 * count), kLeastKeys, kMostKeys), Failed{});
+  make(cells_, 6 * sections_ + (holes_ != nullptr ? holes_->boundary.size() : 0), std::int64_t{0});
 }
 
 // The best end to branch on in a part of time.
@@ -136,7 +144,9 @@ void PlateauSearch::raise(std::int64_t units) {
   raised_frames_ = frames_.size();
   const auto sections = static_cast<std::int32_t>(sections_);
   for (std::int32_t line = 0; line < sections; line = static_cast<std::int32_t>(line_end(line))) {
-    if (score(line) != kInfinite) rescore(line);
+    if (score(line) == kInfinite) continue;
+    budget_->pass(line_end(line) - line);
+    rescore(line);
   }
 }
 
@@ -146,6 +156,8 @@ void PlateauSearch::salt() {
 
 Outcome PlateauSearch::run(Ceiling ceiling, std::span<const double> weight, const Style& style, const Limits& limits,
                            Budget& budget) {
+  budget_ = &budget;
+  if (cells_.empty()) prepare();
   ceiling_ = ceiling;
   reset(weight);
   style_ = style;

@@ -41,6 +41,7 @@ class PlateauSearch {
   explicit PlateauSearch(const Pieces& pieces, const Holes* holes = nullptr);
 
   // From the start, with pieces of greater weight tried first. What failed before in this object is not searched again.
+  // Throws Late when time is up within a step; then this object cannot be used any more.
   Outcome run(Ceiling ceiling, std::span<const double> weight, const Style& style, const Limits& limits,
               Budget& budget);
 
@@ -115,6 +116,7 @@ class PlateauSearch {
   void undo(std::size_t mark);
 
   bool crossed(std::int32_t boundary) const { return crossing_[static_cast<std::size_t>(boundary)] > 0; }
+  void prepare();
   void reset(std::span<const double> weight);
   void unlink(std::int32_t piece);
   void link(std::int32_t piece);
@@ -153,6 +155,7 @@ class PlateauSearch {
   const Pieces& pieces_;
   const Holes* const holes_;
   const std::size_t sections_;
+  Budget* budget_ = nullptr;  // of the present run
   std::vector<std::int64_t> cells_;
   std::vector<Change> log_;
   std::vector<std::int32_t> crossing_;                 // [sections + 1] unplaced pieces across each boundary

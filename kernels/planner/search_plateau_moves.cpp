@@ -44,6 +44,7 @@ void PlateauSearch::set_score(std::int32_t line, std::int64_t value) {
 
 void PlateauSearch::undo(std::size_t mark) {
   while (log_.size() > mark) {
+    budget_->pass();
     const Change change = log_.back();
     log_.pop_back();
     if (change.slot < 0) {
@@ -78,8 +79,11 @@ void PlateauSearch::link(std::int32_t piece) {
 void PlateauSearch::reset(std::span<const double> weight) {
   const std::int32_t count = pieces_.count();
   const auto sections = static_cast<std::int32_t>(sections_);
+  budget_->pass(count);
   weight_.assign(weight.begin(), weight.end());
+  budget_->pass(count);
   std::fill(cells_.begin(), cells_.end(), 0);
+  budget_->pass(count);
   std::fill(crossing_.begin(), crossing_.end(), 0);
   std::fill(winner_.begin(), winner_.end(), kNone);
   if (holes_ != nullptr) std::copy(holes_->room.begin(), holes_->room.end(), cells_.end() - static_cast<std::ptrdiff_t>(holes_->room.size()));
@@ -89,6 +93,7 @@ void PlateauSearch::reset(std::span<const double> weight) {
   options_.clear();
   rests_.clear();
   for (std::int32_t t = 0; t < sections; ++t) {
+    budget_->pass();
     room_[at(t)] = ceiling_.over(pieces_.least_tail[at(t)]) - pieces_.load[at(t)];
     score(t) = kInfinite;
   }
@@ -105,6 +110,7 @@ void PlateauSearch::reset(std::span<const double> weight) {
     prev[at(h)] = piece;
   };
   for (std::int32_t i = 0; i < count; ++i) {
+    budget_->pass();
     append(next_begin_, prev_begin_, count + pieces_.begin[at(i)], i);
     append(next_end_, prev_end_, count + pieces_.end[at(i)], i);
     if (pieces_.end[at(i)] - pieces_.begin[at(i)] > 1) {

@@ -111,7 +111,7 @@ void PlateauSearch::list_options(std::int32_t line, bool right) {
   const auto begin = static_cast<std::ptrdiff_t>(options_.size());
   visit_pieces(line, right, [&](std::int32_t i) { options_.push_back({i, 0, 0, 0}); });
   visit_holes(walls, right, [&](const Option& hole) { options_.push_back(hole); });
-  std::sort(options_.begin() + begin, options_.end(), [&](const Option& a, const Option& b) {
+  budget_->sort(options_.begin() + begin, options_.end(), [&](const Option& a, const Option& b) {
     if (style_.flush_first) {
       const int flush_a = flush(a, walls);
       const int flush_b = flush(b, walls);

@@ -41,6 +41,7 @@ bool Skyline::run(std::span<const std::int32_t> rank, Ceiling ceiling, Budget& b
     if (spare_[t] < 0) return false;
   }
   for (std::size_t i = 0; i < at(count); ++i) {
+    budget.pass();
     piece_of_rank_[at(rank[i])] = static_cast<std::int32_t>(i);
     levels_[0][i] = {rank[i], pieces_.end[i]};
   }

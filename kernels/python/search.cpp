@@ -41,22 +41,36 @@ const char* name(edgemem::SearchResult::Stop stop) {
   }
 }
 
+// Only there do signals arrive.
+bool in_main_thread() {
+  const nb::module_ threading = nb::module_::import_("threading");
+  return threading.attr("main_thread")().is(threading.attr("current_thread")());
+}
+
+void raise_signals() {
+  nb::gil_scoped_acquire acquire;
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
 }  // namespace
 
 void bind_search(nb::module_& m) {
   m.def(
       "search_offsets",
       [](const Array& first, const Array& last, const Array& size, std::int64_t alignment, std::int64_t work,
-         std::uint64_t seed, std::optional<double> seconds) {
+         std::uint64_t seed, std::optional<double> seconds, int threads) {
         const edgemem::Records given{column(first), column(last), column(size), alignment};
+        edgemem::SearchLimits limits{work, seed, seconds, threads, {}};
+        if (in_main_thread()) limits.poll = raise_signals;
         edgemem::SearchResult found;
         {
           nb::gil_scoped_release release;
-          found = edgemem::search_offsets(given, {work, seed, seconds});
+          found = edgemem::search_offsets(given, limits);
         }
         return std::make_tuple(result(std::move(found.offsets)), found.bound, name(found.stopped), found.work);
       },
       "first_op"_a.noconvert(), "last_op"_a.noconvert(), "size"_a.noconvert(), "alignment"_a, "work"_a, "seed"_a = 1,
-      "seconds"_a = nb::none(),
-      "Offsets found with so much work (and time, if given), the bound proved, why it stopped, the work done.");
+      "seconds"_a = nb::none(), "threads"_a = 1,
+      "Offsets found with so much work (and time, if given), the bound proved, why it stopped, the work done.\n"
+      "Ctrl-C ends it.");
 }

@@ -274,7 +274,10 @@ def test_a_character_cut_in_two_is_not_text() -> None:
     [
         ([b"a", b"a"], b"\0\0", [1, 2], [b"", b""], "distinct and ascending"),
         ([b"b", b"a"], b"\0\0", [1, 2], [b"", b""], "distinct and ascending"),
-        ([b"a"], b"\3", [1], [b""], "types has the code 3"),
+        ([b"a"], b"\4", [1], [b""], "types has the code 4"),
+        ([b"a"], b"\3", [1], [b""], "value of two types"),
+        ([b"a"], b"\3", [0], [b"x"], "value of two types"),
+        ([b"a"], b"\3", [0], [b""], "no dimension"),
         ([b"a"], b"\1", [2], [b""], "value of two types"),
         ([b"a"], b"\0", [2], [b"x"], "value of two types"),
         ([b"a"], b"\2", [2], [b"x"], "value of two types"),
@@ -289,6 +292,48 @@ def test_forged_maps(keys: list[bytes], types: bytes, integers: list[int], texts
     dims = f.table("Values", **columns, Texts=f.strings(texts))
     with pytest.raises(PlanFileError, match=message):
         decode(f.finish(Dims=dims))
+
+
+@pytest.mark.parametrize(
+    ("types", "reals", "message"),
+    [
+        (b"\3", [float("nan")], "'a' in dims is nan"),
+        (b"\3", [float("-inf")], "'a' in dims is -inf"),
+        (b"\0", [0.5], "value of two types"),
+        (b"\3", [0.5, 1.0], "2 entries instead of 1"),
+        (b"\3", [], "0 entries instead of 1"),
+        (b"\3", [0.5], "no dimension"),
+    ],
+)
+def test_forged_reals(types: bytes, reals: list[float], message: str) -> None:
+    f = Forge()
+    columns = {
+        "Keys": f.strings([b"a"]),
+        "Types": f.octets(types),
+        "Integers": f.int64s([0]),
+        "Texts": f.strings([b""]),
+    }
+    dims = f.table("Values", **columns, Reals=int(f.builder.CreateNumpyVector(np.array(reals, np.float64))))
+    with pytest.raises(PlanFileError, match=message):
+        decode(f.finish(Dims=dims))
+
+
+@pytest.mark.parametrize(
+    ("stopped", "numbers", "message"),
+    [
+        (None, {}, "stopped is missing"),
+        ("work", {"Bound": -1}, "bound is -1"),
+        ("work", {"Work": -1}, "work is -1"),
+        ("work", {"Seed": -2}, "the seed is -2"),
+    ],
+)
+def test_forged_searches(stopped: str | None, numbers: dict[str, int], message: str) -> None:
+    f = Forge()
+    texts = {} if stopped is None else {"Stopped": f.string(stopped)}
+    search = f.table("Search", **texts, **numbers)
+    plan = f.table("OffsetPlan", Strategy=f.string("s"), Offsets=f.int64s([]), Search=search)
+    with pytest.raises(PlanFileError, match=message):
+        decode(f.finish(Offsets=f.offsets([plan])))
 
 
 @pytest.mark.parametrize(

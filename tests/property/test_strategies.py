@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 
+from edgemem.strategy.options import default_of
 from edgemem.strategy.registry import find, registered
 from tests import strategies as ours
 from tests.oracle import bounds, brute, flow, offsets, shared_objects
@@ -69,7 +70,7 @@ def run(strategy: Strategy, problem: Problem, options: Options) -> list[int]:
 
 def every_option(strategy: Strategy, options: Options) -> dict[str, Any]:
     """The options with the registered defaults spelt out, so that a default cannot differ from its oracle's."""
-    return {name: choices[0] for name, choices in strategy.options.items()} | options
+    return {name: default_of(option) for name, option in strategy.options.items()} | options
 
 
 def test_the_strategies_of_the_papers_are_registered() -> None:

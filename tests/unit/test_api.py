@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
@@ -110,6 +110,57 @@ def test_a_budget_names_what_is_alive_at_the_peak() -> None:
     assert e.tensors == (("b", 24), ("a", 16))
     assert "no plan can fit" in str(e)
     edgemem.plan(RECORDS, budget=40)
+
+
+# Its smallest arena is 5, its lower bound 4.
+GAP = Problem.from_arrays([0, 0, 1, 1, 2, 2, 3, 4], [0, 1, 2, 3, 2, 3, 5, 5], [2, 2, 1, 1, 1, 1, 2, 2])
+
+
+def test_a_budget_that_was_proved_impossible_says_so() -> None:
+    with pytest.raises(BudgetExceededError, match="search proved that all take 5 or more") as caught:
+        edgemem.plan(GAP, budget=4)
+    assert caught.value.impossible
+    with pytest.raises(BudgetExceededError, match="no plan can fit it: the lower bound is 4") as caught:
+        edgemem.plan(GAP, budget=3)
+    assert caught.value.impossible
+    with pytest.raises(BudgetExceededError, match="none was found that fits") as caught:
+        edgemem.plan(GAP, budget=4, strategy="greedy_by_size")
+    assert not caught.value.impossible
+
+
+def test_limits_are_the_searches_options() -> None:
+    planset = edgemem.plan(GAP, effort="max", seed=9, time_limit=60, threads=2)
+    (search,) = (p for p in planset.offsets if p.strategy == "search")
+    assert dict(search.options) == {"effort": "max", "seed": 9, "time_limit": 60.0, "threads": 2}
+    assert type(search.options["time_limit"]) is float
+    assert search.search is not None
+    assert (search.search.bound, search.search.stopped, search.search.seed) == (5, "proof", 9)
+    (named,) = edgemem.plan(GAP, strategy="offsets/search", seed=1).offsets
+    assert dict(named.options) == {}, "what is the default anyway is not listed"
+
+
+@pytest.mark.parametrize(
+    ("limits", "what"),
+    [
+        ({"effort": "huge"}, "effort is one of default, fast, max, not 'huge'"),
+        ({"seed": -1}, "seed is a whole number from 0 to"),
+        ({"seed": 1.5}, "seed is a whole number"),
+        ({"threads": 0}, "threads is a whole number from 1"),
+        ({"time_limit": -1}, "time_limit is a number of seconds from 0"),
+        ({"time_limit": float("nan")}, "time_limit is a number of seconds"),
+        ({"strategy": "naive", "effort": "max"}, "no strategy among those chosen has the option 'effort'"),
+        ({"strategy": "search:seed=x"}, "seed is a whole number from 0 to 9223372036854775807, not 'x'"),
+        ({"strategy": "search:seed=True"}, "seed is a whole number"),
+        ({"strategy": "search:time_limit=soon"}, "time_limit is a number of seconds from 0 to 1000000000, not 'soon'"),
+    ],
+)
+def test_limits_that_make_no_sense(limits: dict[str, Any], what: str) -> None:
+    with pytest.raises(UnknownStrategyError, match=what):
+        edgemem.plan(RECORDS, **limits)
+
+
+def test_threads_go_with_any_strategy() -> None:
+    assert edgemem.plan(RECORDS, strategy="naive", threads=4).offsets[0].options == {}
 
 
 def test_a_region_has_a_capacity(resnet: Path) -> None:

@@ -51,12 +51,12 @@ def test_the_first_line_is_the_answer(records: Path) -> None:
 
 def test_json_on_records_has_the_documented_shape(records: Path) -> None:
     data = json.loads(edgemem("plan", records, "--json").output)
-    assert list(data) == ["version", "naive", "lower_bounds", "plans", "chosen"]
+    assert list(data) == ["version", "naive", "lower_bounds", "proved", "plans", "chosen"]
     assert data["version"] == 1
     assert data["naive"] == 56
     assert data["lower_bounds"] == {"offsets": 40, "shared_objects": 40}
     for plan in data["plans"]:
-        keys = ["family", "strategy", "options", "size", "optimal"]
+        keys = ["family", "strategy", "options", "size", "optimal", "search"]
         if plan["family"] == "offsets":
             assert list(plan) == [*keys, "offsets"]
             assert len(plan["offsets"]) == 3
@@ -194,6 +194,11 @@ def test_a_changed_model_is_exit_code_4(planned: Path, tmp_path: Path) -> None:
         ("plan", "m.onnx", "--input-shape", "x=1,a"),
         ("plan", "m.onnx", "--budget", "much"),
         ("plan", "m.onnx", "--alignment", "0"),
+        ("plan", "m.onnx", "--effort", "huge"),
+        ("plan", "m.onnx", "--time-limit", "-1"),
+        ("plan", "m.onnx", "--time-limit", "soon"),
+        ("plan", "m.onnx", "--seed", "-1"),
+        ("plan", "m.onnx", "--threads", "0"),
         ("export", "m.onnx"),
         ("export", "m.onnx", "-f", "xml"),
         ("unknown",),
@@ -207,6 +212,62 @@ def test_an_unknown_strategy_is_a_usage_error(records: Path) -> None:
     result = edgemem("plan", records, "-s", "magic")
     assert result.exit_code == 2
     assert "there are auto, naive" in result.output
+
+
+# Its smallest arena is 5, its lower bound 4.
+GAP = """tensor,first_op,last_op,size
+a,0,0,2
+b,0,1,2
+c,1,2,1
+d,1,3,1
+e,2,2,1
+f,2,3,1
+g,3,5,2
+h,4,5,2
+"""
+
+
+@pytest.fixture
+def gap(tmp_path: Path) -> Path:
+    file = tmp_path / "gap.csv"
+    file.write_text(GAP)
+    return file
+
+
+def test_limits_of_the_searches(gap: Path) -> None:
+    flags = ("--effort", "max", "--seed", "3", "--time-limit", "90", "--threads", "2")
+    for strategy in (), ("-s", "search"):
+        data = json.loads(edgemem("plan", gap, *strategy, *flags, "--json").output)
+        (plan,) = (p for p in data["plans"] if p["family"] == "offsets" and p["strategy"] == "search")
+        assert plan["options"] == {"effort": "max", "seed": 3, "time_limit": 90.0, "threads": 2}
+        assert plan["search"] == {"bound": 5, "stopped": "proof", "work": plan["search"]["work"], "seed": 3}
+        assert plan["optimal"]
+        assert data["lower_bounds"]["offsets"] == 4
+        assert data["proved"]["offsets"] == 5
+
+
+def test_limits_of_no_search_are_a_usage_error(gap: Path) -> None:
+    result = edgemem("plan", gap, "-s", "naive", "--effort", "max")
+    assert result.exit_code == 2
+    assert "no strategy among those chosen has the option 'effort'; it belongs to search" in result.output
+
+
+def test_what_was_proved_is_shown_also_from_a_file(gap: Path, tmp_path: Path) -> None:
+    alone = tmp_path / "gap.edgemem"
+    made = edgemem("plan", gap, "-o", alone, "--time-limit", "60").output
+    assert made.startswith("arena 5 B (proved optimal)")
+    shown = edgemem("show", alone).output
+    for text in (made, shown):
+        assert "bound proved by search" in text
+        assert "search effort=fast time_limit=60.0: proved that nothing is smaller after " in text
+        assert "seed 1; no less than 5 bytes" in text
+    assert edgemem("verify", alone).exit_code == 0
+
+
+def test_a_budget_below_what_was_proved(gap: Path) -> None:
+    result = edgemem("plan", gap, "--budget", "4")
+    assert result.exit_code == 3
+    assert "no plan can fit it: search proved that all take 5 or more" in result.output
 
 
 def test_records_have_no_model_to_write_into(records: Path) -> None:
@@ -239,3 +300,8 @@ def test_strategies_lists_everything() -> None:
     }
     assert all(name in text for name in names)
     assert "Pisarchyk & Lee 2020" in text
+    entries = json.loads(edgemem("strategies", "--json").output)
+    options = next(e["options"] for e in entries if (e["family"], e["name"]) == ("offsets", "search"))
+    assert options["effort"] == ["default", "fast", "max"]
+    assert options["seed"] == {"type": "integer", "default": 1, "least": 0, "most": 2**63 - 1}
+    assert options["time_limit"] == {"type": "number", "default": None, "least": 0, "most": 10**9}

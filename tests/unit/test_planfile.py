@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import shutil
@@ -22,7 +23,7 @@ from edgemem import planfile
 from edgemem.errors import PlanFileError
 from edgemem.planfile import decode, encode, load, plan_fbs, save
 from edgemem.planfile.decode import SLOTS
-from edgemem.plans import LowerBounds, OffsetPlan, PlanSet, SharedObjectsPlan
+from edgemem.plans import LowerBounds, OffsetPlan, PlanSet, SearchReport, SharedObjectsPlan
 from edgemem.records import Kind, Problem, UsageRecord
 from edgemem.targets import BUILT_IN, Region, Target
 
@@ -36,7 +37,15 @@ SCHEMA = Path(planfile.__file__).parent / "plan.fbs"
 
 texts = st.text(st.characters(codec="utf-8"), max_size=8)
 natural = st.integers(0, INT64_MAX)
-options = st.dictionaries(texts, st.booleans() | st.integers(-INT64_MAX - 1, INT64_MAX) | texts, max_size=4)
+options = st.dictionaries(
+    texts,
+    st.booleans()
+    | st.integers(-INT64_MAX - 1, INT64_MAX)
+    | texts
+    | st.floats(allow_nan=False, allow_infinity=False).filter(lambda x: str(x) != "-0.0"),
+    max_size=4,
+)
+reports = st.none() | st.builds(SearchReport, natural, texts, natural, st.none() | natural)
 
 
 def int64s(values: list[int]) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -73,13 +82,17 @@ def plansets(draw: DrawFn) -> PlanSet:
     offsets, shared = [], []
     for _ in range(draw(st.integers(0, 3))):
         column = int64s(draw(st.lists(natural, min_size=count, max_size=count)))
-        offsets.append(OffsetPlan(draw(texts), draw(options), column, draw(natural), draw(st.booleans())))
+        offsets.append(
+            OffsetPlan(draw(texts), draw(options), column, draw(natural), draw(st.booleans()), draw(reports))
+        )
     for _ in range(draw(st.integers(0, 3))):
         extents: st.SearchStrategy[Any] = st.tuples(*[natural] * rank) if rank > 1 else natural
         objects: tuple[Size, ...] = tuple(draw(st.lists(extents, min_size=1, max_size=4)))
         column = int64s(draw(st.lists(st.integers(0, len(objects) - 1), min_size=count, max_size=count)))
         shared.append(
-            SharedObjectsPlan(draw(texts), draw(options), column, objects, draw(natural), draw(st.booleans()))
+            SharedObjectsPlan(
+                draw(texts), draw(options), column, objects, draw(natural), draw(st.booleans()), draw(reports)
+            )
         )
     steps = draw(st.lists(texts, max_size=5))
     return PlanSet(
@@ -108,9 +121,9 @@ def plain(p: PlanSet) -> dict[str, object]:
         "columns": [c.tolist() for c in (q.first_op, q.last_op, q.size)],
         "extents": None if q.extents is None else q.extents.tolist(),
         "alignment": q.alignment,
-        "offsets": [(x.strategy, typed(x.options), x.offsets.tolist(), x.size, x.optimal) for x in p.offsets],
+        "offsets": [(x.strategy, typed(x.options), x.offsets.tolist(), x.size, x.optimal, x.search) for x in p.offsets],
         "shared": [
-            (x.strategy, typed(x.options), x.assignment.tolist(), x.objects, x.size, x.optimal)
+            (x.strategy, typed(x.options), x.assignment.tolist(), x.objects, x.size, x.optimal, x.search)
             for x in p.shared_objects
         ],
         "numbers": (p.naive, p.bounds),
@@ -173,6 +186,40 @@ def test_scalar_and_bool_options_stay_apart() -> None:
 @pytest.mark.parametrize("order", [None, (), (1, 0, 2)])
 def test_no_order_is_not_an_empty_order(order: tuple[int, ...] | None) -> None:
     assert decode(encode(replace(small(), order=order))).order == order
+
+
+# Written before plans told what a search proved: two plans, one of them of a search.
+BEFORE_SEARCHES = (
+    "eNqFUrFOwlAUPYUqjWnIGwghkaEDQwcGFxMGBwaJHUrC6OBSbRtclABxcvADHHRz5AMc+BA/gsHBD3BwAOp97W19KS3e5OS93tN373nnvsH5xVADcPp6XFtV"
+    "gRPaD4Yj14YLB330KNOFDRkdWGijRbsGBEwY0GPGITwTXhgLwhdhTRBUvEOwCZ9awsl4z60fFeB7E0WC9lbcK8FqHUUGrQZKYrOftwr4q+1uH+efOmPmzVz+"
+    "qST/VpJfluTT0GJ3ybfM7QZpqkEwvVD+Fay9R3gkkIXwmTtT/qvk6qfhR7s+jLb7fZgU8AeEO+/2IVD0A3VWL2L9dW6fzlveX76dZU7fJOP/3pjJd+3xW3MJ"
+    "P6yjzed1PqcrteQ+9GZztX5V8USiHyV1Wvx9yPyRsgZheD+dz4LAT/hZ4E1vxpJtZjNCrDbp2mS9YC9k7a7sRbhU7rtvXlrB7IrmaLBH6UxaJefl6l0Dv2vT"
+    "WnE="
+)
+
+
+def test_an_old_file_is_read() -> None:
+    back = decode(zlib.decompress(base64.b64decode(BEFORE_SEARCHES)))
+    (plan,) = back.offsets
+    assert (plan.strategy, plan.options, plan.size, plan.optimal) == (
+        "search",
+        {"effort": "fast", "seed": 3},
+        172,
+        True,
+    )
+    assert plan.offsets.tolist() == [0, 112]
+    assert plan.search is None
+    assert back.shared_objects[0].search is None
+    assert back.bounds == back.proved == LowerBounds(172, 160)
+
+
+def test_only_a_real_number_needs_version_2() -> None:
+    """So that whoever reads version 1 goes on reading all files that hold nothing else."""
+    plan = replace(small().offsets[0], search=SearchReport(160, "time", 7, 3))
+    assert encode(replace(small(), offsets=(plan,)))[4] == 1
+    limited = encode(replace(small(), offsets=(replace(plan, options={"time_limit": 0.5}),)))
+    assert limited[4] == 2
+    assert typed(decode(limited).offsets[0].options) == {"time_limit": (float, 0.5)}
 
 
 def test_a_map_has_one_encoding() -> None:
@@ -270,8 +317,8 @@ def test_generated_code_is_of_this_schema(flatc: str, tmp_path: Path) -> None:
         (b"", "0 bytes are too short"),
         (b"EDGM", "4 bytes are too short"),
         (b"TFL3" + encode(small())[4:], "begins with b'TFL3'"),
-        (b"EDGM\x02\0\0\0" + encode(small())[8:], r"version 2, this edgemem reads version 1; update edgemem"),
-        (b"EDGM\0\0\0\0" + encode(small())[8:], r"version 0, this edgemem reads version 1; plan again"),
+        (b"EDGM\x03\0\0\0" + encode(small())[8:], r"version 3, this edgemem reads versions 1 to 2; update edgemem"),
+        (b"EDGM\0\0\0\0" + encode(small())[8:], r"version 0, this edgemem reads versions 1 to 2; plan again"),
         (encode(small()) + b"\0", r"should have \d+ bytes and has"),
         (encode(small())[:-1], r"should have \d+ bytes and has"),
         (encode(small())[:-1] + b"\1", "checksum differs"),
@@ -320,7 +367,10 @@ def test_what_would_not_be_read_is_not_written(change: Change, message: str) -> 
         ({"offsets": int64s([0, -16, 1])}, "offsets has -16"),
         ({"offsets": np.array([0.0, 1.0, 2.0])}, "column of float64"),
         ({"size": -1}, "size is -1"),
-        ({"options": {"a": 1.5}}, "'a' is 1.5; there are int, bool and str"),
+        ({"options": {"a": None}}, "'a' is None; there are int, bool, str and float"),
+        ({"options": {"a": float("inf")}}, "'a' in options is inf"),
+        ({"search": SearchReport(-1, "work", 0)}, "bound is -1"),
+        ({"search": SearchReport(0, "work", 0, -1)}, "seed is -1"),
         ({"options": {"a": 2**63}}, "within int64"),
     ],
 )

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import csv
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from edgemem import _kernels
-from edgemem.planning import choices, make_plans, run
+from edgemem.planning import Limits, choices, make_plans, run
+from edgemem.plans import SearchReport
+from edgemem.proof import verify_planset
 from edgemem.records import Problem
 from edgemem.strategy.registry import find
 from tests.bench.instances import PUZZLES, random_dense, random_sparse
@@ -57,9 +64,15 @@ def test_it_says_what_it_proved() -> None:
 
 
 def test_a_proof_makes_the_plan_optimal() -> None:
-    plans = {p.strategy: p for p in make_plans(GAP).offsets}
-    assert plans["search"].optimal
-    assert not plans["greedy_by_size"].optimal
+    planset = make_plans(GAP)
+    assert planset.bounds.offsets == 4
+    assert planset.proved.offsets == 5
+    for plan in planset.offsets:  # also those of others that happen to be as small
+        assert plan.optimal == (plan.size == 5)
+    assert {p.strategy for p in planset.offsets if p.optimal} >= {"search", "greedy_by_size"}
+    report = next(p.search for p in planset.offsets if p.strategy == "search")
+    assert report == SearchReport(5, "proof", report.work if report else 0, 1)
+    assert all(p.search is None for p in planset.offsets if p.strategy not in ("search", "mip"))
 
 
 def test_the_solver_s_proof_counts_too() -> None:
@@ -132,4 +145,148 @@ def test_a_time_limit_of_nothing_still_gives_a_plan() -> None:
     offsets, proved, stopped, _ = _kernels.search_offsets(*columns, 10**9, seconds=0.0)
     assert stopped == "time"
     assert overlaps(problem, offsets) == 0
-    assert proved == bound(problem)
+    assert 0 < proved <= bound(problem)
+
+
+@pytest.mark.parametrize("seconds", [0.001, 0.02, 0.1])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_short_time_limit_gives_a_valid_plan(seconds: float, threads: int) -> None:
+    problem = random_dense(3000, 5)
+    columns = (problem.first_op, problem.last_op, problem.size, 64)
+    offsets, proved, stopped, _ = _kernels.search_offsets(*columns, 10**12, 1, seconds, threads)
+    assert stopped in ("time", "bound", "proof")
+    assert overlaps(problem, offsets) == 0
+    assert not (offsets % 64).any()
+    assert proved <= (offsets + problem.size).max()
+
+
+def test_a_large_problem_ends_with_its_time() -> None:
+    """Generous: twenty times the limit. A pass over so many records takes longer than the limit."""
+    problem = random_sparse(300_000, 1)
+    begin = time.process_time()
+    offsets, _, stopped, _ = _kernels.search_offsets(problem.first_op, problem.last_op, problem.size, 1, 10**15, 1, 0.2)
+    assert time.process_time() - begin < 4
+    assert stopped == "time"
+    assert bound(problem) <= (offsets + problem.size).max() <= problem.size.sum()
+
+
+@pytest.mark.parametrize("threads", [2, 4])
+def test_threads_give_the_same_plan_every_time(threads: int) -> None:
+    problem = random_dense(120, 4)
+    columns = (problem.first_op, problem.last_op, problem.size, 1)
+    alone = _kernels.search_offsets(*columns, 3000)
+    first = _kernels.search_offsets(*columns, 3000, threads=threads)
+    assert (first[0] + problem.size).max() <= (alone[0] + problem.size).max()
+    for _ in range(20):
+        again = _kernels.search_offsets(*columns, 3000, threads=threads)
+        assert (again[0] == first[0]).all()
+        assert again[1:] == first[1:]
+
+
+def test_threads_are_never_worse() -> None:
+    better = 0
+    for seed in range(1, 7):
+        problem = PUZZLES["pinwheels"](300, seed, removed=0.05)
+        columns = (problem.first_op, problem.last_op, problem.size, 1)
+        sizes = [int((_kernels.search_offsets(*columns, 20_000, threads=n)[0] + problem.size).max()) for n in (1, 2, 4)]
+        assert sizes[0] >= sizes[1] >= sizes[2] >= bound(problem)
+        better += sizes[2] < sizes[0]
+    assert better > 0
+
+
+def test_seeds_differ() -> None:
+    """After the plain orders, which every seed tries first."""
+    problem = PUZZLES["pinwheels"](300, 1, removed=0.05)
+    columns = (problem.first_op, problem.last_op, problem.size, 1)
+    plans = [_kernels.search_offsets(*columns, 300_000, seed)[0] for seed in (0, 1, 2**63 - 1)]
+    assert len({plan.tobytes() for plan in plans}) > 1
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [({"threads": 0}, "fewer than one thread"), ({"seconds": -0.5}, "time limit"), ({"seconds": np.nan}, "time limit")],
+)
+def test_impossible_limits_are_refused(limits: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        _kernels.search_offsets(GAP.first_op, GAP.last_op, GAP.size, 1, 10, **limits)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals come another way there")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_ctrl_c_ends_a_search(threads: int) -> None:
+    """A child process, which interrupts itself once its search runs, and would search for hours."""
+    script = f"""
+import signal, numpy as np
+from edgemem import _kernels
+from tests.bench.instances import PUZZLES
+p = PUZZLES["pinwheels"](1000, 1, removed=0.02)
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+signal.setitimer(signal.ITIMER_REAL, 0.5)
+try:
+    _kernels.search_offsets(p.first_op, p.last_op, p.size, 1, 10**12, threads={threads})
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(
+        command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.stdout == "interrupted\n", done.stderr
+
+
+def test_limits_reach_every_search_and_no_other_strategy() -> None:
+    planset = make_plans(GAP, limits=Limits("default", 7, 30.0, 2))
+    searches = [p for p in planset.plans if p.strategy == "search"]
+    assert dict(searches[0].options) == {"seed": 7, "time_limit": 30.0, "threads": 2}
+    assert searches[0].search is not None
+    assert searches[0].search.seed == 7
+    assert all({"seed", "time_limit"}.isdisjoint(p.options) for p in planset.plans if p.strategy != "search")
+
+
+def test_an_effort_replaces_the_one_of_auto() -> None:
+    assert [dict(p.options) for p in make_plans(GAP).offsets if p.strategy == "search"] == [{"effort": "fast"}]
+    for effort, options in (("fast", {"effort": "fast"}), ("default", {}), ("max", {"effort": "max"})):
+        plans = make_plans(GAP, limits=Limits(effort)).offsets
+        assert [dict(p.options) for p in plans if p.strategy == "search"] == [options]
+
+
+def test_the_strategy_s_own_options_come_first() -> None:
+    wanted = choices("offsets/search:effort=fast,time_limit=20")
+    (plan,) = make_plans(GAP, wanted, limits=Limits("max", 3, 10.0)).offsets
+    assert dict(plan.options) == {"effort": "fast", "seed": 3, "time_limit": 20.0}
+
+
+def test_a_time_limit_leaves_no_family_without_a_plan() -> None:
+    problem = random_dense(3000, 1)
+    planset = make_plans(problem, limits=Limits(time_limit=0.0))
+    assert planset.offsets
+    assert planset.shared_objects
+    assert verify_planset(planset) == ()
+    assert all(p.strategy == "naive" for p in planset.plans)
+
+
+def test_a_time_limit_goes_to_the_searches() -> None:
+    problem = PUZZLES["pinwheels"](1000, 1, removed=0.02)
+    planset = make_plans(problem, limits=Limits("max", time_limit=0.3))
+    search = next(p for p in planset.offsets if p.strategy == "search")
+    assert search.search is not None
+    assert search.search.stopped == "time"
+    assert search.options["time_limit"] == 0.3
+    assert verify_planset(planset) == ()
+
+
+# Found by hand: the search with effort fast stays above the bound, the one with effort default proves or meets it.
+def test_auto_tries_harder_for_a_budget() -> None:
+    problem = PUZZLES["pinwheels"](300, 1, removed=0.05)
+    fast = make_plans(problem, families=("offsets",))
+    assert fast.best_offsets is not None
+    assert fast.best_offsets.size > fast.proved.offsets
+    harder = make_plans(problem, families=("offsets",), fits=fast.proved.offsets)
+    assert harder.best_offsets is not None
+    assert harder.best_offsets.size == fast.proved.offsets
+    assert [dict(p.options) for p in harder.offsets if p.strategy == "search"] == [{"effort": "fast"}, {}]
+    # No more than asked for, and not where it is proved to be in vain.
+    assert len(make_plans(problem, families=("offsets",), fits=fast.best_offsets.size).offsets) == len(fast.offsets)
+    assert len(make_plans(problem, families=("offsets",), fits=fast.proved.offsets - 1).offsets) == len(fast.offsets)
+    stay = make_plans(problem, families=("offsets",), fits=fast.proved.offsets, limits=Limits("fast"))
+    assert len(stay.offsets) == len(fast.offsets)

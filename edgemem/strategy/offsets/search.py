@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from edgemem.native import kernels
+from edgemem.strategy.options import SEED, THREADS, TIME_LIMIT
 from edgemem.strategy.registry import Found, offsets_strategy
 
 if TYPE_CHECKING:
@@ -21,10 +22,16 @@ WORK = {"fast": 100_000, "default": 10_000_000, "max": 1_000_000_000}
     "search",
     paper="edgemem, docs/search.md",
     complexity="O(n log n) for a first plan, then as much work as asked for",
-    options={"effort": ("default", "fast", "max")},
+    options={"effort": ("default", "fast", "max"), "seed": SEED, "time_limit": TIME_LIMIT, "threads": THREADS},
     auto={"effort": "fast"},
 )
-def search(problem: Problem, effort: str = "default") -> Found:
-    """The smallest arena that the work asked for finds, with the best lower bound it proved."""
+def search(
+    problem: Problem, effort: str = "default", seed: int = 1, time_limit: float | None = None, threads: int = 1
+) -> Found:
+    """The smallest arena that the work asked for finds, with the best lower bound it proved.
+
+    Every thread does that work, with a seed of its own; the plan is never larger than that of one thread, and the same
+    on every machine unless there is a time limit (seconds).
+    """
     records = (problem.first_op, problem.last_op, problem.size)
-    return Found(*kernels.search_offsets(*records, problem.alignment, WORK[effort]))
+    return Found(*kernels.search_offsets(*records, problem.alignment, WORK[effort], seed, time_limit, threads))
