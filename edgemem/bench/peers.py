@@ -7,6 +7,7 @@ those without a notion of alignment place every record at a multiple of it.
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -62,6 +63,8 @@ class Peer:
     def prepare(self, problem: Problem, seconds: float) -> Callable[[], Callable[[], NDArray[np.int64]]]:
         """A call to be timed, whose answer gives the offsets in bytes, int64 [n], when called."""
         used = problem.size > 0
+        if not used.any():
+            return lambda: lambda: np.zeros(len(problem), np.int64)
         units = -(-problem.size[used] // problem.alignment)
         call = self.make(problem.first_op[used].tolist(), problem.last_op[used].tolist(), units.tolist(), seconds)
 
@@ -108,9 +111,8 @@ def _omnimalloc(
 
 
 def _vela(first: list[int], last: list[int], size: list[int]) -> Any:
-    """Vela's live ranges. It keeps lists per time slot, so only operators at which a record begins are slots:
-    records that meet at all meet at one of those.
-    """
+    # It keeps lists per time slot, so only operators at which a record begins are slots: records that meet at all meet
+    # at one of those.
     from ethosu.vela.live_range import LiveRange
 
     class Range(LiveRange):  # type: ignore[misc]  # untyped
@@ -165,10 +167,8 @@ def _vela_hillclimb(first: list[int], last: list[int], size: list[int], seconds:
         planner = Limited(ranges, None, 1 << 62)
         planner.deadline = deadline
         planner.memory_limit = planner.min_required_size  # or it stops where a chip's memory would suffice
-        try:
+        with suppress(TimeIsUpError):
             planner.allocate()
-        except TimeIsUpError:
-            pass
         return lambda: list(planner.allocated_addresses)
 
     return call

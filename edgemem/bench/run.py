@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from edgemem.records import Problem
     from edgemem.strategy.registry import Family
 
-__all__ = ["DEFAULT", "Limits", "Result", "Row", "Solver", "Summary", "measure", "solvers", "summary"]
+__all__ = ["DEFAULT", "Limits", "Result", "Row", "Solver", "Summary", "geometric_mean", "measure", "solvers", "summary"]
 
 DEFAULT: dict[Family, tuple[str, ...]] = {
     "offsets": ("search", "greedy_by_size"),

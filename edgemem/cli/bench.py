@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
@@ -14,8 +15,12 @@ from edgemem.cli.options import bindings
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rich.table import Table
+
     from edgemem.bench.run import Result, Row, Summary
     from edgemem.strategy.registry import Family
+
+    _Cells: TypeAlias = Sequence[tuple[str, ...]]  # a solver's figures, for each solver
 
 __all__ = ["bench"]
 
@@ -100,7 +105,7 @@ def bench(
 
     Without any, a set of these that takes less than half a minute. Every plan is proved valid before its figures are
     shown; all solvers run in turns in this process, on one thread.
-    """
+    """  # noqa: D301 - click's mark, not a backslash
     from edgemem.bench import run
     from edgemem.bench.alone import peak_rss
     from edgemem.bench.document import document
@@ -111,7 +116,7 @@ def bench(
     dash = json_file is not None and str(json_file) == "-"
     if json_file and not dash and not json_file.absolute().parent.is_dir():
         raise click.UsageError(f"there is no folder {json_file.parent} to write {json_file.name} to")
-    options = {"dims": dims, "input_shapes": input_shapes, "target": target}
+    options: dict[str, Any] = {"dims": dims, "input_shapes": input_shapes, "target": target}
     columns = run.solvers(strategies or run.DEFAULT[family], peers, family, effort)
     limits = run.Limits(peer_limit, peer_records)
     made = [(text, instance(text, **options)) for text in instances or DEFAULT]
@@ -141,42 +146,73 @@ def bench(
 
 
 def _show(rows: Sequence[Row], totals: Sequence[Summary], *, memory: bool) -> None:
-    """The answer first, then a row an instance, and the reasons for what is missing."""
+    """The answer first, then the table, and the reasons for what is missing."""
     from rich.console import Console
-    from rich.table import Table
 
+    notes: list[str] = []
+    columns = 3 if memory else 2
+    cells = [[_cells(row, result, notes)[:columns] for result in row.results] for row in rows]
+    console = Console(highlight=False, markup=False, emoji=False)
+    table = _wide(rows, cells, totals, ("s", "RSS")[: columns - 1])
+    needed = console.measure(table, options=console.options.update(max_width=10_000)).maximum
+    if not console.is_terminal:
+        console.width = max(needed, console.width)
+    elif needed > console.width:
+        table = _tall(rows, cells, totals, ("s", "RSS")[: columns - 1])
+    if answer := _answer(totals):
+        console.print(f"{answer}\n", soft_wrap=True)
+    console.print(table)
+    kinds = "size / bound, CPU seconds" + (", peak memory of a process of its own" if memory else "")
+    console.print(f"\n{kinds}; * proved optimal", soft_wrap=True)
+    for number, note in enumerate(notes, 1):
+        console.print(f"({number}) {note}", soft_wrap=True)
+
+
+def _wide(rows: Sequence[Row], cells: Sequence[_Cells], totals: Sequence[Summary], more: Sequence[str]) -> Table:
+    """A row an instance, the solvers as columns."""
     from edgemem.bench.run import geometric_mean
 
     ratios = [row.to_best_peer_ratio for row in rows]
     mean = geometric_mean([ratio for ratio in ratios if ratio])
-    table = Table(box=None, pad_edge=False)
-    table.add_column("instance")
-    per_solver = ("s", "RSS") if memory else ("s",)
-    for heading in ("records", "bound", "optimum", *(h for t in totals for h in (t.solver, *per_solver))):
-        table.add_column(heading, justify="right")
-    if mean:
-        table.add_column("of best peer", justify="right")
-    notes: list[str] = []
-    for row, ratio in zip(rows, ratios, strict=True):
-        cells = [cell for result in row.results for cell in _cells(row, result, notes)[: 1 + len(per_solver)]]
-        cells += [_number(ratio)] if mean else []
-        table.add_row(row.instance, f"{row.records:,}", f"{row.bound:,}", _optimum(row), *cells)
+    last = ("of best peer",) if mean else ()
+    table = _table("instance", "records", "bound", "optimum", *(h for t in totals for h in (t.solver, *more)), *last)
+    for row, results, ratio in zip(rows, cells, ratios, strict=True):
+        head = (row.instance, f"{row.records:,}", f"{row.bound:,}", _optimum(row))
+        table.add_row(*head, *chain.from_iterable(results), *([_number(ratio)] if mean else []))
     table.add_row()
-    rest = [""] * (len(per_solver) - 1)
+    rest = [""] * (len(more) - 1)
     sums = [cell for t in totals for cell in (f"{_number(t.bound_ratio)} ", f"{t.seconds:.3g}", *rest)]
     table.add_row("geometric mean, sum", "", "", "", *sums, *([_number(mean)] if mean else []))
     counts = [cell for t in totals for cell in (f"{t.at_bound} of {t.instances} ", "", *rest)]
     table.add_row("at the bound", "", "", "", *counts)
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = max(console.measure(table).maximum, 120)
-    if answer := _answer(totals):
-        console.print(f"{answer}\n", soft_wrap=True, markup=False)
-    console.print(table)
-    kinds = "size / bound, CPU seconds" + (", peak memory of a process of its own" if memory else "")
-    console.print(f"\n{kinds}; * proved optimal", soft_wrap=True, markup=False)
-    for number, note in enumerate(notes, 1):
-        console.print(f"({number}) {note}", soft_wrap=True, markup=False)
+    return table
+
+
+def _tall(rows: Sequence[Row], cells: Sequence[_Cells], totals: Sequence[Summary], more: Sequence[str]) -> Table:
+    """A row a solver, for terminals too narrow for the other: digits are never cut."""
+    from edgemem.bench.run import geometric_mean
+
+    table = _table("instance", "", "of bound", *more)
+    for row, results in zip(rows, cells, strict=True):
+        table.add_row(row.instance, f"{row.records:,} records, bound {row.bound:,}")
+        for result, figures in zip(row.results, results, strict=True):
+            table.add_row("", result.solver, *figures)
+    table.add_row("geometric mean, sum")
+    for t in totals:
+        at_bound = f"{t.solver}, at the bound {t.at_bound} of {t.instances}"
+        table.add_row("", at_bound, f"{_number(t.bound_ratio)} ", f"{t.seconds:.3g}")
+    if mean := geometric_mean([ratio for row in rows if (ratio := row.to_best_peer_ratio)]):
+        table.add_row("", "ours of the best peer", f"{_number(mean)} ")
+    return table
+
+
+def _table(*headings: str) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for number, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if number and heading else "left")
+    return table
 
 
 def _answer(totals: Sequence[Summary]) -> str:
