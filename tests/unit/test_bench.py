@@ -120,7 +120,8 @@ def test_published_instances_are_read_as_they_are() -> None:
         problem = instance(str(path)).problem()
         with path.open() as lines:
             assert len(problem) == sum(1 for _ in lines) - 1
-        assert int(problem.first_op.min()) == 0
+        if path.stem in {"mm_A", "mm_B", "mm_K"}:  # full at some time, as published: no larger when read as half-open
+            assert load(problem).max() == 2**20
 
 
 def test_a_model_is_its_records(tmp_path: Path) -> None:
@@ -176,7 +177,7 @@ def test_json_holds_what_can_be_tracked(tmp_path: Path) -> None:
         assert [r["solver"] for r in row["results"]] == ["search:effort=fast", "greedy_by_size"]
         for r in row["results"]:
             assert r["size"] >= row["bound"]
-            assert r["seconds"] > 0
+            assert r["seconds"] >= 0
     documented = (ROOT / "docs" / "json.md").read_text()
     for keys in (data, data["machine"], data["rows"][0], data["rows"][0]["results"][0], data["summary"][0]):
         for key in keys:
