@@ -187,8 +187,7 @@ def solvers(strategies: Iterable[str], peers: Iterable[str], family: Family, eff
 
 
 def _with_effort(choice: Choice, effort: str | None) -> Choice:
-    known = choice.strategy.options.get("effort", ())
-    if effort is None or not known or "effort" in choice.options or effort == known[0]:
+    if effort is None or "effort" not in choice.strategy.options or "effort" in choice.options:
         return choice
     choice.strategy.check({"effort": effort})
     return replace(choice, options={**choice.options, "effort": effort})
@@ -258,8 +257,12 @@ class _Runner:
             size=plan.size if smaller else self.result.size,
             seconds=seconds if self.result.seconds is None else min(seconds, self.result.seconds),
             optimal=plan.optimal if smaller else self.result.optimal,
-            stopped=getattr(plan, "stopped", "") if smaller else self.result.stopped,
+            stopped=_stopped(plan) if smaller else self.result.stopped,
         )
+
+
+def _stopped(plan: Plan) -> str:
+    return getattr(getattr(plan, "search", None), "stopped", "")
 
 
 def _same(a: Plan, b: Plan) -> bool:
