@@ -114,10 +114,11 @@ class PlanFileError(EdgememError):
 
 
 class MissingDependencyError(EdgememError):
-    """An optional package is needed; `extra` is the one that installs it."""
+    """An optional package is needed; `extra` is the one that installs it, None for a package no extra has."""
 
-    def __init__(self, package: str, *, extra: str, purpose: str) -> None:
-        super().__init__(f"{purpose} needs {package}: pip install 'edgemem[{extra}]'")
+    def __init__(self, package: str, *, extra: str | None, purpose: str) -> None:
+        install = package if extra is None else f"'edgemem[{extra}]'"
+        super().__init__(f"{purpose} needs {package}: pip install {install}")
         self.package = package
         self.extra = extra
 

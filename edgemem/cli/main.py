@@ -1,4 +1,4 @@
-"""`edgemem`: plan, show, verify, strategies, export, run, size, measure.
+"""`edgemem`: plan, show, verify, strategies, export, run, size, measure, bench.
 
 Exit codes: 0 ok, 1 a check failed or the model cannot be planned, 2 usage, 3 over budget, 4 invalid plan.
 Heavy imports stay inside the commands, so that `--help` is quick.
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgemem.cli.bench import bench
 from edgemem.cli.options import FILE, bindings, feeds, inputs_option, limits_options, parsed_size
 from edgemem.cli.running import measure, run, size
 
@@ -67,6 +68,7 @@ def main() -> None:
 main.add_command(run)
 main.add_command(size)
 main.add_command(measure)
+main.add_command(bench)
 
 
 @main.command()

@@ -39,6 +39,11 @@ def test_only_runtime_knows_runtimes() -> None:
     assert not _breaches(files, ("onnxruntime", "ai_edge_litert", "tflite_micro", "torch"))
 
 
+def test_only_the_command_line_knows_the_bench_and_only_that_knows_other_planners() -> None:
+    assert not _breaches([f for f in LIBRARY if not {"bench", "cli"} & set(f.parts)], ("edgemem.bench",))
+    assert not _breaches([f for f in LIBRARY if f.name != "peers.py"], ("omnimalloc", "ethosu"))
+
+
 @pytest.mark.parametrize(
     ("part", "forbidden"),
     [
@@ -47,6 +52,7 @@ def test_only_runtime_knows_runtimes() -> None:
         ("lifetime.py", ("edgemem.strategy", "edgemem.plans", "edgemem.proof", "edgemem._kernels")),
         ("planfile", ("edgemem.strategy", "edgemem.planning", "edgemem.api", "edgemem.proof")),
         ("report", ("edgemem.strategy", "edgemem.planning", "edgemem.api", "edgemem.cli")),
+        ("bench", ("edgemem.cli", "edgemem.runtime")),
     ],
 )
 def test_nothing_flows_backwards(part: str, forbidden: tuple[str, ...]) -> None:

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from edgemem import _kernels
+from edgemem.bench.puzzles import PUZZLES, random_dense, random_sparse
 from edgemem.planning import Limits, choices, make_plans, run
 from edgemem.plans import SearchReport
 from edgemem.proof import verify_planset
 from edgemem.records import Problem
 from edgemem.strategy.registry import find
-from tests.bench.instances import PUZZLES, random_dense, random_sparse
 from tests.data import shared_data
 
 # Its smallest arena is 5, its lower bound 4.

@@ -3,47 +3,44 @@
 A puzzle is a rectangle, operators wide and bytes high, cut into pieces without any rest: its height is the smallest
 arena and its lower bound. The pieces are shuffled, since a planner that keeps the order in which they were cut could
 read the answer off it. With some pieces removed the height is only an upper bound of the smallest arena.
+
+A count and a seed give the same records for ever: figures of different versions stay comparable.
 """
 
 from __future__ import annotations
 
-import heapq
-from typing import TYPE_CHECKING, NamedTuple
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from edgemem.records import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-__all__ = ["PUZZLES", "guillotine", "pinwheels", "random_dense", "random_sparse"]
+__all__ = ["HEIGHT", "PUZZLES", "RANDOM", "guillotine", "pinwheels", "random_dense", "random_sparse"]
 
 HEIGHT = 2**28
 WIDTH = 2**20
 
-
-class Piece(NamedTuple):
-    """Operators begin..end and bytes low..high, both half-open."""
-
-    begin: int
-    end: int
-    low: int
-    high: int
+# Operators begin..end and bytes low..high, both half-open. Plain tuples: the collector forgets those, and there may be
+# a million.
+Piece = tuple[int, int, int, int]
 
 
 def guillotine(count: int, seed: int, *, removed: float = 0.0) -> Problem:
-    """A rectangle cut straight through, again and again, the largest piece first; `count` pieces before removal."""
+    """A rectangle cut straight through, again and again; `count` pieces, of which the share `removed` is taken out."""
 
-    def cut(piece: Piece, rng: np.random.Generator) -> list[Piece]:
+    def cut(piece: Piece, rng: np.random.Generator) -> Iterable[Piece]:
         begin, end, low, high = piece
         # Along the longer side, as seen in the whole; anywhere but close to the edges.
-        share = float(rng.uniform(0.25, 0.75))
+        share = rng.uniform(0.25, 0.75)
         if (end - begin) * HEIGHT > (high - low) * WIDTH:
             middle = begin + max(1, int((end - begin) * share))
-            return [Piece(begin, middle, low, high), Piece(middle, end, low, high)]
+            return (begin, middle, low, high), (middle, end, low, high)
         middle = low + max(1, int((high - low) * share))
-        return [Piece(begin, end, low, middle), Piece(begin, end, middle, high)]
+        return (begin, end, low, middle), (begin, end, middle, high)
 
     return _puzzle(count, seed, cut, removed)
 
@@ -54,33 +51,35 @@ def pinwheels(count: int, seed: int, *, removed: float = 0.0) -> Problem:
     `count` is rounded up to a multiple of four, and one.
     """
 
-    def cut(piece: Piece, rng: np.random.Generator) -> list[Piece]:
+    def cut(piece: Piece, rng: np.random.Generator) -> Iterable[Piece]:
         begin, end, low, high = piece
         left, right = (begin + max(i, int((end - begin) * s)) for i, s in ((1, rng.uniform(0.2, 0.45)), (2, 0.7)))
         lower, upper = (low + max(i, int((high - low) * s)) for i, s in ((1, rng.uniform(0.2, 0.45)), (2, 0.7)))
-        return [
-            Piece(begin, right, low, lower),
-            Piece(right, end, low, upper),
-            Piece(left, end, upper, high),
-            Piece(begin, left, lower, high),
-            Piece(left, right, lower, upper),
-        ]
+        return (
+            (begin, right, low, lower),
+            (right, end, low, upper),
+            (left, end, upper, high),
+            (begin, left, lower, high),
+            (left, right, lower, upper),
+        )
 
     return _puzzle(count, seed, cut, removed)
 
 
-def _puzzle(count: int, seed: int, cut: Callable[[Piece, np.random.Generator], list[Piece]], removed: float) -> Problem:
+def _puzzle(
+    count: int, seed: int, cut: Callable[[Piece, np.random.Generator], Iterable[Piece]], removed: float
+) -> Problem:
     rng = np.random.default_rng([seed, count])
-    whole = Piece(0, WIDTH, 0, HEIGHT)
-    pieces = [(-WIDTH * HEIGHT, whole)]
+    pieces = [(-WIDTH * HEIGHT, 0, WIDTH, 0, HEIGHT)]
     while len(pieces) < count:
         # Not always the largest, or all pieces would end up alike.
-        chosen = [heapq.heappop(pieces) for _ in range(min(len(pieces), int(rng.integers(1, 4))))]
-        for entry in chosen[:-1]:
-            heapq.heappush(pieces, entry)
-        for piece in cut(chosen[-1][1], rng):
-            heapq.heappush(pieces, (-(piece.end - piece.begin) * (piece.high - piece.low), piece))
-    table = np.array([piece for _, piece in pieces], dtype=np.int64)
+        larger = [heappop(pieces) for _ in range(min(len(pieces), int(rng.integers(1, 4))))]
+        _, begin, end, low, high = larger.pop()
+        for entry in larger:
+            heappush(pieces, entry)
+        for piece in cut((begin, end, low, high), rng):
+            heappush(pieces, ((piece[0] - piece[1]) * (piece[3] - piece[2]), *piece))
+    table = np.array(pieces, dtype=np.int64)[:, 1:]
     rng.shuffle(table)
     table = table[round(removed * len(table)) :]
     return Problem.from_arrays(table[:, 0], table[:, 1] - 1, table[:, 3] - table[:, 2])
@@ -104,3 +103,4 @@ def _random(count: int, seed: int, *, operators: int) -> Problem:
 
 
 PUZZLES: dict[str, Callable[..., Problem]] = {"guillotine": guillotine, "pinwheels": pinwheels}
+RANDOM: dict[str, Callable[[int, int], Problem]] = {"sparse": random_sparse, "dense": random_dense}

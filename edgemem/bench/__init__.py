@@ -1,0 +1,1 @@
+"""Strategies and other planners, side by side on the same instances."""

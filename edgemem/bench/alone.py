@@ -1,0 +1,64 @@
+"""One solver and one instance in a process of their own, for the memory they take together."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgemem.bench.instances import instance
+from edgemem.bench.run import Limits, solvers
+from edgemem.bounds import lower_bounds
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from edgemem.bench.run import Solver
+
+__all__ = ["peak_rss"]
+
+
+def peak_rss(text: str, bindings: Mapping[str, Any], solver: Solver, limits: Limits) -> int | None:
+    """Peak resident bytes of a fresh process that makes or reads the instance and plans it once.
+
+    None where it fails, or the system does not tell (Linux does). `text` and `bindings` are what `instance` takes.
+    """
+    task = {
+        "instance": text,
+        "bindings": dict(bindings),
+        "strategies": [] if solver.peer else [solver.name],
+        "peers": [solver.name] if solver.peer else [],
+        "family": solver.family,
+        "peer_seconds": limits.peer_seconds,
+    }
+    command = [sys.executable, "-m", "edgemem.bench.alone"]
+    done = subprocess.run(  # noqa: S603 - ourselves
+        command, input=json.dumps(task), capture_output=True, text=True, check=False
+    )
+    # A peer may have printed something of its own before.
+    answer: int | None = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else None
+    return answer
+
+
+def main() -> None:
+    """Do the task on stdin and print the figure."""
+    task = json.loads(sys.stdin.read())
+    problem = instance(task["instance"], **task["bindings"]).problem()
+    (solver,) = solvers(task["strategies"], task["peers"], task["family"], None)
+    solver.prepare(problem, lower_bounds(problem), Limits(task["peer_seconds"]))()
+    sys.stdout.write(f"\n{json.dumps(_peak())}\n")
+
+
+def _peak() -> int | None:
+    # Not ru_maxrss, which begins with what the parent held when it forked.
+    try:
+        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), None)
+
+
+if __name__ == "__main__":
+    main()

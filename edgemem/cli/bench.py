@@ -1,0 +1,249 @@
+"""`edgemem bench`: strategies and other planners side by side on the same instances."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import click
+
+from edgemem.cli.options import bindings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.table import Table
+
+    from edgemem.bench.run import Result, Row, Summary
+    from edgemem.strategy.registry import Family
+
+    _Cells: TypeAlias = Sequence[tuple[str, ...]]  # a solver's figures, for each solver
+
+__all__ = ["bench"]
+
+EXIT_INVALID = 4
+
+
+def _comma_separated(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name.strip() for value in values for name in value.split(",") if name.strip())
+
+
+@click.command()
+@click.argument("instances", nargs=-1, metavar="[INSTANCE]...")
+@click.option(
+    "-s",
+    "--strategy",
+    "strategies",
+    multiple=True,
+    metavar="NAME",
+    help="auto, or NAME[:OPTION=VALUE,...]; repeatable. search and greedy_by_size by default.",
+)
+@click.option(
+    "--peers",
+    multiple=True,
+    callback=_comma_separated,
+    metavar="NAME,...",
+    help="Other planners, where installed: omnimalloc, vela, or one of theirs as omnimalloc/greedy_by_size.",
+)
+@click.option(
+    "--peer-limit",
+    default=1.0,
+    show_default=True,
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="For each plan of a peer that takes a limit.",
+)
+@click.option(
+    "--peer-records",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Leave peers out above N records, instead of where they begin to take minutes.",
+)
+@click.option("--effort", type=click.Choice(["fast", "default", "max"]), help="Of strategies that have the option.")
+@click.option("--family", type=click.Choice(["offsets", "shared_objects"]), default="offsets", show_default=True)
+@click.option(
+    "--repeat", default=1, show_default=True, type=click.IntRange(min=1), help="Turns; the least seconds count."
+)
+@click.option("--memory", is_flag=True, help="Also each one's peak resident memory, in a process of its own.")
+@bindings
+@click.option("-t", "--target", metavar="NAME|FILE.toml", help="Rules that give models their records; docs/targets.md.")
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    metavar="FILE",
+    help="Write everything measured to FILE (docs/json.md); - prints it instead of the table.",
+)
+def bench(
+    *,
+    instances: tuple[str, ...],
+    strategies: tuple[str, ...],
+    peers: tuple[str, ...],
+    peer_limit: float,
+    peer_records: int | None,
+    effort: str | None,
+    family: Family,
+    repeat: int,
+    memory: bool,
+    dims: dict[str, int],
+    input_shapes: dict[str, tuple[int, ...]],
+    target: str | None,
+    json_file: Path | None,
+) -> None:
+    """Compare strategies, and other planners, on the same instances: size / lower bound and CPU seconds.
+
+    INSTANCE is a file of usage records (.csv), a model (.onnx, .tflite), or one made from a name:
+
+    \b
+      guillotine:1000                     a puzzle of 1000 records cut straight
+      pinwheels:1000,removed=2%,seed=3    not cut straight, 2% taken out
+      sparse:1000000                      random, about 100 alive at a time
+      dense:1000                          random, a fortieth alive at a time
+
+    Without any, a set of these that takes less than half a minute. Every plan is proved valid before its figures are
+    shown; all solvers run in turns in this process, on one thread.
+    """  # noqa: D301 - click's mark, not a backslash
+    from edgemem.bench import run
+    from edgemem.bench.alone import peak_rss
+    from edgemem.bench.document import document
+    from edgemem.bench.instances import DEFAULT, instance
+    from edgemem.cli import view
+    from edgemem.files import atomic_write
+
+    dash = json_file is not None and str(json_file) == "-"
+    if json_file and not dash and not json_file.absolute().parent.is_dir():
+        raise click.UsageError(f"there is no folder {json_file.parent} to write {json_file.name} to")
+    options: dict[str, Any] = {"dims": dims, "input_shapes": input_shapes, "target": target}
+    columns = run.solvers(strategies or run.DEFAULT[family], peers, family, effort)
+    limits = run.Limits(peer_limit, peer_records)
+    made = [(text, instance(text, **options)) for text in instances or DEFAULT]
+    rows: list[Row] = []
+    with view.progress() as progress:
+        for text, one in made:
+            row = run.measure(one, columns, limits=limits, repeat=repeat, progress=progress)
+            if memory:
+                results = []
+                for solver, result in zip(columns, row.results, strict=True):
+                    progress(f"{one.name}, memory of {solver.name}")
+                    peak = None if result.size is None else peak_rss(text, options, solver, limits)
+                    results.append(replace(result, peak_rss=peak))
+                row = replace(row, results=tuple(results))
+            rows.append(row)
+    text = json.dumps(document(rows, columns, limits, repeat), indent=1) + "\n"
+    if dash:
+        click.echo(text, nl=False)
+    else:
+        _show(rows, run.summary(rows), memory=memory)
+        if json_file:
+            with atomic_write(json_file) as file:
+                file.write(text.encode())
+            click.echo(f"wrote {json_file}")
+    if any(r.invalid and not r.peer for row in rows for r in row.results):
+        click.get_current_context().exit(EXIT_INVALID)
+
+
+def _show(rows: Sequence[Row], totals: Sequence[Summary], *, memory: bool) -> None:
+    """The answer first, then the table, and the reasons for what is missing."""
+    from rich.console import Console
+
+    notes: list[str] = []
+    columns = 3 if memory else 2
+    cells = [[_cells(row, result, notes)[:columns] for result in row.results] for row in rows]
+    console = Console(highlight=False, markup=False, emoji=False)
+    table = _wide(rows, cells, totals, ("s", "RSS")[: columns - 1])
+    needed = console.measure(table, options=console.options.update(max_width=10_000)).maximum
+    if not console.is_terminal:
+        console.width = max(needed, console.width)
+    elif needed > console.width:
+        table = _tall(rows, cells, totals, ("s", "RSS")[: columns - 1])
+    if answer := _answer(totals):
+        console.print(f"{answer}\n", soft_wrap=True)
+    console.print(table)
+    kinds = "size / bound, CPU seconds" + (", peak memory of a process of its own" if memory else "")
+    console.print(f"\n{kinds}; * proved optimal", soft_wrap=True)
+    for number, note in enumerate(notes, 1):
+        console.print(f"({number}) {note}", soft_wrap=True)
+
+
+def _wide(rows: Sequence[Row], cells: Sequence[_Cells], totals: Sequence[Summary], more: Sequence[str]) -> Table:
+    """A row an instance, the solvers as columns."""
+    from edgemem.bench.run import geometric_mean
+
+    ratios = [row.to_best_peer_ratio for row in rows]
+    mean = geometric_mean([ratio for ratio in ratios if ratio])
+    last = ("of best peer",) if mean else ()
+    table = _table("instance", "records", "bound", "optimum", *(h for t in totals for h in (t.solver, *more)), *last)
+    for row, results, ratio in zip(rows, cells, ratios, strict=True):
+        head = (row.instance, f"{row.records:,}", f"{row.bound:,}", _optimum(row))
+        table.add_row(*head, *chain.from_iterable(results), *([_number(ratio)] if mean else []))
+    table.add_row()
+    rest = [""] * (len(more) - 1)
+    sums = [cell for t in totals for cell in (f"{_number(t.bound_ratio)} ", f"{t.seconds:.3g}", *rest)]
+    table.add_row("geometric mean, sum", "", "", "", *sums, *([_number(mean)] if mean else []))
+    counts = [cell for t in totals for cell in (f"{t.at_bound} of {t.instances} ", "", *rest)]
+    table.add_row("at the bound", "", "", "", *counts)
+    return table
+
+
+def _tall(rows: Sequence[Row], cells: Sequence[_Cells], totals: Sequence[Summary], more: Sequence[str]) -> Table:
+    """A row a solver, for terminals too narrow for the other: digits are never cut."""
+    from edgemem.bench.run import geometric_mean
+
+    table = _table("instance", "", "of bound", *more)
+    for row, results in zip(rows, cells, strict=True):
+        table.add_row(row.instance, f"{row.records:,} records, bound {row.bound:,}")
+        for result, figures in zip(row.results, results, strict=True):
+            table.add_row("", result.solver, *figures)
+    table.add_row("geometric mean, sum")
+    for t in totals:
+        at_bound = f"{t.solver}, at the bound {t.at_bound} of {t.instances}"
+        table.add_row("", at_bound, f"{_number(t.bound_ratio)} ", f"{t.seconds:.3g}")
+    if mean := geometric_mean([ratio for row in rows if (ratio := row.to_best_peer_ratio)]):
+        table.add_row("", "ours of the best peer", f"{_number(mean)} ")
+    return table
+
+
+def _table(*headings: str) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for number, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if number and heading else "left")
+    return table
+
+
+def _answer(totals: Sequence[Summary]) -> str:
+    """The solver that planned most and came closest."""
+    planned = [(-t.instances, t.bound_ratio, t) for t in totals if t.bound_ratio is not None]
+    if not planned:
+        return ""
+    _, ratio, best = min(planned, key=lambda p: p[:2])
+    over = f"the geometric mean of {best.instances} instances" if best.instances > 1 else "one instance"
+    return f"{best.solver}: {ratio:.4f} of the bound in {over}, at it on {best.at_bound}, {best.seconds:.3g} s in all"
+
+
+def _optimum(row: Row) -> str:
+    known = row.optimum or next((r.size for r in row.results if r.optimal and r.size is not None), None)
+    if known is not None:
+        return f"{known:,}"
+    return "" if row.at_most is None else f"<= {row.at_most:,}"
+
+
+def _cells(row: Row, result: Result, notes: list[str]) -> tuple[str, str, str]:
+    """Ratio, seconds, peak memory."""
+    from edgemem.cli.view import size_text
+
+    if result.size is None or result.seconds is None:
+        notes.append(f"{result.solver} on {row.instance}: {result.note}")
+        kind = "invalid" if result.invalid else "left out" if result.left_out else "failed"
+        return f"{kind} ({len(notes)}) ", "", ""
+    ratio = _number(result.size / row.bound) if row.bound else "-"
+    peak = "" if result.peak_rss is None else size_text(result.peak_rss)
+    return f"{ratio}{'*' if result.optimal else ' '}", f"{result.seconds:.2g}", peak
+
+
+def _number(ratio: float | None) -> str:
+    return "-" if ratio is None else f"{ratio:.4f}"
