@@ -15,7 +15,10 @@ constexpr std::int64_t kPlainAims = 2;  // without noise
 
 GuessSearch::GuessSearch(const Records& records, const Pieces& pieces, std::int64_t goal, std::int64_t size,
                          std::uint64_t seed, Budget& budget)
-    : fine_(split_finely(records, pieces, budget)), coarse_(pieces.record.size()), random_(seed), offsets_(coarse_.size()) {
+    : fine_(split_finely(records, pieces, budget)),
+      coarse_(pieces.record.size()),
+      random_(seed),
+      offsets_(coarse_.size()) {
   std::vector<std::pair<std::size_t, std::size_t>> where;
   for (std::size_t i = 0; i < pieces.record.size(); ++i) where.emplace_back(pieces.record[i], i);
   std::sort(where.begin(), where.end());
@@ -44,7 +47,8 @@ void GuessSearch::weigh(std::int64_t turn) {
   for (std::size_t i = 0; i < weight_.size(); ++i) {
     weight_[i] = static_cast<double>(fine_.life[i]);
     // A factor from 0.05 to 1.95, by integers, so that every machine has the same.
-    if (turn >= kPlainAims) weight_[i] *= static_cast<double>(50 + static_cast<std::int64_t>(random_() % 1901)) / 1000.0;
+    if (turn >= kPlainAims)
+      weight_[i] *= static_cast<double>(50 + static_cast<std::int64_t>(random_() % 1901)) / 1000.0;
   }
 }
 

@@ -40,8 +40,8 @@ class GuessSearch {
   bool open(const Guess& guess, std::int64_t size) const;
   void weigh(std::int64_t turn);
 
-  Pieces fine_;                        // the same pieces, in sections between any two changes
-  std::vector<std::size_t> coarse_;    // [pieces] their indices in `pieces`
+  Pieces fine_;                      // the same pieces, in sections between any two changes
+  std::vector<std::size_t> coarse_;  // [pieces] their indices in `pieces`
   std::list<Guess> guesses_;
   std::mt19937_64 random_;
   std::vector<double> weight_;

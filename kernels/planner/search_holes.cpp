@@ -46,7 +46,8 @@ class Grouping {
     pairs();
     for (std::size_t size = 3; size <= largest; ++size) {
       const std::size_t half = size / 2;
-      if (subsets(static_cast<std::size_t>(std::count(used_.begin(), used_.end(), 0)), size - half) > kMostTried) return;
+      if (subsets(static_cast<std::size_t>(std::count(used_.begin(), used_.end(), 0)), size - half) > kMostTried)
+        return;
       const std::int64_t stop = tried_ + 2 * static_cast<std::int64_t>(kMostTried);
       table_.clear();
       tabulate(0, half, 0);
@@ -139,7 +140,8 @@ class Grouping {
     for (; other != table_.end() && other->sum == -sum && tried_ < stop; ++other) {
       ++tried_;
       std::vector<Index> group(members_);
-      group.insert(group.end(), other->members.begin(), other->members.begin() + static_cast<std::ptrdiff_t>(other->size));
+      group.insert(group.end(), other->members.begin(),
+                   other->members.begin() + static_cast<std::ptrdiff_t>(other->size));
       std::sort(group.begin(), group.end());
       if (std::adjacent_find(group.begin(), group.end()) == group.end() && sound(group)) {
         take(group);

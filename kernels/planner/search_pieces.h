@@ -60,8 +60,8 @@ struct Split {
 // Throws Late when time is up.
 Split split(const Records& records, Budget& budget);
 
-// The same part with a section between any two operators at which a record begins or ends. `pieces` came from `records`. Throws
-// Late when time is up.
+// The same part with a section between any two operators at which a record begins or ends. `pieces` came from
+// `records`. Throws Late when time is up.
 Pieces split_finely(const Records& records, const Pieces& pieces, Budget& budget);
 
 // The arena in bytes that these offsets (units) need.

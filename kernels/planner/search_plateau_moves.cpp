@@ -86,7 +86,9 @@ void PlateauSearch::reset(std::span<const double> weight) {
   budget_->pass(count);
   std::fill(crossing_.begin(), crossing_.end(), 0);
   std::fill(winner_.begin(), winner_.end(), kNone);
-  if (holes_ != nullptr) std::copy(holes_->room.begin(), holes_->room.end(), cells_.end() - static_cast<std::ptrdiff_t>(holes_->room.size()));
+  if (holes_ != nullptr)
+    std::copy(holes_->room.begin(), holes_->room.end(),
+              cells_.end() - static_cast<std::ptrdiff_t>(holes_->room.size()));
   log_.clear();
   placed_ = 0;
   frames_.clear();

@@ -69,7 +69,8 @@ void PlateauSearch::visit_holes(const Walls& walls, bool right, const Visit& vis
   const auto consider = [&](std::int32_t from, std::int32_t to) {
     const bool at_left = holes_->boundary[at(from)] == walls.begin;
     const bool at_right = holes_->boundary[at(to)] == walls.end;
-    const std::int64_t sizes[] = {change(from), -change(to), at_left && walls.left != kInfinite ? walls.left - walls.base : 0,
+    const std::int64_t sizes[] = {change(from), -change(to),
+                                  at_left && walls.left != kInfinite ? walls.left - walls.base : 0,
                                   at_right && walls.right != kInfinite ? walls.right - walls.base : 0};
     for (std::size_t k = 0; k < 4; ++k) {
       if (sizes[k] <= 0 || sizes[k] > room || std::find(sizes, sizes + k, sizes[k]) != sizes + k) continue;
@@ -77,7 +78,8 @@ void PlateauSearch::visit_holes(const Walls& walls, bool right, const Visit& vis
     }
   };
   if (right) {
-    for (std::int32_t from = here - 1; from >= 0 && holes_->group_end[at(from)] == holes_->group_end[at(here)]; --from) {
+    for (std::int32_t from = here - 1; from >= 0 && holes_->group_end[at(from)] == holes_->group_end[at(here)];
+         --from) {
       room = std::min(room, hole_room(from));
       if (room <= 0 || holes_->boundary[at(from)] < walls.begin) break;
       consider(from, here);
