@@ -9,6 +9,9 @@ namespace {
 
 constexpr std::int64_t kLeastNodes = 20'000;  // of one search
 constexpr std::int64_t kNodesAPiece = 4;
+constexpr std::size_t kSureOf = 8;      // boundaries, of which at most one is unexplained
+constexpr std::int64_t kLongEvery = 6;  // so many searches, one has kLong times the nodes
+constexpr std::int64_t kLong = 4;
 constexpr std::int64_t kPlainAims = 2;  // without noise
 
 }  // namespace
@@ -42,6 +45,12 @@ bool GuessSearch::exhausted(std::int64_t size) const {
   return std::none_of(guesses_.begin(), guesses_.end(), [&](const Guess& g) { return open(g, size); });
 }
 
+bool GuessSearch::confident() const {
+  return std::any_of(guesses_.begin(), guesses_.end(), [](const Guess& g) {
+    return kSureOf * static_cast<std::size_t>(g.holes.unexplained) < g.holes.boundary.size();
+  });
+}
+
 // Long lives first.
 void GuessSearch::weigh(std::int64_t turn) {
   for (std::size_t i = 0; i < weight_.size(); ++i) {
@@ -60,7 +69,8 @@ bool GuessSearch::aim(std::int64_t size, Budget& budget) {
   if (next == nullptr) return false;
   weigh(next->aims);
   const PlateauSearch::Style style{next->aims / 2 % 2 == 1, false};
-  const PlateauSearch::Limits limits{std::max(kLeastNodes, kNodesAPiece * fine_.count())};
+  const std::int64_t nodes = std::max(kLeastNodes, kNodesAPiece * fine_.count());
+  const PlateauSearch::Limits limits{next->aims % kLongEvery == kLongEvery - 1 ? kLong * nodes : nodes};
   const Outcome outcome = next->search.run(next->holes.ceiling, weight_, style, limits, budget);
   ++next->aims;
   next->done = outcome != Outcome::kLimit;

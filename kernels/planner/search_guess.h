@@ -23,6 +23,8 @@ class GuessSearch {
 
   // Nothing is left to be tried for a placement below `size` bytes.
   bool exhausted(std::int64_t size) const;
+  // Small groups explain nearly all changes of the load.
+  bool confident() const;
   // One search; true if it found a placement.
   bool aim(std::int64_t size, Budget& budget);
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kLargestGroup = 7;
 constexpr std::size_t kTrustedGroup = 3;       // up to which a chance match is unlikely
-constexpr std::size_t kMostTried = 500'000;    // subsets of one size
+constexpr std::size_t kMostTried = 300'000;    // subsets of one size
 constexpr std::size_t kMostUnexplained = 200;  // changes of the slack in no small group
 constexpr std::int64_t kTriedInAStep = 16;
 
@@ -46,8 +46,8 @@ class Grouping {
     pairs();
     for (std::size_t size = 3; size <= largest; ++size) {
       const std::size_t half = size / 2;
-      if (subsets(static_cast<std::size_t>(std::count(used_.begin(), used_.end(), 0)), size - half) > kMostTried)
-        return;
+      const auto left = static_cast<std::size_t>(std::count(used_.begin(), used_.end(), 0));
+      if (subsets(left, size - half) > kMostTried || (size > kTrustedGroup && left > kMostUnexplained)) return;
       const std::int64_t stop = tried_ + 2 * static_cast<std::int64_t>(kMostTried);
       table_.clear();
       tabulate(0, half, 0);
@@ -205,8 +205,9 @@ std::optional<Holes> find_holes(const Pieces& pieces, Ceiling ceiling, Budget& b
   std::vector<Changes> groups = grouping.groups();
   Changes rest = grouping.rest();
   if (rest.size() > kMostUnexplained) return std::nullopt;
-  if (!rest.empty()) groups.push_back(std::move(rest));
   Holes holes;
+  holes.unexplained = static_cast<std::int32_t>(rest.size());
+  if (!rest.empty()) groups.push_back(std::move(rest));
   holes.ceiling = ceiling;
   holes.place.assign(slack.size() + 1, -1);
   for (const Changes& group : groups) {

@@ -20,6 +20,7 @@ struct Holes {
   std::vector<std::int32_t> place;      // [sections + 1] a boundary's index in the columns below, or -1
   std::vector<std::int32_t> boundary;   // group after group, ascending within each
   std::vector<std::int32_t> group_end;  // the index behind its group's last
+  std::int32_t unexplained = 0;         // boundaries in no small group
   std::vector<std::int64_t> room;       // units: the group's slack from this boundary to its next; 0 for the last
 };
 

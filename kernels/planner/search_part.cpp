@@ -14,6 +14,7 @@ std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 constexpr std::int64_t kPlainPasses = 4;  // skyline orders without noise
 constexpr std::int64_t kPlainAims = 8;    // plateau searches whose weights carry no noise
 constexpr std::int64_t kAimsPerTurn = 4;
+constexpr std::int64_t kMoreIfConfident = 4;
 constexpr std::int64_t kSortedInAStep = 16;
 constexpr std::int64_t kLeastNodes = 1000;  // of a plateau search before it starts again
 constexpr double kMoreNodes = 1.3;          // that limit's growth
@@ -127,12 +128,13 @@ void Part::aim(std::int64_t goal, Budget& budget) {
   if (++aims_ % kAimsPerLimit == 0) node_limit_ *= kMoreNodes;
 }
 
-// Searches with guessed holes for so many steps, or one.
+// Searches with guessed holes for so many steps, or more if the guess is a good one; once at least.
 void Part::guess(std::int64_t goal, std::int64_t steps, Budget& budget) {
   if (guessed_goal_ != goal) {
     guesses_.emplace(records_, pieces_, goal, size_, seed_, budget);
     guessed_goal_ = goal;
   }
+  if (guesses_->confident()) steps *= kMoreIfConfident;
   const std::int64_t before = budget.spent();
   do {
     if (guesses_->exhausted(size_)) return;
