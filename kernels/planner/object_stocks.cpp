@@ -8,7 +8,7 @@ namespace edgemem::objects {
 namespace {
 
 constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
-constexpr std::size_t kMostPool = std::size_t{1} << 25;
+constexpr std::size_t kMostPool = std::size_t{1} << 23;
 
 std::uint64_t mixed(std::uint64_t z) {
   z += 0x9e3779b97f4a7c15;
@@ -35,7 +35,7 @@ std::int32_t Boxes::number(const Box& box) {
 }
 
 Stocks::Stocks(const Pieces& pieces, const std::vector<Box>& start, search::Budget& budget)
-    : pieces_(pieces), budget_(budget), fitting_(pieces, budget), patience_(10'000 + 10 * pieces.count()) {
+    : pieces_(pieces), budget_(budget), fitting_(pieces, budget), patience_(10'000 + 10 * pieces.count()), seen_(0, SameBoxes{&pool_}, SameBoxes{&pool_}) {
   std::vector<std::int32_t> stock;
   for (const Box& box : start) stock.push_back(boxes_.number(box));
   push(std::move(stock), 0);
@@ -56,13 +56,27 @@ std::int64_t Stocks::content_of(const Node& node) const {
 
 void Stocks::push(std::vector<std::int32_t> stock, std::int64_t bound) {
   std::sort(stock.begin(), stock.end());
-  std::uint64_t hash = 0;
-  for (const std::int32_t box : stock) hash = mixed(hash + static_cast<std::uint64_t>(box));
-  if (!seen_.insert(hash).second) return;
   Node node{0, pool_.size(), static_cast<std::uint32_t>(stock.size())};
   pool_.insert(pool_.end(), stock.begin(), stock.end());
+  if (!seen_.insert({node.from, node.count}).second) {
+    pool_.resize(node.from);
+    return;
+  }
   node.bound = std::max(bound, content_of(node));
   open_.push(node);
+}
+
+std::size_t Stocks::SameBoxes::operator()(const Stretch& stretch) const {
+  std::uint64_t hash = 0;
+  for (std::size_t i = 0; i < stretch.count; ++i) {
+    hash = mixed(hash + static_cast<std::uint64_t>((*pool)[stretch.from + i]));
+  }
+  return hash;
+}
+
+bool Stocks::SameBoxes::operator()(const Stretch& a, const Stretch& b) const {
+  const auto at = [this](std::size_t i) { return pool->begin() + static_cast<std::ptrdiff_t>(i); };
+  return std::equal(at(a.from), at(a.from + a.count), at(b.from), at(b.from + b.count));
 }
 
 std::int64_t Stocks::least_growth(const Node& node, const Core& core) const {
@@ -206,7 +220,7 @@ Stocks::Turn Stocks::step(std::int64_t ceiling) {
     bound_ = ceiling;
     return Turn::kExhausted;
   }
-  if (pool_.size() >= kMostPool) return Turn::kSpent;
+  if (pool_.size() >= kMostPool) return Turn::kFull;
   Node node = open_.top();
   bound_ = node.bound;
   const std::vector<Box> stock = boxes_of(node);

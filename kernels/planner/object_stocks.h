@@ -39,13 +39,13 @@ class Boxes {
 
 class Stocks {
  public:
-  enum class Turn { kGoesOn, kFits, kExhausted, kSpent };
+  enum class Turn { kGoesOn, kFits, kExhausted, kSpent, kFull };
 
   // `start`: boxes that every plan covers, one object each.
   Stocks(const Pieces& pieces, const std::vector<Box>& start, search::Budget& budget);
 
   // Has a go at the cheapest stock. kFits: it holds all pieces, so it is optimal. kExhausted: every plan has at least
-  // `ceiling`. kSpent: the budget or the memory is.
+  // `ceiling`. kSpent: the budget is; kFull: the memory for stocks is.
   Turn step(std::int64_t ceiling);
 
   // No plan is smaller.
@@ -61,6 +61,15 @@ class Stocks {
     bool operator<(const Node& other) const {
       return bound != other.bound ? bound > other.bound : from < other.from;  // of equals the latest
     }
+  };
+  struct Stretch {  // of `pool_`
+    std::size_t from;
+    std::size_t count;
+  };
+  struct SameBoxes {  // hash and equality
+    const std::vector<std::int32_t>* pool;
+    std::size_t operator()(const Stretch& stretch) const;
+    bool operator()(const Stretch& a, const Stretch& b) const;
   };
   struct Core {
     std::vector<std::int32_t> pieces;
@@ -86,7 +95,7 @@ class Stocks {
   std::vector<Core> cores_;
   std::vector<std::int32_t> pool_;
   std::priority_queue<Node> open_;
-  std::unordered_set<std::uint64_t> seen_;
+  std::unordered_set<Stretch, SameBoxes, SameBoxes> seen_;
   std::int64_t bound_ = 0;
   std::vector<std::int32_t> places_;
 };

@@ -14,6 +14,8 @@
 namespace edgemem {
 namespace {
 
+constexpr std::size_t kFewRecords = 10'000;
+
 using objects::Box;
 using objects::Pieces;
 
@@ -66,20 +68,22 @@ ObjectSearchResult search_shared_objects(const ObjectRecords& records, const Obj
   const std::vector<std::int64_t> maxima = maxima_of(pieces);
   const std::int64_t sum = std::accumulate(maxima.begin(), maxima.end(), std::int64_t{0});
   if (pieces.count() > 0) {
-    plan = first_plan(records, pieces, limits.seconds.has_value());
+    plan = first_plan(records, pieces, limits.seconds || records.count() > kFewRecords);
     objects::Stocks stocks(pieces, least_stock(pieces, maxima), budget);
     objects::Savings savings(pieces, budget, limits.seed);
     result.bound = std::max(sum, stocks.bound());
     std::int64_t below = 0;  // steps for the bound
+    bool full = false;
     while (result.bound < plan.total) {
       const std::int64_t before = budget.spent();
       // One step in four is for the plan, the others are for the bound, which finds an optimal plan in the end.
-      if (below > 3 * (before - below) + 10'000) {
+      if (full || below > 3 * (before - below) + 10'000) {
         savings.step(plan);
       } else {
         const objects::Stocks::Turn turn = stocks.step(plan.total);
         if (turn == objects::Stocks::Turn::kFits) plan = objects::plan_of(pieces, stocks.places());
         result.bound = std::max(result.bound, stocks.bound());
+        full = turn == objects::Stocks::Turn::kFull;
         below += budget.spent() - before;
       }
       if (budget.out_of_time() || budget.out_of_work()) break;
