@@ -105,17 +105,17 @@ void Fitting::lay_out(std::span<const std::int32_t> members) {
     if (starts.empty() || starts.back() != pieces_.begin[piece]) starts.push_back(pieces_.begin[piece]);
     begin_[k] = starts.size() - 1;
     const std::int64_t own = content(pieces_.box_of(members_[k]));
-    low_[k] = static_cast<std::size_t>(std::partition_point(classes_.begin(), classes_.end(),
-                                                            [own](const Class& c) { return c.content < own; }) -
-                                       classes_.begin());
+    low_[k] = static_cast<std::size_t>(
+        std::partition_point(classes_.begin(), classes_.end(), [own](const Class& c) { return c.content < own; }) -
+        classes_.begin());
   }
   sections_ = starts.size();
   for (std::size_t k = 0; k < n; ++k) {
     const std::int32_t end = pieces_.end[static_cast<std::size_t>(members_[k])];
     end_[k] = static_cast<std::size_t>(std::lower_bound(starts.begin(), starts.end(), end) - starts.begin());
-    same_[k] = k > 0 && begin_[k] == begin_[k - 1] && end_[k] == end_[k - 1] &&
-               pieces_.type[static_cast<std::size_t>(members_[k])] ==
-                   pieces_.type[static_cast<std::size_t>(members_[k - 1])];
+    same_[k] =
+        k > 0 && begin_[k] == begin_[k - 1] && end_[k] == end_[k - 1] &&
+        pieces_.type[static_cast<std::size_t>(members_[k])] == pieces_.type[static_cast<std::size_t>(members_[k - 1])];
   }
   by_end_.resize(n);
   std::iota(by_end_.begin(), by_end_.end(), std::size_t{0});

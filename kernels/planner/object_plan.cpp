@@ -53,8 +53,8 @@ void renumber(std::vector<std::int64_t>& assignment) {
 Plan plan_of(const Pieces& pieces, std::span<const std::int32_t> places) {
   Plan plan;
   plan.object.reserve(places.size());
-  std::vector<std::int32_t> number(places.empty() ? 0 : std::size_t(*std::max_element(places.begin(), places.end())) + 1,
-                                   -1);
+  std::vector<std::int32_t> number(
+      places.empty() ? 0 : std::size_t(*std::max_element(places.begin(), places.end())) + 1, -1);
   for (std::int32_t piece = 0; piece < pieces.count(); ++piece) {
     std::int32_t& name = number[static_cast<std::size_t>(places[static_cast<std::size_t>(piece)])];
     const Box& box = pieces.box_of(piece);

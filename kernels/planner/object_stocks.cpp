@@ -35,7 +35,11 @@ std::int32_t Boxes::number(const Box& box) {
 }
 
 Stocks::Stocks(const Pieces& pieces, const std::vector<Box>& start, search::Budget& budget)
-    : pieces_(pieces), budget_(budget), fitting_(pieces, budget), patience_(10'000 + 10 * pieces.count()), seen_(0, SameBoxes{&pool_}, SameBoxes{&pool_}) {
+    : pieces_(pieces),
+      budget_(budget),
+      fitting_(pieces, budget),
+      patience_(10'000 + 10 * pieces.count()),
+      seen_(0, SameBoxes{&pool_}, SameBoxes{&pool_}) {
   std::vector<std::int32_t> stock;
   for (const Box& box : start) stock.push_back(boxes_.number(box));
   push(std::move(stock), 0);
@@ -152,7 +156,8 @@ std::optional<std::vector<std::int32_t>> Stocks::shrink_core(std::span<const Box
       for (std::size_t i = from; i < to; ++i) left_out[static_cast<std::size_t>(smallest[i])] = false;
       if (!rest.empty() && fails(rest)) {
         core = fitting_.blamed();
-        std::erase_if(smallest, [&](std::int32_t piece) { return !std::binary_search(core.begin(), core.end(), piece); });
+        std::erase_if(smallest,
+                      [&](std::int32_t piece) { return !std::binary_search(core.begin(), core.end(), piece); });
       } else {
         from = to;
       }

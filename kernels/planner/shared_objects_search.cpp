@@ -32,8 +32,8 @@ std::vector<std::int64_t> maxima_of(const Pieces& pieces) {
   return positional_maxima({first, last, size});
 }
 
-// Boxes that every plan covers, each by an object of its own: where all boxes are in a line, the positional maxima; else
-// the pieces of the section with the greatest content.
+// Boxes that every plan covers, each by an object of its own: where all boxes are in a line, the positional maxima;
+// else the pieces of the section with the greatest content.
 std::vector<Box> least_stock(const Pieces& pieces, const std::vector<std::int64_t>& maxima) {
   std::vector<Box> stock;
   if (pieces.line) {

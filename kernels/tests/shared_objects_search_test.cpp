@@ -167,8 +167,8 @@ void check_sound(const Rows& rows, const ObjectSearchResult& found) {
   for (const Sides& sides : objects) total += volume(sides);
   CHECK(total == found.size);
   CHECK(found.bound <= found.size);
-  CHECK(found.optimal() == (found.stopped == ObjectSearchResult::Stop::kBound ||
-                            found.stopped == ObjectSearchResult::Stop::kProof));
+  CHECK(found.optimal() ==
+        (found.stopped == ObjectSearchResult::Stop::kBound || found.stopped == ObjectSearchResult::Stop::kProof));
 }
 
 TEST(shared_objects_search_finds_the_optimum_of_all_partitions) {
