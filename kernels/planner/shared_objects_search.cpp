@@ -4,9 +4,9 @@
 #include <numeric>
 #include <utility>
 
+#include "planner/object_exchange.h"
 #include "planner/object_pieces.h"
 #include "planner/object_plan.h"
-#include "planner/object_savings.h"
 #include "planner/object_stocks.h"
 #include "planner/positional_maxima.h"
 #include "planner/search_budget.h"
@@ -15,6 +15,7 @@ namespace edgemem {
 namespace {
 
 constexpr std::size_t kFewRecords = 10'000;
+constexpr std::int64_t kBelowAlone = 20'000;  // steps for the bound before any for the plan
 
 using objects::Box;
 using objects::Pieces;
@@ -70,21 +71,21 @@ ObjectSearchResult search_shared_objects(const ObjectRecords& records, const Obj
   if (pieces.count() > 0) {
     plan = first_plan(records, pieces, limits.seconds || records.count() > kFewRecords);
     objects::Stocks stocks(pieces, least_stock(pieces, maxima), budget);
-    objects::Savings savings(pieces, budget, limits.seed);
+    objects::Exchange exchange(pieces, plan, budget, limits.seed);
     result.bound = std::max(sum, stocks.bound());
     std::int64_t below = 0;  // steps for the bound
     bool full = false;
     while (result.bound < plan.total) {
       const std::int64_t before = budget.spent();
-      // One step in four is for the plan, the others are for the bound, which finds an optimal plan in the end.
-      if (full || below > 3 * (before - below) + 10'000) {
-        savings.step(plan);
-      } else {
+      // Half of the steps are for the bound, which finds an optimal plan in the end; the other half are for the plan.
+      if (!full && below <= before / 2 + kBelowAlone) {
         const objects::Stocks::Turn turn = stocks.step(plan.total);
         if (turn == objects::Stocks::Turn::kFits) plan = objects::plan_of(pieces, stocks.places());
         result.bound = std::max(result.bound, stocks.bound());
         full = turn == objects::Stocks::Turn::kFull;
         below += budget.spent() - before;
+      } else {
+        if (exchange.step()) plan = exchange.best();
       }
       if (budget.out_of_time() || budget.out_of_work()) break;
     }
