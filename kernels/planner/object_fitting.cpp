@@ -297,6 +297,7 @@ Fitting::Answer Fitting::search() {
 
 Fitting::Answer Fitting::run(std::span<const Box> stock, std::span<const std::int32_t> members, std::int64_t most) {
   left_ = most;
+  if (!spend(1 + static_cast<std::int64_t>(members.size()) / 16)) return Answer::kUnknown;
   sort_classes(stock);
   lay_out(members);
   if (!match_all()) return Answer::kDoesNot;

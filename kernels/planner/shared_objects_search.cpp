@@ -14,8 +14,10 @@
 namespace edgemem {
 namespace {
 
+// Up to so many records all first plans are made; with a limit in seconds, which they cannot look at.
 constexpr std::size_t kFewRecords = 10'000;
-constexpr std::int64_t kBelowAlone = 20'000;  // steps for the bound before any for the plan
+constexpr std::size_t kFewRecordsInTime = 1'000;
+constexpr std::int64_t kBelowAlone = 100'000;  // steps for the bound before any for the plan
 
 using objects::Box;
 using objects::Pieces;
@@ -69,7 +71,7 @@ ObjectSearchResult search_shared_objects(const ObjectRecords& records, const Obj
   const std::vector<std::int64_t> maxima = maxima_of(pieces);
   const std::int64_t sum = std::accumulate(maxima.begin(), maxima.end(), std::int64_t{0});
   if (pieces.count() > 0) {
-    plan = first_plan(records, pieces, limits.seconds || records.count() > kFewRecords);
+    plan = first_plan(records, pieces, records.count() > (limits.seconds ? kFewRecordsInTime : kFewRecords));
     objects::Stocks stocks(pieces, least_stock(pieces, maxima), budget);
     objects::Exchange exchange(pieces, plan, budget, limits.seed);
     result.bound = std::max(sum, stocks.bound());

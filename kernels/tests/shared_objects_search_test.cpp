@@ -173,7 +173,7 @@ void check_sound(const Rows& rows, const ObjectSearchResult& found) {
 
 TEST(shared_objects_search_finds_the_optimum_of_all_partitions) {
   std::mt19937_64 random(1);
-  for (int turn = 0; turn < 6'000; ++turn) {
+  for (int turn = 0; turn < 20'000; ++turn) {
     const Rows rows = random_rows(random, 8, 8);
     const std::int64_t optimum = optimum_of_partitions(rows);
     const ObjectSearchResult found = search_shared_objects(rows.records(), {});
@@ -185,8 +185,8 @@ TEST(shared_objects_search_finds_the_optimum_of_all_partitions) {
 
 TEST(shared_objects_search_finds_the_optimum_of_a_sweep) {
   std::mt19937_64 random(2);
-  for (int turn = 0; turn < 150; ++turn) {
-    const Rows rows = random_network(random, 16);
+  for (int turn = 0; turn < 400; ++turn) {
+    const Rows rows = random_network(random, 12);
     const ObjectSearchResult found = search_shared_objects(rows.records(), {});
     check_sound(rows, found);
     CHECK(found.optimal());
@@ -196,7 +196,7 @@ TEST(shared_objects_search_finds_the_optimum_of_a_sweep) {
 
 TEST(shared_objects_search_is_sound_whenever_it_is_stopped) {
   std::mt19937_64 random(3);
-  for (int turn = 0; turn < 1'500; ++turn) {
+  for (int turn = 0; turn < 4'000; ++turn) {
     const Rows rows = random_rows(random, 14, 6);
     const std::int64_t optimum = search_shared_objects(rows.records(), {}).size;
     ObjectSearchLimits limits;
@@ -238,6 +238,21 @@ TEST(shared_objects_search_proves_what_no_profile_shows) {
   const Rows odd{{0, 1, 2, 3}, {1, 2, 3, 4}, {9, 1, 1, 9}, 1};
   const ObjectSearchResult proved = search_shared_objects(odd.records(), {});
   CHECK(proved.size == 11 && proved.stopped == ObjectSearchResult::Stop::kProof);
+}
+
+TEST(shared_objects_search_stays_within_int64) {
+  constexpr std::int64_t kLarge = std::int64_t{1} << 40;
+  // What covers two of the three has more texels than int64 holds.
+  const Rows crossed{{0, 2, 4, 6}, {1, 3, 5, 7}, {kLarge, 1, 1, kLarge, 1, 1, 7, 1}, 2};
+  const ObjectSearchResult found = search_shared_objects(crossed.records(), {});
+  check_sound(crossed, found);
+  CHECK(found.optimal() && found.size == 2 * kLarge);
+  const std::int64_t half = std::numeric_limits<std::int64_t>::max() / 8;
+  const Rows bytes{{0, 1, 2, std::numeric_limits<std::int64_t>::max() - 1},
+                   {1, 2, 3, std::numeric_limits<std::int64_t>::max()},
+                   {half, half - 1, 2, 1},
+                   1};
+  CHECK(search_shared_objects(bytes.records(), {}).size == 2 * half - 1);
 }
 
 TEST(shared_objects_search_refuses_what_the_others_refuse) {
