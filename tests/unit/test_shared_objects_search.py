@@ -89,6 +89,26 @@ def test_it_finds_what_trying_everything_finds(rank: int) -> None:
         assert plan.size == brute.shared_objects_optimum(rows)
 
 
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_time_and_sides_may_be_turned_round(rank: int) -> None:
+    generator = np.random.default_rng(rank)
+    proved = 0
+    for _ in range(60):
+        count = int(generator.integers(10, 50))
+        first = np.arange(count) * 2 // 3
+        last = first + generator.integers(0, 5, count) + (generator.random(count) < 0.1) * 9
+        extent = generator.integers(1, 30 if rank == 1 else 8, (count, rank))
+        order = generator.permutation(count)
+        turned = np.ascontiguousarray((last.max() - last)[order]), np.ascontiguousarray((last.max() - first)[order])
+        mirrored = np.ascontiguousarray(extent[order][:, ::-1])
+        _, bound, stopped, _ = _kernels.search_shared_objects(first, last, extent, 300_000)
+        _, other, other_stopped, _ = _kernels.search_shared_objects(*turned, mirrored, 300_000)
+        if "work" not in (stopped, other_stopped):
+            assert bound == other
+            proved += 1
+    assert proved > 50
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_it_finds_what_an_integer_program_finds(seed: int) -> None:
     pytest.importorskip("ortools")
