@@ -5,18 +5,13 @@
 #include <tuple>
 #include <utility>
 
+#include "planner/object_hash.h"
+
 namespace edgemem::objects {
 namespace {
 
 constexpr std::size_t kMostSlots = std::size_t{1} << 20;  // entries of the matchings
 constexpr std::size_t kMostDead = std::size_t{1} << 20;
-
-std::uint64_t mixed(std::uint64_t z) {
-  z += 0x9e3779b97f4a7c15;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return z ^ (z >> 31);
-}
 
 DeadStates::Key hashed(std::uint64_t a, std::uint64_t b) {
   const std::uint64_t once = mixed(mixed(a) + b);

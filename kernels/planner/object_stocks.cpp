@@ -4,18 +4,13 @@
 #include <limits>
 #include <utility>
 
+#include "planner/object_hash.h"
+
 namespace edgemem::objects {
 namespace {
 
 constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
-constexpr std::size_t kMostPool = std::size_t{1} << 23;
-
-std::uint64_t mixed(std::uint64_t z) {
-  z += 0x9e3779b97f4a7c15;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return z ^ (z >> 31);
-}
+constexpr std::size_t kMostPool = std::size_t{1} << 23;  // boxes of all stocks together: 32 MiB
 
 }  // namespace
 

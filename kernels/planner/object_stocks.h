@@ -43,6 +43,8 @@ class Stocks {
 
   // `start`: boxes that every plan covers, one object each.
   Stocks(const Pieces& pieces, const std::vector<Box>& start, search::Budget& budget);
+  Stocks(const Stocks&) = delete;
+  Stocks& operator=(const Stocks&) = delete;
 
   // Has a go at the cheapest stock. kFits: it holds all pieces, so it is optimal. kExhausted: every plan has at least
   // `ceiling`. kSpent: the budget is; kFull: the memory for stocks is.
