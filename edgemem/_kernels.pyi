@@ -60,6 +60,14 @@ def assign_by_min_cost_flow(
     last_op: NDArray[np.int64],
     extent: NDArray[np.int64],
 ) -> NDArray[np.int64]: ...
+def search_shared_objects(
+    first_op: NDArray[np.int64],
+    last_op: NDArray[np.int64],
+    extent: NDArray[np.int64],
+    work: int,
+    seed: int = 1,
+    seconds: float | None = None,
+) -> tuple[NDArray[np.int64], int, Literal["bound", "proof", "work", "time"], int]: ...
 def positional_maxima(
     first_op: NDArray[np.int64],
     last_op: NDArray[np.int64],

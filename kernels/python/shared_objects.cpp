@@ -2,15 +2,21 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/tuple.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string_view>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "planner/positional_maxima.h"
+#include "planner/shared_objects_search.h"
 
 namespace nb = nanobind;
 
@@ -27,19 +33,37 @@ edgemem::ObjectRecords records_of(const Values& first, const Values& last, const
   return {column(first), column(last), {extent.data(), extent.size()}, extent.shape(1)};
 }
 
+Result handed_over(std::vector<std::int64_t>&& values) {
+  auto kept = std::make_unique<std::vector<std::int64_t>>(std::move(values));
+  const std::size_t count = kept->size();
+  std::int64_t* const data = kept->data();
+  nb::capsule owner(kept.get(), [](void* p) noexcept { delete static_cast<std::vector<std::int64_t>*>(p); });
+  kept.release();
+  return Result(data, {count}, owner);
+}
+
 // Runs `kernel` without the GIL and hands its vector to numpy.
 template <typename Kernel>
 Result run(const Kernel& kernel) {
-  auto values = std::make_unique<std::vector<std::int64_t>>();
+  std::vector<std::int64_t> values;
   {
     const nb::gil_scoped_release released;
-    *values = kernel();
+    values = kernel();
   }
-  const std::size_t count = values->size();
-  std::int64_t* const data = values->data();
-  nb::capsule owner(values.get(), [](void* p) noexcept { delete static_cast<std::vector<std::int64_t>*>(p); });
-  values.release();
-  return Result(data, {count}, owner);
+  return handed_over(std::move(values));
+}
+
+const char* name_of(edgemem::ObjectSearchResult::Stop stop) {
+  switch (stop) {
+    case edgemem::ObjectSearchResult::Stop::kBound:
+      return "bound";
+    case edgemem::ObjectSearchResult::Stop::kProof:
+      return "proof";
+    case edgemem::ObjectSearchResult::Stop::kWork:
+      return "work";
+    default:
+      return "time";
+  }
 }
 
 edgemem::Pick pick_of(std::string_view pick) {
@@ -75,6 +99,21 @@ void bind_shared_objects(nb::module_& m) {
       },
       "first_op"_a.noconvert(), "last_op"_a.noconvert(), "extent"_a.noconvert(),
       "Objects [n] of records (extent [n, 1 to 3]) by the cheapest flow that serves every record.");
+  m.def(
+      "search_shared_objects",
+      [](const Values& first, const Values& last, const Rows& extent, std::int64_t work, std::uint64_t seed,
+         std::optional<double> seconds) {
+        edgemem::ObjectSearchResult found;
+        {
+          const nb::gil_scoped_release released;
+          found = edgemem::search_shared_objects(records_of(first, last, extent), {work, seed, seconds});
+        }
+        return std::make_tuple(handed_over(std::move(found.assignment)), found.bound, name_of(found.stopped),
+                               found.work);
+      },
+      "first_op"_a.noconvert(), "last_op"_a.noconvert(), "extent"_a.noconvert(), "work"_a, "seed"_a = 1,
+      "seconds"_a = nb::none(),
+      "Objects [n] found with so much work (and time, if given), the bound proved, why it stopped, the work done.");
   m.def(
       "positional_maxima",
       [](const Values& first, const Values& last, const Values& size) {

@@ -8,6 +8,7 @@ from edgemem.strategy.shared_objects import (  # noqa: I001  (the order of regis
     greedy_by_size,
     greedy_by_size_improved,
     greedy_by_breadth,
+    search,
 )
 
 __all__ = [
@@ -18,4 +19,5 @@ __all__ = [
     "greedy_in_order",
     "min_cost_flow",
     "naive",
+    "search",
 ]

@@ -1,0 +1,33 @@
+// The shared objects problem solved as well as a given amount of work allows, with a proof where one is found.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "planner/shared_objects.h"
+
+namespace edgemem {
+
+struct ObjectSearchLimits {
+  std::int64_t work = 10'000'000;  // steps: boxes tried, matchings mended and stocks made
+  std::uint64_t seed = 1;
+  std::optional<double> seconds;  // with it the result depends on the machine
+};
+
+struct ObjectSearchResult {
+  enum class Stop { kBound, kProof, kWork, kTime };
+  std::vector<std::int64_t> assignment;  // [n], objects numbered in the order of their first records
+  std::int64_t size = 0;                 // bytes or texels: the objects' total
+  std::int64_t bound = 0;                // the best lower bound proved
+  Stop stopped = Stop::kBound;           // kBound: at the sum of the positional maxima; kProof: at a better bound
+  std::int64_t work = 0;                 // steps done
+
+  bool optimal() const { return size == bound; }
+};
+
+// Always returns a valid assignment, the same one for the same records, work and seed if no seconds are given. The
+// first plans are made in any case; O(n k) for k objects. Throws std::invalid_argument for what `check` refuses.
+ObjectSearchResult search_shared_objects(const ObjectRecords& records, const ObjectSearchLimits& limits);
+
+}  // namespace edgemem
