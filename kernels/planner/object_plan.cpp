@@ -48,6 +48,34 @@ void renumber(std::vector<std::int64_t>& assignment) {
   }
 }
 
+// Each piece takes the object that became free last, or a new one.
+Plan handed_on(const Pieces& pieces) {
+  std::vector<std::int32_t> by_end(static_cast<std::size_t>(pieces.count()));
+  std::iota(by_end.begin(), by_end.end(), 0);
+  std::vector<std::int32_t> by_begin = by_end;
+  const auto sort = [](std::vector<std::int32_t>& order, const auto& time) {
+    std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
+      return time[static_cast<std::size_t>(a)] < time[static_cast<std::size_t>(b)];
+    });
+  };
+  sort(by_begin, pieces.begin);
+  sort(by_end, pieces.end);
+  std::vector<std::int32_t> places(by_end.size());
+  std::vector<std::int32_t> free;
+  std::int32_t objects = 0;
+  auto ended = by_end.begin();
+  for (const std::int32_t piece : by_begin) {
+    const std::int32_t begin = pieces.begin[static_cast<std::size_t>(piece)];
+    for (; pieces.end[static_cast<std::size_t>(*ended)] <= begin; ++ended) {
+      free.push_back(places[static_cast<std::size_t>(*ended)]);
+    }
+    if (free.empty()) free.push_back(objects++);
+    places[static_cast<std::size_t>(piece)] = free.back();
+    free.pop_back();
+  }
+  return plan_of(pieces, places);
+}
+
 }  // namespace
 
 Plan plan_of(const Pieces& pieces, std::span<const std::int32_t> places) {
@@ -71,7 +99,8 @@ Plan plan_of(const Pieces& pieces, std::span<const std::int32_t> places) {
   return plan;
 }
 
-Plan first_plan(const ObjectRecords& records, const Pieces& pieces, bool quick) {
+Plan first_plan(const ObjectRecords& records, const Pieces& pieces, First rules) {
+  if (rules == First::kInTime) return handed_on(pieces);
   const std::size_t n = records.count();
   std::vector<std::int64_t> size(n, 0);
   for (std::int32_t p = 0; p < pieces.count(); ++p) {
@@ -86,11 +115,11 @@ Plan first_plan(const ObjectRecords& records, const Pieces& pieces, bool quick) 
   std::stable_sort(by_time.begin(), by_time.end(),
                    [&](std::int64_t a, std::int64_t b) { return at(records.first, a) < at(records.first, b); });
   std::vector<std::vector<std::int64_t>> found{assign_in_order(records, by_size, Pick::kFirst)};
-  if (!quick) {
+  if (rules == First::kAll) {
     found.push_back(assign_in_order(records, by_size, Pick::kClosest));
     found.push_back(assign_in_order(records, by_time, Pick::kClosest));
   }
-  if (!quick && n <= kMostNearest) {
+  if (rules == First::kAll && n <= kMostNearest) {
     const std::vector<std::int64_t> maxima = positional_maxima({records.first, records.last, size});
     std::vector<std::int64_t> stage;
     for (const std::int64_t s : size) {

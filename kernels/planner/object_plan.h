@@ -18,8 +18,11 @@ struct Plan {
 // The objects are as large as their pieces need and numbered in the order of their first pieces.
 Plan plan_of(const Pieces& pieces, std::span<const std::int32_t> places);
 
-// The smallest of the plans of simple rules (section 4 of the paper): `quick` leaves out those that take O(n^2).
-Plan first_plan(const ObjectRecords& records, const Pieces& pieces, bool quick);
+enum class First { kAll, kBySize, kInTime };
+
+// The smallest of the plans of simple rules (section 4 of the paper); or of greedy by size alone, in O(n k) for k
+// objects; or, in O(n log n), that in which each record takes the object that became free last, whatever its size.
+Plan first_plan(const ObjectRecords& records, const Pieces& pieces, First rules);
 
 // The plan as objects of all records, numbered in the order of their first records. Those without content go where
 // they cost nothing.

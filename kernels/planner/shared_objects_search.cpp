@@ -14,9 +14,12 @@
 namespace edgemem {
 namespace {
 
-// Up to so many records all first plans are made; with a limit in seconds, which they cannot look at.
+// Up to so many records all first plans are made; with a limit in seconds, which they cannot look at, up to fewer, and
+// the best simple rule only if it is expected to be done in time.
 constexpr std::size_t kFewRecords = 10'000;
 constexpr std::size_t kFewRecordsInTime = 1'000;
+constexpr double kSecondsARecord = 5e-6;
+constexpr double kSecondsAnObject = 1e-8;      // looked at for a record
 constexpr std::int64_t kBelowAlone = 100'000;  // steps for the bound before any for the plan
 
 using objects::Box;
@@ -62,16 +65,29 @@ std::vector<Box> least_stock(const Pieces& pieces, const std::vector<std::int64_
 
 }  // namespace
 
+namespace {
+
+objects::First first_rules(std::size_t records, std::size_t alive, const std::optional<double>& seconds) {
+  if (!seconds) return records <= kFewRecords ? objects::First::kAll : objects::First::kBySize;
+  if (records <= kFewRecordsInTime) return objects::First::kAll;
+  const auto count = static_cast<double>(records);
+  const double expected = count * (kSecondsARecord + kSecondsAnObject * static_cast<double>(alive));
+  return expected < *seconds / 2 ? objects::First::kBySize : objects::First::kInTime;
+}
+
+}  // namespace
+
 ObjectSearchResult search_shared_objects(const ObjectRecords& records, const ObjectSearchLimits& limits) {
   check(records);
-  search::Budget budget(limits.work, limits.seconds);
+  search::Budget budget(limits.work, limits.seconds, records.count());
+  budget.poll(limits.poll);
   ObjectSearchResult result;
   const Pieces pieces = objects::reduce(records);
   objects::Plan plan;
   const std::vector<std::int64_t> maxima = maxima_of(pieces);
   const std::int64_t sum = std::accumulate(maxima.begin(), maxima.end(), std::int64_t{0});
   if (pieces.count() > 0) {
-    plan = first_plan(records, pieces, records.count() > (limits.seconds ? kFewRecordsInTime : kFewRecords));
+    plan = first_plan(records, pieces, first_rules(records.count(), maxima.size(), limits.seconds));
     objects::Stocks stocks(pieces, least_stock(pieces, maxima), budget);
     objects::Exchange exchange(pieces, plan, budget, limits.seed);
     result.bound = std::max(sum, stocks.bound());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -13,6 +14,7 @@ struct ObjectSearchLimits {
   std::int64_t work = 10'000'000;  // steps: boxes tried, matchings mended and stocks made
   std::uint64_t seed = 1;
   std::optional<double> seconds;  // with it the result depends on the machine
+  std::function<void()> poll;     // called now and then; what it throws ends the search
 };
 
 struct ObjectSearchResult {
@@ -26,8 +28,9 @@ struct ObjectSearchResult {
   bool optimal() const { return size == bound; }
 };
 
-// Always returns a valid assignment, the same one for the same records, work and seed if no seconds are given. The
-// first plans are made in any case; O(n k) for k objects. Throws std::invalid_argument for what `check` refuses.
+// Always returns a valid assignment, the same one for the same records, work and seed if no seconds are given. A first
+// plan is made in any case, in O(n k) for k objects; where there is no time for that, in O(n log n). Throws
+// std::invalid_argument for what `check` refuses.
 ObjectSearchResult search_shared_objects(const ObjectRecords& records, const ObjectSearchLimits& limits);
 
 }  // namespace edgemem

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from edgemem.native import kernels
+from edgemem.strategy.options import SEED, TIME_LIMIT
 from edgemem.strategy.registry import Found, shared_objects_strategy
 
 if TYPE_CHECKING:
@@ -21,10 +22,14 @@ WORK = {"fast": 500_000, "default": 20_000_000, "max": 1_000_000_000}
     "search",
     paper="edgemem, docs/shared-objects.md",
     complexity="O(k n log n) for a first plan, then as much work as asked for",
-    options={"effort": ("default", "fast", "max")},
+    options={"effort": ("default", "fast", "max"), "seed": SEED, "time_limit": TIME_LIMIT},
     auto={"effort": "fast"},
 )
-def search(problem: Problem, effort: str = "default") -> Found:
-    """The smallest total of objects that the work asked for finds, with the best lower bound it proved."""
+def search(problem: Problem, effort: str = "default", seed: int = 1, time_limit: float | None = None) -> Found:
+    """The smallest total of objects that the work asked for finds, with the best lower bound it proved.
+
+    The same on every machine unless there is a time limit (seconds).
+    """
     extent = problem.size.reshape(-1, 1) if problem.extents is None else problem.extents
-    return Found(*kernels.search_shared_objects(problem.first_op, problem.last_op, extent, WORK[effort]))
+    columns = (problem.first_op, problem.last_op, extent)
+    return Found(*kernels.search_shared_objects(*columns, WORK[effort], seed, time_limit))
