@@ -13,6 +13,7 @@
 #include "planner/search_plateau.h"
 #include "tests/check.h"
 #include "tests/registry.h"
+#include "tests/rounds.h"
 
 namespace {
 
@@ -157,7 +158,7 @@ Instance brick_wall(std::int64_t rows, std::int64_t columns) {
 TEST(search_equals_brute_force) {
   Random random(11);
   int proofs = 0;
-  for (int round = 0; round < 3000; ++round) {
+  for (int round = 0; round < rounds(3000); ++round) {
     const Instance instance = round % 3 == 0 ? gap_instance(&random) : random_instance(random, 8);
     SearchLimits limits;
     limits.work = 100'000;

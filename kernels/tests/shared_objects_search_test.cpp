@@ -16,6 +16,7 @@
 
 #include "tests/check.h"
 #include "tests/registry.h"
+#include "tests/rounds.h"
 
 namespace {
 
@@ -173,7 +174,7 @@ void check_sound(const Rows& rows, const ObjectSearchResult& found) {
 
 TEST(shared_objects_search_finds_the_optimum_of_all_partitions) {
   std::mt19937_64 random(1);
-  for (int turn = 0; turn < 20'000; ++turn) {
+  for (int turn = 0; turn < rounds(20'000); ++turn) {
     const Rows rows = random_rows(random, 8, 8);
     const std::int64_t optimum = optimum_of_partitions(rows);
     const ObjectSearchResult found = search_shared_objects(rows.records(), {});
