@@ -1,6 +1,7 @@
 #include "planner/search_guess.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 namespace edgemem::search {
@@ -24,7 +25,7 @@ GuessSearch::GuessSearch(const Records& records, const Pieces& pieces, std::int6
       offsets_(coarse_.size()) {
   std::vector<std::pair<std::size_t, std::size_t>> where;
   for (std::size_t i = 0; i < pieces.record.size(); ++i) where.emplace_back(pieces.record[i], i);
-  std::sort(where.begin(), where.end());
+  budget.sort(where.begin(), where.end(), std::less<>());
   for (std::size_t i = 0; i < coarse_.size(); ++i) {
     coarse_[i] = std::lower_bound(where.begin(), where.end(), std::pair(fine_.record[i], std::size_t{0}))->second;
   }
@@ -55,9 +56,9 @@ bool GuessSearch::confident() const {
 void GuessSearch::weigh(std::int64_t turn) {
   for (std::size_t i = 0; i < weight_.size(); ++i) {
     weight_[i] = static_cast<double>(fine_.life[i]);
+    if (turn < kPlainAims) continue;
     // A factor from 0.05 to 1.95, by integers, so that every machine has the same.
-    if (turn >= kPlainAims)
-      weight_[i] *= static_cast<double>(50 + static_cast<std::int64_t>(random_() % 1901)) / 1000.0;
+    weight_[i] *= static_cast<double>(50 + static_cast<std::int64_t>(random_() % 1901)) / 1000.0;
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -10,8 +11,9 @@ namespace edgemem::search {
 namespace {
 
 constexpr std::size_t kLargestGroup = 7;
-constexpr std::size_t kTrustedGroup = 3;       // up to which a chance match is unlikely
-constexpr std::size_t kMostTried = 300'000;    // subsets of one size
+constexpr std::size_t kTrustedGroup = 3;     // up to which a chance match is unlikely
+constexpr std::size_t kMostTried = 300'000;  // subsets of one size
+constexpr std::size_t kMostChanges = 100'000;
 constexpr std::size_t kMostUnexplained = 200;  // changes of the slack in no small group
 constexpr std::int64_t kTriedInAStep = 16;
 
@@ -35,12 +37,17 @@ Changes inner_changes(const std::vector<std::int64_t>& slack) {
   return changes;
 }
 
-// Finds groups, the smallest first: sets of changes that cancel out and, taken away, leave slack to none below zero.
+// Whether so many changes as a group has can be added up.
+bool sums_hold(const Ceiling& ceiling) {
+  return ceiling.units <= std::numeric_limits<std::int64_t>::max() / static_cast<std::int64_t>(2 * kLargestGroup);
+}
+
+// Finds groups, the smallest first: sets of changes that cancel out and never need more slack than there is.
 class Grouping {
  public:
-  // `before`: the slack ahead of the first change.
-  Grouping(Changes changes, std::int64_t before)
-      : changes_(std::move(changes)), before_(before), used_(changes_.size(), 0) {}
+  // `before`: the slack ahead of the first change; `bounded`: whether groups may not need more than is there.
+  Grouping(Changes changes, std::int64_t before, bool bounded)
+      : changes_(std::move(changes)), before_(before), bounded_(bounded), used_(changes_.size(), 0) {}
 
   void run(std::size_t largest) {
     pairs();
@@ -156,6 +163,7 @@ class Grouping {
     for (const Index i : group) {
       if (used_[i] != 0 || (room += changes_[i].units) < 0) return false;
     }
+    if (!bounded_) return true;
     tried_ += static_cast<std::int64_t>(changes_.size());
     mark(group, 1);
     const bool enough = least_left() >= 0;
@@ -175,6 +183,7 @@ class Grouping {
 
   Changes changes_;
   std::int64_t before_;
+  bool bounded_;
   std::vector<char> used_;
   std::vector<Subset> table_;
   std::vector<Index> members_;  // of the subset at hand
@@ -186,12 +195,13 @@ class Grouping {
 
 std::int64_t missing_room(const Pieces& pieces, Ceiling ceiling) {
   const std::vector<std::int64_t> slack = slack_of(pieces, ceiling);
-  // Without the borders, where the changes depend on the ceiling, and with as much slack as any group may need.
-  std::int64_t most = 0;
-  for (const std::int64_t load : pieces.load) most += load;
-  Grouping grouping(inner_changes(slack), most);
+  if (!sums_hold(ceiling)) return 0;
+  // Without the borders, where the changes depend on the ceiling.
+  Changes changes = inner_changes(slack);
+  if (changes.size() > kMostChanges) return 0;
+  Grouping grouping(std::move(changes), slack.front(), false);
   grouping.run(kTrustedGroup);
-  return std::max<std::int64_t>(0, most - slack.front() - grouping.least_left());
+  return std::max<std::int64_t>(0, -grouping.least_left());
 }
 
 std::optional<Holes> find_holes(const Pieces& pieces, Ceiling ceiling, Budget& budget) {
@@ -199,7 +209,8 @@ std::optional<Holes> find_holes(const Pieces& pieces, Ceiling ceiling, Budget& b
   Changes changes = inner_changes(slack);
   if (slack.front() != 0) changes.insert(changes.begin(), Change{0, slack.front()});
   if (slack.back() != 0) changes.push_back({pieces.sections(), -slack.back()});
-  Grouping grouping(std::move(changes), 0);
+  if (changes.size() > kMostChanges || !sums_hold(ceiling)) return std::nullopt;
+  Grouping grouping(std::move(changes), 0, true);
   grouping.run(kLargestGroup);
   budget.spend(grouping.tried() / kTriedInAStep);
   std::vector<Changes> groups = grouping.groups();
