@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kLargestGroup = 7;
 constexpr std::size_t kTrustedGroup = 3;     // up to which a chance match is unlikely
-constexpr std::size_t kMostTried = 300'000;  // subsets of one size
+constexpr std::size_t kMostTried = 100'000;  // subsets of one size
 constexpr std::size_t kMostChanges = 100'000;
 constexpr std::size_t kMostUnexplained = 200;  // changes of the slack in no small group
 constexpr std::int64_t kTriedInAStep = 16;
@@ -55,7 +55,7 @@ class Grouping {
       const std::size_t half = size / 2;
       const auto left = static_cast<std::size_t>(std::count(used_.begin(), used_.end(), 0));
       if (subsets(left, size - half) > kMostTried || (size > kTrustedGroup && left > kMostUnexplained)) return;
-      const std::int64_t stop = tried_ + 2 * static_cast<std::int64_t>(kMostTried);
+      const std::int64_t stop = tried_ + static_cast<std::int64_t>(kMostTried);
       table_.clear();
       tabulate(0, half, 0);
       std::sort(table_.begin(), table_.end(), [](const Subset& a, const Subset& b) { return a.sum < b.sum; });
