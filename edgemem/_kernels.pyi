@@ -1,5 +1,6 @@
 # Signatures of the C++ extension (kernels/python). Arrays are C-contiguous int64, taken without conversion: another
-# dtype or layout is a TypeError, columns of different lengths or impossible values are a ValueError.
+# dtype or layout is a TypeError, columns of different lengths or impossible values are a ValueError. `pinned` holds
+# offsets, -1 for a free record; `reserved` begin and end of each range by turns.
 
 from typing import Literal
 
@@ -14,6 +15,8 @@ def place_in_smallest_gap(
     size: NDArray[np.int64],
     alignment: int,
     order: NDArray[np.int64],
+    pinned: NDArray[np.int64] | None = None,
+    reserved: NDArray[np.int64] | None = None,
 ) -> NDArray[np.int64]: ...
 def place_on_offset_lines(
     first_op: NDArray[np.int64],
@@ -27,6 +30,8 @@ def offset_lower_bound(
     last_op: NDArray[np.int64],
     size: NDArray[np.int64],
     alignment: int,
+    pinned: NDArray[np.int64] | None = None,
+    reserved: NDArray[np.int64] | None = None,
 ) -> int: ...
 def section_breadths(
     first_op: NDArray[np.int64],
@@ -85,4 +90,6 @@ def search_offsets(
     seed: int = 1,
     seconds: float | None = None,
     threads: int = 1,
+    pinned: NDArray[np.int64] | None = None,
+    reserved: NDArray[np.int64] | None = None,
 ) -> tuple[NDArray[np.int64], int, Literal["bound", "proof", "work", "time"], int]: ...

@@ -107,7 +107,7 @@ def plan(
             raise ModelError("usage records carry no graph that a target could apply to; only alignment")
         problem = source
         if alignment is not None:
-            problem = Problem(source.records, alignment=alignment)
+            problem = Problem(source.records, alignment=alignment, reserved=source.reserved)
         graph, rules = None, None
         also: tuple[Choice, ...] = ()
         about: dict[str, Any] = {}

@@ -25,10 +25,13 @@ def lower_bounds(problem: Problem) -> LowerBounds:
     """What no plan can go below.
 
     Offsets: the greatest operator breadth. Every size but one is padded to the alignment, because the record that
-    lies highest needs no padding after it: at an operator, the padded sizes less the largest single padding.
+    lies highest needs no padding after it: at an operator, the padded sizes less the largest single padding. Where
+    records are pinned or ranges reserved: the end of every pinned record, and at each operator the lowest address below
+    which the free records find room beside them (less the largest padding, if that is above all pinned ones).
     Shared objects: the sum of the positional maxima, in bytes, or in texels for extents.
     """
-    offsets = kernels.offset_lower_bound(problem.first_op, problem.last_op, problem.size, problem.alignment)
+    columns = (problem.first_op, problem.last_op, problem.size)
+    offsets = kernels.offset_lower_bound(*columns, problem.alignment, **problem.constraints)
     return LowerBounds(offsets, sum(positional_maxima(problem)))
 
 
@@ -57,7 +60,10 @@ def operator_profiles(problem: Problem) -> tuple[tuple[int, ...], ...]:
 
 
 def naive_size(problem: Problem) -> int:
-    """Bytes (or texels) without any sharing: all records end to end, each at the next aligned offset."""
+    """Bytes (or texels) without any sharing: all records end to end, each at the next aligned offset.
+
+    What is pinned or reserved makes no difference to it, so that a plan around that may be larger.
+    """
     sizes = problem.size[problem.size > 0]
     if not len(sizes):
         return 0

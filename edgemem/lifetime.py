@@ -116,7 +116,8 @@ def lifetimes(graph: Graph, target: Target) -> Lifetimes:
             for body in op.bodies
             for t in _inner_tensors(body)
         )
-    return Lifetimes(Problem(records, alignment=target.alignment), tuple(s.label for s in steps), tuple(unplanned))
+    problem = Problem(records, alignment=target.alignment, reserved=target.region.reserved)
+    return Lifetimes(problem, tuple(s.label for s in steps), tuple(unplanned))
 
 
 def _intervals(graph: Graph, steps: tuple[Step, ...], target: Target) -> dict[str, _Life]:

@@ -207,7 +207,8 @@ def make_plans(
             made += auto.last(fits if k == 0 else None)
         done = {(p.strategy, *p.options.items()) for p in made}
         for choice in also:
-            if (choice.strategy.name, *choice.options.items()) not in done and not clock.is_up():
+            new = (choice.strategy.name, *choice.options.items()) not in done
+            if new and choice.strategy.honours(problem) and not clock.is_up():
                 made.append(run(problem, choice, bounds))
     offsets = [p for p in made if isinstance(p, OffsetPlan)]
     objects = [p for p in made if isinstance(p, SharedObjectsPlan)]
@@ -250,7 +251,8 @@ class _Auto:
         self._progress = progress
         self._bound = bounds.offsets if family == "offsets" else bounds.shared_objects  # the best that was proved
         self._best: int | None = None  # the smallest plan
-        self._strategies = sorted(registered(family), key=lambda s: s.limit is not None)
+        able = [s for s in registered(family) if s.honours(problem)]
+        self._strategies = sorted(able, key=lambda s: s.limit is not None)
         self.kept: list[Strategy] = []  # for last
         self.sharers = 1  # families that what is left of the time is for
         self._slowest = 0.0  # seconds that a rule took

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 from edgemem.errors import ModelError
+from edgemem.pins import check_pins, widened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -38,6 +39,8 @@ class UsageRecord:
         size: bytes, or texels as (width, height[, depth]).
         kind: what it is to the model; `scratch` is an operator's own workspace.
         tensors: names of all tensors that live in it (views and in-place results).
+        offset: bytes from the start of the arena where it must be, a multiple of the alignment; None: anywhere. Shared
+            objects have no offsets and take no notice.
     """
 
     name: str
@@ -46,6 +49,7 @@ class UsageRecord:
     size: Size
     kind: Kind = "tensor"
     tensors: tuple[str, ...] = ()
+    offset: int | None = None
 
 
 class Problem:
@@ -56,26 +60,41 @@ class Problem:
         size: int64 [n], bytes; for texel extents their product (texels).
         extents: int64 [n, 2 or 3] texels, or None when sizes are bytes.
         alignment: every offset is a multiple of it; a power of two.
+        pinned: int64 [n], the offset of each record that has a fixed one, -1 for the others; None if all are free.
+        reserved: ranges of bytes, [begin, end), that no record may use at any time. They are widened to multiples of
+            the alignment, and those that meet are joined; ascending. A record of size 0 is nowhere.
+
+    `pinned` and `reserved` concern offsets only: shared objects are planned without them.
     The arrays are read-only. Raises ModelError for intervals that end before they begin, negative values, an
-    alignment that is no power of two, and totals beyond int64.
+    alignment that is no power of two, and totals beyond int64; and for pinned offsets that cannot be honoured: no
+    multiple of the alignment, in a reserved range, or on each other while both are in use.
     """
 
-    __slots__ = ("_names", "_records", "alignment", "extents", "first_op", "last_op", "size")
+    __slots__ = ("_names", "_records", "alignment", "extents", "first_op", "last_op", "pinned", "reserved", "size")
 
     first_op: NDArray[np.int64]
     last_op: NDArray[np.int64]
     size: NDArray[np.int64]
     extents: NDArray[np.int64] | None
     alignment: int
+    pinned: NDArray[np.int64] | None
+    reserved: tuple[tuple[int, int], ...]
 
-    def __init__(self, records: Iterable[UsageRecord], *, alignment: int = 1) -> None:
+    def __init__(
+        self, records: Iterable[UsageRecord], *, alignment: int = 1, reserved: Iterable[tuple[int, int]] = ()
+    ) -> None:
         rows = tuple(records)
+        negative = next((r.name for r in rows if r.offset is not None and r.offset < 0), None)
+        if negative is not None:
+            raise ModelError(f"record {negative!r} has a negative offset")
         self._fill(
             [r.first_op for r in rows],
             [r.last_op for r in rows],
             [r.size for r in rows],
             alignment,
             lambda i: rows[i].name,
+            [-1 if r.offset is None else r.offset for r in rows],
+            reserved,
         )
         self._records: tuple[UsageRecord, ...] | None = rows
         self._names: tuple[str, ...] | None = None
@@ -89,10 +108,12 @@ class Problem:
         *,
         names: Sequence[str] | None = None,
         alignment: int = 1,
+        pinned: ArrayLike | None = None,
+        reserved: Iterable[tuple[int, int]] = (),
     ) -> Problem:
         """A problem from columns: `size` is [n] bytes, or [n, 2 or 3] texels. Names default to the indices."""
         self = cls.__new__(cls)
-        self._fill(first_op, last_op, size, alignment, lambda i: names[i] if names else str(i))
+        self._fill(first_op, last_op, size, alignment, lambda i: names[i] if names else str(i), pinned, reserved)
         self._records = None
         self._names = None if names is None else tuple(names)
         if self._names is not None and len(self._names) != len(self):
@@ -100,7 +121,14 @@ class Problem:
         return self
 
     def _fill(
-        self, first: ArrayLike, last: ArrayLike, size: ArrayLike, alignment: int, name: Callable[[int], str]
+        self,
+        first: ArrayLike,
+        last: ArrayLike,
+        size: ArrayLike,
+        alignment: int,
+        name: Callable[[int], str],
+        pinned: ArrayLike | None,
+        reserved: Iterable[tuple[int, int]],
     ) -> None:
         if alignment < 1 or alignment & (alignment - 1):
             raise ModelError(f"alignment {alignment} is not a power of two")
@@ -126,9 +154,32 @@ class Problem:
         self.extents = sizes if sizes.ndim == 2 else None
         self.size = sizes if sizes.ndim == 1 else _column(_checked_product(sizes))
         self.alignment = alignment
-        # What every plan stays below: all records end to end, each padded.
-        if float(self.size.sum(dtype=np.float64)) + float(alignment) * len(self) >= float(INT64_MAX) / 2:
+        self.reserved = widened(reserved, alignment)
+        self.pinned = None if pinned is None else self._pins(pinned, name)
+        # What every plan stays below: all records end to end, each padded, above all that is pinned or reserved.
+        above = float(max((end for _, end in self.reserved), default=0))
+        if self.pinned is not None:
+            above = max(above, float((self.pinned + self.size.astype(np.float64)).max()) + alignment)
+        if above + float(self.size.sum(dtype=np.float64)) + float(alignment) * len(self) >= float(INT64_MAX) / 2:
             raise ModelError("the sizes add up to more than int64 holds")
+        check_pins(self, name)
+
+    def _pins(self, pinned: ArrayLike, name: Callable[[int], str]) -> NDArray[np.int64] | None:
+        try:
+            column = _column(pinned)
+        except (OverflowError, ValueError, TypeError) as e:
+            raise ModelError(f"pinned offsets must be integers within int64: {e}") from None
+        if column.shape != self.first_op.shape:
+            raise ModelError("first_op and pinned differ in length")
+        if (column < -1).any():
+            raise ModelError(f"record {name(int((column < -1).argmax()))!r} has a negative offset")
+        return column if (column >= 0).any() else None
+
+    @property
+    def constraints(self) -> dict[str, NDArray[np.int64]]:
+        """What is pinned and what is reserved, as kernels take it by keyword; empty if nothing is."""
+        given = {} if self.pinned is None else {"pinned": self.pinned}
+        return given | ({"reserved": np.array(self.reserved, np.int64).reshape(-1)} if self.reserved else {})
 
     def __len__(self) -> int:
         return len(self.first_op)
@@ -151,7 +202,8 @@ class Problem:
         if self._records is None:
             sizes = self.size.tolist() if self.extents is None else [tuple(e) for e in self.extents.tolist()]
             columns = zip(self.names, self.first_op.tolist(), self.last_op.tolist(), sizes, strict=True)
-            self._records = tuple(UsageRecord(*row) for row in columns)
+            pins = [None] * len(self) if self.pinned is None else [p if p >= 0 else None for p in self.pinned.tolist()]
+            self._records = tuple(UsageRecord(*row, offset=pin) for row, pin in zip(columns, pins, strict=True))
         return self._records
 
 

@@ -20,10 +20,16 @@ Inputs: TypeAlias = Literal["outside", "until_last_use", "whole_run"]
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A piece of memory with a name; `capacity` in bytes, or None for as much as it takes."""
+    """A piece of memory with a name.
+
+    Attributes:
+        capacity: bytes, or None for as much as it takes.
+        reserved: ranges of bytes, [begin, end) from its start, that no offset plan may use.
+    """
 
     name: str
     capacity: int | None = None
+    reserved: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +91,7 @@ def target(name: str) -> Target:
     """A built-in target by name, or the user's own from a TOML file.
 
     The file has the attributes of `Target` as keys (those not given are as in `generic`), and at most one
-    `[[region]]` with `name` and `capacity` ("256KiB" or bytes). Raises ModelError for a file that cannot be read or
+    `[[region]]` with `name`, `capacity` ("256KiB" or bytes) and `reserved` (["0..4KiB"]). Raises ModelError for a file that cannot be read or
     has a key or value that is none of these.
     """
     if name in BUILT_IN:
@@ -119,11 +125,13 @@ def from_table(table: dict[str, Any], *, where: str) -> Target:
     if alignment < 1 or alignment & (alignment - 1):
         raise ModelError(f"{where}: alignment {alignment} is not a power of two")
     for region in regions:
-        if not isinstance(region, dict) or set(region) - {"name", "capacity"}:
-            raise ModelError(f"{where}: a region has a name and a capacity")
+        if not isinstance(region, dict) or set(region) - {"name", "capacity", "reserved"}:
+            raise ModelError(f"{where}: a region has a name, a capacity, and reserved ranges")
         capacity = region.get("capacity")
         fields["region"] = Region(
-            str(region.get("name", "arena")), None if capacity is None else parse_size(str(capacity))
+            str(region.get("name", "arena")),
+            None if capacity is None else parse_size(str(capacity)),
+            _ranges(region.get("reserved", []), where),
         )
     return Target(**fields)
 
@@ -131,8 +139,27 @@ def from_table(table: dict[str, Any], *, where: str) -> Target:
 def to_table(target: Target) -> dict[str, Any]:
     """The target as plain data; `from_table` reads it back."""
     table = dataclasses.asdict(target)
-    region = {k: v for k, v in table.pop("region").items() if v is not None}
+    region = {k: v for k, v in table.pop("region").items() if v is not None and k != "reserved"}
+    if target.region.reserved:
+        region["reserved"] = [f"{begin}..{end}" for begin, end in target.region.reserved]
     return {**table, "region": [region]}
+
+
+def _ranges(listed: object, where: str) -> tuple[tuple[int, int], ...]:
+    """Ranges of bytes from texts such as "64KiB..65KiB"."""
+    if not isinstance(listed, list):
+        raise ModelError(f'{where}: reserved is a list of ranges such as "0..4KiB", not {listed!r}')
+    ranges = []
+    for text in listed:
+        begin, dots, end = str(text).partition("..")
+        try:
+            low, high = parse_size(begin), parse_size(end)
+        except PlanError as e:
+            raise ModelError(f'{where}: reserved {text!r} is no range such as "0..4KiB": {e}') from None
+        if not dots or high < low or high > _MOST:
+            raise ModelError(f"{where}: reserved {text!r} is no range of bytes within int64")
+        ranges.append((low, high))
+    return tuple(ranges)
 
 
 _CHOICES: dict[str, tuple[str, ...]] = {
@@ -145,6 +172,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "scratch": ("unknown", "litert"),
 }
 
+_MOST = 2**63 - 1
 _UNITS = {"": 1, "b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "kb": 10**3, "mb": 10**6, "gb": 10**9}
 
 

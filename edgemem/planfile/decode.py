@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from math import isfinite
 from typing import TYPE_CHECKING, TypeVar, cast, get_args
@@ -40,7 +41,7 @@ SLOTS = {
         "Strings": "text ends",
         "Values": "keys types integers texts reals",
         "Search": "bound stopped work seed",
-        "Problem": "names first_op last_op rank sizes kinds tensors tensor_ends alignment",
+        "Problem": "names first_op last_op rank sizes kinds tensors tensor_ends alignment pinned reserved",
         "OffsetPlan": "strategy options offsets size optimal search",
         "SharedObjectsPlan": "strategy options assignment objects size optimal search",
         "PlanSet": "problem naive offsets_bound shared_objects_bound offsets shared_objects target regions digest "
@@ -123,8 +124,20 @@ def _problem(table: Table) -> tuple[Problem, int]:
         tensors or [()] * count,
         strict=True,
     )
-    records = [UsageRecord(*row) for row in rows]
-    return Problem(records, alignment=table.integer("alignment", 1)), rank
+    pinned, reserved = table.int64s("pinned"), _column(table, "reserved")
+    if pinned is not None:
+        _same_length("pinned", len(pinned), count)
+        if (pinned < -1).any() or not (pinned >= 0).any():
+            raise PlanFileError("pinned has a negative offset, or none at all")
+    pins = [None] * count if pinned is None else [p if p >= 0 else None for p in pinned.tolist()]
+    records = [UsageRecord(*row, offset=pin) for row, pin in zip(rows, pins, strict=True)]
+    if len(reserved) % 2:
+        raise PlanFileError("a reserved range has no end")
+    ranges = tuple((low, high) for low, high in reserved.reshape(-1, 2).tolist())
+    problem = Problem(records, alignment=table.integer("alignment", 1), reserved=ranges)
+    if problem.reserved != ranges:
+        raise PlanFileError("the reserved ranges are not ascending multiples of the alignment, apart from each other")
+    return problem, rank
 
 
 def _offset_plan(table: Table, count: int) -> OffsetPlan:
@@ -177,13 +190,16 @@ def _target(table: Table) -> Target | None:
         return None
     # What `from_table` takes from TOML is wider than what `to_table` gives: sizes with units, names of any type.
     for region in regions:
-        capacity = region.get("capacity", 0)
+        capacity, reserved = region.get("capacity", 0), region.get("reserved", "0..0")
         if type(region.get("name")) is not str or type(capacity) is not int or capacity < 0:
             raise PlanFileError("a region is not a name and a capacity in bytes")
+        if type(reserved) is not str or not all(re.fullmatch(r"\d+\.\.\d+", r) for r in reserved.split(" ")):
+            raise PlanFileError("what a region reserves is not ranges of bytes")
+    lists = [{k: v.split(" ") if k == "reserved" else v for k, v in region.items()} for region in regions]
     values = _entries(fields, "target")
     if "name" not in values or "region" in values:
         raise PlanFileError("the target is not the attributes of one")
-    return from_table({**values, "region": regions}, where="target")
+    return from_table({**values, "region": lists}, where="target")
 
 
 def _order(table: Table) -> tuple[int, ...] | None:

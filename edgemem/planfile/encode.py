@@ -44,13 +44,14 @@ def encode(planset: PlanSet) -> bytes:
         raise PlanFileError(f"these plans cannot be written: {e}") from None
     if back.target != planset.target:
         raise PlanFileError(f"these plans cannot be written: target {planset.target} does not survive as a table")
-    return wrap(payload, VERSION if writer.has_reals else 1)
+    ranges = planset.target.region.reserved if planset.target else ()
+    return wrap(payload, VERSION if planset.problem.constraints or ranges else 2 if writer.has_reals else 1)
 
 
 class _Writer:
     """Writes children before their parents, as FlatBuffers are; `payload` is the result.
 
-    `has_reals` says that it takes version 2 to read it.
+    `has_reals` says that it takes version 2 or more to read it.
     """
 
     def __init__(self, planset: PlanSet) -> None:
@@ -96,6 +97,8 @@ class _Writer:
             Tensors=self._strings([t for r in records for t in r.tensors]) if listed else None,
             TensorEnds=self._ends([r.tensors for r in records]) if listed else None,
             Alignment=_int64(p.alignment),
+            Pinned=None if p.pinned is None else self._int64s(p.pinned),
+            Reserved=self._int64s([x for pair in p.reserved for x in pair]) if p.reserved else None,
         )
 
     def _offset_plan(self, p: OffsetPlan) -> int:
@@ -142,7 +145,7 @@ class _Writer:
         if target is None:
             return {}
         table = to_table(target)
-        regions = table.pop("region")
+        regions = [{k: v if k != "reserved" else " ".join(v) for k, v in r.items()} for r in table.pop("region")]
         return {"Target": self._values(table), "Regions": self._tables(map(self._values, regions))}
 
     def _values(self, values: Mapping[str, OptionValue]) -> int:

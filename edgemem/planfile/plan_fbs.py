@@ -441,7 +441,63 @@ class Problem(object):
             return self._tab.Get(flatbuffers.number_types.Int64Flags, o + self._tab.Pos)
         return 1
 
-def ProblemStart(builder): builder.StartObject(9)
+    # Offset in bytes where record i must be, -1 for one that may be anywhere. Absent if none is pinned.
+    # Problem
+    def Pinned(self, j):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(22))
+        if o != 0:
+            a = self._tab.Vector(o)
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8))
+        return 0
+
+    # Problem
+    def PinnedAsNumpy(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(22))
+        if o != 0:
+            return self._tab.GetVectorAsNumpy(flatbuffers.number_types.Int64Flags, o)
+        return 0
+
+    # Problem
+    def PinnedLength(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(22))
+        if o != 0:
+            return self._tab.VectorLen(o)
+        return 0
+
+    # Problem
+    def PinnedIsNone(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(22))
+        return o == 0
+
+    # Bytes that no record may use: begin and end of each range by turns, ascending. Absent if there are none.
+    # Problem
+    def Reserved(self, j):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(24))
+        if o != 0:
+            a = self._tab.Vector(o)
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8))
+        return 0
+
+    # Problem
+    def ReservedAsNumpy(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(24))
+        if o != 0:
+            return self._tab.GetVectorAsNumpy(flatbuffers.number_types.Int64Flags, o)
+        return 0
+
+    # Problem
+    def ReservedLength(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(24))
+        if o != 0:
+            return self._tab.VectorLen(o)
+        return 0
+
+    # Problem
+    def ReservedIsNone(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(24))
+        return o == 0
+
+def ProblemStart(builder): builder.StartObject(11)
 def ProblemAddNames(builder, names): builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(names), 0)
 def ProblemAddFirstOp(builder, firstOp): builder.PrependUOffsetTRelativeSlot(1, flatbuffers.number_types.UOffsetTFlags.py_type(firstOp), 0)
 def ProblemStartFirstOpVector(builder, numElems): return builder.StartVector(8, numElems, 8)
@@ -456,6 +512,10 @@ def ProblemAddTensors(builder, tensors): builder.PrependUOffsetTRelativeSlot(6, 
 def ProblemAddTensorEnds(builder, tensorEnds): builder.PrependUOffsetTRelativeSlot(7, flatbuffers.number_types.UOffsetTFlags.py_type(tensorEnds), 0)
 def ProblemStartTensorEndsVector(builder, numElems): return builder.StartVector(8, numElems, 8)
 def ProblemAddAlignment(builder, alignment): builder.PrependInt64Slot(8, alignment, 1)
+def ProblemAddPinned(builder, pinned): builder.PrependUOffsetTRelativeSlot(9, flatbuffers.number_types.UOffsetTFlags.py_type(pinned), 0)
+def ProblemStartPinnedVector(builder, numElems): return builder.StartVector(8, numElems, 8)
+def ProblemAddReserved(builder, reserved): builder.PrependUOffsetTRelativeSlot(10, flatbuffers.number_types.UOffsetTFlags.py_type(reserved), 0)
+def ProblemStartReservedVector(builder, numElems): return builder.StartVector(8, numElems, 8)
 def ProblemEnd(builder): return builder.EndObject()
 
 

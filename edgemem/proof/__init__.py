@@ -4,7 +4,7 @@ Nothing here imports a strategy, a kernel or the lifetime rules: records, plans,
 all it knows. Two arguments, either of which refutes a bad plan:
 
 1. A sweep over time (`sweep`): records alive at the same operator never overlap in the arena, nor share an object;
-   offsets are aligned and inside; sizes, bounds and counts are what they claim to be.
+   offsets are aligned, inside, where they are pinned and in no reserved range; sizes, bounds and counts are what they claim to be.
 2. With the graph, a rehearsal (`rehearsal`): the graph runs inside the plan, and nothing is read after it was
    overwritten.
 """
@@ -31,7 +31,7 @@ def verify_planset(planset: PlanSet, graph: Graph | None = None) -> tuple[Violat
     """
     found = list(sweep_claims(planset))
     for plan in planset.plans:
-        found += sweep_plan(planset.problem, plan)
+        found += sweep_plan(planset.problem, plan, planset.target)
     if graph is not None:
         found += rehearse(planset, graph)
     return tuple(found[:MOST])

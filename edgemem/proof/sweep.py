@@ -10,26 +10,37 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from edgemem.plans import OffsetPlan
+from edgemem.proof.pins import sweep_pinned_bound, sweep_pins
 from edgemem.proof.violations import MOST, Cause, Violation, violation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from edgemem.plans import Plan, PlanSet, SharedObjectsPlan
     from edgemem.records import Problem
+    from edgemem.targets import Target
 
 __all__ = ["sweep_claims", "sweep_plan"]
 
 
-def sweep_plan(problem: Problem, plan: Plan) -> tuple[Violation, ...]:
-    """Everything that is wrong with one plan for these records; () proves it right."""
-    check = _offsets(problem, plan) if isinstance(plan, OffsetPlan) else _objects(problem, plan)
+def sweep_plan(problem: Problem, plan: Plan, target: Target | None = None) -> tuple[Violation, ...]:
+    """Everything that is wrong with one plan for these records; () proves it right.
+
+    With the target they come from, also that its reserved ranges are kept clear.
+    """
+    if isinstance(plan, OffsetPlan):
+        reserved = problem.reserved if target is None else (*problem.reserved, *target.region.reserved)
+        check = _offsets(problem, plan, _joined(reserved))
+    else:
+        check = _objects(problem, plan)
     return tuple(islice(check, MOST))
 
 
 def sweep_claims(planset: PlanSet) -> Iterator[Violation]:
     """Bounds, naive size and `optimal` flags, recomputed by sweeps of their own."""
     offsets, objects = _sweep_bounds(planset.problem)
+    if planset.problem.constraints:
+        offsets = sweep_pinned_bound(planset.problem)
     for family, claimed, true in (
         ("offsets", planset.bounds.offsets, offsets),
         ("shared objects", planset.bounds.shared_objects, objects),
@@ -93,7 +104,17 @@ def _sweep_bounds(problem: Problem) -> tuple[int, int]:
     return best, sum(maxima)
 
 
-def _offsets(problem: Problem, plan: OffsetPlan) -> Iterator[Violation]:
+def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    joined: list[tuple[int, int]] = []
+    for low, high in sorted(ranges):
+        if joined and joined[-1][1] >= low:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], high))
+        elif low < high:
+            joined.append((low, high))
+    return joined
+
+
+def _offsets(problem: Problem, plan: OffsetPlan, reserved: Sequence[tuple[int, int]]) -> Iterator[Violation]:
     count = len(problem)
     if len(plan.offsets) != count:
         yield violation(plan, Cause.WRONG_LENGTH, f"{len(plan.offsets)} offsets for {count} records")
@@ -114,6 +135,7 @@ def _offsets(problem: Problem, plan: OffsetPlan) -> Iterator[Violation]:
         top = max(top, offset + size if size else 0)
     if top < plan.size:
         yield violation(plan, Cause.WRONG_SIZE, f"the arena is {plan.size}, but the highest record ends at {top}")
+    yield from sweep_pins(problem, plan, reserved)
     first, last = problem.first_op.tolist(), problem.last_op.tolist()
     ends: list[tuple[int, tuple[int, int, int]]] = []
     placed: list[tuple[int, int, int]] = []  # (offset, end, record), disjoint, ascending

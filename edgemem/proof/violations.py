@@ -24,6 +24,8 @@ class Cause(StrEnum):
     OUTSIDE_ARENA = "outside the arena"
     WRONG_SIZE = "wrong size"
     OVERLAP = "overlap"
+    NOT_WHERE_PINNED = "not where it is pinned"
+    IN_RESERVED = "in a reserved range"
     NO_SUCH_OBJECT = "no such object"
     OBJECT_TOO_SMALL = "object too small"
     OBJECT_SHARED = "object shared while in use"

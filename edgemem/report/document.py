@@ -42,6 +42,7 @@ def document(planset: PlanSet) -> dict[str, Any]:
             "digest": planset.digest,
             "target": to_table(planset.target) if planset.target else None,
             "alignment": planset.problem.alignment,
+            "reserved": [list(pair) for pair in planset.problem.reserved],
             "dims": dict(planset.dims),
             "input_shapes": {name: list(shape) for name, shape in planset.input_shapes.items()},
             "order": None if planset.order is None else list(planset.order),
@@ -54,6 +55,7 @@ def document(planset: PlanSet) -> dict[str, Any]:
                     "size": _size(r.size),
                     "kind": r.kind,
                     "tensors": list(r.tensors),
+                    "offset": r.offset,
                 }
                 for r in planset.problem.records
             ],

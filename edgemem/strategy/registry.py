@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
-from edgemem.errors import UnknownStrategyError
+from edgemem.errors import PlanError, UnknownStrategyError
 from edgemem.strategy.options import default_of, normal, values_of
 
 if TYPE_CHECKING:
@@ -61,6 +61,8 @@ class Strategy:
         extra: the optional dependency it needs, or None.
         limit: `auto` leaves it out above this many records (None: never).
         auto: options that `auto` sets so, rather than trying them all.
+        pins: it honours pinned offsets and reserved ranges; of a problem that has any, the other strategies for offsets
+            make no plan.
     """
 
     name: str
@@ -71,10 +73,21 @@ class Strategy:
     extra: str | None
     limit: int | None
     auto: Mapping[str, OptionValue]
+    pins: bool
     function: Function = field(repr=False, compare=False)
 
+    def honours(self, problem: Problem) -> bool:
+        """Whether its plans keep to what is pinned and reserved. Shared objects have no offsets to keep to."""
+        return self.pins or self.family != "offsets" or not problem.constraints
+
     def solve(self, problem: Problem, **options: OptionValue) -> Found:
-        """The strategy's answer, with whatever it proved."""
+        """The strategy's answer, with whatever it proved.
+
+        Raises PlanError for a problem with pinned offsets or reserved ranges that the strategy would not honour.
+        """
+        if not self.honours(problem):
+            able = ", ".join(s.name for s in registered(self.family) if s.pins)
+            raise PlanError(f"{self.name} cannot honour pinned offsets or reserved ranges; these can: {able}")
         found = self.function(problem, **options)
         return found if isinstance(found, Found) else Found(found)
 
@@ -119,12 +132,13 @@ def _register(
     extra: str | None = None,
     limit: int | None = None,
     auto: Mapping[str, OptionValue] | None = None,
+    pins: bool = False,
 ) -> Callable[[Registered], Registered]:
     def decorate(function: Registered) -> Registered:
         if (family, name) in _REGISTRY:
             raise ValueError(f"strategy {family}/{name} is registered twice")
         _REGISTRY[family, name] = Strategy(
-            name, family, paper, complexity, dict(options or {}), extra, limit, dict(auto or {}), function
+            name, family, paper, complexity, dict(options or {}), extra, limit, dict(auto or {}), pins, function
         )
         return function
 

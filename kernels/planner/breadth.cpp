@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "planner/offsets.h"
+#include "planner/pins.h"
 
 namespace edgemem {
 
@@ -21,6 +22,11 @@ std::vector<std::size_t> sorted_by(Column keys) {
 
 std::int64_t offset_lower_bound(const Records& records) {
   check(records);
+  if (records.constrained()) {
+    std::vector<std::size_t> all(records.count());
+    std::iota(all.begin(), all.end(), std::size_t{0});
+    return pinned_lower_bound(records, all);
+  }
   const std::vector<std::size_t> births = sorted_by(records.first);
   const std::vector<std::size_t> deaths = sorted_by(records.last);
   std::priority_queue<std::pair<std::int64_t, std::int64_t>> paddings;  // (padding, last_op) of all that were born

@@ -1,7 +1,8 @@
 // The offset calculation problem (Pisarchyk & Lee 2020, section 5): placement rules, the bound, operator breadths.
 //
 // The rules here say where one record goes; in which order they come is the caller's. All functions take checked
-// columns (records.h) and throw std::invalid_argument for what `check` refuses.
+// columns (records.h) and throw std::invalid_argument for what `check` refuses. Pinned records and reserved ranges are
+// honoured by place_in_smallest_gap and offset_lower_bound, and ignored by the others.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +27,7 @@ std::vector<std::int64_t> place_in_smallest_gap(const Records& records, Column o
 std::vector<std::int64_t> place_on_offset_lines(const Records& records, Column preference);
 
 // What no arena can go below: the largest sum of padded sizes alive at one operator, less the largest single padding
-// there (the record on top need not be padded). O(n log n).
+// there (the record on top need not be padded). O(n log n). With pinned records or reserved ranges: pinned_lower_bound.
 std::int64_t offset_lower_bound(const Records& records);
 
 // Sections: maximal runs of operators with the same records alive, from operator 0 to the last one used.

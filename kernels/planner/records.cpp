@@ -4,6 +4,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "planner/pins.h"
+
 namespace edgemem {
 
 void check(const Records& records) {
@@ -28,6 +30,7 @@ void check(const Records& records) {
     }
     total += records.padded(i);
   }
+  if (records.constrained()) check_pins(records, kMax - total);
 }
 
 void check_permutation(Column order, std::size_t count) {

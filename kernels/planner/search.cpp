@@ -6,12 +6,12 @@
 #include <cstddef>
 #include <limits>
 #include <list>
-#include <numeric>
 #include <queue>
 #include <stdexcept>
 #include <tuple>
 #include <utility>
 
+#include "planner/pins.h"
 #include "planner/search_budget.h"
 #include "planner/search_part.h"
 #include "planner/search_pieces.h"
@@ -34,14 +34,17 @@ constexpr std::int32_t kMany = 256;                 // pieces, for whose first p
 // What no search is needed for.
 SearchResult end_to_end(const Records& records) {
   SearchResult result;
-  result.offsets.resize(records.count());
-  std::int64_t next = 0;
+  IntervalSet occupied = reserved_set(records);
+  std::vector<std::int64_t> padded(records.count());
+  for (std::size_t i = 0; i < records.count(); ++i) {
+    padded[i] = records.padded(i);
+    if (records.is_pinned(i)) occupied.insert({records.pinned[i], records.pinned[i] + padded[i]});
+  }
+  result.offsets = end_to_end_around(padded, records.pinned, occupied);
   for (std::size_t i = 0; i < records.count(); ++i) {
     if (records.size[i] == 0) continue;
-    result.offsets[i] = next;
-    result.size = next + records.size[i];
-    result.bound = std::max(result.bound, records.size[i]);
-    next += records.padded(i);
+    result.size = std::max(result.size, result.offsets[i] + records.size[i]);
+    result.bound = std::max(result.bound, records.size[i] + (records.is_pinned(i) ? records.pinned[i] : 0));
   }
   result.stopped = result.optimal() ? Stop::kBound : Stop::kTime;
   return result;
@@ -60,7 +63,9 @@ class Gathered {
   void add(std::size_t k, const std::vector<std::int64_t>& units, std::int64_t bytes) {
     if (done_[k] != 0) return;
     const Pieces& p = parts_[k];
-    for (std::size_t i = 0; i < p.record.size(); ++i) offsets[p.record[i]] = units[i] * p.unit;
+    for (std::size_t i = 0; i < p.record.size(); ++i) {
+      if (p.record[i] != Pieces::kNoRecord) offsets[p.record[i]] = units[i] * p.unit;
+    }
     size = std::max(size, bytes);
     done_[k] = 1;
   }
@@ -69,8 +74,7 @@ class Gathered {
   void add_rest() {
     for (std::size_t k = 0; k < parts_.size(); ++k) {
       if (done_[k] != 0) continue;
-      std::vector<std::int64_t> units(parts_[k].size.size());
-      std::exclusive_scan(parts_[k].size.begin(), parts_[k].size.end(), units.begin(), std::int64_t{0});
+      const std::vector<std::int64_t> units = search::end_to_end(parts_[k]);
       add(k, units, search::peak(parts_[k], units));
     }
   }
@@ -96,7 +100,7 @@ SearchResult search_once(const Records& records, const search::Split& whole, std
   std::list<Turn> turns;  // of the parts that decide the size
   try {
     for (std::size_t k = 0; k < quick.size(); ++k) {
-      if (pieces[k].count() >= kMany) quick[k] = search::hand_on(pieces[k], budget);
+      if (pieces[k].count() >= kMany && pieces[k].pinned.empty()) quick[k] = search::hand_on(pieces[k], budget);
     }
     std::priority_queue<std::tuple<std::int64_t, std::ptrdiff_t, Part*>> worst_first;
     for (std::size_t k = 0; k < pieces.size(); ++k) {

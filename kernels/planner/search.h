@@ -31,7 +31,8 @@ struct SearchResult {
 
 // Always returns a valid placement, the same one for the same records, work, seed and threads if no seconds are given,
 // and never a larger one for more threads. Seconds end the call within a tenth more, whatever the number of records;
-// a placement that is not found by then has all records end to end, and the bound may be the largest record's size.
+// a placement that is not found by then has all records end to end (around what is pinned or reserved), and the bound
+// may be the largest record's size. Pinned records are where they should be and nothing is in a reserved range.
 // Throws std::invalid_argument for records that `check` refuses, threads below 1, and seconds below 0.
 SearchResult search_offsets(const Records& records, const SearchLimits& limits);
 

@@ -45,11 +45,8 @@ Part::Part(const Records& records, const Pieces& pieces, std::uint64_t seed, std
       weight_(at(pieces.count())),
       order_(at(pieces.count())),
       rank_(at(pieces.count())) {
-  std::int64_t next = 0;
-  for (std::size_t i = 0; i < offsets_.size(); ++i) {
-    offsets_[i] = next;
-    next += pieces.size[i];
-  }
+  offsets_ = end_to_end(pieces);
+  if (!pieces.pinned.empty()) gaps_.emplace(pieces);
   size_ = peak(pieces, offsets_);
 }
 
@@ -67,10 +64,16 @@ double Part::noise(std::int64_t spread) {
   return static_cast<double>(1000 - spread / 2 + drawn) / 1000.0;
 }
 
-// The least size above `size` that a placement can have: some piece is on top, and its last unit ends where it ends.
+// The least size above `size` that a placement can have: some piece is on top, and its last unit ends where it ends,
+// which is in no reserved range.
 std::int64_t Part::next_size(std::int64_t size) const {
+  for (const Interval& range : pieces_.reserved) {
+    if (range.begin * pieces_.unit <= size) size = std::max(size, range.end * pieces_.unit);
+  }
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
-  for (const std::int64_t tail : pieces_.tail) {
+  for (std::size_t i = 0; i < pieces_.tail.size(); ++i) {
+    if (pieces_.record[i] == Pieces::kNoRecord) continue;
+    const std::int64_t tail = pieces_.tail[i];
     const std::int64_t units = (size - tail) / pieces_.unit + 1;
     least = std::min(least, units * pieces_.unit + tail);
   }
@@ -98,6 +101,12 @@ void Part::pass(std::int64_t goal, Budget& budget) {
     if (weight_[at(a)] != weight_[at(b)]) return weight_[at(a)] > weight_[at(b)];
     return pieces_.size[at(a)] != pieces_.size[at(b)] ? pieces_.size[at(a)] > pieces_.size[at(b)] : a < b;
   });
+  if (gaps_) {
+    budget.spend(pieces_.count());
+    if (gaps_->run(order_, passes_ / kPlainPasses % 2 == 1, size_, budget)) keep(gaps_->offsets());
+    ++passes_;
+    return;
+  }
   budget.spend(pieces_.count() / kSortedInAStep);
   for (std::size_t k = 0; k < order_.size(); ++k) rank_[at(order_[k])] = static_cast<std::int32_t>(k);
   if (skyline_.run(rank_, Ceiling(pieces_, std::max(goal, size_ - 1)), budget)) keep(skyline_.offsets());
@@ -155,13 +164,25 @@ void Part::creep(std::int64_t goal, Budget& budget) {
   ++creeps_;
 }
 
+// Instead of a rising ceiling, which changes what is reserved below it.
+void Part::aim_between(std::int64_t goal, Budget& budget) {
+  weigh(creeps_);
+  const std::int64_t quarters = 1 + creeps_ % 4;
+  const std::int64_t between = size_ - 1 - (size_ - 1 - goal) / 4 * (4 - quarters);
+  const PlateauSearch::Limits limits{std::max(static_cast<std::int64_t>(node_limit_), kCreepNodes * pieces_.count())};
+  const Outcome outcome = plateau_->run(Ceiling(pieces_, between), weight_, style(creeps_), limits, budget);
+  if (outcome == Outcome::kFound) keep(plateau_->offsets());
+  if (outcome == Outcome::kNone) bound_ = std::max(bound_, next_size(between));
+  ++creeps_;
+}
+
 void Part::improve(std::int64_t goal, Budget& budget) {
   if (!plateau_) plateau_.emplace(pieces_);
   const auto go_on = [&] { return size_ > goal && bound_ <= goal && !budget.out_of_time() && !budget.out_of_work(); };
   for (std::int64_t k = 0; k < kAimsPerTurn && go_on(); ++k) aim(goal, budget);
-  if (go_on()) guess(goal, creep_steps_, budget);
+  if (go_on() && pieces_.pinned.empty()) guess(goal, creep_steps_, budget);
   std::int64_t before = budget.spent();
-  if (go_on()) creep(goal, budget);
+  if (go_on()) pieces_.reserved.empty() ? creep(goal, budget) : aim_between(goal, budget);
   creep_steps_ = budget.spent() - before;
   before = budget.spent();
   while (go_on() && budget.spent() - before < kAimsPerTurn * static_cast<std::int64_t>(node_limit_)) pass(goal, budget);

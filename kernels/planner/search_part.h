@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "planner/search_budget.h"
+#include "planner/search_gaps.h"
 #include "planner/search_guess.h"
 #include "planner/search_pieces.h"
 #include "planner/search_plateau.h"
@@ -34,6 +35,7 @@ class Part {
   void aim(std::int64_t goal, Budget& budget);
   void guess(std::int64_t goal, std::int64_t steps, Budget& budget);
   void creep(std::int64_t goal, Budget& budget);
+  void aim_between(std::int64_t goal, Budget& budget);
   void weigh(std::int64_t turn);
   static PlateauSearch::Style style(std::int64_t turn);
   void keep(const std::vector<std::int64_t>& offsets);
@@ -44,6 +46,7 @@ class Part {
   const Pieces& pieces_;
   const std::uint64_t seed_;
   Skyline skyline_;
+  std::optional<GapFit> gaps_;  // instead of the skyline, where anything is pinned
   std::optional<PlateauSearch> plateau_;
   std::optional<GuessSearch> guesses_;
   std::int64_t guessed_goal_ = -1;

@@ -7,6 +7,8 @@
 #include <tuple>
 #include <utility>
 
+#include "planner/pins.h"
+
 namespace edgemem::search {
 
 namespace {
@@ -62,12 +64,63 @@ void measure(Pieces& pieces, Budget& budget) {
   }
 }
 
+// Adds the reserved ranges, section by section, and what is pinned, to a part whose records all have their pieces.
+void pin(const Records& records, Pieces& pieces, Budget& budget) {
+  for (std::size_t k = 0; k < records.reserved.size(); k += 2) {
+    pieces.reserved.push_back({records.reserved[k] / pieces.unit, records.reserved[k + 1] / pieces.unit});
+  }
+  const std::size_t count = pieces.record.size();
+  const std::int32_t sections = *std::max_element(pieces.end.begin(), pieces.end.end());
+  pieces.pinned.assign(count, -1);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (records.is_pinned(pieces.record[i])) pieces.pinned[i] = records.pinned[pieces.record[i]] / pieces.unit;
+  }
+  std::vector<std::size_t> order(count + pieces.reserved.size() * static_cast<std::size_t>(sections));
+  budget.pass(static_cast<std::int64_t>(order.size()));
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  for (std::int32_t t = 0; t < sections; ++t) {
+    for (const Interval& range : pieces.reserved) {
+      pieces.begin.push_back(t);
+      pieces.end.push_back(t + 1);
+      pieces.size.push_back(range.end - range.begin);
+      pieces.tail.push_back(pieces.unit);
+      pieces.life.push_back(1);
+      pieces.record.push_back(Pieces::kNoRecord);
+      pieces.pinned.push_back(range.begin);
+    }
+  }
+  // Of equal lifetimes those that are pinned come first, so that the others stand together.
+  budget.sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    const auto key = [&](std::size_t i) {
+      return std::tuple(pieces.begin[i], pieces.end[i], pieces.pinned[i] < 0, pieces.size[i], pieces.tail[i], i);
+    };
+    return key(a) < key(b);
+  });
+  const auto arrange = [&](auto& column) {
+    auto arranged = column;
+    for (std::size_t i = 0; i < order.size(); ++i) arranged[i] = column[order[i]];
+    column = std::move(arranged);
+  };
+  arrange(pieces.begin);
+  arrange(pieces.end);
+  arrange(pieces.size);
+  arrange(pieces.tail);
+  arrange(pieces.life);
+  arrange(pieces.record);
+  arrange(pieces.pinned);
+}
+
 Pieces part(const Records& records, std::vector<Lifetime>& lifetimes, Budget& budget) {
   Pieces pieces;
+  const bool pins = !records.reserved.empty() ||
+                    std::any_of(lifetimes.begin(), lifetimes.end(),
+                                [&](const Lifetime& life) { return records.is_pinned(life.record); });
   std::int64_t divisor = 0;
+  for (const std::int64_t address : records.reserved) divisor = std::gcd(divisor, address / records.alignment);
   for (const Lifetime& life : lifetimes) {
     budget.pass();
     divisor = std::gcd(divisor, records.padded(life.record) / records.alignment);
+    if (records.is_pinned(life.record)) divisor = std::gcd(divisor, records.pinned[life.record] / records.alignment);
     if (divisor == 1) break;
   }
   pieces.unit = divisor * records.alignment;
@@ -86,7 +139,13 @@ Pieces part(const Records& records, std::vector<Lifetime>& lifetimes, Budget& bu
     pieces.life.push_back(records.last[i] - records.first[i] + 1);
     pieces.record.push_back(i);
   }
+  std::vector<std::size_t> ids;
+  if (pins) {
+    ids = pieces.record;
+    pin(records, pieces, budget);
+  }
   measure(pieces, budget);
+  if (pins) pieces.bound = pinned_lower_bound(records, ids);
   return pieces;
 }
 
@@ -95,6 +154,7 @@ Pieces part(const Records& records, std::vector<Lifetime>& lifetimes, Budget& bu
 bool Pieces::identical(std::int32_t a, std::int32_t b) const {
   const auto i = static_cast<std::size_t>(a);
   const auto j = static_cast<std::size_t>(b);
+  if (is_pinned(a) || is_pinned(b)) return false;
   return begin[i] == begin[j] && end[i] == end[j] && size[i] == size[j] && tail[i] == tail[j];
 }
 
@@ -174,7 +234,10 @@ Split split(const Records& records, Budget& budget) {
   made.offsets.assign(records.count(), 0);
   cut_apart(records, budget, [&](std::vector<Lifetime>& members) {
     // The first that dies begins the part; the last one's end is the part's.
-    if (members.back().end - members.front().begin == 1) {
+    const bool free = records.reserved.empty() &&
+                      std::none_of(members.begin(), members.end(),
+                                   [&](const Lifetime& life) { return records.is_pinned(life.record); });
+    if (free && members.back().end - members.front().begin == 1) {
       made.size = std::max(made.size, stack(records, members, made.offsets));
     } else {
       made.parts.push_back(part(records, members, budget));
@@ -202,9 +265,21 @@ Pieces split_finely(const Records& records, const Pieces& pieces, Budget& budget
   return part(records, lifetimes, budget);
 }
 
+std::vector<std::int64_t> end_to_end(const Pieces& pieces) {
+  IntervalSet occupied;
+  for (const Interval& range : pieces.reserved) occupied.insert(range);
+  for (std::size_t i = 0; i < pieces.pinned.size(); ++i) {
+    if (pieces.pinned[i] >= 0 && pieces.record[i] != Pieces::kNoRecord) {
+      occupied.insert({pieces.pinned[i], pieces.pinned[i] + pieces.size[i]});
+    }
+  }
+  return end_to_end_around(pieces.size, pieces.pinned, occupied);
+}
+
 std::int64_t peak(const Pieces& pieces, const std::vector<std::int64_t>& offsets) {
   std::int64_t most = 0;
   for (std::size_t i = 0; i < offsets.size(); ++i) {
+    if (pieces.record[i] == Pieces::kNoRecord) continue;
     most = std::max(most, (offsets[i] + pieces.size[i] - 1) * pieces.unit + pieces.tail[i]);
   }
   return most;

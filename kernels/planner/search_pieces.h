@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "planner/interval_set.h"
 #include "planner/records.h"
 #include "planner/search_budget.h"
 
@@ -16,21 +17,28 @@ namespace edgemem::search {
 
 // One independent part. A piece is a record that takes space; pieces are sorted by begin, end, size and tail, so that
 // those that may change places stand together. All sizes and offsets are in `unit` bytes.
+//
+// A reserved range is a pinned piece in every section, which belongs to no record.
 struct Pieces {
+  static constexpr std::size_t kNoRecord = static_cast<std::size_t>(-1);
+
   std::int64_t unit = 1;  // bytes: the alignment times the common divisor of the padded sizes
   std::vector<std::int32_t> begin;
   std::vector<std::int32_t> end;         // sections, half-open
   std::vector<std::int64_t> size;        // units
   std::vector<std::int64_t> tail;        // bytes used of its last unit, 1 to `unit`
   std::vector<std::int64_t> life;        // operators
-  std::vector<std::size_t> record;       // whose piece it is
+  std::vector<std::size_t> record;       // whose piece it is, or kNoRecord
   std::vector<std::int32_t> first;       // [sections + 1] the first piece that begins there or later
   std::vector<std::int64_t> load;        // units, of each section
   std::vector<std::int64_t> least_tail;  // bytes, of each section
   std::int64_t bound = 0;                // bytes: what no arena can go below
+  std::vector<std::int64_t> pinned;      // units: offsets, -1 for a free piece; empty if all are free
+  std::vector<Interval> reserved;        // units, ascending
 
   std::int32_t count() const { return static_cast<std::int32_t>(begin.size()); }
   std::int32_t sections() const { return static_cast<std::int32_t>(load.size()); }
+  bool is_pinned(std::int32_t i) const { return !pinned.empty() && pinned[static_cast<std::size_t>(i)] >= 0; }
   bool identical(std::int32_t a, std::int32_t b) const;
 };
 
@@ -49,7 +57,7 @@ struct Ceiling {
 // The parts, the one with the greatest bound first. The records were checked.
 std::vector<Pieces> split(const Records& records);
 
-// As above, without the parts of one section. There may be as many as records, and they are no problem: their records
+// As above, without the parts of one section in which nothing is pinned or reserved. There may be as many as records, and they are no problem: their records
 // lie end to end, the least tail last.
 struct Split {
   std::vector<Pieces> parts;
@@ -61,8 +69,11 @@ struct Split {
 Split split(const Records& records, Budget& budget);
 
 // The same part with a section between any two operators at which a record begins or ends. `pieces` came from
-// `records`. Throws Late when time is up.
+// `records`, and nothing is pinned or reserved in it. Throws Late when time is up.
 Pieces split_finely(const Records& records, const Pieces& pieces, Budget& budget);
+
+// Offsets (units) of all pieces, end to end around all that is pinned or reserved at any time.
+std::vector<std::int64_t> end_to_end(const Pieces& pieces);
 
 // The arena in bytes that these offsets (units) need.
 std::int64_t peak(const Pieces& pieces, const std::vector<std::int64_t>& offsets);

@@ -13,7 +13,7 @@ constexpr std::size_t kMostKeys = std::size_t{1} << 20;
 }  // namespace
 
 PlateauSearch::PlateauSearch(const Pieces& pieces, const Holes* holes)
-    : pieces_(pieces), holes_(holes), sections_(at(pieces.sections())) {}
+    : pieces_(pieces), holes_(holes), sections_(at(pieces.sections())), pinned_(!pieces.pinned.empty()) {}
 
 // Takes the memory, at the first run: of a million pieces it takes a while.
 void PlateauSearch::prepare() {
@@ -39,7 +39,9 @@ void PlateauSearch::prepare() {
   make(failures_, sections_, 1.0);
   make(offset_, count, std::int64_t{0});
   make(failed_, std::clamp(std::bit_ceil(16 * count), kLeastKeys, kMostKeys), Failed{});
-  make(cells_, 6 * sections_ + (holes_ != nullptr ? holes_->boundary.size() : 0), std::int64_t{0});
+  const std::size_t more = pinned_ ? sections_ : holes_ != nullptr ? holes_->boundary.size() : 0;
+  make(cells_, 6 * sections_ + more, std::int64_t{0});
+  if (pinned_) prepare_pins();
 }
 
 // The best end to branch on in a part of time.
@@ -102,12 +104,14 @@ PlateauSearch::Entered PlateauSearch::enter(std::int32_t begin, std::int32_t end
 
 // After a sound move of a frame: the parts that it left, the first of them entered.
 PlateauSearch::Entered PlateauSearch::follow(const Frame& frame) {
-  if (cuts_.empty()) return enter(frame.begin, frame.end, frame.rest, key_);
   std::int32_t rest = frame.rest;
+  if (cuts_.empty() && (frame.end - frame.begin > 1 || !settled(frame.begin))) {
+    return enter(frame.begin, frame.end, rest, key_);
+  }
   cuts_.push_back(frame.end);
   std::int32_t begin = frame.begin;
   for (const std::int32_t cut : std::vector<std::int32_t>(cuts_)) {
-    if (cut - begin == 1) {
+    if (cut - begin == 1 && settled(begin)) {
       if (!stack(begin)) return Entered::kFailed;
     } else {
       rests_.push_back({begin, cut, rest});
@@ -159,6 +163,7 @@ Outcome PlateauSearch::run(Ceiling ceiling, std::span<const double> weight, cons
   budget_ = &budget;
   if (cells_.empty()) prepare();
   ceiling_ = ceiling;
+  if (pinned_ && !within_reach()) return Outcome::kNone;
   reset(weight);
   style_ = style;
   raised_frames_ = 0;
@@ -170,7 +175,7 @@ Outcome PlateauSearch::run(Ceiling ceiling, std::span<const double> weight, cons
   }
   line_end(0) = sections;
   line_begin(sections - 1) = 0;
-  if (sections == 1) return stack(0) ? Outcome::kFound : Outcome::kNone;
+  if (sections == 1 && settled(0)) return stack(0) ? Outcome::kFound : Outcome::kNone;
   if (!rescore(0)) return Outcome::kNone;
   if (enter(0, sections, kNone, key_of(0, sections)) != Entered::kFrame) return Outcome::kNone;
   std::int64_t raises = 0;

@@ -7,6 +7,10 @@
 // without options; a piece must rest on the top of another; a lift goes at least to the lowest height at which
 // something could rest there; of identical pieces one is tried; a state that failed before, by its hash, fails again;
 // what falls apart is searched part by part, and a part that fails fails the choice that made it.
+//
+// A pinned piece is an option where the plateau has the height of its offset; it needs nothing to rest on. The lowest
+// one that is left in a section is the section's lid: nothing else is placed through it, and a lift ends there at the
+// latest. What is beside a plateau may be pinned high above, so that such a lift goes at most to the lowest wall.
 #pragma once
 
 #include <cstddef>
@@ -107,6 +111,8 @@ class PlateauSearch {
   std::int64_t& lifted(std::int32_t t) { return cells_[4 * sections_ + static_cast<std::size_t>(t)]; }
   std::int64_t& score(std::int32_t line) { return cells_[5 * sections_ + static_cast<std::size_t>(line)]; }
   std::int64_t spare(std::int32_t t) { return room_[static_cast<std::size_t>(t)] - waste(t); }
+  // How many pinned pieces were placed there. No holes are guessed where pieces are pinned: the cells are the same.
+  std::int64_t& pins_placed(std::int32_t t) { return cells_[6 * sections_ + static_cast<std::size_t>(t)]; }
   std::int64_t& hole_room(std::int32_t i) { return cells_[6 * sections_ + static_cast<std::size_t>(i)]; }
   void set(std::int64_t& cell, std::int64_t value);
   void set_score(std::int32_t line, std::int64_t value);
@@ -121,6 +127,13 @@ class PlateauSearch {
   void unlink(std::int32_t piece);
   void link(std::int32_t piece);
   bool rescore(std::int32_t line);
+  void prepare_pins();
+  bool within_reach();
+  std::int64_t lid(std::int32_t t);
+  bool settled(std::int32_t section);
+  std::int64_t next_height_pinned(std::int32_t line, bool right);
+  template <typename Visit>
+  void visit_under_lids(std::int32_t line, bool right, const Visit& visit);
   template <typename Visit>
   void visit_pieces(std::int32_t line, bool right, const Visit& visit);
   template <typename Visit>
@@ -155,6 +168,7 @@ class PlateauSearch {
   const Pieces& pieces_;
   const Holes* const holes_;
   const std::size_t sections_;
+  const bool pinned_;          // any of the pieces
   Budget* budget_ = nullptr;  // of the present run
   std::vector<std::int64_t> cells_;
   std::vector<Change> log_;
@@ -172,6 +186,8 @@ class PlateauSearch {
   std::uint64_t salt_ = 0;          // tells the ceilings apart in `failed_`
   int flush_ = 0;                   // of the best option that was counted last
   std::size_t raised_frames_ = 0;   // frames that were open when the ceiling was raised
+  std::vector<std::size_t> pins_begin_;  // [sections + 1] into pins_
+  std::vector<std::int32_t> pins_;       // the pinned pieces of each section, ascending by offset
   std::vector<std::int64_t> offset_;
   std::vector<Failed> failed_;  // states without a placement
   std::vector<Frame> frames_;

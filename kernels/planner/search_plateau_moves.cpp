@@ -94,9 +94,11 @@ void PlateauSearch::reset(std::span<const double> weight) {
   frames_.clear();
   options_.clear();
   rests_.clear();
+  std::int64_t beyond = 0;  // reserved units above the ceiling
+  for (const Interval& range : pieces_.reserved) beyond += range.begin >= ceiling_.units ? range.end - range.begin : 0;
   for (std::int32_t t = 0; t < sections; ++t) {
     budget_->pass();
-    room_[at(t)] = ceiling_.over(pieces_.least_tail[at(t)]) - pieces_.load[at(t)];
+    room_[at(t)] = ceiling_.over(pieces_.least_tail[at(t)]) - pieces_.load[at(t)] + beyond;
     score(t) = kInfinite;
   }
   const auto head = [&](std::vector<std::int32_t>& next, std::vector<std::int32_t>& prev, std::int32_t heads) {
@@ -113,6 +115,7 @@ void PlateauSearch::reset(std::span<const double> weight) {
   };
   for (std::int32_t i = 0; i < count; ++i) {
     budget_->pass();
+    if (pinned_ && pieces_.pinned[at(i)] >= ceiling_.units) continue;
     append(next_begin_, prev_begin_, count + pieces_.begin[at(i)], i);
     append(next_end_, prev_end_, count + pieces_.end[at(i)], i);
     if (pieces_.end[at(i)] - pieces_.begin[at(i)] > 1) {
@@ -176,7 +179,7 @@ std::int64_t PlateauSearch::lift_to(std::int32_t line, bool right) {
   if (holes_ != nullptr) return kInfinite;
   const std::int64_t most = height(line) + spare(right ? static_cast<std::int32_t>(line_end(line)) - 1 : line);
   if (most == height(line)) return kInfinite;
-  const std::int64_t to = next_height(line, right);
+  const std::int64_t to = pinned_ ? next_height_pinned(line, right) : next_height(line, right);
   return to > most ? kInfinite : to;
 }
 
@@ -258,6 +261,9 @@ bool PlateauSearch::place(std::int32_t piece, std::int32_t line) {
     if (--crossing_[at(b)] == 0) cuts_.push_back(b);
   }
   support(begin, end);
+  if (pieces_.is_pinned(piece)) {
+    for (std::int32_t t = begin; t < end; ++t) set(pins_placed(t), pins_placed(t) + 1);
+  }
   return raise_range(line, begin, end, base + pieces_.size[at(piece)]);
 }
 
@@ -302,7 +308,7 @@ bool PlateauSearch::raise_range(std::int32_t line, std::int32_t begin, std::int3
   // A line of one section that nothing crosses is stacked without a choice.
   const auto sound = [&](std::int32_t l) {
     const auto e = static_cast<std::int32_t>(line_end(l));
-    if (e - l == 1 && !crossed(l) && !crossed(e)) {
+    if (e - l == 1 && !crossed(l) && !crossed(e) && settled(l)) {
       set_score(l, kInfinite);
       return true;
     }
@@ -347,6 +353,7 @@ bool PlateauSearch::lift(std::int32_t line, bool right) {
 // Places all that is left in a section that nothing crosses, the least tail last.
 bool PlateauSearch::stack(std::int32_t section) {
   const std::int32_t heads = pieces_.count();
+  if (lid(section) != kInfinite) return true;  // all that is left is where it is pinned
   std::int64_t base = height(section);
   std::int32_t top = kNone;
   for (std::int32_t i = next_begin_[at(heads + section)]; i < heads; i = next_begin_[at(i)]) {

@@ -27,12 +27,53 @@ int PlateauSearch::flush(const Option& option, const Walls& walls) const {
   return flush(pieces_.begin[i], pieces_.end[i], pieces_.size[i], walls);
 }
 
+// As visit_pieces, where pieces are pinned.
+template <typename Visit>
+void PlateauSearch::visit_under_lids(std::int32_t line, bool right, const Visit& visit) {
+  const auto end = static_cast<std::int32_t>(line_end(line));
+  const std::int64_t base = height(line);
+  const std::int32_t heads = pieces_.count();
+  std::int32_t support = right ? end - 1 : line;
+  while (support >= line && support < end && lifted(support) != 0) support += right ? -1 : 1;
+  std::int32_t reached = right ? end : line;  // the sections from that end to here
+  std::int64_t least_lid = kInfinite;         // have this
+  std::int32_t previous = kNone;
+  const auto consider = [&](std::int32_t i) {
+    const std::int64_t top = base + pieces_.size[at(i)];
+    if (top > ceiling_.over(pieces_.tail[at(i)])) return;
+    if (pieces_.is_pinned(i)) {
+      if (pieces_.pinned[at(i)] == base) visit(i);
+      return;
+    }
+    if (right ? pieces_.begin[at(i)] > support : pieces_.end[at(i)] <= support) return;
+    if (right) {
+      while (reached > pieces_.begin[at(i)]) least_lid = std::min(least_lid, lid(--reached));
+    } else {
+      while (reached < pieces_.end[at(i)]) least_lid = std::min(least_lid, lid(reached++));
+    }
+    if (top > least_lid) return;
+    if (previous == kNone || name_[at(i)] != name_[at(previous)]) visit(i);
+    previous = i;
+  };
+  if (right) {
+    for (std::int32_t i = prev_end_[at(heads + end)]; i < heads && pieces_.begin[at(i)] >= line; i = prev_end_[at(i)]) {
+      consider(i);
+    }
+  } else {
+    for (std::int32_t i = next_begin_[at(heads + line)]; i < heads && pieces_.end[at(i)] <= end;
+         i = next_begin_[at(i)]) {
+      consider(i);
+    }
+  }
+}
+
 // The different pieces that can be placed at that end.
 template <typename Visit>
 void PlateauSearch::visit_pieces(std::int32_t line, bool right, const Visit& visit) {
   const auto end = static_cast<std::int32_t>(line_end(line));
   const std::int64_t base = height(line);
   const std::int32_t heads = pieces_.count();
+  if (pinned_) return visit_under_lids(line, right, visit);
   // The nearest section where something can rest.
   std::int32_t support = right ? end - 1 : line;
   while (support >= line && support < end && lifted(support) != 0) support += right ? -1 : 1;

@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <utility>
 
 #include "planner/interval_set.h"
 #include "planner/offsets.h"
+#include "planner/pins.h"
 #include "planner/time_index.h"
 
 namespace edgemem {
@@ -20,9 +22,18 @@ std::vector<std::int64_t> place_by_scan(const Records& records, Column order) {
   std::vector<std::int64_t> offsets(records.count(), 0);
   std::vector<Placed> placed;
   placed.reserve(records.count());
+  for (std::size_t k = 0; k < records.reserved.size(); k += 2) {
+    placed.push_back({0, std::numeric_limits<std::int64_t>::max(), records.reserved[k], records.reserved[k + 1]});
+  }
+  for (std::size_t i = 0; i < records.pinned.size(); ++i) {
+    if (!records.is_pinned(i)) continue;
+    offsets[i] = records.pinned[i];
+    placed.push_back({records.first[i], records.last[i], offsets[i], offsets[i] + records.padded(i)});
+  }
+  std::sort(placed.begin(), placed.end(), [](const Placed& a, const Placed& b) { return a.begin < b.begin; });
   for (const std::int64_t id : order) {
     const auto i = static_cast<std::size_t>(id);
-    if (records.size[i] == 0) continue;
+    if (records.size[i] == 0 || records.is_pinned(i)) continue;
     const std::int64_t first = records.first[i];
     const std::int64_t last = records.last[i];
     const std::int64_t need = records.padded(i);
@@ -51,19 +62,31 @@ std::vector<std::int64_t> place_by_time_index(const Records& records, Column ord
   std::vector<std::size_t> ids;
   std::vector<TimeIndex::Lifetime> lifetimes;
   std::vector<std::int64_t> needs;
-  for (const std::int64_t id : order) {
-    const auto i = static_cast<std::size_t>(id);
-    if (records.size[i] == 0) continue;
+  const auto add = [&](std::size_t i) {
     ids.push_back(i);
     lifetimes.push_back({records.first[i], records.last[i]});
     needs.push_back(records.padded(i));
+  };
+  for (std::size_t i = 0; i < records.pinned.size(); ++i) {
+    if (records.is_pinned(i)) add(i);
+  }
+  const std::size_t pins = ids.size();
+  for (const std::int64_t id : order) {
+    const auto i = static_cast<std::size_t>(id);
+    if (records.size[i] > 0 && !records.is_pinned(i)) add(i);
   }
   std::vector<std::int64_t> offsets(records.count(), 0);
   TimeIndex index(std::move(lifetimes));
   FreeRanges free;
-  for (std::size_t k = 0; k < ids.size(); ++k) {
+  for (std::size_t k = 0; k < pins; ++k) {
+    offsets[ids[k]] = records.pinned[ids[k]];
+    index.insert(k, {offsets[ids[k]], offsets[ids[k]] + needs[k]});
+  }
+  const IntervalSet reserved = reserved_set(records);
+  for (std::size_t k = pins; k < ids.size(); ++k) {
     if (k + kAhead < ids.size()) index.prefetch(k + kAhead);
     free.reset(needs[k]);
+    free.cut(reserved);
     index.cut_occupied(k, free);
     const std::int64_t offset = free.smallest();
     index.insert(k, {offset, offset + needs[k]});

@@ -2,9 +2,11 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 namespace nb = nanobind;
@@ -17,6 +19,7 @@ using Array = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::dev
 using Result = nb::ndarray<nb::numpy, std::int64_t, nb::ndim<1>>;
 
 edgemem::Column column(const Array& array) { return {array.data(), array.size()}; }
+edgemem::Column column(const std::optional<Array>& array) { return array ? column(*array) : edgemem::Column(); }
 
 Result result(std::vector<std::int64_t>&& values) {
   auto kept = std::make_unique<std::vector<std::int64_t>>(std::move(values));
@@ -26,8 +29,9 @@ Result result(std::vector<std::int64_t>&& values) {
   return Result(data, {count}, owner);
 }
 
-edgemem::Records records(const Array& first, const Array& last, const Array& size, std::int64_t alignment) {
-  return {column(first), column(last), column(size), alignment};
+edgemem::Records records(const Array& first, const Array& last, const Array& size, std::int64_t alignment,
+                         const std::optional<Array>& pinned = {}, const std::optional<Array>& reserved = {}) {
+  return {column(first), column(last), column(size), alignment, column(pinned), column(reserved)};
 }
 
 template <typename Function>
@@ -41,11 +45,13 @@ auto without_gil(Function function) {
 void bind_offsets(nb::module_& m) {
   m.def(
       "place_in_smallest_gap",
-      [](const Array& first, const Array& last, const Array& size, std::int64_t alignment, const Array& order) {
-        const edgemem::Records given = records(first, last, size, alignment);
+      [](const Array& first, const Array& last, const Array& size, std::int64_t alignment, const Array& order,
+         const std::optional<Array>& pinned, const std::optional<Array>& reserved) {
+        const edgemem::Records given = records(first, last, size, alignment, pinned, reserved);
         return result(without_gil([&] { return edgemem::place_in_smallest_gap(given, column(order)); }));
       },
       "first_op"_a.noconvert(), "last_op"_a.noconvert(), "size"_a.noconvert(), "alignment"_a, "order"_a.noconvert(),
+      "pinned"_a.noconvert() = nb::none(), "reserved"_a.noconvert() = nb::none(),
       "Offsets of the records, placed in `order`, each in the smallest gap that holds it.");
   m.def(
       "place_on_offset_lines",
@@ -57,11 +63,13 @@ void bind_offsets(nb::module_& m) {
       "preference"_a.noconvert(), "Offsets by best fit on the lowest offset line, the first of `preference` first.");
   m.def(
       "offset_lower_bound",
-      [](const Array& first, const Array& last, const Array& size, std::int64_t alignment) {
-        const edgemem::Records given = records(first, last, size, alignment);
+      [](const Array& first, const Array& last, const Array& size, std::int64_t alignment,
+         const std::optional<Array>& pinned, const std::optional<Array>& reserved) {
+        const edgemem::Records given = records(first, last, size, alignment, pinned, reserved);
         return without_gil([&] { return edgemem::offset_lower_bound(given); });
       },
       "first_op"_a.noconvert(), "last_op"_a.noconvert(), "size"_a.noconvert(), "alignment"_a,
+      "pinned"_a.noconvert() = nb::none(), "reserved"_a.noconvert() = nb::none(),
       "The bytes that no arena can go below.");
   m.def(
       "section_breadths",

@@ -19,6 +19,7 @@ using Array = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::dev
 using Result = nb::ndarray<nb::numpy, std::int64_t, nb::ndim<1>>;
 
 edgemem::Column column(const Array& array) { return {array.data(), array.size()}; }
+edgemem::Column column(const std::optional<Array>& array) { return array ? column(*array) : edgemem::Column(); }
 
 Result result(std::vector<std::int64_t>&& values) {
   auto kept = std::make_unique<std::vector<std::int64_t>>(std::move(values));
@@ -58,8 +59,10 @@ void bind_search(nb::module_& m) {
   m.def(
       "search_offsets",
       [](const Array& first, const Array& last, const Array& size, std::int64_t alignment, std::int64_t work,
-         std::uint64_t seed, std::optional<double> seconds, int threads) {
-        const edgemem::Records given{column(first), column(last), column(size), alignment};
+         std::uint64_t seed, std::optional<double> seconds, int threads, const std::optional<Array>& pinned,
+         const std::optional<Array>& reserved) {
+        const edgemem::Records given{column(first), column(last),   column(size),
+                                     alignment,     column(pinned), column(reserved)};
         edgemem::SearchLimits limits{work, seed, seconds, threads, {}};
         if (in_main_thread()) limits.poll = raise_signals;
         edgemem::SearchResult found;
@@ -70,7 +73,8 @@ void bind_search(nb::module_& m) {
         return std::make_tuple(result(std::move(found.offsets)), found.bound, name(found.stopped), found.work);
       },
       "first_op"_a.noconvert(), "last_op"_a.noconvert(), "size"_a.noconvert(), "alignment"_a, "work"_a, "seed"_a = 1,
-      "seconds"_a = nb::none(), "threads"_a = 1,
+      "seconds"_a = nb::none(), "threads"_a = 1, "pinned"_a.noconvert() = nb::none(),
+      "reserved"_a.noconvert() = nb::none(),
       "Offsets found with so much work (and time, if given), the bound proved, why it stopped, the work done.\n"
       "Ctrl-C ends it.");
 }

@@ -20,6 +20,14 @@ def test_a_toml_file_changes_what_it_names(tmp_path: Path) -> None:
     assert board.outputs == BUILT_IN["generic"].outputs
 
 
+def test_a_region_reserves_ranges_in_the_units_of_sizes(tmp_path: Path) -> None:
+    file = tmp_path / "board.toml"
+    file.write_text('[[region]]\nname = "sram"\nreserved = ["0..4KiB", "64KiB .. 66560"]\n')
+    board = target(str(file))
+    assert board.region == Region("sram", None, ((0, 4096), (65536, 66560)))
+    assert from_table(to_table(board), where="here") == board
+
+
 @pytest.mark.parametrize("name", list(BUILT_IN))
 def test_tables_round_trip(name: str) -> None:
     assert from_table(to_table(BUILT_IN[name]), where="here") == BUILT_IN[name]
@@ -34,7 +42,12 @@ def test_tables_round_trip(name: str) -> None:
         ("colour = 'red'", "unknown key 'colour'"),
         ("aliasing = 'all'", "aliasing is one of none"),
         ("[[region]]\nname='a'\n[[region]]\nname='b'", "one \\[\\[region\\]\\]"),
-        ("[[region]]\nspeed=3", "a region has a name and a capacity"),
+        ("[[region]]\nspeed=3", "a region has a name, a capacity"),
+        ("[[region]]\nreserved='0..4KiB'", "reserved is a list"),
+        ("[[region]]\nreserved=['4KiB']", "'4KiB' is no range"),
+        ("[[region]]\nreserved=['0..much']", "'0..much' is no range"),
+        ("[[region]]\nreserved=['2KiB..1KiB']", "is no range of bytes"),
+        ("[[region]]\nreserved=['0..9999999999GiB']", "is no range of bytes"),
         ("alignment = ", "cannot read target"),
     ],
 )

@@ -19,8 +19,13 @@ if TYPE_CHECKING:
     "greedy_by_size",
     paper="Pisarchyk & Lee 2020, §5.2",
     complexity="O(n log n (log n + g)), g gaps that hold a record",
+    pins=True,
 )
 def greedy_by_size(problem: Problem) -> NDArray[np.int64]:
-    """The largest record first (of equals the lower index), each in the smallest gap that holds it."""
+    """The largest record first (of equals the lower index), each in the smallest gap that holds it.
+
+    Pinned records and reserved ranges, of which the paper knows nothing, are there before all others.
+    """
     order = np.argsort(-problem.size, kind="stable")
-    return kernels.place_in_smallest_gap(problem.first_op, problem.last_op, problem.size, problem.alignment, order)
+    columns = (problem.first_op, problem.last_op, problem.size)
+    return kernels.place_in_smallest_gap(*columns, problem.alignment, order, **problem.constraints)

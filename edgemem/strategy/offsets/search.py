@@ -24,6 +24,7 @@ WORK = {"fast": 100_000, "default": 10_000_000, "max": 1_000_000_000}
     complexity="O(n log n) for a first plan, then as much work as asked for",
     options={"effort": ("default", "fast", "max"), "seed": SEED, "time_limit": TIME_LIMIT, "threads": THREADS},
     auto={"effort": "fast"},
+    pins=True,
 )
 def search(
     problem: Problem, effort: str = "default", seed: int = 1, time_limit: float | None = None, threads: int = 1
@@ -34,4 +35,5 @@ def search(
     on every machine unless there is a time limit (seconds).
     """
     records = (problem.first_op, problem.last_op, problem.size)
-    return Found(*kernels.search_offsets(*records, problem.alignment, WORK[effort], seed, time_limit, threads))
+    limits = (WORK[effort], seed, time_limit, threads)
+    return Found(*kernels.search_offsets(*records, problem.alignment, *limits, **problem.constraints))
