@@ -26,6 +26,10 @@ __all__ = ["Choice", "Limits", "choices", "make_plans", "run"]
 # ones always, it stops as soon as a bound is met.
 COMPARE_ALL = 2000
 
+# Up to this many records `auto` searches again, with effort "default", where nothing was proved optimal: that takes
+# seconds.
+SEARCH_AGAIN = 20_000
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -180,9 +184,10 @@ def make_plans(
             stopping at a lower bound.
         also: strategies that `auto` runs in any case, bound or no bound, while there is time.
         families: what `auto` covers.
-        limits: how hard to search. `auto` makes its searches with effort "fast" unless it says otherwise.
+        limits: how hard to search. Without an effort `auto` searches with "fast", and where that proves nothing
+            optimal among up to 20,000 records, again with "default".
         fits: bytes that the arena should not exceed (the objects, where only those are planned). Where it does, and
-            no bound forbids it, `auto` searches again with effort "default", unless `limits` gives an effort.
+            no bound forbids it, `auto` searches again whatever the number of records.
         progress: called with each strategy's name before it runs.
 
     Raises:
@@ -268,13 +273,18 @@ class _Auto:
         return self._all(self._strategies)
 
     def last(self, fits: int | None) -> Iterator[Plan]:
-        """What was kept for last, and another try for what does not fit."""
+        """What was kept for last, and another try for what is not proved optimal, or does not fit."""
         yield from self._all(self.kept)
-        if fits is None or self._limits.effort is not None:
+        if self._limits.effort is not None:
             return
         for strategy in (*self._strategies, *self.kept):
-            if "effort" in strategy.options and self._best is not None and self._best > fits >= self._bound:
+            if "effort" in strategy.options and self._wants_more(fits):
                 yield from self._made(Choice(strategy, self._limits.options(strategy)))
+
+    def _wants_more(self, fits: int | None) -> bool:
+        if self._best is None or self._best <= self._bound:
+            return False
+        return len(self._problem) <= SEARCH_AGAIN or (fits is not None and self._best > fits >= self._bound)
 
     def _all(self, strategies: Iterable[Strategy]) -> Iterator[Plan]:
         for strategy in strategies:

@@ -82,7 +82,7 @@ def limits_options(command: _Command) -> _Command:
     effort = click.option(
         "--effort",
         type=click.Choice(["fast", "default", "max"]),
-        help="Work of every search, the same on every machine; auto is content with fast.",
+        help="Work of every search, the same on every machine; auto tries fast first, then default.",
     )
     limit = click.option(
         "--time-limit",

@@ -134,7 +134,9 @@ def test_the_bound_is_the_room_beside_them() -> None:
     one = Problem([UsageRecord("p", 0, 0, 5, offset=96), UsageRecord("f", 0, 0, 5)], alignment=16)
     assert lower_bounds(one).offsets == 101
     # Both 16-byte gaps are too few for 40 bytes, which then end unpadded.
-    gaps = Problem([UsageRecord("f", 0, 0, 20), UsageRecord("g", 0, 0, 20)], alignment=16, reserved=[(16, 32), (48, 64)])
+    gaps = Problem(
+        [UsageRecord("f", 0, 0, 20), UsageRecord("g", 0, 0, 20)], alignment=16, reserved=[(16, 32), (48, 64)]
+    )
     assert lower_bounds(gaps).offsets == 64 + 32 - 12
 
 
@@ -302,7 +304,9 @@ def test_the_command_line_says_the_same(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     data = json.loads(done.stdout)
     assert data["model"]["reserved"] == [[0, 128], [1024, 2048]]
-    assert data["model"]["target"]["region"] == [{"name": "sram", "capacity": 5120, "reserved": ["0..100", "1024..2048"]}]
+    assert data["model"]["target"]["region"] == [
+        {"name": "sram", "capacity": 5120, "reserved": ["0..100", "1024..2048"]}
+    ]
     assert {r["offset"] for r in data["model"]["records"]} == {None}
     assert runner.invoke(main, ["verify", str(out)]).exit_code == 0
     over = runner.invoke(main, ["plan", str(model), "--target", str(board(tmp_path / "small.toml", "3KiB"))])

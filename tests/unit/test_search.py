@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgemem import _kernels
+from edgemem import _kernels, planning
 from edgemem.bench.puzzles import PUZZLES, random_dense, random_sparse
 from edgemem.planning import Limits, choices, make_plans, run
-from edgemem.plans import SearchReport
+from edgemem.plans import PlanSet, SearchReport
 from edgemem.proof import verify_planset
 from edgemem.records import Problem
 from edgemem.strategy.registry import find
@@ -224,7 +224,7 @@ def test_ctrl_c_ends_a_search(threads: int) -> None:
     """A child process, which interrupts itself once its search runs, and would search for hours."""
     script = f"""
 import signal, numpy as np
-from edgemem import _kernels
+from edgemem import _kernels, planning
 from edgemem.bench.puzzles import random_sparse
 p = random_sparse(2000, 3)
 signal.signal(signal.SIGALRM, signal.default_int_handler)
@@ -282,18 +282,36 @@ def test_a_time_limit_goes_to_the_searches() -> None:
     assert verify_planset(planset) == ()
 
 
-# Found by hand: the search with effort fast stays above the bound, the one with effort default proves or meets it.
-def test_auto_tries_harder_for_a_budget() -> None:
-    problem = random_dense(2000, 2)
-    fast = make_plans(problem, families=("offsets",))
+# Found by hand: the search with effort fast stays above the bound, the one with effort default meets it.
+HARD = random_dense(2000, 2)
+
+
+def searched(planset: PlanSet) -> list[dict[str, Any]]:
+    return [dict(p.options) for p in planset.offsets if p.strategy == "search"]
+
+
+def test_auto_tries_harder_where_nothing_is_proved() -> None:
+    planset = make_plans(HARD, families=("offsets",))
+    assert planset.best_offsets is not None
+    assert planset.best_offsets.optimal
+    assert searched(planset) == [{"effort": "fast"}, {}]
+    assert searched(make_plans(HARD, families=("offsets",), limits=Limits("fast"))) == [{"effort": "fast"}]
+
+
+def test_auto_tries_harder_for_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "SEARCH_AGAIN", len(HARD) - 1)
+    fast = make_plans(HARD, families=("offsets",))
+    assert searched(fast) == [{"effort": "fast"}]
     assert fast.best_offsets is not None
     assert fast.best_offsets.size > fast.proved.offsets
-    harder = make_plans(problem, families=("offsets",), fits=fast.proved.offsets)
+    harder = make_plans(HARD, families=("offsets",), fits=fast.proved.offsets)
     assert harder.best_offsets is not None
     assert harder.best_offsets.size == fast.proved.offsets
-    assert [dict(p.options) for p in harder.offsets if p.strategy == "search"] == [{"effort": "fast"}, {}]
+    assert searched(harder) == [{"effort": "fast"}, {}]
     # No more than asked for, and not where it is proved to be in vain.
-    assert len(make_plans(problem, families=("offsets",), fits=fast.best_offsets.size).offsets) == len(fast.offsets)
-    assert len(make_plans(problem, families=("offsets",), fits=fast.proved.offsets - 1).offsets) == len(fast.offsets)
-    stay = make_plans(problem, families=("offsets",), fits=fast.proved.offsets, limits=Limits("fast"))
-    assert len(stay.offsets) == len(fast.offsets)
+    for fits, limits in (
+        (fast.best_offsets.size, None),
+        (fast.proved.offsets - 1, None),
+        (fast.proved.offsets, Limits("fast")),
+    ):
+        assert searched(make_plans(HARD, families=("offsets",), fits=fits, limits=limits)) == [{"effort": "fast"}]
