@@ -12,11 +12,11 @@
 #include <utility>
 
 #include "planner/pins.h"
-#include "planner/search_budget.h"
-#include "planner/search_part.h"
-#include "planner/search_pieces.h"
-#include "planner/search_slots.h"
-#include "planner/search_threads.h"
+#include "planner/search/budget.h"
+#include "planner/search/part.h"
+#include "planner/search/pieces.h"
+#include "planner/search/slots.h"
+#include "planner/search/threads.h"
 
 namespace edgemem {
 
@@ -26,7 +26,6 @@ using search::Budget;
 using search::Late;
 using search::Part;
 using search::Pieces;
-using Stop = SearchResult::Stop;
 
 constexpr std::chrono::nanoseconds kPerPart{1000};  // to give back its memory
 constexpr std::int32_t kMany = 256;                 // pieces, for whose first plan there may be no time

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "planner/records.h"
+#include "planner/stop.h"
 
 namespace edgemem {
 
@@ -19,7 +20,6 @@ struct SearchLimits {
 };
 
 struct SearchResult {
-  enum class Stop { kBound, kProof, kWork, kTime };
   std::vector<std::int64_t> offsets;  // bytes
   std::int64_t size = 0;              // bytes: the arena
   std::int64_t bound = 0;             // bytes: the best lower bound proved

@@ -4,12 +4,12 @@
 #include <numeric>
 #include <utility>
 
-#include "planner/object_exchange.h"
-#include "planner/object_pieces.h"
-#include "planner/object_plan.h"
-#include "planner/object_stocks.h"
+#include "planner/objects/exchange.h"
+#include "planner/objects/pieces.h"
+#include "planner/objects/plan.h"
+#include "planner/objects/stocks.h"
 #include "planner/positional_maxima.h"
-#include "planner/search_budget.h"
+#include "planner/search/budget.h"
 
 namespace edgemem {
 namespace {
@@ -111,9 +111,9 @@ ObjectSearchResult search_shared_objects(const ObjectRecords& records, const Obj
   result.size = plan.total;
   result.work = budget.spent();
   if (result.size > result.bound) {
-    result.stopped = budget.out_of_time() ? ObjectSearchResult::Stop::kTime : ObjectSearchResult::Stop::kWork;
+    result.stopped = budget.out_of_time() ? Stop::kTime : Stop::kWork;
   } else {
-    result.stopped = result.bound == sum ? ObjectSearchResult::Stop::kBound : ObjectSearchResult::Stop::kProof;
+    result.stopped = result.bound == sum ? Stop::kBound : Stop::kProof;
   }
   result.assignment = assignment_of(records, pieces, plan);
   return result;

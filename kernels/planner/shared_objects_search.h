@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "planner/shared_objects.h"
+#include "planner/stop.h"
 
 namespace edgemem {
 
@@ -18,7 +19,6 @@ struct ObjectSearchLimits {
 };
 
 struct ObjectSearchResult {
-  enum class Stop { kBound, kProof, kWork, kTime };
   std::vector<std::int64_t> assignment;  // [n], objects numbered in the order of their first records
   std::int64_t size = 0;                 // bytes or texels: the objects' total
   std::int64_t bound = 0;                // the best lower bound proved

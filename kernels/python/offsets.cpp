@@ -1,46 +1,15 @@
 #include "planner/offsets.h"
 
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 
-#include <memory>
-#include <optional>
 #include <utility>
+
+#include "python/arrays.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
-
-namespace {
-
-// Taken as it is, never converted: another dtype or layout is a TypeError.
-using Array = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Result = nb::ndarray<nb::numpy, std::int64_t, nb::ndim<1>>;
-
-edgemem::Column column(const Array& array) { return {array.data(), array.size()}; }
-edgemem::Column column(const std::optional<Array>& array) { return array ? column(*array) : edgemem::Column(); }
-
-Result result(std::vector<std::int64_t>&& values) {
-  auto kept = std::make_unique<std::vector<std::int64_t>>(std::move(values));
-  std::int64_t* data = kept->data();
-  const std::size_t count = kept->size();
-  nb::capsule owner(kept.release(), [](void* p) noexcept { delete static_cast<std::vector<std::int64_t>*>(p); });
-  return Result(data, {count}, owner);
-}
-
-edgemem::Records records(const Array& first, const Array& last, const Array& size, std::int64_t alignment,
-                         const std::optional<Array>& pinned = {}, const std::optional<Array>& reserved = {}) {
-  return {column(first), column(last), column(size), alignment, column(pinned), column(reserved)};
-}
-
-template <typename Function>
-auto without_gil(Function function) {
-  nb::gil_scoped_release release;
-  return function();
-}
-
-}  // namespace
+using namespace edgemem::python;
 
 void bind_offsets(nb::module_& m) {
   m.def(

@@ -1,5 +1,3 @@
-#include "planner/search_holes.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -7,8 +5,9 @@
 #include <vector>
 
 #include "planner/search.h"
-#include "planner/search_guess.h"
-#include "planner/search_pieces.h"
+#include "planner/search/guess.h"
+#include "planner/search/holes.h"
+#include "planner/search/pieces.h"
 #include "tests/check.h"
 #include "tests/registry.h"
 

@@ -18,6 +18,7 @@ namespace {
 
 using edgemem::Records;
 using edgemem::SearchResult;
+using edgemem::Stop;
 using Values = std::vector<std::int64_t>;
 
 struct Instance {
@@ -180,9 +181,8 @@ TEST(finds_the_optimum_around_pins) {
     const SearchResult found = search(instance, 20'000);
     CHECK(found.size == optimum);
     CHECK(found.optimal());
-    CHECK((found.stopped == SearchResult::Stop::kBound) ==
-          (optimum == edgemem::offset_lower_bound(instance.records())));
-    proofs += found.stopped == SearchResult::Stop::kProof ? 1 : 0;
+    CHECK((found.stopped == Stop::kBound) == (optimum == edgemem::offset_lower_bound(instance.records())));
+    proofs += found.stopped == Stop::kProof ? 1 : 0;
     const SearchResult little = search(instance, 3);
     CHECK(little.size >= optimum);
     CHECK(little.bound <= optimum);

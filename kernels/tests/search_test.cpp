@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "planner/offsets.h"
-#include "planner/search_pieces.h"
-#include "planner/search_plateau.h"
+#include "planner/search/pieces.h"
+#include "planner/search/plateau.h"
 #include "tests/check.h"
 #include "tests/registry.h"
 #include "tests/rounds.h"
@@ -20,6 +20,7 @@ namespace {
 using edgemem::Records;
 using edgemem::SearchLimits;
 using edgemem::SearchResult;
+using edgemem::Stop;
 using edgemem::search::Budget;
 using edgemem::search::Ceiling;
 using edgemem::search::Outcome;
@@ -141,7 +142,7 @@ void check_result(const Instance& instance, const SearchResult& result) {
     }
   }
   CHECK(result.size == size && result.bound <= size);
-  CHECK(result.stopped == SearchResult::Stop::kTime || result.bound >= edgemem::offset_lower_bound(instance.records()));
+  CHECK(result.stopped == Stop::kTime || result.bound >= edgemem::offset_lower_bound(instance.records()));
 }
 
 // Rows of bricks, each row shifted by half a brick: `rows` high without waste.
@@ -167,9 +168,8 @@ TEST(search_equals_brute_force) {
     check_result(instance, result);
     CHECK(result.size == Brute(instance).optimum());
     CHECK(result.optimal());
-    CHECK((result.stopped == SearchResult::Stop::kProof) ==
-          (result.size > edgemem::offset_lower_bound(instance.records())));
-    proofs += result.stopped == SearchResult::Stop::kProof ? 1 : 0;
+    CHECK((result.stopped == Stop::kProof) == (result.size > edgemem::offset_lower_bound(instance.records())));
+    proofs += result.stopped == Stop::kProof ? 1 : 0;
   }
   CHECK(proofs > 20);
 }
@@ -213,7 +213,7 @@ TEST(search_proves_what_the_load_does_not_show) {
   const SearchResult result = edgemem::search_offsets(instance.records(), {});
   check_result(instance, result);
   CHECK(edgemem::offset_lower_bound(instance.records()) == 4);
-  CHECK(result.size == 5 && result.bound == 5 && result.stopped == SearchResult::Stop::kProof);
+  CHECK(result.size == 5 && result.bound == 5 && result.stopped == Stop::kProof);
 }
 
 TEST(search_fills_a_wall_of_bricks) {
@@ -223,7 +223,7 @@ TEST(search_fills_a_wall_of_bricks) {
     limits.work = 200'000;
     const SearchResult result = edgemem::search_offsets(instance.records(), limits);
     check_result(instance, result);
-    CHECK(result.stopped == SearchResult::Stop::kBound && result.optimal());
+    CHECK(result.stopped == Stop::kBound && result.optimal());
   }
 }
 
@@ -256,7 +256,7 @@ TEST(search_without_time_is_still_valid) {
   limits.seconds = 0.0;
   const SearchResult result = edgemem::search_offsets(instance.records(), limits);
   check_result(instance, result);
-  CHECK(result.stopped == SearchResult::Stop::kTime);
+  CHECK(result.stopped == Stop::kTime);
 }
 
 TEST(search_takes_what_is_empty_and_refuses_what_is_wrong) {

@@ -1,6 +1,4 @@
 // Searches side by side, and searches that are ended early. Also built with the thread sanitizer.
-#include "planner/search_threads.h"
-
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -12,8 +10,9 @@
 
 #include "planner/offsets.h"
 #include "planner/search.h"
-#include "planner/search_pieces.h"
-#include "planner/search_slots.h"
+#include "planner/search/pieces.h"
+#include "planner/search/slots.h"
+#include "planner/search/threads.h"
 #include "tests/check.h"
 #include "tests/registry.h"
 
@@ -22,8 +21,8 @@ namespace {
 using edgemem::Records;
 using edgemem::SearchLimits;
 using edgemem::SearchResult;
+using edgemem::Stop;
 using Values = std::vector<std::int64_t>;
-using Stop = SearchResult::Stop;
 
 struct Instance {
   Values first, last, size;

@@ -24,6 +24,7 @@ using edgemem::ObjectRecords;
 using edgemem::ObjectSearchLimits;
 using edgemem::ObjectSearchResult;
 using edgemem::search_shared_objects;
+using edgemem::Stop;
 using Values = std::vector<std::int64_t>;
 using Sides = std::array<std::int64_t, 3>;
 
@@ -168,8 +169,7 @@ void check_sound(const Rows& rows, const ObjectSearchResult& found) {
   for (const Sides& sides : objects) total += volume(sides);
   CHECK(total == found.size);
   CHECK(found.bound <= found.size);
-  CHECK(found.optimal() ==
-        (found.stopped == ObjectSearchResult::Stop::kBound || found.stopped == ObjectSearchResult::Stop::kProof));
+  CHECK(found.optimal() == (found.stopped == Stop::kBound || found.stopped == Stop::kProof));
 }
 
 TEST(shared_objects_search_finds_the_optimum_of_all_partitions) {
@@ -235,10 +235,10 @@ TEST(shared_objects_search_proves_what_no_profile_shows) {
   // Two objects at every operator; the large records are next to each other by way of small ones.
   const Rows rows{{0, 1, 2, 3, 4}, {1, 2, 3, 4, 5}, {9, 1, 1, 1, 9}, 1};
   const ObjectSearchResult found = search_shared_objects(rows.records(), {});
-  CHECK(found.size == 10 && found.stopped == ObjectSearchResult::Stop::kBound);
+  CHECK(found.size == 10 && found.stopped == Stop::kBound);
   const Rows odd{{0, 1, 2, 3}, {1, 2, 3, 4}, {9, 1, 1, 9}, 1};
   const ObjectSearchResult proved = search_shared_objects(odd.records(), {});
-  CHECK(proved.size == 11 && proved.stopped == ObjectSearchResult::Stop::kProof);
+  CHECK(proved.size == 11 && proved.stopped == Stop::kProof);
 }
 
 TEST(shared_objects_search_stays_within_int64) {

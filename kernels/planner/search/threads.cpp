@@ -1,4 +1,4 @@
-#include "planner/search_threads.h"
+#include "planner/search/threads.h"
 
 #include <cstddef>
 #include <exception>

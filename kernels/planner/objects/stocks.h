@@ -14,9 +14,9 @@
 #include <unordered_set>
 #include <vector>
 
-#include "planner/object_fitting.h"
-#include "planner/object_pieces.h"
-#include "planner/search_budget.h"
+#include "planner/objects/fitting.h"
+#include "planner/objects/pieces.h"
+#include "planner/search/budget.h"
 
 namespace edgemem::objects {
 

@@ -1,4 +1,4 @@
-#include "planner/search_gaps.h"
+#include "planner/search/gaps.h"
 
 #include <utility>
 

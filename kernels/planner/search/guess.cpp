@@ -1,4 +1,4 @@
-#include "planner/search_guess.h"
+#include "planner/search/guess.h"
 
 #include <algorithm>
 #include <functional>

@@ -1,4 +1,4 @@
-#include "planner/object_exchange.h"
+#include "planner/objects/exchange.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "planner/object_plan.h"
+#include "planner/objects/plan.h"
 
 #include <algorithm>
 #include <numeric>

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "planner/interval_set.h"
-#include "planner/search_budget.h"
-#include "planner/search_pieces.h"
+#include "planner/search/budget.h"
+#include "planner/search/pieces.h"
 
 namespace edgemem::search {
 

@@ -1,7 +1,7 @@
 // What can be done at an end of a plateau.
 #include <algorithm>
 
-#include "planner/search_plateau.h"
+#include "planner/search/plateau.h"
 
 namespace edgemem::search {
 

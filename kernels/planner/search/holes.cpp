@@ -1,4 +1,4 @@
-#include "planner/search_holes.h"
+#include "planner/search/holes.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-// Searches for a placement whose holes were guessed (search_holes.h).
+// Searches for a placement whose holes were guessed (holes.h).
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "planner/records.h"
-#include "planner/search_budget.h"
-#include "planner/search_holes.h"
-#include "planner/search_pieces.h"
-#include "planner/search_plateau.h"
+#include "planner/search/budget.h"
+#include "planner/search/holes.h"
+#include "planner/search/pieces.h"
+#include "planner/search/plateau.h"
 
 namespace edgemem::search {
 

@@ -6,12 +6,12 @@
 #include <random>
 #include <vector>
 
-#include "planner/search_budget.h"
-#include "planner/search_gaps.h"
-#include "planner/search_guess.h"
-#include "planner/search_pieces.h"
-#include "planner/search_plateau.h"
-#include "planner/search_skyline.h"
+#include "planner/search/budget.h"
+#include "planner/search/gaps.h"
+#include "planner/search/guess.h"
+#include "planner/search/pieces.h"
+#include "planner/search/plateau.h"
+#include "planner/search/skyline.h"
 
 namespace edgemem::search {
 

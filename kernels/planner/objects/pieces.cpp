@@ -1,4 +1,4 @@
-#include "planner/object_pieces.h"
+#include "planner/objects/pieces.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,4 +1,4 @@
-#include "planner/search_plateau.h"
+#include "planner/search/plateau.h"
 
 #include <algorithm>
 #include <bit>

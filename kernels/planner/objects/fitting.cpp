@@ -1,11 +1,11 @@
-#include "planner/object_fitting.h"
+#include "planner/objects/fitting.h"
 
 #include <algorithm>
 #include <numeric>
 #include <tuple>
 #include <utility>
 
-#include "planner/object_hash.h"
+#include "planner/objects/hash.h"
 
 namespace edgemem::objects {
 namespace {

@@ -1,4 +1,4 @@
-#include "planner/search_skyline.h"
+#include "planner/search/skyline.h"
 
 #include <algorithm>
 #include <functional>

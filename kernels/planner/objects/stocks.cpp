@@ -1,10 +1,10 @@
-#include "planner/object_stocks.h"
+#include "planner/objects/stocks.h"
 
 #include <algorithm>
 #include <limits>
 #include <utility>
 
-#include "planner/object_hash.h"
+#include "planner/objects/hash.h"
 
 namespace edgemem::objects {
 namespace {

@@ -10,8 +10,8 @@
 #include <optional>
 #include <vector>
 
-#include "planner/search_budget.h"
-#include "planner/search_pieces.h"
+#include "planner/search/budget.h"
+#include "planner/search/pieces.h"
 
 namespace edgemem::search {
 

@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "planner/object_pieces.h"
-#include "planner/search_budget.h"
+#include "planner/objects/pieces.h"
+#include "planner/search/budget.h"
 
 namespace edgemem::objects {
 

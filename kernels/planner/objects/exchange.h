@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "planner/object_pieces.h"
-#include "planner/object_plan.h"
-#include "planner/search_budget.h"
+#include "planner/objects/pieces.h"
+#include "planner/objects/plan.h"
+#include "planner/search/budget.h"
 
 namespace edgemem::objects {
 

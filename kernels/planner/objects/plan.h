@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "planner/object_pieces.h"
+#include "planner/objects/pieces.h"
 
 namespace edgemem::objects {
 

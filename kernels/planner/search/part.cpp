@@ -1,4 +1,4 @@
-#include "planner/search_part.h"
+#include "planner/search/part.h"
 
 #include <algorithm>
 #include <array>

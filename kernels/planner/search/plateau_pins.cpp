@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "planner/search_plateau.h"
+#include "planner/search/plateau.h"
 
 namespace edgemem::search {
 

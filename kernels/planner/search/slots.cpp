@@ -1,4 +1,4 @@
-#include "planner/search_slots.h"
+#include "planner/search/slots.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,0 +1,8 @@
+// Why a search ended: at the bound that every plan has, at a better one that it proved, or out of work or time.
+#pragma once
+
+namespace edgemem {
+
+enum class Stop { kBound, kProof, kWork, kTime };
+
+}  // namespace edgemem
