@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from edgemem.records import Size
     from edgemem.targets import Target
 
-__all__ = ["IDENTIFIER", "KINDS", "SLOTS", "VALUE_TYPES", "decode", "parse"]
+__all__ = ["IDENTIFIER", "KINDS", "SLOTS", "VALUE_TYPES", "decode", "least_version", "parse"]
 
 IDENTIFIER = b"EMPL"
 KINDS: tuple[Kind, ...] = get_args(Kind)  # in the schema's order
@@ -56,11 +56,21 @@ def decode(data: bytes) -> PlanSet:
     Safe for any bytes, also those made to do harm: it takes time and memory in proportion to them and raises nothing
     but PlanFileError. The plans it returns are complete and within range, and may still be wrong.
     """
-    payload = unwrap(data)
+    payload, version = unwrap(data)
     try:
-        return parse(payload)
+        planset = parse(payload)
+        if version != least_version(planset):
+            raise PlanFileError(f"it has version {version}, but holds what version {least_version(planset)} is for")
+        return planset
     except PlanFileError as e:
         raise PlanFileError(f"the plan file is malformed: {e}; plan again") from None
+
+
+def least_version(planset: PlanSet) -> int:
+    """The first version of the format that can say all of this; a file has no other."""
+    if planset.problem.constraints or (planset.target and planset.target.region.reserved):
+        return 3
+    return 2 if any(isinstance(v, float) for plan in planset.plans for v in plan.options.values()) else 1
 
 
 def parse(payload: memoryview) -> PlanSet:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +20,6 @@ from edgemem.bounds import lower_bounds
 from edgemem.cli.main import main
 from edgemem.errors import BudgetExceededError, ModelError, PlanError, PlanFileError
 from edgemem.planning import make_plans
-from edgemem.plans import PlanSet
 from edgemem.proof import Cause, verify_planset
 from edgemem.records import Problem, UsageRecord
 from edgemem.strategy import pure
@@ -28,6 +28,8 @@ from edgemem.targets import BUILT_IN, Region
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from edgemem.plans import PlanSet
 
 # Two that live all the time around b, which is pinned: a fits below it, c does not.
 RECORDS = (
@@ -124,7 +126,7 @@ def test_the_alignment_can_still_be_changed() -> None:
     planset = edgemem.plan(free, alignment=64)
     assert planset.problem.reserved == ((0, 128),)
     assert min(offsets_of(planset).values()) == 128
-    with pytest.raises(ModelError, match="'b', pinned at 64..96, is in the reserved range 0..128"):
+    with pytest.raises(ModelError, match=r"'b', pinned at 64\.\.96, is in the reserved range 0\.\.128"):
         edgemem.plan(RESERVED, alignment=64)
 
 
@@ -134,7 +136,9 @@ def test_the_bound_is_the_room_beside_them() -> None:
     one = Problem([UsageRecord("p", 0, 0, 5, offset=96), UsageRecord("f", 0, 0, 5)], alignment=16)
     assert lower_bounds(one).offsets == 101
     # Both 16-byte gaps are too few for 40 bytes, which then end unpadded.
-    gaps = Problem([UsageRecord("f", 0, 0, 20), UsageRecord("g", 0, 0, 20)], alignment=16, reserved=[(16, 32), (48, 64)])
+    gaps = Problem(
+        [UsageRecord("f", 0, 0, 20), UsageRecord("g", 0, 0, 20)], alignment=16, reserved=[(16, 32), (48, 64)]
+    )
     assert lower_bounds(gaps).offsets == 64 + 32 - 12
 
 
@@ -240,9 +244,9 @@ def test_a_csv_column_pins_records(tmp_path: Path) -> None:
 
 
 def model_file(path: Path) -> Path:
-    """Four Conv-like steps without aliases: x -> a -> b -> c -> y, 1 KiB each."""
+    """Four steps without aliases: x -> a -> b -> c -> y, 1 KiB each."""
     names = ["x", "a", "b", "c", "y"]
-    nodes = [helper.make_node("Softmax", [i], [o], name=f"to_{o}") for i, o in zip(names, names[1:], strict=False)]
+    nodes = [helper.make_node("Softmax", [i], [o], name=f"to_{o}") for i, o in pairwise(names)]
     values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [256]) for n in (names[0], names[-1])]
     graph = helper.make_graph(nodes, "chain", values[:1], values[1:])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
@@ -302,7 +306,9 @@ def test_the_command_line_says_the_same(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     data = json.loads(done.stdout)
     assert data["model"]["reserved"] == [[0, 128], [1024, 2048]]
-    assert data["model"]["target"]["region"] == [{"name": "sram", "capacity": 5120, "reserved": ["0..100", "1024..2048"]}]
+    assert data["model"]["target"]["region"] == [
+        {"name": "sram", "capacity": 5120, "reserved": ["0..100", "1024..2048"]}
+    ]
     assert {r["offset"] for r in data["model"]["records"]} == {None}
     assert runner.invoke(main, ["verify", str(out)]).exit_code == 0
     over = runner.invoke(main, ["plan", str(model), "--target", str(board(tmp_path / "small.toml", "3KiB"))])
