@@ -91,7 +91,8 @@ void check_pins(const Records& records, std::int64_t highest) {
     pins.push_back(i);
   }
   const IntervalSet reserved = reserved_set(records);
-  std::sort(pins.begin(), pins.end(), [&](std::size_t a, std::size_t b) { return records.first[a] < records.first[b]; });
+  std::sort(pins.begin(), pins.end(),
+            [&](std::size_t a, std::size_t b) { return records.first[a] < records.first[b]; });
   Blocked alive(records);
   for (const std::size_t i : pins) {
     alive.drop_before(records.first[i]);

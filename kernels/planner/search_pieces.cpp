@@ -112,9 +112,9 @@ void pin(const Records& records, Pieces& pieces, Budget& budget) {
 
 Pieces part(const Records& records, std::vector<Lifetime>& lifetimes, Budget& budget) {
   Pieces pieces;
-  const bool pins = !records.reserved.empty() ||
-                    std::any_of(lifetimes.begin(), lifetimes.end(),
-                                [&](const Lifetime& life) { return records.is_pinned(life.record); });
+  const bool pins =
+      !records.reserved.empty() || std::any_of(lifetimes.begin(), lifetimes.end(),
+                                               [&](const Lifetime& life) { return records.is_pinned(life.record); });
   std::int64_t divisor = 0;
   for (const std::int64_t address : records.reserved) divisor = std::gcd(divisor, address / records.alignment);
   for (const Lifetime& life : lifetimes) {
@@ -234,9 +234,9 @@ Split split(const Records& records, Budget& budget) {
   made.offsets.assign(records.count(), 0);
   cut_apart(records, budget, [&](std::vector<Lifetime>& members) {
     // The first that dies begins the part; the last one's end is the part's.
-    const bool free = records.reserved.empty() &&
-                      std::none_of(members.begin(), members.end(),
-                                   [&](const Lifetime& life) { return records.is_pinned(life.record); });
+    const bool free =
+        records.reserved.empty() && std::none_of(members.begin(), members.end(),
+                                                 [&](const Lifetime& life) { return records.is_pinned(life.record); });
     if (free && members.back().end - members.front().begin == 1) {
       made.size = std::max(made.size, stack(records, members, made.offsets));
     } else {

@@ -57,8 +57,8 @@ struct Ceiling {
 // The parts, the one with the greatest bound first. The records were checked.
 std::vector<Pieces> split(const Records& records);
 
-// As above, without the parts of one section in which nothing is pinned or reserved. There may be as many as records, and they are no problem: their records
-// lie end to end, the least tail last.
+// As above, without the parts of one section in which nothing is pinned or reserved. There may be as many as records,
+// and they are no problem: their records lie end to end, the least tail last.
 struct Split {
   std::vector<Pieces> parts;
   std::vector<std::int64_t> offsets;  // bytes, of the records that are in no part

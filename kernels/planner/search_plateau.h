@@ -168,7 +168,7 @@ class PlateauSearch {
   const Pieces& pieces_;
   const Holes* const holes_;
   const std::size_t sections_;
-  const bool pinned_;          // any of the pieces
+  const bool pinned_;         // any of the pieces
   Budget* budget_ = nullptr;  // of the present run
   std::vector<std::int64_t> cells_;
   std::vector<Change> log_;
@@ -182,10 +182,10 @@ class PlateauSearch {
   std::vector<double> failures_;
   Ceiling ceiling_;
   Style style_;
-  std::vector<std::int64_t> room_;  // units that each section may waste below the ceiling
-  std::uint64_t salt_ = 0;          // tells the ceilings apart in `failed_`
-  int flush_ = 0;                   // of the best option that was counted last
-  std::size_t raised_frames_ = 0;   // frames that were open when the ceiling was raised
+  std::vector<std::int64_t> room_;       // units that each section may waste below the ceiling
+  std::uint64_t salt_ = 0;               // tells the ceilings apart in `failed_`
+  int flush_ = 0;                        // of the best option that was counted last
+  std::size_t raised_frames_ = 0;        // frames that were open when the ceiling was raised
   std::vector<std::size_t> pins_begin_;  // [sections + 1] into pins_
   std::vector<std::int32_t> pins_;       // the pinned pieces of each section, ascending by offset
   std::vector<std::int64_t> offset_;
