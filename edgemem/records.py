@@ -7,7 +7,7 @@ A size is bytes, or a texel extent (width, height[, depth]) for shared objects o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict
 
 import numpy as np
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Extent", "Kind", "Problem", "Size", "UsageRecord"]
+__all__ = ["Constraints", "Extent", "Kind", "Problem", "Size", "UsageRecord"]
 
 Extent: TypeAlias = tuple[int, int] | tuple[int, int, int]
 Size: TypeAlias = int | Extent
@@ -50,6 +50,13 @@ class UsageRecord:
     kind: Kind = "tensor"
     tensors: tuple[str, ...] = ()
     offset: int | None = None
+
+
+class Constraints(TypedDict, total=False):
+    """What is pinned (int64 [n], -1 for free) and reserved (int64, begin and end by turns), as kernels take them."""
+
+    pinned: NDArray[np.int64]
+    reserved: NDArray[np.int64]
 
 
 class Problem:
@@ -176,10 +183,14 @@ class Problem:
         return column if (column >= 0).any() else None
 
     @property
-    def constraints(self) -> dict[str, NDArray[np.int64]]:
-        """What is pinned and what is reserved, as kernels take it by keyword; empty if nothing is."""
-        given = {} if self.pinned is None else {"pinned": self.pinned}
-        return given | ({"reserved": np.array(self.reserved, np.int64).reshape(-1)} if self.reserved else {})
+    def constraints(self) -> Constraints:
+        """What is pinned and what is reserved; empty if nothing is."""
+        given = Constraints()
+        if self.pinned is not None:
+            given["pinned"] = self.pinned
+        if self.reserved:
+            given["reserved"] = np.array(self.reserved, np.int64).reshape(-1)
+        return given
 
     def __len__(self) -> int:
         return len(self.first_op)

@@ -91,8 +91,8 @@ def target(name: str) -> Target:
     """A built-in target by name, or the user's own from a TOML file.
 
     The file has the attributes of `Target` as keys (those not given are as in `generic`), and at most one
-    `[[region]]` with `name`, `capacity` ("256KiB" or bytes) and `reserved` (["0..4KiB"]). Raises ModelError for a file that cannot be read or
-    has a key or value that is none of these.
+    `[[region]]` with `name`, `capacity` ("256KiB" or bytes) and `reserved` (["0..4KiB"]). Raises ModelError for a file
+    that cannot be read or has a key or value that is none of these.
     """
     if name in BUILT_IN:
         return BUILT_IN[name]

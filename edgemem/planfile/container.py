@@ -43,10 +43,10 @@ def check_header(header: bytes, size: int) -> int:
     return int(checksum)
 
 
-def unwrap(data: bytes) -> memoryview:
-    """The payload, without a copy. Raises PlanFileError unless every byte is as it was written."""
+def unwrap(data: bytes) -> tuple[memoryview, int]:
+    """The payload, without a copy, and the version. Raises PlanFileError unless every byte is as it was written."""
     checksum = check_header(data[:HEADER_SIZE], len(data))
     payload = memoryview(data)[HEADER_SIZE:]
     if zlib.crc32(payload) != checksum:
         raise PlanFileError("the plan file is damaged (its checksum differs); copy it again, or plan again")
-    return payload
+    return payload, int.from_bytes(data[4:8], "little")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from edgemem.records import Size
     from edgemem.targets import Target
 
-__all__ = ["IDENTIFIER", "KINDS", "SLOTS", "VALUE_TYPES", "decode", "parse"]
+__all__ = ["IDENTIFIER", "KINDS", "SLOTS", "VALUE_TYPES", "decode", "least_version", "parse"]
 
 IDENTIFIER = b"EMPL"
 KINDS: tuple[Kind, ...] = get_args(Kind)  # in the schema's order
@@ -56,11 +56,22 @@ def decode(data: bytes) -> PlanSet:
     Safe for any bytes, also those made to do harm: it takes time and memory in proportion to them and raises nothing
     but PlanFileError. The plans it returns are complete and within range, and may still be wrong.
     """
-    payload = unwrap(data)
+    payload, version = unwrap(data)
     try:
-        return parse(payload)
+        planset = parse(payload)
     except PlanFileError as e:
         raise PlanFileError(f"the plan file is malformed: {e}; plan again") from None
+    least = least_version(planset)
+    if version != least:
+        raise PlanFileError(f"the plan file has version {version}, but holds what version {least} is for; plan again")
+    return planset
+
+
+def least_version(planset: PlanSet) -> int:
+    """The first version of the format that can say all of this; a file has no other."""
+    if planset.problem.constraints or (planset.target and planset.target.region.reserved):
+        return 3
+    return 2 if any(isinstance(v, float) for plan in planset.plans for v in plan.options.values()) else 1
 
 
 def parse(payload: memoryview) -> PlanSet:
@@ -115,6 +126,11 @@ def _problem(table: Table) -> tuple[Problem, int]:
     tensors = _groups(_strings(table, "tensors"), table.int64s("tensor_ends"), "tensor_ends")
     if tensors:
         _same_length("tensor_ends", len(tensors), count)
+    pinned, reserved = table.int64s("pinned"), _column(table, "reserved")
+    if pinned is not None:
+        _same_length("pinned", len(pinned), count)
+        if (pinned < -1).any() or not (pinned >= 0).any():
+            raise PlanFileError("pinned has a negative offset, or none at all")
     rows = zip(
         names,
         first.tolist(),
@@ -122,15 +138,10 @@ def _problem(table: Table) -> tuple[Problem, int]:
         _sizes(sizes, rank),
         [KINDS[k] for k in kinds],
         tensors or [()] * count,
+        [None] * count if pinned is None else [p if p >= 0 else None for p in pinned.tolist()],
         strict=True,
     )
-    pinned, reserved = table.int64s("pinned"), _column(table, "reserved")
-    if pinned is not None:
-        _same_length("pinned", len(pinned), count)
-        if (pinned < -1).any() or not (pinned >= 0).any():
-            raise PlanFileError("pinned has a negative offset, or none at all")
-    pins = [None] * count if pinned is None else [p if p >= 0 else None for p in pinned.tolist()]
-    records = [UsageRecord(*row, offset=pin) for row, pin in zip(rows, pins, strict=True)]
+    records = [UsageRecord(*row) for row in rows]
     if len(reserved) % 2:
         raise PlanFileError("a reserved range has no end")
     ranges = tuple((low, high) for low, high in reserved.reshape(-1, 2).tolist())
@@ -195,7 +206,7 @@ def _target(table: Table) -> Target | None:
             raise PlanFileError("a region is not a name and a capacity in bytes")
         if type(reserved) is not str or not all(re.fullmatch(r"\d+\.\.\d+", r) for r in reserved.split(" ")):
             raise PlanFileError("what a region reserves is not ranges of bytes")
-    lists = [{k: v.split(" ") if k == "reserved" else v for k, v in region.items()} for region in regions]
+    lists = [{k: str(v).split(" ") if k == "reserved" else v for k, v in region.items()} for region in regions]
     values = _entries(fields, "target")
     if "name" not in values or "region" in values:
         raise PlanFileError("the target is not the attributes of one")

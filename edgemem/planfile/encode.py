@@ -11,8 +11,8 @@ import numpy as np
 
 from edgemem.errors import PlanFileError
 from edgemem.planfile import plan_fbs
-from edgemem.planfile.container import VERSION, wrap
-from edgemem.planfile.decode import IDENTIFIER, KINDS, VALUE_TYPES, parse
+from edgemem.planfile.container import wrap
+from edgemem.planfile.decode import IDENTIFIER, KINDS, VALUE_TYPES, least_version, parse
 from edgemem.targets import to_table
 
 if TYPE_CHECKING:
@@ -36,26 +36,20 @@ def encode(planset: PlanSet) -> bytes:
     and for plans that contradict their records, which would not be read back.
     """
     try:
-        writer = _Writer(planset)
-        payload = writer.payload
+        payload = _Writer(planset).payload
         back = parse(memoryview(payload))
     # ValueError: surrogates that UTF-8 cannot hold, a kind that is none, rows of several lengths.
     except (PlanFileError, flatbuffers.builder.BuilderSizeError, ValueError) as e:
         raise PlanFileError(f"these plans cannot be written: {e}") from None
     if back.target != planset.target:
         raise PlanFileError(f"these plans cannot be written: target {planset.target} does not survive as a table")
-    ranges = planset.target.region.reserved if planset.target else ()
-    return wrap(payload, VERSION if planset.problem.constraints or ranges else 2 if writer.has_reals else 1)
+    return wrap(payload, least_version(back))
 
 
 class _Writer:
-    """Writes children before their parents, as FlatBuffers are; `payload` is the result.
-
-    `has_reals` says that it takes version 2 or more to read it.
-    """
+    """Writes children before their parents, as FlatBuffers are; `payload` is the result."""
 
     def __init__(self, planset: PlanSet) -> None:
-        self.has_reals = False
         self._builder = flatbuffers.Builder(_estimate(planset))
         self._builder.Finish(self._planset(planset), IDENTIFIER)
         self.payload = bytes(self._builder.Output())
@@ -155,7 +149,6 @@ class _Writer:
                 raise PlanFileError(f"{key!r} is {values[key]!r}; there are int, bool, str and float")
         entries = [values[key] for key in keys]
         reals = [e if isinstance(e, float) else 0.0 for e in entries] if float in map(type, entries) else None
-        self.has_reals = self.has_reals or reals is not None
         return self._table(
             "Values",
             Keys=self._strings(keys),

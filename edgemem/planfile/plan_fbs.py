@@ -917,7 +917,7 @@ class PlanSet(object):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(14))
         return o == 0
 
-    # The rules of the memory; absent for plain usage records. `regions` (name, capacity) belong to it.
+    # The rules of the memory; absent for plain usage records. `regions` (name, capacity, reserved) belong to it.
     # PlanSet
     def Target(self):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(16))

@@ -4,7 +4,8 @@ Nothing here imports a strategy, a kernel or the lifetime rules: records, plans,
 all it knows. Two arguments, either of which refutes a bad plan:
 
 1. A sweep over time (`sweep`): records alive at the same operator never overlap in the arena, nor share an object;
-   offsets are aligned, inside, where they are pinned and in no reserved range; sizes, bounds and counts are what they claim to be.
+   offsets are aligned, inside, where they are pinned and in no reserved range; sizes, bounds and counts are what they
+   claim to be.
 2. With the graph, a rehearsal (`rehearsal`): the graph runs inside the plan, and nothing is read after it was
    overwritten.
 """

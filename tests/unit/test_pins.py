@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +20,6 @@ from edgemem.bounds import lower_bounds
 from edgemem.cli.main import main
 from edgemem.errors import BudgetExceededError, ModelError, PlanError, PlanFileError
 from edgemem.planning import make_plans
-from edgemem.plans import PlanSet
 from edgemem.proof import Cause, verify_planset
 from edgemem.records import Problem, UsageRecord
 from edgemem.strategy import pure
@@ -28,6 +28,8 @@ from edgemem.targets import BUILT_IN, Region
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from edgemem.plans import PlanSet
 
 # Two that live all the time around b, which is pinned: a fits below it, c does not.
 RECORDS = (
@@ -124,7 +126,7 @@ def test_the_alignment_can_still_be_changed() -> None:
     planset = edgemem.plan(free, alignment=64)
     assert planset.problem.reserved == ((0, 128),)
     assert min(offsets_of(planset).values()) == 128
-    with pytest.raises(ModelError, match="'b', pinned at 64..96, is in the reserved range 0..128"):
+    with pytest.raises(ModelError, match=r"'b', pinned at 64\.\.96, is in the reserved range 0\.\.128"):
         edgemem.plan(RESERVED, alignment=64)
 
 
@@ -242,9 +244,9 @@ def test_a_csv_column_pins_records(tmp_path: Path) -> None:
 
 
 def model_file(path: Path) -> Path:
-    """Four Conv-like steps without aliases: x -> a -> b -> c -> y, 1 KiB each."""
+    """Four steps without aliases: x -> a -> b -> c -> y, 1 KiB each."""
     names = ["x", "a", "b", "c", "y"]
-    nodes = [helper.make_node("Softmax", [i], [o], name=f"to_{o}") for i, o in zip(names, names[1:], strict=False)]
+    nodes = [helper.make_node("Softmax", [i], [o], name=f"to_{o}") for i, o in pairwise(names)]
     values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [256]) for n in (names[0], names[-1])]
     graph = helper.make_graph(nodes, "chain", values[:1], values[1:])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)

@@ -57,13 +57,20 @@ def problems(draw: DrawFn) -> Problem:
     rank = draw(st.integers(1, 3))
     size = st.integers(0, 10**5)
     sizes: st.SearchStrategy[Any] = size if rank == 1 else st.tuples(*[size] * rank)
-    records = []
+    records: list[UsageRecord] = []
     for _ in range(draw(st.integers(0, 6))):
         first, length = draw(st.tuples(st.integers(0, 2**62), st.integers(0, 20)))
         kind = draw(st.sampled_from(get_args(Kind)))
         tensors = tuple(draw(st.lists(texts, max_size=3)))
         records.append(UsageRecord(draw(texts), first, first + length, draw(sizes), kind, tensors))
-    return Problem(records, alignment=2 ** draw(st.integers(0, 12)))
+    pinned = draw(st.booleans())
+    if records and pinned:
+        records[-1] = replace(records[-1], offset=2**12 * draw(st.integers(2, 2**20)))
+    return Problem(records, alignment=2 ** draw(st.integers(0, 12)), reserved=draw(ranges(2**12)))
+
+
+def ranges(most: int) -> st.SearchStrategy[list[tuple[int, int]]]:
+    return st.lists(st.tuples(st.integers(0, most), st.integers(0, most)).map(lambda r: (min(r), max(r))), max_size=3)
 
 
 @st.composite
@@ -71,7 +78,8 @@ def targets(draw: DrawFn) -> Target:
     target = draw(st.sampled_from(list(BUILT_IN.values())))
     if draw(st.booleans()):
         target = replace(target, name=draw(texts), alignment=2 ** draw(st.integers(0, 12)))
-        target = replace(target, region=Region(draw(texts), draw(st.none() | natural)))
+        reserved = tuple(draw(ranges(2**63 - 1)))
+        target = replace(target, region=Region(draw(texts), draw(st.none() | natural), reserved))
     return target
 
 
@@ -317,8 +325,9 @@ def test_generated_code_is_of_this_schema(flatc: str, tmp_path: Path) -> None:
         (b"", "0 bytes are too short"),
         (b"EDGM", "4 bytes are too short"),
         (b"TFL3" + encode(small())[4:], "begins with b'TFL3'"),
-        (b"EDGM\x03\0\0\0" + encode(small())[8:], r"version 3, this edgemem reads versions 1 to 2; update edgemem"),
-        (b"EDGM\0\0\0\0" + encode(small())[8:], r"version 0, this edgemem reads versions 1 to 2; plan again"),
+        (b"EDGM\x04\0\0\0" + encode(small())[8:], r"version 4, this edgemem reads versions 1 to 3; update edgemem"),
+        (b"EDGM\x03\0\0\0" + encode(small())[8:], r"has version 3, but holds what version 1 is for"),
+        (b"EDGM\0\0\0\0" + encode(small())[8:], r"version 0, this edgemem reads versions 1 to 3; plan again"),
         (encode(small()) + b"\0", r"should have \d+ bytes and has"),
         (encode(small())[:-1], r"should have \d+ bytes and has"),
         (encode(small())[:-1] + b"\1", "checksum differs"),

@@ -35,5 +35,7 @@ def search(
     on every machine unless there is a time limit (seconds).
     """
     records = (problem.first_op, problem.last_op, problem.size)
-    limits = (WORK[effort], seed, time_limit, threads)
-    return Found(*kernels.search_offsets(*records, problem.alignment, *limits, **problem.constraints))
+    found = kernels.search_offsets(
+        *records, problem.alignment, WORK[effort], seed, time_limit, threads, **problem.constraints
+    )
+    return Found(*found)

@@ -182,7 +182,11 @@ void Part::improve(std::int64_t goal, Budget& budget) {
   for (std::int64_t k = 0; k < kAimsPerTurn && go_on(); ++k) aim(goal, budget);
   if (go_on() && pieces_.pinned.empty()) guess(goal, creep_steps_, budget);
   std::int64_t before = budget.spent();
-  if (go_on()) pieces_.reserved.empty() ? creep(goal, budget) : aim_between(goal, budget);
+  if (go_on() && pieces_.reserved.empty()) {
+    creep(goal, budget);
+  } else if (go_on()) {
+    aim_between(goal, budget);
+  }
   creep_steps_ = budget.spent() - before;
   before = budget.spent();
   while (go_on() && budget.spent() - before < kAimsPerTurn * static_cast<std::int64_t>(node_limit_)) pass(goal, budget);
