@@ -73,8 +73,8 @@ class Strategy:
     extra: str | None
     limit: int | None
     auto: Mapping[str, OptionValue]
+    pins: bool
     function: Function = field(repr=False, compare=False)
-    pins: bool = False
 
     def honours(self, problem: Problem) -> bool:
         """Whether its plans keep to what is pinned and reserved. Shared objects have no offsets to keep to."""
@@ -138,7 +138,7 @@ def _register(
         if (family, name) in _REGISTRY:
             raise ValueError(f"strategy {family}/{name} is registered twice")
         _REGISTRY[family, name] = Strategy(
-            name, family, paper, complexity, dict(options or {}), extra, limit, dict(auto or {}), function, pins
+            name, family, paper, complexity, dict(options or {}), extra, limit, dict(auto or {}), pins, function
         )
         return function
 
