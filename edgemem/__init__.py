@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from edgemem.runtime.arena import Arena as Arena
     from edgemem.runtime.litert_interpreter import Interpreter as Interpreter
     from edgemem.runtime.onnxruntime import InferenceSession as InferenceSession
-    from edgemem.strategy.registry import registered as strategies
+    from edgemem.strategy.catalogue import registered as strategies
     from edgemem.targets import Target as Target
 
 __all__ = [
@@ -63,7 +63,7 @@ _HOMES = {
     "lower_bounds": "bounds:lower_bounds",
     "plan": "api:plan",
     "save": "api:save",
-    "strategies": "strategy.registry:registered",
+    "strategies": "strategy.catalogue:registered",
     "verify": "api:verify",
 }
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from edgemem.bounds import lower_bounds, naive_size
 from edgemem.errors import PlanError, UnknownStrategyError
 from edgemem.plans import OffsetPlan, PlanSet, SearchReport, SharedObjectsPlan
+from edgemem.strategy.catalogue import registered
 from edgemem.strategy.options import default_of, parsed
-from edgemem.strategy.registry import registered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

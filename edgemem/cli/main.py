@@ -241,8 +241,8 @@ def verify(planned: Path, model: Path | None, *, run_too: bool, inputs: dict[str
 def strategies(*, as_json: bool) -> None:
     """List the strategies, with their options, paper and complexity."""
     from edgemem.cli import view
+    from edgemem.strategy.catalogue import registered
     from edgemem.strategy.options import as_data
-    from edgemem.strategy.registry import registered
 
     if as_json:
         keys = ("name", "family", "paper", "complexity", "extra", "limit")

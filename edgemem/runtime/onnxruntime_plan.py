@@ -23,7 +23,7 @@ from edgemem.errors import EdgememError, InvalidPlanError, PlanFileError
 from edgemem.planning import Choice, run
 from edgemem.plans import LowerBounds, OffsetPlan, PlanSet
 from edgemem.proof import verify_planset
-from edgemem.strategy.registry import registered
+from edgemem.strategy.catalogue import registered
 from edgemem.trace import Trace
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from edgemem.strategy.options import Option
 
 
-__all__ = ["Family", "Found", "Strategy", "find", "offsets_strategy", "registered", "shared_objects_strategy"]
+__all__ = ["REGISTRY", "Family", "Found", "Strategy", "offsets_strategy", "shared_objects_strategy"]
 
 Family: TypeAlias = Literal["offsets", "shared_objects"]
 Function: TypeAlias = Callable[..., "NDArray[np.int64] | Found"]
@@ -86,7 +86,7 @@ class Strategy:
         Raises PlanError for a problem with pinned offsets or reserved ranges that the strategy would not honour.
         """
         if not self.honours(problem):
-            able = ", ".join(s.name for s in registered(self.family) if s.pins)
+            able = ", ".join(s.name for s in REGISTRY.values() if s.family == self.family and s.pins)
             raise PlanError(f"{self.name} cannot honour pinned offsets or reserved ranges; these can: {able}")
         found = self.function(problem, **options)
         return found if isinstance(found, Found) else Found(found)
@@ -119,7 +119,7 @@ class Strategy:
         return checked
 
 
-_REGISTRY: dict[tuple[Family, str], Strategy] = {}
+REGISTRY: dict[tuple[Family, str], Strategy] = {}
 
 
 def _register(
@@ -135,9 +135,9 @@ def _register(
     pins: bool = False,
 ) -> Callable[[Registered], Registered]:
     def decorate(function: Registered) -> Registered:
-        if (family, name) in _REGISTRY:
+        if (family, name) in REGISTRY:
             raise ValueError(f"strategy {family}/{name} is registered twice")
-        _REGISTRY[family, name] = Strategy(
+        REGISTRY[family, name] = Strategy(
             name, family, paper, complexity, dict(options or {}), extra, limit, dict(auto or {}), pins, function
         )
         return function
@@ -153,23 +153,3 @@ def offsets_strategy(name: str, **about: Any) -> Callable[[Registered], Register
 def shared_objects_strategy(name: str, **about: Any) -> Callable[[Registered], Registered]:
     """Register a function `(problem, **options) -> assignment` (object index per record, int64 [n])."""
     return _register("shared_objects", name, **about)
-
-
-def registered(family: Family | None = None) -> tuple[Strategy, ...]:
-    """All strategies, offsets first, in order of registration."""
-    _load()
-    return tuple(s for (f, _), s in _REGISTRY.items() if family in (None, f))
-
-
-def find(family: Family, name: str) -> Strategy:
-    """The strategy of that name. Raises UnknownStrategyError, which lists the names there are."""
-    _load()
-    if (family, name) not in _REGISTRY:
-        known = ", ".join(n for f, n in _REGISTRY if f == family)
-        raise UnknownStrategyError(f"no {family} strategy {name!r}; there are: auto, {known}")
-    return _REGISTRY[family, name]
-
-
-def _load() -> None:
-    # The strategy files register themselves; importing them here keeps `import edgemem` light.
-    from edgemem.strategy import offsets, shared_objects  # noqa: F401

@@ -31,7 +31,7 @@ from edgemem.errors import PlanError
 from edgemem.lifetime import lifetimes
 from edgemem.planning import Choice, run
 from edgemem.records import Problem
-from edgemem.strategy.registry import registered
+from edgemem.strategy.catalogue import registered
 from edgemem.strategy.shared_objects.search import WORK
 from edgemem.targets import BUILT_IN
 from models import build

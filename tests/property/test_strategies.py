@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 
+from edgemem.strategy.catalogue import find, registered
 from edgemem.strategy.options import default_of
-from edgemem.strategy.registry import find, registered
 from tests import strategies as ours
 from tests.oracle import bounds, brute, flow, offsets, shared_objects
 from tests.oracle.bounds import elements

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from edgemem.planning import Choice, make_plans
 from edgemem.plans import OffsetPlan, SharedObjectsPlan
 from edgemem.proof import sweep_plan, verify_planset
-from edgemem.strategy.registry import registered
+from edgemem.strategy.catalogue import registered
 from tests import strategies as draw
 from tests.oracle import brute
 

@@ -16,7 +16,7 @@ from edgemem.converter import Bindings
 from edgemem.errors import ModelError, RuntimeBindError
 from edgemem.lifetime import lifetimes
 from edgemem.runtime.litert import Probe, annotate, annotated, probe
-from edgemem.strategy.registry import find
+from edgemem.strategy.catalogue import find
 from edgemem.targets import BUILT_IN
 from edgemem_converters.tflite import TfliteConverter
 from edgemem_converters.tflite_reader import read

@@ -12,8 +12,8 @@ import pytest
 from edgemem import _kernels
 from edgemem.errors import MissingDependencyError, SolverError
 from edgemem.records import Problem
+from edgemem.strategy.catalogue import find, registered
 from edgemem.strategy.offsets import mip as mip_module
-from edgemem.strategy.registry import find, registered
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

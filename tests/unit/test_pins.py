@@ -23,7 +23,7 @@ from edgemem.planning import make_plans
 from edgemem.proof import Cause, verify_planset
 from edgemem.records import Problem, UsageRecord
 from edgemem.strategy import pure
-from edgemem.strategy.registry import registered
+from edgemem.strategy.catalogue import registered
 from edgemem.targets import BUILT_IN, Region
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from edgemem.planning import Limits, choices, make_plans, run
 from edgemem.plans import PlanSet, SearchReport
 from edgemem.proof import verify_planset
 from edgemem.records import Problem
-from edgemem.strategy.registry import find
+from edgemem.strategy.catalogue import find
 from tests.data import shared_data
 
 # Its smallest arena is 5, its lower bound 4.

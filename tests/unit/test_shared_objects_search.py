@@ -13,7 +13,7 @@ from edgemem.bounds import lower_bounds
 from edgemem.lifetime import lifetimes
 from edgemem.planning import choices, make_plans, run
 from edgemem.records import Problem
-from edgemem.strategy.registry import find, registered
+from edgemem.strategy.catalogue import find, registered
 from edgemem.targets import BUILT_IN
 from models import build
 from tests.data import shared_records
