@@ -140,7 +140,7 @@ PlateauSearch::Region PlateauSearch::around(std::int32_t line) {
 
 // The lowest height at which something could rest on the section at that end, if nothing is placed there now. What
 // comes first either crosses the wall on that side, or begins (ends) here: then it crosses the other wall, or rests on
-// a piece beside it on the plateau.
+// a piece that lies on the plateau or crosses the other wall.
 std::int64_t PlateauSearch::next_height(std::int32_t line, bool right) {
   const Walls walls = walls_of(line);
   const std::int32_t heads = pieces_.count();
@@ -157,6 +157,11 @@ std::int64_t PlateauSearch::next_height(std::int32_t line, bool right) {
         if (pieces_.end[at(i)] > reach) to = std::min(to, walls.base + pieces_.size[at(i)]);
       }
     }
+    for (std::int32_t t = std::max(line, reach) + 1; t < walls.end && to > walls.left; ++t) {
+      for (std::int32_t i = next_end_[at(heads + t)]; i < heads && pieces_.begin[at(i)] < line; i = next_end_[at(i)]) {
+        to = std::min(to, walls.left + pieces_.size[at(i)]);
+      }
+    }
   } else {
     std::int32_t reach = line;
     for (std::int32_t i = next_begin_[at(heads + line)]; i < heads; i = next_begin_[at(i)]) {
@@ -165,9 +170,10 @@ std::int64_t PlateauSearch::next_height(std::int32_t line, bool right) {
     if (reach > walls.end) to = std::min(to, walls.right);
     const std::int32_t last = std::min(reach, walls.end);
     for (std::int32_t t = line + 1; t < last && to > walls.base + 1; ++t) {
-      for (std::int32_t i = next_begin_[at(heads + t)]; i < heads && pieces_.end[at(i)] <= walls.end;
-           i = next_begin_[at(i)]) {
-        to = std::min(to, walls.base + pieces_.size[at(i)]);
+      for (std::int32_t i = next_begin_[at(heads + t)]; i < heads; i = next_begin_[at(i)]) {
+        const bool crosses = pieces_.end[at(i)] > walls.end;
+        if (crosses && walls.right >= to) break;
+        to = std::min(to, (crosses ? walls.right : walls.base) + pieces_.size[at(i)]);
       }
     }
   }
