@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::size_t kLargestGroup = 7;
 constexpr std::size_t kTrustedGroup = 3;     // up to which a chance match is unlikely
-constexpr std::size_t kMostTried = 100'000;  // subsets of one size
+constexpr std::size_t kMostTried = 100'000;  // subsets of one size, or kTriedAPiece for every piece if that is more
+constexpr std::size_t kTriedAPiece = 30;
 constexpr std::size_t kMostChanges = 100'000;
 constexpr std::size_t kMostUnexplained = 200;  // changes of the slack in no small group
 constexpr std::int64_t kTriedInAStep = 16;
@@ -46,16 +47,20 @@ bool sums_hold(const Ceiling& ceiling) {
 class Grouping {
  public:
   // `before`: the slack ahead of the first change; `bounded`: whether groups may not need more than is there.
-  Grouping(Changes changes, std::int64_t before, bool bounded)
-      : changes_(std::move(changes)), before_(before), bounded_(bounded), used_(changes_.size(), 0) {}
+  Grouping(Changes changes, std::int64_t before, bool bounded, const Pieces& pieces)
+      : changes_(std::move(changes)),
+        before_(before),
+        bounded_(bounded),
+        most_tried_(std::max(kMostTried, kTriedAPiece * static_cast<std::size_t>(pieces.count()))),
+        used_(changes_.size(), 0) {}
 
   void run(std::size_t largest) {
     pairs();
     for (std::size_t size = 3; size <= largest; ++size) {
       const std::size_t half = size / 2;
       const auto left = static_cast<std::size_t>(std::count(used_.begin(), used_.end(), 0));
-      if (subsets(left, size - half) > kMostTried || (size > kTrustedGroup && left > kMostUnexplained)) return;
-      const std::int64_t stop = tried_ + static_cast<std::int64_t>(kMostTried);
+      if (subsets(left, size - half) > most_tried_ || (size > kTrustedGroup && left > kMostUnexplained)) return;
+      const std::int64_t stop = tried_ + static_cast<std::int64_t>(most_tried_);
       table_.clear();
       tabulate(0, half, 0);
       std::sort(table_.begin(), table_.end(), [](const Subset& a, const Subset& b) { return a.sum < b.sum; });
@@ -90,9 +95,10 @@ class Grouping {
     std::size_t size;
   };
 
-  static std::size_t subsets(std::size_t count, std::size_t size) {
+  // How many there are, or more than may be tried.
+  std::size_t subsets(std::size_t count, std::size_t size) const {
     std::size_t product = count < size ? 0 : 1;
-    for (std::size_t k = 0; k < size && product <= kMostTried; ++k) product = product * (count - k) / (k + 1);
+    for (std::size_t k = 0; k < size && product <= most_tried_; ++k) product = product * (count - k) / (k + 1);
     return product;
   }
 
@@ -184,6 +190,7 @@ class Grouping {
   Changes changes_;
   std::int64_t before_;
   bool bounded_;
+  std::size_t most_tried_;
   std::vector<char> used_;
   std::vector<Subset> table_;
   std::vector<Index> members_;  // of the subset at hand
@@ -199,7 +206,7 @@ std::int64_t missing_room(const Pieces& pieces, Ceiling ceiling) {
   // Without the borders, where the changes depend on the ceiling.
   Changes changes = inner_changes(slack);
   if (changes.size() > kMostChanges) return 0;
-  Grouping grouping(std::move(changes), slack.front(), false);
+  Grouping grouping(std::move(changes), slack.front(), false, pieces);
   grouping.run(kTrustedGroup);
   return std::max<std::int64_t>(0, -grouping.least_left());
 }
@@ -210,7 +217,7 @@ std::optional<Holes> find_holes(const Pieces& pieces, Ceiling ceiling, Budget& b
   if (slack.front() != 0) changes.insert(changes.begin(), Change{0, slack.front()});
   if (slack.back() != 0) changes.push_back({pieces.sections(), -slack.back()});
   if (changes.size() > kMostChanges || !sums_hold(ceiling)) return std::nullopt;
-  Grouping grouping(std::move(changes), 0, true);
+  Grouping grouping(std::move(changes), 0, true, pieces);
   grouping.run(kLargestGroup);
   budget.spend(grouping.tried() / kTriedInAStep);
   std::vector<Changes> groups = grouping.groups();
