@@ -60,7 +60,18 @@ def main() -> int:
         # A compiler that fails: the build must not call any.
         env = {**os.environ, "CC": "/bin/false", "CXX": "/bin/false", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
         pip = [sys.executable, "-m", "pip"]
-        build = [*pip, "wheel", "-q", *alone, "--no-deps", "-C", "wheel.cmake=false", "-w", folder, str(ROOT)]
+        build = [
+            *pip,
+            "wheel",
+            "-q",
+            *alone,
+            "--no-deps",
+            "--config-settings",
+            "wheel.cmake=false",
+            "-w",
+            folder,
+            str(ROOT),
+        ]
         subprocess.run(build, check=True, env=env)
         (wheel,) = work.glob("*.whl")
         assert wheel.name.endswith("-none-any.whl"), wheel.name
