@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from edgemem.plans import OffsetPlan as OffsetPlan
     from edgemem.plans import PlanSet as PlanSet
     from edgemem.plans import SharedObjectsPlan as SharedObjectsPlan
-    from edgemem.records import Problem as Problem
-    from edgemem.records import UsageRecord as UsageRecord
-    from edgemem.runtime.arena import Arena as Arena
-    from edgemem.runtime.litert_interpreter import Interpreter as Interpreter
-    from edgemem.runtime.onnxruntime import InferenceSession as InferenceSession
+    from edgemem.records.problem import Problem as Problem
+    from edgemem.records.problem import UsageRecord as UsageRecord
+    from edgemem.replay.arena import Arena as Arena
+    from edgemem.runtime.litert.interpreter import Interpreter as Interpreter
+    from edgemem.runtime.onnxruntime.session import InferenceSession as InferenceSession
     from edgemem.strategy.catalogue import registered as strategies
     from edgemem.targets import Target as Target
 
@@ -49,16 +49,16 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Arena": "runtime.arena:Arena",
+    "Arena": "replay.arena:Arena",
     "EdgememError": "errors:EdgememError",
-    "InferenceSession": "runtime.onnxruntime:InferenceSession",
-    "Interpreter": "runtime.litert_interpreter:Interpreter",
+    "InferenceSession": "runtime.onnxruntime.session:InferenceSession",
+    "Interpreter": "runtime.litert.interpreter:Interpreter",
     "OffsetPlan": "plans:OffsetPlan",
     "PlanSet": "plans:PlanSet",
-    "Problem": "records:Problem",
+    "Problem": "records.problem:Problem",
     "SharedObjectsPlan": "plans:SharedObjectsPlan",
     "Target": "targets:Target",
-    "UsageRecord": "records:UsageRecord",
+    "UsageRecord": "records.problem:UsageRecord",
     "load": "api:load",
     "lower_bounds": "bounds:lower_bounds",
     "plan": "api:plan",

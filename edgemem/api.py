@@ -7,15 +7,15 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from edgemem import converter, planfile
-from edgemem.converter import Bindings, Model, OfflinePlanned, RecordFile
+from edgemem import formats, planfile
 from edgemem.errors import BudgetExceededError, InvalidPlanError, ModelError, PlanFileError, StalePlanError
-from edgemem.graph import Graph, digest
-from edgemem.lifetime import lifetimes
+from edgemem.formats import Bindings, Model, OfflinePlanned, RecordFile
+from edgemem.model.graph import Graph, digest
 from edgemem.planning import Choice, Limits, choices, make_plans
 from edgemem.plans import OffsetPlan, PlanSet
 from edgemem.proof import Cause, Violation, verify_planset
-from edgemem.records import Problem
+from edgemem.records.lifetime import lifetimes
+from edgemem.records.problem import Problem
 from edgemem.report.peak import find_peak
 from edgemem.targets import BUILT_IN, Target
 from edgemem.targets import target as find_target
@@ -23,8 +23,8 @@ from edgemem.targets import target as find_target
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from edgemem.lifetime import Lifetimes
     from edgemem.plans import Plan
+    from edgemem.records.lifetime import Lifetimes
 
 __all__ = ["Source", "check_budget", "load", "offline_metadata", "plan", "read_plan", "save", "verify"]
 
@@ -48,7 +48,7 @@ def load(
         ModelError: no converter knows the suffix, or the file cannot be read.
     """
     shapes = {name: tuple(shape) for name, shape in (input_shapes or {}).items()}
-    return converter.load(path, Bindings(dict(dims or {}), shapes))
+    return formats.load(path, Bindings(dict(dims or {}), shapes))
 
 
 def plan(
@@ -140,7 +140,7 @@ def _graph_for(source: Model | Graph, target: str | Target | None, alignment: in
         rules = replace(rules, alignment=alignment)
     graph = source if isinstance(source, Graph) else source.graph()
     if isinstance(source, Model) and rules.scratch == "litert":
-        from edgemem.runtime import litert
+        from edgemem.runtime.litert import probe as litert
 
         graph = litert.annotated(graph, source)
     return graph, rules
@@ -214,14 +214,14 @@ def read_plan(path: str | Path) -> tuple[PlanSet, Model | None]:
     path = Path(path)
     if path.suffix == ".edgemem":
         return planfile.load(path), None
-    model = converter.load(path)
+    model = formats.load(path)
     if not isinstance(model, Model):
         raise PlanFileError(f"{path.name} holds usage records, not a plan")
     data = model.plan()
     if data is None:
         raise PlanFileError(f"{path.name} carries no plan; make one with: edgemem plan {path.name} -o PLANNED")
     planset = planfile.decode(data)
-    bound = converter.load(path, Bindings(planset.dims, planset.input_shapes))
+    bound = formats.load(path, Bindings(planset.dims, planset.input_shapes))
     assert isinstance(bound, Model)
     return planset, bound
 
@@ -239,7 +239,7 @@ def verify(source: str | Path | PlanSet, model: str | Path | Model | Graph | Non
     """
     planset, inside = (source, None) if isinstance(source, PlanSet) else read_plan(source)
     if isinstance(model, str | Path):
-        opened = converter.load(model, Bindings(planset.dims, planset.input_shapes))
+        opened = formats.load(model, Bindings(planset.dims, planset.input_shapes))
         if not isinstance(opened, Model):
             raise ModelError(f"{model} holds usage records; a plan is proved against a model")
         model = opened
@@ -248,7 +248,7 @@ def verify(source: str | Path | PlanSet, model: str | Path | Model | Graph | Non
         return verify_planset(planset)
     graph = model if isinstance(model, Graph) else model.graph()
     if isinstance(model, Model) and planset.target and planset.target.scratch == "litert":
-        from edgemem.runtime import litert
+        from edgemem.runtime.litert import probe as litert
 
         graph = litert.annotated(graph, model)
     return verify_planset(planset, graph)
@@ -272,7 +272,7 @@ def save(source: Model | str | Path | None, planset: PlanSet, path: str | Path) 
         planfile.save(planset, path)
         return
     if isinstance(source, str | Path):
-        opened = converter.load(source, Bindings(planset.dims, planset.input_shapes))
+        opened = formats.load(source, Bindings(planset.dims, planset.input_shapes))
         source = opened if isinstance(opened, Model) else None
     if source is None:
         raise ModelError(f"there is no model to write to {path.name}; a plan alone goes into a .edgemem file")

@@ -13,7 +13,7 @@ from edgemem.plans import LowerBounds
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from edgemem.records import Problem
+    from edgemem.records.problem import Problem
 
 __all__ = ["lower_bounds", "naive_size", "operator_breadths", "operator_profiles", "positional_maxima"]
 

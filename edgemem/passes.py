@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from edgemem import converter
-from edgemem.converter import Bindings, Foldable, Model, RecordFile
+from edgemem import formats
 from edgemem.errors import ModelError
+from edgemem.formats import Bindings, Foldable, Model, RecordFile
 from edgemem.schedule.order import find_order
 from edgemem.targets import BUILT_IN, Target
 from edgemem.targets import target as find_target
@@ -47,7 +47,7 @@ def prepare(
         ModelError: a wish that the format does not know, or as `load` and the passes do.
     """
     bindings = bindings or Bindings()
-    opened = converter.load(path, bindings)
+    opened = formats.load(path, bindings)
     if not (fold or reorder or optimize):
         return opened
     if not isinstance(opened, Model):
@@ -60,7 +60,7 @@ def prepare(
     if optimize is not None:
         if path.suffix.lower() != ".onnx":
             raise ModelError(f"{path.name}: ONNX Runtime optimises .onnx files only")
-        from edgemem.runtime.baking import bake_sized
+        from edgemem.runtime.onnxruntime.baking import bake_sized
 
         baked = folder / path.name
         bake_sized(
@@ -72,7 +72,7 @@ def prepare(
             input_shapes=bindings.input_shapes,
             reorder=rules if reorder else None,
         )
-        return converter.load(baked)
+        return formats.load(baked)
     if reorder:
         if path.suffix.lower() == ".onnx":
             raise ModelError(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from edgemem.plans import LowerBounds, OptionValue, Plan
-    from edgemem.records import Problem, Size
+    from edgemem.records.problem import Problem, Size
     from edgemem.strategy.registry import Family, Strategy
 
 __all__ = ["Choice", "Limits", "choices", "make_plans", "run"]

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.records import Problem, Size
+    from edgemem.records.problem import Problem, Size
     from edgemem.targets import Target
 
 __all__ = ["LowerBounds", "OffsetPlan", "OptionValue", "Plan", "PlanSet", "SearchReport", "SharedObjectsPlan"]

@@ -10,8 +10,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from edgemem.aliasing import RULES
 from edgemem.errors import ModelError, PlanError
+from edgemem.model.aliasing import RULES
 
 __all__ = ["BUILT_IN", "Inputs", "Region", "Target", "parse_size", "target"]
 
@@ -44,7 +44,7 @@ class Target:
         outputs: graph outputs are `outside`, or live in the arena from their operator to the end of the run.
         unread: a result that nothing reads stays during its operator (`one_op`), or `to_end`, never released.
         variables: state between runs is `outside`, or in the arena for the whole run.
-        aliasing: the name of the alias rules (see `edgemem.aliasing.RULES`).
+        aliasing: the name of the alias rules (see `edgemem.model.aliasing.RULES`).
         bodies: `inline` plans the tensors of branches and loop bodies with the rest; `outside` leaves them to the
             runtime.
         scratch: operators' workspace is not in the plan (`unknown`), or read from the installed LiteRT (`litert`).

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from hypothesis import strategies as st
 
-from edgemem.records import Problem, UsageRecord
+from edgemem.records.problem import Problem, UsageRecord
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

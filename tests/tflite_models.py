@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import flatbuffers
 
-from edgemem_converters.tflite_names import CUSTOM, DTYPES, OPERATOR_CODES
+from edgemem_converters.tflite.names import CUSTOM, DTYPES, OPERATOR_CODES
 
 IF, WHILE, VAR_HANDLE = 92, 93, 111  # types of builtin options
 ADD_OPTIONS = (11, (0,))

@@ -26,7 +26,7 @@ with warnings.catch_warnings(record=True) as told:
     import edgemem, numpy as np
     planset = edgemem.plan("model.onnx")
 from edgemem import native
-from edgemem.runtime.io_binding import make_session
+from edgemem.runtime.onnxruntime.io_binding import make_session
 assert not native.COMPILED
 assert "site-packages" in edgemem.__file__, edgemem.__file__
 assert [str(w.message) for w in told if "no compiled kernels" in str(w.message)], told

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 
 from edgemem.errors import ModelError
-from edgemem.records import Problem
+from edgemem.records.problem import Problem
 
 if TYPE_CHECKING:
     import _csv
     from pathlib import Path
 
-    from edgemem.converter import Bindings
+    from edgemem.formats import Bindings
 
 __all__ = ["CsvConverter"]
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from edgemem import api
 from edgemem.bench.puzzles import HEIGHT, PUZZLES, RANDOM
-from edgemem.converter import RecordFile
 from edgemem.errors import ModelError
+from edgemem.formats import RecordFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from edgemem.records import Problem
+    from edgemem.records.problem import Problem
 
 __all__ = ["DEFAULT", "MOST", "Instance", "instance"]
 

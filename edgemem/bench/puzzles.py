@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from edgemem.records import Problem
+from edgemem.records.problem import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

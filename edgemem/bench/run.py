@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from edgemem.bench.instances import Instance
     from edgemem.bench.peers import Peer
     from edgemem.plans import LowerBounds, Plan
-    from edgemem.records import Problem
+    from edgemem.records.problem import Problem
     from edgemem.strategy.registry import Family
 
 __all__ = ["DEFAULT", "Limits", "Result", "Row", "Solver", "Summary", "geometric_mean", "measure", "solvers", "summary"]

@@ -126,7 +126,7 @@ def plan(
     """Plan the memory of a model or of usage records, prove the plan, and write it into the model."""
     from edgemem import api, passes
     from edgemem.cli import view
-    from edgemem.converter import Bindings, Model
+    from edgemem.formats import Bindings, Model
 
     if record and (output is None or output.suffix != ".onnx"):
         raise click.UsageError("--record stores a plan in an ONNX model: give -o PLANNED.onnx")
@@ -163,7 +163,7 @@ def plan(
             api.save(carrier, planset, output)
     recorded = None
     if record and output:
-        from edgemem.runtime import trial
+        from edgemem.commands import trial
 
         recorded = trial.store(output, values, dims=dims, input_shapes=input_shapes, threads=threads or 1)
     if as_json:
@@ -204,7 +204,7 @@ def verify(planned: Path, model: Path | None, *, run_too: bool, inputs: dict[str
 
     violations = api.verify(planned, model)
     if run_too and not violations:
-        from edgemem.runtime import trial, trial_tflite
+        from edgemem.commands import trial, trial_tflite
 
         if planned.suffix.lower() == ".tflite":
             violations = trial_tflite.verify_run(planned, feeds(inputs))

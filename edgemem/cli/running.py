@@ -51,10 +51,10 @@ def run(
 ) -> None:
     """Run a model inside its plan, and say what memory it took."""
     from edgemem.cli import view
-    from edgemem.runtime import trial
+    from edgemem.commands import trial
 
     if model.suffix.lower() == ".tflite":
-        from edgemem.runtime import trial_tflite
+        from edgemem.commands import trial_tflite
 
         if dims or input_shapes:
             raise click.UsageError("--dim and --input-shape bind .onnx models here")
@@ -105,7 +105,7 @@ def measure(
 ) -> None:
     """Measure an ONNX model's real memory and latency: ONNX Runtime as it is, tuned by hand, and inside plans."""
     from edgemem.cli import view
-    from edgemem.runtime.measure import measure as measured
+    from edgemem.commands.measure import measure as measured
 
     with view.progress() as progress:
         progress("measuring in fresh processes")
@@ -131,7 +131,7 @@ def measure(
 def size(*, model: Path, runtime: str, as_json: bool) -> None:
     """Tell how large an arena a .tflite model takes in a runtime by itself, and what it is made of."""
     from edgemem.cli import view
-    from edgemem.runtime import trial_tflite
+    from edgemem.commands import trial_tflite
 
     made = trial_tflite.size_of(model, runtime)
     if as_json:

@@ -16,10 +16,10 @@ from edgemem.strategy.options import summary
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from edgemem.commands.measure import MeasureRow
+    from edgemem.commands.trial import Trial
     from edgemem.plans import Plan, PlanSet
-    from edgemem.runtime.measure import MeasureRow
-    from edgemem.runtime.onnxruntime_plan import RecordedPlan
-    from edgemem.runtime.trial import Trial
+    from edgemem.replay.recording import RecordedPlan
     from edgemem.strategy.registry import Strategy
 
 __all__ = [
@@ -201,7 +201,7 @@ def show_recorded(recorded: RecordedPlan) -> None:
 
 def show_trial(trial: Trial) -> None:
     """Memory first, then what came out."""
-    from edgemem.runtime.tflm import TflmSize
+    from edgemem.runtime.tflm.size import TflmSize
 
     memory = trial.memory
     planned = memory.head if isinstance(memory, TflmSize) else memory.planned

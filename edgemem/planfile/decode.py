@@ -13,7 +13,7 @@ from edgemem.errors import EdgememError, PlanFileError
 from edgemem.planfile.container import unwrap
 from edgemem.planfile.reader import Table, root
 from edgemem.plans import LowerBounds, OffsetPlan, PlanSet, SearchReport, SharedObjectsPlan
-from edgemem.records import Kind, Problem, UsageRecord
+from edgemem.records.problem import Kind, Problem, UsageRecord
 from edgemem.targets import from_table
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.plans import OptionValue
-    from edgemem.records import Size
+    from edgemem.records.problem import Size
     from edgemem.targets import Target
 
 __all__ = ["IDENTIFIER", "KINDS", "SLOTS", "VALUE_TYPES", "decode", "least_version", "parse"]

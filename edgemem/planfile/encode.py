@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.plans import OffsetPlan, OptionValue, PlanSet, SearchReport, SharedObjectsPlan
-    from edgemem.records import Problem
+    from edgemem.records.problem import Problem
     from edgemem.targets import Target
 
 __all__ = ["encode"]

@@ -19,7 +19,7 @@ from edgemem.proof.sweep import sweep_claims, sweep_plan
 from edgemem.proof.violations import MOST, Cause, Violation
 
 if TYPE_CHECKING:
-    from edgemem.graph import Graph
+    from edgemem.model.graph import Graph
     from edgemem.plans import PlanSet
 
 __all__ = ["Cause", "Violation", "sweep_plan", "verify_planset"]

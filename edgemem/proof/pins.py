@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from edgemem.plans import OffsetPlan
     from edgemem.proof.violations import Violation
-    from edgemem.records import Problem
+    from edgemem.records.problem import Problem
 
 __all__ = ["sweep_pinned_bound", "sweep_pins"]
 

@@ -11,17 +11,17 @@ from bisect import bisect_left, insort
 from math import prod
 from typing import TYPE_CHECKING
 
-from edgemem.aliasing import RULES, AliasRules
-from edgemem.graph import RUN_ONCE, digest
+from edgemem.model.aliasing import RULES, AliasRules
+from edgemem.model.graph import RUN_ONCE, digest
 from edgemem.plans import OffsetPlan
 from edgemem.proof.violations import MOST, Cause, Violation, violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from edgemem.graph import Graph, Op
+    from edgemem.model.graph import Graph, Op
     from edgemem.plans import Plan, PlanSet
-    from edgemem.records import UsageRecord
+    from edgemem.records.problem import UsageRecord
 
 __all__ = ["rehearse"]
 

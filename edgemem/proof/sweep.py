@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from edgemem.plans import Plan, PlanSet, SharedObjectsPlan
-    from edgemem.records import Problem
+    from edgemem.records.problem import Problem
     from edgemem.targets import Target
 
 __all__ = ["sweep_claims", "sweep_plan"]

@@ -10,7 +10,7 @@ from edgemem.targets import to_table
 
 if TYPE_CHECKING:
     from edgemem.plans import Plan, PlanSet
-    from edgemem.records import Size
+    from edgemem.records.problem import Size
 
 __all__ = ["document"]
 

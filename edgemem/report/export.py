@@ -12,7 +12,7 @@ from edgemem.errors import PlanError
 from edgemem.report.document import document
 
 if TYPE_CHECKING:
-    from edgemem.graph import Graph
+    from edgemem.model.graph import Graph
     from edgemem.plans import OffsetPlan, PlanSet
 
 __all__ = ["FORMATS", "export"]

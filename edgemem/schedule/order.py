@@ -11,7 +11,7 @@ from edgemem.schedule.peak import PeakModel, peak_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from edgemem.graph import Graph
+    from edgemem.model.graph import Graph
     from edgemem.targets import Target
 
 __all__ = ["beam", "find_order", "greedy"]

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from edgemem.aliasing import RULES
 from edgemem.bounds import lower_bounds
 from edgemem.errors import UnsupportedError
-from edgemem.lifetime import lifetimes
+from edgemem.model.aliasing import RULES
+from edgemem.records.lifetime import lifetimes
 
 if TYPE_CHECKING:
-    from edgemem.graph import Graph, Tensor
+    from edgemem.model.graph import Graph, Tensor
     from edgemem.targets import Target
 
 __all__ = ["PeakModel", "peak_of"]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.plans import OptionValue
-    from edgemem.records import Problem
+    from edgemem.records.problem import Problem
     from edgemem.strategy.options import Option
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from edgemem.errors import ModelError
-from edgemem.records import Problem
+from edgemem.records.problem import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

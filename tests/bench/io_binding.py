@@ -17,8 +17,8 @@ import onnx
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from edgemem.runtime.io_binding import make_session
-from edgemem.runtime.onnx_optimize import LEVELS, onnxruntime
+from edgemem.runtime.onnxruntime.io_binding import make_session
+from edgemem.runtime.onnxruntime.optimise import LEVELS, onnxruntime
 from models.build import build
 from tests.runtime.networks import DIMS, equal, feeds_of
 

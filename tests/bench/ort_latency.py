@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import onnxruntime
 
-from edgemem.runtime.onnxruntime import InferenceSession
+from edgemem.runtime.onnxruntime.session import InferenceSession
 from models.build import build
 from tests.onnx_sessions import feeds, options, same
 

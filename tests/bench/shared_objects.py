@@ -28,9 +28,9 @@ import numpy as np
 from edgemem import _kernels, load
 from edgemem.bounds import lower_bounds
 from edgemem.errors import PlanError
-from edgemem.lifetime import lifetimes
 from edgemem.planning import Choice, run
-from edgemem.records import Problem
+from edgemem.records.lifetime import lifetimes
+from edgemem.records.problem import Problem
 from edgemem.strategy.catalogue import registered
 from edgemem.strategy.shared_objects.search import WORK
 from edgemem.targets import BUILT_IN

@@ -24,13 +24,14 @@ from ai_edge_litert.interpreter import OpResolverType
 import edgemem
 from edgemem import planfile
 from edgemem.errors import RuntimeBindError
-from edgemem.runtime import litert, tflm
-from edgemem.runtime.litert_compare import random_inputs
-from edgemem.runtime.litert_interpreter import Interpreter
-from edgemem.runtime.litert_layout import bound_target
+from edgemem.runtime.litert import probe as litert
+from edgemem.runtime.litert.compare import random_inputs
+from edgemem.runtime.litert.interpreter import Interpreter
+from edgemem.runtime.litert.layout import bound_target
+from edgemem.runtime.tflm import size as tflm
 from edgemem.schedule.order import find_order
 from edgemem.targets import BUILT_IN
-from edgemem_converters.tflite import TfliteConverter
+from edgemem_converters.tflite.model import TfliteConverter
 from models.fetch import catalogue, fetch
 
 BEGIN, END = "<!-- table: made by tests/bench/tflite_runtimes.py -->", "<!-- end of the table -->"

@@ -13,13 +13,13 @@ import onnx
 import pytest
 from onnx import ModelProto, parser
 
-from edgemem.converter import Bindings
 from edgemem.errors import EdgememError, ModelError
-from edgemem.lifetime import lifetimes
+from edgemem.formats import Bindings
 from edgemem.plans import LowerBounds, PlanSet
-from edgemem.records import Problem
+from edgemem.records.lifetime import lifetimes
+from edgemem.records.problem import Problem
 from edgemem.targets import BUILT_IN
-from edgemem_converters.onnx import OnnxConverter
+from edgemem_converters.onnx.model import OnnxConverter
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from edgemem.errors import PlanFileError
 from edgemem.planfile import decode, encode
 from edgemem.plans import LowerBounds, OffsetPlan, PlanSet, SharedObjectsPlan
-from edgemem.records import Problem, UsageRecord
+from edgemem.records.problem import Problem, UsageRecord
 from edgemem.targets import BUILT_IN
 
 

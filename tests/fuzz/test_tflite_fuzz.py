@@ -9,10 +9,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from edgemem.errors import EdgememError, ModelError
-from edgemem.lifetime import lifetimes
+from edgemem.records.lifetime import lifetimes
 from edgemem.targets import BUILT_IN
-from edgemem_converters.tflite import TfliteConverter
-from edgemem_converters.tflite_writer import split, write
+from edgemem_converters.tflite.model import TfliteConverter
+from edgemem_converters.tflite.writer import split, write
 from tests.tflite_models import ADD_OPTIONS, IF, M, O, S, T, build, floats
 
 

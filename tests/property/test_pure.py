@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from edgemem import _kernels
 from edgemem.errors import PlanError
-from edgemem.strategy import pure
+from edgemem.native import pure
 from tests import strategies as ours
 
 if TYPE_CHECKING:

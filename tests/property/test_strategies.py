@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from edgemem.plans import OptionValue
-    from edgemem.records import Problem
+    from edgemem.records.problem import Problem
     from edgemem.strategy.registry import Family, Strategy
     from tests.oracle.bounds import Record, TexelRecord
 

@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from edgemem.cli.main import main
-from edgemem.runtime.arena import library
-from edgemem.runtime.onnx_optimize import baked_note
+from edgemem.replay.arena import library
+from edgemem.runtime.onnxruntime.optimise import baked_note
 from models.build import build
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def test_what_ran_outside_every_plan_is_not_called_right(tmp_path: Path, monkeyp
     done = edgemem("plan", source, "--dim", "i.1=4", "-o", planned)
     assert done.exit_code == 0, done.output
     assert edgemem("verify", "--run", planned).exit_code == 0, "the replay holds it"
-    monkeypatch.setattr("edgemem.runtime.arena.find_library", lambda: None)
+    monkeypatch.setattr("edgemem.replay.arena.find_library", lambda: None)
     library.cache_clear()
     try:
         done = edgemem("verify", "--run", planned)

@@ -47,7 +47,7 @@ def test_the_smallest_arena_of_pose_landmark_lite_falls_by_a_fifth(tmp_path: Pat
     pytest.importorskip("tflite_micro")
     name = "mp_pose_landmark_lite"
     folded, ordered = tmp_path / "folded.tflite", planned(name, tmp_path, "--fold", "--reorder")
-    from edgemem_converters.tflite import TfliteConverter
+    from edgemem_converters.tflite.model import TfliteConverter
 
     folded.write_bytes(TfliteConverter.from_bytes(fetch(name).read_bytes()).folded().content())
     own, ours = (json.loads(edgemem("size", f, "--json").output) for f in (folded, ordered))

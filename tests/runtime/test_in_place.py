@@ -1,4 +1,4 @@
-"""What may share memory by `edgemem.aliasing`: ONNX Runtime gives the same bits in one place."""
+"""What may share memory by `edgemem.model.aliasing`: ONNX Runtime gives the same bits in one place."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto
 from onnx import helper as make
 
-from edgemem.aliasing import RULES
+from edgemem.model.aliasing import RULES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,7 +12,7 @@ import pytest
 
 from edgemem import api, planfile
 from edgemem.errors import InvalidPlanError, RuntimeBindError
-from edgemem_converters.tflite import TfliteConverter
+from edgemem_converters.tflite.model import TfliteConverter
 from tests.runtime.test_litert import LOADABLE, branches, fetched
 from tests.tflite_models import ADD_OPTIONS, M, O, S, T, build, floats
 
@@ -21,14 +21,14 @@ pytest.importorskip("ai_edge_litert")
 from ai_edge_litert.interpreter import Interpreter as LiteRT
 from ai_edge_litert.interpreter import OpResolverType
 
-from edgemem.runtime import litert
-from edgemem.runtime.litert_compare import random_inputs
-from edgemem.runtime.litert_interpreter import Interpreter
+from edgemem.runtime.litert import probe as litert
+from edgemem.runtime.litert.compare import random_inputs
+from edgemem.runtime.litert.interpreter import Interpreter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from edgemem.runtime.litert_interpreter import Mode
+    from edgemem.runtime.litert.interpreter import Mode
 
 MODES: tuple[Mode, ...] = ("repoint", "custom")
 BUILTIN: dict[str, Any] = {"experimental_op_resolver_type": OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES}

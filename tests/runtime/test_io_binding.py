@@ -17,8 +17,8 @@ from onnx import helper as make
 
 import edgemem
 from edgemem.errors import InvalidPlanError, RuntimeBindError, StalePlanError, UnknownShapeError
-from edgemem.runtime.io_binding import IoBindingSession, make_session
-from edgemem.runtime.onnx_optimize import LEVELS
+from edgemem.runtime.onnxruntime.io_binding import IoBindingSession, make_session
+from edgemem.runtime.onnxruntime.optimise import LEVELS
 from tests.runtime.networks import DIMS, FETCHED, NETWORKS, equal, feeds_of, fetched, small
 
 if TYPE_CHECKING:
@@ -335,7 +335,7 @@ import sys
 import numpy as np
 sys.modules["edgemem._kernels"] = None  # importing it fails
 from edgemem import planfile
-from edgemem.runtime.io_binding import make_session
+from edgemem.runtime.onnxruntime.io_binding import make_session
 from pathlib import Path
 session = make_session(sys.argv[1], planfile.load(Path(sys.argv[2])))
 feed = session.get_inputs()[0]

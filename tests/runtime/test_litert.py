@@ -12,19 +12,19 @@ import pytest
 
 import edgemem.strategy.offsets.litert_arena  # noqa: F401
 from edgemem import api
-from edgemem.converter import Bindings
 from edgemem.errors import ModelError, RuntimeBindError
-from edgemem.lifetime import lifetimes
-from edgemem.runtime.litert import Probe, annotate, annotated, probe
+from edgemem.formats import Bindings
+from edgemem.records.lifetime import lifetimes
+from edgemem.runtime.litert.probe import Probe, annotate, annotated, probe
 from edgemem.strategy.catalogue import find
 from edgemem.targets import BUILT_IN
-from edgemem_converters.tflite import TfliteConverter
-from edgemem_converters.tflite_reader import read
+from edgemem_converters.tflite.model import TfliteConverter
+from edgemem_converters.tflite.reader import read
 from models.fetch import FetchError, fetch
 from tests.tflite_models import ADD_OPTIONS, IF, M, O, S, T, build, floats
 
 if TYPE_CHECKING:
-    from edgemem.graph import Graph
+    from edgemem.model.graph import Graph
 
 pytest.importorskip("ai_edge_litert")
 
@@ -217,7 +217,7 @@ def test_what_litert_cannot_run_is_said() -> None:
 
 
 def test_a_layout_that_is_not_the_models_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    from edgemem.runtime import litert
+    from edgemem.runtime.litert import probe as litert
 
     data = build(M([S([T("x"), T("y")], [O("ABS", (0,), (1,))], (0,), (1,))]))
     expected = litert._expected

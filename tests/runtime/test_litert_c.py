@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from edgemem.errors import RuntimeBindError
-from edgemem.runtime.litert_arena import Arena
-from edgemem.runtime.litert_c import CInterpreter
-from edgemem_converters.tflite import TfliteConverter
+from edgemem.runtime.litert.arena import Arena
+from edgemem.runtime.litert.c_library import CInterpreter
+from edgemem_converters.tflite.model import TfliteConverter
 from tests.runtime.test_litert import fetched, outputs_of
 
 if TYPE_CHECKING:

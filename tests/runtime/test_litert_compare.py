@@ -9,8 +9,8 @@ import pytest
 pytest.importorskip("ai_edge_litert")
 
 from edgemem import api
-from edgemem.runtime.litert_compare import compare_run
-from edgemem_converters.tflite import TfliteConverter
+from edgemem.runtime.litert.compare import compare_run
+from edgemem_converters.tflite.model import TfliteConverter
 from tests.runtime.test_interpreter import small
 from tests.runtime.test_litert import fetched
 

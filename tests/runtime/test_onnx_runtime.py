@@ -13,16 +13,16 @@ import numpy as np
 import onnx
 import pytest
 
-from edgemem.converter import Bindings
+from edgemem.formats import Bindings
 from edgemem.plans import LowerBounds, PlanSet
-from edgemem.records import Problem
-from edgemem_converters.onnx import PLAN_KEY, OnnxConverter
+from edgemem.records.problem import Problem
+from edgemem_converters.onnx.model import PLAN_KEY, OnnxConverter
 from models.fetch import FetchError, fetch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from edgemem.graph import Graph, Op
+    from edgemem.model.graph import Graph, Op
 
 ort = pytest.importorskip("onnxruntime")
 

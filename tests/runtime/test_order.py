@@ -10,8 +10,8 @@ import pytest
 
 import edgemem
 from edgemem.errors import ModelError, PlanFileError, RuntimeBindError
-from edgemem.runtime.io_binding import make_session
-from edgemem.runtime.onnx_optimize import (
+from edgemem.runtime.onnxruntime.io_binding import make_session
+from edgemem.runtime.onnxruntime.optimise import (
     BAKED_KEY,
     LEVELS,
     Baked,

@@ -16,16 +16,16 @@ import pytest
 
 from edgemem.errors import InvalidPlanError, PlanFileError, RuntimeBindError
 from edgemem.plans import OffsetPlan
-from edgemem.runtime.arena import ArenaMemory, Context, ReplayPlan, library
-from edgemem.runtime.onnxruntime import InferenceSession
-from edgemem.runtime.onnxruntime_file import embedded, with_embedded
-from edgemem.runtime.onnxruntime_plan import decode, encode
-from edgemem.runtime.onnxruntime_record import embed, record
-from edgemem.runtime.onnxruntime_replay import MOST_REPLANS
+from edgemem.replay.arena import ArenaMemory, Context, ReplayPlan, library
+from edgemem.replay.recording import decode, encode
+from edgemem.replay.replayer import MOST_REPLANS
+from edgemem.runtime.onnxruntime.file import embedded, with_embedded
+from edgemem.runtime.onnxruntime.record import embed, record
+from edgemem.runtime.onnxruntime.session import InferenceSession
 from tests.onnx_sessions import REAL, branching, feeds, looping, nonzero, options, plain, real, same, small
 
 if TYPE_CHECKING:
-    from edgemem.runtime.onnxruntime_plan import RecordedPlan
+    from edgemem.replay.recording import RecordedPlan
 
 ort = pytest.importorskip("onnxruntime")
 
@@ -324,7 +324,7 @@ def test_another_allocator_of_the_process_is_noticed() -> None:
     """Someone registers an arena of ONNX Runtime's own after ours: later sessions say they run without a plan."""
     code = """
 import numpy as np, onnxruntime as ort
-from edgemem.runtime.onnxruntime import InferenceSession
+from edgemem.runtime.onnxruntime.session import InferenceSession
 from tests.onnx_sessions import REAL, branching, options
 given = {"x": np.ones((64, 64), np.float32), "yes": np.array(True)}
 with InferenceSession(branching(), options(), cache=False) as session:

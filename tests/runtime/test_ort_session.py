@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from edgemem.runtime.onnxruntime import InferenceSession
+from edgemem.runtime.onnxruntime.session import InferenceSession
 from models.build import names
 from tests.onnx_sessions import REAL, feeds, options, plain, real, same, small
 

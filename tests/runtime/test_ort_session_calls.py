@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from edgemem.errors import RuntimeBindError
-from edgemem.runtime import arena as native
-from edgemem.runtime.arena import Arena, library
-from edgemem.runtime.onnxruntime import InferenceSession
-from edgemem.runtime.onnxruntime_plan import decode, encode
-from edgemem.runtime.onnxruntime_record import default_feeds, embed, record
+from edgemem.replay import arena as native
+from edgemem.replay.arena import Arena, library
+from edgemem.replay.recording import decode, encode
+from edgemem.runtime.onnxruntime.record import default_feeds, embed, record
+from edgemem.runtime.onnxruntime.session import InferenceSession
 from tests.onnx_sessions import feeds, options, plain, same, small
 
 if TYPE_CHECKING:

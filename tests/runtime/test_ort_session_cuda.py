@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from edgemem.errors import RuntimeBindError
-from edgemem.runtime import onnxruntime_cuda
-from edgemem.runtime.arena import DEVICE, ArenaMemory, Context, ReplayPlan, library
-from edgemem.runtime.onnxruntime import InferenceSession
-from edgemem.runtime.onnxruntime_cuda import CUDA, runtime, with_allocator
+from edgemem.replay.arena import DEVICE, ArenaMemory, Context, ReplayPlan, library
+from edgemem.runtime.onnxruntime import cuda as onnxruntime_cuda
+from edgemem.runtime.onnxruntime.cuda import CUDA, runtime, with_allocator
+from edgemem.runtime.onnxruntime.session import InferenceSession
 from tests.onnx_sessions import feeds, options, plain, small
 
 ort = pytest.importorskip("onnxruntime")

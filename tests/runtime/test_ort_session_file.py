@@ -13,10 +13,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from edgemem.errors import InvalidPlanError, ModelError, PlanFileError
-from edgemem.runtime.onnxruntime import InferenceSession
-from edgemem.runtime.onnxruntime_file import TRACE_KEY, embedded, model_digest, with_embedded
-from edgemem.runtime.onnxruntime_plan import decode, encode
-from edgemem.runtime.onnxruntime_record import embed, record
+from edgemem.replay.recording import decode, encode
+from edgemem.runtime.onnxruntime.file import TRACE_KEY, embedded, model_digest, with_embedded
+from edgemem.runtime.onnxruntime.record import embed, record
+from edgemem.runtime.onnxruntime.session import InferenceSession
 from tests.onnx_sessions import feeds, options, plain, same, small
 
 if TYPE_CHECKING:

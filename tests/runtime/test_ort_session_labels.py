@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from edgemem.runtime.onnxruntime_labels import Kernel, labels
-from edgemem.runtime.onnxruntime_record import record
+from edgemem.runtime.onnxruntime.labels import Kernel, labels
+from edgemem.runtime.onnxruntime.record import record
 from edgemem.trace import Trace
 from tests.onnx_sessions import options, small
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from edgemem.errors import RuntimeBindError
-from edgemem.runtime.onnxruntime import InferenceSession
-from edgemem.runtime.onnxruntime_plan import decode, encode
+from edgemem.replay.recording import decode, encode
+from edgemem.runtime.onnxruntime.session import InferenceSession
 from tests.onnx_sessions import feeds, plain, small
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ pytest.importorskip("ai_edge_litert")
 from ai_edge_litert.interpreter import Interpreter as LiteRT
 
 from edgemem.errors import RuntimeBindError
-from edgemem.runtime.litert_arena import Arena
-from edgemem.runtime.litert_interpreter import Interpreter
+from edgemem.runtime.litert.arena import Arena
+from edgemem.runtime.litert.interpreter import Interpreter
 from tests.runtime.test_interpreter import BUILTIN, allocated, run, same, small
 from tests.runtime.test_litert import fetched
 
@@ -73,7 +73,7 @@ def test_an_arena_of_fixed_size() -> None:
 
 
 def test_a_compiled_model_keeps_its_buffers_when_the_arena_grows() -> None:
-    from edgemem.runtime.litert_compiled import CompiledModel
+    from edgemem.runtime.litert.compiled import CompiledModel
     from tests.runtime.test_litert_c import inputs_of
 
     arena = Arena()

@@ -13,11 +13,11 @@ import pytest
 from edgemem import api, planfile
 from edgemem.errors import ModelError, RuntimeBindError
 from edgemem.report.export import export
-from edgemem.runtime import tflm
+from edgemem.runtime.tflm import size as tflm
 from edgemem.schedule.order import find_order
 from edgemem.schedule.peak import peak_of
 from edgemem.targets import BUILT_IN
-from edgemem_converters.tflite import TfliteConverter
+from edgemem_converters.tflite.model import TfliteConverter
 from tests.runtime.test_litert import LOADABLE, branches, fetched, outputs_of
 from tests.runtime.test_tflm import up16
 from tests.tflite_models import M, O, S, T, build
@@ -61,7 +61,7 @@ def test_folding_and_ordering_change_no_bit(name: str) -> None:
 
 
 def test_folding_leaves_no_memory_for_weights() -> None:
-    from edgemem.runtime.litert import probe
+    from edgemem.runtime.litert.probe import probe
 
     data = fetched("mp_face_detection_full_sparse")
     folded = TfliteConverter.from_bytes(data).folded().content()
@@ -90,8 +90,8 @@ def test_tflite_micro_runs_what_it_could_not_in_the_planned_arena(name: str) -> 
 
 
 def test_one_file_runs_unchanged_in_every_runtime() -> None:
-    from edgemem.runtime.litert_compiled import CompiledModel
-    from edgemem.runtime.litert_interpreter import Interpreter
+    from edgemem.runtime.litert.compiled import CompiledModel
+    from edgemem.runtime.litert.interpreter import Interpreter
 
     data = fetched("mp_face_detection_short")
     model, planset = passed("mp_face_detection_short")

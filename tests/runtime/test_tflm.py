@@ -14,7 +14,7 @@ import pytest
 
 from edgemem import api
 from edgemem.errors import ModelError
-from edgemem_converters.tflite import TfliteConverter
+from edgemem_converters.tflite.model import TfliteConverter
 from models.fetch import FetchError, fetch
 from tests.tflite_models import ADD_OPTIONS, IF, WHILE, M, O, S, T, build
 

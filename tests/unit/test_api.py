@@ -16,7 +16,7 @@ from edgemem.errors import (
     StalePlanError,
     UnknownStrategyError,
 )
-from edgemem.records import Problem, UsageRecord
+from edgemem.records.problem import Problem, UsageRecord
 from edgemem.targets import BUILT_IN, Region
 from models.build import build
 

@@ -21,7 +21,7 @@ from edgemem.bench.puzzles import HEIGHT
 from edgemem.bench.run import Limits, Solver, geometric_mean, measure, solvers, summary
 from edgemem.cli.main import main
 from edgemem.planning import Choice
-from edgemem.records import Problem
+from edgemem.records.problem import Problem
 from edgemem.strategy.registry import Found, Strategy
 from models.build import build
 from tests.data import shared_data

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from edgemem.errors import ModelError, UnsupportedError
-from edgemem.graph import DTYPE_BITS, Graph, Op, Tensor, byte_size, digest
+from edgemem.model.graph import DTYPE_BITS, Graph, Op, Tensor, byte_size, digest
 
 
 @pytest.mark.parametrize(

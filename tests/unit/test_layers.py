@@ -47,8 +47,14 @@ def test_only_the_command_line_knows_the_bench_and_only_that_knows_other_planner
 @pytest.mark.parametrize(
     ("part", "forbidden"),
     [
-        ("proof", ("edgemem.strategy", "edgemem._kernels", "edgemem.lifetime", "edgemem.planning", "edgemem.bounds")),
-        ("strategy", ("edgemem.planning", "edgemem.api", "edgemem.graph", "edgemem.proof", "edgemem.lifetime")),
+        (
+            "proof",
+            ("edgemem.strategy", "edgemem._kernels", "edgemem.records.lifetime", "edgemem.planning", "edgemem.bounds"),
+        ),
+        (
+            "strategy",
+            ("edgemem.planning", "edgemem.api", "edgemem.model.graph", "edgemem.proof", "edgemem.records.lifetime"),
+        ),
         ("lifetime.py", ("edgemem.strategy", "edgemem.plans", "edgemem.proof", "edgemem._kernels")),
         ("planfile", ("edgemem.strategy", "edgemem.planning", "edgemem.api", "edgemem.proof")),
         ("report", ("edgemem.strategy", "edgemem.planning", "edgemem.api", "edgemem.cli")),

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from edgemem.graph import Graph, Op, Tensor
-from edgemem.lifetime import lifetimes
+from edgemem.model.graph import Graph, Op, Tensor
+from edgemem.records.lifetime import lifetimes
 from edgemem.targets import BUILT_IN, Target
 
 GENERIC = BUILT_IN["generic"]

@@ -11,7 +11,7 @@ import pytest
 
 from edgemem import _kernels
 from edgemem.errors import MissingDependencyError, SolverError
-from edgemem.records import Problem
+from edgemem.records.problem import Problem
 from edgemem.strategy.catalogue import find, registered
 from edgemem.strategy.offsets import mip as mip_module
 

@@ -10,17 +10,17 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, parser
 
-from edgemem.converter import Bindings, Model
 from edgemem.errors import ModelError, PlanFileError, UnsupportedError
-from edgemem.graph import digest
+from edgemem.formats import Bindings, Model
+from edgemem.model.graph import digest
 from edgemem.plans import LowerBounds, PlanSet
-from edgemem.records import Problem
-from edgemem_converters.onnx import PLAN_KEY, OnnxConverter
+from edgemem.records.problem import Problem
+from edgemem_converters.onnx.model import PLAN_KEY, OnnxConverter
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from edgemem.graph import Graph
+    from edgemem.model.graph import Graph
 
 PLANSET = PlanSet(Problem([]), 0, LowerBounds(0, 0), (), ())
 BRANCHES = """

@@ -8,7 +8,7 @@ import onnx
 from onnx import TensorProto, helper
 
 import edgemem
-from edgemem.converter import Model
+from edgemem.formats import Model
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,11 +9,11 @@ import onnx
 import pytest
 from onnx import TensorProto, parser
 
-from edgemem.converter import Bindings
 from edgemem.errors import ModelError
+from edgemem.formats import Bindings
 from edgemem.plans import LowerBounds, PlanSet
-from edgemem.records import Problem
-from edgemem_converters.onnx import OnnxConverter
+from edgemem.records.problem import Problem
+from edgemem_converters.onnx.model import OnnxConverter
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,9 +15,9 @@ import onnx
 import pytest
 from onnx import TensorProto, numpy_helper
 
-from edgemem.converter import Bindings
 from edgemem.errors import UnknownShapeError, UnsupportedError
-from edgemem_converters.onnx import OnnxConverter
+from edgemem.formats import Bindings
+from edgemem_converters.onnx.model import OnnxConverter
 
 if TYPE_CHECKING:
     from pathlib import Path

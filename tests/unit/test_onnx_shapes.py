@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 import pytest
 from onnx import TensorProto, helper, parser
 
-from edgemem.converter import Bindings
 from edgemem.errors import ModelError, UnknownShapeError, UnsupportedError
-from edgemem_converters.onnx import OnnxConverter
+from edgemem.formats import Bindings
+from edgemem_converters.onnx.model import OnnxConverter
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import onnx
 
-    from edgemem.graph import Graph
+    from edgemem.model.graph import Graph
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>'
 ADD = f"{HEAD} g (float[batch, N] x, float[batch, 1] s) => (float[batch, N] y) {{ y = Add (x, s) }}"

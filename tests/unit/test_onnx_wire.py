@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from onnx import ModelProto, parser
 
 from edgemem.errors import ModelError
-from edgemem_converters.onnx_wire import metadata, permute_nodes, with_metadata, without_metadata
+from edgemem_converters.onnx.wire import metadata, permute_nodes, with_metadata, without_metadata
 
 TEXT = st.text(max_size=200)
 KEYS = st.sampled_from(["edgemem.plan", "edgemem.plan.", "author", ""])

@@ -19,10 +19,10 @@ from edgemem.api import read_plan
 from edgemem.bounds import lower_bounds
 from edgemem.cli.main import main
 from edgemem.errors import BudgetExceededError, ModelError, PlanError, PlanFileError
+from edgemem.native import pure
 from edgemem.planning import make_plans
 from edgemem.proof import Cause, verify_planset
-from edgemem.records import Problem, UsageRecord
-from edgemem.strategy import pure
+from edgemem.records.problem import Problem, UsageRecord
 from edgemem.strategy.catalogue import registered
 from edgemem.targets import BUILT_IN, Region
 

@@ -24,13 +24,13 @@ from edgemem.errors import PlanFileError
 from edgemem.planfile import decode, encode, load, plan_fbs, save
 from edgemem.planfile.decode import SLOTS
 from edgemem.plans import LowerBounds, OffsetPlan, PlanSet, SearchReport, SharedObjectsPlan
-from edgemem.records import Kind, Problem, UsageRecord
+from edgemem.records.problem import Kind, Problem, UsageRecord
 from edgemem.targets import BUILT_IN, Region, Target
 
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn
 
-    from edgemem.records import Size
+    from edgemem.records.problem import Size
 
 INT64_MAX = 2**63 - 1
 SCHEMA = Path(planfile.__file__).parent / "plan.fbs"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from edgemem.errors import ModelError
-from edgemem.records import Problem, UsageRecord
+from edgemem.records.problem import Problem, UsageRecord
 
 
 def test_rows_and_columns_are_the_same_problem() -> None:

@@ -8,7 +8,7 @@ from itertools import permutations
 import pytest
 
 from edgemem.errors import ModelError, PlanError
-from edgemem.graph import Graph, Op, Tensor
+from edgemem.model.graph import Graph, Op, Tensor
 from edgemem.schedule.order import beam, find_order, greedy
 from edgemem.schedule.peak import PeakModel, peak_of
 from edgemem.targets import BUILT_IN, Target

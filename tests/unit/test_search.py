@@ -17,7 +17,7 @@ from edgemem.bench.puzzles import PUZZLES, random_dense, random_sparse
 from edgemem.planning import Limits, choices, make_plans, run
 from edgemem.plans import PlanSet, SearchReport
 from edgemem.proof import verify_planset
-from edgemem.records import Problem
+from edgemem.records.problem import Problem
 from edgemem.strategy.catalogue import find
 from tests.data import shared_data
 

@@ -9,7 +9,7 @@ import pytest
 
 from edgemem import _kernels
 from edgemem.planning import make_plans
-from edgemem.records import Problem
+from edgemem.records.problem import Problem
 from edgemem.strategy.catalogue import find, registered
 from tests.data import shared_records
 

@@ -10,13 +10,13 @@ import pytest
 from flatbuffers.number_types import UOffsetTFlags
 
 from edgemem import api
-from edgemem.converter import Bindings, load
 from edgemem.errors import InvalidPlanError, ModelError, UnknownShapeError, UnsupportedError
-from edgemem.lifetime import lifetimes
+from edgemem.formats import Bindings, load
+from edgemem.records.lifetime import lifetimes
 from edgemem.targets import BUILT_IN
-from edgemem_converters.tflite import TfliteConverter
-from edgemem_converters.tflite_reader import read
-from edgemem_converters.tflite_writer import split, write
+from edgemem_converters.tflite.model import TfliteConverter
+from edgemem_converters.tflite.reader import read
+from edgemem_converters.tflite.writer import split, write
 from tests.tflite_models import ADD_OPTIONS, IF, WHILE, M, O, S, T, build, floats
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from edgemem.graph import Graph, Op, Tensor, digest
-from edgemem.lifetime import lifetimes
+from edgemem.model.graph import Graph, Op, Tensor, digest
 from edgemem.plans import LowerBounds, OffsetPlan, PlanSet, SharedObjectsPlan
 from edgemem.proof import Cause, verify_planset
-from edgemem.records import Problem, UsageRecord
+from edgemem.records.lifetime import lifetimes
+from edgemem.records.problem import Problem, UsageRecord
 from edgemem.targets import BUILT_IN, Target
 
 if TYPE_CHECKING:

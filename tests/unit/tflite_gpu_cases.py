@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from edgemem.records import Size
+from edgemem.records.problem import Size
 
 Record: TypeAlias = tuple[int, int, Size]  # first_op, last_op, size
 

@@ -18,7 +18,7 @@ from edgemem.strategy.registry import offsets_strategy
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from edgemem.records import Problem
+    from edgemem.records.problem import Problem
 
 
 @offsets_strategy("litert_arena", paper="LiteRT ArenaPlanner / SimpleMemoryArena", complexity="O(n^2)", limit=2000)

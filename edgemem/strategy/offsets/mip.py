@@ -15,7 +15,7 @@ from edgemem.strategy.registry import Found, offsets_strategy
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from edgemem.records import Problem
+    from edgemem.records.problem import Problem
 
 # A limit counted in work: every machine ends with the same plan, or with the same error.
 _NODES = 20_000

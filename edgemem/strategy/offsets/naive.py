@@ -11,7 +11,7 @@ from edgemem.strategy.registry import offsets_strategy
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from edgemem.records import Problem
+    from edgemem.records.problem import Problem
 
 
 @offsets_strategy("naive", paper="Pisarchyk & Lee 2020, §6 (baseline)", complexity="O(n)")

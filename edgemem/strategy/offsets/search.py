@@ -12,7 +12,7 @@ from edgemem.strategy.options import SEED, THREADS, TIME_LIMIT
 from edgemem.strategy.registry import Found, offsets_strategy
 
 if TYPE_CHECKING:
-    from edgemem.records import Problem
+    from edgemem.records.problem import Problem
 
 # Steps of the search. A million take about half a second. The result is the same on every machine.
 WORK = {"fast": 100_000, "default": 10_000_000, "max": 1_000_000_000}

@@ -13,7 +13,7 @@ from edgemem.strategy.registry import shared_objects_strategy
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from edgemem.records import Problem
+    from edgemem.records.problem import Problem
 
 
 @shared_objects_strategy("equality", paper="TFLite GPU, EQUALITY", complexity="O(n log n)")

@@ -13,7 +13,7 @@ from edgemem.strategy.registry import shared_objects_strategy
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from edgemem.records import Problem
+    from edgemem.records.problem import Problem
 
 
 @shared_objects_strategy("greedy_in_order", paper="Lee et al. 2019", complexity="O(n log n + n k)")

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.records import Problem
+    from edgemem.records.problem import Problem
 
 
 @shared_objects_strategy("min_cost_flow", paper="Lee et al. 2019", complexity="O(n^3) at worst", limit=1000)

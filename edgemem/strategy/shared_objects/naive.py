@@ -11,7 +11,7 @@ from edgemem.strategy.registry import shared_objects_strategy
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from edgemem.records import Problem
+    from edgemem.records.problem import Problem
 
 
 @shared_objects_strategy("naive", paper="Pisarchyk & Lee 2020, §6", complexity="O(n)")

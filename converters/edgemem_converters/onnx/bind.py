@@ -1,0 +1,140 @@
+"""What the user says about unknown sizes, and what is still to be said."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+from typing import TYPE_CHECKING
+
+from edgemem.errors import ModelError
+from edgemem_converters.onnx.rules import dims_of
+from edgemem_converters.onnx.scopes import tensor_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from onnx import TypeProto
+
+    from edgemem.formats import Bindings
+    from edgemem_converters.onnx.scopes import Scope
+
+__all__ = ["Symbols", "bind_inputs"]
+
+_MAX_ELEMENTS = 2**47  # no machine addresses more, and C++ inference could overflow beyond
+
+
+@dataclass(slots=True)
+class Symbols:
+    """The values of symbols. One without a name in the file is called TENSOR.AXIS.
+
+    Attributes:
+        bound: symbol -> value.
+        declared: the names the file has for dimensions.
+        met: names of our own that stood for an unknown dimension.
+        roots: symbols that a value would resolve -> the tensor they were met in first.
+    """
+
+    bound: dict[str, int]
+    declared: set[str] = field(default_factory=set)
+    met: set[str] = field(default_factory=set)
+    roots: dict[str, str] = field(default_factory=dict)
+
+    def settle(self, name: str, made: TypeProto | None, declared: TypeProto | None, *, root: bool) -> TypeProto | None:
+        """A value's type with every gap filled in from what the file declares, then from what the user bound.
+
+        What was inferred wins over what is declared: a runtime goes by the operators too. Gaps that stay get a
+        symbol; it is a `root` if nothing before it is unknown.
+        """
+        if made is None or made.WhichOneof("value") is None:
+            made = declared
+        if made is None or not made.HasField("tensor_type"):
+            return made
+        dims, said = dims_of(made), dims_of(declared)
+        if dims is None:
+            dims, said = said, None
+        if dims is None:
+            return tensor_type(made.tensor_type.elem_type, None)
+        if said is None or len(said) != len(dims):
+            said = [None] * len(dims)
+        filled = [self._dim(name, k, d, s, root=root) for k, (d, s) in enumerate(zip(dims, said, strict=True))]
+        if prod(d for d in filled if isinstance(d, int)) > _MAX_ELEMENTS:
+            raise ModelError(f"{name!r} has the shape {filled}, which no machine can hold")
+        elem_type = made.tensor_type.elem_type
+        if not elem_type and declared is not None and declared.HasField("tensor_type"):
+            elem_type = declared.tensor_type.elem_type
+        return tensor_type(elem_type, filled)
+
+    def _dim(self, tensor: str, axis: int, dim: int | str | None, said: int | str | None, *, root: bool) -> int | str:
+        if isinstance(dim, int):
+            return dim
+        if not (dim in self.declared or dim in self.met):  # nothing, or invented by a tool
+            dim = said if said is not None else f"{tensor}.{axis}"
+        if isinstance(dim, int):
+            return dim
+        assert dim is not None
+        if dim in self.bound:
+            self.met.add(dim)
+            return self.bound[dim]
+        self.met.add(dim)
+        if root:
+            self.roots.setdefault(dim, tensor)
+        return dim
+
+    def check_used(self, dims: Iterable[str]) -> None:
+        """Raise ModelError for a name that stands for no dimension, listing those that do."""
+        if wrong := sorted(set(dims) - self.declared - self.met):
+            known = ", ".join(sorted(self.declared | self.met)) or "no symbols at all"
+            raise ModelError(f"no dimension is called {', '.join(map(repr, wrong))}; the model has {known}")
+
+
+def bind_inputs(scope: Scope, bindings: Bindings) -> tuple[dict[str, TypeProto], Symbols]:
+    """The types of the graph's inputs under the user's bindings, and the symbols.
+
+    Raises ModelError for an input that is not there, a rank or dimension other than the declared one, symbols with
+    two values, and values that are no sizes.
+    """
+    for name, value in bindings.dims.items():
+        if value < 0:
+            raise ModelError(f"dimension {name!r} cannot be {value}")
+    bound = dict(bindings.dims)
+    for name, shape in bindings.input_shapes.items():
+        if name not in scope.inputs:
+            raise ModelError(f"the model has no input {name!r}; there are {', '.join(map(repr, scope.inputs))}")
+        _bind_shape(name, shape, scope.inputs[name], bound)
+    symbols = Symbols(bound, declared=set(_declared(scope)))
+    types: dict[str, TypeProto] = {}
+    for name, made in scope.inputs.items():
+        given = made
+        if name in bindings.input_shapes:
+            given = tensor_type(made.tensor_type.elem_type, bindings.input_shapes[name])
+        settled = symbols.settle(name, given, None, root=True)
+        if settled is not None:
+            types[name] = settled
+    return types, symbols
+
+
+def _bind_shape(name: str, shape: Sequence[int], made: TypeProto, bound: dict[str, int]) -> None:
+    if not made.HasField("tensor_type"):
+        raise ModelError(f"input {name!r} is no tensor and has no shape")
+    if any(d < 0 for d in shape):
+        raise ModelError(f"input {name!r} cannot have the shape {tuple(shape)}")
+    dims = dims_of(made)
+    if dims is None:
+        return
+    if len(dims) != len(shape):
+        raise ModelError(f"input {name!r} has rank {len(dims)}, but its shape is given as {tuple(shape)}")
+    for axis, (dim, size) in enumerate(zip(dims, shape, strict=True)):
+        symbol = f"{name}.{axis}" if dim is None else dim
+        if isinstance(symbol, int):
+            if symbol != size:
+                raise ModelError(f"input {name!r} is {symbol} long in axis {axis}, and cannot be {size}")
+        elif bound.setdefault(symbol, size) != size:
+            raise ModelError(f"dimension {symbol!r} cannot be {bound[symbol]} and, as input {name!r} has it, {size}")
+
+
+def _declared(scope: Scope) -> Iterable[str]:
+    for made in (*scope.inputs.values(), *scope.declared.values()):
+        yield from (d for d in dims_of(made) or () if isinstance(d, str))
+    for node in scope.nodes:
+        for body in node.bodies:
+            yield from _declared(body)

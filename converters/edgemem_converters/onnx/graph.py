@@ -1,0 +1,124 @@
+"""From the scopes of an ONNX model and the sizes of their values to a Graph."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from onnx import TensorProto
+
+from edgemem.model.graph import Graph, Op, Tensor
+from edgemem_converters.onnx.rules import dims_of
+from edgemem_converters.onnx.scopes import op_type
+
+if TYPE_CHECKING:
+    from onnx import TypeProto
+
+    from edgemem.model.graph import TensorKind
+    from edgemem_converters.onnx.scopes import Scope
+    from edgemem_converters.onnx.shapes import Sizes
+
+__all__ = ["graph_of"]
+
+_DTYPES: dict[int, str] = {
+    number: {"FLOAT": "float32", "DOUBLE": "float64"}.get(name, name.lower())
+    for name, number in TensorProto.DataType.items()
+}
+_NOT_DENSE = {
+    "sequence_type": "sequence",
+    "optional_type": "optional",
+    "map_type": "map",
+    "sparse_tensor_type": "sparse tensor",
+    "opaque_type": "opaque value",
+}
+# Their results depend on how many random numbers were drawn before.
+_RANDOM = frozenset(
+    ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
+)
+
+
+def graph_of(scope: Scope, sizes: Sizes) -> Graph:
+    """The graph of a scope, bodies included; every tensor's size must be in `sizes`.
+
+    The tensors are sorted by kind, by their distance from the inputs and by name, so that the order of the nodes in
+    the file does not show: a model saved in another order has the same graph, reordered.
+    """
+    tensors = _tensors(scope, sizes)
+    depth = _depths(scope)
+    rank = {"constant": 1, "captured": 2}
+    tensors.sort(
+        key=lambda t: (0 if t.name in scope.inputs else rank.get(t.kind, 3), depth.get(t.name, 0), t.name),
+    )
+    index = {t.name: k for k, t in enumerate(tensors)} | {"": -1}
+    ops = tuple(
+        Op(
+            name=node.label,
+            type=op_type(node.proto),
+            inputs=tuple(index[n] for n in (*node.inputs, *(c for c in node.captured if c not in node.inputs))),
+            outputs=tuple(index[n] for n in node.outputs),
+            bodies=tuple(graph_of(body, sizes) for body in node.bodies),
+            ordered=op_type(node.proto) in _RANDOM,
+        )
+        for node in scope.nodes
+    )
+    inputs = tuple(index[n] for n in scope.inputs)
+    return Graph(scope.name, tuple(tensors), ops, inputs, tuple(index[n] for n in scope.outputs), layout="nchw")
+
+
+def _tensors(scope: Scope, sizes: Sizes) -> list[Tensor]:
+    made = [Tensor(n, _dtype(c.elem_type), c.dims, "constant") for n, c in scope.constants.items()]
+    mine = [*scope.inputs, *(n for node in scope.nodes for n in node.outputs if n)]
+    made += [_tensor(n, sizes) for n in mine]
+    fixed = _computed_once(scope)
+    made = [replace(t, kind="constant") if t.name in fixed and t.kind == "activation" else t for t in made]
+    own = {t.name for t in made}
+    read = [n for node in scope.nodes for n in (*node.inputs, *node.captured) if n]
+    outer = dict.fromkeys(n for n in (*read, *scope.outputs) if n not in own)
+    return made + [_tensor(n, sizes, captured=True) for n in outer]
+
+
+def _computed_once(scope: Scope) -> set[str]:
+    """Values that follow from constants alone: a runtime folds them when it loads the model.
+
+    What the graph gives back is not among them: it needs a place that the caller may keep.
+    """
+    known = set(scope.constants)
+    for node in scope.nodes:
+        kind = op_type(node.proto)
+        if not node.bodies and "::" not in kind and kind not in _RANDOM and all(n in known for n in node.inputs if n):
+            known.update(n for n in node.outputs if n)
+    return known.difference(scope.constants, scope.outputs)
+
+
+def _tensor(name: str, sizes: Sizes, *, captured: bool = False) -> Tensor:
+    made = sizes.types.get(name)
+    if name in sizes.dead:
+        return Tensor(name, "", (), "captured" if captured else "opaque", sizes.dead[name])
+    assert made is not None
+    dtype, note = _described(made)
+    dims = tuple(d for d in dims_of(made) or () if isinstance(d, int))
+    kind: TensorKind = "captured" if captured else "opaque" if note else "activation"
+    return Tensor(name, dtype, dims, kind, note)
+
+
+def _described(made: TypeProto) -> tuple[str, str]:
+    """The dtype, and why it is no dense tensor, or ""."""
+    field = made.WhichOneof("value") or ""
+    if field == "tensor_type":
+        dtype = _dtype(made.tensor_type.elem_type)
+        return dtype, "strings, which have no fixed width" if dtype == "string" else ""
+    what = _NOT_DENSE.get(field, "value of an unknown type")
+    return what, f"a{'n' * (what[0] in 'aeiou')} {what}, not a dense tensor"
+
+
+def _dtype(elem_type: int) -> str:
+    return _DTYPES.get(elem_type, f"type {elem_type}")
+
+
+def _depths(scope: Scope) -> dict[str, int]:
+    """The longest way to each value, in operators."""
+    depth: dict[str, int] = {}
+    for node in scope.nodes:
+        here = 1 + max((depth.get(n, 0) for n in (*node.inputs, *node.captured)), default=0)
+        depth |= dict.fromkeys(node.outputs, here)
+    return depth

@@ -1,0 +1,161 @@
+"""ONNX: reading models into graphs, and writing plans into `metadata_props["edgemem.plan"]`.
+
+A file is changed as bytes: everything but the plan's entry, or but the order of the nodes, stays as it was written.
+Weights in external files are never loaded.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from google.protobuf.message import DecodeError, EncodeError  # type: ignore[import-untyped]
+from onnx import ModelProto
+
+from edgemem.errors import ModelError, PlanFileError, UnsupportedError
+from edgemem.files import atomic_write
+from edgemem_converters.onnx.external import bring_along, locations
+from edgemem_converters.onnx.graph import graph_of
+from edgemem_converters.onnx.scopes import has_functions, scope_of
+from edgemem_converters.onnx.shapes import infer
+from edgemem_converters.onnx.wire import metadata, permute_nodes, with_metadata, without_metadata
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from edgemem.formats import Bindings
+    from edgemem.model.graph import Graph
+    from edgemem.plans import PlanSet
+    from edgemem_converters.onnx.scopes import Node
+
+__all__ = ["PLAN_KEY", "OnnxConverter"]
+
+PLAN_KEY = "edgemem.plan"
+_PROTOBUF_LIMIT = 2**31 - 1
+
+
+class OnnxConverter:
+    """An ONNX model. Immutable."""
+
+    suffixes: ClassVar[tuple[str, ...]] = (".onnx",)
+    default_target: ClassVar[str] = "generic"
+
+    def __init__(self, data: bytes, path: Path, bindings: Bindings) -> None:
+        self.bindings = bindings
+        self._data = data
+        self._path = path
+        self._graph: Graph | None = None
+
+    @classmethod
+    def open(cls, path: Path, bindings: Bindings) -> Self:
+        """Read a model. External weights need not be there; their sizes are in the model itself.
+
+        Raises ModelError for what is no ONNX model, is damaged, or keeps weights outside its folder.
+        """
+        try:
+            if path.stat().st_size > _PROTOBUF_LIMIT:
+                raise ModelError(f"{path} is larger than protobuf allows; save it with external data")
+            made = cls(path.read_bytes(), path, bindings)
+        except OSError as e:
+            raise ModelError(f"cannot read {path}: {e}") from None
+        with made._parsed() as model:
+            if not model.HasField("graph") or not model.opset_import:
+                lacks = "graph" if model.opset_import else "operator set"
+                raise ModelError(f"{path} is no ONNX model: it has no {lacks}")
+            locations(model)
+        return made
+
+    def graph(self) -> Graph:
+        """Its graph with every size known; the model's own functions are inlined in it.
+
+        Initializers and the outputs of Constant nodes are constants, and Constant nodes are no operators. Values
+        that are no dense tensors are opaque, and so are those of a branch that never runs. Raises UnknownShapeError
+        naming tensors, symbols and flags for sizes that are missing, ModelError for bindings that contradict the
+        model and for models that are damaged or out of order.
+        """
+        if self._graph is None:
+            with self._parsed() as model:
+                scope, inlined = scope_of(model, self._path.parent)
+                self._graph = graph_of(scope, infer(scope, inlined, self.bindings))
+        return self._graph
+
+    def content(self) -> bytes:
+        """The file as it would be saved, without external weights."""
+        return self._data
+
+    def with_order(self, order: tuple[int, ...]) -> Self:
+        """The model with the nodes of `graph().ops[order[0]], graph().ops[order[1]], ...` one after the other.
+
+        Constant nodes come first then, and the plan of the old order is left out. Raises ModelError if the order is
+        not topological, and UnsupportedError if the model has functions of its own, because the operators in them
+        are no nodes of the file.
+        """
+        if order == tuple(range(len(order))) == tuple(range(len(self._nodes()))):
+            return self
+        with self._parsed() as model:
+            if has_functions(model):
+                raise UnsupportedError("a model with functions of its own keeps its order; inline them with onnx first")
+            count = len(model.graph.node)
+        nodes = self._nodes()
+        if sorted(order) != list(range(len(nodes))):
+            raise ModelError(f"an order is a permutation of the {len(nodes)} operators")
+        written: set[str] = set()
+        later = {n for node in nodes for n in node.outputs}
+        for k in order:
+            for name in (*nodes[k].inputs, *nodes[k].captured):
+                if name and name in later and name not in written:
+                    raise ModelError(f"the order runs {nodes[k].label!r} before {name!r} is written")
+            written.update(nodes[k].outputs)
+        places = {node.index for node in nodes}
+        constants = [k for k in range(count) if k not in places]
+        data = without_metadata(self._data, PLAN_KEY)
+        return self._with(permute_nodes(data, (*constants, *(nodes[k].index for k in order))))
+
+    def with_plan(self, plan: bytes, planset: PlanSet) -> Self:  # noqa: ARG002 - ONNX has no other place for a plan
+        """The model with the plan as the last entry of its metadata, replacing an older one."""
+        return self._with(with_metadata(self._data, PLAN_KEY, base64.b64encode(plan)))
+
+    def plan(self) -> bytes | None:
+        """The encoded plan it carries, or None. Raises PlanFileError if it is not base64."""
+        text = metadata(self._data, PLAN_KEY)
+        if text is None:
+            return None
+        try:
+            return base64.b64decode(text, validate=True)
+        except binascii.Error as e:
+            raise PlanFileError(f"the plan in {self._path} is damaged: {e}; plan the model again") from None
+
+    def save(self, path: Path) -> None:
+        """Write the file atomically. External weights are copied beside it unless they are there.
+
+        Raises ModelError if weights are missing, or other files have their names.
+        """
+        try:
+            with self._parsed() as model:
+                names = locations(model)
+            if any(path.parent / n == path for n in names):
+                raise ModelError(f"{path} is the name of a file with the model's weights; choose another")
+            if self._path.parent.resolve() != path.parent.resolve():
+                bring_along(names, self._path.parent, path.parent)
+            with atomic_write(path) as file:
+                file.write(self._data)
+        except OSError as e:
+            raise ModelError(f"cannot write {path}: {e}") from None
+
+    def _with(self, data: bytes) -> Self:
+        return type(self)(data, self._path, self.bindings)
+
+    def _nodes(self) -> tuple[Node, ...]:
+        with self._parsed() as model:
+            return scope_of(model, self._path.parent)[0].nodes
+
+    @contextmanager
+    def _parsed(self) -> Iterator[ModelProto]:
+        """The model as protobuf; what is wrong with its bytes, noticed on parsing or on use, is a ModelError."""
+        try:
+            yield ModelProto.FromString(self._data)
+        except (DecodeError, EncodeError, UnicodeDecodeError, RecursionError) as e:
+            raise ModelError(f"{self._path} is damaged or no ONNX model: {e}") from None

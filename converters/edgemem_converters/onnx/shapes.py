@@ -1,0 +1,332 @@
+"""The sizes of all values in an ONNX model, node by node from its inputs.
+
+At each node, in this order: onnx's rule for the operator; onnxruntime's, where onnx's leaves gaps and onnxruntime is
+installed; what the file declares; what the user bound. Small values that follow from shapes and constants are
+computed on the way, because operators such as Reshape take sizes from them. Nothing is ever guessed.
+
+Values that never come to be are `dead`: those of a branch that is never taken, because the condition is such a value,
+and those of a branch that would fail, because an operator in it cannot take the sizes it gets (a model with a branch
+for either sample rate, say) while the other branch can.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+from onnx import TensorProto, TypeProto
+
+from edgemem.errors import ModelError, UnknownShapeError, UnsupportedError
+from edgemem_converters.onnx.bind import bind_inputs
+from edgemem_converters.onnx.corrections import guessed, made_explicit, said_by_the_specification
+from edgemem_converters.onnx.rules import dims_of, is_known, malformed, onnx_types, onnxruntime_types, single
+from edgemem_converters.onnx.scopes import SMALL, tensor_type
+from edgemem_converters.onnx.types import at, common, merged, sliced, stacked, widened
+from edgemem_converters.onnx.values import BOUNDED, FOLDED, evaluate, shape_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+    from onnx import ModelProto
+
+    from edgemem.formats import Bindings
+    from edgemem_converters.onnx.bind import Symbols
+    from edgemem_converters.onnx.scopes import Node, Scope
+
+__all__ = ["Sizes", "infer"]
+
+_NAMED = 10  # tensors that an error names
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The type of every value by its unique name, all dimensions known; and why some values never come to be."""
+
+    types: dict[str, TypeProto]
+    dead: Mapping[str, str]
+
+
+def infer(scope: Scope, model: ModelProto, bindings: Bindings) -> Sizes:
+    """The sizes of everything in the main graph and in the bodies that can run.
+
+    Raises UnknownShapeError naming tensors, symbols and flags for what stays unknown, and ModelError for bindings
+    that contradict the model.
+    """
+    types, symbols = bind_inputs(scope, bindings)
+    walk = _Walk(model, symbols, types)
+    walk.scope(scope)
+    symbols.check_used(bindings.dims)
+    missing = [n for n in _names(scope) if walk.lacks(n)]
+    if missing:
+        raise _unknown(missing, walk, scope)
+    return Sizes(types, walk.dead)
+
+
+@dataclass(slots=True)
+class _Walk:
+    model: ModelProto
+    symbols: Symbols
+    types: dict[str, TypeProto]
+    values: dict[str, NDArray[np.generic]] = field(default_factory=dict)
+    tainted: set[str] = field(default_factory=set)  # values that are unknown only because a dimension is
+    dead: dict[str, str] = field(default_factory=dict)  # value -> why it never comes to be
+    reasons: dict[str, str] = field(default_factory=dict)  # value -> why its operator's rule failed
+    contradicted: set[str] = field(default_factory=set)  # values whose operator cannot take inputs of known sizes
+
+    def scope(self, scope: Scope) -> None:
+        for name, constant in scope.constants.items():
+            self.types[name] = tensor_type(constant.elem_type, constant.dims)
+            if constant.values is not None:
+                self.values[name] = constant.values
+        for node in scope.nodes:
+            for name in node.outputs:
+                self.values.pop(name, None)  # of an earlier turn through a loop's body
+                self.types.pop(name, None)
+                self.reasons.pop(name, None)
+                self.contradicted.discard(name)
+            made = self._made(node)
+            known = [self.types.get(n) for n in (*node.inputs, *node.captured) if n]
+            known += [self.types.get(n) for b in node.bodies for n in b.outputs if n not in self.dead]
+            taint = any(n in self.tainted for n in node.inputs)
+            root = all(map(is_known, known)) and not taint
+            for name, inferred in zip(node.outputs, _padded(made, len(node.outputs)), strict=True):
+                if not name:
+                    continue
+                settled = self.symbols.settle(name, inferred, scope.declared.get(name), root=root)
+                if settled is not None:
+                    self.types[name] = settled
+            self._fold(node, taint=taint)
+
+    def _made(self, node: Node) -> Sequence[TypeProto | None]:
+        default = node.proto.domain in ("", "ai.onnx")
+        control = {"If": self._if, "Loop": self._loop, "Scan": self._scan, "SequenceMap": self._sequence_map}
+        if default and node.proto.op_type in control:
+            return control[node.proto.op_type](node)
+        for body in node.bodies:
+            self._enter(body, list(body.inputs.values()))
+        return self._by_rule(node)
+
+    def _by_rule(self, node: Node) -> Sequence[TypeProto | None]:
+        types = [self.types.get(n) if n else None for n in node.inputs]
+        values = [self.values.get(n) for n in node.inputs]
+        if (partly := guessed(node.proto, types, values)) is not None:
+            return partly
+        model = single(node, self.model, types, values)
+        if reason := malformed(model):
+            self.reasons |= dict.fromkeys(filter(None, node.outputs), f"{node.label!r}: {reason}")
+            return [None] * len(node.outputs)
+        made_explicit(model.graph.node[0])
+        made, reason = onnx_types(model)
+        made = said_by_the_specification(node.proto, self.model, types, made)
+        known = all(is_known(t) for n, t in zip(node.inputs, types, strict=True) if n)
+        if known and not all(is_known(t) for n, t in zip(node.outputs, made, strict=True) if n):
+            made = [merged(a, b) for a, b in zip(made, onnxruntime_types(model), strict=True)]
+        if reason and known:
+            self.reasons |= dict.fromkeys(filter(None, node.outputs), f"{node.label!r}: {reason}")
+            self.contradicted.update(filter(None, node.outputs))
+        return made
+
+    def _fold(self, node: Node, *, taint: bool) -> None:
+        """Compute the node's outputs if they are small and follow from what is known."""
+        if node.proto.domain not in ("", "ai.onnx") or node.proto.op_type not in FOLDED or not node.outputs:
+            return
+        inputs = [n for n in node.inputs if n]
+        outputs = [n for n in node.outputs if n]
+        if node.proto.op_type in ("Shape", "Size") and inputs and outputs:
+            dims = dims_of(self.types.get(inputs[0]))
+            sizes = [d for d in dims or () if isinstance(d, int)]
+            if dims is not None and len(sizes) == len(dims):
+                self.values[outputs[0]] = shape_value(node.proto, sizes)
+                self.tainted.discard(outputs[0])
+            else:
+                self.tainted.add(outputs[0])
+            return
+        if taint:
+            self.tainted.update(outputs)
+            return
+        self.tainted.difference_update(outputs)
+        if not all(n in self.values for n in inputs):
+            return
+        counted = all(_elements(self.types.get(n)) <= SMALL for n in outputs)
+        if not counted and node.proto.op_type not in BOUNDED:
+            return
+        model = single(node, self.model, [None] * len(node.inputs), [self.values.get(n) for n in node.inputs])
+        for name, value in zip(outputs, evaluate(model) or (), strict=False):
+            if not counted:
+                self.types[name] = tensor_type(self.types[name].tensor_type.elem_type, value.shape)
+            if list(value.shape) == dims_of(self.types[name]):
+                self.values[name] = value
+
+    def _enter(self, body: Scope, inputs: Sequence[TypeProto | None], *, root: bool = False) -> None:
+        for (name, said), made in zip(body.inputs.items(), inputs, strict=False):
+            self.types.pop(name, None)
+            settled = self.symbols.settle(name, made, said, root=root)
+            if settled is not None:
+                self.types[name] = settled
+        self.scope(body)
+
+    def _turns(
+        self,
+        body: Scope,
+        start: Sequence[TypeProto],
+        carried: Sequence[TypeProto | None],
+        after: Sequence[TypeProto | None],
+        outputs: Sequence[str],
+    ) -> list[TypeProto | None]:
+        """Walk a body until its carried values keep their sizes from turn to turn; what comes out in the end."""
+        root = all(map(is_known, (*carried, *after)))
+        current = list(carried)
+        while True:
+            self._enter(body, [*start, *current, *after], root=root)
+            results = [self.types.get(n) for n in outputs]
+            turned = [widened(c, r) for c, r in zip(current, results, strict=False)]
+            if turned == current[: len(turned)]:
+                return [common(c, r) for c, r in zip(carried, results, strict=False)]
+            current = [*turned, *current[len(turned) :]]
+
+    def _if(self, node: Node) -> Sequence[TypeProto | None]:
+        condition = self.values.get(node.inputs[0]) if node.inputs else None
+        chosen = None if condition is None else "then_branch" if condition.any() else "else_branch"
+        live = [b for b in node.bodies if chosen in (None, b.name)]
+        for body in node.bodies:
+            if body in live:
+                for name in _names(body, constants=True):
+                    self.dead.pop(name, None)
+                self._enter(body, [])
+            else:
+                self.dead |= dict.fromkeys(_names(body, constants=True), "in a branch that is never taken")
+        possible = [b for b in live if not any(n in self.contradicted and self.lacks(n) for n in _names(b))]
+        if len(live) == 2 and len(possible) == 1 and not any(map(self.lacks, _names(possible[0]))):
+            for body in live:
+                if body not in possible:
+                    self.dead |= dict.fromkeys(_names(body, constants=True), "in a branch that fails at these sizes")
+            live = possible
+        made: list[TypeProto | None] = []
+        for k, output in enumerate(node.outputs):
+            names = [b.outputs[k] for b in live if k < len(b.outputs)]
+            types = [self.types.get(n) for n in names]
+            both = types[0] if types else None
+            for other in types[1:]:
+                both = common(both, other)
+            made.append(both)
+            if len(types) > 1 and _ranks(types) > 1:
+                self.reasons[output] = f"{node.label!r}: its branches give different ranks"
+            if chosen and names and names[0] in self.values:
+                self.values[output] = self.values[names[0]]
+        return made
+
+    def lacks(self, name: str) -> bool:
+        return name not in self.dead and not is_known(self.types.get(name))
+
+    def _loop(self, node: Node) -> Sequence[TypeProto | None]:
+        body = node.bodies[0] if node.bodies else None
+        if body is None or len(body.inputs) < 2 or len(node.inputs) != len(body.inputs):
+            raise UnsupportedError(f"Loop {node.label!r} and its body differ in their inputs")
+        trips, condition = node.inputs[:2]
+        start = [tensor_type(TensorProto.INT64, ()), tensor_type(TensorProto.BOOL, ())]
+        carried = [self.types.get(n) for n in node.inputs[2:]]
+        count = len(carried)
+        self.values[list(body.inputs)[1]] = np.array(True)
+        results = self._turns(body, start, carried, (), body.outputs[1 : 1 + count])
+        always = (not condition or bool(np.any(self.values.get(condition, False)))) and bool(
+            body.outputs and np.any(self.values.get(body.outputs[0], False))
+        )
+        trip_value = self.values.get(trips)
+        turns = max(0, int(trip_value.item())) if trip_value is not None and trip_value.size == 1 and always else None
+        stacks = [stacked(self.types.get(n), turns, 0) for n in body.outputs[1 + count :]]
+        return _padded([*results, *stacks], len(node.outputs))
+
+    def _scan(self, node: Node) -> Sequence[TypeProto | None]:
+        version = next((o.version for o in self.model.opset_import if o.domain in ("", "ai.onnx")), 0)
+        ints = {a.name: a.i for a in node.proto.attribute}
+        lists = {a.name: list(a.ints) for a in node.proto.attribute}
+        body = node.bodies[0] if node.bodies else None
+        if version < 9 or body is None or len(node.inputs) != len(body.inputs):
+            raise UnsupportedError(f"Scan {node.label!r} is of opset 8 or differs from its body in inputs; convert it")
+        count = len(node.inputs) - ints.get("num_scan_inputs", 0)
+        if not 0 <= count <= len(node.inputs):
+            raise ModelError(f"Scan {node.label!r} has {len(node.inputs)} inputs, and scans more or less than those")
+        sequences = [self.types.get(n) for n in node.inputs[count:]]
+        axes = lists.get("scan_input_axes") or [0] * len(sequences)
+        slices = [sliced(t, axis) for t, axis in zip(sequences, axes, strict=False)]
+        length = next((n for t, axis in zip(sequences, axes, strict=False) if (n := at(t, axis)) is not None), None)
+        carried = [self.types.get(n) for n in node.inputs[:count]]
+        results = self._turns(body, [], carried, slices, body.outputs[:count])
+        out_axes = lists.get("scan_output_axes") or [0] * len(body.outputs[count:])
+        stacks = [
+            stacked(self.types.get(n), length, axis) for n, axis in zip(body.outputs[count:], out_axes, strict=False)
+        ]
+        return _padded([*results, *stacks], len(node.outputs))
+
+    def _sequence_map(self, node: Node) -> Sequence[TypeProto | None]:
+        if not node.bodies:
+            return []
+        body = node.bodies[0]
+        inputs = [self.types.get(n) for n in node.inputs]
+        elements = [t.sequence_type.elem_type if t and t.HasField("sequence_type") else t for t in inputs]
+        self._enter(body, elements)
+        made: list[TypeProto | None] = []
+        for name in body.outputs:
+            sequence = TypeProto()
+            sequence.sequence_type.SetInParent()
+            if element := self.types.get(name):
+                sequence.sequence_type.elem_type.CopyFrom(element)
+            made.append(sequence)
+        return _padded(made, len(node.outputs))
+
+
+def _padded(types: Sequence[TypeProto | None], count: int) -> list[TypeProto | None]:
+    return [*types[:count], *[None] * (count - len(types))]
+
+
+def _elements(made: TypeProto | None) -> int:
+    """How many, or more than SMALL if unknown."""
+    dims = dims_of(made)
+    sizes = [d for d in dims or () if isinstance(d, int)]
+    return prod(sizes) if dims is not None and len(sizes) == len(dims) else SMALL + 1
+
+
+def _ranks(types: Sequence[TypeProto | None]) -> int:
+    return len({len(dims) for t in types if (dims := dims_of(t)) is not None})
+
+
+def _names(scope: Scope, *, constants: bool = False) -> Iterator[str]:
+    """All values of a scope and its bodies, with or without constants, in the order of the file."""
+    yield from scope.inputs
+    if constants:
+        yield from scope.constants
+    for node in scope.nodes:
+        for body in node.bodies:
+            yield from _names(body, constants=constants)
+        yield from filter(None, node.outputs)
+
+
+def _unknown(missing: list[str], walk: _Walk, scope: Scope) -> UnknownShapeError:
+    shapes = {n: dims_of(walk.types.get(n)) for n in missing}
+    met = {d for dims in shapes.values() for d in dims or () if isinstance(d, str)}
+    symbols = [s for s in walk.symbols.roots if s in met]
+    text = f"the size of {len(missing)} tensor{'s' * (len(missing) > 1)} is unknown: "
+    text += ", ".join(map(repr, missing[:_NAMED]))
+    if len(missing) > _NAMED:
+        text += f" and {len(missing) - _NAMED} more"
+    flags, unnamed = [], set()
+    for name in scope.inputs:
+        dims = shapes.get(name)
+        own = {f"{name}.{k}" for k in range(len(dims or ()))}.intersection(map(str, dims or ()))
+        if name in shapes and (own or dims is None):
+            flags.append(f"--input-shape {name}={','.join('N' if d in own else str(d) for d in dims or ('SHAPE',))}")
+            unnamed |= own
+    flags = [*(f"--dim {s}=VALUE" for s in symbols if s not in unnamed), *flags]
+    if flags:
+        text += f"; say how large, or at most how large, it is: {' '.join(flags)}"
+    elif reason := walk.reasons.get(missing[0]):
+        text += f"; the operators do not take these sizes: {reason}"
+    else:
+        text += (
+            f"; no flag binds it: neither a rule for the operator nor the file gives {missing[0]!r} a shape. "
+            "Add it to the model's value_info"
+        )
+    return UnknownShapeError(text, tensors=missing, symbols=symbols)

@@ -1,0 +1,348 @@
+"""An ONNX model as models of one node each, for a runtime that is to run them one by one.
+
+Control-flow nodes stay whole; what their bodies capture are inputs of the piece.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import onnx.inliner
+from google.protobuf.message import DecodeError, EncodeError  # type: ignore[import-untyped]
+from onnx import ModelProto, TensorProto, ValueInfoProto, numpy_helper
+
+from edgemem.errors import ModelError
+from edgemem.model.graph import DTYPE_BITS, byte_size
+from edgemem_converters.onnx.graph import graph_of
+from edgemem_converters.onnx.rules import dims_of
+from edgemem_converters.onnx.scopes import op_type, scope_of, tensor_type
+from edgemem_converters.onnx.shapes import Sizes
+from edgemem_converters.onnx.wire import metadata, permute_nodes, with_metadata
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+    from onnx import NodeProto
+
+    from edgemem.model.graph import Graph
+    from edgemem_converters.onnx.scopes import Node, Scope
+
+__all__ = [
+    "Form",
+    "Parts",
+    "Piece",
+    "elem_type",
+    "noted",
+    "priority_order",
+    "read_note",
+    "reordered",
+    "without_note",
+]
+
+Form: TypeAlias = "tuple[str, tuple[int, ...]]"  # dtype (a key of DTYPE_BITS) and shape
+
+# Below this a constant is copied into its piece: its values may be sizes, which shape inference wants to see.
+_SHARED_BYTES = 1024
+_HOISTED = ("Shape", "Size")
+_DATA_DEPENDENT = frozenset(("Compress", "NonMaxSuppression", "NonZero", "StringSplit", "Unique"))
+_DTYPES = {"float32": "FLOAT", "float64": "DOUBLE"}
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One node as a model.
+
+    Attributes:
+        name: unique in the model. type: as in `Op.type`.
+        inputs: what it reads that is no constant, each once.
+        outputs: what it writes.
+        constant_but_first: everything that it reads besides its first input is constant.
+        model: the file's bytes.
+        shared: constants that are not in the bytes; they are given to the runtime (`Parts.constant`).
+    """
+
+    name: str
+    type: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    constant_but_first: bool
+    model: bytes
+    shared: tuple[str, ...]
+
+
+class Parts:
+    """A model taken apart. Nodes are counted without Constant nodes, as `graph().ops` are.
+
+    Raises ModelError for what is no ONNX model, or is damaged.
+    """
+
+    def __init__(self, data: bytes, folder: Path) -> None:
+        try:
+            model = ModelProto.FromString(data)
+        except (DecodeError, UnicodeDecodeError, RecursionError) as e:
+            raise ModelError(f"the model is damaged or no ONNX model: {e}") from None
+        if model.functions:
+            model = onnx.inliner.inline_local_functions(model)
+        self._model = model
+        self._folder = folder
+        scope, _ = scope_of(model, folder)
+        self._scope = replace(scope, nodes=tuple(replace(node, bodies=()) for node in scope.nodes))
+        self._initializers = {t.name: t for t in model.graph.initializer}
+        self._constants: dict[str, NodeProto] = {
+            n.output[0]: n for n in model.graph.node if n.op_type == "Constant" and n.domain in ("", "ai.onnx")
+        }
+        self.names = _unique_names(self._scope.nodes, set(_inner_names(scope)))
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of what has to be fed."""
+        return tuple(self._scope.inputs)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of the graph's outputs."""
+        return self._scope.outputs
+
+    @property
+    def node_outputs(self) -> tuple[tuple[str, ...], ...]:
+        """What each node writes; "" for an absent output."""
+        return tuple(node.outputs for node in self._scope.nodes)
+
+    def refusals(self) -> tuple[str, ...]:
+        """Why the model cannot be run in pieces; () if nothing in the file speaks against it."""
+        found = [
+            f"the size of {node.outputs[0]!r} depends on the data ({node.proto.op_type})"
+            for node in self._scope.nodes
+            if op_type(node.proto) in _DATA_DEPENDENT
+        ]
+        declared = {**self._scope.inputs, **self._scope.declared}
+        found += [f"{n!r} is no tensor" for n, t in declared.items() if t.WhichOneof("value") != "tensor_type"]
+        found += [f"{s.values.name!r} is a sparse constant" for s in self._model.graph.sparse_initializer]
+        found += [
+            f"output {n!r} is an input or a constant" for n in self.outputs if n not in set().union(*self.node_outputs)
+        ]
+        return tuple(found)
+
+    def input_forms(self) -> dict[str, tuple[str, tuple[int | str | None, ...]]]:
+        """Dtype and declared shape of every input; symbols by name, None for what is not said."""
+        return {
+            name: (_dtype(made.tensor_type.elem_type), tuple(dims_of(made) or ()))
+            for name, made in self._scope.inputs.items()
+        }
+
+    def named(self) -> bytes:
+        """The model with every node called by its name in `names`, so that a profile tells them apart."""
+        model = ModelProto()
+        model.CopyFrom(self._model)
+        for node, name in zip(self._scope.nodes, self.names, strict=True):
+            model.graph.node[node.index].name = name
+        return bytes(model.SerializeToString(deterministic=True))
+
+    def check_order(self, order: tuple[int, ...]) -> None:
+        """Raise ModelError unless it is a topological order of the nodes."""
+        nodes = self._scope.nodes
+        if sorted(order) != list(range(len(nodes))):
+            raise ModelError(f"an order is a permutation of the {len(nodes)} operators")
+        later = {n for node in nodes for n in node.outputs if n}
+        for k in order:
+            for name in (*nodes[k].inputs, *nodes[k].captured):
+                if name in later:
+                    raise ModelError(f"the order runs {nodes[k].label!r} before {name!r} is written")
+            later.difference_update(nodes[k].outputs)
+
+    def graph(self, forms: Mapping[str, Form]) -> Graph:
+        """The graph with control-flow nodes whole. `forms` says what every input and result is."""
+        types = {name: tensor_type(elem_type(dtype), shape) for name, (dtype, shape) in forms.items()}
+        return graph_of(self._scope, Sizes(types, {}))
+
+    def constant(self, name: str) -> NDArray[Any]:
+        """The values of an initializer."""
+        return numpy_helper.to_array(self._initializers[name], str(self._folder))
+
+    def piece(self, number: int, forms: Mapping[str, Form]) -> Piece:
+        """A node as a model. `forms` says what it reads and writes."""
+        node = self._scope.nodes[number]
+        reads = [n for n in dict.fromkeys((*node.inputs, *node.captured)) if n]
+        model = ModelProto(ir_version=self._model.ir_version, opset_import=self._model.opset_import)
+        graph = model.graph
+        graph.name = "piece"
+        shared, inputs = [], []
+        for name in reads:
+            if name in self._constants:
+                graph.node.append(self._constants[name])
+            elif name in self._initializers:
+                if self._add_initializer(model, name):
+                    shared.append(name)
+            else:
+                inputs.append(name)
+                graph.input.append(_info(name, forms[name]))
+        graph.node.append(node.proto)
+        outputs = tuple(n for n in node.outputs if n)
+        graph.output.extend(_info(n, forms[n]) for n in outputs)
+        if any(a.HasField("g") or a.graphs for a in node.proto.attribute):
+            # With sizes known, inference refuses branches that are never taken at these sizes.
+            for info in (*graph.input, *graph.output):
+                info.type.tensor_type.ClearField("shape")
+        return Piece(
+            name=self.names[number],
+            type=op_type(node.proto),
+            inputs=tuple(inputs),
+            outputs=outputs,
+            constant_but_first=set(inputs) <= set(node.inputs[:1]),
+            model=bytes(model.SerializeToString()),
+            shared=tuple(shared),
+        )
+
+    def _add_initializer(self, model: ModelProto, name: str) -> bool:
+        """Add it whole, or only its form if its values are worth sharing; whether they are."""
+        tensor = self._initializers[name]
+        bits = DTYPE_BITS.get(_dtype(tensor.data_type), 0)
+        plain = bits >= 8 and not _dtype(tensor.data_type).startswith(("float8", "bfloat16"))
+        made = model.graph.initializer.add()
+        if plain and byte_size(_dtype(tensor.data_type), _elements(tensor)) >= _SHARED_BYTES:
+            made.name, made.data_type = name, tensor.data_type
+            made.dims.extend(tensor.dims)
+            made.data_location = TensorProto.EXTERNAL
+            made.external_data.add(key="location", value="given")
+            return True
+        made.CopyFrom(tensor)
+        if tensor.data_location == TensorProto.EXTERNAL:
+            onnx.external_data_helper.load_external_data_for_tensor(made, str(self._folder))
+            made.ClearField("external_data")
+            made.ClearField("data_location")
+        return False
+
+
+def priority_order(data: bytes) -> tuple[int, ...]:
+    """The order in which ONNX Runtime's PRIORITY_BASED execution takes the nodes of a file.
+
+    Kahn's algorithm; of the nodes that are ready, `Shape` and `Size` come first, then the one that stands first in
+    the file. For a graph without those two it is the file's own order.
+    """
+    model = ModelProto.FromString(data)
+    nodes = scope_of(model, Path())[0].nodes
+    writer = {name: k for k, node in enumerate(nodes) for name in node.outputs if name}
+    waits = [{writer[n] for n in (*node.inputs, *node.captured) if n in writer} for node in nodes]
+    rank = [(node.proto.op_type not in _HOISTED, k) for k, node in enumerate(nodes)]
+    order: list[int] = []
+    ready = sorted(rank[k] for k, wait in enumerate(waits) if not wait)  # a heap
+    readers: dict[int, list[int]] = {}
+    for k, wait in enumerate(waits):
+        for w in wait:
+            readers.setdefault(w, []).append(k)
+    while ready:
+        _, k = heappop(ready)
+        order.append(k)
+        for reader in readers.get(k, ()):
+            waits[reader].discard(k)
+            if not waits[reader]:
+                heappush(ready, rank[reader])
+    return tuple(order)
+
+
+def reordered(data: bytes, order: tuple[int, ...]) -> bytes:
+    """The file with its nodes (Constant nodes first) in this order, every node under a name of its own."""
+    parts = Parts(data, Path())
+    nodes = parts._scope.nodes  # noqa: SLF001 - of this module
+    places = {node.index for node in nodes}
+    constants = [k for k in range(len(parts._model.graph.node)) if k not in places]  # noqa: SLF001
+    return permute_nodes(parts.named(), (*constants, *(nodes[k].index for k in order)))
+
+
+def completed(data: bytes, inputs: Sequence[str], folder: Path) -> bytes:
+    """What ONNX Runtime saved, as a file that stands alone.
+
+    Graph inputs that are not named go: they are left of initializers that were optimised away. Weights that are
+    still in files in `folder` come in. Raises ModelError if they cannot be read, or are too large for one file.
+    """
+    model = ModelProto.FromString(data)
+    kept = [i for i in model.graph.input if i.name in inputs]
+    outside = any(t.data_location == TensorProto.EXTERNAL for t in model.graph.initializer)
+    if len(kept) == len(model.graph.input) and not outside:
+        return data
+    del model.graph.input[:]
+    model.graph.input.extend(kept)
+    try:
+        onnx.external_data_helper.load_external_data_for_model(model, str(folder))
+        return bytes(model.SerializeToString(deterministic=True))
+    except (OSError, ValueError, EncodeError, onnx.checker.ValidationError) as e:
+        raise ModelError(f"the model's weights cannot be brought into one file: {e}") from None
+
+
+def with_forms(data: bytes, forms: Mapping[str, Form]) -> bytes:
+    """The model with dtype and shape of these values written down; inputs and outputs among them take no others."""
+    model = ModelProto.FromString(data)
+    graph = model.graph
+    kept = [v for v in graph.value_info if v.name not in forms]
+    ends = {v.name: v for v in (*graph.input, *graph.output)}
+    for name in ends.keys() & forms.keys():
+        ends[name].CopyFrom(_info(name, forms[name]))
+    del graph.value_info[:]
+    graph.value_info.extend([*kept, *(_info(n, f) for n, f in forms.items() if n not in ends)])
+    return bytes(model.SerializeToString(deterministic=True))
+
+
+def noted(data: bytes, key: str, value: str) -> bytes:
+    """The file with an entry in its metadata."""
+    return with_metadata(data, key, value.encode())
+
+
+def without_note(data: bytes, key: str) -> bytes:
+    """The file without an entry of its metadata."""
+    if metadata(data, key) is None:
+        return data
+    model = ModelProto.FromString(data)
+    kept = [p for p in model.metadata_props if p.key != key]
+    del model.metadata_props[:]
+    model.metadata_props.extend(kept)
+    return bytes(model.SerializeToString(deterministic=True))
+
+
+def read_note(data: bytes, key: str) -> str | None:
+    """An entry of the file's metadata, or None."""
+    value = metadata(data, key)
+    return None if value is None else value.decode()
+
+
+def _inner_names(scope: Scope) -> Iterator[str]:
+    """Names of the nodes in bodies, which a profile shows too."""
+    for node in scope.nodes:
+        for body in node.bodies:
+            yield from (inner.proto.name for inner in body.nodes)
+            yield from _inner_names(body)
+
+
+def _unique_names(nodes: tuple[Node, ...], taken: set[str]) -> tuple[str, ...]:
+    names = []
+    for number, node in enumerate(nodes):
+        name = node.label if node.label not in taken else f"{node.label}~{number}"
+        while name in taken:
+            name += "~"
+        taken.add(name)
+        names.append(name)
+    return tuple(names)
+
+
+def _info(name: str, form: Form) -> ValueInfoProto:
+    return ValueInfoProto(name=name, type=tensor_type(elem_type(form[0]), form[1]))
+
+
+def _elements(tensor: TensorProto) -> int:
+    count = 1
+    for d in tensor.dims:
+        count *= d
+    return count
+
+
+def elem_type(dtype: str) -> int:
+    """ONNX's number for a dtype. Raises ValueError for one it does not know."""
+    return int(TensorProto.DataType.Value(_DTYPES.get(dtype, dtype.upper())))
+
+
+def _dtype(elem_type: int) -> str:
+    name = str(TensorProto.DataType.Name(elem_type))
+    return {"FLOAT": "float32", "DOUBLE": "float64"}.get(name, name.lower())

@@ -1,0 +1,163 @@
+"""From what a .tflite file says to a Graph, and back from every tensor's name there to its place in the file."""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import prod
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from edgemem.errors import ModelError, UnknownShapeError, UnsupportedError
+from edgemem.model.graph import DTYPE_BITS, Graph, Op, Tensor
+from edgemem_converters.tflite.names import DTYPES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from edgemem.model.graph import TensorKind
+    from edgemem_converters.tflite.reader import FileModel, FileSubgraph, FileTensor
+
+__all__ = ["Place", "Shapes", "build"]
+
+Place: TypeAlias = tuple[int, int]
+# Place -> shape that holds instead of the file's; None if it is only known when the model runs.
+Shapes: TypeAlias = "Mapping[Place, tuple[int, ...] | None]"
+
+# They compute weights from weights; the runtimes keep the result.
+_FOLDED: Final = frozenset({"DEQUANTIZE", "DENSIFY"})
+_DATA_DEPENDENT: Final = frozenset({"WHERE", "UNIQUE"})
+_ORDERED: Final = frozenset(
+    {
+        *("IF", "WHILE", "CALL", "CALL_ONCE", "STABLEHLO_WHILE", "STABLEHLO_CASE"),
+        *("VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE"),
+        *("HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_SIZE"),
+    }
+)
+_DEEPEST: Final = 32
+_MOST: Final = 100_000  # tensors and operators that bodies may add, beyond a few times those of the file
+
+
+def build(model: FileModel, shapes: Shapes) -> tuple[Graph, dict[str, Place]]:
+    """The graph of subgraph 0 with its bodies, and the place (subgraph, tensor) of every tensor's name.
+
+    A subgraph that several operators run is a body of each, under names of its own. Raises UnknownShapeError,
+    UnsupportedError for a type of tensor that edgemem does not know, and ModelError for subgraphs that run themselves.
+    """
+    return _Builder(model, shapes).build()
+
+
+class _Builder:
+    def __init__(self, model: FileModel, shapes: Shapes) -> None:
+        self._model = model
+        self._shapes = shapes
+        self._tensors: dict[int, tuple[Tensor, ...]] = {}
+        self._left = _MOST + 4 * sum(len(s.tensors) + len(s.operators) for s in model.subgraphs)
+        self.places: dict[str, Place] = {}
+
+    def build(self) -> tuple[Graph, dict[str, Place]]:
+        return self._graph(0, "", ()), self.places
+
+    def _graph(self, number: int, path: str, within: tuple[int, ...]) -> Graph:
+        file = self._model.subgraphs[number]
+        if number in within:
+            raise ModelError(f"subgraph {number} of the TFLite file runs itself")
+        self._left -= len(file.tensors) + len(file.operators)
+        if len(within) > _DEEPEST or self._left < 0:
+            raise ModelError("the subgraphs of the TFLite file run each other too often")
+        if number not in self._tensors:
+            self._tensors[number] = self._checked(number)
+        tensors = tuple(
+            Tensor(name, t.dtype, t.shape, t.kind, t.note)
+            for name, t in zip(self._names(number, path), self._tensors[number], strict=True)
+        )
+        ops = []
+        for i, op in enumerate(file.operators):
+            name = f"{op.type}_{i}"
+            bodies = tuple(
+                self._graph(body, f"{path}{name}.{k}/", (*within, number)) for k, body in enumerate(op.bodies)
+            )
+            ops.append(Op(name, op.type, op.inputs, op.outputs, bodies, ordered=op.type in _ORDERED))
+        inputs, outputs = (tuple(i for i in ends if i >= 0) for ends in (file.inputs, file.outputs))
+        return Graph(file.name or f"subgraph_{number}", tensors, tuple(ops), inputs, outputs, "nhwc")
+
+    def _names(self, number: int, path: str) -> list[str]:
+        """Unique names: the file's, with the path of the body before and the index behind those that need it."""
+        tensors = self._model.subgraphs[number].tensors
+        often = Counter(t.name for t in tensors)
+        names = []
+        for i, tensor in enumerate(tensors):
+            name = f"{path}{tensor.name}"
+            if not tensor.name or often[tensor.name] > 1 or name in self.places:
+                name = f"{name}#{i}"
+            while name in self.places:
+                name += "'"
+            self.places[name] = (number, i)
+            names.append(name)
+        return names
+
+    def _checked(self, number: int) -> tuple[Tensor, ...]:
+        """The tensors of a subgraph under the file's names, their kinds and shapes settled."""
+        file = self._model.subgraphs[number]
+        kinds = self._kinds(number, file)
+        tensors, unknown = [], []
+        for i, tensor in enumerate(file.tensors):
+            kind, note = kinds[i]
+            label = tensor.name or f"#{i}"
+            dtype = DTYPES[tensor.type] if 0 <= tensor.type < len(DTYPES) else f"type {tensor.type}"
+            if kind not in ("constant", "opaque") and dtype not in DTYPE_BITS:
+                raise UnsupportedError(f"tensor {label!r} is of {dtype}, which edgemem does not know")
+            shape = self._shapes.get((number, i)) or self._shape(tensor)
+            if shape is None and kind not in ("constant", "opaque"):
+                unknown.append(label)
+            tensors.append(Tensor(label, dtype, shape or (), kind, note))
+        if unknown:
+            inputs = [file.tensors[i].name for i in file.inputs if i >= 0] if number == 0 else []
+            raise UnknownShapeError(
+                f"{len(unknown)} tensors have no fixed shape, the first is {unknown[0]!r}; "
+                f"give the shapes of the inputs: {', '.join(map(repr, inputs)) or 'none'}",
+                tensors=unknown,
+            )
+        return tuple(tensors)
+
+    def _shape(self, tensor: FileTensor) -> tuple[int, ...] | None:
+        """The file's shape; None where a dimension is unknown and the file has no figure that stands for it."""
+        signature = tensor.signature
+        if any(d < 0 for d in tensor.shape) or (signature and not tensor.has_shape):
+            return None
+        if len(signature) == len(tensor.shape) and any(
+            s < 0 and not d for s, d in zip(signature, tensor.shape, strict=True)
+        ):
+            return None
+        return tensor.shape
+
+    def _kinds(self, number: int, file: FileSubgraph) -> list[tuple[TensorKind, str]]:
+        kinds: list[tuple[TensorKind, str]] = [("activation", "")] * len(file.tensors)
+        written = {i for op in file.operators for i in op.outputs} | set(file.inputs)
+        for i, tensor in enumerate(file.tensors):
+            dtype = DTYPES[tensor.type] if 0 <= tensor.type < len(DTYPES) else ""
+            size = self._model.buffers[tensor.buffer].size if tensor.buffer < len(self._model.buffers) else 0
+            if dtype in ("string", "resource", "variant"):
+                kinds[i] = "opaque", f"a {dtype}, not a dense tensor"
+            elif tensor.variable:
+                kinds[i] = "variable", ""
+            elif size or tensor.external or (i not in written and not prod(tensor.shape)):
+                kinds[i] = "constant", ""
+            elif (number, i) in self._shapes and self._shapes[number, i] is None:
+                kinds[i] = "opaque", "LiteRT finds its size when it runs"
+        for op in file.operators:
+            inputs = [i for i in op.inputs if i >= 0]
+            for i in op.outputs:
+                if i < 0 or kinds[i][0] != "activation":
+                    continue
+                if op.type in _FOLDED and inputs and kinds[inputs[0]][0] == "constant":
+                    kinds[i] = "constant", ""
+                elif (number, i) in self._shapes:
+                    continue
+                elif op.type in _DATA_DEPENDENT or (
+                    min(file.tensors[i].signature, default=0) < 0
+                    and any(kinds[k] == ("opaque", _BY_DATA) for k in inputs)
+                ):
+                    kinds[i] = "opaque", _BY_DATA
+        return kinds
+
+
+_BY_DATA: Final = "its size depends on the data"

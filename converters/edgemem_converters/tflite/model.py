@@ -1,0 +1,229 @@
+"""TensorFlow Lite files: their graph, their order, and a plan inside them.
+
+A plan is stored as two metadata entries. `edgemem.plan` is the encoded plan. `OfflineMemoryAllocation` is what
+TensorFlow Lite Micro reads and obeys: int32 [1, 0, n, offsets...] over the tensors of all subgraphs in file order,
+-1 for those that it shall place itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final, Self
+
+import numpy as np
+
+from edgemem.errors import InvalidPlanError, ModelError, UnsupportedError
+from edgemem.files import atomic_write
+from edgemem.formats import Bindings
+from edgemem_converters.tflite.fold import fold
+from edgemem_converters.tflite.graph import build
+from edgemem_converters.tflite.reader import read
+from edgemem_converters.tflite.writer import permuted, split, write
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from edgemem.model.graph import Graph
+    from edgemem.plans import OffsetPlan, PlanSet
+    from edgemem.records.problem import Problem
+    from edgemem_converters.tflite.graph import Place
+    from edgemem_converters.tflite.reader import FileModel
+
+__all__ = ["TfliteConverter"]
+
+_PLAN: Final = "edgemem.plan"
+_OFFLINE: Final = "OfflineMemoryAllocation"
+_ALIGNMENT: Final = 16  # of everything that TensorFlow Lite Micro places
+
+
+class TfliteConverter:
+    """A .tflite file. Needs no TensorFlow or LiteRT, except to resize inputs."""
+
+    suffixes: ClassVar[tuple[str, ...]] = (".tflite",)
+    default_target: ClassVar[str] = "tflm"
+
+    def __init__(self, base: bytes, changes: Mapping[str, bytes | None], bindings: Bindings) -> None:
+        """The file without edgemem's additions, and the metadata that differ from it."""
+        self.bindings = bindings
+        self._base = base
+        self._changes = dict(changes)
+        self._file = read(base)
+        self._built: tuple[Graph, dict[str, Place]] | None = None
+
+    @classmethod
+    def open(cls, path: Path, bindings: Bindings) -> Self:
+        """Read a file. Raises ModelError if it is damaged, or if `bindings` name symbols, which TFLite has none of."""
+        try:
+            return cls.from_bytes(path.read_bytes(), bindings)
+        except OSError as e:
+            raise ModelError(f"cannot read {path}: {e}") from None
+        except UnsupportedError as e:
+            raise UnsupportedError(f"{path.name}: {e}") from None
+        except ModelError as e:
+            raise ModelError(f"{path.name}: {e}") from None
+
+    @classmethod
+    def from_bytes(cls, data: bytes, bindings: Bindings | None = None) -> Self:
+        """As `open`, for a file in memory."""
+        bindings = bindings or Bindings()
+        if bindings.dims:
+            raise ModelError(
+                f"TFLite has no symbolic dimensions, so {', '.join(bindings.dims)} cannot be bound; "
+                "give an input's whole shape instead: --input-shape NAME=1,224,224,3"
+            )
+        return cls(*split(data), bindings)
+
+    def graph(self) -> Graph:
+        """Its graph, with the bodies of IF, WHILE and the like, in the sizes that the file or `bindings` say.
+
+        Weights that the model decompresses as it starts (DEQUANTIZE, DENSIFY of constants) count as constants.
+        Raises UnknownShapeError where the file has no size, and MissingDependencyError when inputs are resized
+        without LiteRT, whose kernels alone know the sizes that follow.
+        """
+        return self._build()[0]
+
+    def content(self) -> bytes:
+        """The file as it would be saved."""
+        return write(self._base, self._changes)
+
+    def with_order(self, order: tuple[int, ...]) -> Self:
+        """The model with the operators of its main subgraph in another order, without the plan of the old one.
+
+        Raises ModelError for an order that is not topological.
+        """
+        self.graph().reordered(order)
+        if order == tuple(range(len(order))):
+            return self
+        base = permuted(self._base, order)
+        return type(self)(base, self._changes, self.bindings).without_plan()
+
+    def folded(self) -> Self:
+        """The model with its float16 and sparse constants stored plain, without the plan it had.
+
+        TensorFlow Lite Micro has no operators to decompress them. Raises as `tflite_fold.fold`.
+        """
+        base = fold(self._base)
+        if base is self._base:
+            return self
+        return type(self)(base, self._changes, self.bindings).without_plan()
+
+    def with_plan(self, plan: bytes, planset: PlanSet) -> Self:
+        """The model carrying a plan, and the offsets of its smallest arena for TensorFlow Lite Micro.
+
+        No offsets are written for a plan without an arena, or one aligned to less than 16 bytes, which TensorFlow
+        Lite Micro could not use. Raises InvalidPlanError for tensors that the model does not have, and for offsets
+        that are no multiple of 16 or beyond int32; UnsupportedError if a subgraph that several operators run has
+        several places, or the file is compiled for an accelerator.
+        """
+        changes = {**self._changes, _PLAN: plan}
+        best = planset.best_offsets
+        if best is not None and planset.problem.alignment % _ALIGNMENT == 0:
+            changes[_OFFLINE] = _offline(self._file, self._build()[1], planset.problem, best)
+        elif changes.get(_OFFLINE):
+            changes[_OFFLINE] = None  # what an earlier plan left
+        return type(self)(self._base, changes, self.bindings)
+
+    def without_plan(self) -> Self:
+        """The model without a plan, for itself or for TensorFlow Lite Micro."""
+        return type(self)(self._base, {**self._changes, _PLAN: None, _OFFLINE: None}, self.bindings)
+
+    def plan(self) -> bytes | None:
+        """The encoded plan it carries, or None."""
+        return self._entry(_PLAN)
+
+    def offline_metadata(self) -> bytes | None:
+        """The file's OfflineMemoryAllocation as it stands: for tools that put it into another copy of the model."""
+        return self._entry(_OFFLINE)
+
+    def offline(self) -> dict[str, int]:
+        """The offsets in bytes that the file tells TensorFlow Lite Micro, by tensor; those it leaves open are absent.
+
+        Whoever wrote them, edgemem, Vela or another tool: the first two numbers differ among them and mean nothing.
+        Raises ModelError if there is not one offset a tensor.
+        """
+        data = self.offline_metadata()
+        if not data:
+            return {}
+        starts = np.cumsum([0, *(len(s.tensors) for s in self._file.subgraphs)]).tolist()
+        numbers = np.frombuffer(data[: len(data) // 4 * 4], dtype="<i4").tolist()
+        if len(numbers) != 3 + starts[-1] or numbers[2] != starts[-1]:
+            raise ModelError(f"the {_OFFLINE} of the file has not one offset for each of the {starts[-1]} tensors")
+        places = self._build()[1]
+        offsets = {name: numbers[3 + starts[number] + tensor] for name, (number, tensor) in places.items()}
+        return {name: offset for name, offset in offsets.items() if offset >= 0}
+
+    def save(self, path: Path) -> None:
+        """Write the file; an existing one is replaced whole or stays as it is."""
+        content = self.content()
+        with atomic_write(path) as file:
+            file.write(content)
+
+    def inputs(self) -> dict[int, tuple[int, ...]]:
+        """The inputs that `bindings` resize: tensor index in the main subgraph -> shape.
+
+        A key is an input's name, or its position among the inputs. Raises ModelError for any other.
+        """
+        main = self._file.subgraphs[0]
+        names = {main.tensors[i].name: i for i in reversed(main.inputs) if i >= 0}
+        resized = {}
+        for key, shape in self.bindings.input_shapes.items():
+            if key in names:
+                index = names[key]
+            elif key.isdecimal() and int(key) < len(main.inputs):
+                index = main.inputs[int(key)]
+            else:
+                raise ModelError(f"no input {key!r}; there are {', '.join(map(repr, names)) or 'none'}")
+            if min(shape, default=1) < 1:
+                raise ModelError(f"input {key!r}: a shape has positive dimensions, not {shape}")
+            if tuple(shape) != main.tensors[index].shape:
+                resized[index] = tuple(shape)
+        return resized
+
+    def _entry(self, name: str) -> bytes | None:
+        """A metadata entry, changed or not; None if there is none."""
+        if name in self._changes:
+            return self._changes[name]
+        for entry in self._file.metadata:
+            if entry.name == name:
+                buffer = self._file.buffers[entry.buffer]
+                return self._base[buffer.start : buffer.start + buffer.size]
+        return None
+
+    def _build(self) -> tuple[Graph, dict[str, Place]]:
+        if self._built is None:
+            resized = self.inputs()
+            shapes: dict[Place, tuple[int, ...] | None] = {}
+            if resized:
+                from edgemem.runtime.litert.probe import probe
+
+                for number, subgraph in enumerate(probe(self.content(), resized).subgraphs):
+                    count = len(self._file.subgraphs[number].tensors)
+                    for i, tensor in enumerate(subgraph.tensors[:count]):
+                        shapes[number, i] = None if tensor.allocation == "dynamic" else tensor.shape
+            self._built = build(self._file, shapes)
+        return self._built
+
+
+def _offline(file: FileModel, places: Mapping[str, Place], problem: Problem, plan: OffsetPlan) -> bytes:
+    """The offsets of a plan as TensorFlow Lite Micro reads them."""
+    starts = np.cumsum([0, *(len(s.tensors) for s in file.subgraphs)]).tolist()
+    vector = [-1] * starts[-1]
+    for record, offset in zip(problem.records, plan.offsets.tolist(), strict=True):
+        if offset % _ALIGNMENT or not 0 <= offset < 2**31:
+            raise InvalidPlanError(
+                f"{record.name!r} is at offset {offset}; TensorFlow Lite Micro takes multiples of {_ALIGNMENT} "
+                "below 2 GiB: plan with --alignment 16 or more"
+            )
+        # Variables keep their value between runs, so they are not for the runtime to place over.
+        for name in record.tensors if record.kind != "variable" else ():
+            if name not in places:
+                raise InvalidPlanError(f"the plan places {name!r}, a tensor that the model does not have")
+            number, tensor = places[name]
+            index = starts[number] + tensor
+            if vector[index] not in (-1, offset):
+                raise UnsupportedError(
+                    f"{name!r} has two places, because two operators run subgraph {number}; TensorFlow Lite Micro "
+                    'knows one: plan for a target with bodies = "outside"'
+                )
+            vector[index] = offset
+    return np.array([1, 0, len(vector), *vector], dtype="<i4").tobytes()

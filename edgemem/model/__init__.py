@@ -1,0 +1,1 @@
+"""Graphs and their rules: what lifetime, proof, ordering and executors read."""

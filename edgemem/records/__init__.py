@@ -1,0 +1,1 @@
+"""Usage records: what a plan has to place, and when."""

@@ -1,0 +1,1 @@
+"""Recording a stream of requests and replaying a plan of it; names no runtime."""

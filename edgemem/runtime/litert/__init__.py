@@ -1,0 +1,1 @@
+"""LiteRT (TensorFlow Lite) inside a plan."""

@@ -1,0 +1,153 @@
+"""TensorFlow Lite through its C library, with its tensors in an arena of ours by the call that is made for it.
+
+`TfLiteInterpreterSetCustomAllocationForTensor` gives any tensor its memory: in Android's library, and in builds of
+libtensorflowlite_c; ai-edge-litert does not export it. Nothing inside the library is looked at, so kernels' workspace
+is not in our arena and not in its figures.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from edgemem.errors import RuntimeBindError
+from edgemem.model.graph import digest
+from edgemem.planning import choices, make_plans
+from edgemem.proof import verify_planset
+from edgemem.records.lifetime import lifetimes
+from edgemem.runtime.litert.arena import Arena
+from edgemem.runtime.litert.layout import bound_target, opened
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from edgemem.model.graph import Graph
+    from edgemem.plans import PlanSet
+
+__all__ = ["CInterpreter"]
+
+_QUICK: Final = ("offsets/greedy_by_size", "offsets/greedy_by_breadth")
+_BIND: Final = "TfLiteInterpreterSetCustomAllocationForTensor"
+
+
+class _Allocation(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("bytes", ctypes.c_size_t)]
+
+
+class CInterpreter:
+    """A model in the C library, every tensor that is computed at run time in one planned arena.
+
+    Attributes:
+        planned: bytes of the arena.
+        arena: the arena.
+    """
+
+    def __init__(
+        self, library: str | Path, model: bytes, *, arena: Arena | None = None, strategy: Sequence[str] = _QUICK
+    ) -> None:
+        """Load the library, plan the model and prepare it.
+
+        Raises:
+            RuntimeBindError: the library cannot be loaded or lacks the call, or it refuses the model or its memory.
+            UnknownShapeError, ModelError: the model cannot be planned.
+        """
+        self._library = _loaded(library)
+        self._graph: Graph = opened(model).graph()
+        planset = _plan(self._graph, strategy)
+        best = planset.best_offsets
+        assert best is not None
+        self.planned = best.size
+        self.arena = arena or Arena()
+        self.arena.reserve(best.size)
+        # Should the arena grow for another one, these buffers stay where they are.
+        self._block, self._turn = self.arena.memory, object()
+        index = {t.name: i for i, t in enumerate(self._graph.tensors)}
+        self._places = {
+            index[name]: int(offset)
+            for record, offset in zip(planset.problem.records, best.offsets, strict=True)
+            for name in record.tensors
+        }
+        self._bytes = ctypes.create_string_buffer(model, len(model))  # the library reads it where it is
+        self._model = self._library.TfLiteModelCreate(self._bytes, ctypes.c_size_t(len(model)))
+        options = self._library.TfLiteInterpreterOptionsCreate()
+        self._interpreter = self._library.TfLiteInterpreterCreate(self._model, options) if self._model else None
+        self._library.TfLiteInterpreterOptionsDelete(options)
+        if not self._interpreter:
+            raise RuntimeBindError("the TensorFlow Lite library cannot run the model")
+        for i, offset in self._places.items():
+            allocation = _Allocation(self._block.ctypes.data + offset, self._graph.tensors[i].size)
+            status = getattr(self._library, _BIND)(self._interpreter, i, ctypes.byref(allocation), ctypes.c_int64(0))
+            self._check(status, f"memory for {self._graph.tensors[i].name!r}")
+        self._check(self._library.TfLiteInterpreterAllocateTensors(self._interpreter), "allocation")
+
+    def __del__(self) -> None:
+        library = getattr(self, "_library", None)
+        if library is not None and getattr(self, "_interpreter", None):
+            library.TfLiteInterpreterDelete(self._interpreter)
+        if library is not None and getattr(self, "_model", None):
+            library.TfLiteModelDelete(self._model)
+
+    def run(self, inputs: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+        """The outputs for these inputs, both in the model's order. Raises RuntimeBindError if the library fails."""
+        with self.arena.lock:
+            self.arena.holder = self._turn
+            for i, value in zip(self._graph.inputs, inputs, strict=True):
+                tensor = self._graph.tensors[i]
+                if value.nbytes != tensor.size:
+                    raise RuntimeBindError(f"input {tensor.name!r} has {tensor.size} bytes, not {value.nbytes}")
+                self._memory(i)[:] = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
+            self._check(self._library.TfLiteInterpreterInvoke(self._interpreter), "the run")
+            tensors = self._graph.tensors
+            return [
+                self._memory(i).view(tensors[i].dtype).reshape(tensors[i].shape).copy() for i in self._graph.outputs
+            ]
+
+    def _memory(self, index: int) -> NDArray[np.uint8]:
+        offset = self._places[index]
+        return self._block[offset : offset + self._graph.tensors[index].size]
+
+    def _check(self, status: int, what: str) -> None:
+        if status:
+            raise RuntimeBindError(f"the TensorFlow Lite library refused {what} (status {status})")
+
+
+def _plan(graph: Graph, strategy: Sequence[str]) -> PlanSet:
+    rules = replace(bound_target("release"), scratch="unknown")
+    lives = lifetimes(graph, rules)
+    wanted = [choice for name in strategy for choice in choices(name)]
+    plans = make_plans(lives.problem, wanted)
+    planset = replace(plans, target=rules, digest=digest(graph), steps=lives.steps, unplanned=lives.unplanned)
+    violations = verify_planset(planset, graph)
+    if violations:
+        raise RuntimeBindError(f"the plan is refused: {violations[0]}")
+    return planset
+
+
+def _loaded(path: str | Path) -> Any:
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as e:
+        raise RuntimeBindError(f"cannot load {path}: {e}") from None
+    if not hasattr(library, _BIND):
+        raise RuntimeBindError(f"{path} does not export {_BIND}; Android's TensorFlow Lite and libtensorflowlite_c do")
+    for name in ("TfLiteModelCreate", "TfLiteInterpreterOptionsCreate", "TfLiteInterpreterCreate"):
+        getattr(library, name).restype = ctypes.c_void_p
+    pointer = ctypes.c_void_p
+    for name, arguments in {
+        "TfLiteModelCreate": [pointer, ctypes.c_size_t],
+        "TfLiteInterpreterCreate": [pointer, pointer],
+        "TfLiteInterpreterOptionsDelete": [pointer],
+        "TfLiteInterpreterDelete": [pointer],
+        "TfLiteModelDelete": [pointer],
+        "TfLiteInterpreterAllocateTensors": [pointer],
+        "TfLiteInterpreterInvoke": [pointer],
+        _BIND: [pointer, ctypes.c_int, pointer, ctypes.c_int64],
+    }.items():
+        getattr(library, name).argtypes = arguments
+    return library

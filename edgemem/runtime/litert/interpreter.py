@@ -1,0 +1,155 @@
+"""LiteRT's interpreter running inside an arena of ours: LiteRT's own class with the same calls."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from edgemem.errors import RuntimeBindError
+from edgemem.runtime.litert.arena import Arena
+from edgemem.runtime.litert.binding import Binding, Memory, Mode, placed_by_litert
+from edgemem.runtime.litert.layout import opened
+from edgemem.runtime.litert.package import interpreter_class, op_resolvers
+from edgemem.runtime.litert.probe import observe, probe
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from edgemem.plans import PlanSet
+    from edgemem.runtime.litert.layout import Inputs, Layout
+    from edgemem.runtime.litert.probe import Delegate
+
+_LiteRT: Any = interpreter_class()
+OpResolverType: Any = op_resolvers()
+
+__all__ = ["Interpreter", "Memory", "Mode"]
+
+
+class Interpreter(_LiteRT):  # type: ignore[misc]
+    """LiteRT's interpreter with its tensors, and its kernels' workspace, in one planned arena.
+
+    All arguments and methods of `ai_edge_litert.interpreter.Interpreter`, and:
+
+    Args:
+        mode: how to bind; None is `repoint` for builtin kernels and `boundary` where delegates take operators, which
+            LiteRT's default kernels do. `plain` leaves everything to LiteRT.
+        inputs: `keep` them after a run, as LiteRT does, or `release` their memory to what comes after their last use:
+            a smaller arena, but they are to be set before every run.
+        plan: for this model under the target `litert`; by default the file's own if it is one, or a new one.
+        strategy: what a new plan is made with; quick ones by default.
+        arena: to run in; one of its own by default.
+        refuse: `raise` RuntimeBindError when the model cannot be bound, or run it `plain`.
+        poison: fill the arena before every run, so that whatever reads what was not written reads nonsense.
+        trust: run the given plan without proof, to see what it does.
+
+    Raises:
+        RuntimeBindError: when it is made or its tensors are allocated: LiteRT's structures are not as expected, the
+            sizes of tensors depend on the data, or the arena is too small.
+        InvalidPlanError: the given plan is wrong, or not for this model.
+    """
+
+    def __init__(
+        self,
+        model_path: str | Path | None = None,
+        model_content: bytes | None = None,
+        experimental_delegates: Sequence[Any] | None = None,
+        num_threads: int | None = None,
+        experimental_op_resolver_type: Any = OpResolverType.AUTO,
+        experimental_preserve_all_tensors: bool = False,
+        *,
+        mode: Mode | None = None,
+        inputs: Inputs = "keep",
+        plan: PlanSet | None = None,
+        strategy: str | Sequence[str] | None = None,
+        arena: Arena | None = None,
+        refuse: Literal["raise", "plain"] = "raise",
+        poison: bool = False,
+        trust: bool = False,
+        **experimental: Any,
+    ) -> None:
+        theirs = tuple(experimental_delegates or ())
+        builtin = (OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES, OpResolverType.BUILTIN_REF)
+        delegates = bool(theirs) or experimental_op_resolver_type not in builtin
+        path = None if model_path is None else str(model_path)
+        chosen: Mode = mode or ("boundary" if delegates else "repoint")
+        if chosen in ("custom", "repoint") and delegates:
+            raise RuntimeBindError(
+                f"mode {chosen!r} is for builtin kernels; give experimental_op_resolver_type="
+                "OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES and no delegates"
+            )
+        reason = "asked for" if chosen == "plain" else ""
+        if experimental_preserve_all_tensors and chosen != "plain":
+            chosen, reason = "plain", "every tensor is to be preserved, so none may share memory"
+
+        def make(ours: list[Any], *, inspect: bool = False) -> Any:
+            return _LiteRT(
+                model_path=path,
+                model_content=model_content,
+                experimental_delegates=[*ours, *(() if inspect else theirs)] or None,
+                num_threads=num_threads,
+                experimental_op_resolver_type=experimental_op_resolver_type,
+                experimental_preserve_all_tensors=experimental_preserve_all_tensors,
+                **experimental,
+            )
+
+        def observed(ours: list[Any]) -> Any:
+            return make(ours, inspect=not ours)
+
+        data = model_content if model_content is not None else Path(str(path)).read_bytes()
+        delegate: Delegate | None = None
+        if chosen != "plain":
+            try:
+                outside = _results(opened(data)) & placed_by_litert(probe(data)) if chosen == "custom" else ()
+                made, delegate = observe(observed, outside=outside)
+            except RuntimeBindError as e:
+                if refuse == "raise":
+                    raise
+                chosen, reason = "plain", str(e)
+        if delegate is None:
+            made = make([])
+        # What LiteRT's class keeps: its delegates, the model's bytes, signatures. Only the native side is replaced.
+        self.__dict__.update(made.__dict__)
+        # Nobody else may refer to it: LiteRT's class counts references to find views that are still held.
+        self._interpreter = Binding(
+            native=made._interpreter,  # noqa: SLF001
+            delegate=delegate,
+            mode=chosen,
+            reason=reason,
+            model=opened(data) if delegate else None,
+            plan=plan,
+            strategy=strategy,
+            inputs=inputs,
+            arena=arena or Arena(),
+            poison=poison,
+            trust=trust,
+            plain=(lambda: make([])) if refuse == "plain" else None,
+        )
+
+    @property
+    def memory(self) -> Memory:
+        """Where the memory is. Raises RuntimeBindError before tensors are allocated."""
+        memory: Memory = self._interpreter.memory()
+        return memory
+
+    @property
+    def arena(self) -> Arena:
+        """The arena it runs in."""
+        arena: Arena = self._interpreter.arena
+        return arena
+
+    @property
+    def layout(self) -> Layout | None:
+        """Where each tensor is in the arena, once they are allocated and bound."""
+        layout: Layout | None = self._interpreter.layout
+        return layout
+
+    @property
+    def delegate(self) -> Delegate | None:
+        """What sees LiteRT's inside, for diagnosis."""
+        delegate: Delegate | None = self._interpreter.delegate
+        return delegate
+
+
+def _results(model: Any) -> frozenset[int]:
+    """Tensors that are computed anew at every run. Kernels treat constants by where they are, so those stay."""
+    return frozenset(i for i, t in enumerate(model.graph().tensors) if t.kind == "activation")

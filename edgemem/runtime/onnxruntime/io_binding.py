@@ -1,0 +1,362 @@
+"""Running an ONNX model inside a static plan with nothing but ONNX Runtime's own Python package.
+
+Every node becomes a session of its own, and its inputs and outputs are bound by address into one arena that is laid
+out as the plan says. Kernels' workspaces are not in it, and every node costs some microseconds more than in one
+session; no compiled library is needed. What cannot run like this runs as a plain session, with a notice.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from dataclasses import dataclass, replace
+from mmap import mmap
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from edgemem.errors import InvalidPlanError, RuntimeBindError
+from edgemem.model.aliasing import RULES
+from edgemem.runtime.onnxruntime.optimise import failures, onnxruntime, split
+from edgemem.runtime.onnxruntime.prepared import QUICK, prepare, sub_options
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from edgemem.plans import PlanSet
+    from edgemem.runtime.feeds import Feeds
+    from edgemem.runtime.onnxruntime.prepared import Argument, Prepared
+
+__all__ = ["BoundMemory", "IoBindingSession", "make_session"]
+
+
+@dataclass(frozen=True, slots=True)
+class BoundMemory:
+    """Where a session's tensors are; all sizes in bytes.
+
+    Attributes:
+        planned: the arena.
+        bound: what no plan of these tensors can go below.
+        outputs: graph outputs that lie outside the arena.
+        constants: results that follow from constants alone; they are computed once and kept outside the arena.
+        steps: sessions that run one after the other; 0 for a plain session.
+        elided: views that lie where their input lies, so that nothing has to run.
+        strategy: the plan's.
+        reason: why this is a plain session, or ran as one the last time; "" if everything ran inside the plan.
+    """
+
+    planned: int
+    bound: int
+    outputs: int
+    constants: int
+    steps: int
+    elided: int
+    strategy: str
+    reason: str = ""
+
+
+def make_session(
+    model_path: str | Path,
+    planset: PlanSet | None = None,
+    *,
+    level: str = "all",
+    feeds: Mapping[str, NDArray[Any]] | None = None,
+    dims: Mapping[str, int] | None = None,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    sess_options: Any = None,
+    strategy: str | Sequence[str] = QUICK,
+    bind_outputs: bool = False,
+    poison: int | None = None,
+) -> IoBindingSession:
+    """A session that runs a model inside a plan, node by node.
+
+    Args:
+        model_path: an .onnx file.
+        planset: a plan made for this file (`edgemem.plan`). The file's graph runs as it is then. Without one, ONNX
+            Runtime optimises the graph, one profiled run tells the sizes, and the plan is made here.
+        level: how far ONNX Runtime optimises a graph without plan: none, basic, extended, all.
+        feeds: values for that first run; made up otherwise (`example_feeds`).
+        dims: values for symbolic dimensions.
+        input_shapes: shapes of inputs, by name.
+        sess_options: `onnxruntime.SessionOptions`; threads, logging and determinism are taken from it.
+        strategy: as for `edgemem.plan`, when no plan is given.
+        bind_outputs: outputs stay in buffers of the session and are overwritten by its next run; otherwise every
+            run returns fresh ones.
+        poison: a byte that the arena is filled with before every run, to show what depends on old contents.
+
+    Raises:
+        MissingDependencyError: onnxruntime is not installed.
+        ModelError: the file cannot be read, or a dimension is unknown.
+        InvalidPlanError, StalePlanError: the plan is wrong, or belongs to another model.
+    """
+    prepared = prepare(
+        model_path,
+        planset,
+        level=level,
+        feeds=feeds,
+        dims=dims or {},
+        input_shapes=input_shapes or {},
+        options=sess_options,
+        strategy=strategy,
+    )
+    return IoBindingSession(prepared, bind_outputs=bind_outputs, poison=poison)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Step:
+    """A node's session with what it is bound to; the buffers outside the arena are bound anew at every run."""
+
+    name: str
+    session: Any
+    binding: Any
+    outside_in: tuple[str, ...]
+    outside_out: tuple[str, ...]
+
+
+class IoBindingSession:
+    """What `make_session` gives: the part of `onnxruntime.InferenceSession`'s surface that runs a model.
+
+    One arena serves all runs, so that a lock lets one run happen at a time.
+    """
+
+    def __init__(self, prepared: Prepared, *, bind_outputs: bool = False, poison: int | None = None) -> None:
+        if poison is not None and not 0 <= poison <= 0xFF:
+            raise RuntimeBindError(f"poison is a byte, not {poison}")
+        self._prepared = prepared
+        self._elem_type = split().elem_type
+        self._poison = poison
+        self._bind_outputs = bind_outputs
+        self._lock = threading.Lock()
+        self._told: set[str] = set()
+        self._plain: Any = None
+        self._steps: tuple[_Step, ...] = ()
+        self._elided = 0
+        self._reason = prepared.reason
+        self._own: Feeds = {}
+        if not prepared.reason:
+            self._lay_out()
+            self._build()
+        else:
+            self._tell(prepared.reason)
+
+    @property
+    def memory(self) -> BoundMemory:
+        """Where the tensors are, and whether the last run kept to it."""
+        planset = self.planset
+        best = planset.best_offsets if planset else None
+        outside = [f for n, f in self._prepared.forms.items() if n in self._outputs and n not in self._places()]
+        return BoundMemory(
+            planned=best.size if best else 0,
+            bound=planset.bounds.offsets if planset else 0,
+            outputs=sum(self._prepared.size(form) for form in outside),
+            constants=sum(self._prepared.size(self._prepared.forms[n]) for n in self._prepared.folded),
+            steps=len(self._steps),
+            elided=self._elided,
+            strategy=best.strategy if best else "",
+            reason=self._reason,
+        )
+
+    @property
+    def planset(self) -> PlanSet | None:
+        """The plan it runs in; None for a plain session."""
+        return None if self._prepared.reason else self._prepared.planset
+
+    def get_inputs(self) -> list[Argument]:
+        """Name, type and shape of every input."""
+        return list(self._prepared.inputs)
+
+    def get_outputs(self) -> list[Argument]:
+        """Name, type and shape of every output."""
+        return list(self._prepared.outputs)
+
+    def get_providers(self) -> list[str]:
+        """The execution providers: the CPU's."""
+        return ["CPUExecutionProvider"]
+
+    def run(
+        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None
+    ) -> list[Any]:
+        """Run the model; as `onnxruntime.InferenceSession.run`.
+
+        Feeds of other shapes than planned for, and sizes that turn out otherwise, run as a plain session.
+        """
+        wanted = list(output_names or self._outputs)
+        with self._lock:
+            reason = self._prepared.reason or self._unfit(wanted, input_feed)
+            if not reason:
+                try:
+                    results = self._run(input_feed, run_options)
+                except failures() as e:
+                    reason = _gist(e)
+                else:
+                    self._reason = ""
+                    return [results[name] for name in wanted]
+            self._reason = reason
+            self._tell(reason)
+            return list(self._plain_session().run(output_names, input_feed, run_options))
+
+    def _run(self, feed: Mapping[str, Any], run_options: Any) -> Feeds:
+        if self._poison is not None:
+            self._arena.fill(self._poison)
+        outside: Feeds = {name: np.ascontiguousarray(value) for name, value in feed.items()}
+        for name in self._outside_outputs:
+            outside[name] = self._own[name] if self._bind_outputs else self._empty(name)
+        places = self._places()
+        for name in self._prepared.names_in:
+            if name in places:
+                np.copyto(self._view(name), outside[name])
+        for step in self._steps:
+            bind = step.binding
+            for name in step.outside_in:
+                bind.bind_input(name, *self._bound_to(name, outside[name].ctypes.data))
+            for name in step.outside_out:
+                bind.bind_output(name, *self._bound_to(name, outside[name].ctypes.data))
+            step.session.run_with_iobinding(bind, run_options)
+        for name in self._outputs:
+            if name in places:
+                outside[name] = self._view(name) if self._bind_outputs else self._view(name).copy()
+        return outside
+
+    def _unfit(self, wanted: Sequence[str], feed: Mapping[str, Any]) -> str:
+        """Why these feeds cannot run inside the plan, or ""."""
+        if set(feed) != set(self._prepared.names_in) or not set(wanted) <= set(self._outputs):
+            return "it was called with other names than the graph's inputs and outputs"
+        for name, value in feed.items():
+            dtype, shape = self._prepared.forms[name]
+            if not isinstance(value, np.ndarray) or value.dtype.name != dtype:
+                return f"{name!r} is fed with {getattr(value, 'dtype', type(value).__name__)}, planned as {dtype}"
+            if value.shape != shape:
+                return f"{name!r} is fed with the shape {value.shape}, planned as {shape}"
+        return ""
+
+    def _lay_out(self) -> None:
+        planset = self._prepared.planset
+        assert planset is not None
+        best = planset.best_offsets
+        if best is None:
+            raise InvalidPlanError("the plan has no arena; plan the model with a strategy for offsets")
+        self._offsets = {
+            name: int(offset)
+            for record, offset in zip(planset.problem.records, best.offsets.tolist(), strict=True)
+            for name in (record.tensors or (record.name,))
+            if record.kind != "scratch"
+        }
+        # Fresh pages of the system, at the start of a page: what is not used is never there.
+        self._arena = np.frombuffer(mmap(-1, max(best.size, 1)), np.uint8)[: best.size]
+        self._base = int(self._arena.ctypes.data)
+        places = self._places()
+        self._outside_outputs = tuple(n for n in self._outputs if n not in places)
+        self._own = {name: self._empty(name) for name in self._outside_outputs} if self._bind_outputs else {}
+        # Results that are neither planned nor outputs: of size 0, or read by nobody in a plan that leaves those out.
+        self._spare = {
+            name: self._empty(name)
+            for name in self._prepared.forms
+            if name not in places and name not in self._outputs and name not in self._prepared.names_in
+        }
+
+    def _build(self) -> None:
+        ort = onnxruntime()
+        prepared = self._prepared
+        assert prepared.planset is not None
+        target = prepared.planset.target
+        views = RULES[target.aliasing].views if target else frozenset()
+        shared: dict[str, Any] = {}
+        steps = []
+        for piece in prepared.pieces():
+            if piece.type in views and piece.constant_but_first and self._same_place(piece.inputs, piece.outputs):
+                self._elided += 1
+                continue
+            options = sub_options(prepared.options)
+            if piece.shared:
+                for name in piece.shared:
+                    if name not in shared:
+                        shared[name] = ort.OrtValue.ortvalue_from_numpy(prepared.constant(name))
+                options.add_external_initializers(list(piece.shared), [shared[n] for n in piece.shared])
+            try:
+                session = ort.InferenceSession(piece.model, options, providers=["CPUExecutionProvider"])
+            except failures() as e:
+                self._steps = ()
+                self._prepared = replace(prepared, reason=f"{piece.name!r} does not run alone: {_gist(e)}")
+                self._reason = self._prepared.reason
+                self._tell(self._reason)
+                return
+            step = self._bound(piece.name, session, piece.inputs, piece.outputs)
+            if prepared.folded.issuperset(piece.outputs):
+                session.run_with_iobinding(step.binding)
+            else:
+                steps.append(step)
+        self._shared = shared
+        self._steps = tuple(steps)
+
+    def _bound(self, name: str, session: Any, inputs: Sequence[str], outputs: Sequence[str]) -> _Step:
+        bind = session.io_binding()
+        for n in inputs:
+            if (address := self._address(n)) is not None:
+                bind.bind_input(n, *self._bound_to(n, address))
+        for n in outputs:
+            if (address := self._address(n)) is not None:
+                bind.bind_output(n, *self._bound_to(n, address))
+        return _Step(
+            name,
+            session,
+            bind,
+            tuple(n for n in inputs if self._address(n) is None),
+            tuple(n for n in outputs if self._address(n) is None),
+        )
+
+    def _same_place(self, inputs: Sequence[str], outputs: Sequence[str]) -> bool:
+        return (
+            len(inputs) == len(outputs) == 1
+            and inputs[0] in self._offsets
+            and self._offsets[inputs[0]] == self._offsets.get(outputs[0])
+        )
+
+    def _address(self, name: str) -> int | None:
+        if name in self._offsets:
+            return self._base + self._offsets[name]
+        return int(self._spare[name].ctypes.data) if name in self._spare else None
+
+    def _bound_to(self, name: str, address: int) -> tuple[str, int, Any, tuple[int, ...], int]:
+        dtype, shape = self._prepared.forms[name]
+        return "cpu", 0, self._elem_type(dtype), shape, address
+
+    def _view(self, name: str) -> NDArray[Any]:
+        dtype, shape = self._prepared.forms[name]
+        offset, size = self._offsets[name], self._prepared.size((dtype, shape))
+        return self._arena[offset : offset + size].view(np.dtype(dtype)).reshape(shape)
+
+    def _empty(self, name: str) -> NDArray[Any]:
+        dtype, shape = self._prepared.forms[name]
+        try:
+            return np.empty(shape, np.dtype(dtype))
+        except TypeError:  # numpy has no such type: its bytes
+            return np.empty(self._prepared.size((dtype, shape)), np.uint8)
+
+    @property
+    def _outputs(self) -> tuple[str, ...]:
+        return tuple(a.name for a in self._prepared.outputs)
+
+    def _places(self) -> Mapping[str, int]:
+        return self._offsets if not self._prepared.reason else {}
+
+    def _plain_session(self) -> Any:
+        if self._plain is None:
+            self._plain = self._prepared.plain()
+        return self._plain
+
+    def _tell(self, reason: str) -> None:
+        if reason not in self._told:
+            self._told.add(reason)
+            warnings.warn(
+                f"{self._prepared.path.name} runs as a plain ONNX Runtime session, outside the plan: {reason}",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+
+
+def _gist(error: Exception) -> str:
+    """The sentence that says what is wrong, without ONNX Runtime's file names and advice."""
+    return str(error).splitlines()[0].rpartition(" : ")[2].partition(". ")[0]

@@ -1,0 +1,279 @@
+"""What ONNX Runtime makes of a model, written down so that it stays: its optimised graph, in an order that holds.
+
+Left alone, ONNX Runtime rewrites a graph when it loads it and runs it in an order of its own. A baked file is the
+rewritten graph with its nodes in the wanted order; loaded with optimisations off and PRIORITY_BASED execution, its
+kernels run in the order of the file. A note in its metadata says so.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import tempfile
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgemem.errors import MissingDependencyError, ModelError, PlanFileError, RuntimeBindError
+from edgemem.files import atomic_write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from mmap import mmap
+
+    from edgemem.runtime.feeds import Feeds
+
+__all__ = [
+    "BAKED_KEY",
+    "LEVELS",
+    "Baked",
+    "Kernel",
+    "bake",
+    "baked_note",
+    "baked_options",
+    "failures",
+    "free_dims",
+    "kernels_run",
+    "metadata_for",
+    "onnxruntime",
+    "optimised",
+    "session_options_for",
+    "split",
+]
+
+BAKED_KEY = "edgemem.baked"
+LEVELS = {
+    "none": "ORT_DISABLE_ALL",
+    "basic": "ORT_ENABLE_BASIC",
+    "extended": "ORT_ENABLE_EXTENDED",
+    "all": "ORT_ENABLE_ALL",
+}
+_PLAN_KEY = "edgemem.plan"
+_DTYPES = {"float": "float32", "double": "float64"}  # profile's names that are not numpy's
+_ERRORS_ONLY = 3  # log severity
+_KERNEL = "_kernel_time"
+
+
+@dataclass(frozen=True, slots=True)
+class Baked:
+    """A baked file's note.
+
+    Attributes:
+        level: none, basic, extended, all.
+        onnxruntime: the version that wrote the graph.
+        machine: the processor family; the level `all` lays tensors out for the processor it ran on.
+        dims: what the file's symbols were bound to.
+    """
+
+    level: str
+    onnxruntime: str
+    machine: str
+    dims: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One kernel that ran: its node's name and type, and (dtype, shape) of what it wrote.
+
+    `memory` holds the arena's counters right after it, in bytes, as the profile names them without `mem_`: held,
+    bytes_in_use, in_use_delta, ...; empty without an arena.
+    """
+
+    node: str
+    type: str
+    outputs: tuple[tuple[str, tuple[int, ...]], ...]
+    memory: Mapping[str, int]
+
+
+def bake(
+    model_path: str | Path,
+    out_path: str | Path,
+    level: str = "all",
+    *,
+    order: Sequence[int] | None = None,
+    dims: Mapping[str, int] | None = None,
+) -> Baked:
+    """Write ONNX Runtime's optimised graph of a model, its nodes in the order in which they will run.
+
+    A file that is baked already keeps its graph and its note; only its order changes. A plan in it is dropped.
+
+    Args:
+        model_path: the model.
+        out_path: the file to write, atomically; weights are inside.
+        level: how far to optimise. `all` fits the processor this runs on and its like.
+        order: a permutation of the optimised graph's operators (those of `edgemem.load(baked).graph()`, which has no
+            Constant nodes); None keeps ONNX Runtime's own. `Shape` and `Size` run as early as they can in any case,
+            and the file says so.
+        dims: values for symbolic dimensions, which the optimiser then knows.
+
+    Raises:
+        ModelError: ONNX Runtime cannot load the model, or the order is not topological.
+        MissingDependencyError: onnxruntime is not installed.
+    """
+    ort = onnxruntime()
+    source = Path(model_path)
+    try:
+        data = source.read_bytes()
+    except OSError as e:
+        raise ModelError(f"cannot read {source}: {e}") from None
+    note = baked_note(data)
+    if note is None:
+        data = optimised(source, level, dims=dims or {})
+        note = Baked(level, ort.__version__, platform.machine(), dict(dims or {}))
+    parts = split().Parts(data, source.parent)
+    wanted = tuple(order) if order is not None else tuple(range(len(parts.names)))
+    parts.check_order(wanted)
+    data = split().without_note(data, _PLAN_KEY)  # of another graph or order
+    data = split().reordered(data, wanted)
+    data = split().reordered(data, split().priority_order(data))
+    with atomic_write(Path(out_path)) as file:
+        file.write(split().noted(data, BAKED_KEY, json.dumps(asdict(note))))
+    return note
+
+
+def baked_note(model: str | Path | bytes | Mapping[str, str]) -> Baked | None:
+    """The note of a baked file, from its path, its bytes, or `get_modelmeta().custom_metadata_map`; None without one.
+
+    Raises PlanFileError for a note that is damaged.
+    """
+    if isinstance(model, str | Path):
+        model = Path(model).read_bytes()
+    text = split().read_note(model, BAKED_KEY) if isinstance(model, bytes) else model.get(BAKED_KEY)
+    if text is None:
+        return None
+    try:
+        note = Baked(**json.loads(text))
+    except (ValueError, TypeError) as e:
+        raise PlanFileError(f"the note {BAKED_KEY} is damaged: {e}; bake the model again") from None
+    if note.level not in LEVELS or not isinstance(note.dims, dict):
+        raise PlanFileError(f"the note {BAKED_KEY} is damaged: no level {note.level!r}; bake the model again")
+    return note
+
+
+def metadata_for(data: bytes | mmap) -> dict[str, str]:
+    """The part of a file's metadata that `session_options_for` looks at."""
+    text = split().read_note(data, BAKED_KEY)
+    return {} if text is None else {BAKED_KEY: text}
+
+
+def session_options_for(model_metadata: Mapping[str, str], base_options: Any = None) -> Any:
+    """`SessionOptions` under which a baked model runs in its own order; a model that is not baked keeps what it has.
+
+    Args:
+        model_metadata: the model's metadata, by key.
+        base_options: changed and given back, because `SessionOptions` cannot be copied; new ones otherwise.
+
+    Raises:
+        RuntimeBindError: the file was baked by another version of ONNX Runtime, or on another kind of processor.
+    """
+    ort = onnxruntime()
+    options = base_options if base_options is not None else ort.SessionOptions()
+    note = baked_note(model_metadata)
+    if note is None:
+        return options
+    if (note.onnxruntime, note.machine) != (ort.__version__, platform.machine()):
+        raise RuntimeBindError(
+            f"the model was baked by onnxruntime {note.onnxruntime} on {note.machine}, this is onnxruntime "
+            f"{ort.__version__} on {platform.machine()}: bake the original model again here"
+        )
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
+    return options
+
+
+@contextmanager
+def baked_options(model_metadata: Mapping[str, str], options: Any) -> Iterator[None]:
+    """Options as `session_options_for` wants them, while a session is made, and then as they were."""
+    before = options.graph_optimization_level, options.execution_order
+    try:
+        session_options_for(model_metadata, options)
+        yield
+    finally:
+        options.graph_optimization_level, options.execution_order = before
+
+
+def optimised(model_path: Path, level: str, *, dims: Mapping[str, int]) -> bytes:
+    """ONNX Runtime's optimised graph of a model as a file, weights inside. Raises ModelError if it cannot load it."""
+    ort = onnxruntime()
+    if level not in LEVELS:
+        raise ModelError(f"{level!r} is no optimisation level; there are {', '.join(LEVELS)}")
+    options = free_dims(ort.SessionOptions(), dims)
+    options.log_severity_level = _ERRORS_ONLY
+    options.intra_op_num_threads = 1
+    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, LEVELS[level])
+    with tempfile.TemporaryDirectory(prefix="edgemem-") as folder:
+        path = Path(folder) / "optimised.onnx"
+        options.optimized_model_filepath = str(path)
+        try:
+            session = ort.InferenceSession(str(model_path), options, providers=["CPUExecutionProvider"])
+        except failures() as e:
+            raise ModelError(f"ONNX Runtime cannot load {model_path}: {e}") from None
+        inputs = [a.name for a in (*session.get_inputs(), *session.get_overridable_initializers())]
+        data: bytes = split().completed(path.read_bytes(), inputs, model_path.parent)
+        return data
+
+
+def kernels_run(model: Path | bytes, feeds: Feeds, options: Any, *, runs: int = 1) -> tuple[Kernel, ...]:
+    """The kernels of some runs, those of bodies included, in the order in which they ended.
+
+    `options` are changed. Raises ModelError if ONNX Runtime cannot run the model on these feeds.
+    """
+    ort = onnxruntime()
+    with tempfile.TemporaryDirectory(prefix="edgemem-") as folder:
+        options.enable_profiling = True
+        options.profile_file_prefix = str(Path(folder) / "profile")
+        source = model if isinstance(model, bytes) else str(model)
+        try:
+            session = ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+            for _ in range(runs):
+                session.run(None, feeds)
+            events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
+        except failures() as e:
+            raise ModelError(f"ONNX Runtime cannot run the model: {e}") from None
+    return tuple(
+        _kernel(e) for e in events if e.get("cat") == "Node" and e.get("name", "").endswith(_KERNEL) and "args" in e
+    )
+
+
+def _kernel(event: Mapping[str, Any]) -> Kernel:
+    args = event["args"]
+    outputs = [
+        (_DTYPES.get(dtype, dtype), tuple(map(int, shape)))
+        for form in args.get("output_type_shape", ())
+        for dtype, shape in form.items()
+    ]
+    memory = {k.removeprefix("mem_"): int(v) for k, v in args.items() if k.startswith("mem_")}
+    return Kernel(event["name"].removesuffix(_KERNEL), args.get("op_name", ""), tuple(outputs), memory)
+
+
+def free_dims(options: Any, dims: Mapping[str, int]) -> Any:
+    """Options that bind symbolic dimensions; changed and given back."""
+    for name, value in dims.items():
+        options.add_free_dimension_override_by_name(name, value)
+    return options
+
+
+def onnxruntime() -> Any:
+    """The module. Raises MissingDependencyError when it is not installed."""
+    try:
+        return import_module("onnxruntime")
+    except ImportError:
+        raise MissingDependencyError("onnxruntime", extra="cpu", purpose="running an ONNX model") from None
+
+
+def failures() -> tuple[type[Exception], ...]:
+    """What ONNX Runtime raises; its exceptions have no base of their own."""
+    state = import_module("onnxruntime.capi.onnxruntime_pybind11_state")
+    own = [v for v in vars(state).values() if isinstance(v, type) and issubclass(v, Exception)]
+    return (*own, RuntimeError, ValueError)
+
+
+def split() -> Any:
+    """The module beside the ONNX converter that takes models apart. Raises ModelError without that converter."""
+    for entry in entry_points(group="edgemem.converters"):
+        if entry.name == "onnx":
+            return import_module(f"{entry.module}.split")
+    raise ModelError("there is no converter for ONNX; reinstall edgemem")

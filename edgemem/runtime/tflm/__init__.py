@@ -1,0 +1,1 @@
+"""TensorFlow Lite Micro: its arena, and runs inside a plan."""

@@ -1,0 +1,93 @@
+"""Runs a model in TensorFlow Lite Micro, in a process of its own because that aborts on what it dislikes.
+
+    python -m edgemem.runtime.tflm.worker FOLDER
+
+FOLDER holds model.tflite, input0.npy, input1.npy, ... and job.json: the bytes of the arena, how many outputs there
+are, how often to run, and `smallest`, bytes below which to look for the smallest arena that still runs (0: do not).
+It leaves output0.npy, ... there and prints the arena's head, tail and the smallest one as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+__all__: list[str] = []
+
+
+def _interpreter(model: bytes, arena: int) -> Any:
+    from tflite_micro import runtime
+
+    return runtime.Interpreter.from_bytes(model, arena_size=arena)
+
+
+def _run(interpreter: Any, inputs: list[Any]) -> None:
+    for k, value in enumerate(inputs):
+        interpreter.set_input(value, k)
+    interpreter.invoke()
+
+
+def _smallest(model: bytes, inputs: list[Any], used: int) -> int:
+    """The fewest bytes, a multiple of 16, with which the model is prepared and runs; it uses `used` while it runs."""
+
+    def enough(units: int) -> bool:
+        try:
+            _run(_interpreter(model, 16 * units), inputs)
+        except RuntimeError:
+            return False
+        return True
+
+    # Mostly it is just what it uses; small models need more while they are prepared.
+    low = used // 16
+    if not enough(low):
+        step = 1
+        while not enough(low + step):
+            low, step = low + step, 2 * step
+        high = low + step
+    else:
+        high, step = low, 1
+        while enough(max(high - step, 0)):
+            high, step = max(high - step, 0), 2 * step
+        low = max(high - step, 0)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return 16 * high
+
+
+def main(folder: Path) -> None:
+    """Run the job in the folder."""
+    import numpy as np
+
+    job = json.loads((folder / "job.json").read_text())
+    model = (folder / "model.tflite").read_bytes()
+    inputs = [np.load(folder / f"input{k}.npy") for k in range(job["inputs"])]
+    with tempfile.TemporaryFile() as log:
+        stderr = os.dup(2)
+        os.dup2(log.fileno(), 2)  # where it prints its allocations, and why it refuses
+        interpreter = None
+        try:
+            interpreter = _interpreter(model, job["arena"])
+            for _ in range(job["runs"]):
+                _run(interpreter, inputs)
+            interpreter.print_allocations()
+            smallest = _smallest(model, inputs, job["smallest"]) if job["smallest"] else 0
+        finally:
+            os.dup2(stderr, 2)
+            log.seek(0)
+            text = log.read().decode(errors="replace")
+            if interpreter is None:
+                sys.stderr.write(text)
+    for k in range(job["outputs"]):
+        np.save(folder / f"output{k}.npy", interpreter.get_output(k))
+    head, tail = (int(re.findall(rf"Arena allocation {part} (\d+)", text)[0]) for part in ("head", "tail"))
+    print(json.dumps({"head": head, "tail": tail, "smallest": smallest}))  # noqa: T201
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
