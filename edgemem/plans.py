@@ -13,8 +13,18 @@ if TYPE_CHECKING:
 
     from edgemem.records.problem import Problem, Size
     from edgemem.targets import Target
+    from edgemem.trace.recording import Recording
 
-__all__ = ["LowerBounds", "OffsetPlan", "OptionValue", "Plan", "PlanSet", "SearchReport", "SharedObjectsPlan"]
+__all__ = [
+    "LowerBounds",
+    "OffsetPlan",
+    "OptionValue",
+    "Plan",
+    "PlanSet",
+    "SearchReport",
+    "Settings",
+    "SharedObjectsPlan",
+]
 
 OptionValue: TypeAlias = str | int | bool | float
 
@@ -25,6 +35,24 @@ class LowerBounds:
 
     offsets: int
     shared_objects: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the user asked for when the plans were made. A plan of a recording of the same model is made with the same.
+
+    Attributes:
+        strategies: as for `edgemem.plan`; ("auto",) tries all.
+        effort, seed, time_limit, threads: of the searches; None is each strategy's own default.
+        alignment: of every offset in bytes; None is the target's.
+    """
+
+    strategies: tuple[str, ...] = ("auto",)
+    effort: str | None = None
+    seed: int | None = None
+    time_limit: float | None = None
+    threads: int | None = None
+    alignment: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +123,8 @@ class PlanSet:
         order: the graph's operators in the order planned for, or None for the file's own order.
         dims, input_shapes: what the user bound the model's symbols and inputs to.
         versions: of edgemem and of whatever else the plan depends on.
+        settings: what the user asked for.
+        recording: the recorded stream that this is a plan of; None for a plan of a graph or of plain usage records.
     """
 
     problem: Problem
@@ -110,6 +140,8 @@ class PlanSet:
     dims: Mapping[str, int] = field(default_factory=dict)
     input_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
+    settings: Settings = Settings()
+    recording: Recording | None = None
 
     @property
     def proved(self) -> LowerBounds:
