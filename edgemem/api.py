@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from edgemem import formats, planfile
-from edgemem.errors import BudgetExceededError, InvalidPlanError, ModelError, PlanFileError, StalePlanError
-from edgemem.formats import Bindings, Model, OfflinePlanned, RecordFile
-from edgemem.model.graph import Graph, digest
-from edgemem.planning import Choice, Limits, choices, make_plans
-from edgemem.plans import OffsetPlan, PlanSet
-from edgemem.proof import Cause, Violation, verify_planset
-from edgemem.records.lifetime import lifetimes
+from edgemem.errors import BudgetExceededError, ModelError, PlanFileError
+from edgemem.formats import Bindings, MicroPlanned, Model, RecordFile, load_model
+from edgemem.model.graph import Graph
+from edgemem.planning.model_plan import graph_under, plan_graph, plan_model, plan_problem
+from edgemem.plans import OffsetPlan, PlanSet, Settings
+from edgemem.proof import Violation, prove, verify_planset
 from edgemem.records.problem import Problem
 from edgemem.report.peak import find_peak
 from edgemem.targets import BUILT_IN, Target
@@ -24,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from edgemem.plans import Plan
-    from edgemem.records.lifetime import Lifetimes
 
 __all__ = ["Source", "check_budget", "load", "offline_metadata", "plan", "read_plan", "save", "verify"]
 
@@ -100,7 +96,7 @@ def plan(
     elif dims or input_shapes:
         raise ModelError("dims and input_shapes bind a file as it is opened: give them to load")
     names = (strategy,) if isinstance(strategy, str) else tuple(strategy)
-    wanted = tuple(choice for name in names for choice in choices(name))
+    settings = Settings(names or ("auto",), effort, seed, time_limit, threads, alignment)
     if isinstance(source, RecordFile):
         source = source.problem()
     if isinstance(source, Problem):
@@ -109,54 +105,23 @@ def plan(
         problem = source
         if alignment is not None:
             problem = Problem(source.records, alignment=alignment, reserved=source.reserved)
-        graph, rules = None, None
-        also: tuple[Choice, ...] = ()
-        about: dict[str, Any] = {}
+        planset = plan_problem(problem, settings, fits=budget, progress=progress)
+        check_budget(planset, budget)
+        return planset
+    rules = _target_of(source, target)
+    fits = min((available for available, _ in _available(budget, rules)), default=None)
+    if isinstance(source, Graph):
+        planset = plan_graph(source, rules, settings, fits=fits, progress=progress)
     else:
-        graph, rules = _graph_for(source, target, alignment)
-        lives = lifetimes(graph, rules)
-        problem, about = lives.problem, _about(source, graph, rules, lives)
-        # With LiteRT's own rules, LiteRT's own plan stands beside ours.
-        also = choices("offsets/litert_arena") if rules.scratch == "litert" else ()
-    planset = make_plans(
-        problem,
-        wanted,
-        also=also,
-        limits=Limits(effort, seed, time_limit, threads),
-        fits=min((available for available, _ in _available(budget, rules)), default=None),
-        progress=progress,
-    )
-    planset = replace(planset, **about)
-    planset = replace(planset, versions={"edgemem": version("edgemem"), **planset.versions})
-    _refuse_invalid(verify_planset(planset, graph))
-    check_budget(planset, budget, rules)
+        planset = plan_model(source, rules, settings, fits=fits, progress=progress)
+    check_budget(planset, budget, planset.target)
     return planset
 
 
-def _graph_for(source: Model | Graph, target: str | Target | None, alignment: int | None) -> tuple[Graph, Target]:
-    default = BUILT_IN["generic" if isinstance(source, Graph) else source.default_target]
-    rules = find_target(target) if isinstance(target, str) else target or default
-    if alignment is not None:
-        rules = replace(rules, alignment=alignment)
-    graph = source if isinstance(source, Graph) else source.graph()
-    if isinstance(source, Model) and rules.scratch == "litert":
-        from edgemem.runtime.litert import probe as litert
-
-        graph = litert.annotated(graph, source)
-    return graph, rules
-
-
-def _about(source: Model | Graph, graph: Graph, rules: Target, lives: Lifetimes) -> dict[str, Any]:
-    """What a plan set says of the graph that it is for."""
-    bindings = source.bindings if isinstance(source, Model) else Bindings()
-    return {
-        "target": rules,
-        "digest": digest(graph),
-        "steps": lives.steps,
-        "unplanned": lives.unplanned,
-        "dims": dict(bindings.dims),
-        "input_shapes": dict(bindings.input_shapes),
-    }
+def _target_of(source: Model | Graph, target: str | Target | None) -> Target:
+    if isinstance(target, str):
+        return find_target(target)
+    return target or BUILT_IN["generic" if isinstance(source, Graph) else source.default_target]
 
 
 def _available(budget: int | None, target: Target | None) -> list[tuple[int, str]]:
@@ -221,9 +186,8 @@ def read_plan(path: str | Path) -> tuple[PlanSet, Model | None]:
     if data is None:
         raise PlanFileError(f"{path.name} carries no plan; make one with: edgemem plan {path.name} -o PLANNED")
     planset = planfile.decode(data)
-    bound = formats.load(path, Bindings(planset.dims, planset.input_shapes))
-    assert isinstance(bound, Model)
-    return planset, bound
+    bindings = Bindings(planset.dims, planset.input_shapes)
+    return planset, model if bindings == Bindings() else load_model(path, bindings)
 
 
 def verify(source: str | Path | PlanSet, model: str | Path | Model | Graph | None = None) -> tuple[Violation, ...]:
@@ -239,19 +203,16 @@ def verify(source: str | Path | PlanSet, model: str | Path | Model | Graph | Non
     """
     planset, inside = (source, None) if isinstance(source, PlanSet) else read_plan(source)
     if isinstance(model, str | Path):
-        opened = formats.load(model, Bindings(planset.dims, planset.input_shapes))
-        if not isinstance(opened, Model):
-            raise ModelError(f"{model} holds usage records; a plan is proved against a model")
-        model = opened
+        model = load_model(model, Bindings(planset.dims, planset.input_shapes))
     model = model or inside
-    if model is None:
-        return verify_planset(planset)
-    graph = model if isinstance(model, Graph) else model.graph()
-    if isinstance(model, Model) and planset.target and planset.target.scratch == "litert":
-        from edgemem.runtime.litert import probe as litert
+    return verify_planset(planset, None if model is None else _graph_of(planset, model))
 
-        graph = litert.annotated(graph, model)
-    return verify_planset(planset, graph)
+
+def _graph_of(planset: PlanSet, model: Model | Graph) -> Graph:
+    """The graph that a plan set is to be proved against: the model's under the plan set's target."""
+    if isinstance(model, Graph):
+        return model
+    return model.graph() if planset.target is None else graph_under(model, planset.target)
 
 
 def save(source: Model | str | Path | None, planset: PlanSet, path: str | Path) -> None:
@@ -268,17 +229,15 @@ def save(source: Model | str | Path | None, planset: PlanSet, path: str | Path) 
     """
     path = Path(path)
     if path.suffix == ".edgemem":
-        _refuse_invalid(verify_planset(planset))
-        planfile.save(planset, path)
+        planfile.save(prove(planset), path)
         return
     if isinstance(source, str | Path):
-        opened = formats.load(source, Bindings(planset.dims, planset.input_shapes))
-        source = opened if isinstance(opened, Model) else None
+        source = load_model(source, Bindings(planset.dims, planset.input_shapes))
     if source is None:
         raise ModelError(f"there is no model to write to {path.name}; a plan alone goes into a .edgemem file")
     if path.suffix.lower() not in source.suffixes:
         raise ModelError(f"{path.name}: the planned model is still {' or '.join(source.suffixes)}, or .edgemem alone")
-    _refuse_invalid(verify(planset, source))
+    prove(planset, _graph_of(planset, source))
     source.with_plan(planfile.encode(planset), planset).save(path)
 
 
@@ -287,14 +246,7 @@ def offline_metadata(model: object) -> bytes:
 
     Raises PlanFileError when the file has none.
     """
-    data = model.offline_metadata() if isinstance(model, OfflinePlanned) else None
+    data = model.offline_metadata() if isinstance(model, MicroPlanned) else None
     if data is None:
         raise PlanFileError("there are no offsets for TFLite Micro: plan a .tflite file for the target tflm")
     return data
-
-
-def _refuse_invalid(violations: tuple[Violation, ...]) -> None:
-    if violations:
-        kind = StalePlanError if violations[0].cause is Cause.STALE_DIGEST else InvalidPlanError
-        more = f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
-        raise kind(f"the plan is refused: {violations[0]}{more}", violations=violations)

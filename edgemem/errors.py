@@ -19,6 +19,8 @@ A message says what is wrong and ends with what the user can do about it.
 
 from collections.abc import Sequence
 
+from edgemem.distribution import requirement
+
 __all__ = [
     "BudgetExceededError",
     "EdgememError",
@@ -117,7 +119,7 @@ class MissingDependencyError(EdgememError):
     """An optional package is needed; `extra` is the one that installs it, None for a package no extra has."""
 
     def __init__(self, package: str, *, extra: str | None, purpose: str) -> None:
-        install = package if extra is None else f"'edgemem[{extra}]'"
+        install = package if extra is None else requirement(extra)
         super().__init__(f"{purpose} needs {package}: pip install {install}")
         self.package = package
         self.extra = extra

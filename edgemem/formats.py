@@ -1,22 +1,38 @@
-"""What a file format has to offer. Formats live outside this package and are found by their entry point."""
+"""Every protocol that a file format or a runtime may offer to the library, and the only look-up of them.
+
+Formats and probes are found by their entry points (`edgemem.converters`, `edgemem.probes`), so that the library knows
+neither a file format nor a runtime.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
 from edgemem.errors import ModelError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from edgemem.model.graph import Graph
     from edgemem.plans import PlanSet
     from edgemem.records.problem import Problem
 
-__all__ = ["Bindings", "Foldable", "Model", "OfflinePlanned", "RecordFile", "load"]
+__all__ = [
+    "Bindings",
+    "Foldable",
+    "MicroPlanned",
+    "Model",
+    "RecordFile",
+    "Resizable",
+    "RuntimeProbe",
+    "find_probe",
+    "load",
+    "load_model",
+    "open_bytes",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +89,31 @@ class Foldable(Protocol):
 
 
 @runtime_checkable
-class OfflinePlanned(Protocol):
-    """A model whose format has a place for offsets that TFLite Micro obeys."""
+class MicroPlanned(Protocol):
+    """A model whose format has a place for offsets that TensorFlow Lite Micro obeys."""
+
+    def graph(self) -> Graph:
+        """Its graph with every size known."""
+
+    def content(self) -> bytes:
+        """The file as it would be saved."""
 
     def offline_metadata(self) -> bytes | None:
-        """They as they stand in the file, or None."""
+        """The offsets as they stand in the file, or None."""
+
+    def offline(self) -> dict[str, int]:
+        """The offsets in bytes by tensor; a tensor that the file leaves to the runtime is absent."""
+
+    def without_plan(self) -> Self:
+        """The model without a plan and without offsets."""
+
+
+@runtime_checkable
+class Resizable(Protocol):
+    """A model whose bound input shapes are given to its runtime by tensor index."""
+
+    def inputs(self) -> dict[int, tuple[int, ...]]:
+        """The inputs whose shape is not the file's: tensor index -> shape."""
 
 
 @runtime_checkable
@@ -94,18 +130,59 @@ class RecordFile(Protocol):
         """Its usage records."""
 
 
+class RuntimeProbe(Protocol):
+    """What a runtime can say about a model that no file says. Runtimes offer it in the group `edgemem.probes`."""
+
+    def annotated(self, graph: Graph, model: Model) -> Graph:
+        """The graph as the runtime runs it: workspace on its operators, tensors it keeps elsewhere marked.
+
+        Raises ModelError if the runtime does not run models of this format, RuntimeBindError if it refuses this one.
+        """
+
+    def shapes(self, content: bytes, inputs: Mapping[int, Sequence[int]]) -> Sequence[Sequence[tuple[int, ...] | None]]:
+        """The shapes of all tensors when inputs are resized, a row a subgraph; None where only a run tells.
+
+        `inputs` are shapes by tensor index. Raises RuntimeBindError if the runtime refuses them.
+        """
+
+
 def load(path: str | Path, bindings: Bindings | None = None) -> Model | RecordFile:
     """Open a file with the converter for its suffix. Raises ModelError if there is none, or it cannot be read."""
     path = Path(path)
+    converter = _converter(path.suffix, path.name)
+    if not path.is_file():
+        raise ModelError(f"no file {path}")
+    opened: Model | RecordFile = converter.open(path, bindings or Bindings())
+    return opened
+
+
+def load_model(path: str | Path, bindings: Bindings | None = None) -> Model:
+    """`load` for a file that must hold a model. Raises ModelError for usage records, too."""
+    opened = load(path, bindings)
+    if not isinstance(opened, Model):
+        raise ModelError(f"{Path(path).name} holds usage records; this needs a model, such as .onnx or .tflite")
+    return opened
+
+
+def open_bytes(data: bytes, suffix: str, bindings: Bindings | None = None) -> Model:
+    """A model in memory, in the format of a file name's ending. Raises ModelError if it is damaged."""
+    opened: Model = _converter(suffix, f"a model in memory ({suffix})").from_bytes(data, bindings or Bindings())
+    return opened
+
+
+def find_probe(name: str) -> RuntimeProbe:
+    """The probe of a runtime. Raises ModelError if no runtime of that name is registered."""
+    for entry in entry_points(group="edgemem.probes", name=name):
+        probe: RuntimeProbe = entry.load()()
+        return probe
+    raise ModelError(f"no runtime {name!r} is registered; reinstall edgemem-planner")
+
+
+def _converter(suffix: str, what: str) -> Any:
     known: list[str] = []
     for entry in entry_points(group="edgemem.converters"):
         converter = entry.load()
-        if path.suffix.lower() in converter.suffixes:
-            if not path.is_file():
-                raise ModelError(f"no file {path}")
-            opened: Model | RecordFile = converter.open(path, bindings or Bindings())
-            return opened
+        if suffix.lower() in converter.suffixes:
+            return converter
         known += converter.suffixes
-    raise ModelError(
-        f"{path.name}: no converter for {path.suffix or 'a name without suffix'}; there are {sorted(known)}"
-    )
+    raise ModelError(f"{what}: no converter for {suffix or 'a name without suffix'}; there are {sorted(known)}")

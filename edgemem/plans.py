@@ -125,6 +125,8 @@ class PlanSet:
         versions: of edgemem and of whatever else the plan depends on.
         settings: what the user asked for.
         recording: the recorded stream that this is a plan of; None for a plan of a graph or of plain usage records.
+        proof_of: set by `edgemem.proof.prove` alone: the digest of the graph that the plans were proved for, or
+            "records"; None until then.
     """
 
     problem: Problem
@@ -142,6 +144,7 @@ class PlanSet:
     versions: Mapping[str, str] = field(default_factory=dict)
     settings: Settings = Settings()
     recording: Recording | None = None
+    proof_of: str | None = field(default=None, init=False, repr=False)
 
     @property
     def proved(self) -> LowerBounds:

@@ -85,7 +85,7 @@ def main() -> int:
             subprocess.run([*pip, "install", "-q", "--no-deps", "--target", str(site), str(wheel)], check=True, env=env)
         else:
             subprocess.run(
-                [python, "-m", "pip", "install", "-q", f"edgemem[cpu] @ {wheel.as_uri()}"], check=True, env=env
+                [python, "-m", "pip", "install", "-q", f"edgemem-planner[cpu] @ {wheel.as_uri()}"], check=True, env=env
             )
         model = work / "model.onnx"
         command = [

@@ -60,7 +60,7 @@ class _Commands(click.Group):
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="edgemem")
+@click.version_option(package_name="edgemem-planner")
 def main() -> None:
     """Plan, prove and embed the memory of neural networks (ONNX, TFLite, or usage records as CSV)."""
 

@@ -186,7 +186,7 @@ def show_strategies(strategies: Sequence[Strategy]) -> None:
         table.add_column(column, overflow="fold")
     for s in strategies:
         options = "; ".join(f"{k}={summary(option)}" for k, option in s.options.items())
-        extra = f" [dim](edgemem\\[{s.extra}])" if s.extra else ""
+        extra = f" [dim](edgemem-planner\\[{s.extra}])" if s.extra else ""
         table.add_row(s.family, s.name, options, s.complexity, f"{s.paper}{extra}")
     Console(width=None if sys.stdout.isatty() else 140, highlight=False).print(table)
 

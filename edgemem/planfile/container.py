@@ -34,7 +34,7 @@ def check_header(header: bytes, size: int) -> int:
     if not 1 <= version <= VERSION:
         raise PlanFileError(
             f"the plan file has format version {version}, this edgemem reads versions 1 to {VERSION}; "
-            f"{'update edgemem' if version > VERSION else 'plan again'}"
+            f"{'update edgemem-planner' if version > VERSION else 'plan again'}"
         )
     if size != HEADER_SIZE + length:
         raise PlanFileError(

@@ -10,29 +10,9 @@ all it knows. Two arguments, either of which refutes a bad plan:
    overwritten.
 """
 
-from __future__ import annotations
+from edgemem.proof.proved import is_proved_for, prove, refuse
+from edgemem.proof.sweep import sweep_plan
+from edgemem.proof.verify import verify_planset
+from edgemem.proof.violations import Cause, Violation
 
-from typing import TYPE_CHECKING
-
-from edgemem.proof.rehearsal import rehearse
-from edgemem.proof.sweep import sweep_claims, sweep_plan
-from edgemem.proof.violations import MOST, Cause, Violation
-
-if TYPE_CHECKING:
-    from edgemem.model.graph import Graph
-    from edgemem.plans import PlanSet
-
-__all__ = ["Cause", "Violation", "sweep_plan", "verify_planset"]
-
-
-def verify_planset(planset: PlanSet, graph: Graph | None = None) -> tuple[Violation, ...]:
-    """Everything that is wrong with a set of plans; () proves them right.
-
-    With the graph they claim to belong to, also that they do, and that the graph runs inside each of them.
-    """
-    found = list(sweep_claims(planset))
-    for plan in planset.plans:
-        found += sweep_plan(planset.problem, plan, planset.target)
-    if graph is not None:
-        found += rehearse(planset, graph)
-    return tuple(found[:MOST])
+__all__ = ["Cause", "Violation", "is_proved_for", "prove", "refuse", "sweep_plan", "verify_planset"]

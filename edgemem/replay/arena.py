@@ -158,7 +158,7 @@ def library() -> Library:
     try:
         return Library(path)
     except (OSError, AttributeError) as e:
-        raise RuntimeBindError(f"the compiled allocator cannot be loaded: {e}; reinstall edgemem") from None
+        raise RuntimeBindError(f"the compiled allocator cannot be loaded: {e}; reinstall edgemem-planner") from None
 
 
 class _Handle:

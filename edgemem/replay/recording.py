@@ -12,13 +12,13 @@ import json
 import struct
 import zlib
 from dataclasses import asdict, dataclass, fields
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from edgemem import planfile
 from edgemem.bounds import lower_bounds, naive_size
+from edgemem.distribution import installed_version
 from edgemem.errors import EdgememError, InvalidPlanError, PlanFileError
 from edgemem.planning import Choice, run
 from edgemem.plans import LowerBounds, OffsetPlan, PlanSet
@@ -130,7 +130,7 @@ def plan_trace(trace: Trace, fingerprint: Fingerprint, *, names: Sequence[str] |
         bounds,
         (best,),
         (),
-        versions={"edgemem": version("edgemem"), "onnxruntime": fingerprint.runtime},
+        versions={"edgemem": installed_version(), "onnxruntime": fingerprint.runtime},
     )
     _proved(planset)
     return RecordedPlan(fingerprint, trace, planset)

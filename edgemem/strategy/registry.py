@@ -2,7 +2,7 @@
 
 A strategy is a pure function of a `Problem` (and its options) to an int64 array: `offsets` bytes, or the object
 index of every record with objects numbered in order of creation. One that can prove a bound returns `Found` instead.
-Everything else (sizes, bounds, `optimal`) is computed from that, once, in planning.py.
+Everything else (sizes, bounds, `optimal`) is computed from that, once, in edgemem.planning.solving.
 """
 
 from __future__ import annotations

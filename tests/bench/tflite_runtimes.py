@@ -67,7 +67,7 @@ def litert_arenas(model: TfliteConverter) -> list[int | None]:
     except RuntimeBindError:
         return [None, None, None]
     folded = model.folded()
-    graph = litert.annotated(folded.graph(), folded)
+    graph = litert.LiteRTProbe().annotated(folded.graph(), folded)
     arenas = [own]
     for inputs in ("keep", "release"):
         sizes = []

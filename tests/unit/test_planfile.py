@@ -325,7 +325,10 @@ def test_generated_code_is_of_this_schema(flatc: str, tmp_path: Path) -> None:
         (b"", "0 bytes are too short"),
         (b"EDGM", "4 bytes are too short"),
         (b"TFL3" + encode(small())[4:], "begins with b'TFL3'"),
-        (b"EDGM\x04\0\0\0" + encode(small())[8:], r"version 4, this edgemem reads versions 1 to 3; update edgemem"),
+        (
+            b"EDGM\x04\0\0\0" + encode(small())[8:],
+            r"version 4, this edgemem reads versions 1 to 3; update edgemem-planner",
+        ),
         (b"EDGM\x03\0\0\0" + encode(small())[8:], r"has version 3, but holds what version 1 is for"),
         (b"EDGM\0\0\0\0" + encode(small())[8:], r"version 0, this edgemem reads versions 1 to 3; plan again"),
         (encode(small()) + b"\0", r"should have \d+ bytes and has"),

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgemem import _kernels, planning
+from edgemem import _kernels
 from edgemem.bench.puzzles import PUZZLES, random_dense, random_sparse
-from edgemem.planning import Limits, choices, make_plans, run
+from edgemem.planning import Limits, auto, choices, make_plans, run
 from edgemem.plans import PlanSet, SearchReport
 from edgemem.proof import verify_planset
 from edgemem.records.problem import Problem
@@ -224,7 +224,7 @@ def test_ctrl_c_ends_a_search(threads: int) -> None:
     """A child process, which interrupts itself once its search runs, and would search for hours."""
     script = f"""
 import signal, numpy as np
-from edgemem import _kernels, planning
+from edgemem import _kernels
 from edgemem.bench.puzzles import random_sparse
 p = random_sparse(2000, 3)
 signal.signal(signal.SIGALRM, signal.default_int_handler)
@@ -299,7 +299,7 @@ def test_auto_tries_harder_where_nothing_is_proved() -> None:
 
 
 def test_auto_tries_harder_for_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "SEARCH_AGAIN", len(HARD) - 1)
+    monkeypatch.setattr(auto, "SEARCH_AGAIN", len(HARD) - 1)
     fast = make_plans(HARD, families=("offsets",))
     assert searched(fast) == [{"effort": "fast"}]
     assert fast.best_offsets is not None

@@ -13,7 +13,7 @@ import numpy as np
 
 from edgemem.errors import InvalidPlanError, ModelError, UnsupportedError
 from edgemem.files import atomic_write
-from edgemem.formats import Bindings
+from edgemem.formats import Bindings, find_probe
 from edgemem_converters.tflite.fold import fold
 from edgemem_converters.tflite.graph import build
 from edgemem_converters.tflite.reader import read
@@ -194,12 +194,9 @@ class TfliteConverter:
             resized = self.inputs()
             shapes: dict[Place, tuple[int, ...] | None] = {}
             if resized:
-                from edgemem.runtime.litert.probe import probe
-
-                for number, subgraph in enumerate(probe(self.content(), resized).subgraphs):
+                for number, row in enumerate(find_probe("litert").shapes(self.content(), resized)):
                     count = len(self._file.subgraphs[number].tensors)
-                    for i, tensor in enumerate(subgraph.tensors[:count]):
-                        shapes[number, i] = None if tensor.allocation == "dynamic" else tensor.shape
+                    shapes |= {(number, i): shape for i, shape in enumerate(row[:count])}
             self._built = build(self._file, shapes)
         return self._built
 

@@ -19,7 +19,7 @@ from edgemem.planning import choices, make_plans
 from edgemem.proof import verify_planset
 from edgemem.records.lifetime import lifetimes
 from edgemem.runtime.litert.arena import Arena
-from edgemem.runtime.litert.layout import bound_target, opened
+from edgemem.runtime.litert.layout import bound_target, open_tflite
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +58,7 @@ class CInterpreter:
             UnknownShapeError, ModelError: the model cannot be planned.
         """
         self._library = _loaded(library)
-        self._graph: Graph = opened(model).graph()
+        self._graph: Graph = open_tflite(model).graph()
         planset = _plan(self._graph, strategy)
         best = planset.best_offsets
         assert best is not None

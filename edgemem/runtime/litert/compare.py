@@ -16,7 +16,7 @@ import numpy as np
 from edgemem.errors import ModelError, RuntimeBindError
 from edgemem.runtime.litert.arena import POISON
 from edgemem.runtime.litert.interpreter import Interpreter
-from edgemem.runtime.litert.layout import graph_of, opened
+from edgemem.runtime.litert.layout import graph_of, open_tflite
 from edgemem.runtime.litert.package import interpreter_class, op_resolvers
 from edgemem.runtime.litert.structs import INVOKE, Registration
 
@@ -119,7 +119,7 @@ def compare_run(
     delegate, layout = bound.delegate, bound.layout
     assert delegate is not None
     assert layout is not None
-    graph = graph_of(opened(model), delegate.read())
+    graph = graph_of(open_tflite(model), delegate.read())
     reference = _reference(model, graph, values)
     watch = _Watch(graph, delegate, layout, bound.arena.memory, reference)
     with bound.arena.lock:

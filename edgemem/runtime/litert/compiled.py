@@ -17,7 +17,7 @@ import numpy as np
 
 from edgemem.errors import MissingDependencyError, ModelError, RuntimeBindError
 from edgemem.runtime.litert.arena import Arena
-from edgemem.runtime.litert.layout import graph_of, opened, why_not
+from edgemem.runtime.litert.layout import graph_of, open_tflite, why_not
 from edgemem.runtime.litert.probe import probe
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class CompiledModel:
         """
         if accelerator == "cpu" and storage != "default":
             raise ModelError("a CPU has no storage to choose; it is for the GPU")
-        opened_model = opened(model)
+        opened_model = open_tflite(model)
         probed = probe(model)
         self._graph: Graph = graph_of(opened_model, probed)
         dynamic = why_not(self._graph, probed)

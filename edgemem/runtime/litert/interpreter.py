@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from edgemem.errors import RuntimeBindError
 from edgemem.runtime.litert.arena import Arena
 from edgemem.runtime.litert.binding import Binding, Memory, Mode, placed_by_litert
-from edgemem.runtime.litert.layout import opened
+from edgemem.runtime.litert.layout import open_tflite
 from edgemem.runtime.litert.package import interpreter_class, op_resolvers
 from edgemem.runtime.litert.probe import observe, probe
 
@@ -99,7 +99,7 @@ class Interpreter(_LiteRT):  # type: ignore[misc]
         delegate: Delegate | None = None
         if chosen != "plain":
             try:
-                outside = _results(opened(data)) & placed_by_litert(probe(data)) if chosen == "custom" else ()
+                outside = _results(open_tflite(data)) & placed_by_litert(probe(data)) if chosen == "custom" else ()
                 made, delegate = observe(observed, outside=outside)
             except RuntimeBindError as e:
                 if refuse == "raise":
@@ -115,7 +115,7 @@ class Interpreter(_LiteRT):  # type: ignore[misc]
             delegate=delegate,
             mode=chosen,
             reason=reason,
-            model=opened(data) if delegate else None,
+            model=open_tflite(data) if delegate else None,
             plan=plan,
             strategy=strategy,
             inputs=inputs,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from edgemem.errors import EdgememError, InvalidPlanError, RuntimeBindError
+from edgemem.errors import EdgememError, InvalidPlanError
+from edgemem.formats import open_bytes
 from edgemem.model.graph import digest
 from edgemem.planning import choices, make_plans
 from edgemem.proof import verify_planset
@@ -17,6 +17,7 @@ from edgemem.targets import BUILT_IN, Target
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from edgemem.formats import Model
     from edgemem.model.graph import Graph
     from edgemem.plans import PlanSet
     from edgemem.runtime.litert.probe import Probe
@@ -28,7 +29,7 @@ __all__ = [
     "bound_target",
     "from_file",
     "graph_of",
-    "opened",
+    "open_tflite",
     "planned",
     "why_not",
 ]
@@ -68,13 +69,9 @@ def bound_target(inputs: Inputs) -> Target:
     )
 
 
-def opened(data: bytes) -> Any:
+def open_tflite(data: bytes) -> Model:
     """A .tflite file in memory, as its converter gives it. Raises ModelError if it is damaged."""
-    for entry in entry_points(group="edgemem.converters"):
-        converter = entry.load()
-        if ".tflite" in converter.suffixes:
-            return converter.from_bytes(data)
-    raise RuntimeBindError("no converter for .tflite files is installed")
+    return open_bytes(data, ".tflite")
 
 
 def graph_of(model: Any, probed: Probe) -> Graph:

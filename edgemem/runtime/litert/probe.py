@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import numpy as np
 
 from edgemem.errors import ModelError, RuntimeBindError
+from edgemem.formats import Resizable
 from edgemem.runtime.litert.package import interpreter_class, op_resolvers
 from edgemem.runtime.litert.structs import INTS, PREPARE, Context, NativeDelegate, Node, ints
 
@@ -30,11 +31,11 @@ if TYPE_CHECKING:
 __all__ = [
     "Allocation",
     "Delegate",
+    "LiteRTProbe",
     "Probe",
     "ProbedSubgraph",
     "ProbedTensor",
     "annotate",
-    "annotated",
     "observe",
     "probe",
 ]
@@ -164,12 +165,23 @@ def observe(make: Callable[[list[Any]], Any], *, outside: Collection[int] = ()) 
     return interpreter, delegate
 
 
-def annotated(graph: Graph, model: Model) -> Graph:
-    """`annotate` for the graph of a model file, in the sizes that it is bound to. Raises as `probe`."""
-    inputs = getattr(model, "inputs", None)
-    if ".tflite" not in model.suffixes or inputs is None:
-        raise ModelError("LiteRT runs .tflite files; choose another target than litert for this model")
-    return annotate(graph, probe(model.content(), inputs()))
+class LiteRTProbe:
+    """What the installed LiteRT says about models (`edgemem.formats.RuntimeProbe`)."""
+
+    def annotated(self, graph: Graph, model: Model) -> Graph:
+        """`annotate` for the graph of a model file, in the sizes that it is bound to. Raises as `probe`."""
+        if ".tflite" not in model.suffixes or not isinstance(model, Resizable):
+            raise ModelError("LiteRT runs .tflite files; choose another target than litert for this model")
+        return annotate(graph, probe(model.content(), model.inputs()))
+
+    def shapes(
+        self, content: bytes, inputs: Mapping[int, Sequence[int]]
+    ) -> tuple[tuple[tuple[int, ...] | None, ...], ...]:
+        """The shapes of all tensors when inputs are resized. Raises as `probe`."""
+        return tuple(
+            tuple(None if t.allocation == "dynamic" else t.shape for t in subgraph.tensors)
+            for subgraph in probe(content, inputs).subgraphs
+        )
 
 
 def annotate(graph: Graph, probed: Probe) -> Graph:

@@ -45,8 +45,8 @@ def _install(onnxruntime: Any) -> None:
                 onnxruntime.SessionOptions().register_custom_ops_library(str(found.path))
             except Exception as e:  # noqa: BLE001 - ONNX Runtime's own classes, which differ between versions
                 raise RuntimeBindError(
-                    f"ONNX Runtime {onnxruntime.__version__} refuses edgemem's allocator: {e}; update edgemem or "
-                    "allow a session without a plan (fallback=True)"
+                    f"ONNX Runtime {onnxruntime.__version__} refuses edgemem's allocator: {e}; update "
+                    "edgemem-planner or allow a session without a plan (fallback=True)"
                 ) from None
         error = found.c.em_ort_error().decode()
         if error:

@@ -276,4 +276,4 @@ def split() -> Any:
     for entry in entry_points(group="edgemem.converters"):
         if entry.name == "onnx":
             return import_module(f"{entry.module}.split")
-    raise ModelError("there is no converter for ONNX; reinstall edgemem")
+    raise ModelError("there is no converter for ONNX; reinstall edgemem-planner")

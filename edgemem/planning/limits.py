@@ -1,0 +1,75 @@
+"""How hard the searches try, and the clock that they share."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from edgemem.errors import UnknownStrategyError
+from edgemem.strategy.catalogue import registered
+from edgemem.strategy.options import default_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from edgemem.planning.choice import Choice
+    from edgemem.plans import OptionValue
+    from edgemem.strategy.registry import Strategy
+
+__all__ = ["Clock", "Limits"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How hard the searches try. None leaves a strategy at its own default, and `auto` at its own.
+
+    Attributes:
+        effort: "fast", "default" or "max": work, which is counted the same on every machine.
+        seed: of their random choices, from 0.
+        time_limit: seconds for all strategies together; with it the plans depend on the machine.
+        threads: of each search that has them; the work is that of each thread.
+    """
+
+    effort: str | None = None
+    seed: int | None = None
+    time_limit: float | None = None
+    threads: int | None = None
+
+    def options(self, strategy: Strategy) -> dict[str, OptionValue]:
+        """Those that the strategy takes and that differ from its defaults. Raises UnknownStrategyError."""
+        given = {name: getattr(self, name) for name in ("effort", "seed", "time_limit", "threads")}
+        taken = {name: value for name, value in given.items() if value is not None and name in strategy.options}
+        checked = strategy.check(taken)
+        return {name: value for name, value in checked.items() if value != default_of(strategy.options[name])}
+
+    def check(self, wanted: Sequence[Choice]) -> None:
+        """Raise UnknownStrategyError for a value out of range, and for a limit that would limit nothing.
+
+        Threads only say how many there may be, so that any strategy goes with them.
+        """
+        for strategy in registered():
+            self.options(strategy)
+        for name in ("effort", "seed", "time_limit"):
+            if getattr(self, name) is None or not wanted or any(name in c.strategy.options for c in wanted):
+                continue
+            having = ", ".join(dict.fromkeys(s.name for s in registered() if name in s.options))
+            raise UnknownStrategyError(
+                f"no strategy among those chosen has the option {name!r}; it belongs to {having}"
+            )
+
+
+class Clock:
+    """Counts the seconds of a time limit from when it is made."""
+
+    def __init__(self, limit: float | None) -> None:
+        self._limit = limit
+        self._begin = time.monotonic()
+
+    def left(self, sharers: int = 1) -> float | None:
+        """The seconds left, divided evenly among `sharers`; None where there is no limit."""
+        return None if self._limit is None else max(0.0, self._limit - (time.monotonic() - self._begin)) / sharers
+
+    def is_up(self) -> bool:
+        """Whether there is a limit and no time is left."""
+        return self.left() == 0.0

@@ -1,0 +1,175 @@
+"""The one way from a model, a graph, a recording or plain usage records to a set of proved plans.
+
+Every command and every executor that makes a plan makes it here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from edgemem.distribution import installed_version
+from edgemem.formats import Bindings, Model
+from edgemem.model.graph import Graph, digest
+from edgemem.planning.choice import choices
+from edgemem.planning.limits import Limits
+from edgemem.planning.plan_sets import make_plans
+from edgemem.planning.workspace import with_workspace
+from edgemem.proof import prove
+from edgemem.records.lifetime import lifetimes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from edgemem.planning.choice import Choice
+    from edgemem.plans import PlanSet, Settings
+    from edgemem.records.problem import Problem
+    from edgemem.strategy.registry import Family
+    from edgemem.targets import Target
+    from edgemem.trace.recording import Recording
+
+__all__ = ["FAMILIES", "graph_under", "plan_graph", "plan_model", "plan_problem", "plan_recording"]
+
+FAMILIES: tuple[Family, ...] = ("offsets", "shared_objects")
+
+# What ONNX Runtime and the allocator of edgemem align every block to, in bytes.
+_BLOCK_ALIGNMENT = 64
+
+
+def plan_model(
+    model: Model,
+    target: Target,
+    settings: Settings,
+    *,
+    families: Sequence[Family] = FAMILIES,
+    fits: int | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> PlanSet:
+    """Proved plans of a model's graph under a target. Arguments and errors are those of `plan_graph`."""
+    return plan_graph(
+        graph_under(model, target),
+        target,
+        settings,
+        bindings=model.bindings,
+        families=families,
+        fits=fits,
+        progress=progress,
+    )
+
+
+def graph_under(model: Model, target: Target) -> Graph:
+    """The model's graph as the target's runtime runs it, with the workspace of its kernels if the target asks for it.
+
+    Raises as `Model.graph` and the runtime that is asked.
+    """
+    return with_workspace(model.graph(), model, target)
+
+
+def plan_graph(
+    graph: Graph,
+    target: Target,
+    settings: Settings,
+    *,
+    bindings: Bindings | None = None,
+    families: Sequence[Family] = FAMILIES,
+    fits: int | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> PlanSet:
+    """Proved plans of a graph under a target.
+
+    Args:
+        graph: operators in the order in which they run.
+        target: the rules of the memory.
+        settings: what the user asked for. An alignment replaces the target's.
+        bindings: what the model's sizes were bound to; kept in the plan set.
+        families: what `auto` covers.
+        fits: bytes that the arena should not exceed; `auto` searches again where it does.
+        progress: called with each strategy's name before it runs.
+
+    Raises:
+        UnknownStrategyError, PlanError: as `make_plans`.
+        UnsupportedError: a tensor's dtype has no fixed width.
+        InvalidPlanError: a strategy made a wrong plan (a bug).
+    """
+    bindings = bindings or Bindings()
+    if settings.alignment is not None:
+        target = replace(target, alignment=settings.alignment)
+    lives = lifetimes(graph, target)
+    # Under the rules of LiteRT the plan that LiteRT itself would make stands beside ours.
+    also = choices("offsets/litert_arena") if target.scratch == "litert" else ()
+    made = _plans(lives.problem, settings, families=families, also=also, fits=fits, progress=progress)
+    planset = replace(
+        made,
+        target=target,
+        digest=digest(graph),
+        steps=lives.steps,
+        unplanned=lives.unplanned,
+        dims=dict(bindings.dims),
+        input_shapes=dict(bindings.input_shapes),
+    )
+    return prove(planset, graph)
+
+
+def plan_problem(
+    problem: Problem,
+    settings: Settings,
+    *,
+    families: Sequence[Family] = FAMILIES,
+    fits: int | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> PlanSet:
+    """Proved plans of plain usage records. Arguments and errors are those of `plan_graph`."""
+    return prove(_plans(problem, settings, families=families, fits=fits, progress=progress))
+
+
+def plan_recording(recording: Recording, settings: Settings, *, names: Sequence[str] | None = None) -> PlanSet:
+    """The smallest offset plan of a recorded stream, proved.
+
+    Strategies for shared objects do not apply; if the settings name no other, all strategies are tried as for `auto`.
+    A session plans while a caller waits, so `auto` stops at the first plan that meets the lower bound.
+
+    Args:
+        recording: the stream and what it belongs to.
+        settings: what the user asked for; an alignment below 64 bytes is raised to 64.
+        names: a label for every request; they default to `request 0`, `request 1`, ...
+
+    Raises as `plan_graph`.
+    """
+    alignment = max(settings.alignment or _BLOCK_ALIGNMENT, _BLOCK_ALIGNMENT)
+    problem = recording.trace.problem(alignment=alignment, names=names, outlive=recording.fingerprint.signature.shared)
+    offsets = tuple(name for name in settings.strategies if name == "auto" or _has_offsets(name))
+    made = _plans(problem, replace(settings, strategies=offsets or ("auto",)), families=("offsets",), quick=True)
+    best = made.best_offsets
+    assert best is not None
+    fingerprint = recording.fingerprint
+    versions = {**made.versions, fingerprint.runtime: fingerprint.version}
+    return prove(
+        replace(made, offsets=(best,), shared_objects=(), settings=settings, versions=versions, recording=recording)
+    )
+
+
+def _has_offsets(name: str) -> bool:
+    return any(choice.strategy.family == "offsets" for choice in choices(name))
+
+
+def _plans(
+    problem: Problem,
+    settings: Settings,
+    *,
+    families: Sequence[Family],
+    also: Sequence[Choice] = (),
+    fits: int | None = None,
+    quick: bool = False,
+    progress: Callable[[str], None] = lambda _: None,
+) -> PlanSet:
+    made = make_plans(
+        problem,
+        tuple(choice for name in settings.strategies for choice in choices(name)),
+        also=also,
+        families=families,
+        limits=Limits(settings.effort, settings.seed, settings.time_limit, settings.threads),
+        fits=fits,
+        quick=quick,
+        progress=progress,
+    )
+    return replace(made, settings=settings, versions={"edgemem": installed_version(), **made.versions})

@@ -1,0 +1,95 @@
+"""From a problem to a set of plans: run one strategy, several, or all of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from edgemem.bounds import lower_bounds, naive_size
+from edgemem.planning.auto import AutoPlanner
+from edgemem.planning.choice import Choice
+from edgemem.planning.limits import Clock, Limits
+from edgemem.planning.solving import run
+from edgemem.plans import OffsetPlan, PlanSet, SharedObjectsPlan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from edgemem.plans import Plan
+    from edgemem.records.problem import Problem
+    from edgemem.strategy.registry import Family
+
+__all__ = ["make_plans"]
+
+
+def make_plans(
+    problem: Problem,
+    wanted: Iterable[Choice] = (),
+    *,
+    also: Iterable[Choice] = (),
+    families: Sequence[Family] = ("offsets", "shared_objects"),
+    limits: Limits | None = None,
+    fits: int | None = None,
+    quick: bool = False,
+    progress: Callable[[str], None] = lambda _: None,
+) -> PlanSet:
+    """Plans for a problem, without a model around it.
+
+    Args:
+        problem: the usage records.
+        wanted: strategies to run; none means `auto`: all of both families and all their variants, cheapest first,
+            stopping at a lower bound.
+        also: strategies that `auto` runs in any case, bound or no bound, while there is time.
+        families: what `auto` covers.
+        limits: how hard to search. Without an effort `auto` searches with "fast", and where that proves nothing
+            optimal among up to 20,000 records, again with "default".
+        fits: bytes that the arena should not exceed (the objects, where only those are planned). Where it does, and
+            no bound forbids it, `auto` searches again whatever the number of records.
+        quick: `auto` stops at the first plan that meets a lower bound, uses no optional solver and searches once.
+        progress: called with each strategy's name before it runs.
+
+    Raises:
+        UnknownStrategyError: a limit that no strategy takes so.
+        PlanError: a strategy that was asked for by name failed, or a family has no plan.
+    """
+    limits = limits or Limits()
+    clock = Clock(limits.time_limit)
+    wanted = tuple(Choice(c.strategy, {**limits.options(c.strategy), **c.options}) for c in wanted)
+    limits.check(wanted)
+    bounds = lower_bounds(problem)
+    made: list[Plan] = []
+    for k, choice in enumerate(wanted):
+        progress(str(choice))
+        made.append(run(problem, choice, bounds, _seconds_for(choice, wanted[k + 1 :], clock)))
+    if not wanted:
+        autos = [AutoPlanner(problem, family, bounds, limits, clock, progress, quick=quick) for family in families]
+        for auto in autos:
+            made += auto.first_round()
+        for k, auto in enumerate(autos):
+            sharers = sum(a.has_deferred for a in autos[k:]) or 1
+            made += auto.second_round(sharers=sharers, fits=fits if k == 0 else None)
+        done = {(p.strategy, *p.options.items()) for p in made}
+        for choice in also:
+            new = (choice.strategy.name, *choice.options.items()) not in done
+            if new and choice.strategy.honours(problem) and not clock.is_up():
+                made.append(run(problem, choice, bounds))
+    offsets = [p for p in made if isinstance(p, OffsetPlan)]
+    objects = [p for p in made if isinstance(p, SharedObjectsPlan)]
+    planset = PlanSet(problem, naive_size(problem), bounds, tuple(offsets), tuple(objects))
+    # What one strategy proved makes another's plan of that size optimal, too.
+    best = planset.proved
+    return replace(
+        planset,
+        offsets=tuple(replace(p, optimal=p.size == best.offsets) for p in offsets),
+        shared_objects=tuple(replace(p, optimal=p.size == best.shared_objects) for p in objects),
+    )
+
+
+def _seconds_for(choice: Choice, later: Sequence[Choice], clock: Clock) -> float | None:
+    """Seconds for one of several strategies that the user named; None where there is no limit, or it takes none."""
+    left = clock.left(1 + sum("time_limit" in c.strategy.options for c in later))
+    if left is None or "time_limit" not in choice.strategy.options:
+        return None
+    own = choice.options["time_limit"]
+    assert isinstance(own, float)
+    return min(own, left)

@@ -1,0 +1,29 @@
+"""Everything that is wrong with a set of plans, by both arguments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from edgemem.proof.rehearsal import rehearse
+from edgemem.proof.sweep import sweep_claims, sweep_plan
+from edgemem.proof.violations import MOST
+
+if TYPE_CHECKING:
+    from edgemem.model.graph import Graph
+    from edgemem.plans import PlanSet
+    from edgemem.proof.violations import Violation
+
+__all__ = ["verify_planset"]
+
+
+def verify_planset(planset: PlanSet, graph: Graph | None = None) -> tuple[Violation, ...]:
+    """Everything that is wrong with a set of plans; () proves them right.
+
+    With the graph they claim to belong to, also that they do, and that the graph runs inside each of them.
+    """
+    found = list(sweep_claims(planset))
+    for plan in planset.plans:
+        found += sweep_plan(planset.problem, plan, planset.target)
+    if graph is not None:
+        found += rehearse(planset, graph)
+    return tuple(found[:MOST])
