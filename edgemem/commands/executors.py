@@ -1,0 +1,114 @@
+"""Which executor runs the plans of a file as they stand, and what to do about the others.
+
+    EXECUTORS    one entry an executor: the format it runs, and why it cannot run a file's plans
+
+`edgemem plan` ends with the line that `where_it_runs` makes; `edgemem verify --run` tries every executor of the format.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from edgemem.plans import PlanSet
+
+__all__ = ["EXECUTORS", "Executor", "Refusal", "where_it_runs"]
+
+_MICRO_ALIGNMENT = 16  # TensorFlow Lite Micro takes no offset that is not a multiple of it
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why an executor does not run the plans of a file as they stand.
+
+    Attributes:
+        why: the reason.
+        remedy: what to add to `edgemem plan`, such as `--record`.
+    """
+
+    why: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Executor:
+    """Something that runs models inside a plan.
+
+    Attributes:
+        name: as the command line has it.
+        title: for people.
+        suffix: of the files that it runs.
+        refusal: gives the reason why it does not run the plan sets of a file, or None if it does.
+    """
+
+    name: str
+    title: str
+    suffix: str
+    refusal: Callable[[Sequence[PlanSet]], Refusal | None]
+
+
+def _of_graph(plansets: Sequence[PlanSet]) -> PlanSet | None:
+    return next((p for p in plansets if p.recording is None and p.best_offsets is not None), None)
+
+
+def _io_binding(plansets: Sequence[PlanSet]) -> Refusal | None:
+    if _of_graph(plansets) is None:
+        return Refusal("the file has no offset plan of its graph", "a strategy for offsets")
+    return None
+
+
+def _replay(plansets: Sequence[PlanSet]) -> Refusal | None:
+    if not any(p.recording for p in plansets):
+        return Refusal("the file has no recording", "--record")
+    return None
+
+
+def _tflm(plansets: Sequence[PlanSet]) -> Refusal | None:
+    planset = _of_graph(plansets)
+    if planset is None:
+        return Refusal("the file has no offset plan", "a strategy for offsets")
+    if planset.target is None or planset.target.scratch != "unknown":
+        name = planset.target.name if planset.target else "no target"
+        return Refusal(f"the plan is for {name}", "--target tflm")
+    if planset.problem.alignment % _MICRO_ALIGNMENT:
+        return Refusal(f"its offsets are multiples of {planset.problem.alignment}", "--alignment 16")
+    return None
+
+
+def _litert(plansets: Sequence[PlanSet]) -> Refusal | None:
+    planset = _of_graph(plansets)
+    if planset is None:
+        return Refusal("the file has no offset plan", "a strategy for offsets")
+    if planset.target is None or planset.target.scratch != "litert":
+        return Refusal("the plan leaves out the workspace of LiteRT's kernels", "--target litert")
+    return None
+
+
+EXECUTORS = (
+    Executor("io-binding", "ONNX Runtime, node by node (edgemem run --executor io-binding)", ".onnx", _io_binding),
+    Executor("replay", "ONNX Runtime sessions (edgemem.InferenceSession)", ".onnx", _replay),
+    Executor("tflm", "TensorFlow Lite Micro", ".tflite", _tflm),
+    Executor("litert", "LiteRT with builtin kernels (edgemem.Interpreter)", ".tflite", _litert),
+)
+
+
+def where_it_runs(plansets: Sequence[PlanSet], suffix: str) -> str:
+    """One line that names the executors that run a file's plans as they stand, and what to add for the others.
+
+    Args:
+        plansets: all plan sets in the file.
+        suffix: of the file, such as `.onnx`; a stand-alone plan has none that an executor runs.
+    """
+    able, unable = [], []
+    for executor in EXECUTORS:
+        if executor.suffix == suffix.lower():
+            refusal = executor.refusal(plansets)
+            if refusal is None:
+                able.append(executor.title)
+            else:
+                unable.append(f"{executor.title}: plan with {refusal.remedy}")
+    runs = f"runs as planned in {' and in '.join(able)}" if able else "no executor runs this plan as it is"
+    return "; ".join([runs, *unable])
