@@ -6,48 +6,20 @@ A converter resolves every dimension before it makes a Graph; nothing here is sy
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Literal, TypeAlias
 
-from edgemem.errors import ModelError, UnsupportedError
+from edgemem.errors import ModelError
+from edgemem.model.dtypes import byte_size
 
-__all__ = ["DTYPE_BITS", "RUN_ONCE", "Graph", "Layout", "Op", "Tensor", "TensorKind", "byte_size", "digest"]
+__all__ = ["RUN_ONCE", "Graph", "Layout", "Op", "Tensor", "TensorKind", "digest"]
 
 TensorKind: TypeAlias = Literal["activation", "constant", "variable", "captured", "opaque"]
 Layout: TypeAlias = Literal["nchw", "nhwc", ""]
 
-DTYPE_BITS: dict[str, int] = {
-    "bool": 8,
-    **{f"{sign}int{bits}": bits for sign in ("", "u") for bits in (2, 4, 8, 16, 32, 64)},
-    "float4e2m1": 4,
-    "float8e4m3fn": 8,
-    "float8e4m3fnuz": 8,
-    "float8e5m2": 8,
-    "float8e5m2fnuz": 8,
-    "float8e8m0": 8,
-    "float16": 16,
-    "bfloat16": 16,
-    "float32": 32,
-    "float64": 64,
-    "complex64": 64,
-    "complex128": 128,
-}
-
-
 # Operators that run each of their bodies at most once; all others may run them again and again.
 RUN_ONCE = frozenset(("If", "IF", "CALL", "CALL_ONCE"))
-
-
-def byte_size(dtype: str, elements: int) -> int:
-    """Bytes of a dense tensor; elements narrower than a byte are packed and the last byte is filled up.
-
-    Raises UnsupportedError for a dtype without a fixed width, such as strings.
-    """
-    bits = DTYPE_BITS.get(dtype)
-    if bits is None:
-        raise UnsupportedError(f"dtype {dtype!r} has no fixed width; edgemem knows {', '.join(DTYPE_BITS)}")
-    return (elements * bits + 7) // 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +41,14 @@ class Tensor:
     shape: tuple[int, ...]
     kind: TensorKind = "activation"
     note: str = ""
+    _size: int = field(default=-1, init=False, repr=False, compare=False)  # computed at the first access; -1 until then
 
     @property
     def size(self) -> int:
-        """Bytes."""
-        return byte_size(self.dtype, prod(self.shape))
+        """Bytes. Raises UnsupportedError for a dtype without a fixed width."""
+        if self._size < 0:
+            object.__setattr__(self, "_size", byte_size(self.dtype, prod(self.shape)))
+        return self._size
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +120,9 @@ def digest(graph: Graph) -> str:
     """
     sha = hashlib.sha256()
 
-    def feed(*fields: object) -> None:
-        for field in fields:
-            data = repr(field).encode()
+    def feed(*values: object) -> None:
+        for value in values:
+            data = repr(value).encode()
             sha.update(len(data).to_bytes(8, "little"))
             sha.update(data)
 

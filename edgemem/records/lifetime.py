@@ -1,9 +1,7 @@
 """From a graph under a target to usage records.
 
-Time is counted in steps. Every operator is one step; the operators of its bodies come right before it, one body
-after the other, so that a body's tensors live no longer than the operator that runs it, and the two branches of an
-`If` may share memory. What a loop's body takes in stays whole for as long as any body of that operator runs, because
-it is read again; what a body gives back stays until the operator is done.
+Time is counted in steps (`edgemem.model.steps`). What a loop's body takes in stays whole for as long as any body of
+that operator runs, because it is read again; what a body gives back stays until the operator is done.
 """
 
 from __future__ import annotations
@@ -14,24 +12,16 @@ from typing import TYPE_CHECKING
 
 from edgemem.model.aliasing import RULES
 from edgemem.model.graph import RUN_ONCE
-from edgemem.records.problem import Extent, Kind, Problem, UsageRecord
+from edgemem.model.steps import steps_of
+from edgemem.records.problem import Kind, Problem, UsageRecord
+from edgemem.records.textures import texel_extent
 
 if TYPE_CHECKING:
-    from edgemem.model.graph import Graph, Layout, Op, Tensor
+    from edgemem.model.graph import Graph, Tensor
+    from edgemem.model.steps import Step
     from edgemem.targets import Target
 
-__all__ = ["Lifetimes", "Step", "lifetimes", "steps_of"]
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One operator at its place in time: its label with the path to it, and the names it reads and writes."""
-
-    label: str
-    op: Op
-    reads: tuple[str, ...]  # one entry an input, "" for an absent one
-    writes: tuple[str, ...]
-    starts: tuple[int, ...]  # the first step of each of its bodies
+__all__ = ["Lifetimes", "lifetimes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,27 +37,6 @@ class Lifetimes:
     problem: Problem
     steps: tuple[str, ...]
     unplanned: tuple[tuple[str, str], ...]
-
-
-def steps_of(graph: Graph, *, bodies: bool = True) -> tuple[Step, ...]:
-    """All operators in the order of time, those of bodies (if wanted) before the operator that runs them."""
-    steps: list[Step] = []
-
-    def walk(g: Graph, path: str) -> None:
-        def name(index: int) -> str:
-            return g.tensors[index].name if index >= 0 else ""
-
-        for op in g.ops:
-            starts = []
-            label = f"{path}{op.name or op.type}"
-            for body in op.bodies if bodies else ():
-                starts.append(len(steps))
-                walk(body, f"{label}/{body.name}/")
-            reads, writes = tuple(map(name, op.inputs)), tuple(map(name, op.outputs))
-            steps.append(Step(label, op, reads, writes, tuple(starts)))
-
-    walk(graph, "")
-    return tuple(steps)
 
 
 @dataclass(slots=True, eq=False)
@@ -96,7 +65,7 @@ def lifetimes(graph: Graph, target: Target) -> Lifetimes:
     for life in lives.values():
         if classes[life.tensor.name] is not life:
             continue
-        size = _extent(life.tensor, graph.layout) if target.texels else life.tensor.size if not life.outside else 0
+        size = texel_extent(life.tensor, graph.layout) if target.texels else life.tensor.size if not life.outside else 0
         reason = life.outside or (size if isinstance(size, str) else "" if size else "empty")
         if reason:
             unplanned.append((life.tensor.name, reason))
@@ -205,29 +174,6 @@ def _share(lives: dict[str, _Life], steps: tuple[Step, ...], target: Target) -> 
             if classes[name] is life and not readers[name] and not life.fixed:
                 life.kind, life.last = "output", len(steps) - 1
     return classes
-
-
-def _extent(tensor: Tensor, layout: Layout) -> Extent | str:
-    """Texels of four channels as (width * batch, height * slices); or why the tensor is no texture."""
-    if tensor.dtype not in ("float32", "float16"):
-        return f"{tensor.dtype}, not a texture format"
-    if len(tensor.shape) > 4:
-        return f"rank {len(tensor.shape)}, a texture holds four"
-    shape = tensor.shape
-    if layout == "nchw" and len(shape) == 4:
-        batch, channels, height, width = shape
-    else:
-        # Shorter shapes are batch and channels first, as TFLite GPU's BHWC reads them.
-        batch, height, width, channels = {
-            4: shape,
-            3: (shape[0], 1, *shape[1:]) if len(shape) == 3 else (),
-            2: (shape[0], 1, 1, *shape[1:]) if len(shape) == 2 else (),
-            1: (1, 1, 1, *shape),
-            0: (1, 1, 1, 1),
-        }[len(shape)]
-    if not all(shape):
-        return "empty"
-    return width * batch, height * ((channels + 3) // 4)
 
 
 def _inner_tensors(graph: Graph) -> list[Tensor]:

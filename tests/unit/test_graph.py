@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import pickle
+from dataclasses import replace
+
 import pytest
 
 from edgemem.errors import ModelError, UnsupportedError
-from edgemem.model.graph import DTYPE_BITS, Graph, Op, Tensor, byte_size, digest
+from edgemem.model.dtypes import DTYPE_BITS, byte_size
+from edgemem.model.graph import Graph, Op, Tensor, digest
 
 
 @pytest.mark.parametrize(
@@ -37,6 +41,20 @@ def test_widths_agree_with_ml_dtypes() -> None:
         assert DTYPE_BITS[ours] == ml_dtypes.finfo(getattr(ml_dtypes, theirs)).bits
     for name in ("int4", "uint4", "int2", "uint2"):
         assert DTYPE_BITS[name] == ml_dtypes.iinfo(getattr(ml_dtypes, name)).bits
+
+
+def test_a_tensor_keeps_its_size_and_compares_without_it() -> None:
+    asked, fresh = Tensor("x", "int4", (3, 5)), Tensor("x", "int4", (3, 5))
+    assert asked.size == asked.size == 8
+    assert asked == fresh
+    assert hash(asked) == hash(fresh)
+    assert repr(asked) == repr(fresh)
+    assert replace(asked, shape=(3,)).size == 2
+    assert pickle.loads(pickle.dumps(asked)).size == 8
+    words = Tensor("s", "string", (2,), "opaque")
+    for _ in range(2):
+        with pytest.raises(UnsupportedError, match="'string' has no fixed width"):
+            words.size  # noqa: B018
 
 
 def _chain(*, shape: tuple[int, ...] = (4,)) -> Graph:

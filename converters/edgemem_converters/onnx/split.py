@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError, EncodeError  # type: ignore[imp
 from onnx import ModelProto, TensorProto, ValueInfoProto, numpy_helper
 
 from edgemem.errors import ModelError
-from edgemem.model.graph import DTYPE_BITS, byte_size
+from edgemem.model.dtypes import DTYPE_BITS, byte_size
 from edgemem_converters.onnx.graph import graph_of
 from edgemem_converters.onnx.rules import dims_of
 from edgemem_converters.onnx.scopes import op_type, scope_of, tensor_type

@@ -7,7 +7,8 @@ from math import prod
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from edgemem.errors import ModelError, UnknownShapeError, UnsupportedError
-from edgemem.model.graph import DTYPE_BITS, Graph, Op, Tensor
+from edgemem.model.dtypes import DTYPE_BITS
+from edgemem.model.graph import Graph, Op, Tensor
 from edgemem_converters.tflite.names import DTYPES
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from edgemem import formats
 from edgemem.errors import InvalidPlanError, ModelError, StalePlanError
 from edgemem.formats import Bindings, Model
-from edgemem.model.graph import byte_size, digest
+from edgemem.model.dtypes import byte_size
+from edgemem.model.graph import digest
 from edgemem.proof import Cause, verify_planset
 from edgemem.runtime.feeds import example_feeds
 from edgemem.runtime.onnxruntime.optimise import LEVELS, baked_note, kernels_run, onnxruntime, optimised, split
