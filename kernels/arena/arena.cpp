@@ -11,8 +11,8 @@
 #include <new>
 #include <shared_mutex>
 
-#include "arena/edgemem_arena.h"
 #include "arena/totals.h"
+#include "replay/edgemem_arena.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "arena/edgemem_arena.h"
+#include "replay/edgemem_arena.h"
 #include "tests/check.h"
 
 inline constexpr int64_t kMany = 1 << 20;

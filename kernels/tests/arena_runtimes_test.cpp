@@ -7,7 +7,7 @@
 #include <new>
 #include <string>
 
-#include "arena/edgemem_arena.h"
+#include "replay/edgemem_arena.h"
 #include "tests/arena_runs.h"
 #include "tests/check.h"
 #include "tests/registry.h"

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "arena/edgemem_arena.h"
+#include "replay/edgemem_arena.h"
 #include "tests/arena_runs.h"
 #include "tests/check.h"
 #include "tests/registry.h"

@@ -1,4 +1,4 @@
-#include "arena/replay_plan.h"
+#include "replay/replay_plan.h"
 
 #include <map>
 #include <memory>

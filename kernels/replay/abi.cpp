@@ -3,10 +3,10 @@
 
 #include "arena/arena.h"
 #include "arena/blocks.h"
-#include "arena/context.h"
-#include "arena/edgemem_arena.h"
-#include "arena/replay_plan.h"
 #include "arena/totals.h"
+#include "replay/context.h"
+#include "replay/edgemem_arena.h"
+#include "replay/replay_plan.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "arena/context.h"
+#include "replay/context.h"
 
 #include <algorithm>
 #include <atomic>

@@ -7,8 +7,8 @@
 
 #include "arena/arena.h"
 #include "arena/blocks.h"
-#include "arena/edgemem_arena.h"
-#include "arena/replay_plan.h"
+#include "replay/edgemem_arena.h"
+#include "replay/replay_plan.h"
 
 struct em_context {
  public:

@@ -11,7 +11,7 @@
 #include <new>
 
 #include "arena/blocks.h"
-#include "arena/edgemem_arena.h"
+#include "replay/edgemem_arena.h"
 
 namespace {
 
