@@ -12,7 +12,6 @@
 #include <shared_mutex>
 
 #include "arena/totals.h"
-#include "replay/edgemem_arena.h"
 
 namespace {
 
@@ -30,12 +29,19 @@ Table& table() {
   return *all;
 }
 
+bool is_possible(int64_t size) {
+  if (size >= 0 && size <= edgemem::kMostBytes) {
+    return true;
+  }
+  edgemem::set_error("an arena of %lld bytes is impossible", static_cast<long long>(size));
+  return false;
+}
+
 }  // namespace
 
 em_arena* em_arena::create(int64_t size, bool guard) {
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  if (size < 0 || size > (int64_t{1} << 56)) {
-    edgemem::set_error("an arena of %lld bytes is impossible", static_cast<long long>(size));
+  if (!is_possible(size)) {
     return nullptr;
   }
   const std::size_t needed = size ? static_cast<std::size_t>(size) : 1;
@@ -58,7 +64,7 @@ em_arena* em_arena::create(int64_t size, bool guard) {
     // The arena ends as near to the guard page as its alignment allows.
     base += (pages - needed) / 64 * 64;
   }
-  auto* arena = new (std::nothrow) em_arena(base, static_cast<int64_t>(needed), EM_HOST, mapped);
+  auto* arena = new (std::nothrow) em_arena(base, static_cast<int64_t>(needed), edgemem::MemoryKind::host, mapped);
   if (arena == nullptr || !arena->listed()) {
     edgemem::set_error("no memory to list an arena");
     if (arena == nullptr) {
@@ -70,9 +76,16 @@ em_arena* em_arena::create(int64_t size, bool guard) {
   return arena;
 }
 
-em_arena* em_arena::wrap(void* base, int64_t size, int32_t kind) {
-  if (base == nullptr || size <= 0 || (kind != EM_HOST && kind != EM_DEVICE)) {
-    edgemem::set_error("an arena needs memory, a size and a kind");
+em_arena* em_arena::wrap(void* base, int64_t size, edgemem::MemoryKind kind) {
+  if (base == nullptr || size <= 0) {
+    edgemem::set_error("an arena needs memory and a size above 0");
+    return nullptr;
+  }
+  if (!is_possible(size)) {
+    return nullptr;
+  }
+  if (reinterpret_cast<std::uintptr_t>(base) > UINTPTR_MAX - static_cast<std::uintptr_t>(size)) {
+    edgemem::set_error("an arena of %lld bytes does not fit after its address", static_cast<long long>(size));
     return nullptr;
   }
   auto* arena = new (std::nothrow) em_arena(static_cast<std::byte*>(base), size, kind, 0);
@@ -132,12 +145,6 @@ em_arena* em_arena::of(const void* block) {
   return arena->contains(block) ? arena : nullptr;
 }
 
-void em_arena::release() {
-  if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-    delete this;
-  }
-}
-
 bool em_arena::enter() {
   bool expected = false;
   if (!entered_.compare_exchange_strong(expected, true, std::memory_order_acq_rel)) {
@@ -156,18 +163,8 @@ void em_arena::leave() {
   release();
 }
 
-void em_arena::block_taken() {
-  references_.fetch_add(1, std::memory_order_relaxed);
-  blocks_.fetch_add(1, std::memory_order_relaxed);
-}
-
-void em_arena::block_freed() {
-  blocks_.fetch_sub(1, std::memory_order_release);
-  release();
-}
-
 void em_arena::poison(int64_t offset, int64_t bytes) {
-  if (kind_ != EM_HOST) {
+  if (kind_ != edgemem::MemoryKind::host) {
     return;
   }
   auto* place = reinterpret_cast<unsigned char*>(base_ + offset);

@@ -5,40 +5,56 @@
 #include <cstddef>
 #include <cstdint>
 
-// Counted references: the creator's, one per run, one per block that is in use. The last one frees it.
+#include "arena/memory.h"
+
+// It is freed with its last reference. There is one for the creator, one for each run that is inside and one for each
+// block that is in use.
 struct em_arena {
  public:
+  // Null, with the error set, if the size is impossible or there is no memory. An arena of 0 bytes has 1.
   static em_arena* create(int64_t size, bool guard);
-  static em_arena* wrap(void* base, int64_t size, int32_t kind);
+  // Null, with the error set, if the size is impossible or another arena has some of these bytes.
+  static em_arena* wrap(void* base, int64_t size, edgemem::MemoryKind kind);
 
   // The arena that `block` lies in, or null. It stays alive at least as long as the block is in use.
   static em_arena* of(const void* block);
 
   std::byte* base() const { return base_; }
   int64_t size() const { return size_; }
-  int32_t kind() const { return kind_; }
+  edgemem::MemoryKind kind() const { return kind_; }
   int64_t left() const { return blocks_.load(std::memory_order_acquire); }
   bool contains(const void* block) const {
     const auto* place = static_cast<const std::byte*>(block);
     return place >= base_ && place < base_ + size_;
   }
 
-  void release();
+  void release() {
+    if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      delete this;
+    }
+  }
   bool enter();  // false while another run or a block of one is inside
   void leave();
-  void block_taken();
-  void block_freed();
+  void block_taken() {
+    references_.fetch_add(1, std::memory_order_relaxed);
+    blocks_.fetch_add(1, std::memory_order_relaxed);
+  }
+  void block_freed() {
+    blocks_.fetch_sub(1, std::memory_order_release);
+    release();
+  }
+  // Fills a range of host memory with a pattern; does nothing to device memory.
   void poison(int64_t offset, int64_t bytes);
 
  private:
-  em_arena(std::byte* base, int64_t size, int32_t kind, std::size_t mapped)
+  em_arena(std::byte* base, int64_t size, edgemem::MemoryKind kind, std::size_t mapped)
       : base_(base), size_(size), kind_(kind), mapped_(mapped) {}
   ~em_arena();
   bool listed();
 
   std::byte* base_;
   int64_t size_;
-  int32_t kind_;
+  edgemem::MemoryKind kind_;
   std::size_t mapped_;  // bytes to unmap; 0 for the caller's memory
   std::atomic<int64_t> references_{1};
   std::atomic<int64_t> blocks_{0};

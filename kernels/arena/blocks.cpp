@@ -22,14 +22,19 @@ struct alignas(kAlignment) Header {
 
 Header* header(void* block) { return static_cast<Header*>(block) - 1; }
 
+std::nullptr_t fail(std::size_t bytes) {
+  set_error("no memory for a block of %zu bytes", bytes);
+  return nullptr;
+}
+
 void* host(std::size_t bytes, Origin origin, bool reserved) noexcept {
-  if (bytes > PTRDIFF_MAX - 2 * kAlignment || !system_may_give()) {
-    return nullptr;
+  if (is_above_most(bytes) || !system_may_give()) {
+    return fail(bytes);
   }
   const std::size_t whole = (bytes + kAlignment - 1) / kAlignment * kAlignment + sizeof(Header);
   void* memory = std::aligned_alloc(kAlignment, whole);
   if (memory == nullptr) {
-    return nullptr;
+    return fail(bytes);
   }
   const auto size = static_cast<int64_t>(bytes);
   if (reserved) {
@@ -43,8 +48,6 @@ void* host(std::size_t bytes, Origin origin, bool reserved) noexcept {
 class HostBlocks final : public Blocks {
  public:
   void* take(std::size_t bytes, Origin origin) noexcept override { return host(bytes, origin, false); }
-
-  Origin origin(void* block) noexcept override { return header(block)->origin; }
 
   Freed give(void* block) noexcept override {
     const Header was = *header(block);
@@ -64,23 +67,18 @@ class DeviceBlocks final : public Blocks {
   void* take(std::size_t bytes, Origin origin) noexcept override {
     void* block = nullptr;
     const std::scoped_lock lock(mutex_);
-    if (take_ == nullptr || !system_may_give() || take_(&block, bytes) != 0) {
-      return nullptr;
+    if (is_above_most(bytes) || take_ == nullptr || !system_may_give() || take_(&block, bytes) != 0 ||
+        block == nullptr) {
+      return fail(bytes);
     }
     try {
-      blocks_.insert_or_assign(block, Freed{origin, static_cast<int64_t>(bytes)});
+      blocks_.insert_or_assign(block, Entry{{origin, static_cast<int64_t>(bytes)}, give_});
     } catch (const std::bad_alloc&) {
       give_(block);
-      return nullptr;
+      return fail(bytes);
     }
     count_heap(static_cast<int64_t>(bytes));
     return block;
-  }
-
-  Origin origin(void* block) noexcept override {
-    const std::scoped_lock lock(mutex_);
-    const auto found = blocks_.find(block);
-    return found == blocks_.end() ? Origin{} : found->second.origin;
   }
 
   Freed give(void* block) noexcept override {
@@ -89,22 +87,27 @@ class DeviceBlocks final : public Blocks {
     if (found == blocks_.end()) {
       return {};
     }
-    const Freed was = found->second;
+    const Entry was = found->second;
     blocks_.erase(found);
-    count_heap(-was.bytes);
-    give_(block);
-    return was;
+    count_heap(-was.freed.bytes);
+    was.give(block);
+    return was.freed;
   }
 
   void source(int (*take)(void**, std::size_t), int (*give)(void*)) noexcept {
     const std::scoped_lock lock(mutex_);
-    take_ = take;
+    take_ = give == nullptr ? nullptr : take;
     give_ = give;
   }
 
  private:
+  struct Entry {
+    Freed freed;
+    int (*give)(void*);
+  };
+
   std::mutex mutex_;
-  std::unordered_map<void*, Freed> blocks_;
+  std::unordered_map<void*, Entry> blocks_;
   int (*take_)(void**, std::size_t) = nullptr;
   int (*give_)(void*) = nullptr;
 };
@@ -117,12 +120,13 @@ DeviceBlocks& device() {
 
 }  // namespace
 
-Blocks& host_blocks() {
-  static HostBlocks* all = new HostBlocks;
-  return *all;
+Blocks& blocks_of(MemoryKind kind) {
+  static HostBlocks* host = new HostBlocks;
+  if (kind == MemoryKind::host) {
+    return *host;
+  }
+  return device();
 }
-
-Blocks& device_blocks() { return device(); }
 
 void* reserve(std::size_t bytes) noexcept { return bytes == 0 ? nullptr : host(bytes, {}, true); }
 

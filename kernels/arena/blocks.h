@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "arena/memory.h"
+
 namespace edgemem {
 
 // Which run asked for a block, and as which request. Run 0 is none.
@@ -17,23 +19,24 @@ struct Freed {
   int64_t bytes = 0;
 };
 
-// A kind of memory. Blocks may be freed on any thread.
+// The heap of one kind of memory. Every function may be called on any thread.
 class Blocks {
  public:
-  virtual void* take(std::size_t bytes, Origin origin) noexcept = 0;  // null if there is no memory
-  virtual Origin origin(void* block) noexcept = 0;
+  // Null, with the error set, if there is no memory or `bytes` is above kMostBytes.
+  virtual void* take(std::size_t bytes, Origin origin) noexcept = 0;
   virtual Freed give(void* block) noexcept = 0;
 
  protected:
   ~Blocks() = default;
 };
 
-Blocks& host_blocks();
-Blocks& device_blocks();
+Blocks& blocks_of(MemoryKind kind);
 
-// Bytes that a runtime keeps for good; freed as any host block is.
+// Host memory that a runtime keeps for good, freed as any host block is. Null if `bytes` is 0, and when take() fails.
 void* reserve(std::size_t bytes) noexcept;
 
+// Where device memory comes from, with the signatures of cudaMalloc and cudaFree. Null for none. A block goes back to
+// the function that was set together with the one it came from.
 void set_device_source(int (*take)(void**, std::size_t), int (*give)(void*)) noexcept;
 
 }  // namespace edgemem

@@ -1,42 +1,46 @@
 // The C ABI over arenas, plans and contexts: checks what comes in, lets no exception out.
 #include <new>
+#include <optional>
 
 #include "arena/arena.h"
-#include "arena/blocks.h"
 #include "arena/totals.h"
 #include "replay/context.h"
+#include "replay/context_binding.h"
 #include "replay/edgemem_arena.h"
 #include "replay/replay_plan.h"
+#include "replay/requests.h"
+
+using edgemem::MemoryKind;
+
+static_assert(static_cast<int32_t>(MemoryKind::host) == EM_HOST);
+static_assert(static_cast<int32_t>(MemoryKind::device) == EM_DEVICE);
 
 namespace {
 
-int32_t refuse(const char* what) {
-  edgemem::set_error("%s", what);
-  return EM_REFUSED;
+int32_t refuse(const char* why, int32_t code = EM_REFUSED) {
+  edgemem::set_error("%s", why);
+  return code;
 }
 
-void* allocate(std::size_t size, int32_t kind) {
-  if (size == 0) {
-    return nullptr;
+std::optional<MemoryKind> kind_of(int32_t number) {
+  if (number != EM_HOST && number != EM_DEVICE) {
+    refuse("the kind of memory is EM_HOST or EM_DEVICE");
+    return std::nullopt;
   }
-  if (em_context* context = em_context::active(kind)) {
-    return context->allocate(size);
-  }
-  edgemem::totals().outside.fetch_add(1, std::memory_order_relaxed);
-  return (kind == EM_HOST ? edgemem::host_blocks() : edgemem::device_blocks()).take(size, {});
+  return static_cast<MemoryKind>(number);
 }
 
-void release(void* block, int32_t kind) {
-  if (block == nullptr) {
-    return;
+// Binds the context for the run that `begin` starts, or leaves all as it was.
+template <typename Begin>
+int32_t begin_bound(em_context& context, Begin begin) {
+  if (!edgemem::bind_context(context)) {
+    return refuse("a run is active on this thread already; end it first", EM_BUSY);
   }
-  if (em_context* context = em_context::active(kind)) {
-    context->free(block);
-  } else if (em_arena* arena = em_arena::of(block)) {
-    arena->block_freed();
-  } else {
-    (kind == EM_HOST ? edgemem::host_blocks() : edgemem::device_blocks()).give(block);
+  const int32_t status = begin();
+  if (status != EM_OK) {
+    edgemem::unbind_context(context);
   }
+  return status;
 }
 
 }  // namespace
@@ -58,7 +62,10 @@ void em_fail_after(int64_t count) { edgemem::set_allowance(count); }
 
 em_arena* em_arena_create(int64_t size, int32_t flags) { return em_arena::create(size, (flags & EM_GUARD_PAGE) != 0); }
 
-em_arena* em_arena_wrap(void* base, int64_t size, int32_t kind) { return em_arena::wrap(base, size, kind); }
+em_arena* em_arena_wrap(void* base, int64_t size, int32_t kind) {
+  const std::optional<MemoryKind> known = kind_of(kind);
+  return known ? em_arena::wrap(base, size, *known) : nullptr;
+}
 
 void em_arena_release(em_arena* arena) {
   if (arena != nullptr) {
@@ -89,36 +96,51 @@ void em_plan_release(em_plan* plan) {
 }
 
 em_context* em_context_create(int32_t kind) {
-  if (kind != EM_HOST && kind != EM_DEVICE) {
-    refuse("a context is for host or device memory");
+  const std::optional<MemoryKind> known = kind_of(kind);
+  if (!known) {
     return nullptr;
   }
-  return new (std::nothrow) em_context(kind);
+  em_context* context = new (std::nothrow) em_context(*known);
+  if (context == nullptr) {
+    refuse("no memory for a context");
+  }
+  return context;
 }
 
 int32_t em_context_destroy(em_context* context) {
-  if (context != nullptr && context->running()) {
-    refuse("the context is active; end its run first");
-    return EM_BUSY;
+  if (context != nullptr && context->is_running()) {
+    return refuse("the context is active; end its run first", EM_BUSY);
   }
   delete context;
   return EM_OK;
 }
 
 int32_t em_begin_record(em_context* context, int64_t most_events) {
-  return context == nullptr ? refuse("no context") : context->begin_record(most_events);
+  if (context == nullptr) {
+    return refuse("no context");
+  }
+  return begin_bound(*context, [=] { return context->begin_record(most_events); });
 }
 
 int32_t em_begin_replay(em_context* context, em_plan* plan, em_arena* arena, int32_t flags) {
   if (context == nullptr || plan == nullptr || arena == nullptr) {
     return refuse("a replay needs a context, a plan and an arena");
   }
-  return context->begin_replay(plan, arena, (flags & EM_POISON) != 0);
+  return begin_bound(*context, [=] { return context->begin_replay(*plan, *arena, (flags & EM_POISON) != 0); });
 }
 
 int32_t em_end(em_context* context, em_stats* out) {
-  em_stats unused;
-  return context == nullptr ? refuse("no context") : context->end(out == nullptr ? unused : *out);
+  if (context == nullptr) {
+    return refuse("no context");
+  }
+  if (!edgemem::unbind_context(*context)) {
+    return refuse("this context is not active on this thread");
+  }
+  const em_stats summary = context->end();
+  if (out != nullptr) {
+    *out = summary;
+  }
+  return EM_OK;
 }
 
 int64_t em_events(const em_context* context, const em_event** out) {
@@ -129,15 +151,6 @@ int64_t em_events(const em_context* context, const em_event** out) {
   return static_cast<int64_t>(context->events().size());
 }
 
-void* em_allocate(size_t size) { return allocate(size, EM_HOST); }
+void* em_allocate(size_t size) { return edgemem::allocate(MemoryKind::host, size); }
 
-void em_free(void* block) { release(block, EM_HOST); }
-
-void em_cuda_source(int (*take)(void**, size_t), int (*give)(void*)) { edgemem::set_device_source(take, give); }
-
-void* em_cuda_alloc(size_t size) { return allocate(size, EM_DEVICE); }
-
-void em_cuda_free(void* block) { release(block, EM_DEVICE); }
-
-// Nothing is cached: what is not in an arena goes back when it is freed.
-void em_cuda_empty_cache(void) {}
+void em_free(void* block) { edgemem::release(MemoryKind::host, block); }

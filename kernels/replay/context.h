@@ -1,4 +1,4 @@
-// One run at a time, recorded or replayed on the thread that began it.
+// One run at a time, recorded or replayed: joins a kind of memory, a recorder or matcher, an arena and statistics.
 #pragma once
 
 #include <cstddef>
@@ -7,51 +7,55 @@
 
 #include "arena/arena.h"
 #include "arena/blocks.h"
+#include "arena/memory.h"
 #include "replay/edgemem_arena.h"
+#include "replay/in_order_matcher.h"
+#include "replay/matcher.h"
+#include "replay/recorder.h"
 #include "replay/replay_plan.h"
+#include "replay/run_statistics.h"
 
+// Belongs to no thread: context_binding.h decides whose requests it serves. Not safe for several threads at once.
 struct em_context {
  public:
-  explicit em_context(int32_t kind);
+  explicit em_context(edgemem::MemoryKind kind);
   ~em_context();
   em_context(const em_context&) = delete;
   em_context& operator=(const em_context&) = delete;
 
-  // The one that is active on this thread for a kind of memory, or null.
-  static em_context* active(int32_t kind);
+  edgemem::MemoryKind kind() const { return kind_; }
+  bool is_running() const { return mode_ != Mode::idle; }
 
-  int32_t begin_record(int64_t most_events);
-  int32_t begin_replay(em_plan* plan, em_arena* arena, bool poison);
-  int32_t end(em_stats& out);
-  bool running() const { return mode_ != Mode::idle; }
-  const std::vector<em_event>& events() const { return recorded_; }
+  // EM_OK, or another code with the error set and nothing changed.
+  int32_t begin_record(int64_t most_events) noexcept;
+  int32_t begin_replay(em_plan& plan, em_arena& arena, bool poison) noexcept;
 
-  void* allocate(std::size_t bytes);
-  void free(void* block);
+  // Only while a run is on. `thread` is the number of the thread that asks.
+  void* allocate(std::size_t bytes, int64_t thread) noexcept;  // null, with the error set, if it cannot be served
+  void free(void* block, int64_t thread) noexcept;
+  em_stats end() noexcept;
+
+  // Of the last run, if it was recorded.
+  const std::vector<em_event>& events() const { return recorder_.events(); }
 
  private:
   enum class Mode { idle, recording, replaying };
 
-  int32_t begin(Mode mode);
-  void note(int64_t size, int64_t request);
-  void* expected(int64_t bytes, bool& planned);
-  bool freed_as_planned(const void* block);
-  void deviate();
-  void grew();
+  int32_t begin(Mode mode) noexcept;
+  bool is_matching() const { return mode_ == Mode::replaying && !statistics_.has_deviated(); }
+  void deviate() noexcept;
+  void free_in_arena(em_arena& home, const void* block, int64_t thread) noexcept;
 
-  int32_t kind_;
+  edgemem::MemoryKind kind_;
   edgemem::Blocks& blocks_;
   Mode mode_ = Mode::idle;
-  int64_t run_ = 0;
-  int64_t thread_ = 0;
-  int64_t began_ns_ = 0;
-  std::size_t most_events_ = 0;
-  std::vector<em_event> recorded_;
+  int64_t run_ = 0;  // a number that no other run of the process has
+  edgemem::RunStatistics statistics_;
+  edgemem::Recorder recorder_;
+  // While replaying, else null. Another rule is another class beside the one below, chosen by begin_replay.
+  edgemem::Matcher* matcher_ = nullptr;
+  edgemem::InOrderMatcher in_order_;
   em_plan* plan_ = nullptr;
   em_arena* arena_ = nullptr;
   bool poison_ = false;
-  std::size_t cursor_ = 0;
-  int64_t in_arena_ = 0;  // bytes
-  int64_t in_heap_ = 0;
-  em_stats stats_{};
 };

@@ -1,8 +1,8 @@
 #include "replay/replay_plan.h"
 
+#include <exception>
 #include <map>
 #include <memory>
-#include <new>
 
 #include "arena/totals.h"
 
@@ -11,13 +11,9 @@ using edgemem::set_error;
 em_plan* em_plan::create(std::span<const int64_t> events, std::span<const int64_t> offsets, int64_t size,
                          int64_t alignment) {
   try {
-    em_plan* plan = new em_plan;
-    if (!plan->fill(events, offsets, size, alignment)) {
-      delete plan;
-      return nullptr;
-    }
-    return plan;
-  } catch (const std::bad_alloc&) {
+    std::unique_ptr<em_plan> plan(new em_plan);
+    return plan->fill(events, offsets, size, alignment) ? plan.release() : nullptr;
+  } catch (const std::exception&) {
     set_error("no memory for a plan of %zu events", events.size());
     return nullptr;
   }

@@ -18,6 +18,7 @@ struct em_plan {
   int64_t offset(int64_t request) const { return offsets_[static_cast<std::size_t>(request)]; }
   int64_t bytes(int64_t request) const { return bytes_[static_cast<std::size_t>(request)]; }
 
+  // References are counted: the creator's, and one for each run that replays the plan.
   void retain() { references_.fetch_add(1, std::memory_order_relaxed); }
   void release();
 
