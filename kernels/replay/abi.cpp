@@ -8,7 +8,6 @@
 #include "replay/context_binding.h"
 #include "replay/edgemem_arena.h"
 #include "replay/replay_plan.h"
-#include "replay/requests.h"
 
 using edgemem::MemoryKind;
 
@@ -150,7 +149,3 @@ int64_t em_events(const em_context* context, const em_event** out) {
   *out = context->events().data();
   return static_cast<int64_t>(context->events().size());
 }
-
-void* em_allocate(size_t size) { return edgemem::allocate(MemoryKind::host, size); }
-
-void em_free(void* block) { edgemem::release(MemoryKind::host, block); }

@@ -14,16 +14,11 @@
 
 namespace edgemem {
 
+constinit thread_local ThreadBindings thread_bindings;
+
 namespace {
 
-struct ThisThread {
-  em_context* contexts[2];  // by kind of memory
-  int64_t number;           // 0 until it is needed: it takes a system call
-};
-
-thread_local ThisThread this_thread{};
-
-em_context*& slot(MemoryKind kind) { return this_thread.contexts[static_cast<std::size_t>(kind)]; }
+em_context*& slot(MemoryKind kind) { return thread_bindings.contexts[static_cast<std::size_t>(kind)]; }
 
 int64_t ask_thread_number() {
 #ifdef __linux__
@@ -33,20 +28,16 @@ int64_t ask_thread_number() {
 #endif
 }
 
+// Asks once in the life of a thread, because it takes a system call.
 void know_thread_number() {
-  if (this_thread.number == 0) {
+  if (thread_bindings.thread == 0) {
     // The thread of a forked process has another number.
-    [[maybe_unused]] static const int status = pthread_atfork(nullptr, nullptr, [] { this_thread.number = 0; });
-    this_thread.number = ask_thread_number();
+    [[maybe_unused]] static const int status = pthread_atfork(nullptr, nullptr, [] { thread_bindings.thread = 0; });
+    thread_bindings.thread = ask_thread_number();
   }
 }
 
 }  // namespace
-
-Bound find_context(MemoryKind kind) noexcept {
-  const ThisThread& here = this_thread;
-  return {here.contexts[static_cast<std::size_t>(kind)], here.number};
-}
 
 bool bind_context(em_context& context) noexcept {
   em_context*& bound = slot(context.kind());

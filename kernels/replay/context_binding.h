@@ -6,6 +6,7 @@
 // context is not safe for several threads, gives `Bound` a lock to hold while the request is served.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "arena/memory.h"
@@ -18,8 +19,18 @@ struct Bound {
   int64_t thread;       // the operating system's number of the calling thread; 0 if it never had a context
 };
 
-// Who serves a request that the calling thread makes now.
-Bound find_context(MemoryKind kind) noexcept;
+// Of the calling thread. Only the functions below touch it.
+struct ThreadBindings {
+  em_context* contexts[2] = {nullptr, nullptr};  // by kind of memory
+  int64_t thread = 0;
+};
+extern constinit thread_local ThreadBindings thread_bindings;
+
+// Who serves a request that the calling thread makes now. Inline, because it is on the way of every request.
+inline Bound find_context(MemoryKind kind) noexcept {
+  const ThreadBindings& here = thread_bindings;
+  return {here.contexts[static_cast<std::size_t>(kind)], here.thread};
+}
 
 // False if the calling thread has a context of that kind already.
 bool bind_context(em_context& context) noexcept;

@@ -4,6 +4,7 @@
 #include "arena/blocks.h"
 #include "arena/totals.h"
 #include "replay/context_binding.h"
+#include "replay/edgemem_arena.h"
 
 namespace edgemem {
 
@@ -34,3 +35,7 @@ void release(MemoryKind kind, void* block) noexcept {
 }
 
 }  // namespace edgemem
+
+void* em_allocate(size_t size) { return edgemem::allocate(edgemem::MemoryKind::host, size); }
+
+void em_free(void* block) { edgemem::release(edgemem::MemoryKind::host, block); }

@@ -10,9 +10,12 @@
 #include <vector>
 
 #include "replay/edgemem_arena.h"
+#include "tests/arena_c_test.h"
 #include "tests/arena_runs.h"
 #include "tests/check.h"
 #include "tests/registry.h"
+
+TEST(a_program_in_c_records_and_replays) { CHECK(record_and_replay() == 0); }
 
 TEST(a_recording_holds_every_event_of_the_run_and_no_other) {
   void* before = em_allocate(10);
@@ -166,78 +169,6 @@ TEST(an_arena_waits_for_a_block_that_outlives_its_run) {
   CHECK(everything().arena_bytes == before.arena_bytes);
   em_plan_release(plan);
   CHECK(em_context_destroy(context) == EM_OK);
-}
-
-TEST(one_run_at_a_time_in_an_arena_and_on_a_thread) {
-  Session session(small_plan());
-  session.begin();
-  em_context* other = em_context_create(EM_HOST);
-  em_arena* second = em_arena_create(328, 0);
-  CHECK(em_begin_replay(other, session.plan, second, 0) == EM_BUSY);  // this thread has a run
-  CHECK(em_begin_record(session.context, kMany) == EM_BUSY);
-  CHECK(em_context_destroy(session.context) == EM_BUSY);
-  std::thread([&] {
-    CHECK(em_begin_replay(other, session.plan, session.arena, 0) == EM_BUSY);
-    CHECK(em_begin_replay(other, session.plan, second, 0) == EM_OK);
-    void* result = run_small();
-    em_stats stats;
-    CHECK(em_end(session.context, &stats) == EM_REFUSED);  // it is the other thread's
-    CHECK(em_end(other, &stats) == EM_OK && stats.bail == -1);
-    em_free(result);
-  }).join();
-  void* result = run_small();
-  CHECK(session.end().bail == -1);
-  em_free(result);
-  CHECK(em_context_destroy(other) == EM_OK);
-  em_arena_release(second);
-}
-
-TEST(eight_threads_replay_at_once) {
-  const em_plan* shared = small_plan().make();
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 8; ++t) {
-    threads.emplace_back([shared, t] {
-      em_plan* plan = const_cast<em_plan*>(shared);
-      em_context* context = em_context_create(EM_HOST);
-      em_arena* arena = em_arena_create(328, t % 2 == 0 ? EM_GUARD_PAGE : 0);
-      for (int k = 0; k < 1000; ++k) {
-        CHECK(em_begin_replay(context, plan, arena, EM_POISON) == EM_OK);
-        void* a = em_allocate(100);
-        std::memset(a, t, 100);
-        void* b = em_allocate(k % 10 == 9 ? 300 : 200);
-        std::memset(b, t, 200);
-        CHECK(static_cast<char*>(a)[99] == t);
-        em_free(a);
-        void* c = em_allocate(90);
-        void* result = em_allocate(40);
-        em_free(b);
-        em_free(c);
-        em_stats stats;
-        CHECK(em_end(context, &stats) == EM_OK);
-        CHECK(stats.bail == (k % 10 == 9 ? 1 : -1) && stats.left == 0);
-        em_free(result);
-      }
-      CHECK(em_context_destroy(context) == EM_OK);
-      em_arena_release(arena);
-    });
-  }
-  for (std::thread& thread : threads) {
-    thread.join();
-  }
-  em_plan_release(const_cast<em_plan*>(shared));
-}
-
-TEST(a_block_freed_on_another_thread_is_known_as_the_arenas) {
-  Session session(small_plan());
-  session.begin();
-  void* a = em_allocate(100);
-  std::thread([a] { em_free(a); }).join();
-  CHECK(em_arena_left(session.arena) == 0);
-  void* b = em_allocate(200);
-  em_free(em_allocate(90));  // the free of a did not come on this thread
-  em_free(b);
-  const em_stats stats = session.end();
-  CHECK(stats.bail == 2 && stats.left == 0);
 }
 
 TEST(a_thousand_contexts_come_and_go) {
