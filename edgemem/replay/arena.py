@@ -1,4 +1,4 @@
-"""The compiled replay allocator (kernels/arena), through its C ABI: no compiler is needed to use it.
+"""The compiled replay allocator (kernels/arena and kernels/replay), through its C ABI: no compiler is needed to use it.
 
 The package works without it: `library()` says what is missing, and only what needs it fails.
 """
@@ -51,7 +51,7 @@ _Pointer: TypeAlias = int
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """One run, as kernels/arena/edgemem_arena.h has it: counts, and bytes for `peak`, `heap_peak` and `arena_top`.
+    """One run, as kernels/replay/edgemem_arena.h has it: counts, and bytes for `peak`, `heap_peak` and `arena_top`.
 
     `bail` is the first event that was not as planned, or -1.
     """

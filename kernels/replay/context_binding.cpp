@@ -28,11 +28,12 @@ int64_t ask_thread_number() {
 #endif
 }
 
-// Asks once in the life of a thread, because it takes a system call.
-void know_thread_number() {
+// Asks once for each thread, because it takes a system call, and again after a fork: the child's thread has another
+// number.
+void store_thread_number() {
   if (thread_bindings.thread == 0) {
-    // The thread of a forked process has another number.
-    [[maybe_unused]] static const int status = pthread_atfork(nullptr, nullptr, [] { thread_bindings.thread = 0; });
+    [[maybe_unused]] static const int status =
+        pthread_atfork(nullptr, nullptr, [] { thread_bindings.thread = ask_thread_number(); });
     thread_bindings.thread = ask_thread_number();
   }
 }
@@ -44,7 +45,7 @@ bool bind_context(em_context& context) noexcept {
   if (bound != nullptr) {
     return false;
   }
-  know_thread_number();
+  store_thread_number();
   bound = &context;
   return true;
 }

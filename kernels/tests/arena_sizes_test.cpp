@@ -74,7 +74,7 @@ TEST(an_impossible_size_never_reaches_the_device) {
       [](void** out, size_t) {
         ++asked;
         static char memory[1];
-        *out = memory;  // a driver that promises anything
+        *out = memory;  // a driver that reports success for any size
         return 0;
       },
       [](void*) { return 0; });

@@ -109,7 +109,7 @@ TEST(a_run_that_is_refused_leaves_its_thread_free) {
   CHECK(em_begin_record(other, kMany) == EM_OK);
   std::thread([other] { CHECK(em_begin_record(other, kMany) == EM_BUSY); }).join();
   CHECK(em_end(other, &stats) == EM_OK);
-  // The other thread was refused, so this context can begin again wherever it likes.
+  // The refused thread is not bound to the context, so a run can begin on another one.
   std::thread([other] { CHECK(em_begin_record(other, kMany) == EM_OK && em_end(other, nullptr) == EM_OK); }).join();
   CHECK(em_context_destroy(other) == EM_OK);
   em_arena_release(small);
