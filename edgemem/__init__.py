@@ -11,6 +11,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from edgemem.errors import MissingDependencyError
+
 if TYPE_CHECKING:
     from edgemem.api import load as load
     from edgemem.api import plan as plan
@@ -68,12 +70,22 @@ _HOMES = {
 }
 
 
+class _UnavailableError(MissingDependencyError, AttributeError):
+    """A public name needs a package that is not installed. `hasattr` is False; the message says what to install."""
+
+    def __init__(self, cause: MissingDependencyError) -> None:
+        super().__init__(cause.package, extra=cause.extra, purpose=cause.purpose)
+
+
 def __getattr__(name: str) -> Any:
     # Loaded on first use: `edgemem --help` needs neither numpy nor a converter.
     if name not in _HOMES:
         raise AttributeError(f"module 'edgemem' has no attribute {name!r}")
     module, _, attribute = _HOMES[name].partition(":")
-    value = getattr(import_module(f"edgemem.{module}"), attribute)
+    try:
+        value = getattr(import_module(f"edgemem.{module}"), attribute)
+    except MissingDependencyError as e:
+        raise _UnavailableError(e) from None
     globals()[name] = value
     return value
 

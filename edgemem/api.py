@@ -22,7 +22,17 @@ if TYPE_CHECKING:
 
     from edgemem.plans import Plan
 
-__all__ = ["Source", "check_budget", "load", "offline_metadata", "plan", "read_plan", "save", "verify"]
+__all__ = [
+    "Source",
+    "check_budget",
+    "describe_proof",
+    "load",
+    "offline_metadata",
+    "plan",
+    "read_plan",
+    "save",
+    "verify",
+]
 
 Source: TypeAlias = "str | Path | Model | RecordFile | Graph | Problem"
 
@@ -206,6 +216,16 @@ def verify(source: str | Path | PlanSet, model: str | Path | Model | Graph | Non
         model = load_model(model, Bindings(planset.dims, planset.input_shapes))
     model = model or inside
     return verify_planset(planset, None if model is None else _graph_of(planset, model))
+
+
+def describe_proof(source: str | Path | PlanSet, model: str | Path | Model | Graph | None = None) -> str:
+    """What `verify` checks for these arguments, in one line for people. Raises as `verify`."""
+    planset, inside = (source, None) if isinstance(source, PlanSet) else read_plan(source)
+    records, plans = len(planset.problem), len(planset.plans)
+    swept = f"{plans} plan{'s' * (plans != 1)} of {records} records: places, sizes, alignment and bounds"
+    if model is None and inside is None:
+        return f"checked {swept}; not checked against a model, name it with --model"
+    return f"checked {swept}; the model's {len(planset.steps)} operators were rehearsed in each"
 
 
 def _graph_of(planset: PlanSet, model: Model | Graph) -> Graph:

@@ -123,6 +123,7 @@ class MissingDependencyError(EdgememError):
         super().__init__(f"{purpose} needs {package}: pip install {install}")
         self.package = package
         self.extra = extra
+        self.purpose = purpose
 
 
 class RuntimeBindError(EdgememError):

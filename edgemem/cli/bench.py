@@ -110,7 +110,7 @@ def bench(
     from edgemem.bench.alone import peak_rss
     from edgemem.bench.document import document
     from edgemem.bench.instances import DEFAULT, instance
-    from edgemem.cli import view
+    from edgemem.cli.console import progress as progress_line
     from edgemem.files import atomic_write
 
     dash = json_file is not None and str(json_file) == "-"
@@ -121,7 +121,7 @@ def bench(
     limits = run.Limits(peer_limit, peer_records)
     made = [(text, instance(text, **options)) for text in instances or DEFAULT]
     rows: list[Row] = []
-    with view.progress() as progress:
+    with progress_line() as progress:
         for text, one in made:
             row = run.measure(one, columns, limits=limits, repeat=repeat, progress=progress)
             if memory:
@@ -234,7 +234,7 @@ def _optimum(row: Row) -> str:
 
 def _cells(row: Row, result: Result, notes: list[str]) -> tuple[str, str, str]:
     """Ratio, seconds, peak memory."""
-    from edgemem.cli.view import size_text
+    from edgemem.cli.console import size_text
 
     if result.size is None or result.seconds is None:
         notes.append(f"{result.solver} on {row.instance}: {result.note}")

@@ -65,6 +65,22 @@ def main() -> None:
     """Plan, prove and embed the memory of neural networks (ONNX, TFLite, or usage records as CSV)."""
 
 
+@main.command("help")
+@click.argument("command", required=False)
+@click.pass_context
+def help_(context: click.Context, command: str | None) -> None:
+    """Show the help of edgemem, or of one COMMAND."""
+    parent = context.parent
+    assert parent is not None
+    if command is None:
+        click.echo(parent.get_help())
+        return
+    found = main.get_command(parent, command)
+    if found is None:
+        raise click.UsageError(f"no command {command!r}; there are {', '.join(main.list_commands(parent))}")
+    click.echo(found.get_help(click.Context(found, info_name=command, parent=parent)))
+
+
 main.add_command(run)
 main.add_command(size)
 main.add_command(measure)
@@ -101,6 +117,7 @@ main.add_command(bench)
 )
 @click.option("--record", is_flag=True, help="Run the ONNX model and store a plan of what ONNX Runtime asks for.")
 @inputs_option
+@click.option("--all", "all_plans", is_flag=True, help="List all plans, not only the smallest ones.")
 @click.option("--json", "as_json", is_flag=True, help="Print the plans as JSON (docs/json.md).")
 def plan(
     *,
@@ -121,18 +138,21 @@ def plan(
     optimize: str | None,
     record: bool,
     inputs: dict[str, Path],
+    all_plans: bool,
     as_json: bool,
 ) -> None:
     """Plan the memory of a model or of usage records, prove the plan, and write it into the model."""
     from edgemem import api, passes
-    from edgemem.cli import view
+    from edgemem.cli import plan_view, view
+    from edgemem.cli.console import progress as progress_line
+    from edgemem.commands.executors import where_it_runs
     from edgemem.formats import Bindings, Model
 
     if record and (output is None or output.suffix != ".onnx"):
         raise click.UsageError("--record stores a plan in an ONNX model: give -o PLANNED.onnx")
     begin = time.perf_counter()
     values = feeds(inputs)
-    with tempfile.TemporaryDirectory(prefix="edgemem-") as folder, view.progress() as progress:
+    with tempfile.TemporaryDirectory(prefix="edgemem-") as folder, progress_line() as progress:
         model = passes.prepare(
             source,
             Path(folder),
@@ -169,27 +189,35 @@ def plan(
     if as_json:
         _print_json(planset)
     else:
-        view.show_plan(planset, elapsed_s=elapsed)
+        plan_view.show_plan(planset, elapsed_s=elapsed, rows=None if all_plans else 4)
         if recorded:
             view.show_recorded(recorded)
         if output:
-            click.echo(f"wrote {output}")
+            plansets = [planset, *([recorded.planset] if recorded else [])]
+            click.echo(f"wrote {output}: {where_it_runs(plansets, output.suffix)}")
 
 
 @main.command()
 @click.argument("planned", type=FILE)
 @click.option("--top", default=10, show_default=True, type=click.IntRange(min=0), help="Live tensors to list.")
+@click.option("--all", "all_plans", is_flag=True, help="List all plans, not only the smallest ones.")
+@click.option("--tensors", is_flag=True, help="List every tensor with its offset, size and operators.")
+@click.option("--profile", is_flag=True, help="List what is alive at every operator.")
 @click.option("--json", "as_json", is_flag=True, help="Print the plans as JSON (docs/json.md).")
-def show(planned: Path, top: int, *, as_json: bool) -> None:
+def show(planned: Path, top: int, *, all_plans: bool, tensors: bool, profile: bool, as_json: bool) -> None:
     """Show the plan in a planned model or .edgemem file."""
     from edgemem import api
-    from edgemem.cli import view
+    from edgemem.cli import plan_view
 
     planset, _ = api.read_plan(planned)
     if as_json:
         _print_json(planset)
     else:
-        view.show_plan(planset, top=top)
+        plan_view.show_plan(planset, top=top, rows=None if all_plans else 4)
+        if tensors:
+            plan_view.show_tensors(planset)
+        if profile:
+            plan_view.show_profile(planset)
 
 
 @main.command()
@@ -231,8 +259,7 @@ def verify(planned: Path, model: Path | None, *, run_too: bool, inputs: dict[str
         for violation in violations:
             click.echo(f"  {violation}")
     else:
-        alone = planned.suffix == ".edgemem" and model is None
-        click.echo(f"{planned}: right{' (usage records only; name its --model to prove it against)' if alone else ''}")
+        click.echo(f"{planned}: right\n{api.describe_proof(planned, model)}")
     sys.exit(EXIT_INVALID if violations else 0)
 
 
@@ -240,7 +267,7 @@ def verify(planned: Path, model: Path | None, *, run_too: bool, inputs: dict[str
 @click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
 def strategies(*, as_json: bool) -> None:
     """List the strategies, with their options, paper and complexity."""
-    from edgemem.cli import view
+    from edgemem.cli import plan_view
     from edgemem.strategy.catalogue import registered
     from edgemem.strategy.options import as_data
 
@@ -252,7 +279,7 @@ def strategies(*, as_json: bool) -> None:
         ]
         click.echo(json.dumps(entries, indent=1))
     else:
-        view.show_strategies(registered())
+        plan_view.show_strategies(registered())
 
 
 @main.command()
@@ -262,7 +289,7 @@ def strategies(*, as_json: bool) -> None:
     "--format",
     "form",
     required=True,
-    type=click.Choice(["json", "csv", "c-header", "tflm-bufferplan", "tflm-metadata"]),
+    type=click.Choice(["json", "csv", "c-header", "svg", "tflm-bufferplan", "tflm-metadata"]),
     help="What to write.",
 )
 @click.option("-o", "--output", type=FILE, help="Write to a file instead of the terminal.")
@@ -270,6 +297,7 @@ def export(planned: Path, form: str, output: Path | None) -> None:
     """Write the plan in a planned model or .edgemem file in a form other tools read."""
     from edgemem import api
     from edgemem.files import atomic_write
+    from edgemem.formats import MicroPlanned
     from edgemem.report.export import export as export_text
 
     planset, model = api.read_plan(planned)
@@ -277,7 +305,8 @@ def export(planned: Path, form: str, output: Path | None) -> None:
     if form == "tflm-metadata":
         data = api.offline_metadata(model)
     else:
-        data = export_text(planset, form, name=name, graph=model.graph() if model else None).encode()
+        graph = model.graph() if isinstance(model, MicroPlanned) else None
+        data = export_text(planset, form, name=name, graph=graph).encode()
     if output is None:
         click.echo(data, nl=False)
         return

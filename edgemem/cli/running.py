@@ -105,10 +105,10 @@ def measure(
 ) -> None:
     """Measure an ONNX model's real memory and latency: ONNX Runtime as it is, tuned by hand, and inside plans."""
     from edgemem.cli import view
+    from edgemem.cli.console import progress as progress_line
     from edgemem.commands.measure import measure as measured
 
-    with view.progress() as progress:
-        progress("measuring in fresh processes")
+    with progress_line("measuring in fresh processes"):
         rows = measured(
             model,
             feeds(inputs),

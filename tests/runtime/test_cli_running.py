@@ -44,7 +44,7 @@ def test_a_recorded_plan_is_replayed(tmp_path: Path) -> None:
     assert report["identical"] is True
     assert report["memory"]["mode"] == "replay"
     assert report["memory"]["replayed"] == 2, "nothing had to be recorded again"
-    assert edgemem("verify", "--run", planned).output.endswith(": right\n")
+    assert ": right\n" in edgemem("verify", "--run", planned).output
 
 
 @pytest.mark.parametrize("level", ["basic", "all"])
@@ -55,7 +55,7 @@ def test_an_optimised_graph_is_planned_in_its_order(model: Path, tmp_path: Path,
     note = baked_note(planned)
     assert note is not None
     assert note.level == level
-    assert edgemem("verify", "--run", planned).output.endswith(": right\n")
+    assert ": right\n" in edgemem("verify", "--run", planned).output
     report = json.loads(edgemem("run", planned, "--compare", "--json").output)
     assert report["identical"] is True
     assert report["memory"]["bails"] == 0

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
+import sys
 from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
 
 import onnx
 import pytest
@@ -125,8 +128,8 @@ def test_no_records(tmp_path: Path) -> None:
 
 
 def test_plan_show_verify_export(planned: Path, tmp_path: Path) -> None:
-    assert edgemem("verify", planned).output.endswith(": right\n")
-    shown = edgemem("show", planned).output
+    assert ": right\n" in edgemem("verify", planned).output
+    shown = edgemem("show", planned, "--all").output
     assert shown.startswith("arena ")
     for word in ("greedy_by_size", "equality", "lower bound", "peak at", "not in the plan"):
         assert word in shown
@@ -142,12 +145,87 @@ def test_plan_show_verify_export(planned: Path, tmp_path: Path) -> None:
     assert f"#define BLAZEFACE_ARENA_SIZE {arena}\n" in header.read_text()
 
 
-@pytest.mark.parametrize("form", ["c-header", "tflm-bufferplan"])
-def test_exports_compile(planned: Path, tmp_path: Path, form: str) -> None:
+def test_a_verified_plan_says_what_was_checked(planned: Path, tmp_path: Path) -> None:
+    output = edgemem("verify", planned).output
+    assert "18 plans of 55 records" in output
+    assert "94 operators were rehearsed" in output
+    alone = tmp_path / "alone.edgemem"
+    assert edgemem("plan", planned, "-o", alone).exit_code == 0
+    assert "not checked against a model" in edgemem("verify", alone).output
+
+
+def test_a_written_plan_says_where_it_runs(model: Path, tmp_path: Path) -> None:
+    last = edgemem("plan", model, "-o", tmp_path / "out.onnx").output.splitlines()[-1]
+    assert "runs as planned in ONNX Runtime, node by node" in last
+    assert "plan with --record" in last
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_tables_fit_the_terminal(planned: Path, width: int) -> None:
+    shown = subprocess.run(
+        [sys.executable, "-c", _IN_A_TERMINAL, str(width), str(planned)], capture_output=True, text=True, check=True
+    ).stdout
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", shown)
+    table = shown[shown.index("\narena ") :].split("\n\n")[0]
+    assert "greedy_by_breadth op_ties=high_first" in table
+    assert "\u2026" not in shown
+    assert max(map(len, table.splitlines())) <= width
+
+
+_IN_A_TERMINAL = """
+import os, sys
+os.environ.update(COLUMNS=sys.argv[1], NO_COLOR="1", TERM="dumb")
+sys.stdout.isatty = lambda: True
+from edgemem.cli.main import main
+main(["show", "--all", sys.argv[2]])
+"""
+
+
+def test_show_lists_tensors_with_offsets_and_what_is_alive(planned: Path) -> None:
+    data = json.loads(edgemem("show", planned, "--json").output)
+    best = min((p for p in data["plans"] if p["family"] == "offsets"), key=lambda p: p["size"])
+    record = data["model"]["records"][3]
+    lines = edgemem("show", planned, "--tensors").output.splitlines()
+    row = next(line.split() for line in lines if line.split()[-1:] == [record["tensors"][-1]])
+    assert row[0] == f"{best['offsets'][3]:,}"
+    assert f"{record['size']:,}" in row
+    profile = edgemem("show", planned, "--profile").output.splitlines()
+    label = data["model"]["steps"][7]
+    rows = [line.split() for line in profile if line.split()[:1] == ["7"] and line.split()[-1] == label]
+    alive = sum(r["size"] for r in data["model"]["records"] if r["first_op"] <= 7 <= r["last_op"])
+    assert rows[0][:2] == ["7", f"{alive:,}"]
+
+
+def test_help_is_a_command_too() -> None:
+    assert edgemem("help").output == edgemem("--help").output
+    assert "--strategy" in edgemem("help", "plan").output
+    assert edgemem("help", "nonsense").exit_code == 2
+    done = subprocess.run([sys.executable, "-m", "edgemem", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("edgemem, version")
+
+
+def test_svg_has_a_rectangle_a_record(planned: Path) -> None:
+    data = json.loads(edgemem("show", planned, "--json").output)
+    root = ET.fromstring(edgemem("export", planned, "-f", "svg").output)
+    titles = [e.text or "" for e in root.iter("{http://www.w3.org/2000/svg}title")]
+    assert len(titles) == sum(r["size"] > 0 for r in data["model"]["records"])
+    assert titles[0].startswith(data["model"]["records"][0]["name"])
+
+
+def test_a_buffer_plan_is_for_tflite_files(planned: Path) -> None:
+    result = edgemem("export", planned, "-f", "tflm-bufferplan")
+    assert result.exit_code == 1
+    assert "planned .tflite file" in result.output
+
+
+def test_a_header_compiles_and_keeps_the_tensors_names(planned: Path, tmp_path: Path) -> None:
+    form = "c-header"
     source = tmp_path / "plan.h"
     assert edgemem("export", planned, "-f", form, "-o", source).exit_code == 0
+    name = json.loads(edgemem("show", planned, "--json").output)["model"]["records"][0]["tensors"][0]
+    assert f"/* {name} */" in source.read_text()
     check = tmp_path / "check.cc"
-    use = "BLAZEFACE_ARENA_SIZE > 0" if form == "c-header" else "blazeface_buffer_plan.buffer_count > 0"
+    use = "BLAZEFACE_ARENA_SIZE > 0"
     check.write_text(f'#include "{source}"\nint main() {{ return !({use}); }}\n')
     program = tmp_path / "check"
     subprocess.run(["c++", "-std=c++17", "-Wall", "-Wextra", "-Werror", check, "-o", program], check=True)
