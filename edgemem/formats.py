@@ -9,12 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeAlias, runtime_checkable
 
 from edgemem.errors import ModelError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from mmap import mmap
+
+    from numpy.typing import NDArray
 
     from edgemem.model.graph import Graph
     from edgemem.plans import PlanSet
@@ -23,16 +26,25 @@ if TYPE_CHECKING:
 __all__ = [
     "Bindings",
     "Foldable",
+    "Form",
     "MicroPlanned",
     "Model",
+    "OnnxEditor",
+    "Parts",
+    "Piece",
     "RecordFile",
     "Resizable",
     "RuntimeProbe",
     "find_probe",
     "load",
     "load_model",
+    "onnx_editor",
     "open_bytes",
 ]
+
+
+# A dtype (a key of `DTYPE_BITS`) and a shape.
+Form: TypeAlias = "tuple[str, tuple[int, ...]]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +142,115 @@ class RecordFile(Protocol):
         """Its usage records."""
 
 
+class Piece(Protocol):
+    """One operator of an ONNX model as a model of its own.
+
+    Attributes:
+        name: unique in the model. type: as in `Op.type`.
+        inputs: what it reads that is no constant, each once.
+        outputs: what it writes.
+        constant_but_first: whether all that it reads besides its first input is constant.
+        model: the file's bytes.
+        shared: constants that are not in the bytes; the runtime is given them (`Parts.constant`).
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def type(self) -> str: ...
+    @property
+    def inputs(self) -> tuple[str, ...]: ...
+    @property
+    def outputs(self) -> tuple[str, ...]: ...
+    @property
+    def constant_but_first(self) -> bool: ...
+    @property
+    def model(self) -> bytes: ...
+    @property
+    def shared(self) -> tuple[str, ...]: ...
+
+
+class Parts(Protocol):
+    """An ONNX model taken apart. Nodes are counted without Constant nodes, as `graph().ops` are.
+
+    Attributes:
+        names: of the nodes, each unique.
+    """
+
+    names: tuple[str, ...]
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of what has to be fed."""
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of the graph's outputs."""
+
+    @property
+    def node_outputs(self) -> tuple[tuple[str, ...], ...]:
+        """What each node writes; "" for an absent output."""
+
+    def refusals(self) -> tuple[str, ...]:
+        """Why the model cannot be run in pieces; () if nothing in the file speaks against it."""
+
+    def input_forms(self) -> dict[str, tuple[str, tuple[int | str | None, ...]]]:
+        """Dtype and declared shape of every input; symbols by name, None for what is not said."""
+
+    def named(self) -> bytes:
+        """The model with every node called by its name in `names`."""
+
+    def check_order(self, order: tuple[int, ...]) -> None:
+        """Raise ModelError unless it is a topological order of the nodes."""
+
+    def graph(self, forms: Mapping[str, Form]) -> Graph:
+        """The graph with control-flow nodes whole. `forms` says what every input and result is."""
+
+    def constant(self, name: str) -> NDArray[Any]:
+        """The values of an initializer."""
+
+    def piece(self, number: int, forms: Mapping[str, Form]) -> Piece:
+        """A node as a model. `forms` says what it reads and writes."""
+
+
+class OnnxEditor(Protocol):
+    """What executors of ONNX files need done to a file. Offered by the entry point `onnx` of `edgemem.editors`.
+
+    Files are bytes, or mapped where nothing is changed. Every method raises ModelError for bytes that are no ONNX
+    model, except `digest`.
+    """
+
+    def parts(self, data: bytes, folder: Path) -> Parts:
+        """The model taken apart; weights in other files lie in `folder`."""
+
+    def digest(self, data: bytes | mmap, folder: Path | None = None) -> str:
+        """SHA-256 (hex) of a model without edgemem's metadata, and of its weight files' names and sizes."""
+
+    def metadata(self, data: bytes | mmap, key: str) -> bytes | None:
+        """The value of an entry of the file's metadata, or None."""
+
+    def with_metadata(self, data: bytes, key: str, value: bytes) -> bytes:
+        """The file with this entry at its end and no older entry of that key; every other byte stays."""
+
+    def without_metadata(self, data: bytes, key: str) -> bytes:
+        """The file without entries of that key; every other byte stays."""
+
+    def reordered(self, data: bytes, order: Sequence[int]) -> bytes:
+        """The file with its nodes in this order, Constant nodes first, every node under a name of its own."""
+
+    def priority_order(self, data: bytes) -> tuple[int, ...]:
+        """The order in which ONNX Runtime's PRIORITY_BASED execution takes the nodes of the file."""
+
+    def completed(self, data: bytes, inputs: Sequence[str], folder: Path) -> bytes:
+        """A file that ONNX Runtime saved, with its weights inside and only these graph inputs."""
+
+    def with_forms(self, data: bytes, forms: Mapping[str, Form]) -> bytes:
+        """The file with dtype and shape of these values written down; inputs and outputs among them take no others."""
+
+    def elem_type(self, dtype: str) -> int:
+        """ONNX's number for a dtype. Raises ValueError for one that it does not know."""
+
+
 class RuntimeProbe(Protocol):
     """What a runtime can say about a model that no file says. Runtimes offer it in the group `edgemem.probes`."""
 
@@ -168,6 +289,14 @@ def open_bytes(data: bytes, suffix: str, bindings: Bindings | None = None) -> Mo
     """A model in memory, in the format of a file name's ending. Raises ModelError if it is damaged."""
     opened: Model = _converter(suffix, f"a model in memory ({suffix})").from_bytes(data, bindings or Bindings())
     return opened
+
+
+def onnx_editor() -> OnnxEditor:
+    """The editor of ONNX files. Raises ModelError if there is none."""
+    for entry in entry_points(group="edgemem.editors", name="onnx"):
+        editor: OnnxEditor = entry.load()()
+        return editor
+    raise ModelError("there is no converter for ONNX; reinstall edgemem-planner")
 
 
 def find_probe(name: str) -> RuntimeProbe:

@@ -142,10 +142,11 @@ def plan(
     as_json: bool,
 ) -> None:
     """Plan the memory of a model or of usage records, prove the plan, and write it into the model."""
-    from edgemem import api, passes
+    from edgemem import api
     from edgemem.cli import plan_view, view
     from edgemem.cli.console import progress as progress_line
     from edgemem.commands.executors import where_it_runs
+    from edgemem.commands.prepare import prepare
     from edgemem.formats import Bindings, Model
 
     if record and (output is None or output.suffix != ".onnx"):
@@ -153,15 +154,11 @@ def plan(
     begin = time.perf_counter()
     values = feeds(inputs)
     with tempfile.TemporaryDirectory(prefix="edgemem-") as folder, progress_line() as progress:
-        model = passes.prepare(
-            source,
-            Path(folder),
-            bindings=Bindings(dims, input_shapes),
-            target=target,
-            fold=fold,
-            reorder=reorder,
-            optimize=optimize,
-            feeds=values,
+        wanted: dict[str, dict[str, str]] = {name: {} for name, on in (("fold", fold), ("reorder", reorder)) if on}
+        if optimize:
+            wanted["optimize"] = {"level": optimize}
+        model = prepare(
+            source, Path(folder), wanted, bindings=Bindings(dims, input_shapes), target=target, feeds=values
         )
         carrier = model if isinstance(model, Model) else None
         if output and carrier is None and output.suffix != ".edgemem":

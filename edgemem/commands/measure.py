@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgemem.errors import ModelError
+from edgemem.formats import onnx_editor
 from edgemem.runtime.feeds import example_feeds
-from edgemem.runtime.onnxruntime.optimise import onnxruntime, split
+from edgemem.runtime.onnxruntime.optimise import onnxruntime
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -114,7 +115,7 @@ def measure(
         data = path.read_bytes()
     except OSError as e:
         raise ModelError(f"cannot read {path}: {e}") from None
-    forms = split().Parts(data, path.parent).input_forms()
+    forms = onnx_editor().parts(data, path.parent).input_forms()
     values = dict(feeds) if feeds else example_feeds(forms, dims=dims, input_shapes=input_shapes)
     with tempfile.TemporaryDirectory(prefix="edgemem-") as folder:
         file = Path(folder) / "feeds.npz"

@@ -14,10 +14,11 @@ import numpy as np
 from edgemem import api
 from edgemem.errors import ModelError, PlanError, RuntimeBindError
 from edgemem.files import atomic_write
+from edgemem.formats import onnx_editor
 from edgemem.proof import Cause, Violation
 from edgemem.runtime.feeds import example_feeds
 from edgemem.runtime.onnxruntime.io_binding import BoundMemory, make_session
-from edgemem.runtime.onnxruntime.optimise import failures, metadata_for, onnxruntime, session_options_for, split
+from edgemem.runtime.onnxruntime.optimise import failures, metadata_for, onnxruntime, session_options_for
 from edgemem.runtime.onnxruntime.record import embed, record
 from edgemem.runtime.onnxruntime.session import InferenceSession, SessionMemory
 
@@ -81,7 +82,7 @@ def run(
     if executor not in ("replay", "io-binding"):
         raise PlanError(f"no executor {executor!r}; there are replay and io-binding")
     ort = onnxruntime()
-    parts = split().Parts(model.read_bytes(), model.parent)
+    parts = onnx_editor().parts(model.read_bytes(), model.parent)
     values = dict(feeds) if feeds else example_feeds(parts.input_forms(), dims=dims, input_shapes=input_shapes)
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads

@@ -91,8 +91,8 @@ def test_measure_prints_a_line_a_configuration(model: Path) -> None:
     ("args", "code", "what"),
     [
         (("--record",), 2, "give -o PLANNED.onnx"),
-        (("--reorder",), 1, "add --optimize"),
-        (("--fold",), 1, "only .tflite files are folded"),
+        (("--reorder",), 1, "needs --optimize"),
+        (("--fold",), 1, "--fold is for .tflite files"),
         (("--record", "--input", "nobody=x.npy", "-o", "out.onnx"), 1, "cannot read input 'nobody'"),
     ],
 )

@@ -16,6 +16,7 @@ from onnx import ModelProto
 
 from edgemem.errors import ModelError, PlanFileError, UnsupportedError
 from edgemem.files import atomic_write
+from edgemem_converters.onnx.edit import priority_order, reordered
 from edgemem_converters.onnx.external import bring_along, locations
 from edgemem_converters.onnx.graph import graph_of
 from edgemem_converters.onnx.scopes import has_functions, scope_of
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["PLAN_KEY", "OnnxConverter"]
 
 PLAN_KEY = "edgemem.plan"
+_BAKED_KEY = "edgemem.baked"  # the note of a file whose nodes run in their order
 _PROTOBUF_LIMIT = 2**31 - 1
 
 
@@ -89,7 +91,8 @@ class OnnxConverter:
     def with_order(self, order: tuple[int, ...]) -> Self:
         """The model with the nodes of `graph().ops[order[0]], graph().ops[order[1]], ...` one after the other.
 
-        Constant nodes come first then, and the plan of the old order is left out. Raises ModelError if the order is
+        Constant nodes come first then, and the plan of the old order is left out. In a baked file, `Shape` and `Size`
+        come as early as ONNX Runtime runs them. Raises ModelError if the order is
         not topological, and UnsupportedError if the model has functions of its own, because the operators in them
         are no nodes of the file.
         """
@@ -109,6 +112,9 @@ class OnnxConverter:
                 if name and name in later and name not in written:
                     raise ModelError(f"the order runs {nodes[k].label!r} before {name!r} is written")
             written.update(nodes[k].outputs)
+        if metadata(self._data, _BAKED_KEY) is not None:
+            data = reordered(without_metadata(self._data, PLAN_KEY), order)
+            return self._with(reordered(data, priority_order(data)))
         places = {node.index for node in nodes}
         constants = [k for k in range(count) if k not in places]
         data = without_metadata(self._data, PLAN_KEY)

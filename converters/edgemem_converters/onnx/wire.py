@@ -1,27 +1,42 @@
 """Where things stand in the bytes of an ONNX file, so that a change touches those bytes and no others.
 
 A protobuf message is a row of fields: a key (number and wire type), then the payload. Only the layout of ModelProto
-that never changes is used here: `graph` is field 7, `metadata_props` 14, a graph's `node` 1, an entry's `key` 1 and
-`value` 2.
+that never changes is used here: `graph` is field 7, `metadata_props` 14; a graph's `node` is 1, its `initializer` 5,
+the `external_data` of an initializer 13; an entry's `key` is 1 and its `value` 2.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import mmap
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from edgemem.errors import ModelError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["metadata", "permute_nodes", "with_metadata", "without_metadata"]
+__all__ = [
+    "Content",
+    "Field",
+    "external_files",
+    "metadata",
+    "metadata_entries",
+    "permute_nodes",
+    "with_metadata",
+    "without_metadata",
+]
 
-_GRAPH, _METADATA_PROPS, _NODE, _KEY, _VALUE = 7, 14, 1, 1, 2
+# A file's bytes, read or mapped: a large file is not copied to look at its layout.
+Content: TypeAlias = bytes | mmap.mmap
+
+_GRAPH, _METADATA_PROPS, _NODE, _KEY, _VALUE, _INITIALIZER, _EXTERNAL = 7, 14, 1, 1, 2, 5, 13
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 _INT64_BYTES = 10  # of a varint
 
 
-class _Field(NamedTuple):
+class Field(NamedTuple):
+    """Where a field of a message stands in the file, in bytes."""
+
     number: int
     wire: int
     start: int  # of the key
@@ -29,9 +44,9 @@ class _Field(NamedTuple):
     end: int
 
 
-def metadata(data: bytes, key: str) -> bytes | None:
+def metadata(data: Content, key: str) -> bytes | None:
     """The value of a `metadata_props` entry as it stands in the file; the last one counts. None if there is none."""
-    found = [value for _, value in _entries(data, key)]
+    found = [value for _, _, value in metadata_entries(data, key)]
     return found[-1] if found else None
 
 
@@ -48,7 +63,7 @@ def with_metadata(data: bytes, key: str, value: bytes) -> bytes:
 def without_metadata(data: bytes, key: str) -> bytes:
     """The file without the entries of that key; nothing else changes."""
     parts, position = [], 0
-    for field, _ in _entries(data, key):
+    for field, _, _ in metadata_entries(data, key):
         parts.append(data[position : field.start])
         position = field.end
     return b"".join((*parts, data[position:])) if parts else data
@@ -73,16 +88,38 @@ def permute_nodes(data: bytes, order: tuple[int, ...]) -> bytes:
     return b"".join((*parts, data[position:]))
 
 
-def _entries(data: bytes, key: str) -> Iterator[tuple[_Field, bytes]]:
+def metadata_entries(data: Content, key: str | None = None) -> Iterator[tuple[Field, bytes, bytes]]:
+    """The entries of `metadata_props` as (field, key, value); with a key only the entries of that key."""
     for field in _fields(data, 0, len(data)):
         if field.number != _METADATA_PROPS or field.wire != _LENGTH:
             continue
         inner = {f.number: data[f.body : f.end] for f in _fields(data, field.body, field.end) if f.wire == _LENGTH}
-        if inner.get(_KEY) == key.encode():
-            yield field, inner.get(_VALUE, b"")
+        found = inner.get(_KEY, b"")
+        if key is None or found == key.encode():
+            yield field, found, inner.get(_VALUE, b"")
 
 
-def _fields(data: bytes, start: int, end: int) -> Iterator[_Field]:
+def external_files(data: Content) -> Iterator[str]:
+    """The names of the weight files that the graph's initializers lie in, once for every initializer.
+
+    Raises ModelError for bytes that are no ONNX model.
+    """
+    if data.find(b"location") < 0:
+        return
+    for graph in _fields(data, 0, len(data)):
+        if graph.number != _GRAPH or graph.wire != _LENGTH:
+            continue
+        for tensor in _fields(data, graph.body, graph.end):
+            if tensor.number != _INITIALIZER or tensor.wire != _LENGTH:
+                continue
+            for entry in _fields(data, tensor.body, tensor.end):
+                if entry.number == _EXTERNAL and entry.wire == _LENGTH:
+                    pair = {f.number: data[f.body : f.end] for f in _fields(data, entry.body, entry.end)}
+                    if pair.get(_KEY) == b"location":
+                        yield pair.get(_VALUE, b"").decode(errors="surrogateescape")
+
+
+def _fields(data: Content, start: int, end: int) -> Iterator[Field]:
     position = start
     while position < end:
         tag, body = _varint(data, position, end)
@@ -98,11 +135,11 @@ def _fields(data: bytes, start: int, end: int) -> Iterator[_Field]:
             raise ModelError(f"the file has a protobuf group at byte {position}, which ONNX has none of")
         if stop > end:
             raise ModelError(f"the file is damaged: a field at byte {position} ends beyond its message")
-        yield _Field(tag >> 3, wire, position, body, stop)
+        yield Field(tag >> 3, wire, position, body, stop)
         position = stop
 
 
-def _varint(data: bytes, position: int, end: int) -> tuple[int, int]:
+def _varint(data: Content, position: int, end: int) -> tuple[int, int]:
     value = 0
     for k in range(_INT64_BYTES):
         if position + k >= end:

@@ -1,4 +1,4 @@
-"""From a model to the file that ONNX Runtime will run as planned: its optimised graph, with every size, in an order."""
+"""From a model to the file that ONNX Runtime runs as planned: its optimised graph with the size of every tensor."""
 
 from __future__ import annotations
 
@@ -6,21 +6,18 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgemem import formats
 from edgemem.errors import ModelError
 from edgemem.files import atomic_write
-from edgemem.formats import Model
+from edgemem.formats import Bindings, onnx_editor
 from edgemem.runtime.feeds import example_feeds
-from edgemem.runtime.onnxruntime.optimise import Baked, bake, split
+from edgemem.runtime.onnxruntime.optimise import Baked, bake
 from edgemem.runtime.onnxruntime.prepared import profiled_forms
-from edgemem.schedule.order import find_order
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from edgemem.targets import Target
 
 __all__ = ["bake_sized"]
 
@@ -31,9 +28,7 @@ def bake_sized(
     level: str,
     *,
     feeds: Mapping[str, NDArray[Any]] | None = None,
-    dims: Mapping[str, int] | None = None,
-    input_shapes: Mapping[str, Sequence[int]] | None = None,
-    reorder: Target | None = None,
+    bindings: Bindings | None = None,
 ) -> Baked:
     """Write ONNX Runtime's optimised graph with the size of every tensor, so that it can be planned like any model.
 
@@ -44,20 +39,20 @@ def bake_sized(
         out_path: the file to write, atomically; it takes inputs of these shapes only.
         level: how far to optimise: none, basic, extended, all.
         feeds: inputs of the profiled run; made up otherwise.
-        dims: values for symbolic dimensions.
-        input_shapes: shapes of inputs, by name.
-        reorder: find an order with a lower peak under this target's rules.
+        bindings: values for symbolic dimensions and shapes of inputs.
 
     Raises:
         ModelError: the file cannot be read, or its sizes depend on data.
         UnknownShapeError: an input's size is unknown.
         MissingDependencyError: onnxruntime is not installed.
     """
+    known = bindings or Bindings()
     with tempfile.TemporaryDirectory(prefix="edgemem-") as folder:
         file = Path(folder) / "baked.onnx"
-        note = bake(model_path, file, level, dims=dims)
-        parts = split().Parts(file.read_bytes(), file.parent)
-        values = dict(feeds) if feeds else example_feeds(parts.input_forms(), dims=dims, input_shapes=input_shapes)
+        note = bake(model_path, file, level, dims=known.dims)
+        parts = onnx_editor().parts(file.read_bytes(), file.parent)
+        made = feeds or example_feeds(parts.input_forms(), dims=known.dims, input_shapes=known.input_shapes)
+        values = dict(made)
         forms = {name: (str(value.dtype.name), value.shape) for name, value in values.items()}
         if refusals := parts.refusals():
             raise ModelError(
@@ -65,11 +60,6 @@ def bake_sized(
             )
         if missing := profiled_forms(parts, values, None, forms):
             raise ModelError(f"ONNX Runtime's profile of {model_path.name} does not show {missing!r}")
-        file.write_bytes(split().with_forms(file.read_bytes(), forms))
-        if reorder is not None:
-            model = formats.load(file)
-            assert isinstance(model, Model)
-            bake(file, file, level, order=find_order(model.graph(), reorder))
         with atomic_write(out_path) as out:
-            out.write(file.read_bytes())
+            out.write(onnx_editor().with_forms(file.read_bytes(), forms))
     return note

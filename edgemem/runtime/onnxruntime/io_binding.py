@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgemem.errors import InvalidPlanError, RuntimeBindError
+from edgemem.formats import onnx_editor
 from edgemem.model.aliasing import RULES
-from edgemem.runtime.onnxruntime.optimise import failures, onnxruntime, split
+from edgemem.runtime.onnxruntime.optimise import failures, onnxruntime
 from edgemem.runtime.onnxruntime.prepared import QUICK, prepare, sub_options
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ class IoBindingSession:
         if poison is not None and not 0 <= poison <= 0xFF:
             raise RuntimeBindError(f"poison is a byte, not {poison}")
         self._prepared = prepared
-        self._elem_type = split().elem_type
+        self._elem_type = onnx_editor().elem_type
         self._poison = poison
         self._bind_outputs = bind_outputs
         self._lock = threading.Lock()

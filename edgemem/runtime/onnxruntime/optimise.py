@@ -13,12 +13,12 @@ import tempfile
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib import import_module
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import MissingDependencyError, ModelError, PlanFileError, RuntimeBindError
 from edgemem.files import atomic_write
+from edgemem.formats import onnx_editor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -41,7 +41,6 @@ __all__ = [
     "onnxruntime",
     "optimised",
     "session_options_for",
-    "split",
 ]
 
 BAKED_KEY = "edgemem.baked"
@@ -123,14 +122,14 @@ def bake(
     if note is None:
         data = optimised(source, level, dims=dims or {})
         note = Baked(level, ort.__version__, platform.machine(), dict(dims or {}))
-    parts = split().Parts(data, source.parent)
+    parts = onnx_editor().parts(data, source.parent)
     wanted = tuple(order) if order is not None else tuple(range(len(parts.names)))
     parts.check_order(wanted)
-    data = split().without_note(data, _PLAN_KEY)  # of another graph or order
-    data = split().reordered(data, wanted)
-    data = split().reordered(data, split().priority_order(data))
+    data = onnx_editor().without_metadata(data, _PLAN_KEY)  # of another graph or order
+    data = onnx_editor().reordered(data, wanted)
+    data = onnx_editor().reordered(data, onnx_editor().priority_order(data))
     with atomic_write(Path(out_path)) as file:
-        file.write(split().noted(data, BAKED_KEY, json.dumps(asdict(note))))
+        file.write(onnx_editor().with_metadata(data, BAKED_KEY, json.dumps(asdict(note)).encode()))
     return note
 
 
@@ -141,7 +140,7 @@ def baked_note(model: str | Path | bytes | Mapping[str, str]) -> Baked | None:
     """
     if isinstance(model, str | Path):
         model = Path(model).read_bytes()
-    text = split().read_note(model, BAKED_KEY) if isinstance(model, bytes) else model.get(BAKED_KEY)
+    text = _text(model) if isinstance(model, bytes) else model.get(BAKED_KEY)
     if text is None:
         return None
     try:
@@ -153,9 +152,14 @@ def baked_note(model: str | Path | bytes | Mapping[str, str]) -> Baked | None:
     return note
 
 
+def _text(data: bytes | mmap) -> str | None:
+    found = onnx_editor().metadata(data, BAKED_KEY)
+    return None if found is None else found.decode(errors="replace")
+
+
 def metadata_for(data: bytes | mmap) -> dict[str, str]:
     """The part of a file's metadata that `session_options_for` looks at."""
-    text = split().read_note(data, BAKED_KEY)
+    text = _text(data)
     return {} if text is None else {BAKED_KEY: text}
 
 
@@ -212,8 +216,7 @@ def optimised(model_path: Path, level: str, *, dims: Mapping[str, int]) -> bytes
         except failures() as e:
             raise ModelError(f"ONNX Runtime cannot load {model_path}: {e}") from None
         inputs = [a.name for a in (*session.get_inputs(), *session.get_overridable_initializers())]
-        data: bytes = split().completed(path.read_bytes(), inputs, model_path.parent)
-        return data
+        return onnx_editor().completed(path.read_bytes(), inputs, model_path.parent)
 
 
 def kernels_run(model: Path | bytes, feeds: Feeds, options: Any, *, runs: int = 1) -> tuple[Kernel, ...]:
@@ -269,11 +272,3 @@ def failures() -> tuple[type[Exception], ...]:
     state = import_module("onnxruntime.capi.onnxruntime_pybind11_state")
     own = [v for v in vars(state).values() if isinstance(v, type) and issubclass(v, Exception)]
     return (*own, RuntimeError, ValueError)
-
-
-def split() -> Any:
-    """The module beside the ONNX converter that takes models apart. Raises ModelError without that converter."""
-    for entry in entry_points(group="edgemem.converters"):
-        if entry.name == "onnx":
-            return import_module(f"{entry.module}.split")
-    raise ModelError("there is no converter for ONNX; reinstall edgemem-planner")

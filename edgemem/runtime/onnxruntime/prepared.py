@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from edgemem import formats
 from edgemem.errors import InvalidPlanError, ModelError, StalePlanError
-from edgemem.formats import Bindings, Model
+from edgemem.formats import Bindings, Model, onnx_editor
 from edgemem.model.dtypes import byte_size
 from edgemem.model.graph import digest
 from edgemem.proof import Cause, verify_planset
 from edgemem.runtime.feeds import example_feeds
-from edgemem.runtime.onnxruntime.optimise import LEVELS, baked_note, kernels_run, onnxruntime, optimised, split
+from edgemem.runtime.onnxruntime.optimise import LEVELS, baked_note, kernels_run, onnxruntime, optimised
 from edgemem.targets import BUILT_IN
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def prepare(
     if baked:
         level, dims = "none", {**baked.dims, **dims}
     data = opened.content() if baked else optimised(path, level, dims=dims)
-    parts = split().Parts(data, path.parent)
+    parts = onnx_editor().parts(data, path.parent)
     feeds = dict(feeds) if feeds else example_feeds(parts.input_forms(), dims=dims, input_shapes=input_shapes)
     names = {k: v for k, v in parts.input_forms().items() if k in feeds}
     inputs = {n: (str(feeds[n].dtype.name), feeds[n].shape) for n in names}
@@ -170,7 +170,7 @@ def _with_plan(path: Path, planset: PlanSet, options: Any) -> Prepared:
         order = planset.order
         graph = graph.reordered(order)
     _refuse_invalid(verify_planset(planset, graph))
-    parts = split().Parts(opened.content(), path.parent)
+    parts = onnx_editor().parts(opened.content(), path.parent)
     folded = _folded(graph)
     forms = {t.name: (t.dtype, t.shape) for t in graph.tensors if t.kind == "activation" or t.name in folded}
     refusals = [f"{t.name!r} is {t.note or t.dtype}" for t in graph.tensors if t.kind == "opaque"]

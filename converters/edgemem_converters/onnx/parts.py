@@ -6,12 +6,10 @@ Control-flow nodes stay whole; what their bodies capture are inputs of the piece
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from heapq import heappop, heappush
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import onnx.inliner
-from google.protobuf.message import DecodeError, EncodeError  # type: ignore[import-untyped]
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import ModelProto, TensorProto, ValueInfoProto, numpy_helper
 
 from edgemem.errors import ModelError
@@ -20,34 +18,22 @@ from edgemem_converters.onnx.graph import graph_of
 from edgemem_converters.onnx.rules import dims_of
 from edgemem_converters.onnx.scopes import op_type, scope_of, tensor_type
 from edgemem_converters.onnx.shapes import Sizes
-from edgemem_converters.onnx.wire import metadata, permute_nodes, with_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
     from onnx import NodeProto
 
+    from edgemem.formats import Form
     from edgemem.model.graph import Graph
     from edgemem_converters.onnx.scopes import Node, Scope
 
-__all__ = [
-    "Form",
-    "Parts",
-    "Piece",
-    "elem_type",
-    "noted",
-    "priority_order",
-    "read_note",
-    "reordered",
-    "without_note",
-]
-
-Form: TypeAlias = "tuple[str, tuple[int, ...]]"  # dtype (a key of DTYPE_BITS) and shape
+__all__ = ["Parts", "Piece", "elem_type", "value_info"]
 
 # Below this a constant is copied into its piece: its values may be sizes, which shape inference wants to see.
 _SHARED_BYTES = 1024
-_HOISTED = ("Shape", "Size")
 _DATA_DEPENDENT = frozenset(("Compress", "NonMaxSuppression", "NonZero", "StringSplit", "Unique"))
 _DTYPES = {"float32": "FLOAT", "float64": "DOUBLE"}
 
@@ -154,6 +140,13 @@ class Parts:
                     raise ModelError(f"the order runs {nodes[k].label!r} before {name!r} is written")
             later.difference_update(nodes[k].outputs)
 
+    def positions(self, order: Sequence[int]) -> tuple[int, ...]:
+        """The nodes of the file in another order: Constant nodes first, then `order`, as positions in the file."""
+        nodes = self._scope.nodes
+        places = {node.index for node in nodes}
+        constants = [k for k in range(len(self._model.graph.node)) if k not in places]
+        return (*constants, *(nodes[k].index for k in order))
+
     def graph(self, forms: Mapping[str, Form]) -> Graph:
         """The graph with control-flow nodes whole. `forms` says what every input and result is."""
         types = {name: tensor_type(elem_type(dtype), shape) for name, (dtype, shape) in forms.items()}
@@ -179,10 +172,10 @@ class Parts:
                     shared.append(name)
             else:
                 inputs.append(name)
-                graph.input.append(_info(name, forms[name]))
+                graph.input.append(value_info(name, forms[name]))
         graph.node.append(node.proto)
         outputs = tuple(n for n in node.outputs if n)
-        graph.output.extend(_info(n, forms[n]) for n in outputs)
+        graph.output.extend(value_info(n, forms[n]) for n in outputs)
         if any(a.HasField("g") or a.graphs for a in node.proto.attribute):
             # With sizes known, inference refuses branches that are never taken at these sizes.
             for info in (*graph.input, *graph.output):
@@ -217,97 +210,6 @@ class Parts:
         return False
 
 
-def priority_order(data: bytes) -> tuple[int, ...]:
-    """The order in which ONNX Runtime's PRIORITY_BASED execution takes the nodes of a file.
-
-    Kahn's algorithm; of the nodes that are ready, `Shape` and `Size` come first, then the one that stands first in
-    the file. For a graph without those two it is the file's own order.
-    """
-    model = ModelProto.FromString(data)
-    nodes = scope_of(model, Path())[0].nodes
-    writer = {name: k for k, node in enumerate(nodes) for name in node.outputs if name}
-    waits = [{writer[n] for n in (*node.inputs, *node.captured) if n in writer} for node in nodes]
-    rank = [(node.proto.op_type not in _HOISTED, k) for k, node in enumerate(nodes)]
-    order: list[int] = []
-    ready = sorted(rank[k] for k, wait in enumerate(waits) if not wait)  # a heap
-    readers: dict[int, list[int]] = {}
-    for k, wait in enumerate(waits):
-        for w in wait:
-            readers.setdefault(w, []).append(k)
-    while ready:
-        _, k = heappop(ready)
-        order.append(k)
-        for reader in readers.get(k, ()):
-            waits[reader].discard(k)
-            if not waits[reader]:
-                heappush(ready, rank[reader])
-    return tuple(order)
-
-
-def reordered(data: bytes, order: tuple[int, ...]) -> bytes:
-    """The file with its nodes (Constant nodes first) in this order, every node under a name of its own."""
-    parts = Parts(data, Path())
-    nodes = parts._scope.nodes  # noqa: SLF001 - of this module
-    places = {node.index for node in nodes}
-    constants = [k for k in range(len(parts._model.graph.node)) if k not in places]  # noqa: SLF001
-    return permute_nodes(parts.named(), (*constants, *(nodes[k].index for k in order)))
-
-
-def completed(data: bytes, inputs: Sequence[str], folder: Path) -> bytes:
-    """What ONNX Runtime saved, as a file that stands alone.
-
-    Graph inputs that are not named go: they are left of initializers that were optimised away. Weights that are
-    still in files in `folder` come in. Raises ModelError if they cannot be read, or are too large for one file.
-    """
-    model = ModelProto.FromString(data)
-    kept = [i for i in model.graph.input if i.name in inputs]
-    outside = any(t.data_location == TensorProto.EXTERNAL for t in model.graph.initializer)
-    if len(kept) == len(model.graph.input) and not outside:
-        return data
-    del model.graph.input[:]
-    model.graph.input.extend(kept)
-    try:
-        onnx.external_data_helper.load_external_data_for_model(model, str(folder))
-        return bytes(model.SerializeToString(deterministic=True))
-    except (OSError, ValueError, EncodeError, onnx.checker.ValidationError) as e:
-        raise ModelError(f"the model's weights cannot be brought into one file: {e}") from None
-
-
-def with_forms(data: bytes, forms: Mapping[str, Form]) -> bytes:
-    """The model with dtype and shape of these values written down; inputs and outputs among them take no others."""
-    model = ModelProto.FromString(data)
-    graph = model.graph
-    kept = [v for v in graph.value_info if v.name not in forms]
-    ends = {v.name: v for v in (*graph.input, *graph.output)}
-    for name in ends.keys() & forms.keys():
-        ends[name].CopyFrom(_info(name, forms[name]))
-    del graph.value_info[:]
-    graph.value_info.extend([*kept, *(_info(n, f) for n, f in forms.items() if n not in ends)])
-    return bytes(model.SerializeToString(deterministic=True))
-
-
-def noted(data: bytes, key: str, value: str) -> bytes:
-    """The file with an entry in its metadata."""
-    return with_metadata(data, key, value.encode())
-
-
-def without_note(data: bytes, key: str) -> bytes:
-    """The file without an entry of its metadata."""
-    if metadata(data, key) is None:
-        return data
-    model = ModelProto.FromString(data)
-    kept = [p for p in model.metadata_props if p.key != key]
-    del model.metadata_props[:]
-    model.metadata_props.extend(kept)
-    return bytes(model.SerializeToString(deterministic=True))
-
-
-def read_note(data: bytes, key: str) -> str | None:
-    """An entry of the file's metadata, or None."""
-    value = metadata(data, key)
-    return None if value is None else value.decode()
-
-
 def _inner_names(scope: Scope) -> Iterator[str]:
     """Names of the nodes in bodies, which a profile shows too."""
     for node in scope.nodes:
@@ -327,7 +229,8 @@ def _unique_names(nodes: tuple[Node, ...], taken: set[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _info(name: str, form: Form) -> ValueInfoProto:
+def value_info(name: str, form: Form) -> ValueInfoProto:
+    """A value's dtype and shape as ONNX writes them down."""
     return ValueInfoProto(name=name, type=tensor_type(elem_type(form[0]), form[1]))
 
 

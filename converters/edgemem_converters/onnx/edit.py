@@ -1,0 +1,92 @@
+"""Changes to an ONNX file as bytes: the order of its nodes, its weights brought in, the sizes of its values."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import onnx
+from google.protobuf.message import EncodeError  # type: ignore[import-untyped]
+from onnx import ModelProto, TensorProto
+
+from edgemem.errors import ModelError
+from edgemem_converters.onnx.parts import Parts, value_info
+from edgemem_converters.onnx.scopes import scope_of
+from edgemem_converters.onnx.wire import permute_nodes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from edgemem.formats import Form
+
+__all__ = ["completed", "priority_order", "reordered", "with_forms"]
+
+# ONNX Runtime runs these as soon as their input is there.
+_HOISTED = ("Shape", "Size")
+
+
+def priority_order(data: bytes) -> tuple[int, ...]:
+    """The order in which ONNX Runtime's PRIORITY_BASED execution takes the nodes of a file.
+
+    Kahn's algorithm; of the nodes that are ready, `Shape` and `Size` come first, then the one that stands first in
+    the file. For a graph without those two it is the file's own order.
+    """
+    model = ModelProto.FromString(data)
+    nodes = scope_of(model, Path())[0].nodes
+    writer = {name: k for k, node in enumerate(nodes) for name in node.outputs if name}
+    waits = [{writer[n] for n in (*node.inputs, *node.captured) if n in writer} for node in nodes]
+    rank = [(node.proto.op_type not in _HOISTED, k) for k, node in enumerate(nodes)]
+    order: list[int] = []
+    ready = sorted(rank[k] for k, wait in enumerate(waits) if not wait)  # a heap
+    readers: dict[int, list[int]] = {}
+    for k, wait in enumerate(waits):
+        for w in wait:
+            readers.setdefault(w, []).append(k)
+    while ready:
+        _, k = heappop(ready)
+        order.append(k)
+        for reader in readers.get(k, ()):
+            waits[reader].discard(k)
+            if not waits[reader]:
+                heappush(ready, rank[reader])
+    return tuple(order)
+
+
+def reordered(data: bytes, order: Sequence[int]) -> bytes:
+    """The file with its nodes (Constant nodes first) in this order, every node under a name of its own."""
+    parts = Parts(data, Path())
+    return permute_nodes(parts.named(), parts.positions(order))
+
+
+def completed(data: bytes, inputs: Sequence[str], folder: Path) -> bytes:
+    """What ONNX Runtime saved, as a file that stands alone.
+
+    Graph inputs that are not named go: they are left of initializers that were optimised away. Weights that are
+    still in files in `folder` come in. Raises ModelError if they cannot be read, or are too large for one file.
+    """
+    model = ModelProto.FromString(data)
+    kept = [i for i in model.graph.input if i.name in inputs]
+    outside = any(t.data_location == TensorProto.EXTERNAL for t in model.graph.initializer)
+    if len(kept) == len(model.graph.input) and not outside:
+        return data
+    del model.graph.input[:]
+    model.graph.input.extend(kept)
+    try:
+        onnx.external_data_helper.load_external_data_for_model(model, str(folder))
+        return bytes(model.SerializeToString(deterministic=True))
+    except (OSError, ValueError, EncodeError, onnx.checker.ValidationError) as e:
+        raise ModelError(f"the model's weights cannot be brought into one file: {e}") from None
+
+
+def with_forms(data: bytes, forms: Mapping[str, Form]) -> bytes:
+    """The model with dtype and shape of these values written down; inputs and outputs among them take no others."""
+    model = ModelProto.FromString(data)
+    graph = model.graph
+    kept = [v for v in graph.value_info if v.name not in forms]
+    ends = {v.name: v for v in (*graph.input, *graph.output)}
+    for name in ends.keys() & forms.keys():
+        ends[name].CopyFrom(value_info(name, forms[name]))
+    del graph.value_info[:]
+    graph.value_info.extend([*kept, *(value_info(n, f) for n, f in forms.items() if n not in ends)])
+    return bytes(model.SerializeToString(deterministic=True))

@@ -1,0 +1,1 @@
+"""Passes: each gives a model with the same outputs and a smaller memory problem."""
