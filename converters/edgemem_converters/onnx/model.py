@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from google.protobuf.message import DecodeError, EncodeError  # type: ignore[import-untyped]
@@ -16,6 +17,7 @@ from onnx import ModelProto
 
 from edgemem.errors import ModelError, PlanFileError, UnsupportedError
 from edgemem.files import atomic_write
+from edgemem.formats import Bindings
 from edgemem_converters.onnx.edit import priority_order, reordered
 from edgemem_converters.onnx.external import bring_along, locations
 from edgemem_converters.onnx.graph import graph_of
@@ -25,9 +27,7 @@ from edgemem_converters.onnx.wire import metadata, permute_nodes, with_metadata,
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
-    from edgemem.formats import Bindings
     from edgemem.model.graph import Graph
     from edgemem.plans import PlanSet
     from edgemem_converters.onnx.scopes import Node
@@ -45,11 +45,16 @@ class OnnxConverter:
     suffixes: ClassVar[tuple[str, ...]] = (".onnx",)
     default_target: ClassVar[str] = "generic"
 
-    def __init__(self, data: bytes, path: Path, bindings: Bindings) -> None:
+    def __init__(
+        self, data: bytes, path: Path, bindings: Bindings, weight_files: tuple[str, ...], graph: Graph | None = None
+    ) -> None:
+        """The file's bytes and the names of its weight files, and its graph if that is known already."""
         self.bindings = bindings
         self._data = data
         self._path = path
-        self._graph: Graph | None = None
+        self._weight_files = weight_files
+        self._graph = graph
+        self._unused: ModelProto | None = None  # parsed by `open`, for the first `graph`
 
     @classmethod
     def open(cls, path: Path, bindings: Bindings) -> Self:
@@ -60,14 +65,21 @@ class OnnxConverter:
         try:
             if path.stat().st_size > _PROTOBUF_LIMIT:
                 raise ModelError(f"{path} is larger than protobuf allows; save it with external data")
-            made = cls(path.read_bytes(), path, bindings)
+            data = path.read_bytes()
         except OSError as e:
             raise ModelError(f"cannot read {path}: {e}") from None
-        with made._parsed() as model:
+        return cls.from_bytes(data, bindings, path)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, bindings: Bindings | None = None, path: Path = Path("model.onnx")) -> Self:
+        """As `open`, for a file in memory; `path` is where its weight files lie beside."""
+        with _parsing(path):
+            model = ModelProto.FromString(data)
             if not model.HasField("graph") or not model.opset_import:
                 lacks = "graph" if model.opset_import else "operator set"
                 raise ModelError(f"{path} is no ONNX model: it has no {lacks}")
-            locations(model)
+            made = cls(data, path, bindings or Bindings(), locations(model))
+        made._unused = model
         return made
 
     def graph(self) -> Graph:
@@ -79,7 +91,8 @@ class OnnxConverter:
         model and for models that are damaged or out of order.
         """
         if self._graph is None:
-            with self._parsed() as model:
+            with _parsing(self._path):
+                model, self._unused = self._unused or ModelProto.FromString(self._data), None
                 scope, inlined = scope_of(model, self._path.parent)
                 self._graph = graph_of(scope, infer(scope, inlined, self.bindings))
         return self._graph
@@ -98,7 +111,8 @@ class OnnxConverter:
         """
         if order == tuple(range(len(order))) == tuple(range(len(self._nodes()))):
             return self
-        with self._parsed() as model:
+        with _parsing(self._path):
+            model = ModelProto.FromString(self._data)
             if has_functions(model):
                 raise UnsupportedError("a model with functions of its own keeps its order; inline them with onnx first")
             count = len(model.graph.node)
@@ -122,7 +136,8 @@ class OnnxConverter:
 
     def with_plan(self, plan: bytes, planset: PlanSet) -> Self:  # noqa: ARG002 - ONNX has no other place for a plan
         """The model with the plan as the last entry of its metadata, replacing an older one."""
-        return self._with(with_metadata(self._data, PLAN_KEY, base64.b64encode(plan)))
+        data = with_metadata(self._data, PLAN_KEY, base64.b64encode(plan))
+        return type(self)(data, self._path, self.bindings, self._weight_files, self._graph)
 
     def plan(self) -> bytes | None:
         """The encoded plan it carries, or None. Raises PlanFileError if it is not base64."""
@@ -140,28 +155,27 @@ class OnnxConverter:
         Raises ModelError if weights are missing, or other files have their names.
         """
         try:
-            with self._parsed() as model:
-                names = locations(model)
-            if any(path.parent / n == path for n in names):
+            if any(path.parent / n == path for n in self._weight_files):
                 raise ModelError(f"{path} is the name of a file with the model's weights; choose another")
             if self._path.parent.resolve() != path.parent.resolve():
-                bring_along(names, self._path.parent, path.parent)
+                bring_along(self._weight_files, self._path.parent, path.parent)
             with atomic_write(path) as file:
                 file.write(self._data)
         except OSError as e:
             raise ModelError(f"cannot write {path}: {e}") from None
 
     def _with(self, data: bytes) -> Self:
-        return type(self)(data, self._path, self.bindings)
+        return type(self)(data, self._path, self.bindings, self._weight_files)
 
     def _nodes(self) -> tuple[Node, ...]:
-        with self._parsed() as model:
-            return scope_of(model, self._path.parent)[0].nodes
+        with _parsing(self._path):
+            return scope_of(ModelProto.FromString(self._data), self._path.parent)[0].nodes
 
-    @contextmanager
-    def _parsed(self) -> Iterator[ModelProto]:
-        """The model as protobuf; what is wrong with its bytes, noticed on parsing or on use, is a ModelError."""
-        try:
-            yield ModelProto.FromString(self._data)
-        except (DecodeError, EncodeError, UnicodeDecodeError, RecursionError) as e:
-            raise ModelError(f"{self._path} is damaged or no ONNX model: {e}") from None
+
+@contextmanager
+def _parsing(path: Path) -> Iterator[None]:
+    """Turns what protobuf raises for damaged bytes, on parsing or on use, into a ModelError."""
+    try:
+        yield
+    except (DecodeError, EncodeError, UnicodeDecodeError, RecursionError) as e:
+        raise ModelError(f"{path} is damaged or no ONNX model: {e}") from None
