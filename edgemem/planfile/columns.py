@@ -26,6 +26,7 @@ __all__ = [
     "read_strings",
     "read_values",
     "required",
+    "strings_of",
 ]
 
 _Items = TypeVar("_Items", bytes, tuple[str, ...], tuple[int, ...])
@@ -63,10 +64,13 @@ def read_map(table: Table, name: str) -> dict[str, OptionValue]:
 def read_strings(table: Table, name: str) -> tuple[str, ...]:
     """A column of strings; absent is empty."""
     child = table.table(name, SLOTS["Strings"])
-    if child is None:
-        return ()
+    return () if child is None else strings_of(child, name)
+
+
+def strings_of(table: Table, name: str) -> tuple[str, ...]:
+    """The strings in a table `Strings`, which is the field `name`."""
     try:
-        pieces = read_groups(required(child.octets("text"), "text"), child.int64s("ends"), f"ends of {name}")
+        pieces = read_groups(required(table.octets("text"), "text"), table.int64s("ends"), f"ends of {name}")
         return tuple(str(piece, "utf-8") for piece in pieces)
     except UnicodeDecodeError as e:
         raise PlanFileError(f"{name} has a string that is not UTF-8: {e.reason}") from None

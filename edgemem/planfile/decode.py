@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from edgemem.errors import EdgememError, PlanFileError
-from edgemem.planfile.columns import read_codes, read_column, read_groups, read_map, read_strings, read_values, required
+from edgemem.planfile.columns import (
+    read_codes,
+    read_column,
+    read_groups,
+    read_map,
+    read_strings,
+    read_values,
+    required,
+    strings_of,
+)
 from edgemem.planfile.conditions import check_ascending, check_length, check_plansets
 from edgemem.planfile.container import unwrap
 from edgemem.planfile.reader import root
@@ -188,9 +197,10 @@ def _settings(table: Table) -> Settings:
     child = table.table("settings", SLOTS["Settings"])
     if child is None:
         return Settings()
+    strategies = required(child.table("strategies", SLOTS["Strings"]), "strategies")
     seed, time_limit = child.integer("seed", -1), child.real("time_limit", -1.0)
     return Settings(
-        strategies=read_strings(child, "strategies"),
+        strategies=strings_of(strategies, "strategies"),
         effort=child.string("effort"),
         seed=None if seed == -1 else seed,
         time_limit=None if time_limit == -1.0 else time_limit,

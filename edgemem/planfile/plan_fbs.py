@@ -6,7 +6,7 @@ import flatbuffers
 from flatbuffers.compat import import_numpy
 np = import_numpy()
 
-# `state` (version 4): keeps its bytes from run to run, and is both the input and the output of one state.
+# `state` (version 4): keeps its bytes from run to run.
 class Kind(object):
     tensor = 0
     input = 1
@@ -499,8 +499,8 @@ class Problem(object):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(24))
         return o == 0
 
-    # Version 4, all below. Rows (i, j, distance): record i is an input that dies in the operator which makes record j;
-    # instead of disjoint places, `offset_i - offset_j >= distance` is enough for the two. Absent if there are none.
+    # Version 4, all below. Rows (i, j, distance): record i is an input that dies in the operator which makes record j.
+    # The two may be disjoint, as any others, or `offset_i - offset_j >= distance`. Absent if there are none.
     # Problem
     def Overlap(self, j):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(26))
@@ -556,7 +556,7 @@ class Problem(object):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(28))
         return o == 0
 
-    # Where record i may lie: bit r stands for the target's region r. Absent if the target has one region.
+    # Bit r is set where record i may lie in the target's region r; 0: in any. Absent if all are 0.
     # Problem
     def Regions(self, j):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(30))
@@ -584,7 +584,7 @@ class Problem(object):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(30))
         return o == 0
 
-    # What it costs to keep record i elsewhere. Absent if that is not known.
+    # What it costs to keep record i elsewhere; 0: not known. Absent if all are 0.
     # Problem
     def SpillCost(self, j):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(32))
@@ -796,8 +796,9 @@ class OffsetPlan(object):
             return obj
         return None
 
-    # Version 4, both absent for one region. One arena a region: record i is in region `regions[i]`, at `offsets[i]`
-    # from that arena's start. `region_sizes[r]` is the arena of region r in bytes; `size` is their sum.
+    # Version 4, both. One arena a region: record i is in region `regions[i]`, `offsets[i]` bytes from the start of that
+    # arena; absent if all are in region 0. `region_sizes[r]` is the arena of region r in bytes, and `size` their sum;
+    # absent for one arena.
     # OffsetPlan
     def Regions(self, j):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(16))
@@ -1692,8 +1693,8 @@ class PlanSet(object):
             return obj
         return None
 
-    # Version 4, all below. What belongs to `target` beside its attributes: offsets of tensors in bytes by name, and the
-    # graph output of each graph input that is a state.
+    # Version 4, all below. What belongs to `target` beside its attributes: the offset of each pinned tensor in bytes,
+    # and for each graph input that is a state the name of the value that is this input in the next run.
     # PlanSet
     def Pins(self):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(40))
