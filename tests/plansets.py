@@ -103,7 +103,8 @@ def streams(draw: DrawFn) -> list[int]:
     alive: list[int] = []
     made = 0
     for _ in range(draw(st.integers(0, 30))):
-        if alive and draw(st.booleans()):
+        free = draw(st.booleans())
+        if alive and free:
             stream.append(-alive.pop(draw(st.integers(0, len(alive) - 1))) - 1)
         else:
             stream.append(draw(st.integers(1, 10**12)))
