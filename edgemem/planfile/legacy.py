@@ -1,4 +1,6 @@
-"""Recorded plans as they were written before plan files of version 4, under the key `edgemem.trace` of a model's metadata. Read, never written.
+"""Recorded plans as they were written before plan files of version 4. Read, never written.
+
+They are in ONNX models, under the metadata key `edgemem.trace`:
 
     "EDGT", uint32 version, uint32 CRC-32 of what follows, uint32 length of the text, the text (JSON), plan files
 

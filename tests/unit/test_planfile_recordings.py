@@ -13,15 +13,17 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from edgemem import planfile
 from edgemem.errors import PlanFileError
 from edgemem.planfile import decode, decode_all, encode, encode_all, load, load_all, save_all
 from edgemem.planfile.streams import HeapRequests, heap_requests, stream_of
-from edgemem.plans import PlanSet, Settings, SharedObjectsPlan
+from edgemem.plans import LowerBounds, OffsetPlan, PlanSet, SearchReport, Settings, SharedObjectsPlan
 from edgemem.records.problem import Problem, UsageRecord
+from edgemem.targets import Region, Target
 from edgemem.trace import Trace
-from edgemem.trace.recording import Recording, Signature
+from edgemem.trace.recording import Fingerprint, Recording, Signature
 from tests.plansets import files, fingerprint, int64s, plain, plansets, recorded, recorded_plansets, small, streams
 
 SCHEMA = Path(planfile.__file__).parent / "plan.fbs"
@@ -45,6 +47,81 @@ def test_a_file_of_one_is_the_plan_set_alone(p: PlanSet) -> None:
     assert encode_all([p]) == encode(p)
     plain_graph = p.recording is None and p.settings == Settings()
     assert (encode(p)[4] < 4) == plain_graph
+
+
+wild = st.sampled_from([-(2**63) - 1, -(2**63), -2, -1, 0, 1, 3, 2**63 - 1, 2**63, 2**64])
+wild_real = st.floats() | wild
+wild_text = st.text(max_size=3)  # surrogates, too
+wild_map = st.dictionaries(wild_text, wild | st.floats() | wild_text | st.booleans() | st.none(), max_size=2)
+wild_column = st.lists(wild, max_size=4).map(lambda values: np.array(values, object if values else np.int64))
+wild_settings = st.builds(
+    Settings, st.lists(wild_text).map(tuple), st.none() | wild_text, st.none() | wild, wild_real, wild, wild
+)
+wild_signatures = st.builds(
+    Signature,
+    wild_text,
+    st.lists(st.tuples(wild_text, wild_text, st.lists(wild, max_size=2).map(tuple)), max_size=2).map(tuple),
+    st.lists(wild_text, max_size=2).map(tuple),
+)
+WILD: dict[str, st.SearchStrategy[Any]] = {
+    "naive": wild,
+    "bounds": st.builds(LowerBounds, wild, wild),
+    "target": st.builds(Target, wild_text, wild)
+    | st.builds(Target, st.just("t"), region=st.builds(Region, wild_text, wild)),
+    "digest": wild_text,
+    "steps": st.lists(wild_text, max_size=4).map(tuple),
+    "unplanned": st.lists(st.tuples(wild_text, wild_text), max_size=2).map(tuple),
+    "order": st.lists(wild, max_size=3).map(tuple),
+    "dims": wild_map,
+    "input_shapes": st.dictionaries(wild_text, st.lists(wild, max_size=2).map(tuple), max_size=2),
+    "versions": wild_map,
+    "settings": wild_settings,
+    "offsets": st.lists(
+        st.builds(
+            OffsetPlan,
+            wild_text,
+            wild_map,
+            wild_column | st.just(int64s([0, 64, 128])),
+            wild,
+            st.booleans(),
+            st.none() | st.builds(SearchReport, wild, wild_text, wild, st.none() | wild),
+        ),
+        max_size=2,
+    ).map(tuple),
+    "shared_objects": st.lists(
+        st.builds(
+            SharedObjectsPlan,
+            wild_text,
+            wild_map,
+            wild_column | st.just(int64s([0, 1, 0])),
+            st.lists(wild | st.tuples(wild, wild), max_size=2).map(tuple),
+            wild,
+            st.booleans(),
+        ),
+        max_size=2,
+    ).map(tuple),
+}
+
+
+@settings(max_examples=1000, deadline=None)
+@given(
+    st.sampled_from(sorted(WILD)).flatmap(lambda name: st.fixed_dictionaries({name: WILD[name]})),
+    st.builds(Fingerprint, wild_text, wild_text, wild_text, wild_map, wild_signatures),
+    st.booleans(),
+)
+def test_what_is_written_is_read(change: dict[str, Any], stranger: Fingerprint, with_recording: bool) -> None:
+    """The writer does not read what it has written, so it must refuse all that the reader refuses."""
+    p = small()
+    if with_recording:
+        made = recorded()
+        assert made.recording is not None
+        p = replace(made, recording=replace(made.recording, fingerprint=stranger))
+    p = replace(p, **change)
+    try:
+        data = encode(p)
+    except PlanFileError:
+        return
+    assert encode(decode(data)) == data
 
 
 def other(**change: Any) -> PlanSet:
