@@ -584,7 +584,7 @@ class Problem(object):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(30))
         return o == 0
 
-    # What it costs to keep record i elsewhere; 0: not known. Absent if all are 0.
+    # What it costs to keep record i in another region than the first it may lie in. Absent if all are 0.
     # Problem
     def SpillCost(self, j):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(32))
