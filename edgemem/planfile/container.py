@@ -13,7 +13,7 @@ from edgemem.errors import PlanFileError
 
 __all__ = ["HEADER_SIZE", "VERSION", "check_header", "unwrap", "wrap"]
 
-VERSION = 3  # the greatest; a file has the least that can say what is in it
+VERSION = 4  # the greatest; a file has the least that can say what is in it
 _MAGIC = b"EDGM"
 _HEADER = struct.Struct("<4sIII")
 HEADER_SIZE = _HEADER.size

@@ -1,4 +1,4 @@
-"""PlanSet to bytes. Equal plan sets give equal bytes: maps are written in the order of their keys."""
+"""Plan sets to bytes. Equal plan sets give equal bytes: maps are written in the order of their keys."""
 
 from __future__ import annotations
 
@@ -9,11 +9,16 @@ from typing import TYPE_CHECKING
 import flatbuffers
 import numpy as np
 
-from edgemem.errors import PlanFileError
+from edgemem.errors import EdgememError, PlanFileError
 from edgemem.planfile import plan_fbs
+from edgemem.planfile.conditions import check_plansets
 from edgemem.planfile.container import wrap
-from edgemem.planfile.decode import IDENTIFIER, KINDS, VALUE_TYPES, least_version, parse
-from edgemem.targets import to_table
+from edgemem.planfile.schema import KINDS, PLAN_FILE, PLAN_SET, VALUE_TYPES
+from edgemem.planfile.streams import heap_requests, stream_of
+from edgemem.planfile.target import target_from, target_values
+from edgemem.planfile.versions import SEVERAL, least_version
+from edgemem.plans import Settings
+from edgemem.records.pins import check_pins
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -23,35 +28,62 @@ if TYPE_CHECKING:
     from edgemem.plans import OffsetPlan, OptionValue, PlanSet, SearchReport, SharedObjectsPlan
     from edgemem.records.problem import Problem
     from edgemem.targets import Target
+    from edgemem.trace.recording import Recording, Signature
 
-__all__ = ["encode"]
+__all__ = ["encode", "encode_all"]
 
 _INT64 = np.iinfo(np.int64)
 
 
 def encode(planset: PlanSet) -> bytes:
-    """The plans as bytes, for a model's metadata or a file of their own; `decode` gives all of them back.
+    """One plan set as bytes, for a model's metadata or a file of its own; `decode` gives all of it back.
 
-    Raises PlanFileError for what the format cannot hold (integers beyond int64, text that is no UTF-8, 2 GiB and more)
-    and for plans that contradict their records, which would not be read back.
+    Raises PlanFileError as `encode_all`.
+    """
+    return encode_all((planset,))
+
+
+def encode_all(plansets: Sequence[PlanSet]) -> bytes:
+    """Plan sets as bytes, in this order: one at least, at most one without a recording, no fingerprint twice.
+
+    The file has the least version that can say all of it. Times and threads of traces are left out.
+
+    Raises PlanFileError for what the format cannot hold (integers beyond int64, text that is no UTF-8, 2 GiB and more),
+    for plans that contradict their records, and for a recording whose trace is not that of its records.
     """
     try:
-        payload = _Writer(planset).payload
-        back = parse(memoryview(payload))
+        check_plansets(plansets)
+        for planset in plansets:
+            _check_made(planset)
+        version = least_version(plansets)
+        return wrap(_Writer(plansets, several=version >= SEVERAL).payload, version)
     # ValueError: surrogates that UTF-8 cannot hold, a kind that is none, rows of several lengths.
-    except (PlanFileError, flatbuffers.builder.BuilderSizeError, ValueError) as e:
+    except (EdgememError, flatbuffers.builder.BuilderSizeError, ValueError) as e:
         raise PlanFileError(f"these plans cannot be written: {e}") from None
-    if back.target != planset.target:
-        raise PlanFileError(f"these plans cannot be written: target {planset.target} does not survive as a table")
-    return wrap(payload, least_version(back))
+
+
+def _check_made(p: PlanSet) -> None:
+    """Raise PlanFileError or ModelError for parts that disagree, in ways that the bytes cannot show."""
+    check_pins(p.problem, lambda i: p.problem.names[i])
+    if p.target is not None and target_from(*target_values(p.target)) != p.target:
+        raise PlanFileError(f"target {p.target} does not survive as a table")
+    if p.recording is not None:
+        trace = p.recording.trace
+        stream = stream_of(p.problem, heap_requests(trace, p.problem), len(trace))
+        if not np.array_equal(stream, trace.stream):
+            raise PlanFileError("the records are not requests of the recorded trace")
 
 
 class _Writer:
     """Writes children before their parents, as FlatBuffers are; `payload` is the result."""
 
-    def __init__(self, planset: PlanSet) -> None:
-        self._builder = flatbuffers.Builder(_estimate(planset))
-        self._builder.Finish(self._planset(planset), IDENTIFIER)
+    def __init__(self, plansets: Sequence[PlanSet], *, several: bool) -> None:
+        self._builder = flatbuffers.Builder(sum(map(_estimate, plansets)))
+        if several:
+            file = self._table("PlanFile", PlanSets=self._tables(map(self._planset, plansets)))
+            self._builder.Finish(file, PLAN_FILE)
+        else:
+            self._builder.Finish(self._planset(plansets[0]), PLAN_SET)
         self.payload = bytes(self._builder.Output())
 
     def _planset(self, p: PlanSet) -> int:
@@ -63,9 +95,9 @@ class _Writer:
             OffsetsBound=_int64(p.bounds.offsets),
             SharedObjectsBound=_int64(p.bounds.shared_objects),
             Offsets=self._tables(self._offset_plan(plan) for plan in p.offsets),
-            SharedObjects=self._tables(self._shared_objects_plan(plan, p.problem) for plan in p.shared_objects),
+            SharedObjects=self._tables(self._shared_objects_plan(plan) for plan in p.shared_objects),
             **self._target(p.target),
-            Digest=self._builder.CreateString(p.digest),
+            Digest=self._string(p.digest),
             Steps=self._strings(p.steps),
             Unplanned=self._strings([tensor for tensor, _ in p.unplanned]),
             UnplannedReasons=self._strings([reason for _, reason in p.unplanned]),
@@ -75,6 +107,8 @@ class _Writer:
             InputDims=self._int64s([d for shape in shapes.values() for d in shape]),
             InputEnds=self._ends(shapes.values()),
             Versions=self._values(p.versions),
+            Settings=None if p.settings == Settings() else self._settings(p.settings),
+            Recording=None if p.recording is None else self._recording(p.recording, p.problem),
         )
 
     def _problem(self, p: Problem) -> int:
@@ -98,7 +132,7 @@ class _Writer:
     def _offset_plan(self, p: OffsetPlan) -> int:
         return self._table(
             "OffsetPlan",
-            Strategy=self._builder.CreateString(p.strategy),
+            Strategy=self._string(p.strategy),
             Options=self._values(p.options),
             Offsets=self._int64s(p.offsets),
             Size=_int64(p.size),
@@ -109,24 +143,19 @@ class _Writer:
     def _search(self, report: SearchReport | None) -> int | None:
         if report is None:
             return None
-        if report.seed is not None and report.seed < 0:
-            raise PlanFileError(f"the seed is {report.seed}")
         return self._table(
             "Search",
             Bound=_int64(report.bound),
-            Stopped=self._builder.CreateString(report.stopped),
+            Stopped=self._string(report.stopped),
             Work=_int64(report.work),
             Seed=-1 if report.seed is None else _int64(report.seed),
         )
 
-    def _shared_objects_plan(self, p: SharedObjectsPlan, problem: Problem) -> int:
-        rank = 1 if problem.extents is None else problem.extents.shape[1]
+    def _shared_objects_plan(self, p: SharedObjectsPlan) -> int:
         rows = [o if isinstance(o, tuple) else (o,) for o in p.objects]
-        if any(len(row) != rank for row in rows):
-            raise PlanFileError(f"an object of {p.strategy} is not {('bytes', 'WxH', 'WxHxD')[rank - 1]}")
         return self._table(
             "SharedObjectsPlan",
-            Strategy=self._builder.CreateString(p.strategy),
+            Strategy=self._string(p.strategy),
             Options=self._values(p.options),
             Assignment=self._int64s(p.assignment),
             Objects=self._int64s([x for row in rows for x in row]),
@@ -138,9 +167,47 @@ class _Writer:
     def _target(self, target: Target | None) -> dict[str, int | None]:
         if target is None:
             return {}
-        table = to_table(target)
-        regions = [{k: v if k != "reserved" else " ".join(v) for k, v in r.items()} for r in table.pop("region")]
-        return {"Target": self._values(table), "Regions": self._tables(map(self._values, regions))}
+        values, regions = target_values(target)
+        return {"Target": self._values(values), "Regions": self._tables(map(self._values, regions))}
+
+    def _settings(self, s: Settings) -> int:
+        return self._table(
+            "Settings",
+            Strategies=self._strings(s.strategies),
+            Effort=None if s.effort is None else self._string(s.effort),
+            Seed=None if s.seed is None else _int64(s.seed),
+            TimeLimit=None if s.time_limit is None else abs(float(s.time_limit)),  # -0.0 is 0.0
+            Threads=None if s.threads is None else _int64(s.threads),
+            Alignment=None if s.alignment is None else _int64(s.alignment),
+        )
+
+    def _recording(self, r: Recording, problem: Problem) -> int:
+        heap = heap_requests(r.trace, problem)
+        return self._table(
+            "Recording",
+            Runtime=self._string(r.fingerprint.runtime),
+            Version=self._string(r.fingerprint.version),
+            Model=self._string(r.fingerprint.model),
+            Options=self._values(r.fingerprint.options),
+            Signature=self._signature(r.fingerprint.signature),
+            Events=len(r.trace),
+            HeapEvents=self._int64s(heap.events),
+            HeapSizes=self._int64s(heap.sizes),
+            HeapEnds=self._int64s(heap.ends) if (heap.ends >= 0).any() else None,
+        )
+
+    def _signature(self, s: Signature) -> int:
+        return self._table(
+            "Signature",
+            Call=self._string(s.call),
+            Inputs=self._strings([name for name, _, _ in s.inputs]),
+            Types=self._strings([element_type for _, element_type, _ in s.inputs]),
+            Dims=self._int64s([d for _, _, shape in s.inputs for d in shape]),
+            DimEnds=self._ends([shape for _, _, shape in s.inputs]),
+            Outputs=self._strings(s.outputs),
+            Bound=bool(s.bound),
+            Shared=bool(s.shared),
+        )
 
     def _values(self, values: Mapping[str, OptionValue]) -> int:
         keys = sorted(values)
@@ -162,6 +229,9 @@ class _Writer:
         pieces = [s.encode() for s in strings]
         return self._table("Strings", Text=self._octets(b"".join(pieces)), Ends=self._ends(pieces))
 
+    def _string(self, text: str) -> int:
+        return int(self._builder.CreateString(text))
+
     def _ends(self, groups: Iterable[Sequence[object]]) -> int:
         return self._int64s(list(accumulate(map(len, groups))))
 
@@ -181,7 +251,7 @@ class _Writer:
             self._builder.PrependUOffsetTRelative(place)
         return int(self._builder.EndVector())
 
-    def _table(self, name: str, **fields: int | None) -> int:
+    def _table(self, name: str, **fields: float | None) -> int:
         """A table of the schema; None is an absent field."""
         getattr(plan_fbs, f"{name}Start")(self._builder)
         for field, value in fields.items():

@@ -6,12 +6,14 @@ import flatbuffers
 from flatbuffers.compat import import_numpy
 np = import_numpy()
 
+# `state` (version 4): keeps its bytes from run to run.
 class Kind(object):
     tensor = 0
     input = 1
     output = 2
     variable = 3
     scratch = 4
+    state = 5
 
 
 class ValueType(object):
@@ -497,7 +499,120 @@ class Problem(object):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(24))
         return o == 0
 
-def ProblemStart(builder): builder.StartObject(11)
+    # Version 4, all below. Rows (i, j, distance): record i is an input that dies in the operator which makes record j.
+    # The two may be disjoint, as any others, or `offset_i - offset_j >= distance`. Absent if there are none.
+    # Problem
+    def Overlap(self, j):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(26))
+        if o != 0:
+            a = self._tab.Vector(o)
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8))
+        return 0
+
+    # Problem
+    def OverlapAsNumpy(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(26))
+        if o != 0:
+            return self._tab.GetVectorAsNumpy(flatbuffers.number_types.Int64Flags, o)
+        return 0
+
+    # Problem
+    def OverlapLength(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(26))
+        if o != 0:
+            return self._tab.VectorLen(o)
+        return 0
+
+    # Problem
+    def OverlapIsNone(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(26))
+        return o == 0
+
+    # Rows (i, j, delta): record i lies inside record j, at `offset_j + delta`. Absent if there are none.
+    # Problem
+    def Within(self, j):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(28))
+        if o != 0:
+            a = self._tab.Vector(o)
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8))
+        return 0
+
+    # Problem
+    def WithinAsNumpy(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(28))
+        if o != 0:
+            return self._tab.GetVectorAsNumpy(flatbuffers.number_types.Int64Flags, o)
+        return 0
+
+    # Problem
+    def WithinLength(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(28))
+        if o != 0:
+            return self._tab.VectorLen(o)
+        return 0
+
+    # Problem
+    def WithinIsNone(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(28))
+        return o == 0
+
+    # Bit r is set where record i may lie in the target's region r; 0: in any. Absent if all are 0.
+    # Problem
+    def Regions(self, j):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(30))
+        if o != 0:
+            a = self._tab.Vector(o)
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8))
+        return 0
+
+    # Problem
+    def RegionsAsNumpy(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(30))
+        if o != 0:
+            return self._tab.GetVectorAsNumpy(flatbuffers.number_types.Int64Flags, o)
+        return 0
+
+    # Problem
+    def RegionsLength(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(30))
+        if o != 0:
+            return self._tab.VectorLen(o)
+        return 0
+
+    # Problem
+    def RegionsIsNone(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(30))
+        return o == 0
+
+    # What it costs to keep record i in another region than the first it may lie in. Absent if all are 0.
+    # Problem
+    def SpillCost(self, j):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(32))
+        if o != 0:
+            a = self._tab.Vector(o)
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8))
+        return 0
+
+    # Problem
+    def SpillCostAsNumpy(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(32))
+        if o != 0:
+            return self._tab.GetVectorAsNumpy(flatbuffers.number_types.Int64Flags, o)
+        return 0
+
+    # Problem
+    def SpillCostLength(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(32))
+        if o != 0:
+            return self._tab.VectorLen(o)
+        return 0
+
+    # Problem
+    def SpillCostIsNone(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(32))
+        return o == 0
+
+def ProblemStart(builder): builder.StartObject(15)
 def ProblemAddNames(builder, names): builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(names), 0)
 def ProblemAddFirstOp(builder, firstOp): builder.PrependUOffsetTRelativeSlot(1, flatbuffers.number_types.UOffsetTFlags.py_type(firstOp), 0)
 def ProblemStartFirstOpVector(builder, numElems): return builder.StartVector(8, numElems, 8)
@@ -516,6 +631,14 @@ def ProblemAddPinned(builder, pinned): builder.PrependUOffsetTRelativeSlot(9, fl
 def ProblemStartPinnedVector(builder, numElems): return builder.StartVector(8, numElems, 8)
 def ProblemAddReserved(builder, reserved): builder.PrependUOffsetTRelativeSlot(10, flatbuffers.number_types.UOffsetTFlags.py_type(reserved), 0)
 def ProblemStartReservedVector(builder, numElems): return builder.StartVector(8, numElems, 8)
+def ProblemAddOverlap(builder, overlap): builder.PrependUOffsetTRelativeSlot(11, flatbuffers.number_types.UOffsetTFlags.py_type(overlap), 0)
+def ProblemStartOverlapVector(builder, numElems): return builder.StartVector(8, numElems, 8)
+def ProblemAddWithin(builder, within): builder.PrependUOffsetTRelativeSlot(12, flatbuffers.number_types.UOffsetTFlags.py_type(within), 0)
+def ProblemStartWithinVector(builder, numElems): return builder.StartVector(8, numElems, 8)
+def ProblemAddRegions(builder, regions): builder.PrependUOffsetTRelativeSlot(13, flatbuffers.number_types.UOffsetTFlags.py_type(regions), 0)
+def ProblemStartRegionsVector(builder, numElems): return builder.StartVector(8, numElems, 8)
+def ProblemAddSpillCost(builder, spillCost): builder.PrependUOffsetTRelativeSlot(14, flatbuffers.number_types.UOffsetTFlags.py_type(spillCost), 0)
+def ProblemStartSpillCostVector(builder, numElems): return builder.StartVector(8, numElems, 8)
 def ProblemEnd(builder): return builder.EndObject()
 
 
@@ -673,7 +796,64 @@ class OffsetPlan(object):
             return obj
         return None
 
-def OffsetPlanStart(builder): builder.StartObject(6)
+    # Version 4, both. One arena a region: record i is in region `regions[i]`, `offsets[i]` bytes from the start of that
+    # arena; absent if all are in region 0. `region_sizes[r]` is the arena of region r in bytes, and `size` their sum;
+    # absent for one arena.
+    # OffsetPlan
+    def Regions(self, j):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(16))
+        if o != 0:
+            a = self._tab.Vector(o)
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8))
+        return 0
+
+    # OffsetPlan
+    def RegionsAsNumpy(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(16))
+        if o != 0:
+            return self._tab.GetVectorAsNumpy(flatbuffers.number_types.Int64Flags, o)
+        return 0
+
+    # OffsetPlan
+    def RegionsLength(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(16))
+        if o != 0:
+            return self._tab.VectorLen(o)
+        return 0
+
+    # OffsetPlan
+    def RegionsIsNone(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(16))
+        return o == 0
+
+    # OffsetPlan
+    def RegionSizes(self, j):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(18))
+        if o != 0:
+            a = self._tab.Vector(o)
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8))
+        return 0
+
+    # OffsetPlan
+    def RegionSizesAsNumpy(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(18))
+        if o != 0:
+            return self._tab.GetVectorAsNumpy(flatbuffers.number_types.Int64Flags, o)
+        return 0
+
+    # OffsetPlan
+    def RegionSizesLength(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(18))
+        if o != 0:
+            return self._tab.VectorLen(o)
+        return 0
+
+    # OffsetPlan
+    def RegionSizesIsNone(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(18))
+        return o == 0
+
+def OffsetPlanStart(builder): builder.StartObject(8)
 def OffsetPlanAddStrategy(builder, strategy): builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(strategy), 0)
 def OffsetPlanAddOptions(builder, options): builder.PrependUOffsetTRelativeSlot(1, flatbuffers.number_types.UOffsetTFlags.py_type(options), 0)
 def OffsetPlanAddOffsets(builder, offsets): builder.PrependUOffsetTRelativeSlot(2, flatbuffers.number_types.UOffsetTFlags.py_type(offsets), 0)
@@ -681,6 +861,10 @@ def OffsetPlanStartOffsetsVector(builder, numElems): return builder.StartVector(
 def OffsetPlanAddSize(builder, size): builder.PrependInt64Slot(3, size, 0)
 def OffsetPlanAddOptimal(builder, optimal): builder.PrependBoolSlot(4, optimal, 0)
 def OffsetPlanAddSearch(builder, search): builder.PrependUOffsetTRelativeSlot(5, flatbuffers.number_types.UOffsetTFlags.py_type(search), 0)
+def OffsetPlanAddRegions(builder, regions): builder.PrependUOffsetTRelativeSlot(6, flatbuffers.number_types.UOffsetTFlags.py_type(regions), 0)
+def OffsetPlanStartRegionsVector(builder, numElems): return builder.StartVector(8, numElems, 8)
+def OffsetPlanAddRegionSizes(builder, regionSizes): builder.PrependUOffsetTRelativeSlot(7, flatbuffers.number_types.UOffsetTFlags.py_type(regionSizes), 0)
+def OffsetPlanStartRegionSizesVector(builder, numElems): return builder.StartVector(8, numElems, 8)
 def OffsetPlanEnd(builder): return builder.EndObject()
 
 
@@ -815,6 +999,409 @@ def SharedObjectsPlanAddSearch(builder, search): builder.PrependUOffsetTRelative
 def SharedObjectsPlanEnd(builder): return builder.EndObject()
 
 
+# What the user asked for. An absent table is `strategies` of "auto" alone and nothing else.
+class Settings(object):
+    __slots__ = ['_tab']
+
+    @classmethod
+    def GetRootAs(cls, buf, offset=0):
+        n = flatbuffers.encode.Get(flatbuffers.packer.uoffset, buf, offset)
+        x = Settings()
+        x.Init(buf, n + offset)
+        return x
+
+    @classmethod
+    def GetRootAsSettings(cls, buf, offset=0):
+        """This method is deprecated. Please switch to GetRootAs."""
+        return cls.GetRootAs(buf, offset)
+    @classmethod
+    def SettingsBufferHasIdentifier(cls, buf, offset, size_prefixed=False):
+        return flatbuffers.util.BufferHasIdentifier(buf, offset, b"\x45\x4D\x50\x4C", size_prefixed=size_prefixed)
+
+    # Settings
+    def Init(self, buf, pos):
+        self._tab = flatbuffers.table.Table(buf, pos)
+
+    # Settings
+    def Strategies(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(4))
+        if o != 0:
+            x = self._tab.Indirect(o + self._tab.Pos)
+            obj = Strings()
+            obj.Init(self._tab.Bytes, x)
+            return obj
+        return None
+
+    # Absent: each strategy's own.
+    # Settings
+    def Effort(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(6))
+        if o != 0:
+            return self._tab.String(o + self._tab.Pos)
+        return None
+
+    # -1: each strategy's own.
+    # Settings
+    def Seed(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(8))
+        if o != 0:
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, o + self._tab.Pos)
+        return -1
+
+    # Seconds; -1: none.
+    # Settings
+    def TimeLimit(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(10))
+        if o != 0:
+            return self._tab.Get(flatbuffers.number_types.Float64Flags, o + self._tab.Pos)
+        return -1.0
+
+    # 0: each strategy's own.
+    # Settings
+    def Threads(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(12))
+        if o != 0:
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, o + self._tab.Pos)
+        return 0
+
+    # Bytes, a power of two; 0: the target's.
+    # Settings
+    def Alignment(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(14))
+        if o != 0:
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, o + self._tab.Pos)
+        return 0
+
+def SettingsStart(builder): builder.StartObject(6)
+def SettingsAddStrategies(builder, strategies): builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(strategies), 0)
+def SettingsAddEffort(builder, effort): builder.PrependUOffsetTRelativeSlot(1, flatbuffers.number_types.UOffsetTFlags.py_type(effort), 0)
+def SettingsAddSeed(builder, seed): builder.PrependInt64Slot(2, seed, -1)
+def SettingsAddTimeLimit(builder, timeLimit): builder.PrependFloat64Slot(3, timeLimit, -1.0)
+def SettingsAddThreads(builder, threads): builder.PrependInt64Slot(4, threads, 0)
+def SettingsAddAlignment(builder, alignment): builder.PrependInt64Slot(5, alignment, 0)
+def SettingsEnd(builder): return builder.EndObject()
+
+
+# How a session is called. Input i has the name `inputs[i]`, the element type `types[i]` and dimensions
+# `dims[dim_ends[i - 1]]` up to and without `dims[dim_ends[i]]`. Names ascend by code point and are distinct.
+class Signature(object):
+    __slots__ = ['_tab']
+
+    @classmethod
+    def GetRootAs(cls, buf, offset=0):
+        n = flatbuffers.encode.Get(flatbuffers.packer.uoffset, buf, offset)
+        x = Signature()
+        x.Init(buf, n + offset)
+        return x
+
+    @classmethod
+    def GetRootAsSignature(cls, buf, offset=0):
+        """This method is deprecated. Please switch to GetRootAs."""
+        return cls.GetRootAs(buf, offset)
+    @classmethod
+    def SignatureBufferHasIdentifier(cls, buf, offset, size_prefixed=False):
+        return flatbuffers.util.BufferHasIdentifier(buf, offset, b"\x45\x4D\x50\x4C", size_prefixed=size_prefixed)
+
+    # Signature
+    def Init(self, buf, pos):
+        self._tab = flatbuffers.table.Table(buf, pos)
+
+    # Signature
+    def Call(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(4))
+        if o != 0:
+            return self._tab.String(o + self._tab.Pos)
+        return None
+
+    # Signature
+    def Inputs(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(6))
+        if o != 0:
+            x = self._tab.Indirect(o + self._tab.Pos)
+            obj = Strings()
+            obj.Init(self._tab.Bytes, x)
+            return obj
+        return None
+
+    # Signature
+    def Types(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(8))
+        if o != 0:
+            x = self._tab.Indirect(o + self._tab.Pos)
+            obj = Strings()
+            obj.Init(self._tab.Bytes, x)
+            return obj
+        return None
+
+    # Signature
+    def Dims(self, j):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(10))
+        if o != 0:
+            a = self._tab.Vector(o)
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8))
+        return 0
+
+    # Signature
+    def DimsAsNumpy(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(10))
+        if o != 0:
+            return self._tab.GetVectorAsNumpy(flatbuffers.number_types.Int64Flags, o)
+        return 0
+
+    # Signature
+    def DimsLength(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(10))
+        if o != 0:
+            return self._tab.VectorLen(o)
+        return 0
+
+    # Signature
+    def DimsIsNone(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(10))
+        return o == 0
+
+    # Signature
+    def DimEnds(self, j):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(12))
+        if o != 0:
+            a = self._tab.Vector(o)
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8))
+        return 0
+
+    # Signature
+    def DimEndsAsNumpy(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(12))
+        if o != 0:
+            return self._tab.GetVectorAsNumpy(flatbuffers.number_types.Int64Flags, o)
+        return 0
+
+    # Signature
+    def DimEndsLength(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(12))
+        if o != 0:
+            return self._tab.VectorLen(o)
+        return 0
+
+    # Signature
+    def DimEndsIsNone(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(12))
+        return o == 0
+
+    # Names of the results asked for; absent or empty for all.
+    # Signature
+    def Outputs(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(14))
+        if o != 0:
+            x = self._tab.Indirect(o + self._tab.Pos)
+            obj = Strings()
+            obj.Init(self._tab.Bytes, x)
+            return obj
+        return None
+
+    # Results live in the arena, and the call returns copies of them.
+    # Signature
+    def Bound(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(16))
+        if o != 0:
+            return bool(self._tab.Get(flatbuffers.number_types.BoolFlags, o + self._tab.Pos))
+        return False
+
+    # Results live in the arena, and stay there while the caller holds them.
+    # Signature
+    def Shared(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(18))
+        if o != 0:
+            return bool(self._tab.Get(flatbuffers.number_types.BoolFlags, o + self._tab.Pos))
+        return False
+
+def SignatureStart(builder): builder.StartObject(8)
+def SignatureAddCall(builder, call): builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(call), 0)
+def SignatureAddInputs(builder, inputs): builder.PrependUOffsetTRelativeSlot(1, flatbuffers.number_types.UOffsetTFlags.py_type(inputs), 0)
+def SignatureAddTypes(builder, types): builder.PrependUOffsetTRelativeSlot(2, flatbuffers.number_types.UOffsetTFlags.py_type(types), 0)
+def SignatureAddDims(builder, dims): builder.PrependUOffsetTRelativeSlot(3, flatbuffers.number_types.UOffsetTFlags.py_type(dims), 0)
+def SignatureStartDimsVector(builder, numElems): return builder.StartVector(8, numElems, 8)
+def SignatureAddDimEnds(builder, dimEnds): builder.PrependUOffsetTRelativeSlot(4, flatbuffers.number_types.UOffsetTFlags.py_type(dimEnds), 0)
+def SignatureStartDimEndsVector(builder, numElems): return builder.StartVector(8, numElems, 8)
+def SignatureAddOutputs(builder, outputs): builder.PrependUOffsetTRelativeSlot(5, flatbuffers.number_types.UOffsetTFlags.py_type(outputs), 0)
+def SignatureAddBound(builder, bound): builder.PrependBoolSlot(6, bound, 0)
+def SignatureAddShared(builder, shared): builder.PrependBoolSlot(7, shared, 0)
+def SignatureEnd(builder): return builder.EndObject()
+
+
+# A recorded stream of requests to an allocator. Events are numbered from 0; each allocates or frees one request.
+class Recording(object):
+    __slots__ = ['_tab']
+
+    @classmethod
+    def GetRootAs(cls, buf, offset=0):
+        n = flatbuffers.encode.Get(flatbuffers.packer.uoffset, buf, offset)
+        x = Recording()
+        x.Init(buf, n + offset)
+        return x
+
+    @classmethod
+    def GetRootAsRecording(cls, buf, offset=0):
+        """This method is deprecated. Please switch to GetRootAs."""
+        return cls.GetRootAs(buf, offset)
+    @classmethod
+    def RecordingBufferHasIdentifier(cls, buf, offset, size_prefixed=False):
+        return flatbuffers.util.BufferHasIdentifier(buf, offset, b"\x45\x4D\x50\x4C", size_prefixed=size_prefixed)
+
+    # Recording
+    def Init(self, buf, pos):
+        self._tab = flatbuffers.table.Table(buf, pos)
+
+    # What the stream depends on: name and version of the runtime, digest of the model without the plans in it, and
+    # options of the runtime by name.
+    # Recording
+    def Runtime(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(4))
+        if o != 0:
+            return self._tab.String(o + self._tab.Pos)
+        return None
+
+    # Recording
+    def Version(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(6))
+        if o != 0:
+            return self._tab.String(o + self._tab.Pos)
+        return None
+
+    # Recording
+    def Model(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(8))
+        if o != 0:
+            return self._tab.String(o + self._tab.Pos)
+        return None
+
+    # Recording
+    def Options(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(10))
+        if o != 0:
+            x = self._tab.Indirect(o + self._tab.Pos)
+            obj = Values()
+            obj.Init(self._tab.Bytes, x)
+            return obj
+        return None
+
+    # Recording
+    def Signature(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(12))
+        if o != 0:
+            x = self._tab.Indirect(o + self._tab.Pos)
+            obj = Signature()
+            obj.Init(self._tab.Bytes, x)
+            return obj
+        return None
+
+    # How many events there are.
+    # Recording
+    def Events(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(14))
+        if o != 0:
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, o + self._tab.Pos)
+        return 0
+
+    # Requests without a place in the plan: allocated by event `heap_events[k]` (ascending), `heap_sizes[k]` bytes.
+    # Recording
+    def HeapEvents(self, j):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(16))
+        if o != 0:
+            a = self._tab.Vector(o)
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8))
+        return 0
+
+    # Recording
+    def HeapEventsAsNumpy(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(16))
+        if o != 0:
+            return self._tab.GetVectorAsNumpy(flatbuffers.number_types.Int64Flags, o)
+        return 0
+
+    # Recording
+    def HeapEventsLength(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(16))
+        if o != 0:
+            return self._tab.VectorLen(o)
+        return 0
+
+    # Recording
+    def HeapEventsIsNone(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(16))
+        return o == 0
+
+    # Recording
+    def HeapSizes(self, j):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(18))
+        if o != 0:
+            a = self._tab.Vector(o)
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8))
+        return 0
+
+    # Recording
+    def HeapSizesAsNumpy(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(18))
+        if o != 0:
+            return self._tab.GetVectorAsNumpy(flatbuffers.number_types.Int64Flags, o)
+        return 0
+
+    # Recording
+    def HeapSizesLength(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(18))
+        if o != 0:
+            return self._tab.VectorLen(o)
+        return 0
+
+    # Recording
+    def HeapSizesIsNone(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(18))
+        return o == 0
+
+    # The event that frees request k, or -1 if none does. Absent if all are -1.
+    # Recording
+    def HeapEnds(self, j):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(20))
+        if o != 0:
+            a = self._tab.Vector(o)
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8))
+        return 0
+
+    # Recording
+    def HeapEndsAsNumpy(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(20))
+        if o != 0:
+            return self._tab.GetVectorAsNumpy(flatbuffers.number_types.Int64Flags, o)
+        return 0
+
+    # Recording
+    def HeapEndsLength(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(20))
+        if o != 0:
+            return self._tab.VectorLen(o)
+        return 0
+
+    # Recording
+    def HeapEndsIsNone(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(20))
+        return o == 0
+
+def RecordingStart(builder): builder.StartObject(9)
+def RecordingAddRuntime(builder, runtime): builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(runtime), 0)
+def RecordingAddVersion(builder, version): builder.PrependUOffsetTRelativeSlot(1, flatbuffers.number_types.UOffsetTFlags.py_type(version), 0)
+def RecordingAddModel(builder, model): builder.PrependUOffsetTRelativeSlot(2, flatbuffers.number_types.UOffsetTFlags.py_type(model), 0)
+def RecordingAddOptions(builder, options): builder.PrependUOffsetTRelativeSlot(3, flatbuffers.number_types.UOffsetTFlags.py_type(options), 0)
+def RecordingAddSignature(builder, signature): builder.PrependUOffsetTRelativeSlot(4, flatbuffers.number_types.UOffsetTFlags.py_type(signature), 0)
+def RecordingAddEvents(builder, events): builder.PrependInt64Slot(5, events, 0)
+def RecordingAddHeapEvents(builder, heapEvents): builder.PrependUOffsetTRelativeSlot(6, flatbuffers.number_types.UOffsetTFlags.py_type(heapEvents), 0)
+def RecordingStartHeapEventsVector(builder, numElems): return builder.StartVector(8, numElems, 8)
+def RecordingAddHeapSizes(builder, heapSizes): builder.PrependUOffsetTRelativeSlot(7, flatbuffers.number_types.UOffsetTFlags.py_type(heapSizes), 0)
+def RecordingStartHeapSizesVector(builder, numElems): return builder.StartVector(8, numElems, 8)
+def RecordingAddHeapEnds(builder, heapEnds): builder.PrependUOffsetTRelativeSlot(8, flatbuffers.number_types.UOffsetTFlags.py_type(heapEnds), 0)
+def RecordingStartHeapEndsVector(builder, numElems): return builder.StartVector(8, numElems, 8)
+def RecordingEnd(builder): return builder.EndObject()
+
+
+# A plan of a graph under a target, of plain usage records, or (with `recording`) of a recorded stream.
 class PlanSet(object):
     __slots__ = ['_tab']
 
@@ -1106,7 +1693,49 @@ class PlanSet(object):
             return obj
         return None
 
-def PlanSetStart(builder): builder.StartObject(18)
+    # Version 4, all below. What belongs to `target` beside its attributes: the offset of each pinned tensor in bytes,
+    # and for each graph input that is a state the name of the value that is this input in the next run.
+    # PlanSet
+    def Pins(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(40))
+        if o != 0:
+            x = self._tab.Indirect(o + self._tab.Pos)
+            obj = Values()
+            obj.Init(self._tab.Bytes, x)
+            return obj
+        return None
+
+    # PlanSet
+    def States(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(42))
+        if o != 0:
+            x = self._tab.Indirect(o + self._tab.Pos)
+            obj = Values()
+            obj.Init(self._tab.Bytes, x)
+            return obj
+        return None
+
+    # PlanSet
+    def Settings(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(44))
+        if o != 0:
+            x = self._tab.Indirect(o + self._tab.Pos)
+            obj = Settings()
+            obj.Init(self._tab.Bytes, x)
+            return obj
+        return None
+
+    # PlanSet
+    def Recording(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(46))
+        if o != 0:
+            x = self._tab.Indirect(o + self._tab.Pos)
+            obj = Recording()
+            obj.Init(self._tab.Bytes, x)
+            return obj
+        return None
+
+def PlanSetStart(builder): builder.StartObject(22)
 def PlanSetAddProblem(builder, problem): builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(problem), 0)
 def PlanSetAddNaive(builder, naive): builder.PrependInt64Slot(1, naive, 0)
 def PlanSetAddOffsetsBound(builder, offsetsBound): builder.PrependInt64Slot(2, offsetsBound, 0)
@@ -1131,6 +1760,64 @@ def PlanSetStartInputDimsVector(builder, numElems): return builder.StartVector(8
 def PlanSetAddInputEnds(builder, inputEnds): builder.PrependUOffsetTRelativeSlot(16, flatbuffers.number_types.UOffsetTFlags.py_type(inputEnds), 0)
 def PlanSetStartInputEndsVector(builder, numElems): return builder.StartVector(8, numElems, 8)
 def PlanSetAddVersions(builder, versions): builder.PrependUOffsetTRelativeSlot(17, flatbuffers.number_types.UOffsetTFlags.py_type(versions), 0)
+def PlanSetAddPins(builder, pins): builder.PrependUOffsetTRelativeSlot(18, flatbuffers.number_types.UOffsetTFlags.py_type(pins), 0)
+def PlanSetAddStates(builder, states): builder.PrependUOffsetTRelativeSlot(19, flatbuffers.number_types.UOffsetTFlags.py_type(states), 0)
+def PlanSetAddSettings(builder, settings): builder.PrependUOffsetTRelativeSlot(20, flatbuffers.number_types.UOffsetTFlags.py_type(settings), 0)
+def PlanSetAddRecording(builder, recording): builder.PrependUOffsetTRelativeSlot(21, flatbuffers.number_types.UOffsetTFlags.py_type(recording), 0)
 def PlanSetEnd(builder): return builder.EndObject()
+
+
+# The root of version 4. At most one plan set has no recording; the recordings' fingerprints (all fields of Recording
+# up to and with `signature`) are distinct.
+class PlanFile(object):
+    __slots__ = ['_tab']
+
+    @classmethod
+    def GetRootAs(cls, buf, offset=0):
+        n = flatbuffers.encode.Get(flatbuffers.packer.uoffset, buf, offset)
+        x = PlanFile()
+        x.Init(buf, n + offset)
+        return x
+
+    @classmethod
+    def GetRootAsPlanFile(cls, buf, offset=0):
+        """This method is deprecated. Please switch to GetRootAs."""
+        return cls.GetRootAs(buf, offset)
+    @classmethod
+    def PlanFileBufferHasIdentifier(cls, buf, offset, size_prefixed=False):
+        return flatbuffers.util.BufferHasIdentifier(buf, offset, b"\x45\x4D\x50\x4C", size_prefixed=size_prefixed)
+
+    # PlanFile
+    def Init(self, buf, pos):
+        self._tab = flatbuffers.table.Table(buf, pos)
+
+    # PlanFile
+    def PlanSets(self, j):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(4))
+        if o != 0:
+            x = self._tab.Vector(o)
+            x += flatbuffers.number_types.UOffsetTFlags.py_type(j) * 4
+            x = self._tab.Indirect(x)
+            obj = PlanSet()
+            obj.Init(self._tab.Bytes, x)
+            return obj
+        return None
+
+    # PlanFile
+    def PlanSetsLength(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(4))
+        if o != 0:
+            return self._tab.VectorLen(o)
+        return 0
+
+    # PlanFile
+    def PlanSetsIsNone(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(4))
+        return o == 0
+
+def PlanFileStart(builder): builder.StartObject(1)
+def PlanFileAddPlanSets(builder, planSets): builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(planSets), 0)
+def PlanFileStartPlanSetsVector(builder, numElems): return builder.StartVector(4, numElems, 4)
+def PlanFileEnd(builder): return builder.EndObject()
 
 

@@ -10,6 +10,7 @@ Only PlanFileError is raised, saying what is wrong and where. Bytes are counted 
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 __all__ = ["Table", "root"]
 
 _IDENTIFIER = slice(4, 8)
+
+
+def _double(bits: int) -> float:
+    return float(struct.unpack("<d", bits.to_bytes(8, "little"))[0])
 
 
 def root(payload: memoryview, identifier: bytes, slots: Mapping[str, int]) -> Table:
@@ -102,6 +107,11 @@ class Table:
         """An int64."""
         position = self._field(name, 8)
         return default if position is None else self._buffer.number(position, 8, signed=True)
+
+    def real(self, name: str, default: float = 0.0) -> float:
+        """A double."""
+        position = self._field(name, 8)
+        return default if position is None else _double(self._buffer.number(position, 8))
 
     def boolean(self, name: str) -> bool:
         """A bool, which is 0 or 1 and nothing else."""

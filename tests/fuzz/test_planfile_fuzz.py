@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import struct
 import tracemalloc
-import zlib
 from contextlib import suppress
 
 import numpy as np
@@ -16,10 +15,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from edgemem.errors import PlanFileError
-from edgemem.planfile import decode, encode
-from edgemem.plans import LowerBounds, OffsetPlan, PlanSet, SharedObjectsPlan
+from edgemem.planfile import decode, decode_all, encode, encode_all
+from edgemem.plans import LowerBounds, OffsetPlan, PlanSet, Settings, SharedObjectsPlan
 from edgemem.records.problem import Problem, UsageRecord
 from edgemem.targets import BUILT_IN
+from edgemem.trace import Trace
+from edgemem.trace.recording import Fingerprint, Recording, Signature
+from tests.forge import sealed
+from tests.plansets import recorded
 
 
 def small() -> PlanSet:
@@ -46,24 +49,34 @@ def bare() -> PlanSet:
     return PlanSet(Problem([UsageRecord("a", 0, 0, 1)]), 1, LowerBounds(1, 1), (), ())
 
 
-FILES = {"small": encode(small()), "bare": encode(bare())}
+def bare_recording() -> PlanSet:
+    """One request with a place, and two on the heap, of which one is freed."""
+    problem = Problem([UsageRecord("", 1, 1, 1)])
+    plan = OffsetPlan("", {}, np.array([0], np.int64), 1, True)
+    signature = Signature("c", (("i", "t", (2,)),))
+    recording = Recording(Fingerprint("", "", "", {}, signature), Trace.from_stream([8, 1, -2, -1, 4]))
+    return PlanSet(problem, 1, LowerBounds(1, 1), (plan,), (), settings=Settings(seed=1), recording=recording)
 
 
-def sealed(payload: bytes) -> bytes:
-    return struct.pack("<4sIII", b"EDGM", 1, zlib.crc32(payload), len(payload)) + payload
+FILES = {
+    "small": encode(small()),
+    "bare": encode(bare()),
+    "bare recording": encode(bare_recording()),
+    "several": encode_all([recorded(), small(), bare_recording()]),
+}
 
 
 def refused_or_sound(data: bytes) -> bool:
-    """Whether the bytes were read; then they must be a plan set that survives being written again."""
+    """Whether the bytes were read; then they must be plan sets that survive being written again."""
     try:
-        planset = decode(data)
+        plansets = decode_all(data)
     except PlanFileError:
         return False
-    assert encode(decode(encode(planset))) == encode(planset)
+    assert encode_all(decode_all(encode_all(plansets))) == encode_all(plansets)
     return True
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", ["small", "bare", "bare recording"])
 def test_every_bit_flip_is_detected(name: str) -> None:
     data = bytearray(FILES[name])
     for position in range(len(data)):
@@ -75,14 +88,14 @@ def test_every_bit_flip_is_detected(name: str) -> None:
     assert bytes(data) == FILES[name]
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", ["small", "bare", "bare recording"])
 def test_every_truncation_is_detected(name: str) -> None:
     data = FILES[name]
     for length in range(len(data)):
         with pytest.raises(PlanFileError):
             decode(data[:length])
         if length >= 16:
-            assert not refused_or_sound(sealed(data[16:length])) or set(data[length:]) == {0}
+            assert not refused_or_sound(sealed(data[16:length], data[4])) or set(data[length:]) == {0}
 
 
 @pytest.mark.parametrize("extra", [b"\0", b"\0" * 16, b"EDGM", FILES["bare"]])
@@ -91,23 +104,26 @@ def test_appended_bytes_are_detected(extra: bytes) -> None:
         decode(FILES["small"] + extra)
 
 
-def test_every_sealed_bit_flip_is_refused_or_sound() -> None:
-    payload = bytearray(FILES["bare"][16:])
+@pytest.mark.parametrize(("name", "step"), [("bare", 1), ("bare recording", 3)])
+def test_every_sealed_bit_flip_is_refused_or_sound(name: str, step: int) -> None:
+    version, payload = FILES[name][4], bytearray(FILES[name][16:])
+    flips = range(0, 8 * len(payload), step)
     read = 0
-    for position in range(len(payload)):
-        for bit in range(8):
-            payload[position] ^= 1 << bit
-            read += refused_or_sound(sealed(bytes(payload)))
-            payload[position] ^= 1 << bit
-    assert 0 < read < 8 * len(payload)
+    for flip in flips:
+        payload[flip // 8] ^= 1 << flip % 8
+        read += refused_or_sound(sealed(bytes(payload), version))
+        payload[flip // 8] ^= 1 << flip % 8
+    assert 0 < read < len(flips)
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.binary(max_size=400), st.booleans())
-@example(b"", False)
-@example(b"", True)
-def test_random_payloads(tail: bytes, headed: bool) -> None:
-    refused_or_sound(sealed(struct.pack("<I", 12) + b"EMPL" + tail if headed else tail))
+@given(st.binary(max_size=400), st.sampled_from([(1, b""), (1, b"EMPL"), (4, b"EMPF")]))
+@example(b"", (1, b""))
+@example(b"", (1, b"EMPL"))
+@example(b"", (4, b"EMPF"))
+def test_random_payloads(tail: bytes, kind: tuple[int, bytes]) -> None:
+    version, identifier = kind
+    refused_or_sound(sealed(struct.pack("<I", 12) + identifier + tail if identifier else tail, version))
 
 
 @settings(max_examples=300, deadline=None)
@@ -131,22 +147,23 @@ def test_mutated_words(name: str, changes: list[tuple[int, int]]) -> None:
         position = place * 4 % (len(payload) - 3)
         old = struct.unpack_from("<I", payload, position)[0]
         struct.pack_into("<I", payload, position, value % 2**32 if value in EDGES else (old + value) % 2**32)
-    refused_or_sound(sealed(bytes(payload)))
+    refused_or_sound(sealed(bytes(payload), FILES[name][4]))
 
 
-def test_mutated_bytes_stay_within_memory() -> None:
+@pytest.mark.parametrize(("name", "rounds"), [("small", 1500), ("several", 500)])
+def test_mutated_bytes_stay_within_memory(name: str, rounds: int) -> None:
     rng = np.random.default_rng(7)
-    data = FILES["small"]
+    data = FILES[name]
     tracemalloc.start()
     try:
-        for _ in range(1500):
+        for _ in range(rounds):
             payload = np.frombuffer(data[16:], np.uint8).copy()
             places = rng.integers(0, len(payload), rng.integers(1, 8))
             payload[places] = rng.integers(0, 256, len(places))
             tracemalloc.reset_peak()
             before = tracemalloc.get_traced_memory()[0]
             with suppress(PlanFileError):
-                decode(sealed(payload.tobytes()))
+                decode(sealed(payload.tobytes(), data[4]))
             assert tracemalloc.get_traced_memory()[1] - before <= 24 * len(data) + (1 << 16)
     finally:
         tracemalloc.stop()
