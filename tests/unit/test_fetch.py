@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tarfile
 import zipfile
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -156,10 +155,6 @@ def test_npm_tarballs_are_read(tmp_path: Path) -> None:
 
 def test_catalogue_is_pinned_and_permissive() -> None:
     known = catalogue()
-    kinds = Counter(Path(m.file_name).suffix for m in known.values())
-    assert kinds[".onnx"] >= 12
-    assert kinds[".tflite"] >= 18
-    assert set(kinds) == {".onnx", ".tflite"}
     assert {m.package.licence for m in known.values()} <= PERMISSIVE
     assert len({m.sha256 for m in known.values()}) == len(known)
     for model in known.values():
