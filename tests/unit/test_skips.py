@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.data import shared_file
 from tests.skips import allowed
 
 ROOT = Path(__file__).parents[2]
@@ -81,3 +82,14 @@ def test_what_ci_has_it_does_not_miss() -> None:
     assert allowed(missing, in_ci=False)
     assert not allowed(missing, in_ci=True)
     assert not allowed("checksum of a in tiny==1 is 00, not 11", in_ci=False)
+
+
+def test_data_of_others_may_be_absent_but_not_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDGEMEM_SHARED", str(tmp_path))
+    with pytest.raises(pytest.skip.Exception, match=r"no instances/mm_A\.csv in") as skipped:
+        shared_file("instances/mm_A.csv")
+    assert allowed(str(skipped.value), in_ci=True)
+    (tmp_path / "data" / "instances").mkdir(parents=True)
+    (tmp_path / "data" / "instances" / "mm_A.csv").write_text("id,lower,upper,size\n")
+    with pytest.raises(pytest.fail.Exception, match=r"not the one in tests/shared\.sha256"):
+        shared_file("instances/mm_A.csv")
