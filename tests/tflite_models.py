@@ -161,3 +161,8 @@ def build(model: M) -> bytes:
 
 def floats(*values: float) -> bytes:
     return struct.pack(f"<{len(values)}f", *values)
+
+
+def up16(size: int) -> int:
+    """A size in whole units of the alignment of TensorFlow Lite Micro's arena."""
+    return -(-size // 16) * 16

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.data import shared_records
+from tests.data import PAPER_NETS, paper_records
 from tests.oracle import bounds, brute, flow, offsets, shared_objects
 from tests.strategies import seeded_rows
 
@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from tests.oracle.bounds import Record, TexelRecord
 
 MIB = 2**20
-NETS = ("mobilenet_v1_224", "mobilenet_v2_224", "deeplab_v3_257", "posenet_353x257")
 
-# MiB to three decimals, as printed in Pisarchyk & Lee 2020, Tables 1 and 2, for the nets above.
+# MiB to three decimals, as printed in Pisarchyk & Lee 2020, Tables 1 and 2, for the networks in PAPER_NETS.
 PAPER_SHARED_OBJECTS: dict[str, tuple[Callable[[list[Record]], list[int]], tuple[float, float, float, float]]] = {
     "naive": (shared_objects.naive, (19.248, 26.313, 48.642, 28.556)),
     "greedy_by_size": (shared_objects.greedy_by_size, (4.594, 7.178, 6.437, 6.347)),
@@ -53,40 +52,36 @@ MEASURED_SHARED_OBJECTS: dict[str, tuple[Callable[[list[Record]], list[int]], tu
 }
 
 
-def paper_records(net: str) -> list[Record]:
-    return shared_records(f"paper001_{net}")
-
-
-@pytest.mark.parametrize("net", NETS)
+@pytest.mark.parametrize("net", PAPER_NETS)
 @pytest.mark.parametrize("strategy", [*PAPER_SHARED_OBJECTS, *MEASURED_SHARED_OBJECTS])
 def test_shared_objects_reach_the_printed_figures(strategy: str, net: str) -> None:
     records = paper_records(net)
     run, cells = (PAPER_SHARED_OBJECTS | MEASURED_SHARED_OBJECTS)[strategy]
     assignment = run(records)
     assert brute.assignment_faults(records, assignment) == []
-    assert round(brute.assignment_size(records, assignment) / MIB, 3) == cells[NETS.index(net)]
+    assert round(brute.assignment_size(records, assignment) / MIB, 3) == cells[PAPER_NETS.index(net)]
 
 
-@pytest.mark.parametrize("net", NETS)
+@pytest.mark.parametrize("net", PAPER_NETS)
 @pytest.mark.parametrize("strategy", PAPER_OFFSETS)
 def test_offsets_reach_the_printed_figures(strategy: str, net: str) -> None:
     records = paper_records(net)
     run, cells = PAPER_OFFSETS[strategy]
     placed = run(records)
     assert brute.offsets_faults(records, 1, placed) == []
-    assert round(brute.offsets_size(records, placed) / MIB, 3) == cells[NETS.index(net)]
+    assert round(brute.offsets_size(records, placed) / MIB, 3) == cells[PAPER_NETS.index(net)]
 
 
 def test_strip_packing_by_size_beats_the_printed_figure_on_mobilenet_v2() -> None:
-    records = paper_records("mobilenet_v2_224")
+    records = paper_records("mobilenet_v2")
     placed = offsets.strip_packing(records, ties="size")
     assert round(brute.offsets_size(records, placed) / MIB, 3) == 5.742
 
 
-@pytest.mark.parametrize("net", NETS)
+@pytest.mark.parametrize("net", PAPER_NETS)
 def test_bounds_are_the_printed_ones(net: str) -> None:
     records = paper_records(net)
-    at = NETS.index(net)
+    at = PAPER_NETS.index(net)
     assert round(bounds.shared_objects_bound(records) / MIB, 3) == (4.594, 6.604, 6.105, 6.347)[at]
     assert round(bounds.offsets_bound(records) / MIB, 3) == (4.594, 5.742, 4.320, 6.271)[at]
     assert round(bounds.naive_size(records) / MIB, 3) == (19.248, 26.313, 48.642, 28.556)[at]

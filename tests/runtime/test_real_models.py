@@ -20,10 +20,6 @@ SHAPES = {name: {"x": (1, 3, 320, 320)} for name in ("rapidocr_cls", "rapidocr_d
 MODELS = sorted(catalogue().keys() - {"rapidocr_rec", "silero_vad"})
 
 
-def test_there_are_forty() -> None:
-    assert len(MODELS) >= 40
-
-
 @pytest.mark.parametrize("name", MODELS)
 def test_auto_is_proved_optimal(name: str) -> None:
     try:

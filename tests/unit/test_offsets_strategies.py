@@ -1,9 +1,6 @@
 from __future__ import annotations
 
-import csv
-import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,13 +11,13 @@ from edgemem.errors import MissingDependencyError, SolverError
 from edgemem.records.problem import Problem
 from edgemem.strategy.catalogue import find, registered
 from edgemem.strategy.offsets import mip as mip_module
+from tests.data import PAPER_NETS, paper_records
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.plans import OptionValue
 
-RECORDS = Path(os.environ.get("EDGEMEM_SHARED", Path(__file__).parents[2].parent / "shared")) / "data" / "records"
 GREEDY = ("greedy_by_size", "greedy_by_breadth", "greedy_in_order", "strip_packing")
 MIB = 2**20
 
@@ -56,15 +53,9 @@ def random_problem(seed: int, count: int, horizon: int, alignment: int = 1, larg
 
 
 def paper_problem(net: str) -> Problem:
-    path = RECORDS / f"paper001_{net}.csv"
-    if not path.exists():
-        pytest.skip(f"the paper's usage records are not beside the checkout ({path.name})")
-    with path.open() as file:
-        rows = [(int(r["first_op"]), int(r["last_op"]), int(r["size_bytes"])) for r in csv.DictReader(file)]
-    return Problem.from_arrays(*map(list, zip(*rows, strict=True)))
+    first, last, size = zip(*paper_records(net), strict=True)
+    return Problem.from_arrays(first, last, size)
 
-
-NETS = ("mobilenet_v1_224", "mobilenet_v2_224", "deeplab_v3_257", "posenet_353x257")
 
 # Pisarchyk & Lee 2020, Table 2, in MiB. Three cells differ from the printed ones: Greedy by Breadth on PoseNet reaches
 # 6.271 with TFLite's ties (7.359 printed, and met with the other ones), Strip Packing on MobileNet v2 reaches 5.742
@@ -82,14 +73,14 @@ CELLS: tuple[tuple[str, dict[str, OptionValue], tuple[float, ...]], ...] = (
 
 @pytest.mark.parametrize(("strategy", "options", "cells"), CELLS, ids=lambda v: v if isinstance(v, str) else None)
 def test_table_2(strategy: str, options: dict[str, OptionValue], cells: tuple[float, ...]) -> None:
-    for net, cell in zip(NETS, cells, strict=True):
+    for net, cell in zip(PAPER_NETS, cells, strict=True):
         problem = paper_problem(net)
         offsets = run(problem, strategy, **options)
         assert_valid(problem, offsets)
         assert round(arena(problem, offsets) / MIB, 3) == cell, net
 
 
-@pytest.mark.parametrize(("net", "cell"), tuple(zip(NETS, (4.594, 5.742, 4.320, 6.271), strict=True)))
+@pytest.mark.parametrize(("net", "cell"), tuple(zip(PAPER_NETS, (4.594, 5.742, 4.320, 6.271), strict=True)))
 def test_table_2_lower_bound(net: str, cell: float) -> None:
     p = paper_problem(net)
     assert round(_kernels.offset_lower_bound(p.first_op, p.last_op, p.size, p.alignment) / MIB, 3) == cell
@@ -221,7 +212,7 @@ def test_mip_is_a_smallest_arena(alignment: int) -> None:
 
 def test_mip_meets_the_bound_where_greedy_does_not() -> None:
     pytest.importorskip("scipy")
-    problem = paper_problem("deeplab_v3_257")
+    problem = paper_problem("deeplab_v3")
     bound = _kernels.offset_lower_bound(problem.first_op, problem.last_op, problem.size, 1)
     assert arena(problem, run(problem, "greedy_by_size")) > bound
     assert arena(problem, run(problem, "mip")) == bound

@@ -19,7 +19,7 @@ from edgemem.plans import PlanSet, SearchReport
 from edgemem.proof import verify_planset
 from edgemem.records.problem import Problem
 from edgemem.strategy.catalogue import find
-from tests.data import shared_data
+from tests.data import shared_file
 
 # Its smallest arena is 5, its lower bound 4.
 GAP = Problem.from_arrays([0, 0, 1, 1, 2, 2, 3, 4], [0, 1, 2, 3, 2, 3, 5, 5], [2, 2, 1, 1, 1, 1, 2, 2])
@@ -48,10 +48,7 @@ def overlaps(problem: Problem, offsets: np.ndarray[tuple[int], np.dtype[np.int64
 
 
 def instance(name: str) -> Problem:
-    path = shared_data() / "instances" / f"{name}.csv"
-    if not path.is_file():
-        pytest.skip(f"no {path.name} among the data sets")
-    with path.open(newline="") as rows:
+    with shared_file(f"instances/{name}.csv").open(newline="") as rows:
         table = np.array([[int(r[c]) for c in ("lower", "upper", "size")] for r in csv.DictReader(rows)])
     return Problem.from_arrays(table[:, 0], table[:, 1] - 1, table[:, 2])
 

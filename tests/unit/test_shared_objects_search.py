@@ -16,7 +16,7 @@ from edgemem.records.problem import Problem
 from edgemem.strategy.catalogue import find, registered
 from edgemem.targets import BUILT_IN
 from models import build
-from tests.data import shared_records
+from tests.data import paper_records
 from tests.oracle import brute
 from tests.strategies import problem_of
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 # (optimum, lower bound) in bytes; where they differ, Pisarchyk & Lee 2020 could not say that their plans are optimal.
 PAPER = {
-    "paper001_mobilenet_v1_224": (4_816_896, 4_816_896),
-    "paper001_mobilenet_v2_224": (7_024_640, 6_924_288),
-    "paper001_deeplab_v3_257": (6_749_568, 6_401_088),
-    "paper001_posenet_353x257": (6_655_424, 6_655_424),
+    "mobilenet_v1": (4_816_896, 4_816_896),
+    "mobilenet_v2": (7_024_640, 6_924_288),
+    "deeplab_v3": (6_749_568, 6_401_088),
+    "posenet": (6_655_424, 6_655_424),
 }
 
 
@@ -57,7 +57,7 @@ def random_rows(generator: random.Random, count: int, rank: int) -> list[Record 
 
 @pytest.mark.parametrize("name", PAPER)
 def test_the_paper_s_networks_are_solved_and_proved(name: str) -> None:
-    first, last, size = zip(*shared_records(name), strict=True)
+    first, last, size = zip(*paper_records(name), strict=True)
     problem = Problem.from_arrays(first, last, size)
     plan = solved(problem)
     assert (plan.size, lower_bounds(problem).shared_objects) == PAPER[name]

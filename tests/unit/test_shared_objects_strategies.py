@@ -11,7 +11,7 @@ from edgemem import _kernels
 from edgemem.planning import make_plans
 from edgemem.records.problem import Problem
 from edgemem.strategy.catalogue import find, registered
-from tests.data import shared_records
+from tests.data import PAPER_NETS, paper_records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,12 +21,6 @@ if TYPE_CHECKING:
     from edgemem.plans import OptionValue
     from edgemem.strategy.registry import Strategy
 
-NETS = (
-    "paper001_mobilenet_v1_224",
-    "paper001_mobilenet_v2_224",
-    "paper001_deeplab_v3_257",
-    "paper001_posenet_353x257",
-)
 # Pisarchyk & Lee 2020, Table 1, in MiB; where a cell differs from the paper's, the strategy's docstring says so.
 TABLE_1: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[float, float, float, float]] = {
     ("naive", ()): (19.248, 26.313, 48.642, 28.556),
@@ -51,7 +45,7 @@ every_variant = pytest.mark.parametrize(("strategy", "options"), VARIANTS)
 
 
 def paper_net(name: str) -> Problem:
-    return problem_of(shared_records(name))
+    return problem_of(paper_records(name))
 
 
 def problem_of(records: Sequence[tuple[int, int, Any]]) -> Problem:
@@ -75,17 +69,17 @@ def assert_sound(problem: Problem, assignment: NDArray[np.int64]) -> None:
     assert not (conflict & shared & ~np.eye(len(problem), dtype=bool)).any()
 
 
-@pytest.mark.parametrize(("row", "net"), [(row, net) for row in TABLE_1 for net in range(len(NETS))], ids=str)
+@pytest.mark.parametrize(("row", "net"), [(row, net) for row in TABLE_1 for net in range(len(PAPER_NETS))], ids=str)
 def test_table_1(row: tuple[str, tuple[tuple[str, str], ...]], net: int) -> None:
-    problem = paper_net(NETS[net])
+    problem = paper_net(PAPER_NETS[net])
     assignment = find("shared_objects", row[0]).run(problem, **dict(row[1]))
     assert_sound(problem, assignment)
     assert round(total(problem, assignment) / 2**20, 3) == TABLE_1[row][net]
 
 
-@pytest.mark.parametrize("net", range(len(NETS)))
+@pytest.mark.parametrize("net", range(len(PAPER_NETS)))
 def test_auto_is_never_above_the_best_cell(net: int) -> None:
-    plans = make_plans(paper_net(NETS[net]), families=("shared_objects",))
+    plans = make_plans(paper_net(PAPER_NETS[net]), families=("shared_objects",))
     assert round(min(plan.size for plan in plans.shared_objects) / 2**20, 3) <= BEST_CELLS[net]
     assert round(plans.bounds.shared_objects / 2**20, 3) == LOWER_BOUNDS[net]
 
@@ -100,7 +94,7 @@ def test_auto_is_never_above_the_best_cell(net: int) -> None:
 def test_ties_of_greedy_by_breadth_change_its_row(
     options: dict[str, str], needed: tuple[float, float, float, float]
 ) -> None:
-    problems = [paper_net(net) for net in NETS]
+    problems = [paper_net(net) for net in PAPER_NETS]
     run = find("shared_objects", "greedy_by_breadth").run
     assert tuple(round(total(p, run(p, **options)) / 2**20, 3) for p in problems) == needed
 
