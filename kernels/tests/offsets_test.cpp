@@ -1,5 +1,3 @@
-#include "planner/offsets.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -9,6 +7,8 @@
 #include <tuple>
 #include <vector>
 
+#include "planner/offsets/breadth.h"
+#include "planner/offsets/placement.h"
 #include "tests/check.h"
 #include "tests/registry.h"
 

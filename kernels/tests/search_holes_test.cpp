@@ -4,21 +4,21 @@
 #include <random>
 #include <vector>
 
-#include "planner/search.h"
-#include "planner/search/guess.h"
-#include "planner/search/holes.h"
-#include "planner/search/pieces.h"
+#include "planner/offsets/search/guess.h"
+#include "planner/offsets/search/holes.h"
+#include "planner/offsets/search/part.h"
+#include "planner/offsets/search/search.h"
 #include "tests/check.h"
 #include "tests/registry.h"
 
 namespace {
 
+using edgemem::Budget;
 using edgemem::Records;
-using edgemem::search::Budget;
-using edgemem::search::Ceiling;
-using edgemem::search::GuessSearch;
-using edgemem::search::Holes;
-using edgemem::search::Pieces;
+using edgemem::offset_search::Ceiling;
+using edgemem::offset_search::GuessSearch;
+using edgemem::offset_search::Holes;
+using edgemem::offset_search::Part;
 using Values = std::vector<std::int64_t>;
 
 struct Rectangle {
@@ -60,13 +60,13 @@ std::vector<Rectangle> tiling(std::size_t count, std::uint64_t seed) {
 }
 
 // The largest part.
-Pieces finely(const Instance& instance) {
+Part finely(const Instance& instance) {
   Budget budget = plenty();
-  const std::vector<Pieces> parts = edgemem::search::split(instance.records());
-  return edgemem::search::split_finely(instance.records(), parts.front(), budget);
+  const std::vector<Part> parts = edgemem::offset_search::split(instance.records());
+  return edgemem::offset_search::split_finely(instance.records(), parts.front(), budget);
 }
 
-void check_placement(const Instance& instance, const Pieces& pieces, const Values& units, std::int64_t size) {
+void check_placement(const Instance& instance, const Part& pieces, const Values& units, std::int64_t size) {
   Values offset(instance.size.size(), -1);
   for (std::size_t i = 0; i < units.size(); ++i) offset[pieces.record[i]] = units[i] * pieces.unit;
   for (const std::size_t a : pieces.record) {
@@ -86,11 +86,11 @@ TEST(holes_are_where_the_load_falls_and_rises_again) {
   for (const std::int64_t t : {0, 1, 8, 9}) instance.add({t, t + 1, 5, 10});
   instance.add({2, 4, 5, 7});
   instance.add({5, 8, 5, 8});
-  const Pieces pieces = finely(instance);
+  const Part pieces = finely(instance);
   Budget budget = plenty();
-  const std::optional<Holes> holes = edgemem::search::find_holes(pieces, Ceiling(pieces, 10), budget);
+  const std::optional<Holes> holes = edgemem::offset_search::find_holes(pieces, Ceiling(pieces, 10), budget);
   CHECK(holes.has_value());
-  CHECK(edgemem::search::missing_room(pieces, Ceiling(pieces, 10)) == 0);
+  CHECK(edgemem::offset_search::missing_room(pieces, Ceiling(pieces, 10)) == 0);
   CHECK(holes->unexplained == 0 && holes->boundary.size() == 4);
   // The sections begin at 0, 1, 2, 4, 5, 8, 9; what follows the two pairs' first boundaries is their height.
   std::vector<std::pair<std::int32_t, std::int64_t>> rooms;
@@ -109,10 +109,10 @@ TEST(holes_use_up_the_slack) {
     Instance instance;
     const std::vector<Rectangle> pieces = tiling(60, seed);
     for (std::size_t i = 4; i < pieces.size(); ++i) instance.add(pieces[i]);
-    const Pieces fine = finely(instance);
+    const Part fine = finely(instance);
     const Ceiling ceiling(fine, 1 << 20);
     Budget budget = plenty();
-    const std::optional<Holes> holes = edgemem::search::find_holes(fine, ceiling, budget);
+    const std::optional<Holes> holes = edgemem::offset_search::find_holes(fine, ceiling, budget);
     CHECK(holes.has_value());
     Values room(fine.load.size() + 1);
     for (std::size_t i = 0; i < holes->boundary.size(); ++i) {
@@ -134,7 +134,7 @@ TEST(puzzles_with_pieces_missing_are_solved) {
       Instance instance;
       const std::vector<Rectangle> pieces = tiling(200, seed);
       for (std::size_t i = missing; i < pieces.size(); ++i) instance.add(pieces[i]);
-      const std::vector<Pieces> parts = edgemem::search::split(instance.records());
+      const std::vector<Part> parts = edgemem::offset_search::split(instance.records());
       Budget budget = plenty();
       GuessSearch guess(instance.records(), parts.front(), 1 << 20, 2 << 20, seed, budget);
       bool found = false;
@@ -157,7 +157,7 @@ TEST(guesses_that_are_wrong_do_no_harm) {
       instance.add(
           {begin, begin + 1 + static_cast<std::int64_t>(random() % 5), 0, 1 + static_cast<std::int64_t>(random() % 9)});
     }
-    const std::vector<Pieces> parts = edgemem::search::split(instance.records());
+    const std::vector<Part> parts = edgemem::offset_search::split(instance.records());
     if (parts.size() != 1 || parts.front().sections() < 2) continue;
     const std::int64_t goal = parts.front().bound + static_cast<std::int64_t>(random() % 3);
     Budget budget = plenty();

@@ -8,9 +8,10 @@
 #include <stdexcept>
 #include <vector>
 
-#include "planner/offsets.h"
-#include "planner/pins.h"
-#include "planner/search.h"
+#include "planner/offsets/breadth.h"
+#include "planner/offsets/pins.h"
+#include "planner/offsets/placement.h"
+#include "planner/offsets/search/search.h"
 #include "tests/check.h"
 #include "tests/registry.h"
 

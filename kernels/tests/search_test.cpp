@@ -1,4 +1,4 @@
-#include "planner/search.h"
+#include "planner/offsets/search/search.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -8,23 +8,24 @@
 #include <stdexcept>
 #include <vector>
 
-#include "planner/offsets.h"
-#include "planner/search/pieces.h"
-#include "planner/search/plateau.h"
+#include "planner/offsets/breadth.h"
+#include "planner/offsets/placement.h"
+#include "planner/offsets/search/part.h"
+#include "planner/offsets/search/plateau.h"
 #include "tests/check.h"
 #include "tests/registry.h"
 #include "tests/rounds.h"
 
 namespace {
 
+using edgemem::Budget;
 using edgemem::Records;
 using edgemem::SearchLimits;
 using edgemem::SearchResult;
 using edgemem::Stop;
-using edgemem::search::Budget;
-using edgemem::search::Ceiling;
-using edgemem::search::Outcome;
-using edgemem::search::PlateauSearch;
+using edgemem::offset_search::Ceiling;
+using edgemem::offset_search::Outcome;
+using edgemem::offset_search::PlateauSearch;
 using Values = std::vector<std::int64_t>;
 
 struct Instance {
@@ -191,9 +192,9 @@ TEST(plateau_search_decides_every_ceiling) {
   Random random(13);
   for (int round = 0; round < 500; ++round) {
     const Instance instance = round % 2 == 0 ? gap_instance(&random) : random_instance(random, 7);
-    const std::vector<edgemem::search::Pieces> parts = edgemem::search::split(instance.records());
+    const std::vector<edgemem::offset_search::Part> parts = edgemem::offset_search::split(instance.records());
     if (parts.size() != 1) continue;
-    const edgemem::search::Pieces& pieces = parts.front();
+    const edgemem::offset_search::Part& pieces = parts.front();
     const std::int64_t optimum = Brute(instance).optimum();
     PlateauSearch search(pieces);
     const std::vector<double> weight(static_cast<std::size_t>(pieces.count()), 1.0);
@@ -203,7 +204,7 @@ TEST(plateau_search_decides_every_ceiling) {
       const PlateauSearch::Style style{size % 2 == 0, size % 3 == 0};
       const Outcome outcome = search.run(Ceiling(pieces, size), weight, style, {1'000'000}, budget);
       CHECK(outcome == (size < optimum ? Outcome::kNone : Outcome::kFound));
-      if (outcome == Outcome::kFound) CHECK(edgemem::search::peak(pieces, search.offsets()) <= size);
+      if (outcome == Outcome::kFound) CHECK(edgemem::offset_search::peak(pieces, search.offsets()) <= size);
     }
   }
 }

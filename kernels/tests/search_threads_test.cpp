@@ -8,11 +8,12 @@
 #include <stdexcept>
 #include <vector>
 
-#include "planner/offsets.h"
-#include "planner/search.h"
-#include "planner/search/pieces.h"
-#include "planner/search/slots.h"
-#include "planner/search/threads.h"
+#include "planner/offsets/breadth.h"
+#include "planner/offsets/placement.h"
+#include "planner/offsets/search/part.h"
+#include "planner/offsets/search/search.h"
+#include "planner/offsets/search/slots.h"
+#include "planner/offsets/search/threads.h"
 #include "tests/check.h"
 #include "tests/registry.h"
 
@@ -137,14 +138,14 @@ TEST(search_is_ended_by_what_the_poll_throws) {
 
 TEST(side_by_side_tries_again_what_ran_out_of_memory) {
   std::vector<int> runs(4, 0);
-  edgemem::search::side_by_side(4, [&](int k) {
+  edgemem::offset_search::side_by_side(4, [&](int k) {
     if (++runs[static_cast<std::size_t>(k)] == 1 && k % 2 == 0) throw std::bad_alloc();
   });
   CHECK((runs == std::vector<int>{2, 1, 2, 1}));
   std::atomic<int> tries{0};
   bool ended = false;
   try {
-    edgemem::search::side_by_side(2, [&](int k) {
+    edgemem::offset_search::side_by_side(2, [&](int k) {
       if (k == 1) ++tries, throw std::bad_alloc();
     });
   } catch (const std::bad_alloc&) {
@@ -161,9 +162,9 @@ TEST(handing_on_gives_valid_plans_of_any_size) {
       for (std::int64_t& size : instance.size) size = std::numeric_limits<std::int64_t>::max() / 160 - 1000 + size;
     }
     Values offsets(instance.size.size(), 0);
-    for (const edgemem::search::Pieces& pieces : edgemem::search::split(instance.records())) {
-      edgemem::search::Budget budget(0, std::nullopt);
-      const Values made = edgemem::search::hand_on(pieces, budget);
+    for (const edgemem::offset_search::Part& pieces : edgemem::offset_search::split(instance.records())) {
+      edgemem::Budget budget(0, std::nullopt);
+      const Values made = edgemem::offset_search::hand_on(pieces, budget);
       for (std::size_t i = 0; i < made.size(); ++i) offsets[pieces.record[i]] = made[i] * pieces.unit;
     }
     CHECK(valid(instance, offsets));
@@ -172,9 +173,9 @@ TEST(handing_on_gives_valid_plans_of_any_size) {
 
 TEST(handing_on_stays_close_to_the_bound) {
   const Instance instance = random_instance(21, 20'000, 5'000, 100);
-  for (const edgemem::search::Pieces& pieces : edgemem::search::split(instance.records())) {
-    edgemem::search::Budget budget(0, std::nullopt);
-    CHECK(edgemem::search::peak(pieces, edgemem::search::hand_on(pieces, budget)) <= 2 * pieces.bound);
+  for (const edgemem::offset_search::Part& pieces : edgemem::offset_search::split(instance.records())) {
+    edgemem::Budget budget(0, std::nullopt);
+    CHECK(edgemem::offset_search::peak(pieces, edgemem::offset_search::hand_on(pieces, budget)) <= 2 * pieces.bound);
   }
 }
 

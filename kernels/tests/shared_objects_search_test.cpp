@@ -1,7 +1,5 @@
 // The search for shared objects against two exact solvers that share nothing with it: all partitions of few records,
 // and all states of a sweep in time for some more.
-#include "planner/shared_objects_search.h"
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -14,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "planner/shared_objects/search/search.h"
 #include "tests/check.h"
 #include "tests/registry.h"
 #include "tests/rounds.h"

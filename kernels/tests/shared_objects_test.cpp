@@ -1,6 +1,4 @@
 // Each kernel against a slow, literal counterpart on small random records.
-#include "planner/shared_objects.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +9,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "planner/positional_maxima.h"
+#include "planner/shared_objects/assignment.h"
+#include "planner/shared_objects/positional_maxima.h"
 #include "tests/check.h"
 #include "tests/registry.h"
 

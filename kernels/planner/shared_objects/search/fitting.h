@@ -1,0 +1,118 @@
+// Do these items fit a stock of boxes, each in one box for its whole life and no two in one box at a time?
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "planner/common/budget.h"
+#include "planner/shared_objects/search/items.h"
+
+namespace edgemem::object_search {
+
+// States of a search that led to nothing, by 128 bits of hash. Forgets when it is full.
+class DeadStates {
+ public:
+  using Key = std::array<std::uint64_t, 2>;
+
+  void clear();
+  bool contains(const Key& key) const;
+  void insert(const Key& key);
+
+ private:
+  struct Slot {
+    Key key{};
+    std::uint32_t stamp = 0;
+  };
+
+  std::size_t slot_of(const Key& key) const;
+  void place(const Key& key);
+
+  std::vector<Slot> slots_ = std::vector<Slot>(1 << 8);
+  std::size_t filled_ = 0;
+  std::uint32_t stamp_ = 1;
+};
+
+// Item after item in order of time, the smallest free box first, with a memory of dead states. Boxes of one size are
+// one class, and of a state only matters until when how many boxes of each class are taken. Where the problem is small
+// enough, every section has a matching of its live items to boxes at all times, so that a choice which leaves no room
+// in any section of the item's life fails at once.
+class Fitting {
+ public:
+  enum class Answer { kFits, kDoesNot, kUnknown };
+
+  Fitting(const Items& items, Budget& budget) : items_(items), budget_(budget) {}
+
+  // `members`: items, ascending. kUnknown: `most` steps or the budget were spent.
+  Answer run(std::span<const Box> stock, std::span<const std::int32_t> members, std::int64_t most);
+
+  // After kFits: which of `stock` each member is in.
+  std::vector<std::int32_t> places() const;
+  // After kDoesNot: members that do not fit without the others either.
+  const std::vector<std::int32_t>& blamed() const { return blamed_; }
+
+ private:
+  struct Class {
+    Box box;
+    std::int64_t content;
+    std::int32_t first;  // of its boxes in `order_`
+    std::int32_t count;
+  };
+
+  void sort_classes(std::span<const Box> stock);
+  void lay_out(std::span<const std::int32_t> members);
+  bool spend(std::int64_t steps);
+  bool member_fits(std::size_t k, std::size_t c) const {
+    return line_ || holds(classes_[c].box, items_.box_of(members_[k]));
+  }
+
+  bool match_all();
+  bool augment(std::size_t section, std::size_t slot);
+  bool relieve(std::size_t section, std::size_t c);
+  bool choose(std::size_t k, std::size_t c);
+  std::size_t slot_of(std::size_t section, std::size_t k) const;
+
+  Answer search();
+  bool enter(std::size_t k);
+  void leave(std::size_t k);
+  void take(std::size_t k, std::size_t c);
+  void give_back(std::size_t k);
+  void count_state(std::size_t k, bool add);
+  DeadStates::Key key(std::size_t k) const;
+
+  const Items& items_;
+  Budget& budget_;
+  std::int64_t left_ = 0;
+  std::size_t reach_ = 0;  // the last member that had a part in a failure
+  bool line_ = true;
+
+  std::vector<std::int32_t> order_;  // the stock, class by class
+  std::vector<Class> classes_;       // ascending in content
+  std::vector<std::int32_t> members_;
+  std::vector<std::int32_t> blamed_;
+  // Per member: the first class large enough, the sections of its life (those in which a member begins), what it has.
+  std::vector<std::size_t> low_;
+  std::vector<std::size_t> begin_;
+  std::vector<std::size_t> end_;
+  std::vector<std::size_t> has_;
+  std::vector<std::int64_t> tried_;  // the class tried last, or one before the first to try
+  std::vector<bool> same_;           // as the member before it
+  std::vector<std::size_t> by_end_;
+  std::vector<std::size_t> released_;  // [members + 1] how many of `by_end_` have ended when the member begins
+  std::size_t sections_ = 0;
+  std::vector<std::int32_t> free_;  // boxes of each class
+  DeadStates::Key state_{};
+  DeadStates dead_;
+
+  bool matched_ = false;  // whether the sections have matchings
+  std::size_t settled_ = 0;
+  std::vector<std::size_t> live_start_;  // [sections + 1]
+  std::vector<std::size_t> live_;        // members, ascending in each section
+  std::vector<std::size_t> in_;          // the class of each of `live_`
+  std::vector<std::int32_t> used_;       // [sections * classes]
+  std::vector<bool> visited_;
+};
+
+}  // namespace edgemem::object_search
