@@ -97,8 +97,8 @@ TEST(holes_are_where_the_load_falls_and_rises_again) {
   for (std::size_t i = 0; i < holes->boundary.size(); ++i) rooms.emplace_back(holes->boundary[i], holes->room[i]);
   std::sort(rooms.begin(), rooms.end());
   CHECK((rooms == std::vector<std::pair<std::int32_t, std::int64_t>>{{2, 3}, {3, 2}, {4, 0}, {5, 0}}));
-  for (std::size_t t = 0; t < holes->place.size(); ++t) {
-    const std::int32_t i = holes->place[t];
+  for (std::size_t t = 0; t < holes->index_of.size(); ++t) {
+    const std::int32_t i = holes->index_of[t];
     CHECK(i < 0 || holes->boundary[static_cast<std::size_t>(i)] == static_cast<std::int32_t>(t));
   }
 }
@@ -138,7 +138,7 @@ TEST(puzzles_with_pieces_missing_are_solved) {
       Budget budget = plenty();
       GuessSearch guess(instance.records(), parts.front(), 1 << 20, 2 << 20, seed, budget);
       bool found = false;
-      for (int k = 0; k < 50 && !found && !guess.exhausted(2 << 20); ++k) found = guess.aim(2 << 20, budget);
+      for (int k = 0; k < 50 && !found && !guess.is_exhausted(2 << 20); ++k) found = guess.search_once(2 << 20, budget);
       CHECK(found);
       if (found) check_placement(instance, parts.front(), guess.offsets(), 1 << 20);
     }
@@ -162,8 +162,8 @@ TEST(guesses_that_are_wrong_do_no_harm) {
     const std::int64_t goal = parts.front().bound + static_cast<std::int64_t>(random() % 3);
     Budget budget = plenty();
     GuessSearch guess(instance.records(), parts.front(), goal, goal + 100, 1, budget);
-    for (int k = 0; k < 4 && !guess.exhausted(goal + 100); ++k) {
-      if (!guess.aim(goal + 100, budget)) continue;
+    for (int k = 0; k < 4 && !guess.is_exhausted(goal + 100); ++k) {
+      if (!guess.search_once(goal + 100, budget)) continue;
       check_placement(instance, parts.front(), guess.offsets(), goal + 100);
       ++found;
     }

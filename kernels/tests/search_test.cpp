@@ -201,8 +201,8 @@ TEST(plateau_search_decides_every_ceiling) {
     // One object for all ceilings: what failed at one must not be taken for a failure at another.
     for (std::int64_t size = std::max<std::int64_t>(1, optimum - 9); size < optimum + 9; ++size) {
       Budget budget(1'000'000, std::nullopt);
-      const PlateauSearch::Style style{size % 2 == 0, size % 3 == 0};
-      const Outcome outcome = search.run(Ceiling(pieces, size), weight, style, {1'000'000}, budget);
+      const PlateauSearch::Ordering ordering{size % 2 == 0, size % 3 == 0};
+      const Outcome outcome = search.run(Ceiling(pieces, size), weight, ordering, {1'000'000}, budget);
       CHECK(outcome == (size < optimum ? Outcome::kNone : Outcome::kFound));
       if (outcome == Outcome::kFound) CHECK(edgemem::offset_search::peak(pieces, search.offsets()) <= size);
     }

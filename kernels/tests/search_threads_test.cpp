@@ -164,7 +164,7 @@ TEST(handing_on_gives_valid_plans_of_any_size) {
     Values offsets(instance.size.size(), 0);
     for (const edgemem::offset_search::Part& pieces : edgemem::offset_search::split(instance.records())) {
       edgemem::Budget budget(0, std::nullopt);
-      const Values made = edgemem::offset_search::hand_on(pieces, budget);
+      const Values made = edgemem::offset_search::reuse_slots(pieces, budget);
       for (std::size_t i = 0; i < made.size(); ++i) offsets[pieces.record[i]] = made[i] * pieces.unit;
     }
     CHECK(valid(instance, offsets));
@@ -175,7 +175,8 @@ TEST(handing_on_stays_close_to_the_bound) {
   const Instance instance = random_instance(21, 20'000, 5'000, 100);
   for (const edgemem::offset_search::Part& pieces : edgemem::offset_search::split(instance.records())) {
     edgemem::Budget budget(0, std::nullopt);
-    CHECK(edgemem::offset_search::peak(pieces, edgemem::offset_search::hand_on(pieces, budget)) <= 2 * pieces.bound);
+    CHECK(edgemem::offset_search::peak(pieces, edgemem::offset_search::reuse_slots(pieces, budget)) <=
+          2 * pieces.bound);
   }
 }
 

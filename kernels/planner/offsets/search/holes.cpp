@@ -156,7 +156,7 @@ class Grouping {
       group.insert(group.end(), other->members.begin(),
                    other->members.begin() + static_cast<std::ptrdiff_t>(other->size));
       std::sort(group.begin(), group.end());
-      if (std::adjacent_find(group.begin(), group.end()) == group.end() && sound(group)) {
+      if (std::adjacent_find(group.begin(), group.end()) == group.end() && can_take(group)) {
         take(group);
         return true;
       }
@@ -164,7 +164,8 @@ class Grouping {
     return false;
   }
 
-  bool sound(const std::vector<Index>& group) {
+  // Whether none of these changes is taken, the hole is never less than nothing, and every section has the slack.
+  bool can_take(const std::vector<Index>& group) {
     std::int64_t room = 0;
     for (const Index i : group) {
       if (used_[i] != 0 || (room += changes_[i].units) < 0) return false;
@@ -227,12 +228,12 @@ std::optional<Holes> find_holes(const Part& part, Ceiling ceiling, Budget& budge
   holes.unexplained = static_cast<std::int32_t>(rest.size());
   if (!rest.empty()) groups.push_back(std::move(rest));
   holes.ceiling = ceiling;
-  holes.place.assign(slack.size() + 1, -1);
+  holes.index_of.assign(slack.size() + 1, -1);
   for (const Changes& group : groups) {
     std::int64_t room = 0;
     const auto end = static_cast<std::int32_t>(holes.boundary.size() + group.size());
     for (const Change& change : group) {
-      holes.place[static_cast<std::size_t>(change.boundary)] = static_cast<std::int32_t>(holes.boundary.size());
+      holes.index_of[static_cast<std::size_t>(change.boundary)] = static_cast<std::int32_t>(holes.boundary.size());
       holes.boundary.push_back(change.boundary);
       holes.group_end.push_back(end);
       holes.room.push_back(room += change.units);

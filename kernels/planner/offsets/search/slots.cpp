@@ -16,7 +16,7 @@ constexpr int kBits = 3;  // eight classes of sizes an octave, so that a slot is
 constexpr std::size_t kClasses = 64U << kBits;
 constexpr std::size_t kReach = std::size_t{2} << kBits;  // classes above its own in which a piece looks for a slot
 
-// Those that are not significant.
+// How many bits are not significant.
 int low_bits(std::uint64_t size) { return std::max(0, static_cast<int>(std::bit_width(size)) - kBits - 1); }
 
 // Rounded up to the next number of kBits + 1 significant bits.
@@ -33,7 +33,7 @@ std::size_t class_of(std::int64_t rounded_size) {
 
 }  // namespace
 
-std::vector<std::int64_t> hand_on(const Part& part, Budget& budget) {
+std::vector<std::int64_t> reuse_slots(const Part& part, Budget& budget) {
   const auto count = static_cast<std::size_t>(part.count());
   const auto sections = static_cast<std::size_t>(part.sections());
   std::vector<std::int64_t> offsets(count);

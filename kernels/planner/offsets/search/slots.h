@@ -1,4 +1,4 @@
-// A plan for which there is always time: slots that are handed on.
+// A plan that is found in linear time: slots of about the right size are used again and again.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace edgemem::offset_search {
 
-// Offsets in units, by one sweep over time in linear time: a piece takes the slot of about its size that was given back
-// last, or a new one behind all others. Throws OutOfTime when time is up.
-std::vector<std::int64_t> hand_on(const Part& part, Budget& budget);
+// Offsets in units, by one sweep over time: of the free slots of about a piece's size it takes the one that was freed
+// last, else a new one above all others. Throws OutOfTime.
+std::vector<std::int64_t> reuse_slots(const Part& part, Budget& budget);
 
 }  // namespace edgemem::offset_search
