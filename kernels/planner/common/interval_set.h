@@ -99,7 +99,7 @@ class FreeRanges {
  private:
   static constexpr std::int64_t kUnbounded = std::numeric_limits<std::int64_t>::max();
 
-  // Usually a step or two ahead, so the search begins narrow.
+  // The part is usually a step or two ahead, so the search begins with a narrow range.
   static std::vector<Interval>::const_iterator first_ending_after(std::vector<Interval>::const_iterator from,
                                                                   std::vector<Interval>::const_iterator to,
                                                                   std::int64_t address) {

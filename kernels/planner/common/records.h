@@ -19,7 +19,7 @@ struct Records {
   Column size;
   std::int64_t alignment = 1;
   Column pinned{};    // offsets, -1 for a record that is free; empty if all are
-  Column reserved{};  // begin and end of each range, by turns; ascending, disjoint
+  Column reserved{};  // begin and end of each range, alternating; ascending, disjoint
 
   std::size_t count() const { return first.size(); }
   bool constrained() const { return !pinned.empty() || !reserved.empty(); }

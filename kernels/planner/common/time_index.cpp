@@ -8,7 +8,7 @@ namespace edgemem {
 
 namespace {
 
-// Interval ends per block: more make the lists longer, fewer make the unions many.
+// Interval ends per block. With more of them the lists are longer, with fewer there are more unions.
 constexpr std::size_t kEndsPerBlock = 256;
 
 }  // namespace
@@ -62,15 +62,15 @@ void TimeIndex::make_lists() {
   }
   std::size_t total = 0;
   std::size_t longest = 0;
-  const auto settle = [&](List& list) {
+  const auto give_room = [&](List& list) {
     const std::size_t length = list.end;
     longest = std::max(longest, length);
     list = {total, total};
     total += length;
   };
   for (Block& block : blocks_) {
-    settle(block.beginning);
-    settle(block.ending);
+    give_room(block.beginning);
+    give_room(block.ending);
   }
   uses_.resize(total);
   alive_together_.resize(longest + 1);
@@ -101,7 +101,7 @@ void TimeIndex::walk(Span span, OnPath on_path, OnInside on_inside) {
 }
 
 void TimeIndex::cut_list(const Lifetime& alive, List list, FreeRanges& free) {
-  // Written without a branch: whether two records of a block meet is anybody's guess, a processor's too.
+  // Written without a branch: a processor cannot predict whether two records of a block are alive together.
   std::size_t count = 0;
   const std::int64_t lowest = free.lowest();
   for (std::size_t i = list.begin; i < list.end; ++i) {
@@ -131,8 +131,8 @@ void TimeIndex::cut_occupied(std::size_t record, FreeRanges& free) {
   walk(span, [](std::size_t) {}, [&](std::size_t node) { whole_.push_back(&nodes_[node].somewhere); });
   if (whole_low) whole_.push_back(&nodes_[leaves_ + span.low].somewhere);
   if (whole_high && span.high != span.low) whole_.push_back(&nodes_[leaves_ + span.high].somewhere);
-  // The order changes how much there is to cut, not what is left. These sets are the fullest, and the simplest of them
-  // leaves the fewest ranges.
+  // The order of the cuts changes how long they take, not what is left. These sets cover most, and the one of fewest
+  // intervals leaves the fewest ranges.
   std::sort(whole_.begin(), whole_.end(),
             [](const IntervalSet* a, const IntervalSet* b) { return a->parts().size() < b->parts().size(); });
   for (const IntervalSet* set : whole_) free.cut(*set);

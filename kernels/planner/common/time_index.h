@@ -1,10 +1,10 @@
-// Placed records, found by the time they are alive: the free address ranges during an interval of operators.
+// An index of placed records by the time they are alive: finds the free address ranges during an interval of operators.
 //
 // Time is cut into blocks with a few interval ends each. A segment tree over the blocks keeps two unions of address
 // ranges per node: of all records alive somewhere below it, and of those alive everywhere below it but not everywhere
 // below its parent. Records that begin or end inside a block stand in lists of that block; since most intervals asked
 // for pass through one edge of the block, the union of what is alive at that edge is kept too, and only the list of the
-// other kind need be read. No pair of records is ever compared unless both begin or end in one block.
+// other kind need be read. Two records are compared only if both begin or end in one block.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ class TimeIndex {
   // Leaves in `free` what no inserted record alive together with `record` occupies.
   void cut_occupied(std::size_t record, FreeRanges& free);
   void insert(std::size_t record, Interval bytes);
-  // Loads what the two calls above will read. They visit memory at random, and would wait for most of their time.
+  // Loads what the two calls above will read, because they visit memory at random and would mostly wait for it.
   void prefetch(std::size_t record) const;
 
  private:

@@ -12,7 +12,7 @@ namespace edgemem {
 
 namespace {
 
-constexpr std::size_t kAhead = 2;  // records; what is loaded much earlier is gone again when its turn comes
+constexpr std::size_t kAhead = 2;  // records to load ahead; what is loaded much earlier has left the cache again
 
 // The paper's loop, over the placed records sorted by offset.
 std::vector<std::int64_t> place_by_scan(const Records& records, Column order) {

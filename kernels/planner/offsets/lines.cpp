@@ -39,8 +39,8 @@ class OffsetLines {
     }
   }
 
-  // To the height of its lowest neighbour, and together with the neighbours of that height. A line across all of time
-  // has none, and every record that is left fits on it.
+  // Lifts a line to the height of its lowest neighbour, and joins it with the neighbours of that height. A line across
+  // all of time has none, but is never lifted: every record that is left fits on it.
   void lift(std::size_t id) {
     const std::size_t left = lines_[id].left;
     const std::size_t right = lines_[id].right;

@@ -1,8 +1,8 @@
 // The shared objects problem (Pisarchyk & Lee 2020, section 4): which object each record lives in.
 //
-// An object is as large as its records: the maximum of their sizes, per dimension for texel extents. Which record comes
-// first and in which stage is the caller's. All functions throw std::invalid_argument for what `check` refuses and
-// return object indices [n], numbered in order of creation.
+// An object is as large as its records: the maximum of their sizes, per dimension for texel extents. The caller
+// decides the order and the stages of the records. All functions throw std::invalid_argument for what `check` refuses
+// and return object indices [n], numbered in order of creation.
 #pragma once
 
 #include <cstdint>

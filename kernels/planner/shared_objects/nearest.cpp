@@ -62,7 +62,7 @@ class NearestFirst {
     return a.content != b.content ? a.content > b.content : a.record < b.record;
   }
 
-  // Gives `placed` its object and tells those that still wait, from `rest` on. Returns who is next in the stage.
+  // Gives `placed` its object and updates the records that wait, from `rest` on. Returns the stage's next record.
   Iterator place(Waiting& placed, Iterator rest, Iterator stage_end) {
     const bool opens = placed.gap == kInt64Max;
     bool grew = false;
@@ -74,14 +74,14 @@ class NearestFirst {
     }
     auto best = rest;
     for (auto other = rest; other != stage_end; ++other) {
-      learn(*other, placed, grew);
+      update(*other, placed, grew);
       if (comes_before(*other, *best)) best = other;
     }
-    for (auto other = stage_end; other != waiting_.end(); ++other) learn(*other, placed, grew);
+    for (auto other = stage_end; other != waiting_.end(); ++other) update(*other, placed, grew);
     return best;
   }
 
-  void learn(Waiting& waiting, const Waiting& placed, bool grew) {
+  void update(Waiting& waiting, const Waiting& placed, bool grew) {
     const std::int64_t gap = std::max(placed.first - waiting.last, waiting.first - placed.last);
     if (gap <= 0) {
       if (waiting.object == placed.object && waiting.gap != kInt64Max) choose_again(waiting);

@@ -1,4 +1,4 @@
-// Placements around pinned pieces: one after the other into the gaps that they and those before leave.
+// Places free pieces around pinned ones: one after the other, into the gaps that what was placed before leaves.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ class GapFit {
  public:
   explicit GapFit(const Part& part);
 
-  // The free pieces in `order`, each in the lowest gap that holds it, or the smallest. False when one would end at or
-  // above `size` bytes; throws OutOfTime when time is up.
+  // Places the free pieces in `order`, each in the lowest gap that holds it, or in the smallest. False when one would
+  // end at or above `size` bytes; throws OutOfTime when time is up.
   bool run(std::span<const std::int32_t> order, bool lowest, std::int64_t size, Budget& budget);
 
   const std::vector<std::int64_t>& offsets() const { return offsets_; }  // units

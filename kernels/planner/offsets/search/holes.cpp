@@ -38,7 +38,7 @@ Changes inner_changes(const std::vector<std::int64_t>& slack) {
   return changes;
 }
 
-// Whether so many changes as a group has can be added up.
+// Whether the changes of a group can be added up within int64.
 bool sums_hold(const Ceiling& ceiling) {
   return ceiling.units <= std::numeric_limits<std::int64_t>::max() / static_cast<std::int64_t>(2 * kLargestGroup);
 }
@@ -95,14 +95,14 @@ class Grouping {
     std::size_t size;
   };
 
-  // How many there are, or more than may be tried.
+  // The number of subsets of this size, or a number above what may be tried.
   std::size_t subsets(std::size_t count, std::size_t size) const {
     std::size_t product = count < size ? 0 : 1;
     for (std::size_t k = 0; k < size && product <= most_tried_; ++k) product = product * (count - k) / (k + 1);
     return product;
   }
 
-  // A fall ends the last rise of the same height.
+  // Takes pairs: a fall ends the last rise of the same height.
   void pairs() {
     std::map<std::int64_t, std::vector<Index>> open;
     for (Index i = 0; i < changes_.size(); ++i) {
@@ -133,7 +133,7 @@ class Grouping {
     }
   }
 
-  // True when a group was taken, so that what begins like it need not be tried.
+  // Returns whether a group was taken; then subsets that begin like it need not be tried.
   bool match(Index from, std::size_t size, std::int64_t sum, std::int64_t stop) {
     if (members_.size() == size) return complete(sum, stop);
     for (Index i = from; i < changes_.size() && tried_ < stop; ++i) {
@@ -194,7 +194,7 @@ class Grouping {
   std::size_t most_tried_;
   std::vector<char> used_;
   std::vector<Subset> table_;
-  std::vector<Index> members_;  // of the subset at hand
+  std::vector<Index> members_;  // of the subset that is being tried
   std::vector<Changes> groups_;
   std::int64_t tried_ = 0;
 };
@@ -204,7 +204,7 @@ class Grouping {
 std::int64_t missing_room(const Part& part, Ceiling ceiling) {
   const std::vector<std::int64_t> slack = slack_of(part, ceiling);
   if (!sums_hold(ceiling)) return 0;
-  // Without the borders, where the changes depend on the ceiling.
+  // The changes at both ends of time depend on the ceiling, so they are left out.
   Changes changes = inner_changes(slack);
   if (changes.size() > kMostChanges) return 0;
   Grouping grouping(std::move(changes), slack.front(), false, part);

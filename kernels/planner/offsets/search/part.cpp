@@ -19,7 +19,7 @@ struct Lifetime {
   std::size_t record;
 };
 
-// Loads, the least tails and the bound of a part whose pieces are complete.
+// Computes the loads, the least tails and the bound of a part whose pieces are complete.
 void measure(Part& part, Budget& budget) {
   const std::int32_t count = part.count();
   const auto sections = static_cast<std::size_t>(*std::max_element(part.end.begin(), part.end.end()));
@@ -35,7 +35,7 @@ void measure(Part& part, Budget& budget) {
   std::partial_sum(part.load.begin(), part.load.end(), part.load.begin());
   part.load.pop_back();
 
-  // By tail, each section is given its first: `open[t]` leads to the next section that has none yet.
+  // Pieces ascending by tail give it to the sections that have none yet; `open[t]` leads to the next such section.
   part.least_tail.assign(sections, 0);
   std::vector<std::int32_t> by_tail(static_cast<std::size_t>(count));
   std::iota(by_tail.begin(), by_tail.end(), 0);
@@ -64,7 +64,8 @@ void measure(Part& part, Budget& budget) {
   }
 }
 
-// Adds the reserved ranges, section by section, and what is pinned, to a part whose records all have their pieces.
+// Adds the pinned offsets, and a piece for each reserved range in each section, to a part with the pieces of all
+// records.
 void pin(const Records& records, Part& part, Budget& budget) {
   for (std::size_t k = 0; k < records.reserved.size(); k += 2) {
     part.reserved.push_back({records.reserved[k] / part.unit, records.reserved[k + 1] / part.unit});
@@ -160,9 +161,9 @@ bool Part::identical(std::int32_t a, std::int32_t b) const {
 
 namespace {
 
-// Hands every part to `cut` as the lifetimes of its records, in sections counted from the start of all.
-template <class Cut>
-void cut_apart(const Records& records, Budget& budget, Cut cut) {
+// Calls `visit` with the lifetimes of each part's records, in sections counted from the start of the whole problem.
+template <class Visit>
+void visit_parts(const Records& records, Budget& budget, Visit visit) {
   std::vector<std::pair<std::int64_t, std::int32_t>> births;
   std::vector<std::pair<std::int64_t, std::int32_t>> deaths;
   std::vector<Lifetime> lifetimes;
@@ -192,7 +193,7 @@ void cut_apart(const Records& records, Budget& budget, Cut cut) {
     life.end = section;
     members.push_back(life);
     if (++died == born) {
-      cut(members);
+      visit(members);
       members.clear();
     }
   }
@@ -202,7 +203,7 @@ void sort_by_bound(std::vector<Part>& parts) {
   std::stable_sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.bound > b.bound; });
 }
 
-// The bytes that records take which are all alive at once.
+// Places records that are all alive at once end to end; returns the bytes that they take.
 std::int64_t stack(const Records& records, const std::vector<Lifetime>& members, std::vector<std::int64_t>& offsets) {
   std::size_t top = members.front().record;
   const auto padding = [&](std::size_t i) { return records.padded(i) - records.size[i]; };
@@ -224,8 +225,8 @@ std::int64_t stack(const Records& records, const std::vector<Lifetime>& members,
 std::vector<Part> split(const Records& records) {
   std::vector<Part> parts;
   Budget budget(0, std::nullopt);
-  cut_apart(records, budget,
-            [&](std::vector<Lifetime>& members) { parts.push_back(make_part(records, members, budget)); });
+  visit_parts(records, budget,
+              [&](std::vector<Lifetime>& members) { parts.push_back(make_part(records, members, budget)); });
   sort_by_bound(parts);
   return parts;
 }
@@ -233,8 +234,8 @@ std::vector<Part> split(const Records& records) {
 Split split(const Records& records, Budget& budget) {
   Split made;
   made.offsets.assign(records.count(), 0);
-  cut_apart(records, budget, [&](std::vector<Lifetime>& members) {
-    // The first that dies begins the part; the last one's end is the part's.
+  visit_parts(records, budget, [&](std::vector<Lifetime>& members) {
+    // The record that ends first begins in the part's first section, and the one that ends last in its last section.
     const bool free =
         records.reserved.empty() && std::none_of(members.begin(), members.end(),
                                                  [&](const Lifetime& life) { return records.is_pinned(life.record); });

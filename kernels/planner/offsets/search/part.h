@@ -1,8 +1,8 @@
-// What is left of an offset problem to search: its independent parts, with time cut into sections that matter.
+// The independent parts of an offset problem, with time cut into the sections that matter.
 //
-// Two records conflict when they are alive at one operator. Of all operators only those matter whose set of live
-// records is contained in no neighbour's (the maximal cliques of the interval graph); they are the sections here. Where
-// no record is alive across two neighbouring sections, the problem falls apart.
+// Two records conflict when they are alive at one operator. Only those operators matter whose
+// set of live records is contained in no neighbour's (the maximal cliques of the interval graph): each is a section.
+// Where no record is alive in two neighbouring sections, the problem falls into parts.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 namespace edgemem::offset_search {
 
 // One independent part. A piece is a record that takes space; pieces are sorted by begin, end, size and tail, so that
-// those that may change places stand together. All sizes and offsets are in `unit` bytes.
+// identical ones stand together. All sizes and offsets are in `unit` bytes.
 //
 // A reserved range is a pinned piece in every section, which belongs to no record.
 struct Part {
@@ -42,7 +42,7 @@ struct Part {
   bool identical(std::int32_t a, std::int32_t b) const;
 };
 
-// An arena in bytes, as the pieces see it: a piece may end at `units`, or one unit lower if its last unit sticks out.
+// An arena in units: a piece may end at `units`, or one unit lower if it uses more of its last unit than `tail` bytes.
 struct Ceiling {
   std::int64_t units = 0;
   std::int64_t tail = 0;
@@ -54,18 +54,18 @@ struct Ceiling {
   std::int64_t over(std::int64_t piece_tail) const { return units - (piece_tail > tail ? 1 : 0); }
 };
 
-// The parts, the one with the greatest bound first. The records were checked.
+// Splits checked records into parts, the one with the greatest bound first.
 std::vector<Part> split(const Records& records);
 
-// As above, without the parts of one section in which nothing is pinned or reserved. There may be as many as records,
-// and they are no problem: their records lie end to end, the least tail last.
+// The parts without those of one section in which nothing is pinned or reserved. There may be as many of those as
+// records, and they need no search: their records lie end to end, the one with the most padding on top.
 struct Split {
   std::vector<Part> parts;
   std::vector<std::int64_t> offsets;  // bytes, of the records that are in no part
-  std::int64_t size = 0;              // bytes, that those take, and no arena takes less
+  std::int64_t size = 0;              // bytes that those records take; no arena is smaller
 };
 
-// Throws OutOfTime when time is up.
+// Splits checked records, the part with the greatest bound first. Throws OutOfTime when time is up.
 Split split(const Records& records, Budget& budget);
 
 // The same part with a section between any two operators at which a record begins or ends. `part` came from

@@ -148,7 +148,7 @@ bool Skyline::lift(std::int32_t begin) {
   if (begin > 0) to = height_[at(begin_[at(begin) - 1])];
   if (end < part_.sections()) to = std::min(to, height_[at(end)]);
   for (std::size_t t = at(begin); t < at(end); ++t) {
-    // Where nothing is left to come, what lies below makes no difference.
+    // Where no piece is left to place, waste makes no difference.
     const bool done = from + spare_[t] == ceiling_.over(part_.least_tail[t]);
     if (!done && to - from > spare_[t]) {
       return false;

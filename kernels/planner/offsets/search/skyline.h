@@ -1,5 +1,5 @@
-// Best fit on the skyline, without a conflict graph: the lowest line is filled or lifted until all is placed, or until
-// some section cannot stay below the ceiling any more.
+// Places pieces greedily on the skyline: fills or lifts the lowest line until all pieces are placed, or until a section
+// cannot stay below the ceiling any more.
 #pragma once
 
 #include <cstdint>

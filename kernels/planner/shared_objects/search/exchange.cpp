@@ -24,21 +24,21 @@ Exchange::Exchange(const Items& items, Plan plan, Budget& budget, std::uint64_t 
 
 void Exchange::start_round() {
   plan_ = best_;
-  look_up();
+  list_members();
   turn_ = 0;
   // The first rounds are short; every four are longer.
   turns_ = (2'000 + 10 * std::int64_t{items_.count()}) << std::min<std::int64_t>(round_ / std::ssize(kLeeway), 12);
   ++round_;
 }
 
-void Exchange::look_up() {
+void Exchange::list_members() {
   members_.assign(plan_.boxes.size(), {});
   for (std::size_t p = 0; p < plan_.object.size(); ++p) {
     members_[static_cast<std::size_t>(plan_.object[p])].push_back(static_cast<std::int32_t>(p));
   }
 }
 
-void Exchange::cut(std::size_t one, std::size_t other) {
+void Exchange::cut_into_stretches(std::size_t one, std::size_t other) {
   both_.clear();
   auto a = members_[one].begin();
   auto b = members_[other].begin();
@@ -85,7 +85,7 @@ bool Exchange::step() {
   if (objects < 2) return false;
   const std::size_t one = pick(objects);
   const std::size_t other = (one + 1 + pick(objects - 1)) % objects;
-  cut(one, other);
+  cut_into_stretches(one, other);
   budget_.spend(static_cast<std::int64_t>(both_.size() / 4));
   const std::array<Box, 2> box = arrange();
   const std::int64_t before = together(plan_.boxes[one], plan_.boxes[other]);
@@ -109,7 +109,7 @@ bool Exchange::step() {
   plan_.total += after - before;
   if (members_[one].empty() || members_[other].empty()) {
     plan_ = plan_of(items_, plan_.object);
-    look_up();
+    list_members();
   }
   if (plan_.total >= best_.total) return false;
   best_ = plan_;

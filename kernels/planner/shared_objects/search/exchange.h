@@ -1,4 +1,5 @@
-// A plan made smaller by exchanges between two of its objects: where both are free, what comes after may change places.
+// Makes a plan smaller by exchanges between two of its objects: at a time when both are free, their later items may
+// change places.
 #pragma once
 
 #include <array>
@@ -16,14 +17,14 @@ namespace edgemem::object_search {
 
 // Two objects fall into stretches of time between which both are free. In each stretch their items may change places:
 // the large ones are gathered in one of the two, and where it makes no difference chance decides, so that the plan
-// moves on even when nothing is gained. Now and then one stretch goes the wrong way. How much larger than the best plan
-// a plan may become so shrinks to nothing in the course of a round; rounds start from the best plan and differ in that
-// leeway.
+// moves on even when nothing is gained. Now and then one stretch goes the wrong way. A plan may become
+// larger than the best one by a leeway, which shrinks to nothing in the course of a round; rounds start from the best
+// plan and differ in their first leeway.
 class Exchange {
  public:
   Exchange(const Items& items, Plan plan, Budget& budget, std::uint64_t seed);
 
-  // Has a go at two objects. Whether the best plan became smaller.
+  // Tries one exchange between two objects. Returns whether the best plan became smaller.
   bool step();
 
   const Plan& best() const { return best_; }
@@ -38,8 +39,8 @@ class Exchange {
   };
 
   void start_round();
-  void look_up();
-  void cut(std::size_t one, std::size_t other);
+  void list_members();
+  void cut_into_stretches(std::size_t one, std::size_t other);
   std::array<Box, 2> arrange();
   std::size_t pick(std::size_t count) { return static_cast<std::size_t>(random_() % count); }
 

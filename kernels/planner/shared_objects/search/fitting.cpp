@@ -73,13 +73,13 @@ void Fitting::sort_classes(std::span<const Box> stock) {
     return std::tuple(content(box(a)), box(a), a) < std::tuple(content(box(b)), box(b), b);
   });
   classes_.clear();
-  line_ = items_.line;
+  is_nested_ = items_.is_nested;
   for (std::size_t i = 0; i < order_.size(); ++i) {
     const Box& own = box(order_[i]);
     if (!classes_.empty() && classes_.back().box == own) {
       ++classes_.back().count;
     } else {
-      line_ = line_ && (classes_.empty() || holds(own, classes_.back().box));
+      is_nested_ = is_nested_ && (classes_.empty() || holds(own, classes_.back().box));
       classes_.push_back({own, content(own), static_cast<std::int32_t>(i), 1});
     }
   }
@@ -152,7 +152,7 @@ bool Fitting::match_all() {
     for (std::size_t s = begin_[k]; s < end_[k]; ++s) live_[next[s]++] = k;
   }
   used_.assign(sections_ * classes_.size(), 0);
-  settled_ = 0;
+  chosen_ = 0;
   for (std::size_t s = 0; s < sections_; ++s) {
     std::size_t slot = live_start_[s];
     for (; slot < live_start_[s + 1] && begin_[live_[slot]] < s; ++slot) {
@@ -164,9 +164,9 @@ bool Fitting::match_all() {
       visited_.assign(classes_.size(), false);
       if (augment(s, slot)) continue;
       // Hall: the classes visited are too few for the new item and those that have them.
-      blamed_.clear();
+      misfits_.clear();
       for (std::size_t other = live_start_[s]; other <= slot; ++other) {
-        if (other == slot || visited_[in_[other]]) blamed_.push_back(members_[live_[other]]);
+        if (other == slot || visited_[in_[other]]) misfits_.push_back(members_[live_[other]]);
       }
       return false;
     }
@@ -188,10 +188,10 @@ bool Fitting::augment(std::size_t section, std::size_t slot) {
   return false;
 }
 
-// Moves a live item that is not settled from this class to another.
+// Moves a live item whose class is not chosen yet from this class to another.
 bool Fitting::relieve(std::size_t section, std::size_t c) {
   for (std::size_t slot = live_start_[section]; slot < live_start_[section + 1]; ++slot) {
-    if (in_[slot] != c || live_[slot] < settled_) continue;
+    if (in_[slot] != c || live_[slot] < chosen_) continue;
     if (!augment(section, slot)) continue;
     --used_[section * classes_.size() + c];
     return true;
@@ -202,7 +202,7 @@ bool Fitting::relieve(std::size_t section, std::size_t c) {
 // Whether all sections of the member's life still have a matching with it in this class; they take it over.
 bool Fitting::choose(std::size_t k, std::size_t c) {
   if (!matched_) return true;
-  settled_ = k + 1;
+  chosen_ = k + 1;
   for (std::size_t s = begin_[k]; s < end_[k]; ++s) {
     const std::size_t slot = slot_of(s, k);
     const std::size_t before = in_[slot];
@@ -286,7 +286,7 @@ Fitting::Answer Fitting::search() {
     give_back(--k);
     alive = true;
   }
-  blamed_.assign(members_.begin(), members_.begin() + static_cast<std::ptrdiff_t>(reach_) + 1);
+  misfits_.assign(members_.begin(), members_.begin() + static_cast<std::ptrdiff_t>(reach_) + 1);
   return Answer::kDoesNot;
 }
 

@@ -12,7 +12,7 @@
 
 namespace edgemem::object_search {
 
-// States of a search that led to nothing, by 128 bits of hash. Forgets when it is full.
+// States of a search that failed, by 128 bits of hash. Forgets all of them when it is full.
 class DeadStates {
  public:
   using Key = std::array<std::uint64_t, 2>;
@@ -50,8 +50,8 @@ class Fitting {
 
   // After kFits: which of `stock` each member is in.
   std::vector<std::int32_t> places() const;
-  // After kDoesNot: members that do not fit without the others either.
-  const std::vector<std::int32_t>& blamed() const { return blamed_; }
+  // After kDoesNot: members that do not fit, even without the others.
+  const std::vector<std::int32_t>& misfits() const { return misfits_; }
 
  private:
   struct Class {
@@ -65,7 +65,7 @@ class Fitting {
   void lay_out(std::span<const std::int32_t> members);
   bool spend(std::int64_t steps);
   bool member_fits(std::size_t k, std::size_t c) const {
-    return line_ || holds(classes_[c].box, items_.box_of(members_[k]));
+    return is_nested_ || holds(classes_[c].box, items_.box_of(members_[k]));
   }
 
   bool match_all();
@@ -86,12 +86,12 @@ class Fitting {
   Budget& budget_;
   std::int64_t left_ = 0;
   std::size_t reach_ = 0;  // the last member that had a part in a failure
-  bool line_ = true;
+  bool is_nested_ = true;
 
   std::vector<std::int32_t> order_;  // the stock, class by class
   std::vector<Class> classes_;       // ascending in content
   std::vector<std::int32_t> members_;
-  std::vector<std::int32_t> blamed_;
+  std::vector<std::int32_t> misfits_;
   // Per member: the first class large enough, the sections of its life (those in which a member begins), what it has.
   std::vector<std::size_t> low_;
   std::vector<std::size_t> begin_;
@@ -106,8 +106,8 @@ class Fitting {
   DeadStates::Key state_{};
   DeadStates dead_;
 
-  bool matched_ = false;  // whether the sections have matchings
-  std::size_t settled_ = 0;
+  bool matched_ = false;                 // whether the sections have matchings
+  std::size_t chosen_ = 0;               // members before this one have their class for good
   std::vector<std::size_t> live_start_;  // [sections + 1]
   std::vector<std::size_t> live_;        // members, ascending in each section
   std::vector<std::size_t> in_;          // the class of each of `live_`

@@ -16,7 +16,7 @@ Box box_of_record(const ObjectRecords& records, std::size_t i) {
 
 }  // namespace
 
-Items reduce(const ObjectRecords& records) {
+Items items_of(const ObjectRecords& records) {
   std::vector<std::size_t> kept;
   std::vector<Box> boxes;
   for (std::size_t i = 0; i < records.count(); ++i) {
@@ -55,7 +55,7 @@ Items reduce(const ObjectRecords& records) {
   std::sort(items.box.begin(), items.box.end(), less);
   items.box.erase(std::unique(items.box.begin(), items.box.end()), items.box.end());
   for (std::size_t t = 1; t < items.box.size(); ++t) {
-    items.line = items.line && holds(items.box[t], items.box[t - 1]);
+    items.is_nested = items.is_nested && holds(items.box[t], items.box[t - 1]);
   }
   std::vector<std::int32_t> type(n);
   for (std::size_t k = 0; k < n; ++k) {

@@ -1,7 +1,7 @@
-// What is left of a shared objects problem to search: records that take space, and the sections of time that matter.
+// The items of a shared objects problem: the boxes of records that take space, and the sections during which they live.
 //
-// As for offsets, only operators whose set of live records is contained in no neighbour's count; they are the sections.
-// All records are boxes here: bytes are boxes of one side.
+// As for offsets, only those operators are sections whose set of live records is contained in no neighbour's. Sizes in
+// bytes are boxes with one side.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ inline bool holds(const Box& box, const Box& item) {
   return box[0] >= item[0] && box[1] >= item[1] && box[2] >= item[2];
 }
 
-// An item is a record with a content, sorted by begin, then the largest first; equal ones stand together.
+// An item is a record with a content. Items are sorted by begin, then the largest first; equal ones stand together.
 struct Items {
   std::vector<std::int32_t> begin;
   std::vector<std::int32_t> end;    // sections, half-open
@@ -26,7 +26,7 @@ struct Items {
   std::vector<std::size_t> record;  // whose item it is
   std::vector<Box> box;             // the distinct extents, ascending in content
   std::int32_t sections = 0;
-  bool line = true;  // every box holds all that have no more content: bytes
+  bool is_nested = true;  // whether every box holds all that have no more content, as with bytes
 
   std::int32_t count() const { return static_cast<std::int32_t>(begin.size()); }
   const Box& box_of(std::int32_t item) const {
@@ -34,7 +34,7 @@ struct Items {
   }
 };
 
-// The records were checked.
-Items reduce(const ObjectRecords& records);
+// The items of checked records.
+Items items_of(const ObjectRecords& records);
 
 }  // namespace edgemem::object_search

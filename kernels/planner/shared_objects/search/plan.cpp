@@ -50,29 +50,23 @@ void renumber(std::vector<std::int64_t>& assignment) {
   }
 }
 
-// Each item takes the object that became free last, or a new one.
-Plan handed_on(const Items& items) {
+// Each item takes the object that was freed last, or a new one.
+Plan reuse_objects(const Items& items) {
   std::vector<std::int32_t> by_end(static_cast<std::size_t>(items.count()));
   std::iota(by_end.begin(), by_end.end(), 0);
-  std::vector<std::int32_t> by_begin = by_end;
-  const auto sort = [](std::vector<std::int32_t>& order, const auto& time) {
-    std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
-      return time[static_cast<std::size_t>(a)] < time[static_cast<std::size_t>(b)];
-    });
-  };
-  sort(by_begin, items.begin);
-  sort(by_end, items.end);
+  std::stable_sort(by_end.begin(), by_end.end(), [&](std::int32_t a, std::int32_t b) {
+    return items.end[static_cast<std::size_t>(a)] < items.end[static_cast<std::size_t>(b)];
+  });
   std::vector<std::int32_t> places(by_end.size());
   std::vector<std::int32_t> free;
   std::int32_t objects = 0;
   auto ended = by_end.begin();
-  for (const std::int32_t item : by_begin) {
-    const std::int32_t begin = items.begin[static_cast<std::size_t>(item)];
-    for (; items.end[static_cast<std::size_t>(*ended)] <= begin; ++ended) {
+  for (std::size_t item = 0; item < places.size(); ++item) {  // ascending in begin
+    for (; items.end[static_cast<std::size_t>(*ended)] <= items.begin[item]; ++ended) {
       free.push_back(places[static_cast<std::size_t>(*ended)]);
     }
     if (free.empty()) free.push_back(objects++);
-    places[static_cast<std::size_t>(item)] = free.back();
+    places[item] = free.back();
     free.pop_back();
   }
   return plan_of(items, places);
@@ -102,7 +96,7 @@ Plan plan_of(const Items& items, std::span<const std::int32_t> places) {
 }
 
 Plan first_plan(const ObjectRecords& records, const Items& items, First rules) {
-  if (rules == First::kInTime) return handed_on(items);
+  if (rules == First::kReuse) return reuse_objects(items);
   const std::size_t n = records.count();
   std::vector<std::int64_t> size(n, 0);
   for (std::int32_t p = 0; p < items.count(); ++p) {

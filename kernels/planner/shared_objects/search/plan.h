@@ -18,14 +18,15 @@ struct Plan {
 // The objects are as large as their items need and numbered in the order of their first items.
 Plan plan_of(const Items& items, std::span<const std::int32_t> places);
 
-enum class First { kAll, kBySize, kInTime };
+enum class First { kAll, kBySize, kReuse };
 
-// The smallest of the plans of simple rules (section 4 of the paper); or of greedy by size alone, in O(n k) for k
-// objects; or, in O(n log n), that in which each record takes the object that became free last, whatever its size.
+// A plan without a search. kAll: the smallest that the rules of section 4 of the paper make. kBySize: that of greedy by
+// size alone, in O(n k) for k objects. kReuse: each record takes the object that was freed last, whatever its size, in
+// O(n log n).
 Plan first_plan(const ObjectRecords& records, const Items& items, First rules);
 
-// The plan as objects of all records, numbered in the order of their first records. Those without content go where
-// they cost nothing.
+// The objects [n] of all records, numbered in the order of their first records. Records without content go where they
+// cost nothing.
 std::vector<std::int64_t> assignment_of(const ObjectRecords& records, const Items& items, const Plan& plan);
 
 }  // namespace edgemem::object_search

@@ -14,13 +14,13 @@
 namespace edgemem {
 namespace {
 
-// Up to so many records all first plans are made; with a limit in seconds, which they cannot look at, up to fewer, and
-// the best simple rule only if it is expected to be done in time.
+// Up to so many records all rules make a first plan. They do not watch the clock: with a limit in seconds the number is
+// smaller, and beyond it even the rule by size is followed only if it is expected to end in time.
 constexpr std::size_t kFewRecords = 10'000;
 constexpr std::size_t kFewRecordsInTime = 1'000;
 constexpr double kSecondsARecord = 5e-6;
-constexpr double kSecondsAnObject = 1e-8;      // looked at for a record
-constexpr std::int64_t kBelowAlone = 100'000;  // steps for the bound before any for the plan
+constexpr double kSecondsAnObject = 1e-8;           // looked at for a record
+constexpr std::int64_t kBoundStepsFirst = 100'000;  // steps for the bound before any for the plan
 
 using object_search::Box;
 using object_search::Items;
@@ -38,11 +38,11 @@ std::vector<std::int64_t> maxima_of(const Items& items) {
   return positional_maxima({first, last, size});
 }
 
-// Boxes that every plan covers, each by an object of its own: where all boxes are in a line, the positional maxima;
-// else the items of the section with the greatest content.
+// Boxes that every plan covers, each by an object of its own: where boxes are nested, the positional maxima; else the
+// items of the section with the greatest content.
 std::vector<Box> least_stock(const Items& items, const std::vector<std::int64_t>& maxima) {
   std::vector<Box> stock;
-  if (items.line) {
+  if (items.is_nested) {
     for (const std::int64_t maximum : maxima) {
       stock.push_back(*std::partition_point(items.box.begin(), items.box.end(),
                                             [maximum](const Box& box) { return content(box) < maximum; }));
@@ -63,16 +63,12 @@ std::vector<Box> least_stock(const Items& items, const std::vector<std::int64_t>
   return stock;
 }
 
-}  // namespace
-
-namespace {
-
 object_search::First first_rules(std::size_t records, std::size_t alive, const std::optional<double>& seconds) {
   if (!seconds) return records <= kFewRecords ? object_search::First::kAll : object_search::First::kBySize;
   if (records <= kFewRecordsInTime) return object_search::First::kAll;
   const auto count = static_cast<double>(records);
   const double expected = count * (kSecondsARecord + kSecondsAnObject * static_cast<double>(alive));
-  return expected < *seconds / 2 ? object_search::First::kBySize : object_search::First::kInTime;
+  return expected < *seconds / 2 ? object_search::First::kBySize : object_search::First::kReuse;
 }
 
 }  // namespace
@@ -82,7 +78,7 @@ ObjectSearchResult search_shared_objects(const ObjectRecords& records, const Obj
   Budget budget(limits.work, limits.seconds, records.count());
   budget.poll(limits.poll);
   ObjectSearchResult result;
-  const Items items = object_search::reduce(records);
+  const Items items = object_search::items_of(records);
   object_search::Plan plan;
   const std::vector<std::int64_t> maxima = maxima_of(items);
   const std::int64_t sum = std::accumulate(maxima.begin(), maxima.end(), std::int64_t{0});
@@ -91,17 +87,17 @@ ObjectSearchResult search_shared_objects(const ObjectRecords& records, const Obj
     object_search::Stocks stocks(items, least_stock(items, maxima), budget);
     object_search::Exchange exchange(items, plan, budget, limits.seed);
     result.bound = std::max(sum, stocks.bound());
-    std::int64_t below = 0;  // steps for the bound
+    std::int64_t bound_steps = 0;  // steps for the bound
     bool full = false;
     while (result.bound < plan.total) {
       const std::int64_t before = budget.spent();
       // Half of the steps are for the bound, which finds an optimal plan in the end; the other half are for the plan.
-      if (!full && below <= before / 2 + kBelowAlone) {
+      if (!full && bound_steps <= before / 2 + kBoundStepsFirst) {
         const object_search::Stocks::Turn turn = stocks.step(plan.total);
         if (turn == object_search::Stocks::Turn::kFits) plan = object_search::plan_of(items, stocks.places());
         result.bound = std::max(result.bound, stocks.bound());
         full = turn == object_search::Stocks::Turn::kFull;
-        below += budget.spent() - before;
+        bound_steps += budget.spent() - before;
       } else {
         if (exchange.step()) plan = exchange.best();
       }

@@ -33,7 +33,7 @@ Stocks::Stocks(const Items& items, const std::vector<Box>& start, Budget& budget
     : items_(items),
       budget_(budget),
       fitting_(items, budget),
-      patience_(10'000 + 10 * items.count()),
+      steps_per_question_(10'000 + 10 * items.count()),
       seen_(0, SameBoxes{&pool_}, SameBoxes{&pool_}) {
   std::vector<std::int32_t> stock;
   for (const Box& box : start) stock.push_back(boxes_.number(box));
@@ -99,7 +99,7 @@ std::optional<std::size_t> Stocks::worst_core(const Node& node, std::span<const 
   }
   std::sort(order.begin(), order.end());
   for (const auto& [growth_down, c] : order) {
-    const Fitting::Answer answer = fitting_.run(stock, cores_[c].items, patience_);
+    const Fitting::Answer answer = fitting_.run(stock, cores_[c].items, steps_per_question_);
     if (answer == Fitting::Answer::kUnknown) return std::nullopt;
     if (answer == Fitting::Answer::kFits) continue;
     growth = -growth_down;
@@ -112,7 +112,7 @@ std::optional<std::size_t> Stocks::worst_core(const Node& node, std::span<const 
 std::optional<std::vector<std::int32_t>> Stocks::shrink_core(std::span<const Box> stock,
                                                              std::vector<std::int32_t> core) {
   const auto fails = [&](std::span<const std::int32_t> some) {
-    return fitting_.run(stock, some, patience_) == Fitting::Answer::kDoesNot;
+    return fitting_.run(stock, some, steps_per_question_) == Fitting::Answer::kDoesNot;
   };
   // Short ones ending where it failed are cheap to refute, so they come first.
   const auto tail = [&](std::size_t count) { return std::span(core).last(count); };
@@ -150,7 +150,7 @@ std::optional<std::vector<std::int32_t>> Stocks::shrink_core(std::span<const Box
                    [&](std::int32_t item) { return !left_out[static_cast<std::size_t>(item)]; });
       for (std::size_t i = from; i < to; ++i) left_out[static_cast<std::size_t>(smallest[i])] = false;
       if (!rest.empty() && fails(rest)) {
-        core = fitting_.blamed();
+        core = fitting_.misfits();
         std::erase_if(smallest, [&](std::int32_t item) { return !std::binary_search(core.begin(), core.end(), item); });
       } else {
         from = to;
@@ -202,7 +202,7 @@ Fitting::Answer Stocks::fit_all(std::span<const Box> stock) {
     }
     if (members.size() > before) {
       before = members.size();
-      const Fitting::Answer answer = fitting_.run(stock, members, patience_);
+      const Fitting::Answer answer = fitting_.run(stock, members, steps_per_question_);
       if (answer != Fitting::Answer::kFits) return answer;
     }
     if (least == 0) return Fitting::Answer::kFits;
@@ -210,7 +210,7 @@ Fitting::Answer Stocks::fit_all(std::span<const Box> stock) {
 }
 
 Stocks::Turn Stocks::give_up() {
-  patience_ *= 2;
+  steps_per_question_ *= 2;
   return budget_.out_of_work() || budget_.out_of_time() ? Turn::kSpent : Turn::kGoesOn;
 }
 
@@ -233,7 +233,7 @@ Stocks::Turn Stocks::step(std::int64_t ceiling) {
       places_ = fitting_.places();
       return Turn::kFits;
     }
-    std::optional<std::vector<std::int32_t>> found = shrink_core(stock, fitting_.blamed());
+    std::optional<std::vector<std::int32_t>> found = shrink_core(stock, fitting_.misfits());
     if (!found) return give_up();
     Core core{std::move(*found), {}};
     for (const std::int32_t item : core.items) core.types.push_back(items_.type[static_cast<std::size_t>(item)]);

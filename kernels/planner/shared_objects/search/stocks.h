@@ -46,11 +46,11 @@ class Stocks {
   Stocks(const Stocks&) = delete;
   Stocks& operator=(const Stocks&) = delete;
 
-  // Has a go at the cheapest stock. kFits: it holds all items, so it is optimal. kExhausted: every plan has at least
+  // Examines the cheapest stock. kFits: it holds all items, so it is optimal. kExhausted: every plan has at least
   // `ceiling`. kSpent: the budget is; kFull: the memory for stocks is.
   Turn step(std::int64_t ceiling);
 
-  // No plan is smaller.
+  // Bytes or texels; no plan is smaller.
   std::int64_t bound() const { return bound_; }
   // After kFits.
   const std::vector<std::int32_t>& places() const { return places_; }
@@ -93,7 +93,7 @@ class Stocks {
   Budget& budget_;
   Fitting fitting_;
   Boxes boxes_;
-  std::int64_t patience_;  // steps that one question may take; what takes longer is asked again with more
+  std::int64_t steps_per_question_;  // steps that one question may take; what takes longer is asked again with more
   std::vector<Core> cores_;
   std::vector<std::int32_t> pool_;
   std::priority_queue<Node> open_;
