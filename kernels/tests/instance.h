@@ -16,7 +16,7 @@ struct Instance {
   Values first, last, size;
   std::int64_t alignment = 1;
   Values pinned{};    // offsets, -1 for a free record; empty if all are free
-  Values reserved{};  // begin and end of each range, by turns
+  Values reserved{};  // begin and end of each range, alternating
 
   std::size_t count() const { return first.size(); }
   edgemem::Records records() const { return {first, last, size, alignment, pinned, reserved}; }

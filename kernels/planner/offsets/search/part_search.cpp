@@ -15,8 +15,8 @@ std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 constexpr std::int64_t kGreedyRules = 4;
 constexpr std::int64_t kSortedInAStep = 16;
 
-// Rules by which a depth-first search weighs the pieces, in turns. Two more rules are on and off by turns: contact with
-// the walls is preferred in every other round of them, failures are learned from in every other pair of rounds.
+// Rules by which a depth-first search weighs the pieces, in turns. Two more rules alternate: contact with the
+// walls is preferred in every other round of them, failures are learned from in every other pair of rounds.
 constexpr std::int64_t kWeightRules = 4;
 constexpr std::int64_t kPlainSearches = 2 * kWeightRules;  // whose weights carry no noise
 constexpr std::int64_t kSearchesPerTurn = 4;

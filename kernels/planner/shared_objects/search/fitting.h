@@ -1,4 +1,4 @@
-// Do these items fit a stock of boxes, each in one box for its whole life and no two in one box at a time?
+// Decides whether items fit a stock of boxes: each in one box for its whole life, no two in one box at a time.
 #pragma once
 
 #include <array>
@@ -35,10 +35,10 @@ class DeadStates {
   std::uint32_t stamp_ = 1;
 };
 
-// Item after item in order of time, the smallest free box first, with a memory of dead states. Boxes of one size are
-// one class, and of a state only matters until when how many boxes of each class are taken. Where the problem is small
-// enough, every section has a matching of its live items to boxes at all times, so that a choice which leaves no room
-// in any section of the item's life fails at once.
+// A depth-first search that places item after item in order of time, in the smallest free box first, and remembers dead
+// states. Boxes of one size are one class; a state is how many boxes of each class are taken, and until when. Where the
+// problem is small enough, every section keeps a matching of its live items to boxes, so that a choice fails at once if
+// it leaves no room in a section of the item's life.
 class Fitting {
  public:
   enum class Answer { kFits, kDoesNot, kUnknown };

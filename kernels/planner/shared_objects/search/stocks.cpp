@@ -108,7 +108,7 @@ std::optional<std::size_t> Stocks::worst_core(const Node& node, std::span<const 
   return cores_.size();
 }
 
-// Leaves out what is not needed: whatever comes after or before, then item by item, the smallest first.
+// Leaves out items that the core does not need: the earliest, the latest, then item by item, the smallest first.
 std::optional<std::vector<std::int32_t>> Stocks::shrink_core(std::span<const Box> stock,
                                                              std::vector<std::int32_t> core) {
   const auto fails = [&](std::span<const std::int32_t> some) {
@@ -191,7 +191,8 @@ void Stocks::branch(const Node& node, const Core& core, std::int64_t ceiling) {
   }
 }
 
-// The large items first, then more and more of the smaller ones: a core of large items refutes more.
+// Asks for the large items first, then for more and more of the smaller ones: a core of large items refutes more
+// stocks.
 Fitting::Answer Stocks::fit_all(std::span<const Box> stock) {
   std::vector<std::int32_t> members;
   std::size_t before = 0;

@@ -1,8 +1,8 @@
-// Stocks from below: the cheapest set of boxes that has not been refuted, until one is found that all items fit.
+// Examines stocks, which are sets of boxes, the cheapest first, until one is found that all items fit.
 //
-// A stock is refuted by a core, a few items that do not fit it. Whatever plan there is must then have either a box
-// more, or one grown to hold an item of the core that it did not hold. Those are the stock's successors; taken in the
-// order of their content, each stock taken is a lower bound of all plans.
+// A stock is refuted by a core, a few items that do not fit it. Every plan then has either one box more, or one box
+// that grew to hold an item of the core. Those are the stock's successors. Stocks are examined in the order of their
+// content, so that each one's content is a lower bound of all plans.
 #pragma once
 
 #include <cstddef>
