@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "planner/records.h"
-#include "planner/shared_objects.h"
+#include "planner/common/records.h"
+#include "planner/shared_objects/object_records.h"
 
 namespace edgemem::python {
 

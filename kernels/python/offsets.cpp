@@ -1,10 +1,10 @@
-#include "planner/offsets.h"
-
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 
 #include <utility>
 
+#include "planner/offsets/breadth.h"
+#include "planner/offsets/placement.h"
 #include "python/arrays.h"
 
 namespace nb = nanobind;

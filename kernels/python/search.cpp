@@ -1,5 +1,5 @@
 // The searches, which take long: Ctrl-C ends them.
-#include "planner/search.h"
+#include "planner/offsets/search/search.h"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/tuple.h>
@@ -8,7 +8,7 @@
 #include <tuple>
 #include <utility>
 
-#include "planner/shared_objects_search.h"
+#include "planner/shared_objects/search/search.h"
 #include "python/arrays.h"
 
 namespace nb = nanobind;

@@ -1,9 +1,8 @@
-#include "planner/shared_objects.h"
-
 #include <stdexcept>
 #include <string_view>
 
-#include "planner/positional_maxima.h"
+#include "planner/shared_objects/assignment.h"
+#include "planner/shared_objects/positional_maxima.h"
 #include "python/arrays.h"
 
 namespace nb = nanobind;

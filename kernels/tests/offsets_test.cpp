@@ -1,5 +1,3 @@
-#include "planner/offsets.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -9,50 +7,23 @@
 #include <tuple>
 #include <vector>
 
+#include "planner/offsets/breadth.h"
+#include "planner/offsets/placement.h"
 #include "tests/check.h"
+#include "tests/instance.h"
 #include "tests/registry.h"
 
 namespace {
 
 using edgemem::Records;
-using Values = std::vector<std::int64_t>;
 
 constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
 
-struct Instance {
-  Values first, last, size;
-  std::int64_t alignment = 1;
-
-  std::size_t count() const { return first.size(); }
-  Records records() const { return {first, last, size, alignment}; }
-  bool conflict(std::size_t a, std::size_t b) const { return first[a] <= last[b] && first[b] <= last[a]; }
-  std::int64_t padded(std::size_t i) const { return (size[i] + alignment - 1) / alignment * alignment; }
-  void add(std::int64_t f, std::int64_t l, std::int64_t s) {
-    first.push_back(f);
-    last.push_back(l);
-    size.push_back(s);
-  }
-};
-
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : engine_(seed) {}
-  std::int64_t below(std::int64_t limit) {
-    return static_cast<std::int64_t>(engine_() % static_cast<std::uint64_t>(limit));
-  }
-
- private:
-  std::mt19937_64 engine_;
-};
-
 Instance random_instance(Random& random, std::int64_t count, std::int64_t horizon, std::int64_t longest,
                          std::int64_t largest) {
-  Instance instance;
-  instance.alignment = std::int64_t{1} << random.below(7);
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t first = random.below(horizon);
-    instance.add(first, first + random.below(longest), random.below(largest + 1));
-  }
+  const std::int64_t alignment = std::int64_t{1} << random.below(7);
+  Instance instance = random_records(random, count, horizon, longest, largest);
+  instance.alignment = alignment;
   return instance;
 }
 
@@ -81,18 +52,6 @@ Values longest_first(const Instance& instance) {
   Values key(instance.count());
   for (std::size_t i = 0; i < key.size(); ++i) key[i] = instance.first[i] - instance.last[i];
   return sorted_by(key);
-}
-
-void check_valid(const Instance& instance, const Values& offsets) {
-  CHECK(offsets.size() == instance.count());
-  for (std::size_t a = 0; a < offsets.size(); ++a) {
-    CHECK(offsets[a] >= 0 && offsets[a] % instance.alignment == 0);
-    CHECK(instance.size[a] > 0 || offsets[a] == 0);
-    for (std::size_t b = 0; b < a; ++b) {
-      if (instance.size[a] == 0 || instance.size[b] == 0 || !instance.conflict(a, b)) continue;
-      CHECK(offsets[a] + instance.size[a] <= offsets[b] || offsets[b] + instance.size[b] <= offsets[a]);
-    }
-  }
 }
 
 // Tries every address at which a gap can begin: 0 and the ends of what was placed.
@@ -187,14 +146,12 @@ void check_all(const Instance& instance, bool brute) {
     const Values by_scan = edgemem::place_in_smallest_gap(instance.records(), order, instance.count());
     const Values by_index = edgemem::place_in_smallest_gap(instance.records(), order, 0);
     CHECK(by_scan == by_index);
-    check_valid(instance, by_scan);
+    CHECK(is_valid(instance, by_scan));
     if (brute) CHECK(by_scan == brute_smallest_gap(instance, order));
     const Values on_lines = edgemem::place_on_offset_lines(instance.records(), order);
-    check_valid(instance, on_lines);
+    CHECK(is_valid(instance, on_lines));
     if (brute) CHECK(on_lines == brute_offset_lines(instance, order));
-    std::int64_t arena = 0;
-    for (std::size_t i = 0; i < instance.count(); ++i) arena = std::max(arena, by_scan[i] + instance.size[i]);
-    CHECK(arena >= edgemem::offset_lower_bound(instance.records()));
+    CHECK(arena_of(instance, by_scan) >= edgemem::offset_lower_bound(instance.records()));
   }
   CHECK(edgemem::offset_lower_bound(instance.records()) == brute_bound(instance));
 }

@@ -4,76 +4,42 @@
 #include <random>
 #include <vector>
 
-#include "planner/search.h"
-#include "planner/search/guess.h"
-#include "planner/search/holes.h"
-#include "planner/search/pieces.h"
+#include "planner/offsets/search/guess.h"
+#include "planner/offsets/search/holes.h"
+#include "planner/offsets/search/part.h"
+#include "planner/offsets/search/search.h"
 #include "tests/check.h"
+#include "tests/instance.h"
 #include "tests/registry.h"
 
 namespace {
 
+using edgemem::Budget;
 using edgemem::Records;
-using edgemem::search::Budget;
-using edgemem::search::Ceiling;
-using edgemem::search::GuessSearch;
-using edgemem::search::Holes;
-using edgemem::search::Pieces;
-using Values = std::vector<std::int64_t>;
+using edgemem::offset_search::Ceiling;
+using edgemem::offset_search::GuessSearch;
+using edgemem::offset_search::Holes;
+using edgemem::offset_search::Part;
 
-struct Rectangle {
-  std::int64_t begin, end, low, high;  // half-open
-};
-
-struct Instance {
-  Values first, last, size;
-
-  Records records() const { return {first, last, size, 1}; }
-  void add(const Rectangle& r) {
-    first.push_back(r.begin);
-    last.push_back(r.end - 1);
-    size.push_back(r.high - r.low);
-  }
-};
+void add(Instance& instance, const Rectangle& r) { instance.add(r.begin, r.end - 1, r.high - r.low); }
 
 Budget plenty() { return {100'000'000, std::nullopt}; }
 
-// A rectangle cut straight through again and again, its pieces shuffled.
-std::vector<Rectangle> tiling(std::size_t count, std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::vector<Rectangle> pieces{{0, 1 << 20, 0, 1 << 20}};
-  while (pieces.size() < count) {
-    const auto largest = std::max_element(pieces.begin(), pieces.end(), [](const Rectangle& a, const Rectangle& b) {
-      return (a.end - a.begin) * (a.high - a.low) < (b.end - b.begin) * (b.high - b.low);
-    });
-    Rectangle rest = *largest;
-    const std::int64_t share = 25 + static_cast<std::int64_t>(random() % 51);
-    if (rest.end - rest.begin > rest.high - rest.low) {
-      largest->end = rest.begin = rest.begin + (rest.end - rest.begin) * share / 100;
-    } else {
-      largest->high = rest.low = rest.low + (rest.high - rest.low) * share / 100;
-    }
-    pieces.push_back(rest);
-  }
-  std::shuffle(pieces.begin(), pieces.end(), random);
-  return pieces;
-}
-
 // The largest part.
-Pieces finely(const Instance& instance) {
+Part finely(const Instance& instance) {
   Budget budget = plenty();
-  const std::vector<Pieces> parts = edgemem::search::split(instance.records());
-  return edgemem::search::split_finely(instance.records(), parts.front(), budget);
+  const std::vector<Part> parts = edgemem::offset_search::split(instance.records());
+  return edgemem::offset_search::split_finely(instance.records(), parts.front(), budget);
 }
 
-void check_placement(const Instance& instance, const Pieces& pieces, const Values& units, std::int64_t size) {
+void check_placement(const Instance& instance, const Part& pieces, const Values& units, std::int64_t size) {
   Values offset(instance.size.size(), -1);
   for (std::size_t i = 0; i < units.size(); ++i) offset[pieces.record[i]] = units[i] * pieces.unit;
   for (const std::size_t a : pieces.record) {
     CHECK(offset[a] >= 0 && offset[a] + instance.size[a] <= size);
     for (const std::size_t b : pieces.record) {
       if (b >= a) continue;
-      const bool together = instance.first[a] <= instance.last[b] && instance.first[b] <= instance.last[a];
+      const bool together = instance.conflict(a, b);
       CHECK(!together || offset[a] + instance.size[a] <= offset[b] || offset[b] + instance.size[b] <= offset[a]);
     }
   }
@@ -82,23 +48,23 @@ void check_placement(const Instance& instance, const Pieces& pieces, const Value
 // A frame of 10 by 10 with two holes, [2, 5) x 3 high and [4, 8) x 2 high.
 TEST(holes_are_where_the_load_falls_and_rises_again) {
   Instance instance;
-  instance.add({0, 10, 0, 5});
-  for (const std::int64_t t : {0, 1, 8, 9}) instance.add({t, t + 1, 5, 10});
-  instance.add({2, 4, 5, 7});
-  instance.add({5, 8, 5, 8});
-  const Pieces pieces = finely(instance);
+  add(instance, {0, 10, 0, 5});
+  for (const std::int64_t t : {0, 1, 8, 9}) add(instance, {t, t + 1, 5, 10});
+  add(instance, {2, 4, 5, 7});
+  add(instance, {5, 8, 5, 8});
+  const Part pieces = finely(instance);
   Budget budget = plenty();
-  const std::optional<Holes> holes = edgemem::search::find_holes(pieces, Ceiling(pieces, 10), budget);
+  const std::optional<Holes> holes = edgemem::offset_search::find_holes(pieces, Ceiling(pieces, 10), budget);
   CHECK(holes.has_value());
-  CHECK(edgemem::search::missing_room(pieces, Ceiling(pieces, 10)) == 0);
+  CHECK(edgemem::offset_search::missing_room(pieces, Ceiling(pieces, 10)) == 0);
   CHECK(holes->unexplained == 0 && holes->boundary.size() == 4);
   // The sections begin at 0, 1, 2, 4, 5, 8, 9; what follows the two pairs' first boundaries is their height.
   std::vector<std::pair<std::int32_t, std::int64_t>> rooms;
   for (std::size_t i = 0; i < holes->boundary.size(); ++i) rooms.emplace_back(holes->boundary[i], holes->room[i]);
   std::sort(rooms.begin(), rooms.end());
   CHECK((rooms == std::vector<std::pair<std::int32_t, std::int64_t>>{{2, 3}, {3, 2}, {4, 0}, {5, 0}}));
-  for (std::size_t t = 0; t < holes->place.size(); ++t) {
-    const std::int32_t i = holes->place[t];
+  for (std::size_t t = 0; t < holes->index_of.size(); ++t) {
+    const std::int32_t i = holes->index_of[t];
     CHECK(i < 0 || holes->boundary[static_cast<std::size_t>(i)] == static_cast<std::int32_t>(t));
   }
 }
@@ -107,12 +73,12 @@ TEST(holes_are_where_the_load_falls_and_rises_again) {
 TEST(holes_use_up_the_slack) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     Instance instance;
-    const std::vector<Rectangle> pieces = tiling(60, seed);
-    for (std::size_t i = 4; i < pieces.size(); ++i) instance.add(pieces[i]);
-    const Pieces fine = finely(instance);
+    const std::vector<Rectangle> pieces = random_tiling(60, seed);
+    for (std::size_t i = 4; i < pieces.size(); ++i) add(instance, pieces[i]);
+    const Part fine = finely(instance);
     const Ceiling ceiling(fine, 1 << 20);
     Budget budget = plenty();
-    const std::optional<Holes> holes = edgemem::search::find_holes(fine, ceiling, budget);
+    const std::optional<Holes> holes = edgemem::offset_search::find_holes(fine, ceiling, budget);
     CHECK(holes.has_value());
     Values room(fine.load.size() + 1);
     for (std::size_t i = 0; i < holes->boundary.size(); ++i) {
@@ -132,13 +98,13 @@ TEST(puzzles_with_pieces_missing_are_solved) {
   for (const std::size_t missing : {std::size_t{1}, std::size_t{4}, std::size_t{10}}) {
     for (std::uint64_t seed = 1; seed <= 5; ++seed) {
       Instance instance;
-      const std::vector<Rectangle> pieces = tiling(200, seed);
-      for (std::size_t i = missing; i < pieces.size(); ++i) instance.add(pieces[i]);
-      const std::vector<Pieces> parts = edgemem::search::split(instance.records());
+      const std::vector<Rectangle> pieces = random_tiling(200, seed);
+      for (std::size_t i = missing; i < pieces.size(); ++i) add(instance, pieces[i]);
+      const std::vector<Part> parts = edgemem::offset_search::split(instance.records());
       Budget budget = plenty();
       GuessSearch guess(instance.records(), parts.front(), 1 << 20, 2 << 20, seed, budget);
       bool found = false;
-      for (int k = 0; k < 50 && !found && !guess.exhausted(2 << 20); ++k) found = guess.aim(2 << 20, budget);
+      for (int k = 0; k < 50 && !found && !guess.is_exhausted(2 << 20); ++k) found = guess.search_once(2 << 20, budget);
       CHECK(found);
       if (found) check_placement(instance, parts.front(), guess.offsets(), 1 << 20);
     }
@@ -154,16 +120,16 @@ TEST(guesses_that_are_wrong_do_no_harm) {
     const std::int64_t count = 2 + static_cast<std::int64_t>(random() % 9);
     for (std::int64_t i = 0; i < count; ++i) {
       const auto begin = static_cast<std::int64_t>(random() % 7);
-      instance.add(
+      add(instance,
           {begin, begin + 1 + static_cast<std::int64_t>(random() % 5), 0, 1 + static_cast<std::int64_t>(random() % 9)});
     }
-    const std::vector<Pieces> parts = edgemem::search::split(instance.records());
+    const std::vector<Part> parts = edgemem::offset_search::split(instance.records());
     if (parts.size() != 1 || parts.front().sections() < 2) continue;
     const std::int64_t goal = parts.front().bound + static_cast<std::int64_t>(random() % 3);
     Budget budget = plenty();
     GuessSearch guess(instance.records(), parts.front(), goal, goal + 100, 1, budget);
-    for (int k = 0; k < 4 && !guess.exhausted(goal + 100); ++k) {
-      if (!guess.aim(goal + 100, budget)) continue;
+    for (int k = 0; k < 4 && !guess.is_exhausted(goal + 100); ++k) {
+      if (!guess.search_once(goal + 100, budget)) continue;
       check_placement(instance, parts.front(), guess.offsets(), goal + 100);
       ++found;
     }

@@ -8,10 +8,12 @@
 #include <stdexcept>
 #include <vector>
 
-#include "planner/offsets.h"
-#include "planner/pins.h"
-#include "planner/search.h"
+#include "planner/offsets/breadth.h"
+#include "planner/offsets/pins.h"
+#include "planner/offsets/placement.h"
+#include "planner/offsets/search/search.h"
 #include "tests/check.h"
+#include "tests/instance.h"
 #include "tests/registry.h"
 
 namespace {
@@ -19,53 +21,6 @@ namespace {
 using edgemem::Records;
 using edgemem::SearchResult;
 using edgemem::Stop;
-using Values = std::vector<std::int64_t>;
-
-struct Instance {
-  Values first, last, size, pinned, reserved;
-  std::int64_t alignment = 1;
-
-  std::size_t count() const { return first.size(); }
-  Records records() const { return {first, last, size, alignment, pinned, reserved}; }
-  bool together(std::size_t a, std::size_t b) const { return first[a] <= last[b] && first[b] <= last[a]; }
-  void add(std::int64_t f, std::int64_t l, std::int64_t s, std::int64_t offset = -1) {
-    first.push_back(f);
-    last.push_back(l);
-    size.push_back(s);
-    pinned.push_back(offset);
-  }
-
-  // Whether record i may be there, with the others that have an offset.
-  bool fits(std::size_t i, std::int64_t offset, const Values& offsets) const {
-    const std::int64_t end = offset + size[i];
-    for (std::size_t k = 0; k < reserved.size(); k += 2) {
-      if (offset < reserved[k + 1] && reserved[k] < end) return false;
-    }
-    for (std::size_t j = 0; j < count(); ++j) {
-      if (j == i || offsets[j] < 0 || size[j] == 0 || !together(i, j)) continue;
-      if (offset < offsets[j] + size[j] && offsets[j] < end) return false;
-    }
-    return true;
-  }
-};
-
-std::int64_t peak(const Instance& instance, const Values& offsets) {
-  std::int64_t top = 0;
-  for (std::size_t i = 0; i < offsets.size(); ++i) {
-    if (instance.size[i] > 0) top = std::max(top, offsets[i] + instance.size[i]);
-  }
-  return top;
-}
-
-bool valid(const Instance& instance, const Values& offsets) {
-  if (offsets.size() != instance.count()) return false;
-  for (std::size_t i = 0; i < offsets.size(); ++i) {
-    if (instance.size[i] == 0) continue;
-    if (offsets[i] < 0 || offsets[i] % instance.alignment != 0 || !instance.fits(i, offsets[i], offsets)) return false;
-    if (instance.pinned[i] >= 0 && offsets[i] != instance.pinned[i]) return false;
-  }
-  return true;
-}
 
 // The smallest arena: in some order of rising offsets, each free record lies at the bottom, or right behind a record
 // that is alive with it, or behind a reserved range.
@@ -74,8 +29,8 @@ class Brute {
   explicit Brute(const Instance& instance) : instance_(instance), offsets_(instance.count(), -1) {
     for (std::size_t i = 0; i < instance.count(); ++i) {
       if (instance.size[i] == 0) continue;
-      if (instance.pinned[i] >= 0) {
-        offsets_[i] = instance.pinned[i];
+      if (instance.pin_of(i) >= 0) {
+        offsets_[i] = instance.pin_of(i);
       } else {
         left_.push_back(i);
       }
@@ -89,13 +44,13 @@ class Brute {
 
  private:
   void place(std::int64_t lowest) {
-    if (peak(instance_, offsets_) >= best_) return;
-    if (left_.empty()) best_ = peak(instance_, offsets_);
+    if (arena_of(instance_, offsets_) >= best_) return;
+    if (left_.empty()) best_ = arena_of(instance_, offsets_);
     for (std::size_t k = 0; k < left_.size(); ++k) {
       const std::size_t i = left_[k];
       Values places{0};
       for (std::size_t j = 0; j < instance_.count(); ++j) {
-        if (offsets_[j] >= 0 && instance_.together(i, j)) places.push_back(offsets_[j] + instance_.size[j]);
+        if (offsets_[j] >= 0 && instance_.conflict(i, j)) places.push_back(offsets_[j] + instance_.size[j]);
       }
       for (std::size_t r = 1; r < instance_.reserved.size(); r += 2) places.push_back(instance_.reserved[r]);
       for (std::int64_t& place : places) {
@@ -120,52 +75,10 @@ class Brute {
   std::int64_t best_ = std::numeric_limits<std::int64_t>::max();
 };
 
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : engine_(seed) {}
-  std::int64_t below(std::int64_t limit) {
-    return static_cast<std::int64_t>(engine_() % static_cast<std::uint64_t>(limit));
-  }
-
- private:
-  std::mt19937_64 engine_;
-};
-
-// Up to `free` free records, some that are pinned where they can be, some ranges.
-Instance random_instance(Random& random, std::int64_t free, std::int64_t operators) {
-  Instance made;
-  made.alignment = random.below(3) == 0 ? 4 : 1;
-  const std::int64_t scale = random.below(4) == 0 ? 3 : 1;  // for a common divisor
-  const std::int64_t most = 1 + random.below(8);
-  std::int64_t reached = 0;
-  for (std::int64_t ranges = random.below(3); ranges > 0; --ranges) {
-    const std::int64_t begin = reached + random.below(6) * scale;
-    reached = begin + (1 + random.below(4)) * scale;
-    if (!made.reserved.empty() && begin == made.reserved.back() / made.alignment) continue;
-    made.reserved.push_back(begin * made.alignment);
-    made.reserved.push_back(reached * made.alignment);
-  }
-  const auto add = [&](bool pinned) {
-    const std::int64_t first = random.below(operators);
-    const std::int64_t last = std::min(operators - 1, first + random.below(operators));
-    std::int64_t size = (1 + random.below(most)) * scale * made.alignment;
-    if (made.alignment > 1) size -= random.below(made.alignment);
-    if (random.below(20) == 0) size = 0;
-    const std::int64_t offset = random.below(14) * scale * made.alignment;
-    made.add(first, last, size);
-    if (!pinned || (size > 0 && !made.fits(made.count() - 1, offset, made.pinned))) return;
-    made.pinned.back() = offset;
-  };
-  for (std::int64_t pins = random.below(5); pins > 0; --pins) add(true);
-  const std::int64_t left = std::max<std::int64_t>(0, free - std::count(made.pinned.begin(), made.pinned.end(), -1));
-  for (std::int64_t k = left; k > 0; --k) add(false);
-  return made;
-}
-
 SearchResult search(const Instance& instance, std::int64_t work, std::uint64_t seed = 1, int threads = 1) {
   SearchResult found = edgemem::search_offsets(instance.records(), {work, seed, std::nullopt, threads, {}});
-  CHECK(valid(instance, found.offsets));
-  CHECK(found.size == peak(instance, found.offsets));
+  CHECK(is_valid(instance, found.offsets));
+  CHECK(found.size == arena_of(instance, found.offsets));
   CHECK(found.bound <= found.size);
   CHECK(found.bound >= edgemem::offset_lower_bound(instance.records()));
   return found;
@@ -175,7 +88,7 @@ TEST(finds_the_optimum_around_pins) {
   Random random(11);
   std::int64_t proofs = 0;
   for (int round = 0; round < 6000; ++round) {
-    const Instance instance = random_instance(random, 1 + random.below(5), 2 + random.below(6));
+    const Instance instance = random_pinned_instance(random, 1 + random.below(5), 2 + random.below(6));
     const std::int64_t optimum = Brute(instance).optimum();
     CHECK(edgemem::offset_lower_bound(instance.records()) <= optimum);
     const SearchResult found = search(instance, 20'000);
@@ -202,11 +115,11 @@ std::int64_t brute_bound(const Instance& instance) {
     Values taken = instance.reserved;
     for (std::size_t i = 0; i < instance.count(); ++i) {
       if (instance.first[i] > op || instance.last[i] < op || instance.size[i] == 0) continue;
-      if (instance.pinned[i] >= 0) {
-        taken.push_back(instance.pinned[i]);
-        taken.push_back(instance.pinned[i] + padded(i));
+      if (instance.pin_of(i) >= 0) {
+        taken.push_back(instance.pin_of(i));
+        taken.push_back(instance.pin_of(i) + padded(i));
         highest = std::max(highest, taken.back());
-        bound = std::max(bound, instance.pinned[i] + instance.size[i]);
+        bound = std::max(bound, instance.pin_of(i) + instance.size[i]);
       } else {
         free += padded(i);
         padding = std::max(padding, padded(i) - instance.size[i]);
@@ -226,7 +139,7 @@ std::int64_t brute_bound(const Instance& instance) {
 TEST(the_bound_around_pins_counts_free_bytes) {
   Random random(12);
   for (int round = 0; round < 3000; ++round) {
-    const Instance instance = random_instance(random, 1 + random.below(8), 2 + random.below(8));
+    const Instance instance = random_pinned_instance(random, 1 + random.below(8), 2 + random.below(8));
     CHECK(edgemem::offset_lower_bound(instance.records()) == brute_bound(instance));
   }
 }
@@ -234,14 +147,14 @@ TEST(the_bound_around_pins_counts_free_bytes) {
 TEST(gaps_around_pins_are_filled_alike_by_both_implementations) {
   Random random(13);
   for (int round = 0; round < 1500; ++round) {
-    const Instance instance = random_instance(random, 1 + random.below(40), 2 + random.below(20));
+    const Instance instance = random_pinned_instance(random, 1 + random.below(40), 2 + random.below(20));
     Values order(instance.count());
     std::iota(order.begin(), order.end(), 0);
     for (std::size_t i = order.size(); i > 1; --i) {
       std::swap(order[i - 1], order[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(i)))]);
     }
     const Values scanned = edgemem::place_in_smallest_gap(instance.records(), order, 1000);
-    CHECK(valid(instance, scanned));
+    CHECK(is_valid(instance, scanned));
     CHECK(edgemem::place_in_smallest_gap(instance.records(), order, 0) == scanned);
   }
 }
@@ -249,7 +162,7 @@ TEST(gaps_around_pins_are_filled_alike_by_both_implementations) {
 TEST(large_searches_around_pins_are_valid_and_repeat) {
   Random random(14);
   for (int round = 0; round < 20; ++round) {
-    const Instance instance = random_instance(random, 300, 10 + random.below(200));
+    const Instance instance = random_pinned_instance(random, 300, 10 + random.below(200));
     const SearchResult once = search(instance, 30'000, 5);
     CHECK(search(instance, 30'000, 5).offsets == once.offsets);
     CHECK(search(instance, 30'000, 5, 2).size <= once.size);
@@ -259,10 +172,10 @@ TEST(large_searches_around_pins_are_valid_and_repeat) {
 TEST(without_time_all_lies_around_pins) {
   Random random(15);
   for (int round = 0; round < 30; ++round) {
-    const Instance instance = random_instance(random, round < 20 ? 20 : 2000, 100);
+    const Instance instance = random_pinned_instance(random, round < 20 ? 20 : 2000, 100);
     const SearchResult found = edgemem::search_offsets(instance.records(), {1000, 1, 0.0, 1, {}});
-    CHECK(valid(instance, found.offsets));
-    CHECK(found.size == peak(instance, found.offsets));
+    CHECK(is_valid(instance, found.offsets));
+    CHECK(found.size == arena_of(instance, found.offsets));
     CHECK(found.bound <= found.size);
   }
 }

@@ -1,4 +1,4 @@
-#include "planner/search.h"
+#include "planner/offsets/search/search.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -8,50 +8,25 @@
 #include <stdexcept>
 #include <vector>
 
-#include "planner/offsets.h"
-#include "planner/search/pieces.h"
-#include "planner/search/plateau.h"
+#include "planner/offsets/breadth.h"
+#include "planner/offsets/placement.h"
+#include "planner/offsets/search/part.h"
+#include "planner/offsets/search/plateau.h"
 #include "tests/check.h"
+#include "tests/instance.h"
 #include "tests/registry.h"
 #include "tests/rounds.h"
 
 namespace {
 
+using edgemem::Budget;
 using edgemem::Records;
 using edgemem::SearchLimits;
 using edgemem::SearchResult;
 using edgemem::Stop;
-using edgemem::search::Budget;
-using edgemem::search::Ceiling;
-using edgemem::search::Outcome;
-using edgemem::search::PlateauSearch;
-using Values = std::vector<std::int64_t>;
-
-struct Instance {
-  Values first, last, size;
-  std::int64_t alignment = 1;
-
-  std::size_t count() const { return first.size(); }
-  Records records() const { return {first, last, size, alignment}; }
-  bool conflict(std::size_t a, std::size_t b) const { return first[a] <= last[b] && first[b] <= last[a]; }
-  std::int64_t aligned(std::int64_t at) const { return (at + alignment - 1) / alignment * alignment; }
-  void add(std::int64_t f, std::int64_t l, std::int64_t s) {
-    first.push_back(f);
-    last.push_back(l);
-    size.push_back(s);
-  }
-};
-
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : engine_(seed) {}
-  std::int64_t below(std::int64_t limit) {
-    return static_cast<std::int64_t>(engine_() % static_cast<std::uint64_t>(limit));
-  }
-
- private:
-  std::mt19937_64 engine_;
-};
+using edgemem::offset_search::Ceiling;
+using edgemem::offset_search::Outcome;
+using edgemem::offset_search::PlateauSearch;
 
 // The smallest arena: in some order of rising offsets, each record lies as low as those before it let it.
 class Brute {
@@ -97,51 +72,9 @@ class Brute {
   std::int64_t best_ = std::numeric_limits<std::int64_t>::max();
 };
 
-Instance random_instance(Random& random, std::int64_t most) {
-  Instance instance;
-  if (random.below(3) == 0) instance.alignment = std::int64_t{1} << random.below(6);
-  const std::int64_t count = 1 + random.below(most);
-  const std::int64_t horizon = 1 + random.below(7);
-  const std::int64_t longest = 1 + random.below(5);
-  const std::int64_t largest = random.below(2) == 0 ? 4 : 100;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t first = random.below(horizon);
-    instance.add(first, first + random.below(longest), random.below(largest + 1));
-  }
-  return instance;
-}
-
-// One whose smallest arena is 5, above its bound of 4; changed a little, it is often still above.
-Instance gap_instance(Random* random) {
-  constexpr std::int64_t kRows[8][3] = {{0, 0, 2}, {0, 1, 2}, {1, 2, 1}, {1, 3, 1},
-                                        {2, 2, 1}, {2, 3, 1}, {3, 5, 2}, {4, 5, 2}};
-  Instance instance;
-  for (const auto& [first, last, size] : kRows) {
-    if (random == nullptr) {
-      instance.add(first, last, size);
-    } else if (random->below(12) > 0) {
-      instance.add(first, last + (random->below(8) == 0 ? 1 : 0), 2 * size + (random->below(9) == 0 ? 1 : 0));
-    }
-  }
-  if (random != nullptr && random->below(3) == 0) instance.alignment = 2;
-  return instance;
-}
-
 void check_result(const Instance& instance, const SearchResult& result) {
-  std::int64_t size = 0;
-  CHECK(result.offsets.size() == instance.count());
-  for (std::size_t a = 0; a < instance.count(); ++a) {
-    CHECK(result.offsets[a] >= 0 && result.offsets[a] % instance.alignment == 0);
-    CHECK(instance.size[a] > 0 || result.offsets[a] == 0);
-    if (instance.size[a] == 0) continue;
-    size = std::max(size, result.offsets[a] + instance.size[a]);
-    for (std::size_t b = 0; b < a; ++b) {
-      if (instance.size[b] == 0 || !instance.conflict(a, b)) continue;
-      CHECK(result.offsets[a] + instance.size[a] <= result.offsets[b] ||
-            result.offsets[b] + instance.size[b] <= result.offsets[a]);
-    }
-  }
-  CHECK(result.size == size && result.bound <= size);
+  CHECK(is_valid(instance, result.offsets));
+  CHECK(result.size == arena_of(instance, result.offsets) && result.bound <= result.size);
   CHECK(result.stopped == Stop::kTime || result.bound >= edgemem::offset_lower_bound(instance.records()));
 }
 
@@ -160,7 +93,7 @@ TEST(search_equals_brute_force) {
   Random random(11);
   int proofs = 0;
   for (int round = 0; round < rounds(3000); ++round) {
-    const Instance instance = round % 3 == 0 ? gap_instance(&random) : random_instance(random, 8);
+    const Instance instance = round % 3 == 0 ? gap_instance(&random) : random_small_instance(random, 8);
     SearchLimits limits;
     limits.work = 100'000;
     limits.seed = static_cast<std::uint64_t>(round);
@@ -177,7 +110,7 @@ TEST(search_equals_brute_force) {
 TEST(search_with_little_work_is_valid_and_says_nothing_wrong) {
   Random random(12);
   for (int round = 0; round < 2000; ++round) {
-    const Instance instance = round % 2 == 0 ? gap_instance(&random) : random_instance(random, 8);
+    const Instance instance = round % 2 == 0 ? gap_instance(&random) : random_small_instance(random, 8);
     SearchLimits limits;
     limits.work = random.below(60);
     const SearchResult result = edgemem::search_offsets(instance.records(), limits);
@@ -190,20 +123,20 @@ TEST(search_with_little_work_is_valid_and_says_nothing_wrong) {
 TEST(plateau_search_decides_every_ceiling) {
   Random random(13);
   for (int round = 0; round < 500; ++round) {
-    const Instance instance = round % 2 == 0 ? gap_instance(&random) : random_instance(random, 7);
-    const std::vector<edgemem::search::Pieces> parts = edgemem::search::split(instance.records());
+    const Instance instance = round % 2 == 0 ? gap_instance(&random) : random_small_instance(random, 7);
+    const std::vector<edgemem::offset_search::Part> parts = edgemem::offset_search::split(instance.records());
     if (parts.size() != 1) continue;
-    const edgemem::search::Pieces& pieces = parts.front();
+    const edgemem::offset_search::Part& pieces = parts.front();
     const std::int64_t optimum = Brute(instance).optimum();
     PlateauSearch search(pieces);
     const std::vector<double> weight(static_cast<std::size_t>(pieces.count()), 1.0);
     // One object for all ceilings: what failed at one must not be taken for a failure at another.
     for (std::int64_t size = std::max<std::int64_t>(1, optimum - 9); size < optimum + 9; ++size) {
       Budget budget(1'000'000, std::nullopt);
-      const PlateauSearch::Style style{size % 2 == 0, size % 3 == 0};
-      const Outcome outcome = search.run(Ceiling(pieces, size), weight, style, {1'000'000}, budget);
+      const PlateauSearch::Ordering ordering{size % 2 == 0, size % 3 == 0};
+      const Outcome outcome = search.run(Ceiling(pieces, size), weight, ordering, {1'000'000}, budget);
       CHECK(outcome == (size < optimum ? Outcome::kNone : Outcome::kFound));
-      if (outcome == Outcome::kFound) CHECK(edgemem::search::peak(pieces, search.offsets()) <= size);
+      if (outcome == Outcome::kFound) CHECK(edgemem::offset_search::peak(pieces, search.offsets()) <= size);
     }
   }
 }

@@ -8,12 +8,14 @@
 #include <stdexcept>
 #include <vector>
 
-#include "planner/offsets.h"
-#include "planner/search.h"
-#include "planner/search/pieces.h"
-#include "planner/search/slots.h"
-#include "planner/search/threads.h"
+#include "planner/offsets/breadth.h"
+#include "planner/offsets/placement.h"
+#include "planner/offsets/search/part.h"
+#include "planner/offsets/search/search.h"
+#include "planner/offsets/search/slots.h"
+#include "planner/offsets/search/threads.h"
 #include "tests/check.h"
+#include "tests/instance.h"
 #include "tests/registry.h"
 
 namespace {
@@ -22,37 +24,12 @@ using edgemem::Records;
 using edgemem::SearchLimits;
 using edgemem::SearchResult;
 using edgemem::Stop;
-using Values = std::vector<std::int64_t>;
 
-struct Instance {
-  Values first, last, size;
-  Records records() const { return {first, last, size, 16}; }
-};
-
-Instance random_instance(std::uint64_t seed, std::int64_t count, std::int64_t ops, std::int64_t span) {
-  std::mt19937_64 random(seed);
-  const auto below = [&](std::int64_t limit) {
-    return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(limit));
-  };
-  Instance made;
-  for (std::int64_t i = 0; i < count; ++i) {
-    made.first.push_back(below(ops));
-    made.last.push_back(made.first.back() + below(span));
-    made.size.push_back(below(1000));
-  }
+Instance random_instance(std::uint64_t seed, std::int64_t count, std::int64_t operators, std::int64_t longest) {
+  Random random(seed);
+  Instance made = random_records(random, count, operators, longest, 999);
+  made.alignment = 16;
   return made;
-}
-
-bool valid(const Instance& instance, const Values& offsets) {
-  for (std::size_t i = 0; i < offsets.size(); ++i) {
-    if (offsets[i] < 0 || offsets[i] % 16 != 0) return false;
-    for (std::size_t j = 0; j < i; ++j) {
-      const bool alive = instance.first[i] <= instance.last[j] && instance.first[j] <= instance.last[i];
-      const bool overlap = offsets[i] < offsets[j] + instance.size[j] && offsets[j] < offsets[i] + instance.size[i];
-      if (alive && overlap && instance.size[i] > 0 && instance.size[j] > 0) return false;
-    }
-  }
-  return true;
 }
 
 bool same(const SearchResult& a, const SearchResult& b) {
@@ -69,7 +46,7 @@ TEST(search_threads_repeat_themselves_and_are_never_worse) {
     for (const int threads : {2, 4}) {
       limits.threads = threads;
       const SearchResult once = edgemem::search_offsets(instance.records(), limits);
-      CHECK(valid(instance, once.offsets));
+      CHECK(is_valid(instance, once.offsets));
       CHECK(once.size <= alone.size && once.bound >= alone.bound);
       for (int again = 0; again < 3; ++again) CHECK(same(once, edgemem::search_offsets(instance.records(), limits)));
     }
@@ -83,7 +60,7 @@ TEST(search_takes_any_seed) {
     limits.work = 2'000;
     limits.seed = seed;
     limits.threads = 2;
-    CHECK(valid(instance, edgemem::search_offsets(instance.records(), limits).offsets));
+    CHECK(is_valid(instance, edgemem::search_offsets(instance.records(), limits).offsets));
   }
 }
 
@@ -95,7 +72,7 @@ TEST(search_threads_end_with_the_time) {
     limits.seconds = seconds;
     limits.threads = 3;
     const SearchResult result = edgemem::search_offsets(instance.records(), limits);
-    CHECK(valid(instance, result.offsets));
+    CHECK(is_valid(instance, result.offsets));
     CHECK(result.stopped == (result.optimal() ? Stop::kBound : Stop::kTime));
     CHECK(result.bound <= edgemem::offset_lower_bound(instance.records()));
   }
@@ -112,7 +89,7 @@ TEST(search_refuses_impossible_limits) {
   limits.seconds = std::numeric_limits<double>::quiet_NaN();
   CHECK_REFUSED(edgemem::search_offsets(instance.records(), limits));
   limits.seconds = std::numeric_limits<double>::infinity();
-  CHECK(valid(instance, edgemem::search_offsets(instance.records(), limits).offsets));
+  CHECK(is_valid(instance, edgemem::search_offsets(instance.records(), limits).offsets));
 }
 
 TEST(search_is_ended_by_what_the_poll_throws) {
@@ -137,14 +114,14 @@ TEST(search_is_ended_by_what_the_poll_throws) {
 
 TEST(side_by_side_tries_again_what_ran_out_of_memory) {
   std::vector<int> runs(4, 0);
-  edgemem::search::side_by_side(4, [&](int k) {
+  edgemem::offset_search::side_by_side(4, [&](int k) {
     if (++runs[static_cast<std::size_t>(k)] == 1 && k % 2 == 0) throw std::bad_alloc();
   });
   CHECK((runs == std::vector<int>{2, 1, 2, 1}));
   std::atomic<int> tries{0};
   bool ended = false;
   try {
-    edgemem::search::side_by_side(2, [&](int k) {
+    edgemem::offset_search::side_by_side(2, [&](int k) {
       if (k == 1) ++tries, throw std::bad_alloc();
     });
   } catch (const std::bad_alloc&) {
@@ -153,7 +130,7 @@ TEST(side_by_side_tries_again_what_ran_out_of_memory) {
   CHECK(ended && tries == 2);
 }
 
-TEST(handing_on_gives_valid_plans_of_any_size) {
+TEST(reused_slots_give_valid_plans_of_any_size) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     Instance instance = random_instance(seed, 150, 60, 9);
     if (seed % 3 == 0) {
@@ -161,37 +138,34 @@ TEST(handing_on_gives_valid_plans_of_any_size) {
       for (std::int64_t& size : instance.size) size = std::numeric_limits<std::int64_t>::max() / 160 - 1000 + size;
     }
     Values offsets(instance.size.size(), 0);
-    for (const edgemem::search::Pieces& pieces : edgemem::search::split(instance.records())) {
-      edgemem::search::Budget budget(0, std::nullopt);
-      const Values made = edgemem::search::hand_on(pieces, budget);
+    for (const edgemem::offset_search::Part& pieces : edgemem::offset_search::split(instance.records())) {
+      edgemem::Budget budget(0, std::nullopt);
+      const Values made = edgemem::offset_search::reuse_slots(pieces, budget);
       for (std::size_t i = 0; i < made.size(); ++i) offsets[pieces.record[i]] = made[i] * pieces.unit;
     }
-    CHECK(valid(instance, offsets));
+    CHECK(is_valid(instance, offsets));
   }
 }
 
-TEST(handing_on_stays_close_to_the_bound) {
+TEST(reused_slots_stay_close_to_the_bound) {
   const Instance instance = random_instance(21, 20'000, 5'000, 100);
-  for (const edgemem::search::Pieces& pieces : edgemem::search::split(instance.records())) {
-    edgemem::search::Budget budget(0, std::nullopt);
-    CHECK(edgemem::search::peak(pieces, edgemem::search::hand_on(pieces, budget)) <= 2 * pieces.bound);
+  for (const edgemem::offset_search::Part& pieces : edgemem::offset_search::split(instance.records())) {
+    edgemem::Budget budget(0, std::nullopt);
+    CHECK(edgemem::offset_search::peak(pieces, edgemem::offset_search::reuse_slots(pieces, budget)) <=
+          2 * pieces.bound);
   }
 }
 
 TEST(many_parts_are_found_with_and_without_time) {
   // Records alone, and pairs that overlap.
   Instance instance;
-  const auto add = [&](std::int64_t first, std::int64_t last, std::int64_t size) {
-    instance.first.push_back(first);
-    instance.last.push_back(last);
-    instance.size.push_back(size);
-  };
+  instance.alignment = 16;
   std::int64_t most = 0;
   for (std::int64_t k = 0; k < 30'000; ++k) {
     const std::int64_t a = 1 + k * 7919 % 1000;
-    add(10 * k, 10 * k, a);
-    add(10 * k + 1, 10 * k + 2, a + 5);
-    add(10 * k + 2, 10 * k + 3, a + 9);
+    instance.add(10 * k, 10 * k, a);
+    instance.add(10 * k + 1, 10 * k + 2, a + 5);
+    instance.add(10 * k + 2, 10 * k + 3, a + 9);
     const std::int64_t padded = std::min((a + 5 + 15) / 16 * 16 + a + 9, (a + 9 + 15) / 16 * 16 + a + 5);
     most = std::max({most, a, padded});
   }

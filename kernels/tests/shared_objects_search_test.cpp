@@ -1,7 +1,5 @@
 // The search for shared objects against two exact solvers that share nothing with it: all partitions of few records,
 // and all states of a sweep in time for some more.
-#include "planner/shared_objects_search.h"
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -14,7 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "planner/shared_objects/search/search.h"
 #include "tests/check.h"
+#include "tests/object_instance.h"
 #include "tests/registry.h"
 #include "tests/rounds.h"
 
@@ -25,70 +25,46 @@ using edgemem::ObjectSearchLimits;
 using edgemem::ObjectSearchResult;
 using edgemem::search_shared_objects;
 using edgemem::Stop;
-using Values = std::vector<std::int64_t>;
-using Sides = std::array<std::int64_t, 3>;
 
-struct Rows {
-  Values first;
-  Values last;
-  Values extent;
-  std::size_t rank = 1;
-
-  std::size_t count() const { return first.size(); }
-  ObjectRecords records() const { return {first, last, extent, rank}; }
-  Sides sides(std::size_t i) const {
-    Sides sides{1, 1, 1};
-    for (std::size_t d = 0; d < rank; ++d) sides[d] = extent[i * rank + d];
-    return sides;
-  }
-  bool conflict(std::size_t a, std::size_t b) const { return first[a] <= last[b] && first[b] <= last[a]; }
-};
-
-std::int64_t volume(const Sides& s) { return s[0] * s[1] * s[2]; }
-
-Sides both(const Sides& a, const Sides& b) {
-  return {std::max(a[0], b[0]), std::max(a[1], b[1]), std::max(a[2], b[2])};
-}
-
-Rows random_rows(std::mt19937_64& random, std::int64_t most, std::int64_t life) {
+ObjectInstance random_instance(std::mt19937_64& random, std::int64_t most, std::int64_t life) {
   const auto below = [&random](std::int64_t limit) {
     return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(limit));
   };
-  Rows rows;
-  rows.rank = static_cast<std::size_t>(1 + below(3));
+  ObjectInstance instance;
+  instance.rank = static_cast<std::size_t>(1 + below(3));
   const std::int64_t count = below(most + 1);
   const std::int64_t ops = 1 + below(2 * most);
   const std::int64_t longest = 1 + below(life);
-  const std::int64_t sizes = 1 + below(rows.rank == 1 ? 30 : 7);
+  const std::int64_t sizes = 1 + below(instance.rank == 1 ? 30 : 7);
   const std::int64_t least = below(3) == 0 ? 0 : 1;
   for (std::int64_t i = 0; i < count; ++i) {
-    rows.first.push_back(below(ops));
-    rows.last.push_back(rows.first.back() + below(longest));
-    for (std::size_t d = 0; d < rows.rank; ++d) rows.extent.push_back(least + below(sizes));
+    instance.first.push_back(below(ops));
+    instance.last.push_back(instance.first.back() + below(longest));
+    for (std::size_t d = 0; d < instance.rank; ++d) instance.extent.push_back(least + below(sizes));
     if (i > 0 && below(8) == 0) {  // one more of the same
-      rows.first.back() = rows.first[rows.first.size() - 2];
-      rows.last.back() = rows.last[rows.last.size() - 2];
-      std::copy_n(rows.extent.end() - static_cast<std::ptrdiff_t>(2 * rows.rank), rows.rank,
-                  rows.extent.end() - static_cast<std::ptrdiff_t>(rows.rank));
+      instance.first.back() = instance.first[instance.first.size() - 2];
+      instance.last.back() = instance.last[instance.last.size() - 2];
+      std::copy_n(instance.extent.end() - static_cast<std::ptrdiff_t>(2 * instance.rank), instance.rank,
+                  instance.extent.end() - static_cast<std::ptrdiff_t>(instance.rank));
     }
   }
-  return rows;
+  return instance;
 }
 
 // Some more records than all partitions allow, but few alive at a time.
-Rows random_network(std::mt19937_64& random, std::int64_t most) {
-  Rows rows = random_rows(random, most, 4);
-  for (std::size_t i = 0; i < rows.count(); ++i) {
-    const std::int64_t life = rows.last[i] - rows.first[i];
-    rows.first[i] = static_cast<std::int64_t>(i) * 2 / 3;
-    rows.last[i] = rows.first[i] + life + (random() % 6 == 0 ? 4 : 0);
+ObjectInstance random_network(std::mt19937_64& random, std::int64_t most) {
+  ObjectInstance instance = random_instance(random, most, 4);
+  for (std::size_t i = 0; i < instance.count(); ++i) {
+    const std::int64_t life = instance.last[i] - instance.first[i];
+    instance.first[i] = static_cast<std::int64_t>(i) * 2 / 3;
+    instance.last[i] = instance.first[i] + life + (random() % 6 == 0 ? 4 : 0);
   }
-  return rows;
+  return instance;
 }
 
-void partitions(const Rows& rows, std::size_t next, std::vector<std::pair<Values, Sides>>& objects,
+void partitions(const ObjectInstance& instance, std::size_t next, std::vector<std::pair<Values, Sides>>& objects,
                 std::int64_t& least) {
-  if (next == rows.count()) {
+  if (next == instance.count()) {
     std::int64_t total = 0;
     for (const auto& object : objects) total += volume(object.second);
     least = std::min(least, total);
@@ -97,46 +73,47 @@ void partitions(const Rows& rows, std::size_t next, std::vector<std::pair<Values
   const std::size_t made = objects.size();
   for (std::size_t o = 0; o <= made; ++o) {
     if (o == made) {
-      objects.push_back({{static_cast<std::int64_t>(next)}, rows.sides(next)});
-      partitions(rows, next + 1, objects, least);
+      objects.push_back({{static_cast<std::int64_t>(next)}, instance.sides(next)});
+      partitions(instance, next + 1, objects, least);
       objects.pop_back();
     } else if (std::none_of(objects[o].first.begin(), objects[o].first.end(), [&](std::int64_t member) {
-                 return rows.conflict(static_cast<std::size_t>(member), next);
+                 return instance.conflict(static_cast<std::size_t>(member), next);
                })) {
       const Sides before = objects[o].second;
       objects[o].first.push_back(static_cast<std::int64_t>(next));
-      objects[o].second = both(before, rows.sides(next));
-      partitions(rows, next + 1, objects, least);
+      objects[o].second = cover(before, instance.sides(next));
+      partitions(instance, next + 1, objects, least);
       objects[o].first.pop_back();
       objects[o].second = before;
     }
   }
 }
 
-std::int64_t optimum_of_partitions(const Rows& rows) {
+std::int64_t optimum_of_partitions(const ObjectInstance& instance) {
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   std::vector<std::pair<Values, Sides>> objects;
-  partitions(rows, 0, objects, least);
+  partitions(instance, 0, objects, least);
   return least;
 }
 
 // Every way to hand the records out in order of time; of a state only the objects' sides and ends matter.
-std::int64_t optimum_of_sweep(const Rows& rows) {
-  std::vector<std::size_t> order(rows.count());
+std::int64_t optimum_of_sweep(const ObjectInstance& instance) {
+  std::vector<std::size_t> order(instance.count());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return rows.first[a] < rows.first[b]; });
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return instance.first[a] < instance.first[b]; });
   using State = std::vector<std::pair<Sides, std::int64_t>>;  // sides, last operator in use or -1
   std::set<State> states{{}};
   for (const std::size_t i : order) {
     std::set<State> next;
     for (const State& state : states) {
       for (std::size_t o = 0; o <= state.size(); ++o) {
-        if (o < state.size() && state[o].second >= rows.first[i]) continue;
+        if (o < state.size() && state[o].second >= instance.first[i]) continue;
         State grown = state;
-        if (o == state.size()) grown.push_back({rows.sides(i), rows.last[i]});
-        grown[o] = {both(grown[o].first, rows.sides(i)), rows.last[i]};
+        if (o == state.size()) grown.push_back({instance.sides(i), instance.last[i]});
+        grown[o] = {cover(grown[o].first, instance.sides(i)), instance.last[i]};
         for (auto& object : grown) {
-          if (object.second < rows.first[i]) object.second = -1;
+          if (object.second < instance.first[i]) object.second = -1;
         }
         std::sort(grown.begin(), grown.end());
         next.insert(std::move(grown));
@@ -153,17 +130,17 @@ std::int64_t optimum_of_sweep(const Rows& rows) {
   return least;
 }
 
-// A sound assignment, numbered in the order of first records, of the size it says; the bound is no more than that.
-void check_sound(const Rows& rows, const ObjectSearchResult& found) {
-  CHECK(found.assignment.size() == rows.count());
+// A valid assignment, numbered in the order of first records, of the size it says; the bound is no more than that.
+void check_valid(const ObjectInstance& instance, const ObjectSearchResult& found) {
+  CHECK(found.assignment.size() == instance.count());
   std::vector<Sides> objects;
-  for (std::size_t i = 0; i < rows.count(); ++i) {
+  for (std::size_t i = 0; i < instance.count(); ++i) {
     const std::int64_t object = found.assignment[i];
     CHECK(object >= 0 && object <= static_cast<std::int64_t>(objects.size()));
-    if (object == static_cast<std::int64_t>(objects.size())) objects.push_back(rows.sides(i));
+    if (object == static_cast<std::int64_t>(objects.size())) objects.push_back(instance.sides(i));
     Sides& sides = objects[static_cast<std::size_t>(object)];
-    sides = both(sides, rows.sides(i));
-    for (std::size_t j = 0; j < i; ++j) CHECK(found.assignment[j] != object || !rows.conflict(i, j));
+    sides = cover(sides, instance.sides(i));
+    for (std::size_t j = 0; j < i; ++j) CHECK(found.assignment[j] != object || !instance.conflict(i, j));
   }
   std::int64_t total = 0;
   for (const Sides& sides : objects) total += volume(sides);
@@ -175,10 +152,10 @@ void check_sound(const Rows& rows, const ObjectSearchResult& found) {
 TEST(shared_objects_search_finds_the_optimum_of_all_partitions) {
   std::mt19937_64 random(1);
   for (int turn = 0; turn < rounds(20'000); ++turn) {
-    const Rows rows = random_rows(random, 8, 8);
-    const std::int64_t optimum = optimum_of_partitions(rows);
-    const ObjectSearchResult found = search_shared_objects(rows.records(), {});
-    check_sound(rows, found);
+    const ObjectInstance instance = random_instance(random, 8, 8);
+    const std::int64_t optimum = optimum_of_partitions(instance);
+    const ObjectSearchResult found = search_shared_objects(instance.records(), {});
+    check_valid(instance, found);
     CHECK(found.size == optimum);
     CHECK(found.optimal());
   }
@@ -187,24 +164,24 @@ TEST(shared_objects_search_finds_the_optimum_of_all_partitions) {
 TEST(shared_objects_search_finds_the_optimum_of_a_sweep) {
   std::mt19937_64 random(2);
   for (int turn = 0; turn < 400; ++turn) {
-    const Rows rows = random_network(random, 12);
-    const ObjectSearchResult found = search_shared_objects(rows.records(), {});
-    check_sound(rows, found);
+    const ObjectInstance instance = random_network(random, 12);
+    const ObjectSearchResult found = search_shared_objects(instance.records(), {});
+    check_valid(instance, found);
     CHECK(found.optimal());
-    CHECK(found.size == optimum_of_sweep(rows));
+    CHECK(found.size == optimum_of_sweep(instance));
   }
 }
 
-TEST(shared_objects_search_is_sound_whenever_it_is_stopped) {
+TEST(shared_objects_search_is_valid_whenever_it_is_stopped) {
   std::mt19937_64 random(3);
   for (int turn = 0; turn < 4'000; ++turn) {
-    const Rows rows = random_rows(random, 14, 6);
-    const std::int64_t optimum = search_shared_objects(rows.records(), {}).size;
+    const ObjectInstance instance = random_instance(random, 14, 6);
+    const std::int64_t optimum = search_shared_objects(instance.records(), {}).size;
     ObjectSearchLimits limits;
     limits.work = static_cast<std::int64_t>(random() % 400);
     limits.seed = random();
-    const ObjectSearchResult found = search_shared_objects(rows.records(), limits);
-    check_sound(rows, found);
+    const ObjectSearchResult found = search_shared_objects(instance.records(), limits);
+    check_valid(instance, found);
     CHECK(found.bound <= optimum && optimum <= found.size);
   }
 }
@@ -212,12 +189,12 @@ TEST(shared_objects_search_is_sound_whenever_it_is_stopped) {
 TEST(shared_objects_search_gives_the_same_plan_for_the_same_work) {
   std::mt19937_64 random(4);
   for (int turn = 0; turn < 20; ++turn) {
-    const Rows rows = random_rows(random, 120, 20);
+    const ObjectInstance instance = random_instance(random, 120, 20);
     ObjectSearchLimits limits;
     limits.work = 30'000;
-    const ObjectSearchResult one = search_shared_objects(rows.records(), limits);
-    const ObjectSearchResult other = search_shared_objects(rows.records(), limits);
-    check_sound(rows, one);
+    const ObjectSearchResult one = search_shared_objects(instance.records(), limits);
+    const ObjectSearchResult other = search_shared_objects(instance.records(), limits);
+    check_valid(instance, one);
     CHECK(one.assignment == other.assignment && one.bound == other.bound && one.work == other.work);
     CHECK(one.work <= limits.work + 1'000);
   }
@@ -225,18 +202,18 @@ TEST(shared_objects_search_gives_the_same_plan_for_the_same_work) {
 
 TEST(shared_objects_search_without_time_gives_a_plan) {
   std::mt19937_64 random(5);
-  const Rows rows = random_rows(random, 400, 30);
+  const ObjectInstance instance = random_instance(random, 400, 30);
   ObjectSearchLimits limits;
   limits.seconds = 0.0;
-  check_sound(rows, search_shared_objects(rows.records(), limits));
+  check_valid(instance, search_shared_objects(instance.records(), limits));
 }
 
 TEST(shared_objects_search_proves_what_no_profile_shows) {
   // Two objects at every operator; the large records are next to each other by way of small ones.
-  const Rows rows{{0, 1, 2, 3, 4}, {1, 2, 3, 4, 5}, {9, 1, 1, 1, 9}, 1};
-  const ObjectSearchResult found = search_shared_objects(rows.records(), {});
+  const ObjectInstance instance{{0, 1, 2, 3, 4}, {1, 2, 3, 4, 5}, {9, 1, 1, 1, 9}, 1};
+  const ObjectSearchResult found = search_shared_objects(instance.records(), {});
   CHECK(found.size == 10 && found.stopped == Stop::kBound);
-  const Rows odd{{0, 1, 2, 3}, {1, 2, 3, 4}, {9, 1, 1, 9}, 1};
+  const ObjectInstance odd{{0, 1, 2, 3}, {1, 2, 3, 4}, {9, 1, 1, 9}, 1};
   const ObjectSearchResult proved = search_shared_objects(odd.records(), {});
   CHECK(proved.size == 11 && proved.stopped == Stop::kProof);
 }
@@ -244,15 +221,15 @@ TEST(shared_objects_search_proves_what_no_profile_shows) {
 TEST(shared_objects_search_stays_within_int64) {
   constexpr std::int64_t kLarge = std::int64_t{1} << 40;
   // What covers two of the three has more texels than int64 holds.
-  const Rows crossed{{0, 2, 4, 6}, {1, 3, 5, 7}, {kLarge, 1, 1, kLarge, 1, 1, 7, 1}, 2};
+  const ObjectInstance crossed{{0, 2, 4, 6}, {1, 3, 5, 7}, {kLarge, 1, 1, kLarge, 1, 1, 7, 1}, 2};
   const ObjectSearchResult found = search_shared_objects(crossed.records(), {});
-  check_sound(crossed, found);
+  check_valid(crossed, found);
   CHECK(found.optimal() && found.size == 2 * kLarge);
   const std::int64_t half = std::numeric_limits<std::int64_t>::max() / 8;
-  const Rows bytes{{0, 1, 2, std::numeric_limits<std::int64_t>::max() - 1},
-                   {1, 2, 3, std::numeric_limits<std::int64_t>::max()},
-                   {half, half - 1, 2, 1},
-                   1};
+  const ObjectInstance bytes{{0, 1, 2, std::numeric_limits<std::int64_t>::max() - 1},
+                             {1, 2, 3, std::numeric_limits<std::int64_t>::max()},
+                             {half, half - 1, 2, 1},
+                             1};
   CHECK(search_shared_objects(bytes.records(), {}).size == 2 * half - 1);
 }
 

@@ -1,6 +1,4 @@
 // Each kernel against a slow, literal counterpart on small random records.
-#include "planner/shared_objects.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -11,52 +9,24 @@
 #include <stdexcept>
 #include <vector>
 
-#include "planner/positional_maxima.h"
+#include "planner/shared_objects/assignment.h"
+#include "planner/shared_objects/positional_maxima.h"
 #include "tests/check.h"
+#include "tests/object_instance.h"
 #include "tests/registry.h"
 
 namespace {
 
 using edgemem::ObjectRecords;
 using edgemem::Pick;
-using Values = std::vector<std::int64_t>;
 
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
-struct Owned {
-  Values first;
-  Values last;
-  Values extent;
-  std::size_t rank = 1;
-
-  ObjectRecords records() const { return {first, last, extent, rank}; }
-  std::size_t count() const { return first.size(); }
-  Values extent_of(std::size_t i) const {
-    const auto row = extent.begin() + static_cast<std::ptrdiff_t>(i * rank);
-    return {row, row + static_cast<std::ptrdiff_t>(rank)};
-  }
-  std::int64_t content(std::size_t i) const;
-  bool conflict(std::size_t a, std::size_t b) const {
-    return std::max(first[a], first[b]) <= std::min(last[a], last[b]);
-  }
-};
-
-std::int64_t product(const Values& extent) {
-  return std::accumulate(extent.begin(), extent.end(), std::int64_t{1}, std::multiplies<>());
-}
-
-Values cover(Values a, const Values& b) {
-  for (std::size_t d = 0; d < a.size(); ++d) a[d] = std::max(a[d], b[d]);
-  return a;
-}
-
-std::int64_t Owned::content(std::size_t i) const { return product(extent_of(i)); }
-
-Owned random_records(std::mt19937_64& random, std::size_t rank) {
+ObjectInstance random_records(std::mt19937_64& random, std::size_t rank) {
   const auto below = [&random](std::int64_t limit) {
     return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(limit));
   };
-  Owned made;
+  ObjectInstance made;
   made.rank = rank;
   const std::int64_t count = below(14);
   const std::int64_t ops = 1 + below(below(3) == 0 ? 2000 : 12);
@@ -72,7 +42,7 @@ Owned random_records(std::mt19937_64& random, std::size_t rank) {
   return made;
 }
 
-bool free_for(const Owned& records, const Values& assignment, std::int64_t object, std::size_t record) {
+bool free_for(const ObjectInstance& records, const Values& assignment, std::int64_t object, std::size_t record) {
   for (std::size_t x = 0; x < records.count(); ++x) {
     if (assignment[x] == object && records.conflict(x, record)) return false;
   }
@@ -80,7 +50,7 @@ bool free_for(const Owned& records, const Values& assignment, std::int64_t objec
 }
 
 // Numbered in order of creation, and without two records in one object at a time.
-void check_valid(const Owned& records, const Values& assignment) {
+void check_valid(const ObjectInstance& records, const Values& assignment) {
   CHECK(assignment.size() == records.count());
   const std::int64_t objects = assignment.empty() ? 0 : *std::max_element(assignment.begin(), assignment.end()) + 1;
   for (std::int64_t object = 0; object < objects; ++object) {
@@ -94,7 +64,7 @@ void check_valid(const Owned& records, const Values& assignment) {
   }
 }
 
-Values slow_positional_maxima(const Owned& records) {
+Values slow_positional_maxima(const ObjectInstance& records) {
   const std::int64_t ops = records.last.empty() ? 0 : *std::max_element(records.last.begin(), records.last.end()) + 1;
   Values maxima;
   for (std::int64_t op = 0; op < ops; ++op) {
@@ -109,16 +79,16 @@ Values slow_positional_maxima(const Owned& records) {
   return maxima;
 }
 
-Values slow_in_order(const Owned& records, const Values& order, Pick pick) {
+Values slow_in_order(const ObjectInstance& records, const Values& order, Pick pick) {
   Values assignment(records.count(), -1);
-  std::vector<Values> objects;
+  std::vector<Sides> objects;
   for (const std::int64_t next : order) {
     const auto record = static_cast<std::size_t>(next);
     std::size_t best = objects.size();
     std::vector<std::int64_t> best_key;
     for (std::size_t object = 0; object < objects.size(); ++object) {
-      const std::int64_t now = product(objects[object]);
-      const std::int64_t growth = product(cover(objects[object], records.extent_of(record))) - now;
+      const std::int64_t now = volume(objects[object]);
+      const std::int64_t growth = volume(cover(objects[object], records.sides(record))) - now;
       if (growth > records.content(record)) continue;
       if (!free_for(records, assignment, static_cast<std::int64_t>(object), record)) continue;
       std::vector<std::int64_t> key{growth};
@@ -128,15 +98,15 @@ Values slow_in_order(const Owned& records, const Values& order, Pick pick) {
         best_key = key;
       }
     }
-    if (best == objects.size()) objects.push_back(records.extent_of(record));
-    objects[best] = cover(objects[best], records.extent_of(record));
+    if (best == objects.size()) objects.push_back(records.sides(record));
+    objects[best] = cover(objects[best], records.sides(record));
     assignment[record] = static_cast<std::int64_t>(best);
   }
   return assignment;
 }
 
 // With a full table of distances, kept as TFLite GPU keeps its (bytes only: there every free object is suitable).
-Values slow_nearest(const Owned& records, const Values& stage, bool new_first) {
+Values slow_nearest(const ObjectInstance& records, const Values& stage, bool new_first) {
   const std::size_t n = records.count();
   Values assignment(n, -1);
   std::vector<Values> distance(n);
@@ -186,7 +156,7 @@ Values slow_nearest(const Owned& records, const Values& stage, bool new_first) {
 }
 
 // The network with explicit edges and the search of Lee et al. 2019, bytes only, records in order of first_op.
-Values slow_flow(const Owned& records) {
+Values slow_flow(const ObjectInstance& records) {
   struct Edge {
     std::size_t to;
     std::int64_t capacity;
@@ -267,18 +237,18 @@ Values slow_flow(const Owned& records) {
   return assignment;
 }
 
-std::int64_t total(const Owned& records, const Values& assignment) {
-  std::vector<Values> objects(records.count(), Values(records.rank, 0));
+std::int64_t total(const ObjectInstance& records, const Values& assignment) {
+  std::vector<Sides> objects(records.count(), Sides{0, 0, 0});
   for (std::size_t i = 0; i < records.count(); ++i) {
     auto& object = objects[static_cast<std::size_t>(assignment[i])];
-    object = cover(object, records.extent_of(i));
+    object = cover(object, records.sides(i));
   }
   std::int64_t sum = 0;
-  for (const Values& object : objects) sum += product(object);
+  for (const Sides& object : objects) sum += volume(object);
   return sum;
 }
 
-std::int64_t naive(const Owned& records) {
+std::int64_t naive(const ObjectInstance& records) {
   std::int64_t sum = 0;
   for (std::size_t i = 0; i < records.count(); ++i) sum += records.content(i);
   return sum;
@@ -287,7 +257,7 @@ std::int64_t naive(const Owned& records) {
 TEST(shared_objects_equal_their_literal_counterparts) {
   std::mt19937_64 random(20240917);
   for (int round = 0; round < 3000; ++round) {
-    const Owned made = random_records(random, 1 + static_cast<std::size_t>(round % 3));
+    const ObjectInstance made = random_records(random, 1 + static_cast<std::size_t>(round % 3));
     const ObjectRecords records = made.records();
     Values content;
     for (std::size_t i = 0; i < made.count(); ++i) content.push_back(made.content(i));
@@ -328,7 +298,7 @@ TEST(shared_objects_equal_their_literal_counterparts) {
 TEST(shared_objects_of_longer_records) {
   std::mt19937_64 random(7);
   for (const std::int64_t length : {3, 40, 400}) {
-    Owned made;
+    ObjectInstance made;
     for (std::int64_t i = 0; i < 200; ++i) {
       made.first.push_back(2 * i);
       made.last.push_back(2 * i + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(length)));
@@ -347,7 +317,7 @@ TEST(shared_objects_of_longer_records) {
 TEST(shared_objects_stay_within_int64) {
   constexpr std::int64_t kLarge = std::int64_t{1} << 40;
   // The covering extents of such pairs have more texels than int64 holds: every kernel keeps them apart.
-  Owned crossed;
+  ObjectInstance crossed;
   crossed.rank = 2;
   crossed.first = {0, 2, 4};
   crossed.last = {0, kNever - 1, 5};
@@ -358,7 +328,7 @@ TEST(shared_objects_stay_within_int64) {
   CHECK((edgemem::assign_by_min_cost_flow(crossed.records()) == Values{0, 1, 0}));
 
   // Every record differs little from the next, but one object for the whole chain would have 9^22 texels.
-  Owned chain;
+  ObjectInstance chain;
   chain.rank = 2;
   Values powers{1};
   for (int i = 0; i < 22; ++i) powers.push_back(3 * powers.back());
