@@ -102,7 +102,7 @@ def test_violations_of_relations(finder: Any, monkeypatch: pytest.MonkeyPatch) -
         "hand: wrong size: the arena of region 1 is 13, but the highest record ends at 12"
     ]
     assert messages(0, 0, 4, 0, size=18, regions=Regions(np.array([1, 1, 1, 2]), (0, 12))) == [
-        "hand: no such region: 'y' is in region 2 of 2"
+        "hand: in a region it may not lie in: 'y' is in region 2 of 2"
     ]
     assert messages(0, 0, 4, 0, size=18, regions=Regions(np.array([1, 0, 1, 0]), (6, 12)))[0] == (
         "hand: not inside the record it belongs to: 'a' is in region 0, but 'whole' in 1"
