@@ -93,3 +93,38 @@ def search_offsets(
     pinned: NDArray[np.int64] | None = None,
     reserved: NDArray[np.int64] | None = None,
 ) -> tuple[NDArray[np.int64], int, Literal["bound", "proof", "work", "time"], int]: ...
+
+# --- the proof: kernels/python/proof.cpp; `overlap` and `within` are rows of three numbers, flat; faults are rows of
+# seven (edgemem/proof/faults.py), flat ---
+
+def find_offset_faults(
+    first_op: NDArray[np.int64],
+    last_op: NDArray[np.int64],
+    size: NDArray[np.int64],
+    alignment: int,
+    offsets: NDArray[np.int64],
+    arena: NDArray[np.int64],
+    pinned: NDArray[np.int64] | None = None,
+    reserved: NDArray[np.int64] | None = None,
+    overlap: NDArray[np.int64] | None = None,
+    within: NDArray[np.int64] | None = None,
+    region: NDArray[np.int64] | None = None,
+    reserved_region: NDArray[np.int64] | None = None,
+) -> NDArray[np.int64]: ...
+def find_object_faults(
+    first_op: NDArray[np.int64],
+    last_op: NDArray[np.int64],
+    extent: NDArray[np.int64],
+    assignment: NDArray[np.int64],
+    objects: NDArray[np.int64],
+) -> NDArray[np.int64]: ...
+def recompute_claims(
+    first_op: NDArray[np.int64],
+    last_op: NDArray[np.int64],
+    size: NDArray[np.int64],
+    alignment: int,
+    pinned: NDArray[np.int64] | None = None,
+    reserved: NDArray[np.int64] | None = None,
+    overlap: NDArray[np.int64] | None = None,
+    within: NDArray[np.int64] | None = None,
+) -> tuple[int, int, int]: ...

@@ -1,18 +1,31 @@
 """Proof that a plan is right, independent of how it was made.
 
-Nothing here imports a strategy, a kernel or the lifetime rules: records, plans, graphs and the aliasing table are
-all it knows. Two arguments, either of which refutes a bad plan:
+Nothing here imports a strategy or the lifetime rules: records, plans, graphs and the aliasing table are all it knows.
+Its hot loops are a kernel of its own (kernels/proof), which shares no code with the planner's kernels although one
+extension module holds both; and the same in Python (`pure`) where edgemem was built without a compiler.
+Two arguments, either of which refutes a bad plan:
 
-1. A sweep over time (`sweep`): records alive at the same operator never overlap in the arena, nor share an object;
-   offsets are aligned, inside, where they are pinned and in no reserved range; sizes, bounds and counts are what they
-   claim to be.
+1. A sweep over time (`sweep`): records alive at the same operator never overlap in the arena, nor share an object,
+   but as their relations allow; offsets are aligned, inside, where they are pinned and in no reserved range; sizes,
+   bounds and counts are what they claim to be.
 2. With the graph, a rehearsal (`rehearsal`): the graph runs inside the plan, and nothing is read after it was
    overwritten.
 """
 
 from edgemem.proof.proved import is_proved_for, prove, refuse
+from edgemem.proof.relations import Regions, Relations
 from edgemem.proof.sweep import sweep_plan
 from edgemem.proof.verify import verify_planset
 from edgemem.proof.violations import Cause, Violation
 
-__all__ = ["Cause", "Violation", "is_proved_for", "prove", "refuse", "sweep_plan", "verify_planset"]
+__all__ = [
+    "Cause",
+    "Regions",
+    "Relations",
+    "Violation",
+    "is_proved_for",
+    "prove",
+    "refuse",
+    "sweep_plan",
+    "verify_planset",
+]

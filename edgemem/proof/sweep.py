@@ -1,59 +1,97 @@
-"""Proof by a sweep over time: records alive at the same operator never overlap in the arena, nor share an object."""
+"""Proof by a sweep over time: records alive at the same operator never overlap in the arena, nor share an object.
+
+The sweeps themselves run in a kernel of the proof's own (kernels/proof, which shares no code with the planner's), or
+in `edgemem.proof.pure` where edgemem was built without a compiler.
+"""
 
 from __future__ import annotations
 
-import heapq
-from bisect import bisect_left, insort
-from collections import Counter
-from itertools import islice
+from itertools import chain, islice
 from math import prod
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from edgemem.errors import PlanError
+from edgemem.native import COMPILED, kernels
 from edgemem.plans import OffsetPlan
-from edgemem.proof.pins import sweep_pinned_bound, sweep_pins
+from edgemem.proof import pure
+from edgemem.proof.faults import COLUMNS, describe_object_faults, describe_offset_faults
+from edgemem.proof.relations import Regions, Relations
 from edgemem.proof.violations import MOST, Cause, Violation, violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from numpy.typing import NDArray
+
     from edgemem.plans import Plan, PlanSet, SharedObjectsPlan
-    from edgemem.records.problem import Problem
+    from edgemem.records.problem import Problem, Size
     from edgemem.targets import Target
+
+    Column = NDArray[np.int64]
 
 __all__ = ["sweep_claims", "sweep_plan"]
 
+finder = kernels if COMPILED else pure
 
-def sweep_plan(problem: Problem, plan: Plan, target: Target | None = None) -> tuple[Violation, ...]:
+INT64_MAX = 2**63 - 1
+# The sides of an object as kernels take them: none in this dimension, and any that is less than nothing.
+_ABSENT, _NEGATIVE = -2, -1
+
+
+def sweep_plan(
+    problem: Problem,
+    plan: Plan,
+    target: Target | None = None,
+    relations: Relations | None = None,
+    regions: Regions | None = None,
+) -> tuple[Violation, ...]:
     """Everything that is wrong with one plan for these records; () proves it right.
 
-    With the target they come from, also that its reserved ranges are kept clear.
+    With the target they come from, also that its reserved ranges are kept clear. Relations and regions concern offset
+    plans only. At most 100 violations.
+
+    Raises:
+        PlanError: offsets or objects are not integers within int64.
+        ValueError: relations or regions that no records can have (`Relations`).
     """
     if isinstance(plan, OffsetPlan):
         reserved = problem.reserved if target is None else (*problem.reserved, *target.region.reserved)
-        check = _offsets(problem, plan, _joined(reserved))
+        check = _offsets(problem, plan, reserved, relations or Relations(), regions)
     else:
         check = _objects(problem, plan)
     return tuple(islice(check, MOST))
 
 
-def sweep_claims(planset: PlanSet) -> Iterator[Violation]:
-    """Bounds, naive size and `optimal` flags, recomputed by sweeps of their own."""
-    offsets, objects = _sweep_bounds(planset.problem)
-    if planset.problem.constraints:
-        offsets = sweep_pinned_bound(planset.problem)
+def sweep_claims(planset: PlanSet, relations: Relations | None = None) -> Iterator[Violation]:
+    """Bounds, naive size and `optimal` flags, recomputed by sweeps of their own; states that are not kept."""
+    problem = planset.problem
+    given = relations or Relations()
+    columns = (problem.first_op, problem.last_op, problem.size, problem.alignment)
+    offsets, objects, naive = finder.recompute_claims(*columns, **problem.constraints, **given.columns)
     for family, claimed, true in (
         ("offsets", planset.bounds.offsets, offsets),
         ("shared objects", planset.bounds.shared_objects, objects),
     ):
         if claimed != true:
             yield Violation(Cause.WRONG_BOUND, f"the lower bound for {family} is {true}, not {claimed}")
-    sizes = [s for s in planset.problem.size.tolist() if s]
-    padded = [_pad(s, planset.problem.alignment) for s in sizes]
-    naive = sum(padded[:-1]) + sizes[-1] if sizes else 0
     if planset.naive != naive:
         yield Violation(Cause.WRONG_NAIVE, f"the records take {naive} end to end, not {planset.naive}")
+    yield from _sweep_states(problem, given)
     yield from _sweep_optimal(planset.offsets, offsets)
     yield from _sweep_optimal(planset.shared_objects, objects)
+
+
+def _sweep_states(problem: Problem, relations: Relations) -> Iterator[Violation]:
+    """States that do not live from the first operator to the last."""
+    if relations.state is None or not len(problem):
+        return
+    first, last, end = problem.first_op, problem.last_op, int(problem.last_op.max())
+    for index in np.flatnonzero(relations.state.astype(bool) & ((first > 0) | (last < end)))[:MOST].tolist():
+        name = problem.names[index]
+        message = f"{name!r} lives from {first[index]} to {last[index]}, the run from 0 to {end}"
+        yield Violation(Cause.STATE_NOT_KEPT, message, records=(name,))
 
 
 def _sweep_optimal(plans: Sequence[Plan], bound: int) -> Iterator[Violation]:
@@ -73,35 +111,81 @@ def _sweep_optimal(plans: Sequence[Plan], bound: int) -> Iterator[Violation]:
             yield Violation(Cause.FALSE_OPTIMAL, "it meets the lower bound and says it is not optimal", plan.strategy)
 
 
-def _sweep_bounds(problem: Problem) -> tuple[int, int]:
-    """Both lower bounds by one sweep over time with the sizes alive in order."""
-    alignment = problem.alignment
-    sizes = problem.size.tolist()
-    ends: list[tuple[int, int]] = []
-    alive: list[int] = []  # sizes, ascending
-    paddings: Counter[int] = Counter()
-    total = best = 0
-    maxima: list[int] = []
-    starts = sorted(range(len(problem)), key=problem.first_op.tolist().__getitem__)
-    first, last = problem.first_op.tolist(), problem.last_op.tolist()
-    for position, index in enumerate(starts):
-        while ends and ends[0][0] < first[index]:
-            size = heapq.heappop(ends)[1]
-            del alive[bisect_left(alive, size)]
-            total -= _pad(size, alignment)
-            paddings[_pad(size, alignment) - size] -= 1
-        size = sizes[index]
-        if size:
-            heapq.heappush(ends, (last[index], size))
-            insort(alive, size)
-            total += _pad(size, alignment)
-            paddings[_pad(size, alignment) - size] += 1
-        if position + 1 == len(starts) or (ends and first[starts[position + 1]] > ends[0][0]):
-            # Something ends before anything else begins: only here can a profile be greater than all others.
-            best = max(best, total - max((p for p, count in paddings.items() if count), default=0))
-            maxima += [0] * (len(alive) - len(maxima))
-            maxima[: len(alive)] = map(max, maxima, reversed(alive))
-    return best, sum(maxima)
+def _offsets(
+    problem: Problem,
+    plan: OffsetPlan,
+    reserved: Iterable[tuple[int, int]],
+    relations: Relations,
+    regions: Regions | None,
+) -> Iterator[Violation]:
+    if len(plan.offsets) != len(problem):
+        yield violation(plan, Cause.WRONG_LENGTH, f"{len(plan.offsets)} offsets for {len(problem)} records")
+        return
+    arenas = (plan.size,) if regions is None else regions.sizes
+    for size in arenas:
+        if abs(size) > INT64_MAX:
+            yield violation(plan, Cause.WRONG_SIZE, f"no arena has {size} bytes")
+            return
+    # What the problem and the target reserve is in the first region.
+    of_regions = [_joined(chain(reserved, *(regions.reserved[:1] if regions else ())))]
+    columns = {}
+    if regions is not None:
+        of_regions += [_joined(ranges) for ranges in regions.reserved[1:]]
+        columns["region"] = _column(regions.of, "regions", plan)
+        columns["reserved_region"] = np.repeat(np.arange(len(of_regions)), [len(ranges) for ranges in of_regions])
+    ranges = list(chain.from_iterable(of_regions))
+    ends = [min(end, INT64_MAX) for end in chain.from_iterable(ranges)]
+    rows = finder.find_offset_faults(
+        problem.first_op,
+        problem.last_op,
+        problem.size,
+        problem.alignment,
+        _column(plan.offsets, "offsets", plan),
+        np.array(arenas, np.int64),
+        pinned=problem.pinned,
+        reserved=np.array(ends, np.int64),
+        **relations.columns,
+        **columns,
+    )
+    yield from describe_offset_faults(problem, plan, rows.reshape(-1, COLUMNS).tolist(), ranges, regions)
+
+
+def _objects(problem: Problem, plan: SharedObjectsPlan) -> Iterator[Violation]:
+    if len(plan.assignment) != len(problem):
+        yield violation(plan, Cause.WRONG_LENGTH, f"{len(plan.assignment)} objects assigned to {len(problem)} records")
+        return
+    extents = problem.size.reshape(-1, 1) if problem.extents is None else problem.extents
+    sides, total = _sides(plan.objects)
+    assignment = _column(plan.assignment, "objects", plan)
+    rows = finder.find_object_faults(problem.first_op, problem.last_op, extents, assignment, sides)
+    yield from describe_object_faults(problem, plan, rows.reshape(-1, COLUMNS).tolist())
+    if total != plan.size:
+        yield violation(plan, Cause.WRONG_SIZE, f"the objects add up to {total}, not {plan.size}")
+
+
+def _sides(objects: Sequence[Size]) -> tuple[Column, int]:
+    """The objects as rows of one length, as kernels take them, and their total in bytes or texels."""
+    try:
+        table = np.array(objects) if objects else np.zeros((0, 1), np.int64)
+    except ValueError:  # of several ranks
+        table = np.zeros(0)
+    if table.dtype.kind == "i":
+        table = np.ascontiguousarray(table.reshape(len(objects), -1), np.int64)
+        if table.astype(np.float64).prod(axis=1).sum() < INT64_MAX / 2 and (table >= 0).all():
+            return table, int(table.prod(axis=1).sum())
+    rows = [[size] if isinstance(size, int) else list(size) for size in objects]
+    rank = max(1, *map(len, rows))
+    known = [[min(max(side, _NEGATIVE), INT64_MAX) for side in row] + [_ABSENT] * (rank - len(row)) for row in rows]
+    return np.array(known, np.int64), sum(map(prod, rows))
+
+
+def _column(values: NDArray[np.int64], what: str, plan: Plan) -> Column:
+    array = np.asarray(values)
+    if array.size == 0:
+        return np.zeros(0, np.int64)
+    if array.dtype.kind not in "iu" or (array.dtype == np.uint64 and (array > INT64_MAX).any()):
+        raise PlanError(f"{plan.strategy}: {what} of type {array.dtype} are no integers within int64; use int64")
+    return np.ascontiguousarray(array, np.int64)
 
 
 def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -112,94 +196,3 @@ def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
         elif low < high:
             joined.append((low, high))
     return joined
-
-
-def _offsets(problem: Problem, plan: OffsetPlan, reserved: Sequence[tuple[int, int]]) -> Iterator[Violation]:
-    count = len(problem)
-    if len(plan.offsets) != count:
-        yield violation(plan, Cause.WRONG_LENGTH, f"{len(plan.offsets)} offsets for {count} records")
-        return
-    offsets, sizes, names = plan.offsets.tolist(), problem.size.tolist(), problem.names
-    top = 0
-    for name, offset, size in zip(names, offsets, sizes, strict=True):
-        if offset < 0:
-            yield violation(plan, Cause.NEGATIVE_OFFSET, f"{name!r} is at {offset}", name)
-        if offset % problem.alignment:
-            yield violation(
-                plan, Cause.MISALIGNED, f"{name!r} is at {offset}, no multiple of {problem.alignment}", name
-            )
-        if offset + size > plan.size:
-            yield violation(
-                plan, Cause.OUTSIDE_ARENA, f"{name!r} ends at {offset + size}, the arena at {plan.size}", name
-            )
-        top = max(top, offset + size if size else 0)
-    if top < plan.size:
-        yield violation(plan, Cause.WRONG_SIZE, f"the arena is {plan.size}, but the highest record ends at {top}")
-    yield from sweep_pins(problem, plan, reserved)
-    first, last = problem.first_op.tolist(), problem.last_op.tolist()
-    ends: list[tuple[int, tuple[int, int, int]]] = []
-    placed: list[tuple[int, int, int]] = []  # (offset, end, record), disjoint, ascending
-    for index in sorted((i for i in range(count) if sizes[i]), key=lambda i: (first[i], i)):
-        while ends and ends[0][0] < first[index]:
-            entry = heapq.heappop(ends)[1]
-            del placed[bisect_left(placed, entry)]
-        entry = (offsets[index], offsets[index] + sizes[index], index)
-        at = bisect_left(placed, entry)
-        for other in placed[max(at - 1, 0) : at + 1]:
-            if other[0] < entry[1] and entry[0] < other[1]:
-                a, b = names[other[2]], names[index]
-                yield violation(
-                    plan,
-                    Cause.OVERLAP,
-                    f"{a!r} at {other[0]}..{other[1]} and {b!r} at {entry[0]}..{entry[1]} are both in use",
-                    a,
-                    b,
-                    op=first[index],
-                )
-                break
-        else:
-            placed.insert(at, entry)
-            heapq.heappush(ends, (last[index], entry))
-
-
-def _objects(problem: Problem, plan: SharedObjectsPlan) -> Iterator[Violation]:
-    count = len(problem)
-    if len(plan.assignment) != count:
-        yield violation(plan, Cause.WRONG_LENGTH, f"{len(plan.assignment)} objects assigned to {count} records")
-        return
-    members: list[list[int]] = [[] for _ in plan.objects]
-    for index, number in enumerate(plan.assignment.tolist()):
-        if 0 <= number < len(members):
-            members[number].append(index)
-        else:
-            name = problem.names[index]
-            yield violation(plan, Cause.NO_SUCH_OBJECT, f"{name!r} is in object {number} of {len(members)}", name)
-    first, last, names = problem.first_op.tolist(), problem.last_op.tolist(), problem.names
-    rows = problem.size[:, None].tolist() if problem.extents is None else problem.extents.tolist()
-    total = 0
-    for number, (object_size, inside) in enumerate(zip(plan.objects, members, strict=True)):
-        extent = [object_size] if isinstance(object_size, int) else list(object_size)
-        total += prod(extent)
-        if not inside:
-            yield violation(plan, Cause.EMPTY_OBJECT, f"nothing is in object {number}")
-            continue
-        needed = [max(column) for column in zip(*(rows[i] for i in inside), strict=True)]
-        if len(extent) != len(needed) or any(has < needs for has, needs in zip(extent, needed, strict=True)):
-            yield violation(plan, Cause.OBJECT_TOO_SMALL, f"object {number} is {extent}, its records need {needed}")
-        elif extent != needed:
-            yield violation(plan, Cause.WRONG_SIZE, f"object {number} is {extent}, its records need only {needed}")
-        inside.sort(key=lambda i: (first[i], i))
-        holder = inside[0]
-        for index in inside[1:]:
-            if first[index] <= last[holder]:
-                a, b = names[holder], names[index]
-                message = f"{a!r} and {b!r} are both in object {number}"
-                yield violation(plan, Cause.OBJECT_SHARED, message, a, b, op=first[index])
-            if last[index] > last[holder]:
-                holder = index
-    if total != plan.size:
-        yield violation(plan, Cause.WRONG_SIZE, f"the objects add up to {total}, not {plan.size}")
-
-
-def _pad(size: int, alignment: int) -> int:
-    return -(-size // alignment) * alignment

@@ -11,19 +11,23 @@ from edgemem.proof.violations import MOST
 if TYPE_CHECKING:
     from edgemem.model.graph import Graph
     from edgemem.plans import PlanSet
+    from edgemem.proof.relations import Relations
     from edgemem.proof.violations import Violation
 
 __all__ = ["verify_planset"]
 
 
-def verify_planset(planset: PlanSet, graph: Graph | None = None) -> tuple[Violation, ...]:
-    """Everything that is wrong with a set of plans; () proves them right.
+def verify_planset(
+    planset: PlanSet, graph: Graph | None = None, relations: Relations | None = None
+) -> tuple[Violation, ...]:
+    """Everything that is wrong with a set of plans, at most 100 violations; () proves them right.
 
-    With the graph they claim to belong to, also that they do, and that the graph runs inside each of them.
+    With the graph they claim to belong to, also that they do, and that the graph runs inside each of them. With
+    relations, offsets may use what those allow and must keep what they demand. Raises as `sweep_plan`.
     """
-    found = list(sweep_claims(planset))
+    found = list(sweep_claims(planset, relations))
     for plan in planset.plans:
-        found += sweep_plan(planset.problem, plan, planset.target)
+        found += sweep_plan(planset.problem, plan, planset.target, relations)
     if graph is not None:
         found += rehearse(planset, graph)
     return tuple(found[:MOST])

@@ -49,7 +49,14 @@ def test_only_the_command_line_knows_the_bench_and_only_that_knows_other_planner
     [
         (
             "proof",
-            ("edgemem.strategy", "edgemem._kernels", "edgemem.records.lifetime", "edgemem.planning", "edgemem.bounds"),
+            (
+                "edgemem.strategy",
+                "edgemem._kernels",
+                "edgemem.native.pure",
+                "edgemem.records.lifetime",
+                "edgemem.planning",
+                "edgemem.bounds",
+            ),
         ),
         (
             "strategy",
@@ -71,3 +78,13 @@ def test_nothing_flows_backwards(part: str, forbidden: tuple[str, ...]) -> None:
 def test_kernels_are_reached_through_the_door_that_works_without_them() -> None:
     files = [f for f in LIBRARY if "native" not in f.parts]
     assert not _breaches(files, ("edgemem._kernels",))
+
+
+def test_the_kernel_of_the_proof_shares_no_code_with_the_planner() -> None:
+    files = sorted((ROOT / "kernels" / "proof").iterdir())
+    includes = [
+        line for f in files for line in f.read_text(encoding="utf-8").splitlines() if line.startswith("#include")
+    ]
+    own = {line for line in includes if '"' in line}
+    assert len(own) > 5
+    assert all(line.startswith('#include "proof/') for line in own)

@@ -1,0 +1,68 @@
+"""What the proof is told besides records and offsets: how records are related, and in which region each one lies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypedDict
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Column = NDArray[np.int64]
+
+__all__ = ["Regions", "RelationColumns", "Relations"]
+
+
+class RelationColumns(TypedDict, total=False):
+    """`overlap` and `within` row by row, int64, as kernels take them."""
+
+    overlap: Column
+    within: Column
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Relations:
+    """How records of a problem are related; two that are alive together are disjoint unless it says otherwise.
+
+    Attributes:
+        overlap: int64 [k, 3], rows (i, j, distance): record i dies in the operator that makes j (last_op[i] is
+            first_op[j]), and the two may share bytes if offset[i] - offset[j] >= distance.
+        within: int64 [k, 3], rows (i, j, delta): record i lies inside j, offset[i] == offset[j] + delta. A record lies
+            inside one other at most, which may lie inside another in turn.
+        state: bool or int64 [n], true for a record that keeps its bytes from run to run, and so lives for all of it.
+
+    Overlap and within concern offsets only: shared objects are proved without them.
+    """
+
+    overlap: Column | None = None
+    within: Column | None = None
+    state: NDArray[np.bool_] | Column | None = None
+
+    @property
+    def columns(self) -> RelationColumns:
+        """`overlap` and `within`, where there are any."""
+        given = RelationColumns()
+        if self.overlap is not None and len(self.overlap):
+            given["overlap"] = np.ascontiguousarray(self.overlap, np.int64).reshape(-1)
+        if self.within is not None and len(self.within):
+            given["within"] = np.ascontiguousarray(self.within, np.int64).reshape(-1)
+        return given
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Regions:
+    """Where an offset plan uses several memories; offsets count from the start of each.
+
+    Attributes:
+        of: int64 [n], the region of each record.
+        sizes: the arena of each region in bytes.
+        reserved: ranges [begin, end) that no record may use, region by region; none by default.
+    """
+
+    of: Column
+    sizes: tuple[int, ...]
+    reserved: Sequence[Sequence[tuple[int, int]]] = ()
