@@ -58,8 +58,8 @@ class Life:
         outside: why it has no place in the plan; "" if it has one.
         fixed: its memory is shared with nothing but views of it, if at all: graph inputs and outputs, variables, and
             what a body takes in or gives back.
-        present: it is there before the first step, whatever the order.
-        kept: it stays to the end of the run, whatever the order.
+        present: it is there before the first step, whatever the order; in bodies so are variables alone.
+        kept: it stays to the end of the run.
         names: all tensors in it.
     """
 
@@ -268,7 +268,7 @@ def merge(lives: Mapping[str, Life], steps: Sequence[Step], sharing: Sharing, ta
     if target.unread == "to_end":
         for name, life in lives.items():
             if classes[name] is life and not sharing.readers[name] and not life.fixed:
-                life.kind, life.last = "output", len(steps) - 1
+                life.kind, life.last, life.kept = "output", len(steps) - 1, True
     return classes
 
 
