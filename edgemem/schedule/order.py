@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from edgemem.errors import PlanError
 from edgemem.schedule import beam
 from edgemem.schedule.peak import least_peak, peak_of
-from edgemem.schedule.problem import is_reorderable, order_problem
+from edgemem.schedule.precedence import is_reorderable
+from edgemem.schedule.problem import order_problem
 from edgemem.schedule.registry import SOLVERS
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def find_order(graph: Graph, target: Target, *, width: int = beam.WIDTH) -> tupl
         return best
     best_peak = peak_of(graph, target)
     problem = order_problem(graph, target)
-    floor = least_peak(problem) - target.alignment + 1  # of all padding, one record's is not counted
+    floor = least_peak(problem) - problem.padding  # the record that lies highest needs none
     for solver in sorted(SOLVERS.values(), key=lambda s: s.rank):
         if best_peak <= floor:
             break

@@ -47,8 +47,8 @@ class Partial:
     def __init__(self, problem: OrderProblem) -> None:
         """Nothing has run."""
         self._problem = problem
-        self._left = array("q", map(len, problem.readers))  # readers of each class that have not run
-        self._waits = array("q", map(len, problem.before))  # predecessors that have not run; -1 once it has run itself
+        self._left = array("i", map(len, problem.readers))  # readers of each class that have not run
+        self._waits = array("i", map(len, problem.before))  # predecessors that have not run; -1 once it has run itself
         self._taken: frozenset[int] = frozenset()  # classes of `lingers` or `guarded` that took the memory of an input
         self.live = self.peak = sum(problem.size[c] for c in problem.start)
         self.opening = problem.opening

@@ -27,7 +27,7 @@ def peak_of(graph: Graph, target: Target) -> int:
 def order_peak(problem: OrderProblem, order: Iterable[int]) -> int:
     """The most that is alive at once in an order of the operators, all sizes padded.
 
-    It is `peak_of` the graph in that order if every size is a multiple of the alignment, and less than one alignment
+    It is `peak_of` the graph in that order if every size is a multiple of the alignment, and up to `problem.padding`
     above it otherwise, because the record that lies highest needs no padding. It leaves reserved ranges out.
 
     Raises PlanError if an operator runs before those that it waits for, twice, or never.

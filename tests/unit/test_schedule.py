@@ -18,7 +18,7 @@ from edgemem.schedule.beam import beam_order
 from edgemem.schedule.greedy import greedy_order
 from edgemem.schedule.order import find_order
 from edgemem.schedule.peak import least_peak, order_peak, peak_of
-from edgemem.schedule.problem import order_problem
+from edgemem.schedule.problem import OrderProblem, order_problem
 from edgemem.schedule.registry import SOLVERS
 from edgemem.targets import BUILT_IN, Target
 
@@ -107,6 +107,14 @@ def test_an_order_has_all_operators_once_and_is_topological() -> None:
     for order in ((4, 0, 1, 2, 3), (0, 0, 1, 2, 3), (0, 1, 2, 3), (0, 1, 2, 3, 5)):
         with pytest.raises(PlanError, match="order"):
             order_peak(problem, order)
+
+
+def test_bodies_run_before_results_are_there_except_early_ones() -> None:
+    # Operator 0 writes 100 bytes; its bodies hold 70 while they run and 20 when it is done itself.
+    late = OrderProblem(((),), (100,), ((),), ((0,),), ((),), kept=frozenset({0}), own=(20,), inside=(70,))
+    assert order_peak(late, (0,)) == least_peak(late) == 120
+    early = replace(late, early=(100,))
+    assert order_peak(early, (0,)) == least_peak(early) == 170
 
 
 def test_every_solver_is_registered_with_what_it_is() -> None:
