@@ -6,7 +6,7 @@ A converter resolves every dimension before it makes a Graph; nothing here is sy
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Literal, TypeAlias
 
@@ -76,7 +76,18 @@ class Op:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Operators in execution order, over tensors by index. `inputs` and `outputs` are tensor indices."""
+    """Operators in execution order, over tensors by index.
+
+    Attributes:
+        name: for people.
+        tensors: all values, constants included.
+        ops: the operators.
+        inputs: tensor indices.
+        outputs: tensor indices.
+        layout: how shapes are to be read where the format says so.
+        precedence: pairs (before, after) of operator indices: in every order of the operators the first runs before
+            the second, whatever they read and write.
+    """
 
     name: str
     tensors: tuple[Tensor, ...]
@@ -84,9 +95,13 @@ class Graph:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     layout: Layout = ""
+    precedence: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
-        """Raise ModelError unless every index is a tensor and every tensor is written before it is read."""
+        """Raise ModelError unless every index is a tensor, and every tensor is written before it is read.
+
+        The same goes for pairs of operators that are not there, or in another order.
+        """
         count = len(self.tensors)
         known = set(self.inputs) | {i for i, t in enumerate(self.tensors) if t.kind not in ("activation", "opaque")}
         for op in self.ops:
@@ -102,6 +117,12 @@ class Graph:
         for index in self.outputs:
             if index not in known:
                 raise ModelError(f"graph output {index} is never written")
+        for first, then in self.precedence:
+            if not (0 <= first < len(self.ops) and 0 <= then < len(self.ops)):
+                raise ModelError(f"operators {first} and {then} are to keep their order, but there are {len(self.ops)}")
+            if first >= then:
+                names = f"{self.ops[first].name!r} must run before operator {self.ops[then].name!r}"
+                raise ModelError(f"operator {names}, and does not: keep the order that the model's file gives the two")
 
     def reordered(self, order: tuple[int, ...]) -> Graph:
         """The same graph running `ops[order[0]], ops[order[1]], ...`; ModelError if the order is not topological."""
@@ -110,13 +131,16 @@ class Graph:
         ordered = [i for i in order if self.ops[i].ordered]
         if ordered != sorted(ordered):
             raise ModelError("operators with side effects must keep their order")
-        return Graph(self.name, self.tensors, tuple(self.ops[i] for i in order), self.inputs, self.outputs, self.layout)
+        place = {k: at for at, k in enumerate(order)}
+        precedence = tuple(sorted((place[first], place[then]) for first, then in self.precedence))
+        return replace(self, ops=tuple(self.ops[i] for i in order), precedence=precedence)
 
 
 def digest(graph: Graph) -> str:
     """SHA-256 (hex) of what a plan depends on: operators in order, tensor names, dtypes, shapes and kinds.
 
-    Weights do not count: a retrained model keeps its plan.
+    Weights do not count: a retrained model keeps its plan. Neither does `precedence`, which says what other orders
+    there are.
     """
     sha = hashlib.sha256()
 

@@ -2,6 +2,10 @@
 
 Time is counted in steps (`edgemem.model.steps`). What a loop's body takes in stays whole for as long as any body of
 that operator runs, because it is read again; what a body gives back stays until the operator is done.
+
+Which tensors share memory is decided in two parts. `find_sharing` says which may, in whatever order the operators run;
+`merge` decides which do in the order at hand. The search for a better order (`edgemem.schedule`) reads the first part,
+so that both follow the same rules.
 """
 
 from __future__ import annotations
@@ -13,15 +17,18 @@ from typing import TYPE_CHECKING
 from edgemem.model.aliasing import RULES
 from edgemem.model.graph import RUN_ONCE
 from edgemem.model.steps import steps_of
-from edgemem.records.problem import Kind, Problem, UsageRecord
+from edgemem.records.problem import Problem, UsageRecord
 from edgemem.records.textures import texel_extent
 
 if TYPE_CHECKING:
-    from edgemem.model.graph import Graph, Tensor
+    from collections.abc import Mapping, Sequence
+
+    from edgemem.model.graph import Graph, Layout, Tensor
     from edgemem.model.steps import Step
+    from edgemem.records.problem import Kind, Size
     from edgemem.targets import Target
 
-__all__ = ["Lifetimes", "lifetimes"]
+__all__ = ["Life", "Lifetimes", "Sharing", "find_lives", "find_sharing", "lifetimes", "memory_size", "merge"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +47,53 @@ class Lifetimes:
 
 
 @dataclass(slots=True, eq=False)
-class _Life:
-    """A tensor's interval, or an alias class's once tensors are merged into it."""
+class Life:
+    """A tensor's interval, or an alias class's once tensors are merged into it.
+
+    Attributes:
+        tensor: the tensor, or the first one of the class.
+        first: the first step that needs its memory.
+        last: the last one, inclusive.
+        kind: what its usage record is to the model.
+        outside: why it has no place in the plan; "" if it has one.
+        fixed: its memory is shared with nothing but views of it, if at all: graph inputs and outputs, variables, and
+            what a body takes in or gives back.
+        present: it is there before the first step, whatever the order; in bodies so are variables alone.
+        kept: it stays to the end of the run.
+        names: all tensors in it.
+    """
 
     tensor: Tensor
     first: int
     last: int
     kind: Kind = "tensor"
-    outside: str = ""  # why it has no place in the plan
-    fixed: bool = False  # never shares its memory: graph inputs and outputs, variables, what crosses a body's border
+    outside: str = ""
+    fixed: bool = False
+    present: bool = False
+    kept: bool = False
     names: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """Which tensors may share memory, in whatever order the operators run. Tensors are named.
+
+    Attributes:
+        root: every tensor's memory by its first tensor: a view's is that of the tensor it is a view of, and any other
+            tensor's is its own.
+        views: for each step the memory that its first result is a view of; "" if it is none.
+        over: for each step the memory that its first result may take, in order of preference. It takes the first one
+            that nothing needs after the step.
+        readers: how many inputs of operators each tensor is.
+        sole_reader: a step looks no further once it meets memory that nothing needs afterwards, but whose first tensor
+            has several readers.
+    """
+
+    root: Mapping[str, str]
+    views: tuple[str, ...]
+    over: tuple[tuple[str, ...], ...]
+    readers: Mapping[str, int]
+    sole_reader: bool
 
 
 def lifetimes(graph: Graph, target: Target) -> Lifetimes:
@@ -59,17 +103,16 @@ def lifetimes(graph: Graph, target: Target) -> Lifetimes:
     an activation whose dtype has no fixed width.
     """
     steps = steps_of(graph, bodies=target.bodies == "inline")
-    lives = _intervals(graph, steps, target)
-    classes = _share(lives, steps, target)
+    lives = find_lives(graph, steps, target)
+    classes = merge(lives, steps, find_sharing(lives, steps, target), target)
     records, unplanned = [], []
     for life in lives.values():
         if classes[life.tensor.name] is not life:
             continue
-        size = texel_extent(life.tensor, graph.layout) if target.texels else life.tensor.size if not life.outside else 0
-        reason = life.outside or (size if isinstance(size, str) else "" if size else "empty")
-        if reason:
-            unplanned.append((life.tensor.name, reason))
-        elif not isinstance(size, str):
+        size = memory_size(life, graph.layout, target)
+        if isinstance(size, str):
+            unplanned.append((life.tensor.name, size))
+        else:
             names = tuple(life.names)
             records.append(UsageRecord(names[0], life.first, life.last, size, life.kind, names))
     for number, step in enumerate(steps):
@@ -89,13 +132,35 @@ def lifetimes(graph: Graph, target: Target) -> Lifetimes:
     return Lifetimes(problem, tuple(s.label for s in steps), tuple(unplanned))
 
 
-def _intervals(graph: Graph, steps: tuple[Step, ...], target: Target) -> dict[str, _Life]:
-    end = max(len(steps) - 1, 0)
-    lives: dict[str, _Life] = {}
+def memory_size(life: Life, layout: Layout, target: Target) -> Size | str:
+    """Bytes or texels of a tensor's memory; or why it has no place in the plan.
 
-    def add(tensor: Tensor, first: int, last: int, *, kind: Kind = "tensor", outside: str = "") -> None:
+    Raises UnsupportedError for an activation whose dtype has no fixed width.
+    """
+    size: Size | str = 0
+    if target.texels:
+        size = texel_extent(life.tensor, layout)
+    elif not life.outside:
+        size = life.tensor.size
+    return life.outside or size or "empty"
+
+
+def find_lives(graph: Graph, steps: Sequence[Step], target: Target) -> dict[str, Life]:
+    """The life of every tensor that is no constant, by name, before any share memory.
+
+    Args:
+        graph: the graph.
+        steps: its operators in time, with bodies where the target plans them inline.
+        target: says which inputs, outputs and variables are in the plan, and for how long.
+    """
+    end = max(len(steps) - 1, 0)
+    lives: dict[str, Life] = {}
+
+    def add(tensor: Tensor, first: int, last: int, *, kind: Kind = "tensor", outside: str = "") -> Life:
         reason = tensor.note or f"a {tensor.dtype}, not a dense tensor" if tensor.kind == "opaque" else outside
-        lives[tensor.name] = _Life(tensor, first, last, kind, reason, kind != "tensor", [tensor.name])
+        life = Life(tensor, first, last, kind, reason, fixed=kind != "tensor", names=[tensor.name])
+        lives[tensor.name] = life
+        return life
 
     def enter(g: Graph, first: int, last: int, *, top: bool, keep_inputs: bool) -> None:
         """Declare a graph's tensors; its inputs are there from `first`, and what it gives back stays until `last`."""
@@ -105,20 +170,23 @@ def _intervals(graph: Graph, steps: tuple[Step, ...], target: Target) -> dict[st
                 continue
             if tensor.kind == "variable":
                 outside = "" if target.variables == "whole_run" else "a variable, which keeps its value between runs"
-                add(tensor, 0, end, kind="variable", outside=outside)
+                life = add(tensor, 0, end, kind="variable", outside=outside)
+                life.present = life.kept = True
             elif index in inputs:
                 outside = "a graph input, held by the caller" if top and target.inputs == "outside" else ""
                 kind: Kind = "input" if top else "tensor"
-                add(tensor, first, last if keep_inputs else first, kind=kind, outside=outside)
+                life = add(tensor, first, last if keep_inputs else first, kind=kind, outside=outside)
+                life.present, life.kept = top, top and keep_inputs
             elif index in outputs and top:
                 outside = "a graph output, held by the caller" if target.outputs == "outside" else ""
-                add(tensor, end + 1, 0, kind="output", outside=outside)
+                life = add(tensor, end + 1, 0, kind="output", outside=outside)
             else:
-                add(tensor, end + 1, 0)
+                life = add(tensor, end + 1, 0)
             if index in inputs or index in outputs:
-                lives[tensor.name].fixed = True
+                life.fixed = True
                 if index in outputs:
-                    lives[tensor.name].last = last
+                    life.last = last
+                    life.kept = life.kept or top
 
     enter(graph, 0, end, top=True, keep_inputs=target.inputs == "whole_run")
     for number, step in enumerate(steps):
@@ -140,39 +208,67 @@ def _intervals(graph: Graph, steps: tuple[Step, ...], target: Target) -> dict[st
     return lives
 
 
-def _share(lives: dict[str, _Life], steps: tuple[Step, ...], target: Target) -> dict[str, _Life]:
-    """Merge outputs into the inputs whose memory they may use; name -> the class it ended in."""
+def find_sharing(lives: Mapping[str, Life], steps: Sequence[Step], target: Target) -> Sharing:
+    """Which tensors may share memory under the target's alias rules, in whatever order the operators run."""
     rules = RULES[target.aliasing]
-    classes = dict(lives)
     readers = Counter(name for step in steps for name in step.reads)
-    for number, step in enumerate(steps):
+    root = {name: name for name in lives}
+    views: list[str] = []
+    over: list[tuple[str, ...]] = []
+    for step in steps:
         out = lives.get(step.writes[0]) if step.writes else None
-        if out is None or out.fixed or out.outside:
-            continue
         view = step.op.type in rules.views
         positions = (0,) if view else rules.in_place.get(step.op.type, ())
-        for position in positions:
+        viewed, found = "", []
+        for position in positions if out and not out.fixed and not out.outside else ():
             name = step.reads[position] if position < len(step.reads) else ""
-            source = classes.get(name)
-            if source is None or source.outside or source.tensor.size != out.tensor.size:
+            source = lives[root[name]] if name in lives else None
+            if source is None or out is None or source.outside or source.tensor.size != out.tensor.size:
                 continue
             if source.fixed and not (view and rules.views_of_outputs and source.kind == "output"):
                 continue
-            if not view and (out.tensor.size <= rules.over or (rules.sole_reader and readers[name] > 1)):
+            if view:
+                root[out.tensor.name] = viewed = source.tensor.name
                 continue
-            others = {p for p, read in enumerate(step.reads) if classes.get(read) is source}
-            if not view and (source.last != number or not others <= set(positions)):
+            if out.tensor.size <= rules.over or (rules.sole_reader and readers[name] > 1):
                 continue
-            if not view and rules.sole_reader and readers[source.tensor.name] > 1:
-                break
-            source.last = max(source.last, out.last)
-            source.names.append(out.tensor.name)
-            classes[out.tensor.name] = source
+            if all(p in positions for p, read in enumerate(step.reads) if root.get(read) == source.tensor.name):
+                found.append(source.tensor.name)
+        views.append(viewed)
+        over.append(tuple(found))
+    return Sharing(root, tuple(views), tuple(over), readers, rules.sole_reader)
+
+
+def merge(lives: Mapping[str, Life], steps: Sequence[Step], sharing: Sharing, target: Target) -> Mapping[str, Life]:
+    """Merge the lives of tensors that share memory in this order of the steps, and give each the class it is in.
+
+    The lives are changed: a class has the names of all its tensors, and lasts as long as the last of them.
+    """
+    classes = dict(lives)
+
+    def join(out: Life, source: Life) -> None:
+        source.last = max(source.last, out.last)
+        source.names.append(out.tensor.name)
+        classes[out.tensor.name] = source
+
+    for number, step in enumerate(steps):
+        out = lives.get(step.writes[0]) if step.writes else None
+        if out is None:
+            continue
+        if sharing.views[number]:
+            join(out, classes[sharing.views[number]])
+            continue
+        for name in sharing.over[number]:
+            source = classes[name]
+            if source.last != number:
+                continue
+            if not (sharing.sole_reader and sharing.readers[source.tensor.name] > 1):
+                join(out, source)
             break
     if target.unread == "to_end":
         for name, life in lives.items():
-            if classes[name] is life and not readers[name] and not life.fixed:
-                life.kind, life.last = "output", len(steps) - 1
+            if classes[name] is life and not sharing.readers[name] and not life.fixed:
+                life.kind, life.last, life.kept = "output", len(steps) - 1, True
     return classes
 
 

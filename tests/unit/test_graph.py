@@ -102,3 +102,18 @@ def test_side_effects_keep_their_order() -> None:
     graph = Graph("g", (), (Op("w", "ASSIGN", (), (), ordered=True), Op("r", "READ", (), (), ordered=True)), (), ())
     with pytest.raises(ModelError, match="side effects"):
         graph.reordered((1, 0))
+
+
+def test_pairs_of_operators_keep_their_order() -> None:
+    tensors = tuple(Tensor(name, "float32", (1,)) for name in "xabc")
+    ops = tuple(Op(name, "Relu", (0,), (k,)) for k, name in enumerate("abc", start=1))
+    graph = Graph("g", tensors, ops, (0,), (3,), precedence=((0, 2),))
+    moved = graph.reordered((1, 0, 2))
+    assert [op.name for op in moved.ops] == ["b", "a", "c"]
+    assert moved.precedence == ((1, 2),)
+    assert digest(graph) == digest(replace(graph, precedence=()))
+    with pytest.raises(ModelError, match="'a' must run before operator 'c'"):
+        graph.reordered((2, 1, 0))
+    for pair in ((0, 3), (-1, 2)):
+        with pytest.raises(ModelError, match="but there are 3"):
+            replace(graph, precedence=(pair,))

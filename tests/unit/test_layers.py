@@ -63,6 +63,8 @@ def test_only_the_command_line_knows_the_bench_and_only_that_knows_other_planner
             ("edgemem.planning", "edgemem.api", "edgemem.model.graph", "edgemem.proof", "edgemem.records.lifetime"),
         ),
         ("records/lifetime.py", ("edgemem.strategy", "edgemem.plans", "edgemem.proof", "edgemem._kernels")),
+        ("schedule", ("edgemem.strategy", "edgemem.planning", "edgemem.api", "edgemem.proof", "edgemem.passes")),
+        ("model", ("edgemem.records", "edgemem.targets", "edgemem.strategy", "edgemem.proof", "edgemem.planning")),
         ("planfile", ("edgemem.strategy", "edgemem.planning", "edgemem.api", "edgemem.proof")),
         ("report", ("edgemem.strategy", "edgemem.planning", "edgemem.api", "edgemem.cli")),
         ("bench", ("edgemem.cli", "edgemem.runtime")),

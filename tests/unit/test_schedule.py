@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 
@@ -13,8 +14,12 @@ import pytest
 
 from edgemem.errors import ModelError, PlanError
 from edgemem.model.graph import Graph, Op, Tensor
-from edgemem.schedule.order import beam, find_order, greedy
-from edgemem.schedule.peak import PeakModel, peak_of
+from edgemem.schedule.beam import beam_order
+from edgemem.schedule.greedy import greedy_order
+from edgemem.schedule.order import find_order
+from edgemem.schedule.peak import least_peak, order_peak, peak_of
+from edgemem.schedule.problem import OrderProblem, order_problem
+from edgemem.schedule.registry import SOLVERS
 from edgemem.targets import BUILT_IN, Target
 
 # One of every kind of rule; no padding, so that the bound is the sum of what is alive.
@@ -78,31 +83,47 @@ def test_a_wide_beam_finds_the_best_of_all_orders(rules: Target) -> None:
     assert better > 3
 
 
-def test_eight_operators_and_the_model_itself() -> None:
+def test_eight_operators() -> None:
     rng = random.Random(5)
     rules = TARGETS[1]
     tried = 0
     while tried < 3:
         graph = some_graph(rng, 8)
-        model = PeakModel(graph, rules)
+        problem = order_problem(graph, rules)
         orders = every_order(graph)
         if len(orders) < 50:
             continue
         tried += 1
         best = min(peak_of(graph.reordered(order), rules) for order in orders)
-        assert peak_of(graph.reordered(beam(model, 10_000)), rules) == best
-        assert greedy(model) in orders
+        assert peak_of(graph.reordered(beam_order(problem, width=10_000)), rules) == best
+        assert greedy_order(problem) in orders
+        assert least_peak(problem) <= best
         for order in rng.sample(orders, 20):
-            assert walked(model, order) == peak_of(graph.reordered(order), rules)
+            assert order_peak(problem, order) == peak_of(graph.reordered(order), rules)
 
 
-def walked(model: PeakModel, order: tuple[int, ...]) -> int:
-    done, live, peak = 0, model.start, 0
-    for k in order:
-        at_peak, live = model.step(done, live, k)
-        assert at_peak >= model.needs[k]
-        peak, done = max(peak, at_peak), done | 1 << k
-    return peak
+def test_an_order_has_all_operators_once_and_is_topological() -> None:
+    problem = order_problem(branchy(2), TARGETS[1])
+    for order in ((4, 0, 1, 2, 3), (0, 0, 1, 2, 3), (0, 1, 2, 3), (0, 1, 2, 3, 5)):
+        with pytest.raises(PlanError, match="order"):
+            order_peak(problem, order)
+
+
+def test_bodies_run_before_results_are_there_except_early_ones() -> None:
+    # Operator 0 writes 100 bytes; its bodies hold 70 while they run and 20 when it is done itself.
+    late = OrderProblem(((),), (100,), ((),), ((0,),), ((),), kept=frozenset({0}), own=(20,), inside=(70,))
+    assert order_peak(late, (0,)) == least_peak(late) == 120
+    early = replace(late, early=(100,))
+    assert order_peak(early, (0,)) == least_peak(early) == 170
+
+
+def test_every_solver_is_registered_with_what_it_is() -> None:
+    assert sorted(SOLVERS, key=lambda name: SOLVERS[name].rank) == ["greedy", "beam"]
+    problem = order_problem(branchy(), BUILT_IN["tflm"])
+    for solver in SOLVERS.values():
+        assert solver.paper
+        assert solver.complexity
+        assert sorted(solver.solve(problem, width=4)) == list(range(13))
 
 
 def branchy(branches: int = 6) -> Graph:
@@ -173,11 +194,12 @@ def test_operators_that_share_a_variable_keep_their_order() -> None:
     graph = Graph("g", tensors, ops, (0,), (5,))
     order = find_order(graph, BUILT_IN["tflm"])
     assert order.index(0) < order.index(1)
-    assert not PeakModel(graph, BUILT_IN["tflm"]).before[0]
+    assert order_problem(graph, BUILT_IN["tflm"]).before == ((), (0,), (0,), (1, 2))
 
 
-def test_bodies_and_workspace_count() -> None:
-    # `a` is large while the branch of the IF needs room: the IF should run before it.
+@pytest.mark.parametrize("prefix", ["", "/model/"])
+def test_bodies_and_workspace_count(prefix: str) -> None:
+    # `a` is large while the branch of the IF needs room: the IF should run before it. PyTorch's names are paths.
     body = Graph(
         "then",
         tuple(Tensor(n, "float32", (s,)) for n, s in (("bi", 8), ("bm", 5000), ("bo", 8))),
@@ -187,15 +209,45 @@ def test_bodies_and_workspace_count() -> None:
     )
     tensors = tuple(Tensor(n, "float32", (s,)) for n, s in (("x", 8), ("a", 4000), ("b", 8), ("y", 8)))
     ops = (
-        Op("grow", "TILE", (0,), (1,)),
-        Op("if", "IF", (0,), (2,), (body,)),
-        Op("join", "SUM", (1, 2), (3,), (), (400,)),
+        Op(f"{prefix}grow", "TILE", (0,), (1,)),
+        Op(f"{prefix}if", "IF", (0,), (2,), (body,)),
+        Op(f"{prefix}join", "SUM", (1, 2), (3,), (), (400,)),
     )
     graph = Graph("g", tensors, ops, (0,), (3,))
     rules = BUILT_IN["tflm"]
     assert find_order(graph, rules) == (1, 0, 2)
     assert peak_of(graph, rules) > 36_000
     assert peak_of(graph.reordered((1, 0, 2)), rules) < 21_000
+
+
+def test_workspace_counts_where_names_are_paths() -> None:
+    # PyTorch names its operators so. The workspace is needed at the first operator only.
+    tensors = tuple(Tensor(n, "float32", (8,)) for n in "xay")
+    ops = (Op("/layer/Conv", "CONV_2D", (0,), (1,), (), (6400,)), Op("/layer/Relu", "SOFTMAX", (1,), (2,)))
+    problem = order_problem(Graph("g", tensors, ops, (0,), (2,)), BUILT_IN["generic"])
+    assert order_peak(problem, (0, 1)) == 6464
+
+
+def test_many_branches_run_one_after_the_other() -> None:
+    graph, rules = branchy(300), BUILT_IN["tflm"]
+    assert peak_of(graph.reordered(find_order(graph, rules)), rules) == 2 * 300 * 64  # what the last operator needs
+
+
+def test_pairs_keep_their_order() -> None:
+    graph = branchy(2)
+    rules = BUILT_IN["tflm"]
+    assert find_order(graph, rules) == (0, 2, 1, 3, 4)
+    bound = replace(graph, precedence=((0, 1), (1, 2)))
+    assert order_problem(bound, rules).before == ((), (0,), (0, 1), (1,), (2, 3))
+    assert find_order(bound, rules) == (0, 1, 2, 3, 4)
+
+
+def test_a_tensor_that_two_operators_write_keeps_the_order() -> None:
+    graph = branchy(2)
+    twice = replace(graph, ops=(*graph.ops, Op("again", "TILE", (0,), (1,))))
+    assert find_order(twice, BUILT_IN["tflm"]) == (0, 1, 2, 3, 4, 5)
+    over_input = replace(graph, ops=(*graph.ops, Op("again", "TILE", (0,), (0,))))
+    assert find_order(over_input, BUILT_IN["tflm"]) == (0, 1, 2, 3, 4, 5)
 
 
 def test_a_beam_has_a_width() -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from edgemem.errors import MissingDependencyError, ModelError, UnsupportedError
+from edgemem_converters.tflite.control import CONTROL
 from edgemem_converters.tflite.names import DTYPES, OPERATOR_CODES
 from edgemem_converters.tflite.reader import IDENTIFIER, read
 from edgemem_converters.tflite.sparse import Level, densify
@@ -31,7 +32,6 @@ _FLOAT16, _FLOAT32 = DTYPES.index("float16"), DTYPES.index("float32")
 _WIDTHS: Final = {
     DTYPES.index(name): np.dtype(name) for name in ("float32", "float16", "int8", "uint8", "int16", "int32", "float64")
 }
-_CONTROL: Final = b"model_control_dependencies"
 
 
 def fold(data: bytes) -> bytes:
@@ -56,7 +56,7 @@ def fold(data: bytes) -> bytes:
 
 
 def _folded(schema: ModuleType, model: Any, data: bytes, file: FileModel) -> bytes:
-    if any(entry.name == _CONTROL for entry in model.metadata or []):
+    if any(entry.name == CONTROL.encode() for entry in model.metadata or []):
         raise UnsupportedError("the model carries control dependencies by operator number, which folding would change")
     for buffer, place in zip(model.buffers, file.buffers, strict=True):
         if buffer.offset > 1 or buffer.size > 1:  # data behind the flatbuffer come into it

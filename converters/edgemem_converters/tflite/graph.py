@@ -12,9 +12,10 @@ from edgemem.model.graph import Graph, Op, Tensor
 from edgemem_converters.tflite.names import DTYPES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from edgemem.model.graph import TensorKind
+    from edgemem_converters.tflite.control import Pairs
     from edgemem_converters.tflite.reader import FileModel, FileSubgraph, FileTensor
 
 __all__ = ["Place", "Shapes", "build"]
@@ -37,18 +38,21 @@ _DEEPEST: Final = 32
 _MOST: Final = 100_000  # tensors and operators that bodies may add, beyond a few times those of the file
 
 
-def build(model: FileModel, shapes: Shapes) -> tuple[Graph, dict[str, Place]]:
+def build(model: FileModel, shapes: Shapes, control: Sequence[Pairs] = ()) -> tuple[Graph, dict[str, Place]]:
     """The graph of subgraph 0 with its bodies, and the place (subgraph, tensor) of every tensor's name.
+
+    `control` has the pairs of operators of each subgraph that keep their order, if the file says any.
 
     A subgraph that several operators run is a body of each, under names of its own. Raises UnknownShapeError,
     UnsupportedError for a type of tensor that edgemem does not know, and ModelError for subgraphs that run themselves.
     """
-    return _Builder(model, shapes).build()
+    return _Builder(model, shapes, control).build()
 
 
 class _Builder:
-    def __init__(self, model: FileModel, shapes: Shapes) -> None:
+    def __init__(self, model: FileModel, shapes: Shapes, control: Sequence[Pairs]) -> None:
         self._model = model
+        self._control = control
         self._shapes = shapes
         self._tensors: dict[int, tuple[Tensor, ...]] = {}
         self._left = _MOST + 4 * sum(len(s.tensors) + len(s.operators) for s in model.subgraphs)
@@ -78,7 +82,8 @@ class _Builder:
             )
             ops.append(Op(name, op.type, op.inputs, op.outputs, bodies, ordered=op.type in _ORDERED))
         inputs, outputs = (tuple(i for i in ends if i >= 0) for ends in (file.inputs, file.outputs))
-        return Graph(file.name or f"subgraph_{number}", tensors, tuple(ops), inputs, outputs, "nhwc")
+        pairs = self._control[number] if self._control else ()
+        return Graph(file.name or f"subgraph_{number}", tensors, tuple(ops), inputs, outputs, "nhwc", pairs)
 
     def _names(self, number: int, path: str) -> list[str]:
         """Unique names: the file's, with the path of the body before and the index behind those that need it."""

@@ -14,6 +14,7 @@ import numpy as np
 from edgemem.errors import InvalidPlanError, ModelError, UnsupportedError
 from edgemem.files import atomic_write
 from edgemem.formats import Bindings, find_probe
+from edgemem_converters.tflite.control import CONTROL, decode_control, encode_control, file_order
 from edgemem_converters.tflite.fold import fold
 from edgemem_converters.tflite.graph import build
 from edgemem_converters.tflite.reader import read
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from edgemem.model.graph import Graph
     from edgemem.plans import OffsetPlan, PlanSet
     from edgemem.records.problem import Problem
+    from edgemem_converters.tflite.control import Pairs
     from edgemem_converters.tflite.graph import Place
     from edgemem_converters.tflite.reader import FileModel
 
@@ -89,13 +91,17 @@ class TfliteConverter:
     def with_order(self, order: tuple[int, ...]) -> Self:
         """The model with the operators of its main subgraph in another order, without the plan of the old one.
 
-        Raises ModelError for an order that is not topological.
+        The file's control dependencies number the operators anew. Raises ModelError for an order that is not
+        topological, or breaks a control dependency.
         """
-        self.graph().reordered(order)
+        reordered = self.graph().reordered(order)
         if order == tuple(range(len(order))):
             return self
         base = permuted(self._base, order)
-        return type(self)(base, self._changes, self.bindings).without_plan()
+        changes = dict(self._changes)
+        if reordered.precedence:
+            changes[CONTROL] = encode_control((reordered.precedence, *self._control()[1:]))
+        return type(self)(base, changes, self.bindings).without_plan()
 
     def folded(self) -> Self:
         """The model with its float16 and sparse constants stored plain, without the plan it had.
@@ -189,6 +195,20 @@ class TfliteConverter:
                 return self._base[buffer.start : buffer.start + buffer.size]
         return None
 
+    def _control(self) -> tuple[Pairs, ...]:
+        """The pairs of operators of each subgraph that keep their order; () if the file has no such entry.
+
+        Where the entry cannot be read, all operators keep theirs.
+        """
+        data = self._entry(CONTROL)
+        if data is None:
+            return ()
+        operators = [len(s.operators) for s in self._file.subgraphs]
+        try:
+            return decode_control(data, operators)
+        except ModelError:
+            return file_order(operators)
+
     def _build(self) -> tuple[Graph, dict[str, Place]]:
         if self._built is None:
             resized = self.inputs()
@@ -197,7 +217,7 @@ class TfliteConverter:
                 for number, row in enumerate(find_probe("litert").shapes(self.content(), resized)):
                     count = len(self._file.subgraphs[number].tensors)
                     shapes |= {(number, i): shape for i, shape in enumerate(row[:count])}
-            self._built = build(self._file, shapes)
+            self._built = build(self._file, shapes, self._control())
         return self._built
 
 

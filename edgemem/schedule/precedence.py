@@ -1,0 +1,41 @@
+"""Which operators of a graph must run before which, and whether a graph may run in another order at all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from edgemem.model.graph import Graph
+
+__all__ = ["find_precedence", "is_reorderable"]
+
+
+def is_reorderable(graph: Graph) -> bool:
+    """Whether each tensor is written once at most; otherwise the order alone tells which value a reader gets."""
+    written = Counter(i for op in graph.ops for i in op.outputs if i >= 0)
+    there = [i for i in graph.inputs if i in written and graph.tensors[i].kind != "variable"]
+    return not there and max(written.values(), default=0) <= 1
+
+
+def find_precedence(graph: Graph) -> tuple[tuple[int, ...], ...]:
+    """For each operator those that must run before it: what it reads, side effects, shared state, the graph's pairs."""
+    before: list[set[int]] = [set() for _ in graph.ops]
+    writer: dict[int, int] = {}
+    state: dict[int, int] = {}
+    effect = -1
+    for k, op in enumerate(graph.ops):
+        before[k].update(writer[i] for i in op.inputs if i in writer)
+        for i in {*op.inputs, *op.outputs}:
+            if i >= 0 and graph.tensors[i].kind == "variable":
+                if i in state:
+                    before[k].add(state[i])
+                state[i] = k
+        if op.ordered:
+            if effect >= 0:
+                before[k].add(effect)
+            effect = k
+        writer.update((i, k) for i in op.outputs if i >= 0)
+    for first, then in graph.precedence:
+        before[then].add(first)
+    return tuple(tuple(sorted(b)) for b in before)
