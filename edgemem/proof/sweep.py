@@ -165,8 +165,10 @@ def _objects(problem: Problem, plan: SharedObjectsPlan) -> Iterator[Violation]:
 
 def _sides(objects: Sequence[Size]) -> tuple[Column, int]:
     """The objects as rows of one length, as kernels take them, and their total in bytes or texels."""
+    if not objects:
+        return np.zeros((0, 1), np.int64), 0
     try:
-        table = np.array(objects) if objects else np.zeros((0, 1), np.int64)
+        table = np.array(objects)
     except ValueError:  # of several ranks
         table = np.zeros(0)
     if table.dtype.kind == "i":

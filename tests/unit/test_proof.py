@@ -150,6 +150,19 @@ def test_objects_of_any_form_are_judged(objects: Any, size: int, causes: list[Ca
     assert [v.cause for v in sweep_plan(problem, plan)] == causes
 
 
+@pytest.mark.parametrize("finder", FINDERS)
+def test_nothing_is_planned_right(finder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep, "finder", finder)
+    nothing: Any = np.zeros(0)
+    plans = (
+        OffsetPlan("hand", {}, nothing, 0, optimal=True),
+        SharedObjectsPlan("hand", {}, nothing, (), 0, optimal=True),
+    )
+    assert verify_planset(PlanSet(Problem([]), 0, LowerBounds(0, 0), plans[:1], plans[1:])) == ()
+    for extents in (np.zeros(0, np.int64), np.zeros((0, 2), np.int64)):
+        assert sweep_plan(Problem.from_arrays([], [], extents), plans[1]) == ()
+
+
 @pytest.mark.parametrize("offsets", [np.zeros(2), np.full(2, 2**63, np.uint64), np.array([0, None])])
 def test_offsets_that_are_no_integers_are_refused(offsets: Any) -> None:
     problem = Problem.from_arrays([0, 0], [0, 0], [8, 8])
