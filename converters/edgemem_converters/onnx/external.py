@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
-from contextlib import suppress
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING
 
 from onnx import TensorProto
 
 from edgemem.errors import ModelError
+from edgemem.files import atomic_write
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -66,18 +64,8 @@ def bring_along(names: Iterable[str], source: Path, folder: Path) -> None:
 
 
 def _copy_file(origin: Path, target: Path) -> None:
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    try:
-        with origin.open("rb") as source, os.fdopen(handle, "wb") as copy:
-            _copy(source, copy)
-            copy.flush()
-            os.fsync(copy.fileno())
-        shutil.copymode(origin, name)
-        Path(name).replace(target)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            Path(name).unlink()
-        raise
+    with origin.open("rb") as source, atomic_write(target) as copy:
+        _copy(source, copy)
 
 
 def _copy(source: IO[bytes], copy: IO[bytes]) -> None:
