@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from edgemem import native
 from edgemem.errors import PlanError
-from edgemem.native import COMPILED, kernels
 from edgemem.plans import OffsetPlan
 from edgemem.proof import pure
 from edgemem.proof.faults import COLUMNS, describe_object_faults, describe_offset_faults
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["sweep_claims", "sweep_plan"]
 
-finder = kernels if COMPILED else pure
+finder = native.kernels if native.COMPILED else pure
 
 INT64_MAX = 2**63 - 1
 # The sides of an object as kernels take them: none in this dimension, and any that is less than nothing.
