@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import click
 from rich.table import Table
 
-from edgemem.cli.console import console_for, ratio_text, size_text
+from edgemem.cli.console import console_for
 from edgemem.cli.plan_view import answer
+from edgemem.report.sizes import ratio_text, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
