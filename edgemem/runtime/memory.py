@@ -95,16 +95,17 @@ def memory_line(report: MemoryReport) -> str:
 
     `arena 25.48 MiB (4.438x of the lower bound), naive, plan of the graph under generic, from the file`
     """
-    if report.origin is None:
-        return ", ".join(filter(None, ("no plan", report.mode, report.reason)))
-    origin = report.origin
     bound = ""
     if report.lower_bound == report.planned:
         bound = " = lower bound"
     elif report.lower_bound:
         bound = f" ({ratio_text(report.planned, report.lower_bound)} of the lower bound)"
-    made = f"plan of the {origin.of}, {_FROM[origin.source]}"
-    return ", ".join(filter(None, (f"arena {size_text(report.planned)}{bound}", origin.strategy, made, report.reason)))
+    arena = f"arena {size_text(report.planned)}{bound}"
+    if report.origin is None:
+        return ", ".join(filter(None, (arena if report.planned else "no plan", report.mode, report.reason)))
+    made = f"plan of the {report.origin.of}, {_FROM[report.origin.source]}"
+    left = "the last run was outside of it" if report.mode == "plain" else ""
+    return ", ".join(filter(None, (arena, report.origin.strategy, made, left, report.reason)))
 
 
 def as_data(report: MemoryReport) -> dict[str, Any]:

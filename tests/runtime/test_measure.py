@@ -14,6 +14,7 @@ from onnx import helper as make
 
 from edgemem.commands.measure import CONFIGURATIONS, measure
 from edgemem.errors import ModelError, UnknownShapeError
+from edgemem.formats import Bindings
 from models.build import build
 from tests.runtime.networks import feeds_of, small
 
@@ -89,7 +90,7 @@ def test_mobilenet_v2(tmp_path: Path) -> None:
 
 def test_given_values_and_sizes(tmp_path: Path) -> None:
     path = small("dynamic", tmp_path)
-    (row,) = measure(path, dims={"T": 6}, repeats=1, rounds=1, configurations=["io_binding"])
+    (row,) = measure(path, bindings=Bindings({"T": 6}), repeats=1, rounds=1, configurations=["io_binding"])
     (same,) = measure(path, feeds_of(path, dims={"T": 6}), repeats=1, rounds=1, configurations=["io_binding"])
     assert row.bound == same.bound
     assert row.outputs == same.outputs == (6 * 8 + 8) * FLOAT

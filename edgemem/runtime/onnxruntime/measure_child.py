@@ -9,6 +9,7 @@ import json
 import sys
 import time
 from contextlib import suppress
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -87,11 +88,11 @@ def _time(task: Mapping[str, Any], feeds: Feeds) -> dict[str, Any]:
         answer["rss"] = max(0, _status("VmHWM:") - loaded)
     answer["latency_ms"] = float(np.median(times)) * 1e3
     if task["configuration"] in _PLANNED:
-        memory = session.memory
-        answer |= {"planned": memory.planned or None, "bound": memory.bound if memory.planned else None}
-        answer["note"] = memory.reason
+        report = session.memory_report
+        answer |= {"planned": report.planned or None, "bound": report.lower_bound if report.planned else None}
+        answer |= {"note": report.reason, "plan": str(replace(report, reason="")) if report.origin else ""}
         # Results that the heap did not have to serve are in the arena.
-        answer["outside"] = outputs if getattr(memory, "misses", 1) else 0
+        answer["outside"] = outputs if report.details.get("misses", 1) else 0
     return answer
 
 
@@ -103,7 +104,9 @@ def _session(task: Mapping[str, Any], feeds: Feeds) -> Any:
             return made.InferenceSession(task["model"], _options(task), cache=Path(task["cache"]), share_outputs=True)
         case "io_binding":
             made = import_module("edgemem.runtime.onnxruntime.io_binding")
-            return made.make_session(task["model"], feeds=feeds, dims=task["dims"], sess_options=_options(task))
+            return made.make_session(
+                task["model"], plan="make", feeds=feeds, dims=task["dims"], sess_options=_options(task)
+            )
         case _:
             return ort.InferenceSession(task["model"], _options(task), providers=["CPUExecutionProvider"])
 

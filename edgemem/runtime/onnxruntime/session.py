@@ -18,24 +18,29 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from edgemem.errors import MissingDependencyError, RuntimeBindError
-from edgemem.replay.arena import DEVICE, HOST, ArenaMemory
-from edgemem.replay.cache import PlanCache, StoredPlans, cache_folder
-from edgemem.replay.recording import SHARED, Fingerprint, Signature
+from edgemem.errors import MissingDependencyError, PlanFileError, RuntimeBindError
+from edgemem.plans import PlanSet, Settings
+from edgemem.proof import prove
+from edgemem.replay.arena import ArenaMemory
+from edgemem.replay.cache import PlanCache, cache_folder
+from edgemem.replay.library import DEVICE, HOST
 from edgemem.replay.replayer import Replayer
+from edgemem.replay.store import StoredPlans
+from edgemem.runtime.memory import MemoryReport, origin_of
 from edgemem.runtime.onnxruntime.cuda import CUDA, DeviceMemory, with_allocator
-from edgemem.runtime.onnxruntime.file import embedded, model_digest
+from edgemem.runtime.onnxruntime.file import model_digest, plans_in
 from edgemem.runtime.onnxruntime.install import obstacle, planned_options, refuse_silent_fallback
 from edgemem.runtime.onnxruntime.optimise import BAKED_KEY, baked_options, metadata_for
+from edgemem.trace.recording import Fingerprint, Signature
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import TracebackType
 
     from edgemem.replay.arena import Arena
-    from edgemem.replay.recording import RecordedPlan
     from edgemem.replay.replayer import Mode
     from edgemem.runtime.onnxruntime.file import Content
+    from edgemem.trace.recording import Recording
 
 __all__ = ["InferenceSession", "SessionMemory"]
 _CPU = "CPUExecutionProvider"
@@ -130,7 +135,7 @@ class InferenceSession:
         if bind_outputs and share_outputs:
             raise RuntimeBindError("results are either copied out of the arena or shared in it: bind or share outputs")
         self._bind_outputs = bind_outputs
-        self._run_as = SHARED if share_outputs else "run"
+        self._share_outputs = share_outputs
         self._closed = False
         self._workers: ThreadPoolExecutor | None = None
         self._starting = threading.Lock()
@@ -153,19 +158,25 @@ class InferenceSession:
                 path_or_bytes, options, providers, provider_options, **kwargs
             )
             if not self._plain:
-                digest, plans = model_digest(data, folder), embedded(data) if stored else None
+                digest, plansets = model_digest(data, folder), _plans(data, stored=stored)
         self._outputs = tuple(o.name for o in self._session.get_outputs())
         present = self._session.get_providers()
         refuse_silent_fallback(providers, present)
         if not self._plain and not {CUDA, _CPU}.issuperset(present):
             self._plain = f"plans are replayed for {_CPU} and {CUDA} alone, and this session has {', '.join(present)}"
         if not self._plain:
+            # What the user chose for the plan of the graph holds for recordings, too.
+            settings = next((p.settings for p in plansets if p.recording is None), Settings())
+            folder = cache_folder() if cache is True else Path(cache) if cache else None
             self._replayer = Replayer(
                 StoredPlans(
                     _fingerprint(self._session, onnxruntime.__version__, digest),
-                    plans,
-                    PlanCache(cache_folder() if cache is True else Path(cache)) if cache else None,
+                    [prove(p, remedy="record it again") for p in plansets if p.recording is not None and stored],
+                    settings,
+                    PlanCache(folder) if folder is not None else None,
                 ),
+                plan=partial(_planned, settings=settings),
+                silent="ONNX Runtime did not ask edgemem's allocator: another one was registered for the process",
                 shared=arena,
                 poison=poison,
                 kind=DEVICE if cuda else HOST,
@@ -180,14 +191,15 @@ class InferenceSession:
         if replayer is None or self._plain:
             return SessionMemory("plain", self._plain, *([0] * 11))
         slot, counters = replayer.current, replayer.counters
-        plan = slot.plan if slot is not None else None
+        planset = self.recorded_plan
+        best = planset.best_offsets if planset is not None else None
         last = slot.last if slot is not None else None
         complete = slot.complete if slot is not None else None
         return SessionMemory(
             mode=slot.mode if slot is not None else "record",
             reason=(slot.reason if slot is not None else "") or replayer.plans.stale,
-            planned=plan.plan.size if plan is not None else 0,
-            bound=plan.planset.bounds.offsets if plan is not None else 0,
+            planned=best.size if best is not None else 0,
+            bound=planset.bounds.offsets if planset is not None else 0,
             peak=complete.peak if complete is not None else 0,
             requests=last.requests if last is not None else 0,
             hits=last.hits if last is not None else 0,
@@ -200,17 +212,39 @@ class InferenceSession:
         )
 
     @property
-    def recorded_plan(self) -> RecordedPlan | None:
-        """The plan of the signature that ran last, or None before there is one."""
+    def memory_report(self) -> MemoryReport:
+        """The same in the form that all executors have, with the plan that the last call ran in."""
+        memory = self.memory
+        slot = self._replayer.current if self._replayer is not None and not self._plain else None
+        found = slot.found if slot is not None else None
+        best = found.planset.best_offsets if found is not None else None
+        counters = ("peak", "requests", "hits", "misses", "runs", "replayed", "bails", "replans")
+        return MemoryReport(
+            executor="replay",
+            mode=memory.mode,
+            origin=origin_of(found.planset, best, found.source) if found is not None and best is not None else None,
+            planned=memory.planned,
+            lower_bound=memory.bound if best is not None else None,
+            reserved=memory.arena,
+            outside=_outside(found.planset) if found is not None else 0,
+            reason=memory.reason,
+            details={name: getattr(memory, name) for name in counters},
+        )
+
+    @property
+    def recorded_plan(self) -> PlanSet | None:
+        """The plan of the signature that ran last, with its recording, or None before there is one."""
         slot = self._replayer.current if self._replayer is not None else None
-        return slot.plan if slot is not None else None
+        return slot.found.planset if slot is not None and slot.found is not None else None
 
     def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None) -> Any:
         """As ONNX Runtime has it; the arrays are copies with `bind_outputs`, and in the arena with `share_outputs`."""
         session = self._open()
         if self._replayer is None:
             return session.run(output_names, input_feed, run_options)
-        signature = Signature(self._run_as, _described(input_feed), self._wanted(output_names), self._bind_outputs)
+        signature = Signature(
+            "run", _described(input_feed), self._wanted(output_names), self._bind_outputs, self._share_outputs
+        )
         if not self._bind_outputs:
             return self._replayer.run(signature, partial(session.run, output_names, input_feed, run_options))
         return self._replayer.run(
@@ -310,18 +344,39 @@ class InferenceSession:
         return session
 
 
-def _fingerprint(session: Any, runtime: str, digest: str) -> Fingerprint:
-    """The session's, for a signature yet to be filled in."""
+def _fingerprint(session: Any, version: str, digest: str) -> Fingerprint:
+    """The session's, for a signature yet to be filled in. Threads are counted as they run."""
     options = session.get_session_options()
-    return Fingerprint(
-        digest,
-        runtime,
-        options.graph_optimization_level.name,
-        options.intra_op_num_threads or os.cpu_count() or 1,
-        options.inter_op_num_threads or 1,
-        tuple(session.get_providers()),
-        Signature("", ()),
-    )
+    depends_on: dict[str, str | int] = {
+        "level": options.graph_optimization_level.name,
+        "intra_threads": options.intra_op_num_threads or os.cpu_count() or 1,
+        "inter_threads": options.inter_op_num_threads or 1,
+        "providers": ", ".join(session.get_providers()),
+    }
+    return Fingerprint("onnxruntime", version, digest, depends_on)
+
+
+def _plans(data: Content, *, stored: bool) -> tuple[PlanSet, ...]:
+    """The plan sets in a model. If none of them is run, a damaged one does not matter."""
+    try:
+        return plans_in(data, old=stored)
+    except PlanFileError:
+        if stored:
+            raise
+        return ()
+
+
+def _planned(recording: Recording, settings: Settings) -> PlanSet:
+    from edgemem.planning.model_plan import plan_recording  # a session that finds its plans needs no planner
+
+    return plan_recording(recording, settings)
+
+
+def _outside(planset: PlanSet) -> int:
+    """Bytes of the requests that have no place in a recording's plan: results, and what is kept for the next run."""
+    assert planset.recording is not None
+    trace = planset.recording.trace
+    return int(trace.size.sum() - planset.problem.size.sum())
 
 
 @contextmanager
