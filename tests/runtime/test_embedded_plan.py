@@ -117,7 +117,7 @@ def test_a_session_plans_what_the_file_has_not_got_with_the_settings_of_the_file
         with InferenceSession(path, options(), cache=tmp_path / "cache") as session:
             session.run(None, given)
             assert session.memory_report.origin == Origin(
-                source,  # type: ignore[arg-type]
+                source,
                 f"recording of onnxruntime {ort.__version__}",
                 "naive",
             )
@@ -163,13 +163,13 @@ def test_a_wrong_plan_is_refused_by_every_consumer_which_names_the_tensors(what:
     consumers: list[tuple[object, ...]] = [("verify", path), ("verify", "--run", path)]
     if what == "graph":
         consumers.append(("run", "--executor", "io-binding", path))
-        with pytest.raises(InvalidPlanError, match="lie on each other|overlap") as caught:
+        with pytest.raises(InvalidPlanError, match="overlap") as caught:
             make_session(path)
     else:
         consumers.append(("run", path))
-        with pytest.raises(InvalidPlanError, match="lie on each other|overlap") as caught:
+        with pytest.raises(InvalidPlanError, match="overlap") as caught:
             InferenceSession(path, options(), cache=False)
-    named = [set(v.records) for v in caught.value.violations]
+    named = [set(getattr(v, "records", ())) for v in caught.value.violations]
     assert set(names) in named
     for consumer in consumers:
         result = run(*consumer)

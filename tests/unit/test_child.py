@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,19 +14,16 @@ from edgemem.bench.alone import peak_rss
 from edgemem.bench.run import Limits, solvers
 from edgemem.runtime.child import child_command, run_child
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def trap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def trap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working directory with modules that must not be imported."""
     for name in ("json", "runpy", "edgemem", "numpy"):
         (tmp_path / f"{name}.py").write_text(f"raise SystemExit('{name}.py of the working directory was run')\n")
     monkeypatch.chdir(tmp_path)
-    yield tmp_path
+    return tmp_path
 
 
 def test_modules_of_the_working_directory_are_not_run(trap: Path) -> None:
