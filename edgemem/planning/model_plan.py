@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from edgemem.targets import Target
     from edgemem.trace.recording import Recording
 
-__all__ = ["FAMILIES", "graph_under", "plan_graph", "plan_model", "plan_problem", "plan_recording"]
+__all__ = ["FAMILIES", "graph_under", "plan_graph", "plan_model", "plan_problem", "plan_recording", "replan_recording"]
 
 FAMILIES: tuple[Family, ...] = ("offsets", "shared_objects")
 
@@ -147,6 +147,23 @@ def plan_recording(recording: Recording, settings: Settings, *, names: Sequence[
     return prove(
         replace(made, offsets=(best,), shared_objects=(), settings=settings, versions=versions, recording=recording)
     )
+
+
+def replan_recording(planset: PlanSet, settings: Settings) -> PlanSet:
+    """The plan of the same recording with these settings; the same plan set if it was made with them.
+
+    Raises as `plan_recording`.
+    """
+    recording = planset.recording
+    assert recording is not None
+    if planset.settings == settings:
+        return planset
+    requests = recording.trace.requests
+    names = [f"request {k}" for k in range(len(requests))]
+    planned = requests.searchsorted(planset.problem.first_op).tolist()
+    for request, name in zip(planned, planset.problem.names, strict=True):
+        names[request] = name
+    return plan_recording(recording, settings, names=names)
 
 
 def _for_offsets(settings: Settings) -> Settings:

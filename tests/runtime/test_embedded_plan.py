@@ -390,3 +390,21 @@ def test_options_of_other_formats_are_usage_errors(name: str, args: tuple[str, .
     result = run("run", tmp_path / name, *args)
     assert result.exit_code == 2
     assert says in result.output
+
+
+def test_recordings_go_along_when_a_file_is_planned_anew(tmp_path: Path) -> None:
+    source, old, new = tmp_path / "m.onnx", tmp_path / "old.onnx", tmp_path / "new.onnx"
+    source.write_bytes(small("resnet18"))
+    recording = record(source, sess_options=options())
+    old.write_bytes(old_file(source.read_bytes(), edgemem.plan(source), recording))
+    done("plan", old, "-s", "naive", "-o", new)
+    assert [e.key for e in onnx.load(new).metadata_props] == ["edgemem.plan"]
+    again = recording_of(new)
+    assert [p.strategy for p in again.offsets] == ["naive"]
+    assert again.problem.names == recording.problem.names
+    output = done("verify", "--run", new)
+    assert "and 1 recording" in output
+    assert output.count(", naive, plan of the") == 2
+    # Another graph has other recordings.
+    done("plan", old, "--optimize", "basic", "-o", new)
+    assert [p for p in plans_in(new.read_bytes()) if p.recording is not None] == []

@@ -18,7 +18,7 @@ import numpy as np
 from edgemem.errors import RuntimeBindError
 from edgemem.formats import Bindings, onnx_editor
 from edgemem.model.aliasing import RULES
-from edgemem.runtime.memory import MemoryReport, origin_of
+from edgemem.runtime.onnxruntime.bound_memory import BoundMemory, bound_report
 from edgemem.runtime.onnxruntime.layout import planned_layout, separate_layout
 from edgemem.runtime.onnxruntime.optimise import failures, onnxruntime
 from edgemem.runtime.onnxruntime.prepared import prepare, sub_options
@@ -31,34 +31,10 @@ if TYPE_CHECKING:
 
     from edgemem.plans import PlanSet
     from edgemem.runtime.feeds import Feeds
+    from edgemem.runtime.memory import MemoryReport
     from edgemem.runtime.onnxruntime.prepared import Argument, Prepared
 
 __all__ = ["BoundMemory", "IoBindingSession", "make_session"]
-
-
-@dataclass(frozen=True, slots=True)
-class BoundMemory:
-    """Where a session's tensors are; all sizes in bytes.
-
-    Attributes:
-        planned: the arena.
-        bound: what no plan of these tensors can go below.
-        outputs: graph outputs that lie outside the arena.
-        constants: results that follow from constants alone; they are computed once and kept outside the arena.
-        steps: sessions that run one after the other; 0 for a plain session.
-        elided: views that lie where their input lies, so that nothing has to run.
-        strategy: the plan's.
-        reason: why this is a plain session, or ran as one the last time; "" if everything ran inside the plan.
-    """
-
-    planned: int
-    bound: int
-    outputs: int
-    constants: int
-    steps: int
-    elided: int
-    strategy: str
-    reason: str = ""
 
 
 def make_session(
@@ -178,24 +154,8 @@ class IoBindingSession:
     @property
     def memory_report(self) -> MemoryReport:
         """The same in the form that all executors have, with the plan that it runs in."""
-        memory, planset = self.memory, self.planset
-        best = planset.best_offsets if planset else None
-        if planset is None or best is None:
-            return MemoryReport("io-binding", "plain", reason=memory.reason)
-        bodies = self._layout.others
-        apart = f"{len(bodies)} tensors of branches and loops have a place that ONNX Runtime does not use"
-        counters = ("constants", "steps", "elided")
-        return MemoryReport(
-            executor="io-binding",
-            mode="plain" if memory.reason else "planned",
-            origin=origin_of(planset, best, self._prepared.source),
-            planned=best.size,
-            lower_bound=planset.bounds.offsets,
-            reserved=self._layout.size,
-            outside=memory.outputs,
-            reason=memory.reason or (apart if bodies else ""),
-            details={**{name: getattr(memory, name) for name in counters}, "tensors_in_bodies": len(bodies)},
-        )
+        others = len(self._layout.others) if self.planset else 0
+        return bound_report(self.memory, self.planset, self._prepared.source, others)
 
     @property
     def planset(self) -> PlanSet | None:

@@ -7,7 +7,6 @@ replays a plan from then on. Weights never pass through the plan, results only w
 from __future__ import annotations
 
 import mmap
-import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
@@ -27,13 +26,15 @@ from edgemem.replay.library import DEVICE, HOST
 from edgemem.replay.replayer import Replayer
 from edgemem.replay.store import StoredPlans
 from edgemem.runtime.memory import MemoryReport, origin_of
+from edgemem.runtime.onnxruntime.calls import described, fingerprint_of
 from edgemem.runtime.onnxruntime.cuda import CUDA, DeviceMemory, with_allocator
 from edgemem.runtime.onnxruntime.file import model_digest, plans_in
 from edgemem.runtime.onnxruntime.install import obstacle, planned_options, refuse_silent_fallback
 from edgemem.runtime.onnxruntime.optimise import BAKED_KEY, baked_options, metadata_for
-from edgemem.trace.recording import Fingerprint, Signature
+from edgemem.trace.recording import Signature
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import TracebackType
 
@@ -170,7 +171,7 @@ class InferenceSession:
             folder = cache_folder() if cache is True else Path(cache) if cache else None
             self._replayer = Replayer(
                 StoredPlans(
-                    _fingerprint(self._session, onnxruntime.__version__, digest),
+                    fingerprint_of(self._session, onnxruntime.__version__, digest),
                     [prove(p, remedy="record it again") for p in plansets if p.recording is not None and stored],
                     settings,
                     PlanCache(folder) if folder is not None else None,
@@ -243,7 +244,7 @@ class InferenceSession:
         if self._replayer is None:
             return session.run(output_names, input_feed, run_options)
         signature = Signature(
-            "run", _described(input_feed), self._wanted(output_names), self._bind_outputs, self._share_outputs
+            "run", described(input_feed), self._wanted(output_names), self._bind_outputs, self._share_outputs
         )
         if not self._bind_outputs:
             return self._replayer.run(signature, partial(session.run, output_names, input_feed, run_options))
@@ -262,7 +263,7 @@ class InferenceSession:
         """As ONNX Runtime has it; results are on the heap."""
         session = self._open()
         call = partial(session.run_with_ort_values, output_names, input_dict_ort_values, run_options)
-        signature = Signature("run_with_ort_values", _described(input_dict_ort_values), self._wanted(output_names))
+        signature = Signature("run_with_ort_values", described(input_dict_ort_values), self._wanted(output_names))
         return call() if self._replayer is None else self._replayer.run(signature, call)
 
     def _wanted(self, output_names: Sequence[str] | None) -> tuple[str, ...]:
@@ -280,7 +281,7 @@ class InferenceSession:
         call = partial(session.run_with_iobinding, iobinding, run_options)
         bound = getattr(iobinding, "_bound_inputs", {})
         values = {name: value for name, value in bound.items() if value is not None}
-        signature = Signature("run_with_iobinding", _described(values))
+        signature = Signature("run_with_iobinding", described(values))
         if self._replayer is None:
             call()
         else:
@@ -344,18 +345,6 @@ class InferenceSession:
         return session
 
 
-def _fingerprint(session: Any, version: str, digest: str) -> Fingerprint:
-    """The session's, for a signature yet to be filled in. Threads are counted as they run."""
-    options = session.get_session_options()
-    depends_on: dict[str, str | int] = {
-        "level": options.graph_optimization_level.name,
-        "intra_threads": options.intra_op_num_threads or os.cpu_count() or 1,
-        "inter_threads": options.inter_op_num_threads or 1,
-        "providers": ", ".join(session.get_providers()),
-    }
-    return Fingerprint("onnxruntime", version, digest, depends_on)
-
-
 def _plans(data: Content, *, stored: bool) -> tuple[PlanSet, ...]:
     """The plan sets in a model. If none of them is run, a damaged one does not matter."""
     try:
@@ -391,24 +380,6 @@ def _content(path_or_bytes: str | bytes | os.PathLike[str]) -> Iterator[tuple[Co
         return
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         yield content, path.parent
-
-
-def _described(feed: Mapping[str, Any]) -> tuple[tuple[str, str, tuple[int, ...]], ...]:
-    return tuple(sorted((name, *_description(value)) for name, value in feed.items()))
-
-
-def _description(value: Any) -> tuple[str, tuple[int, ...]]:
-    if isinstance(value, np.ndarray):
-        return value.dtype.str, value.shape
-    if hasattr(value, "data_type"):  # an OrtValue; sequences and maps have no shape
-        return value.data_type(), tuple(value.shape()) if value.is_tensor() else ()
-    if isinstance(value, dict):
-        return "map", ()
-    try:
-        array = np.asarray(value)
-    except ValueError:  # a sequence of tensors of several shapes
-        return "sequence", ()
-    return array.dtype.str, array.shape
 
 
 def _copy(value: Any) -> Any:
