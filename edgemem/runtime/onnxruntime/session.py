@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 
 __all__ = ["InferenceSession", "SessionMemory"]
 _CPU = "CPUExecutionProvider"
+# Imported where it is needed: a session that finds its plans in the file needs no planner.
+_PLANNER = "edgemem.planning.model_plan"
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +171,14 @@ class InferenceSession:
         if not self._plain:
             # What the user chose for the plan of the graph holds for recordings, too.
             settings = next((p.settings for p in plansets if p.recording is None), Settings())
+            recordings = [prove(p, remedy="record it again") for p in plansets if p.recording is not None and stored]
+            if not recordings:
+                import_module(_PLANNER)  # now, and not in the first run, for which a caller waits
             folder = cache_folder() if cache is True else Path(cache) if cache else None
             self._replayer = Replayer(
                 StoredPlans(
                     fingerprint_of(self._session, onnxruntime.__version__, digest),
-                    [prove(p, remedy="record it again") for p in plansets if p.recording is not None and stored],
+                    recordings,
                     settings,
                     PlanCache(folder) if folder is not None else None,
                 ),
@@ -356,9 +362,8 @@ def _plans(data: Content, *, stored: bool) -> tuple[PlanSet, ...]:
 
 
 def _planned(recording: Recording, settings: Settings) -> PlanSet:
-    from edgemem.planning.model_plan import plan_recording  # a session that finds its plans needs no planner
-
-    return plan_recording(recording, settings)
+    planset: PlanSet = import_module(_PLANNER).plan_recording(recording, settings)
+    return planset
 
 
 def _outside(planset: PlanSet) -> int:
