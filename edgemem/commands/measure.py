@@ -50,8 +50,8 @@ class MeasureRow:
             arena held at most over three runs less what it had in use before the first (weights, prepacked or not),
             taken from the counters of its profile: intermediate tensors, workspaces and graph outputs, with what the
             arena keeps and does not use. For `edgemem` and `io_binding` it is the planned arena and the outputs
-            outside it; `edgemem` shares its outputs in the arena, as ONNX Runtime does. `io_binding` knows nothing of
-            workspaces, which its sessions take from the heap.
+            outside it; `edgemem` shares its outputs in the arena, as ONNX Runtime does, unless the file has recordings
+            with results outside. `io_binding` knows nothing of workspaces, which its sessions take from the heap.
         planned: the arena alone; None for ONNX Runtime's own.
         plan: which plan it ran and what that takes, in one line; "" for ONNX Runtime's own.
         outputs: the graph's outputs, which `activation` contains.
