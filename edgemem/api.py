@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from edgemem import formats, planfile
 from edgemem.errors import BudgetExceededError, ModelError, PlanFileError
-from edgemem.formats import Bindings, MicroPlanned, Model, RecordFile, load_model
+from edgemem.formats import Bindings, MicroPlanned, Model, OldRecordings, RecordFile, load_model
 from edgemem.model.graph import Graph
-from edgemem.planning.model_plan import graph_under, plan_graph, plan_model, plan_problem
+from edgemem.planfile import legacy
+from edgemem.planning.model_plan import graph_under, plan_graph, plan_model, plan_problem, replan_recording
 from edgemem.plans import OffsetPlan, PlanSet, Settings
 from edgemem.proof import Violation, prove, verify_planset
 from edgemem.records.problem import Problem
@@ -203,6 +204,8 @@ def read_plan(path: str | Path) -> tuple[PlanSet, Model | None]:
 def verify(source: str | Path | PlanSet, model: str | Path | Model | Graph | None = None) -> tuple[Violation, ...]:
     """Everything that is wrong with a plan; () proves it right.
 
+    The plan of a model's graph is proved against the graph, and plans of recordings against what was recorded.
+
     Args:
         source: a planned model, a stand-alone plan, or a PlanSet.
         model: the model a stand-alone plan or PlanSet belongs to; without it only the records are proved.
@@ -215,7 +218,24 @@ def verify(source: str | Path | PlanSet, model: str | Path | Model | Graph | Non
     if isinstance(model, str | Path):
         model = load_model(model, Bindings(planset.dims, planset.input_shapes))
     model = model or inside
-    return verify_planset(planset, None if model is None else _graph_of(planset, model))
+    recordings = () if isinstance(source, PlanSet) else _recordings(source, inside)
+    violations = [v for recording in recordings for v in verify_planset(recording)]
+    if planset.recording is None:
+        violations = [*verify_planset(planset, None if model is None else _graph_of(planset, model)), *violations]
+    elif isinstance(source, PlanSet):
+        violations = list(verify_planset(planset))
+    return tuple(violations)
+
+
+def _recordings(path: str | Path, model: Model | None) -> tuple[PlanSet, ...]:
+    """The plan sets of recordings in a model, or in a stand-alone file. Raises PlanFileError if they are damaged."""
+    if model is None:
+        return tuple(p for p in planfile.load_all(Path(path)) if p.recording is not None)
+    data = model.plan()
+    found = planfile.decode_all(data) if data is not None else ()
+    old = model.old_recordings() if isinstance(model, OldRecordings) else None
+    found += legacy.decode_recordings(old) if old is not None else ()
+    return tuple(p for p in found if p.recording is not None)
 
 
 def describe_proof(source: str | Path | PlanSet, model: str | Path | Model | Graph | None = None) -> str:
@@ -223,6 +243,9 @@ def describe_proof(source: str | Path | PlanSet, model: str | Path | Model | Gra
     planset, inside = (source, None) if isinstance(source, PlanSet) else read_plan(source)
     records, plans = len(planset.problem), len(planset.plans)
     swept = f"{plans} plan{'s' * (plans != 1)} of {records} records: places, sizes, alignment and bounds"
+    recordings = () if isinstance(source, PlanSet) or planset.recording else _recordings(source, inside)
+    if recordings:
+        swept += f"; and {len(recordings)} recording{'s' * (len(recordings) != 1)}"
     if model is None and inside is None:
         return f"checked {swept}; not checked against a model, name it with --model"
     return f"checked {swept}; the model's {len(planset.steps)} operators were rehearsed in each"
@@ -237,6 +260,8 @@ def _graph_of(planset: PlanSet, model: Model | Graph) -> Graph:
 
 def save(source: Model | str | Path | None, planset: PlanSet, path: str | Path) -> None:
     """Write a plan into a copy of the model it was made for, or to a stand-alone `.edgemem` file.
+
+    Recordings that the model holds go along, planned anew if they were planned with other settings.
 
     Args:
         source: the model; None for a stand-alone plan.
@@ -258,7 +283,18 @@ def save(source: Model | str | Path | None, planset: PlanSet, path: str | Path) 
     if path.suffix.lower() not in source.suffixes:
         raise ModelError(f"{path.name}: the planned model is still {' or '.join(source.suffixes)}, or .edgemem alone")
     prove(planset, _graph_of(planset, source))
-    source.with_plan(planfile.encode(planset), planset).save(path)
+    recordings = tuple(replan_recording(p, planset.settings) for p in _intact_recordings(source))
+    source.with_plan(planfile.encode_all((planset, *recordings)), planset).save(path)
+
+
+def _intact_recordings(model: Model) -> tuple[PlanSet, ...]:
+    """The plan sets of recordings in a model, one a fingerprint; () if they are damaged or none."""
+    try:
+        recordings = _recordings("", model)
+    except PlanFileError:
+        return ()
+    fingerprints = [p.recording.fingerprint for p in recordings if p.recording is not None]
+    return tuple(p for k, p in enumerate(recordings) if fingerprints[k] not in fingerprints[:k])
 
 
 def offline_metadata(model: object) -> bytes:

@@ -29,6 +29,7 @@ __all__ = [
     "Form",
     "MicroPlanned",
     "Model",
+    "OldRecordings",
     "OnnxEditor",
     "Parts",
     "Piece",
@@ -98,6 +99,14 @@ class Foldable(Protocol):
 
     def folded(self) -> Model:
         """The model with plain constants, and without the plan it had."""
+
+
+@runtime_checkable
+class OldRecordings(Protocol):
+    """A model whose format once had another place for plans of recordings. `with_plan` leaves out what is there."""
+
+    def old_recordings(self) -> bytes | None:
+        """Plans of recordings as edgemem 0.1 wrote them (`edgemem.planfile.legacy`), or None."""
 
 
 @runtime_checkable

@@ -40,7 +40,7 @@ plain = onnxruntime.InferenceSession("model.onnx", options)
 (only,) = plain.get_inputs()
 feed = {only.name: np.random.default_rng(0).standard_normal(only.shape).astype(np.float32)}
 expected = plain.run(None, feed)
-session = make_session("model.onnx", poison=255)
+session = make_session("model.planned.onnx", poison=255)
 found = session.run(None, feed)
 assert not session.memory.reason, session.memory
 assert all((a == b).all() for a, b in zip(found, expected))

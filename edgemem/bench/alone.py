@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from edgemem.bench.instances import instance
 from edgemem.bench.run import Limits, solvers
 from edgemem.bounds import lower_bounds
+from edgemem.runtime.child import run_child
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,10 +33,7 @@ def peak_rss(text: str, bindings: Mapping[str, Any], solver: Solver, limits: Lim
         "family": solver.family,
         "peer_seconds": limits.peer_seconds,
     }
-    command = [sys.executable, "-m", "edgemem.bench.alone"]
-    done = subprocess.run(  # noqa: S603 - ourselves
-        command, input=json.dumps(task), capture_output=True, text=True, check=False
-    )
+    done = run_child("edgemem.bench.alone", stdin=json.dumps(task))
     # A peer may have printed something of its own before.
     answer: int | None = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else None
     return answer

@@ -234,7 +234,7 @@ def _optimum(row: Row) -> str:
 
 def _cells(row: Row, result: Result, notes: list[str]) -> tuple[str, str, str]:
     """Ratio, seconds, peak memory."""
-    from edgemem.cli.console import size_text
+    from edgemem.report.sizes import size_text
 
     if result.size is None or result.seconds is None:
         notes.append(f"{result.solver} on {row.instance}: {result.note}")

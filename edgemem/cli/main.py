@@ -20,7 +20,11 @@ from edgemem.cli.options import FILE, bindings, feeds, inputs_option, limits_opt
 from edgemem.cli.running import measure, run, size
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from edgemem.commands.verify_run import ExecutorRun
     from edgemem.plans import PlanSet
+    from edgemem.proof import Violation
 
 __all__ = ["main"]
 
@@ -149,7 +153,7 @@ def plan(
     from edgemem.commands.prepare import prepare
     from edgemem.formats import Bindings, Model
 
-    if record and (output is None or output.suffix != ".onnx"):
+    if record and (output is None or output.suffix.lower() != ".onnx"):
         raise click.UsageError("--record stores a plan in an ONNX model: give -o PLANNED.onnx")
     begin = time.perf_counter()
     values = feeds(inputs)
@@ -180,9 +184,9 @@ def plan(
             api.save(carrier, planset, output)
     recorded = None
     if record and output:
-        from edgemem.commands import trial
+        from edgemem.commands.record import add_recording
 
-        recorded = trial.store(output, values, dims=dims, input_shapes=input_shapes, threads=threads or 1)
+        recorded = add_recording(output, values, bindings=Bindings(dims, input_shapes), threads=threads or 1)
     if as_json:
         _print_json(planset)
     else:
@@ -190,7 +194,7 @@ def plan(
         if recorded:
             view.show_recorded(recorded)
         if output:
-            plansets = [planset, *([recorded.planset] if recorded else [])]
+            plansets = [planset, *([recorded] if recorded else [])]
             click.echo(f"wrote {output}: {where_it_runs(plansets, output.suffix)}")
 
 
@@ -226,38 +230,60 @@ def show(planned: Path, top: int, *, all_plans: bool, tensors: bool, profile: bo
 def verify(planned: Path, model: Path | None, *, run_too: bool, inputs: dict[str, Path], as_json: bool) -> None:
     """Prove that a plan is right: exit code 0, or 4 with every violation."""
     from edgemem import api
+    from edgemem.cli import view
 
     violations = api.verify(planned, model)
+    runs: tuple[ExecutorRun, ...] = ()
     if run_too and not violations:
-        from edgemem.commands import trial, trial_tflite
-
         if planned.suffix.lower() == ".tflite":
+            from edgemem.commands import trial_tflite
+
             violations = trial_tflite.verify_run(planned, feeds(inputs))
         else:
-            violations = trial.verify_run(planned, feeds(inputs))
+            from edgemem.commands.verify_run import verify_run
+
+            runs = verify_run(planned, feeds(inputs))
+            violations = tuple(v for run in runs for v in run.violations)
     if as_json:
-        click.echo(
-            json.dumps(
-                [
-                    {
-                        "cause": v.cause.name.lower(),
-                        "strategy": v.strategy,
-                        "records": list(v.records),
-                        "op": v.op,
-                        "message": v.message,
-                    }
-                    for v in violations
-                ],
-                indent=1,
-            )
-        )
+        _print_verified_json(violations, runs, run_too=run_too)
     elif violations:
         click.echo(f"{planned}: {len(violations)} violation{'s' if len(violations) > 1 else ''}")
         for violation in violations:
             click.echo(f"  {violation}")
     else:
         click.echo(f"{planned}: right\n{api.describe_proof(planned, model)}")
+    if not as_json:
+        view.show_executor_runs(runs)
     sys.exit(EXIT_INVALID if violations else 0)
+
+
+def _print_verified_json(violations: Sequence[Violation], runs: Sequence[ExecutorRun], *, run_too: bool) -> None:
+    """The violations as a list; after runs, an object with them and what came of each executor."""
+    listed = [
+        {
+            "cause": v.cause.name.lower(),
+            "strategy": v.strategy,
+            "records": list(v.records),
+            "op": v.op,
+            "message": v.message,
+        }
+        for v in violations
+    ]
+    if not run_too:
+        click.echo(json.dumps(listed, indent=1))
+        return
+    from edgemem.runtime.memory import as_data
+
+    executors = [
+        {
+            "executor": run.executor,
+            "report": as_data(run.report) if run.report else None,
+            "refusal": run.refusal,
+            "note": run.note,
+        }
+        for run in runs
+    ]
+    click.echo(json.dumps({"violations": listed, "runs": executors}, indent=1))
 
 
 @main.command()

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from edgemem.cli.console import console_for, ratio_text, size_text
+from edgemem.cli.console import console_for
 from edgemem.distribution import requirement
 from edgemem.report.peak import find_peak
+from edgemem.report.sizes import ratio_text, size_text
 from edgemem.strategy.options import summary
 
 if TYPE_CHECKING:

@@ -22,11 +22,11 @@ EXIT_FAILED = 1
 @click.argument("model", type=FILE)
 @inputs_option
 @bindings
+@click.option("--runtime", type=click.Choice(["litert", "tflm"]), help="For .tflite files.  [default: litert]")
 @click.option(
-    "--runtime", type=click.Choice(["litert", "tflm"]), default="litert", show_default=True, help="For .tflite."
-)
-@click.option(
-    "--executor", type=click.Choice(["replay", "io-binding"]), default="replay", show_default=True, help="For .onnx."
+    "--executor",
+    type=click.Choice(["replay", "io-binding"]),
+    help="For .onnx files: replay runs a plan of a recording, io-binding the plan of the graph.  [default: replay]",
 )
 @click.option("--threads", default=1, show_default=True, type=click.IntRange(min=1), help="Of one operator.")
 @click.option("--runs", default=3, show_default=True, type=click.IntRange(min=1), help="The first one may record.")
@@ -40,8 +40,8 @@ def run(
     inputs: dict[str, Path],
     dims: dict[str, int],
     input_shapes: dict[str, tuple[int, ...]],
-    runtime: str,
-    executor: str,
+    runtime: str | None,
+    executor: str | None,
     threads: int,
     runs: int,
     compare: bool,
@@ -49,37 +49,43 @@ def run(
     output: str | None,
     as_json: bool,
 ) -> None:
-    """Run a model inside its plan, and say what memory it took."""
+    """Run a model inside its plan, and say which plan it was and what memory it took."""
     from edgemem.cli import view
-    from edgemem.commands import trial
+    from edgemem.commands import outcome
 
+    values = feeds(inputs)
     if model.suffix.lower() == ".tflite":
         from edgemem.commands import trial_tflite
 
         if dims or input_shapes:
             raise click.UsageError("--dim and --input-shape bind .onnx models here")
+        if executor is not None:
+            raise click.UsageError(f"--executor {executor} is for .onnx models; .tflite models have --runtime")
         result = trial_tflite.run(
-            model, feeds(inputs), runtime=runtime, threads=threads, runs=runs, compare=compare, poison=poison
+            model, values, runtime=runtime or "litert", threads=threads, runs=runs, compare=compare, poison=poison
         )
     else:
-        result = trial.run(
+        from edgemem.commands import run as onnx_run
+        from edgemem.formats import Bindings
+
+        if runtime is not None:
+            raise click.UsageError(f"--runtime {runtime} is for .tflite models; .onnx models have --executor")
+        result = onnx_run.run(
             model,
-            feeds(inputs),
-            dims=dims,
-            input_shapes=input_shapes,
-            executor=executor,
+            values,
+            bindings=Bindings(dims, input_shapes),
+            executor=executor or "replay",
             threads=threads,
             runs=runs,
             compare=compare,
             poison=poison,
         )
     if output:
-        trial.write_outputs(result, output)
+        outcome.write_outputs(result, output)
     if as_json:
-        report = {"memory": dataclasses.asdict(result.memory), "identical": result.identical}
-        click.echo(json.dumps(report))
+        click.echo(json.dumps(outcome.outcome_data(result)))
     else:
-        view.show_trial(result)
+        view.show_outcome(result)
     if result.identical is False:
         click.get_current_context().exit(EXIT_FAILED)
 
@@ -107,13 +113,13 @@ def measure(
     from edgemem.cli import view
     from edgemem.cli.console import progress as progress_line
     from edgemem.commands.measure import measure as measured
+    from edgemem.formats import Bindings
 
     with progress_line("measuring in fresh processes"):
         rows = measured(
             model,
             feeds(inputs),
-            dims=dims,
-            input_shapes=input_shapes,
+            bindings=Bindings(dims, input_shapes),
             repeats=repeats,
             rounds=rounds,
             threads=threads,

@@ -7,47 +7,44 @@ from typing import TYPE_CHECKING
 import click
 from rich.table import Table
 
-from edgemem.cli.console import console_for, ratio_text, size_text
+from edgemem.cli.console import console_for
 from edgemem.cli.plan_view import answer
+from edgemem.report.sizes import ratio_text, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from edgemem.commands.measure import MeasureRow
-    from edgemem.commands.trial import Trial
-    from edgemem.replay.recording import RecordedPlan
+    from edgemem.commands.outcome import Outcome
+    from edgemem.commands.verify_run import ExecutorRun
+    from edgemem.plans import PlanSet
 
-__all__ = ["show_measured", "show_recorded", "show_size", "show_trial"]
-
-
-def show_recorded(recorded: RecordedPlan) -> None:
-    """What a recorded plan takes."""
-    bound = recorded.planset.bounds.offsets
-    requests = len(recorded.planset.problem)
-    plan = recorded.plan
-    click.echo(f"\nrecorded arena {answer(plan, bound, recorded.planset.naive)}, {requests} requests")
+__all__ = ["show_executor_runs", "show_measured", "show_outcome", "show_recorded", "show_size"]
 
 
-def show_trial(trial: Trial) -> None:
-    """Memory first, then what came out."""
-    from edgemem.runtime.tflm.size import TflmSize
+def show_recorded(recorded: PlanSet) -> None:
+    """What a recording's plan takes."""
+    best = recorded.best_offsets
+    assert best is not None
+    requests = len(recorded.problem)
+    click.echo(f"\nrecorded arena {answer(best, recorded.bounds.offsets, recorded.naive)}, {requests} requests")
 
-    memory = trial.memory
-    planned = memory.head if isinstance(memory, TflmSize) else memory.planned
-    bound = 0 if isinstance(memory, TflmSize) else memory.bound
-    near = f" {_over_bound(planned, bound)}" if 0 < bound <= planned else ""
-    how = getattr(memory, "mode", "")
-    click.echo(", ".join(filter(None, (f"arena {size_text(planned)}{near}", how, getattr(memory, "reason", "")))))
-    if trial.identical is not None:
-        verdict = "identical to a plain run" if trial.identical else f"DIFFERENT: {', '.join(trial.different)}"
+
+def show_executor_runs(runs: Sequence[ExecutorRun]) -> None:
+    """A line an executor: the plan that it ran and what it took, or why it did not run it."""
+    for run in runs:
+        click.echo(f"  {run}")
+
+
+def show_outcome(outcome: Outcome) -> None:
+    """Memory and plan first, then what came out."""
+    click.echo(str(outcome.report))
+    if outcome.identical is not None:
+        verdict = "identical to a plain run" if outcome.identical else f"DIFFERENT: {', '.join(outcome.different)}"
         click.echo(f"outputs {verdict}")
-    for name, value in trial.outputs.items():
+    for name, value in outcome.outputs.items():
         shape = "x".join(map(str, getattr(value, "shape", ()))) or "scalar"
         click.echo(f"  {name}: {getattr(value, 'dtype', type(value).__name__)} {shape}")
-
-
-def _over_bound(size: int, bound: int) -> str:
-    return "= lower bound" if size == bound else f"({ratio_text(size, bound)} of the lower bound)"
 
 
 def show_size(made: Mapping[str, int | str | None]) -> None:
@@ -87,8 +84,8 @@ def show_measured(rows: Sequence[MeasureRow]) -> None:
     console = console_for()
     console.print(table)
     for row in rows:
-        if row.note:
-            console.print(f"{row.configuration}: {row.note}", soft_wrap=True)
+        if about := "; ".join(filter(None, (row.plan, row.note))):
+            console.print(f"{row.configuration}: {about}", soft_wrap=True)
 
 
 def _size_or_dash(size: int | None) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,9 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from edgemem.commands.run import planned_bindings
 from edgemem.errors import ModelError
-from edgemem.formats import onnx_editor
-from edgemem.runtime.feeds import example_feeds
+from edgemem.formats import Bindings, onnx_editor
+from edgemem.runtime.child import run_child
+from edgemem.runtime.feeds import make_feeds
 from edgemem.runtime.onnxruntime.optimise import onnxruntime
 
 if TYPE_CHECKING:
@@ -49,9 +50,10 @@ class MeasureRow:
             arena held at most over three runs less what it had in use before the first (weights, prepacked or not),
             taken from the counters of its profile: intermediate tensors, workspaces and graph outputs, with what the
             arena keeps and does not use. For `edgemem` and `io_binding` it is the planned arena and the outputs
-            outside it; `edgemem` shares its outputs in the arena, as ONNX Runtime does. `io_binding` knows nothing of
-            workspaces, which its sessions take from the heap.
+            outside it; `edgemem` shares its outputs in the arena, as ONNX Runtime does, unless the file has recordings
+            with results outside. `io_binding` knows nothing of workspaces, which its sessions take from the heap.
         planned: the arena alone; None for ONNX Runtime's own.
+        plan: which plan it ran and what that takes, in one line; "" for ONNX Runtime's own.
         outputs: the graph's outputs, which `activation` contains.
         bound: what no plan can go below: of the recorded requests for `edgemem`, of the tensors for `io_binding`.
         rss: growth of the process's resident memory from after loading to its peak; the least of all rounds, so that
@@ -74,14 +76,14 @@ class MeasureRow:
     latency_ratio: float | None = None
     exact: bool | None = None
     note: str = ""
+    plan: str = ""
 
 
 def measure(
     model_path: str | Path,
     feeds: Mapping[str, NDArray[Any]] | None = None,
     *,
-    dims: Mapping[str, int] | None = None,
-    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    bindings: Bindings | None = None,
     repeats: int = 20,
     rounds: int = 3,
     threads: int = 1,
@@ -92,9 +94,9 @@ def measure(
 
     Args:
         model_path: an .onnx file.
-        feeds: what to run it on; made up otherwise: normal random floats, and 0 for everything else.
-        dims: values for symbolic dimensions.
-        input_shapes: shapes of inputs, by name.
+        feeds: what to run it on; made up otherwise (`edgemem.runtime.feeds.make_feeds`).
+        bindings: values for symbolic dimensions, and shapes of inputs; what is not given is as in the plan that is in
+            the file.
         repeats: timed runs in each process.
         rounds: processes of each configuration.
         threads: of one operator.
@@ -116,7 +118,8 @@ def measure(
     except OSError as e:
         raise ModelError(f"cannot read {path}: {e}") from None
     forms = onnx_editor().parts(data, path.parent).input_forms()
-    values = dict(feeds) if feeds else example_feeds(forms, dims=dims, input_shapes=input_shapes)
+    wanted = planned_bindings(data, bindings or Bindings())
+    values = dict(feeds) if feeds else make_feeds(forms, wanted)
     with tempfile.TemporaryDirectory(prefix="edgemem-") as folder:
         file = Path(folder) / "feeds.npz"
         np.savez(file, **values)  # type: ignore[arg-type]  # numpy's stub takes the names for its own options
@@ -124,7 +127,7 @@ def measure(
             "model": str(path),
             "feeds": str(file),
             "cache": folder,
-            "dims": dict(dims or {}),
+            "dims": dict(wanted.dims),
             "threads": threads,
             "repeats": repeats,
         }
@@ -157,6 +160,7 @@ def _row(name: str, answers: Sequence[Mapping[str, Any]], memory: Mapping[str, A
         bound=last.get("bound"),
         rss=min((a["rss"] for a in answers if "rss" in a), default=None),
         latency_ms=median(a["latency_ms"] for a in answers),
+        plan=last.get("plan", ""),
         note="; ".join(filter(None, (last.get("note"), memory.get("note"), memory.get("failed")))),
     )
 
@@ -172,11 +176,8 @@ def _compared(row: MeasureRow, mine: Sequence[Mapping[str, Any]], default: Seque
 
 def _child(task: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
     """A process's figures, or {"failed": why}."""
-    command = [sys.executable, "-m", "edgemem.runtime.onnxruntime.measure_child"]
     try:
-        done = subprocess.run(  # noqa: S603 - ourselves
-            command, input=json.dumps(task), capture_output=True, text=True, timeout=timeout_s, check=False
-        )
+        done = run_child("edgemem.runtime.onnxruntime.measure_child", stdin=json.dumps(task), timeout_s=timeout_s)
     except subprocess.TimeoutExpired:
         return {"failed": f"it took longer than {timeout_s:g} s"}
     if done.returncode < 0:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from edgemem import formats
-from edgemem.commands.trial import Trial, same
+from edgemem.commands.outcome import Outcome, same
 from edgemem.errors import ModelError, PlanError
 from edgemem.proof import Cause, Violation
 from edgemem.runtime.litert.package import interpreter_class, op_resolvers
+from edgemem.runtime.memory import MemoryReport
 from edgemem.runtime.tflm import size as tflm
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def run(
     threads: int = 1,
     compare: bool = False,
     poison: bool = False,
-) -> Trial:
+) -> Outcome:
     """Run a model a few times inside its plan.
 
     Args:
@@ -70,7 +71,9 @@ def run(
         wanted = [_outputs(plain, details, values) for _ in range(runs)]
         pairs = list(zip(results, wanted, strict=True))
         different = tuple(n for n in results[-1] if any(not same(a[n], b[n]) for a, b in pairs))
-    return Trial(results[-1], bound.memory, not different if compare else None, different)
+    memory = bound.memory
+    report = MemoryReport("litert", memory.mode, planned=memory.planned, reserved=memory.reserved, reason=memory.reason)
+    return Outcome(results[-1], report, memory, not different if compare else None, different)
 
 
 def _outputs(interpreter: Any, details: Sequence[Mapping[str, Any]], values: Sequence[Any]) -> dict[str, Any]:
@@ -80,7 +83,7 @@ def _outputs(interpreter: Any, details: Sequence[Mapping[str, Any]], values: Seq
     return {d["name"]: interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()}
 
 
-def _in_tflm(model: Path, feeds: Mapping[str, NDArray[Any]], *, runs: int, compare: bool) -> Trial:
+def _in_tflm(model: Path, feeds: Mapping[str, NDArray[Any]], *, runs: int, compare: bool) -> Outcome:
     opened = formats.load(model)
     if not isinstance(opened, tflm.Offline):
         raise ModelError("TensorFlow Lite Micro runs .tflite files")
@@ -93,7 +96,9 @@ def _in_tflm(model: Path, feeds: Mapping[str, NDArray[Any]], *, runs: int, compa
     if compare:
         plain = tflm.execute(opened.without_plan().content(), values, outputs=len(names), runs=runs)
         different = tuple(n for n, a, b in zip(names, planned.outputs, plain.outputs, strict=True) if not same(a, b))
-    return Trial(outputs, tflm.size_of(opened), not different if compare else None, different)
+    size = tflm.size_of(opened)
+    report = MemoryReport("tflm", "planned", planned=size.head, reason=size.reason)
+    return Outcome(outputs, report, size, not different if compare else None, different)
 
 
 def verify_run(planned: Path, feeds: Mapping[str, NDArray[Any]] | None = None) -> tuple[Violation, ...]:

@@ -6,7 +6,7 @@ Every command and every executor that makes a plan makes it here.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from edgemem.distribution import installed_version
 from edgemem.formats import Bindings, Model
@@ -28,9 +28,11 @@ if TYPE_CHECKING:
     from edgemem.targets import Target
     from edgemem.trace.recording import Recording
 
-__all__ = ["FAMILIES", "graph_under", "plan_graph", "plan_model", "plan_problem", "plan_recording"]
+__all__ = ["FAMILIES", "graph_under", "plan_graph", "plan_model", "plan_problem", "plan_recording", "replan_recording"]
 
 FAMILIES: tuple[Family, ...] = ("offsets", "shared_objects")
+
+_Limit = TypeVar("_Limit")
 
 # What ONNX Runtime and the allocator of edgemem align every block to, in bytes.
 _BLOCK_ALIGNMENT = 64
@@ -137,8 +139,7 @@ def plan_recording(recording: Recording, settings: Settings, *, names: Sequence[
     """
     alignment = max(settings.alignment or _BLOCK_ALIGNMENT, _BLOCK_ALIGNMENT)
     problem = recording.trace.problem(alignment=alignment, names=names, outlive=recording.fingerprint.signature.shared)
-    offsets = tuple(name for name in settings.strategies if name == "auto" or _has_offsets(name))
-    made = _plans(problem, replace(settings, strategies=offsets or ("auto",)), families=("offsets",), quick=True)
+    made = _plans(problem, _for_offsets(settings), families=("offsets",), quick=True)
     best = made.best_offsets
     assert best is not None
     fingerprint = recording.fingerprint
@@ -148,8 +149,47 @@ def plan_recording(recording: Recording, settings: Settings, *, names: Sequence[
     )
 
 
-def _has_offsets(name: str) -> bool:
-    return any(choice.strategy.family == "offsets" for choice in choices(name))
+def replan_recording(planset: PlanSet, settings: Settings) -> PlanSet:
+    """The plan of the same recording with these settings; the same plan set if it was made with them.
+
+    Raises as `plan_recording`.
+    """
+    recording = planset.recording
+    assert recording is not None
+    if planset.settings == settings:
+        return planset
+    requests = recording.trace.requests
+    names = [f"request {k}" for k in range(len(requests))]
+    planned = requests.searchsorted(planset.problem.first_op).tolist()
+    for request, name in zip(planned, planset.problem.names, strict=True):
+        names[request] = name
+    return plan_recording(recording, settings, names=names)
+
+
+def _for_offsets(settings: Settings) -> Settings:
+    """The settings without strategies for shared objects, and without limits that only those have."""
+    found = [choice for name in settings.strategies for choice in choices(name) if choice.strategy.family == "offsets"]
+    names = tuple(name for name in map(_in_offsets, settings.strategies) if name)
+    if not found or "auto" in settings.strategies:
+        return replace(settings, strategies=names or ("auto",))
+
+    def kept(name: str, value: _Limit) -> _Limit | None:
+        return value if any(name in choice.strategy.options for choice in found) else None
+
+    return replace(
+        settings,
+        strategies=names,
+        effort=kept("effort", settings.effort),
+        seed=kept("seed", settings.seed),
+        time_limit=kept("time_limit", settings.time_limit),
+    )
+
+
+def _in_offsets(name: str) -> str:
+    """What names the same strategy among those for offsets; "" if there is none."""
+    if name == "auto" or name.partition(":")[0].rpartition("/")[0]:
+        return name if name == "auto" or all(c.strategy.family == "offsets" for c in choices(name)) else ""
+    return f"offsets/{name}" if any(c.strategy.family == "offsets" for c in choices(name)) else ""
 
 
 def _plans(

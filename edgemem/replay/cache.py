@@ -1,7 +1,7 @@
-"""Where a session finds its plans: in the model file, or in the user's own store, one small file a fingerprint.
+"""The user's own store of recorded plans: one small plan file a fingerprint.
 
-The store lies in $EDGEMEM_CACHE/plans, or `edgemem/plans` in the platform's folder for caches, and may be deleted at
-any time. What is damaged there counts as absent.
+It lies in $EDGEMEM_CACHE/plans, or in `edgemem/plans` in the platform's folder for caches, and may be deleted at any
+time. What is damaged there, or is not what its name says, counts as absent.
 """
 
 from __future__ import annotations
@@ -9,97 +9,79 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import sys
+import stat
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+import platformdirs
+
+from edgemem import planfile
 from edgemem.errors import EdgememError
 from edgemem.files import atomic_write
-from edgemem.replay.recording import decode, encode
+from edgemem.proof import prove
 
 if TYPE_CHECKING:
-    from edgemem.replay.recording import Fingerprint, RecordedPlan, Signature
+    from edgemem.plans import PlanSet, Settings
+    from edgemem.trace.recording import Fingerprint
 
-__all__ = ["PlanCache", "StoredPlans", "cache_folder"]
+__all__ = ["PlanCache", "cache_folder"]
+
+_MOST_BYTES: Final = 1 << 30  # of one file; the plan of a million requests is smaller
+# Without waiting for a FIFO's writer, and not through a symbolic link; Windows has neither.
+_READ: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
 
-def cache_folder() -> Path:
-    """Where recorded plans are kept when nothing else is said."""
-    home = os.environ.get("EDGEMEM_CACHE")
-    if home:
+def cache_folder() -> Path | None:
+    """Where recorded plans are kept when nothing else is said; None if the user has no folder for caches."""
+    if home := os.environ.get("EDGEMEM_CACHE"):
         return Path(home) / "plans"
-    if sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "edgemem" / "plans"
+    try:
+        folder = platformdirs.user_cache_path("edgemem", appauthor=False)
+    except (RuntimeError, OSError):  # there is no home
+        return None
+    return folder / "plans" if folder.is_absolute() else None
 
 
 class PlanCache:
-    """Recorded plans by fingerprint in a folder. Nothing here raises: a cache that fails is an empty one."""
+    """Recorded plans by fingerprint and settings in a folder. No method raises: a cache that fails is an empty one."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def load(self, fingerprint: Fingerprint) -> RecordedPlan | None:
-        """The plan recorded with exactly this fingerprint, or None."""
+    def load(self, fingerprint: Fingerprint, settings: Settings) -> PlanSet | None:
+        """The plan recorded with exactly this fingerprint and made with these settings, proved; or None."""
         try:
-            plans = decode(self._path(fingerprint).read_bytes())
-        except (OSError, EdgememError):
+            planset = planfile.decode(_content(self._path(fingerprint, settings)))
+            recording = planset.recording
+            if recording is None or recording.fingerprint != fingerprint or planset.settings != settings:
+                return None
+            return prove(planset)
+        except (OSError, ValueError, EdgememError):
             return None
-        return next((p for p in plans if p.fingerprint == fingerprint), None)
 
-    def save(self, plan: RecordedPlan) -> None:
-        """Keep a plan in place of an older one, whole or not at all."""
-        path = self._path(plan.fingerprint)
-        with suppress(OSError):
+    def save(self, planset: PlanSet) -> None:
+        """Keep the plan of a recording in place of an older one, whole or not at all."""
+        assert planset.recording is not None
+        path = self._path(planset.recording.fingerprint, planset.settings)
+        with suppress(OSError, ValueError, EdgememError):
             path.parent.mkdir(parents=True, exist_ok=True)
+            if path.is_symlink():  # which may lead anywhere
+                path.unlink()
+            data = planfile.encode(planset)
             with atomic_write(path) as file:
-                file.write(encode((plan,)))
+                file.write(data)
 
-    def _path(self, fingerprint: Fingerprint) -> Path:
-        text = json.dumps(asdict(fingerprint), sort_keys=True)
-        return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:40]}.trace"
+    def _path(self, fingerprint: Fingerprint, settings: Settings) -> Path:
+        text = json.dumps([asdict(fingerprint), asdict(settings)], sort_keys=True)
+        return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:40]}.edgemem"
 
 
-class StoredPlans:
-    """The plans of one session, from its model file and from a cache.
-
-    Args:
-        session: the fingerprint of the session; its signature does not matter.
-        embedded: the encoded plans in the model file, or None.
-        cache: where new plans are kept, or None.
-
-    Raises PlanFileError or InvalidPlanError if the plans in the file are damaged or wrong.
-    """
-
-    def __init__(self, session: Fingerprint, embedded: bytes | None, cache: PlanCache | None) -> None:
-        self._session = session
-        self._embedded = decode(embedded) if embedded is not None else ()
-        self._cache = cache
-        self.stale = ""  # why the model file's plans were not used the last time
-
-    def fingerprint(self, signature: Signature) -> Fingerprint:
-        """The session's, when it is called like this."""
-        return replace(self._session, signature=signature)
-
-    def find(self, signature: Signature) -> RecordedPlan | None:
-        """The plan for this signature, or None."""
-        wanted = self.fingerprint(signature)
-        for plan in self._embedded:
-            if plan.fingerprint == wanted:
-                self.stale = ""
-                return plan
-        if self._embedded:
-            nearest = min((p.fingerprint.differences(wanted) for p in self._embedded), key=len)
-            self.stale = f"the model file's recorded plan is not for this session: {'; '.join(nearest)}"
-        return self._cache.load(wanted) if self._cache is not None else None
-
-    def keep(self, plan: RecordedPlan) -> None:
-        """Store a new plan for the next session."""
-        if self._cache is not None:
-            self._cache.save(plan)
+def _content(path: Path) -> bytes:
+    """The bytes of a regular file of a size that can be. Raises OSError for anything else."""
+    with open(os.open(path, _READ), "rb") as file:  # noqa: PTH123 - Path.open takes no flags
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _MOST_BYTES:
+            raise OSError(f"{path} is no plan file")
+        return file.read()

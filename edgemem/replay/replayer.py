@@ -12,16 +12,23 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
-from edgemem.errors import RuntimeBindError
-from edgemem.replay.arena import HOST, ArenaMemory, Context, ReplayPlan
-from edgemem.replay.recording import plan_trace
+from edgemem.errors import InvalidPlanError, RuntimeBindError
+from edgemem.replay.arena import ArenaMemory
+from edgemem.replay.context import Context
+from edgemem.replay.library import HOST
+from edgemem.replay.plan import replay_plan
+from edgemem.replay.store import FoundPlan
+from edgemem.trace.recording import Recording
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from edgemem.replay.arena import Arena, Stats
-    from edgemem.replay.cache import StoredPlans
-    from edgemem.replay.recording import Fingerprint, RecordedPlan, Signature
+    from edgemem.plans import PlanSet
+    from edgemem.replay.arena import Arena
+    from edgemem.replay.library import Stats
+    from edgemem.replay.plan import ReplayPlan
+    from edgemem.replay.store import StoredPlans
+    from edgemem.trace.recording import Fingerprint, Signature
 
 __all__ = ["Counters", "Mode", "Replayer", "Slot"]
 
@@ -47,7 +54,7 @@ class Slot:
     """What is known about one signature. Changed under the replayer's lock only."""
 
     fingerprint: Fingerprint
-    plan: RecordedPlan | None = None
+    found: FoundPlan | None = None
     ready: ReplayPlan | None = None
     mode: Mode = "record"
     reason: str = ""
@@ -56,10 +63,10 @@ class Slot:
     last: Stats | None = None
     complete: Stats | None = None  # of the last run that went as planned
 
-    def use(self, plan: RecordedPlan) -> None:
+    def use(self, found: FoundPlan) -> None:
         """Replay this plan from now on. Raises InvalidPlanError if the allocator refuses it."""
-        ready = ReplayPlan(plan.trace.stream, plan.offsets, plan.plan.size, alignment=plan.planset.problem.alignment)
-        self.plan, self.ready, self.mode = plan, ready, "replay"
+        self.ready = replay_plan(found.planset)
+        self.found, self.mode = found, "replay"
 
 
 @dataclass(slots=True)
@@ -76,6 +83,8 @@ class Replayer:
 
     Attributes:
         plans: stored ones, and where new ones go.
+        plan: makes the proved plan set of a recording.
+        silent: what to say of a run in which nothing asked the allocator.
         shared: the arena that the session shares with others, or None for its own.
         poison: fill the arena with a pattern before each run, and what is freed.
         kind: of memory that is planned.
@@ -84,6 +93,8 @@ class Replayer:
     """
 
     plans: StoredPlans
+    plan: Callable[[Recording], PlanSet]
+    silent: str = "nothing asked the allocator"
     shared: Arena | None = None
     poison: bool = False
     kind: int = HOST
@@ -139,7 +150,11 @@ class Replayer:
             slot = Slot(self.plans.fingerprint(signature))
             stored = self.plans.find(signature)
             if stored is not None:
-                slot.use(stored)
+                try:
+                    slot.use(stored)
+                except InvalidPlanError:
+                    if stored.source != "cache":
+                        raise
             self._slots[signature] = slot
             while len(self._slots) > max(self.limit, 1):
                 self._slots.popitem(last=False)
@@ -162,18 +177,14 @@ class Replayer:
                 return result  # another thread was first
             if trace is None or not len(trace):
                 slot.mode = "plain"
-                slot.reason = (
-                    "the run made more requests than can be recorded"
-                    if trace is None
-                    else "ONNX Runtime did not ask edgemem's allocator: another one was registered for the process"
-                )
+                slot.reason = "the run made more requests than can be recorded" if trace is None else self.silent
                 return result
             # Planned under the lock: it is quick, and two threads would only do the same twice.
-            plan = plan_trace(trace, slot.fingerprint)
-            slot.use(plan)
+            planset = self.plan(Recording(slot.fingerprint, trace))
+            slot.use(FoundPlan(planset, "made now"))
             slot.plans_made += 1
             self.counters.replans += slot.plans_made > 1
-        self.plans.keep(plan)
+        self.plans.keep(planset)
         return result
 
     def _replay(self, slot: Slot, ready: ReplayPlan, lane: _Lane, call: Callable[[], _Result]) -> _Result:

@@ -1,4 +1,4 @@
-"""Values to run a model on when nobody gives any."""
+"""Values to run a model on when nobody gives any: the same for every runtime and every command."""
 
 from __future__ import annotations
 
@@ -7,70 +7,107 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgemem.errors import UnknownShapeError, UnsupportedError
+from edgemem.formats import Bindings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-__all__ = ["Feeds", "example_feeds", "resolve"]
+__all__ = ["Feeds", "make_feeds", "random_values", "resolve"]
 
 Feeds = dict[str, "NDArray[Any]"]
 
 
-def example_feeds(
-    inputs: Mapping[str, tuple[str, Sequence[int | str | None]]],
-    *,
-    dims: Mapping[str, int] | None = None,
-    input_shapes: Mapping[str, Sequence[int]] | None = None,
-    seed: int = 0,
+def make_feeds(
+    inputs: Mapping[str, tuple[str, Sequence[int | str | None]]], bindings: Bindings | None = None, *, seed: int = 0
 ) -> Feeds:
-    """Values for every input: floats from a normal distribution drawn from `seed`, everything else 0.
+    """Values for every input, the same for the same seed; `random_values` says which.
 
     Args:
         inputs: name -> dtype (numpy's name) and shape with symbols by name and None for what is unknown.
-        dims: values for symbols.
-        input_shapes: whole shapes by input.
+        bindings: values for symbols, and whole shapes by input.
         seed: of the random numbers.
 
     Raises:
-        UnknownShapeError: a dimension stays unknown; names the flag that binds it.
-        UnsupportedError: numpy has no such dtype.
+        UnknownShapeError: dimensions stay unknown; names all of them, and the flags that bind them.
+        UnsupportedError: there are no values of such a dtype.
     """
+    bindings = bindings or Bindings()
+    shapes = _resolved({name: declared for name, (_, declared) in inputs.items()}, bindings)
     rng = np.random.default_rng(seed)
     feeds: Feeds = {}
-    for name, (dtype, declared) in inputs.items():
-        shape = resolve(name, declared, dims or {}, input_shapes or {})
+    for name, (dtype, _) in inputs.items():
         try:
-            kind = np.dtype(dtype)
-        except TypeError:
-            raise UnsupportedError(f"input {name!r} is {dtype}, for which no values can be made; give them") from None
-        if kind.kind == "f":
-            feeds[name] = rng.standard_normal(shape).astype(kind)
-        else:
-            feeds[name] = np.zeros(shape, kind)
+            feeds[name] = random_values(dtype, shapes[name], rng)
+        except UnsupportedError:
+            raise UnsupportedError(
+                f"input {name!r} is {dtype}, for which no values can be made; give them (--input {name}=FILE.npy)"
+            ) from None
     return feeds
 
 
-def resolve(
-    name: str,
-    declared: Sequence[int | str | None],
-    dims: Mapping[str, int],
-    input_shapes: Mapping[str, Sequence[int]],
-) -> tuple[int, ...]:
+def random_values(dtype: str | np.dtype[Any] | type, shape: Sequence[int], rng: np.random.Generator) -> NDArray[Any]:
+    """Random values with which most models run, and never zeros alone.
+
+    Floats are drawn from the standard normal distribution, 8-bit integers from their full range. Other integers are
+    0 or 1, because many of them are indices or counts, and the first of them is 1. So it is with booleans.
+
+    Raises UnsupportedError for another dtype.
+    """
+    try:
+        kind = np.dtype(dtype)
+    except TypeError:
+        raise UnsupportedError(f"there are no values of the dtype {dtype}; give them") from None
+    made: NDArray[Any]
+    if kind.kind == "f":
+        return np.asarray(rng.standard_normal(shape)).astype(kind)
+    if kind.kind == "c":
+        return np.asarray(rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(kind)
+    if kind.kind in "iu" and kind.itemsize == 1:
+        info = np.iinfo(kind)
+        made = np.asarray(rng.integers(info.min, info.max, shape, kind, endpoint=True))
+    elif kind.kind in "iub":
+        made = np.asarray(rng.integers(0, 2, shape)).astype(kind)
+    else:
+        raise UnsupportedError(f"there are no values of the dtype {kind}; give them")
+    if made.size and not made.flat[0]:
+        made.flat[0] = 1
+    return made
+
+
+def resolve(name: str, declared: Sequence[int | str | None], bindings: Bindings) -> tuple[int, ...]:
     """An input's shape with everything bound. Raises UnknownShapeError if something is not."""
-    if name in input_shapes:
-        return tuple(input_shapes[name])
-    shape = [dims.get(d, d) if isinstance(d, str) else d for d in declared]
-    known = [d for d in shape if isinstance(d, int) and d >= 0]
-    if len(known) == len(shape):
-        return tuple(known)
-    symbols = [d for d in shape if isinstance(d, str)]
-    flags = [f"--dim {s}=VALUE" for s in dict.fromkeys(symbols)] if len(symbols) + len(known) == len(shape) else []
-    shown = ",".join("N" if not isinstance(d, int) or d < 0 else str(d) for d in shape)
-    raise UnknownShapeError(
-        f"the size of input {name!r} is unknown; say how large it is: "
-        f"{' '.join(flags) or f'--input-shape {name}={shown}'}",
-        tensors=[name],
-        symbols=symbols,
-    )
+    return _resolved({name: declared}, bindings)[name]
+
+
+def _resolved(declared: Mapping[str, Sequence[int | str | None]], bindings: Bindings) -> dict[str, tuple[int, ...]]:
+    shapes: dict[str, tuple[int, ...]] = {}
+    unknown: dict[str, list[int | str | None]] = {}
+    for name, dims in declared.items():
+        if name in bindings.input_shapes:
+            shapes[name] = tuple(bindings.input_shapes[name])
+            continue
+        shape = [bindings.dims.get(d, d) if isinstance(d, str) else d for d in dims]
+        known = [d for d in shape if isinstance(d, int) and d >= 0]
+        if len(known) == len(shape):
+            shapes[name] = tuple(known)
+        else:
+            unknown[name] = shape
+    if unknown:
+        flags = [flag for name, shape in unknown.items() for flag in _flags(name, shape)]
+        listed = ", ".join(map(repr, unknown))
+        raise UnknownShapeError(
+            f"the size of input{'s' if len(unknown) > 1 else ''} {listed} is unknown; say how large it is: "
+            f"{' '.join(dict.fromkeys(flags))}",
+            tensors=list(unknown),
+            symbols=list(dict.fromkeys(d for shape in unknown.values() for d in shape if isinstance(d, str))),
+        )
+    return shapes
+
+
+def _flags(name: str, shape: Sequence[int | str | None]) -> list[str]:
+    """The flags that bind a shape: one a symbol, or the whole shape where there is something without a name."""
+    if all(isinstance(d, str) or (d is not None and d >= 0) for d in shape):
+        return [f"--dim {d}=VALUE" for d in shape if isinstance(d, str)]
+    return [f"--input-shape {name}={','.join(str(d) if isinstance(d, int) and d >= 0 else 'N' for d in shape)}"]

@@ -62,8 +62,10 @@ class Fingerprint:
         )
 
     def _named(self) -> dict[str, object]:
-        own: dict[str, object] = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "options"}
-        return own | dict(self.options)
+        own: dict[str, object] = {"runtime": self.runtime, "version": self.version, "model": self.model}
+        called = {f"{f.name} of the call": getattr(self.signature, f.name) for f in fields(self.signature)}
+        called["method"] = called.pop("call of the call")
+        return own | dict(self.options) | called
 
 
 @dataclass(frozen=True, slots=True, eq=False)

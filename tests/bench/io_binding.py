@@ -62,7 +62,7 @@ def main() -> None:
             options = onnxruntime().SessionOptions()
             options.intra_op_num_threads = args.threads
             one = plain(path, args.level, args.threads)
-            nodes = make_session(path, level=args.level, feeds=feeds, sess_options=options)
+            nodes = make_session(path, plan="make", level=args.level, feeds=feeds, sess_options=options)
             exact = equal(one.run(None, feeds), nodes.run(None, feeds))
             pairs = [(timed(one, feeds), timed(nodes, feeds)) for _ in range(args.repeats)]
         ours, theirs = median(b for _, b in pairs), median(a for a, _ in pairs)

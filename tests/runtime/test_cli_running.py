@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from edgemem.cli.main import main
-from edgemem.replay.arena import library
+from edgemem.replay.library import library
 from edgemem.runtime.onnxruntime.optimise import baked_note
 from models.build import build
 
@@ -68,10 +68,12 @@ def test_both_executors_and_outputs_to_files(model: Path, tmp_path: Path) -> Non
     values = np.resize(values, shape).astype(np.float32)
     np.save(tmp_path / "in.npy", values)
     feed = f"{graph.input[0].name}={tmp_path / 'in.npy'}"
+    planned = tmp_path / "planned.onnx"
+    assert edgemem("plan", model, "--optimize", "all", "-o", planned).exit_code == 0
     written = []
     for executor in ("replay", "io-binding"):
         folder = tmp_path / executor
-        done = edgemem("run", model, "--input", feed, "--executor", executor, "--compare", "-o", folder)
+        done = edgemem("run", planned, "--input", feed, "--executor", executor, "--compare", "-o", folder)
         assert done.exit_code == 0, done.output
         assert done.output.startswith("arena ")
         assert "identical to a plain run" in done.output
@@ -127,8 +129,15 @@ def test_what_ran_outside_every_plan_is_not_called_right(tmp_path: Path, monkeyp
     onnx.save(made, source)
     done = edgemem("plan", source, "--dim", "i.1=4", "-o", planned)
     assert done.exit_code == 0, done.output
-    assert edgemem("verify", "--run", planned).exit_code == 0, "the replay holds it"
-    monkeypatch.setattr("edgemem.replay.arena.find_library", lambda: None)
+    done = edgemem("verify", "--run", planned)
+    assert done.exit_code == 1
+    assert "nothing is verified: io-binding: not run: the size of 'i' depends on the data (NonZero)" in done.output
+    assert "replay: not run: no recording in the file; add one with: edgemem plan p.onnx --record" in done.output
+    assert edgemem("plan", source, "--dim", "i.1=4", "--record", "-o", planned).exit_code == 0
+    done = edgemem("verify", "--run", planned)
+    assert done.exit_code == 0, done.output
+    assert "replay: ran, arena" in done.output
+    monkeypatch.setattr("edgemem.replay.library.find_library", lambda: None)
     library.cache_clear()
     try:
         done = edgemem("verify", "--run", planned)

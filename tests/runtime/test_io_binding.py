@@ -66,7 +66,7 @@ def assert_inside(
 def test_reference_networks(name: str, level: str, tmp_path: Path) -> None:
     path, dims = small(name, tmp_path), DIMS.get(name, {})
     feeds = feeds_of(path, dims=dims)
-    session = make_session(path, level=level, dims=dims, poison=POISON)
+    session = make_session(path, plan="make", level=level, dims=dims, poison=POISON)
     assert_inside(session, feeds, plain(path, feeds, level, dims=dims))
 
 
@@ -88,7 +88,7 @@ def test_a_plan_for_the_file_itself(name: str, target: str, tmp_path: Path) -> N
 def test_fetched_models(name: str, level: str) -> None:
     path = fetched(name)
     feeds = feeds_of(path, shapes=FETCHED[name])
-    session = make_session(path, level=level, feeds=feeds, poison=POISON)
+    session = make_session(path, plan="make", level=level, feeds=feeds, poison=POISON)
     assert_inside(session, feeds, plain(path, feeds, level))
 
 
@@ -98,7 +98,7 @@ def test_two_threads(name: str, tmp_path: Path) -> None:
     options = ort.SessionOptions()
     options.intra_op_num_threads = 2
     feeds = feeds_of(path)
-    session = make_session(path, level="extended", sess_options=options, poison=POISON)
+    session = make_session(path, plan="make", level="extended", sess_options=options, poison=POISON)
     assert_inside(session, feeds, plain(path, feeds, "extended", threads=2))
 
 
@@ -106,7 +106,7 @@ def test_the_surface_is_that_of_an_inference_session(tmp_path: Path) -> None:
     path = small("unet", tmp_path)
     feeds = feeds_of(path)
     reference = ort.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    session = make_session(path)
+    session = make_session(path, plan="make")
     for ours, theirs in (
         (session.get_inputs(), reference.get_inputs()),
         (session.get_outputs(), reference.get_outputs()),
@@ -121,11 +121,11 @@ def test_outputs_are_the_callers_or_stay_with_the_session(tmp_path: Path) -> Non
     path = small("mobilenet_v1", tmp_path)
     one, two = (feeds_of(path, seed=seed) for seed in (1, 2))
     expected = plain(path, one, "all")
-    session = make_session(path)
+    session = make_session(path, plan="make")
     kept = session.run(None, one)
     session.run(None, two)
     assert equal(kept, expected)
-    bound = make_session(path, bind_outputs=True)
+    bound = make_session(path, plan="make", bind_outputs=True)
     kept = bound.run(None, one)
     assert equal(kept, expected)
     again = bound.run(None, two)
@@ -137,7 +137,7 @@ def test_tensors_live_in_the_arena(tmp_path: Path) -> None:
     """Whoever writes over a live tensor in the arena changes the result: nothing has a copy elsewhere."""
     path = small("resnet18", tmp_path)
     feeds = feeds_of(path)
-    session = make_session(path, level="none", poison=POISON)
+    session = make_session(path, plan="make", level="none", poison=POISON)
     expected = session.run(None, feeds)
     step = session._steps[len(session._steps) // 2]
 
@@ -154,7 +154,7 @@ def test_tensors_live_in_the_arena(tmp_path: Path) -> None:
 
 def test_another_batch_runs_outside_the_plan(tmp_path: Path) -> None:
     path = small("dynamic", tmp_path)
-    session = make_session(path, dims={"T": 5})
+    session = make_session(path, plan="make", dims={"T": 5})
     feeds = feeds_of(path, dims={"T": 7})
     with pytest.warns(RuntimeWarning, match=r"outside the plan: 'x' is fed with the shape \(1, 7, 32\)"):
         results = session.run(None, feeds)
@@ -211,7 +211,7 @@ def quantized(folder: Path) -> Path:
 def test_kinds_of_files(made: Callable[[Path], Path], level: str, tmp_path: Path) -> None:
     path = made(tmp_path)
     feeds = feeds_of(path)
-    assert_inside(make_session(path, level=level, poison=POISON), feeds, plain(path, feeds, level))
+    assert_inside(make_session(path, plan="make", level=level, poison=POISON), feeds, plain(path, feeds, level))
     if level == "none":
         planset = edgemem.plan(path, strategy="offsets/greedy_by_size")
         assert_inside(make_session(path, planset, poison=POISON), feeds, plain(path, feeds, level))
@@ -230,7 +230,7 @@ def test_what_follows_from_constants_is_computed_once(tmp_path: Path) -> None:
     graph = make.make_graph(nodes, "g", ends[:1], ends[1:], [shape])
     path = tmp_path / "folded.onnx"
     onnx.save(make.make_model(graph, opset_imports=[make.make_opsetid("", 17)], ir_version=8), path)
-    session = make_session(path, level="none", poison=POISON)
+    session = make_session(path, plan="make", level="none", poison=POISON)
     feeds = feeds_of(path)
     assert_inside(session, feeds, plain(path, feeds, "none"))
     assert (session.memory.planned, session.memory.constants, session.memory.steps) == (0, 2 * 4096 * 4, 1)
@@ -238,7 +238,7 @@ def test_what_follows_from_constants_is_computed_once(tmp_path: Path) -> None:
 
 def test_threads_of_the_caller_take_turns(tmp_path: Path) -> None:
     path = small("unet", tmp_path)
-    session = make_session(path, poison=POISON)
+    session = make_session(path, plan="make", poison=POISON)
     tasks = [feeds_of(path, seed=seed) for seed in range(4)]
     expected = [session.run(None, feeds) for feeds in tasks]
     with ThreadPoolExecutor(4) as pool:
@@ -270,7 +270,7 @@ def test_another_branch_runs_outside_the_plan(level: str, tmp_path: Path) -> Non
     path = control_flow(tmp_path / "if.onnx")
     x = np.array([-1, 2, -3, 4], np.float32)
     feeds = {taken: {"x": x, "c": np.array(taken)} for taken in (True, False)}
-    session = make_session(path, level=level, feeds=feeds[True], poison=POISON)
+    session = make_session(path, plan="make", level=level, feeds=feeds[True], poison=POISON)
     assert equal(session.run(None, feeds[True]), plain(path, feeds[True], level))
     assert session.memory.reason == ""
     with pytest.warns(RuntimeWarning, match="'y' of node 'if'"):
@@ -301,12 +301,12 @@ def test_what_cannot_be_bound_runs_as_a_plain_session(tmp_path: Path) -> None:
     )
     feeds = {"x": np.array([1, 0, 3, 4], np.float32)}
     with pytest.warns(RuntimeWarning, match=r"the size of 'where' depends on the data \(NonZero\)"):
-        session = make_session(nonzero)
+        session = make_session(nonzero, plan="make")
     assert session.planset is None
     assert session.memory.planned == session.memory.steps == 0
     assert equal(session.run(None, feeds), plain(nonzero, feeds, "all"))
     with pytest.warns(RuntimeWarning, match="'s' is no tensor"):
-        session = make_session(sequence)
+        session = make_session(sequence, plan="make")
     assert equal(*map(list, (session.run(None, feeds)[0], plain(sequence, feeds, "all")[0])))
 
 
@@ -322,9 +322,9 @@ def test_wrong_plans_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidPlanError, match="no arena"):
         make_session(path, replace(planset, offsets=()))
     with pytest.raises(RuntimeBindError, match="a byte"):
-        make_session(path, poison=256)
+        make_session(path, plan="make", poison=256)
     with pytest.raises(UnknownShapeError, match="--dim T=VALUE"):
-        make_session(small("dynamic", tmp_path))
+        make_session(small("dynamic", tmp_path), plan="make")
 
 
 def test_a_session_with_a_plan_needs_no_compiled_kernels(tmp_path: Path) -> None:

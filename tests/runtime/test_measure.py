@@ -12,8 +12,12 @@ import pytest
 from onnx import TensorProto
 from onnx import helper as make
 
+import edgemem
 from edgemem.commands.measure import CONFIGURATIONS, measure
+from edgemem.commands.record import add_recording
 from edgemem.errors import ModelError, UnknownShapeError
+from edgemem.formats import Bindings
+from edgemem.runtime.onnxruntime.file import plans_in
 from models.build import build
 from tests.runtime.networks import feeds_of, small
 
@@ -89,7 +93,7 @@ def test_mobilenet_v2(tmp_path: Path) -> None:
 
 def test_given_values_and_sizes(tmp_path: Path) -> None:
     path = small("dynamic", tmp_path)
-    (row,) = measure(path, dims={"T": 6}, repeats=1, rounds=1, configurations=["io_binding"])
+    (row,) = measure(path, bindings=Bindings({"T": 6}), repeats=1, rounds=1, configurations=["io_binding"])
     (same,) = measure(path, feeds_of(path, dims={"T": 6}), repeats=1, rounds=1, configurations=["io_binding"])
     assert row.bound == same.bound
     assert row.outputs == same.outputs == (6 * 8 + 8) * FLOAT
@@ -114,3 +118,16 @@ def test_wrong_calls(tmp_path: Path) -> None:
         measure(path, repeats=0)
     with pytest.raises(ModelError, match="cannot read"):
         measure(tmp_path / "none.onnx")
+
+
+def test_the_plans_of_the_file_are_measured(tmp_path: Path) -> None:
+    path = small("resnet18", tmp_path)
+    edgemem.save(path, edgemem.plan(path, strategy="offsets/naive"), path)
+    add_recording(path)
+    session, nodes = measure(path, repeats=1, rounds=1, configurations=("edgemem", "io_binding"))
+    assert session.note == nodes.note == ""
+    assert session.plan.endswith("from the file")
+    assert nodes.plan.endswith("naive, plan of the graph under generic, from the file")
+    assert nodes.planned == next(p.naive for p in plans_in(path.read_bytes()) if p.recording is None)
+    assert session.outputs is not None
+    assert session.activation == (session.planned or 0) + session.outputs

@@ -127,7 +127,7 @@ def test_the_io_binding_executor_keeps_a_baked_order(tmp_path: Path) -> None:
     bake(path, baked, "extended")
     bake(baked, baked, order=random_order(baked, 7))
     feeds = feeds_of(path)
-    session = make_session(baked, poison=0xFF)
+    session = make_session(baked, plan="make", poison=0xFF)
     assert equal(session.run(None, feeds), run(baked, feeds, session_options_for(metadata(baked), quiet())))
     assert session.memory.reason == ""
     assert session.planset is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import ctypes
 import gc
 import subprocess
@@ -12,20 +13,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import onnx
 import pytest
 
+from edgemem import planfile
 from edgemem.errors import InvalidPlanError, PlanFileError, RuntimeBindError
 from edgemem.plans import OffsetPlan
-from edgemem.replay.arena import ArenaMemory, Context, ReplayPlan, library
-from edgemem.replay.recording import decode, encode
+from edgemem.replay.arena import ArenaMemory
+from edgemem.replay.context import Context
+from edgemem.replay.library import library
+from edgemem.replay.plan import ReplayPlan, places_of
 from edgemem.replay.replayer import MOST_REPLANS
-from edgemem.runtime.onnxruntime.file import embedded, with_embedded
+from edgemem.runtime.onnxruntime.file import PLAN_KEY, plans_in, with_plans
 from edgemem.runtime.onnxruntime.record import embed, record
 from edgemem.runtime.onnxruntime.session import InferenceSession
 from tests.onnx_sessions import REAL, branching, feeds, looping, nonzero, options, plain, real, same, small
 
 if TYPE_CHECKING:
-    from edgemem.replay.recording import RecordedPlan
+    from edgemem.plans import PlanSet
+    from edgemem.trace.recording import Fingerprint
 
 ort = pytest.importorskip("onnxruntime")
 
@@ -41,7 +47,7 @@ def x(seed: int = 0) -> Any:
 
 
 @pytest.fixture
-def recorded(tmp_path: Path) -> tuple[Path, RecordedPlan]:
+def recorded(tmp_path: Path) -> tuple[Path, PlanSet]:
     path = tmp_path / "model.onnx"
     path.write_bytes(small("unet"))
     return path, record(path, sess_options=options())
@@ -227,61 +233,79 @@ def test_a_shortage_of_memory_while_replaying() -> None:
         assert session.memory.replayed == 2
 
 
-def test_a_damaged_plan_in_the_file_is_an_error(recorded: tuple[Path, RecordedPlan]) -> None:
+def test_a_damaged_plan_in_the_file_is_an_error(recorded: tuple[Path, PlanSet]) -> None:
     path, plan = recorded
-    data = bytearray(encode((plan,)))
+    data = bytearray(planfile.encode(plan))
     data[len(data) // 2] ^= 1
-    path.write_bytes(with_embedded(path.read_bytes(), bytes(data)))
+    path.write_bytes(with_entry(path.read_bytes(), bytes(data)))
     with pytest.raises(PlanFileError, match="damaged"):
         opened(path)
     with opened(path, stored=False) as session:
         session.run(None, feeds(session))
     embed(path, (plan,), path)
-    stored = embedded(path.read_bytes())
-    assert stored is not None
-    assert decode(stored)[0].fingerprint == plan.fingerprint
+    (stored,) = plans_in(path.read_bytes())
+    assert stored.recording is not None
+    assert stored.recording.fingerprint == fingerprint_of(plan)
 
 
-def test_damage_is_always_found(recorded: tuple[Path, RecordedPlan]) -> None:
-    data = encode((recorded[1],))
+def test_damage_is_always_found(recorded: tuple[Path, PlanSet]) -> None:
+    data = planfile.encode(recorded[1])
     for k in range(0, len(data), 97):
         for cut in (data[:k], data[:k] + bytes([data[k] ^ 0x10]) + data[k + 1 :]):
             with pytest.raises(PlanFileError):
-                decode(cut)
+                planfile.decode(cut)
 
 
-def forged(plan: RecordedPlan, **more: Any) -> RecordedPlan:
-    return replace(plan, **more)
+def fingerprint_of(plan: PlanSet) -> Fingerprint:
+    assert plan.recording is not None
+    return plan.recording.fingerprint
 
 
-def test_a_wrong_plan_with_a_right_checksum_is_an_error(recorded: tuple[Path, RecordedPlan]) -> None:
+def forged(plan: PlanSet, fingerprint: Fingerprint) -> PlanSet:
+    """The plan as if it were of another session's recording."""
+    assert plan.recording is not None
+    return replace(plan, recording=replace(plan.recording, fingerprint=fingerprint))
+
+
+def with_entry(model: bytes, plans: bytes) -> bytes:
+    """The model with these bytes as its plans."""
+    parsed = onnx.load_from_string(model)
+    parsed.metadata_props.add(key=PLAN_KEY, value=base64.b64encode(plans).decode())
+    return bytes(parsed.SerializeToString())
+
+
+def test_a_wrong_plan_with_a_right_checksum_is_an_error(recorded: tuple[Path, PlanSet]) -> None:
     path, plan = recorded
-    size = plan.plan.size
-    at_top = plan.plan.offsets + plan.planset.problem.size == size
-    offsets = np.where(at_top, plan.plan.offsets, 0)  # all others at the bottom
-    overlapping = OffsetPlan(plan.plan.strategy, {}, offsets, size, optimal=plan.plan.optimal)
-    bad = encode((forged(plan, planset=replace(plan.planset, offsets=(overlapping,))),))
-    path.write_bytes(with_embedded(path.read_bytes(), bad))
+    best = plan.best_offsets
+    assert best is not None
+    assert plan.recording is not None
+    at_top = best.offsets + plan.problem.size == best.size
+    offsets = np.where(at_top, best.offsets, 0)  # all others at the bottom
+    overlapping = OffsetPlan(best.strategy, {}, offsets, best.size, optimal=best.optimal)
+    path.write_bytes(with_plans(path.read_bytes(), (replace(plan, offsets=(overlapping,)),)))
     with pytest.raises(InvalidPlanError, match="overlap"):
         opened(path)
     with pytest.raises(InvalidPlanError, match="overlaps another one that is alive"):
-        ReplayPlan(plan.trace.stream, np.minimum(plan.offsets, 0), size)
+        ReplayPlan(plan.recording.trace.stream, np.minimum(places_of(plan), 0), best.size)
 
 
 @pytest.mark.parametrize(
     ("change", "says"),
     [
         ({"model": "0" * 64}, "model 0000"),
-        ({"runtime": "1.30.0"}, "runtime 1.30.0 instead of"),
-        ({"level": "B"}, "level B instead of"),
-        ({"intra_threads": 7}, "intra threads 7 instead of 1"),
+        ({"version": "1.30.0"}, "version 1.30.0 instead of"),
+        ({"options": {"level": "B"}}, "level B instead of"),
+        ({"options": {"intra_threads": 7}}, "intra threads 7 instead of 1"),
     ],
 )
 def test_a_plan_of_something_else_is_recorded_anew(
-    recorded: tuple[Path, RecordedPlan], change: dict[str, Any], says: str
+    recorded: tuple[Path, PlanSet], change: dict[str, Any], says: str
 ) -> None:
     path, plan = recorded
-    embed(path, (forged(plan, fingerprint=replace(plan.fingerprint, **change)),), path)
+    fingerprint = fingerprint_of(plan)
+    if "options" in change:
+        change = {"options": {**fingerprint.options, **change["options"]}}
+    embed(path, (forged(plan, replace(fingerprint, **change)),), path)
     with opened(path) as session:
         given = feeds(session)
         assert same(session.run(None, given), plain(path).run(None, given))
@@ -291,12 +315,12 @@ def test_a_plan_of_something_else_is_recorded_anew(
         assert session.memory.replayed == 1
 
 
-def test_a_plan_that_lies_about_its_model_deviates(recorded: tuple[Path, RecordedPlan], tmp_path: Path) -> None:
+def test_a_plan_that_lies_about_its_model_deviates(recorded: tuple[Path, PlanSet], tmp_path: Path) -> None:
     _, plan = recorded
     other = tmp_path / "other.onnx"
     other.write_bytes(small("resnet18"))
     own = record(other, sess_options=options())
-    embed(other, (forged(plan, fingerprint=own.fingerprint),), other)
+    embed(other, (forged(plan, fingerprint_of(own)),), other)
     reference = plain(other)
     with opened(other) as session:
         for seed in range(3):

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from edgemem.errors import RuntimeBindError
-from edgemem.replay import arena as native
-from edgemem.replay.arena import Arena, library
-from edgemem.replay.recording import decode, encode
-from edgemem.runtime.onnxruntime.record import default_feeds, embed, record
+from edgemem import planfile
+from edgemem.errors import RuntimeBindError, UnknownShapeError
+from edgemem.replay import library as native
+from edgemem.replay.arena import Arena
+from edgemem.replay.library import library
+from edgemem.replay.plan import places_of
+from edgemem.runtime.onnxruntime.record import embed, record
 from edgemem.runtime.onnxruntime.session import InferenceSession
 from tests.onnx_sessions import feeds, options, plain, same, small
 
@@ -260,7 +262,7 @@ def test_a_plan_in_the_file_is_replayed_from_the_first_run(tmp_path: Path) -> No
     with opened(planned, poison=True) as session:
         assert same(session.run(None, given), reference.run(None, given))
         assert (session.memory.replayed, session.memory.reason) == (1, "")
-        assert session.memory.planned == plan.plan.size
+        assert session.memory.planned == next(p.size for p in plan.offsets)
     again = tmp_path / "again.onnx"
     embed(planned, (plan,), again)
     assert again.read_bytes() == planned.read_bytes()
@@ -281,16 +283,17 @@ def test_recording_dynamic_shapes(tmp_path: Path, model: bytes) -> None:
         assert session.memory.replayed == 2
     image = plain(path).get_inputs()[0]
     by_shape = record(path, input_shapes={image.name: (2, *image.shape[1:])}, sess_options=options())
-    assert by_shape.fingerprint == plans[1].fingerprint
+    assert by_shape.recording is not None
+    assert plans[1].recording is not None
+    assert by_shape.recording.fingerprint == plans[1].recording.fingerprint
 
 
-def test_default_feeds_name_what_is_open(model: bytes) -> None:
-    inputs = plain(model).get_inputs()
-    with pytest.raises(Exception, match="open dimensions: N; bind them with --dim") as caught:
-        default_feeds(inputs, {}, {})
-    assert getattr(caught.value, "symbols", None) == ("N",)
-    made = default_feeds(plain(small("transformer")).get_inputs(), {}, {})
-    assert {v.dtype.kind: int(v.max()) for v in made.values()}["i"] == 1
+def test_a_recording_names_the_dimensions_that_are_open(model: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(model)
+    with pytest.raises(UnknownShapeError, match="--dim N=VALUE") as caught:
+        record(path, sess_options=options())
+    assert tuple(caught.value.symbols) == ("N",)
 
 
 def test_a_plan_is_kept_for_the_next_session(tmp_path: Path, model: bytes) -> None:
@@ -321,9 +324,11 @@ def test_a_recorded_plan_survives_as_bytes(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(small("blazeface"))
     plan = record(path, sess_options=options())
-    data = encode((plan, plan))
-    first, second = decode(data)
-    assert encode((first, second)) == data
-    assert first.fingerprint == plan.fingerprint
-    assert np.array_equal(first.trace.stream, plan.trace.stream)
-    assert np.array_equal(first.offsets, plan.offsets)
+    assert plan.recording is not None
+    data = planfile.encode(plan)
+    again = planfile.decode(data)
+    assert planfile.encode(again) == data
+    assert again.recording is not None
+    assert again.recording.fingerprint == plan.recording.fingerprint
+    assert np.array_equal(again.recording.trace.stream, plan.recording.trace.stream)
+    assert np.array_equal(places_of(again), places_of(plan))

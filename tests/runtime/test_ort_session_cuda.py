@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 from edgemem.errors import RuntimeBindError
-from edgemem.replay.arena import DEVICE, ArenaMemory, Context, ReplayPlan, library
+from edgemem.replay.arena import ArenaMemory
+from edgemem.replay.context import Context
+from edgemem.replay.library import DEVICE, library
+from edgemem.replay.plan import ReplayPlan
 from edgemem.runtime.onnxruntime import cuda as onnxruntime_cuda
 from edgemem.runtime.onnxruntime.cuda import CUDA, runtime, with_allocator
 from edgemem.runtime.onnxruntime.session import InferenceSession

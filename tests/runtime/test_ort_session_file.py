@@ -2,63 +2,111 @@
 
 from __future__ import annotations
 
-import json
-import struct
-import zlib
-from typing import TYPE_CHECKING, Any
+import base64
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from edgemem.errors import InvalidPlanError, ModelError, PlanFileError
-from edgemem.replay.recording import decode, encode
-from edgemem.runtime.onnxruntime.file import TRACE_KEY, embedded, model_digest, with_embedded
+import edgemem
+from edgemem import planfile
+from edgemem.errors import ModelError, PlanFileError
+from edgemem.runtime.onnxruntime.file import OLD_TRACE_KEY, PLAN_KEY, model_digest, plans_in, with_plans
 from edgemem.runtime.onnxruntime.record import embed, record
 from edgemem.runtime.onnxruntime.session import InferenceSession
+from tests.old_recordings import old_file, old_recording
 from tests.onnx_sessions import feeds, options, plain, same, small
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
+
+    from edgemem.plans import PlanSet
 
 onnxruntime = pytest.importorskip("onnxruntime")
 
-HEADER = struct.Struct("<4sIII")
-
 
 @pytest.fixture(scope="module")
-def stored(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    path = tmp_path_factory.mktemp("stored") / "model.onnx"
+def recording(tmp_path_factory: pytest.TempPathFactory) -> PlanSet:
+    path = tmp_path_factory.mktemp("recorded") / "model.onnx"
     path.write_bytes(small("resnet18"))
-    return encode((record(path, sess_options=options()),))
+    return record(path, sess_options=options())
 
 
-def test_the_digest_is_of_the_model_and_not_of_its_plans() -> None:
+def test_the_digest_is_of_the_model_and_not_of_its_plans(recording: PlanSet) -> None:
     model = small("resnet18")
     parsed = onnx.load_from_string(model)
     entry = parsed.metadata_props.add()
-    entry.key, entry.value = "edgemem.plan", "AAAA"
-    planned = with_embedded(parsed.SerializeToString(), b"plan")
+    entry.key, entry.value = "edgemem.other", "AAAA"
+    planned = with_plans(parsed.SerializeToString(), (recording,))
     assert model_digest(planned) == model_digest(model)
-    assert model_digest(with_embedded(planned, b"another plan")) == model_digest(model)
+    assert model_digest(old_file(model, None, recording)) == model_digest(model)
     entry.key = "author"
     assert model_digest(parsed.SerializeToString()) != model_digest(model)
     assert model_digest(b"no model") != model_digest(b"no Model")
     assert model_digest(small("unet")) != model_digest(model)
 
 
-def test_onnx_reads_what_was_embedded() -> None:
+def test_onnx_reads_what_was_embedded(recording: PlanSet) -> None:
     model = small("resnet18")
-    planned = with_embedded(with_embedded(model, b"first"), b"second")
+    planned = with_plans(with_plans(model, (recording,)), (recording,))
     parsed = onnx.load_from_string(planned)
-    assert [e.key for e in parsed.metadata_props].count(TRACE_KEY) == 1
-    assert embedded(planned) == b"second"
-    assert embedded(model) is None
-    assert embedded(b"\xff\xff") is None
+    assert [e.key for e in parsed.metadata_props].count(PLAN_KEY) == 1
+    assert planfile.encode_all(plans_in(planned)) == planfile.encode(recording)
+    assert plans_in(model) == ()
+    assert plans_in(b"\xff\xff") == ()
     with pytest.raises(ModelError, match="no ONNX model"):
-        with_embedded(b"\xff\xff", b"plan")
+        with_plans(b"\xff\xff", (recording,))
+
+
+def test_what_edgemem_0_1_recorded_is_read_and_moves_when_the_file_is_written(
+    recording: PlanSet, tmp_path: Path
+) -> None:
+    path = tmp_path / "old.onnx"
+    graph = edgemem.plan(_written(tmp_path / "model.onnx", small("resnet18")), strategy="offsets/naive")
+    path.write_bytes(old_file(small("resnet18"), graph, recording))
+    first, second = plans_in(path.read_bytes())
+    assert first.recording is None
+    assert second.recording is not None
+    assert recording.recording is not None
+    assert second.recording.fingerprint == recording.recording.fingerprint
+    assert plans_in(path.read_bytes(), old=False)[0].digest == graph.digest
+    given = feeds(plain(path))
+    with InferenceSession(path, options(), cache=False, poison=True) as session:
+        assert same(session.run(None, given), plain(path).run(None, given))
+        assert session.memory.replayed == 1
+        origin = session.memory_report.origin
+        assert origin is not None
+        assert (origin.source, origin.of) == ("file", f"recording of onnxruntime {onnxruntime.__version__}")
+    # Another recording is added to it: the graph's plan and the old recording stay, under one key.
+    two = record(path, sess_options=options(threads=2))
+    embed(path, (two,), path)
+    keys = [e.key for e in onnx.load_from_string(path.read_bytes()).metadata_props]
+    assert keys == [PLAN_KEY]
+    kept = plans_in(path.read_bytes())
+    assert [p.recording.fingerprint.options["intra_threads"] for p in kept if p.recording] == [1, 2]
+    assert kept[0].digest == graph.digest
+    with InferenceSession(path, options(), cache=False, poison=True) as session:
+        session.run(None, given)
+        assert session.memory.replayed == 1
+
+
+def test_a_damaged_old_recording_is_an_error_until_it_is_recorded_again(recording: PlanSet, tmp_path: Path) -> None:
+    parsed = onnx.load_from_string(old_file(small("resnet18"), None, recording))
+    parsed.metadata_props[0].value = base64.b64encode(old_recording(recording)[:-1] + b"x").decode()
+    path = _written(tmp_path / "old.onnx", parsed.SerializeToString())
+    with pytest.raises(PlanFileError, match=r"damaged .*record it again"):
+        InferenceSession(path, options(), cache=False)
+    embed(path, (record(path, sess_options=options()),), path)
+    with InferenceSession(path, options(), cache=False) as session:
+        session.run(None, feeds(session))
+        assert session.memory.replayed == 1
+
+
+def _written(path: Path, data: bytes) -> Path:
+    path.write_bytes(data)
+    return path
 
 
 def test_weights_in_other_files_count_by_name_and_size(tmp_path: Path) -> None:
@@ -86,59 +134,13 @@ def test_weights_in_other_files_count_by_name_and_size(tmp_path: Path) -> None:
     assert model_digest(path.read_bytes(), tmp_path) != before
 
 
-def test_a_plan_that_is_no_base64_is_an_error() -> None:
+@pytest.mark.parametrize("key", [PLAN_KEY, OLD_TRACE_KEY])
+def test_a_plan_that_is_no_base64_is_an_error(key: str) -> None:
     parsed = onnx.load_from_string(small("resnet18"))
     entry = parsed.metadata_props.add()
-    entry.key, entry.value = TRACE_KEY, "not base64!"
+    entry.key, entry.value = key, "not base64!"
     with pytest.raises(PlanFileError, match="damaged"):
         InferenceSession(parsed.SerializeToString(), options(), cache=False)
-
-
-def forged(data: bytes, change: Callable[[Any], Any]) -> bytes:
-    """The stored plans with another text and a right checksum."""
-    _, _, _, length = HEADER.unpack_from(data)
-    text = json.loads(data[HEADER.size : HEADER.size + length])
-    changed = change(text)
-    body = (changed if isinstance(changed, bytes) else json.dumps(changed or text).encode()) + data[
-        HEADER.size + length :
-    ]
-    size = len(body) - len(data) + HEADER.size + length
-    return HEADER.pack(b"EDGT", 1, zlib.crc32(body), size) + body
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda text: text[0].update(events=10**18),
-        lambda text: text[0].update(events=-1),
-        lambda text: text[0].update(events=True),
-        lambda text: text[0].update(heap=[]),
-        lambda text: text[0].update(heap=[[0, 10**30]] * 9),
-        lambda text: text[0]["heap"][0].__setitem__(1, 0),
-        lambda text: text[0]["heap"][0].__setitem__(0, 0),
-        lambda text: text[0]["heap"].append("x"),
-        lambda text: text[0].update(bytes=10**12),
-        lambda text: text[0].update(bytes=0),
-        lambda text: text[0].pop("fingerprint"),
-        lambda text: text[0]["fingerprint"].update(intra_threads="many"),
-        lambda text: text[0]["fingerprint"]["signature"].update(inputs=[["x"]]),
-        lambda text: text[0]["fingerprint"].update(signature=None),
-        lambda text: text * 2,
-        lambda _: {"a": 1},
-        lambda _: b"[" * 100_000,
-        lambda _: b"\xff\xfe",
-        lambda _: b"[NaN]",
-        lambda _: b"[]",
-    ],
-)
-def test_forged_plans_are_refused(stored: bytes, change: Callable[[Any], Any]) -> None:
-    with pytest.raises((PlanFileError, InvalidPlanError)):
-        decode(forged(stored, change))
-
-
-def test_the_forger_itself_is_right(stored: bytes) -> None:
-    (plan,) = decode(forged(stored, lambda _: None))
-    assert encode((plan,)) == stored
 
 
 def test_a_model_in_onnx_runtimes_own_format(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_a_models_convolutions_and_their_workspace(tmp_path: Path, level: str, w
     path = tmp_path / "model.onnx"
     path.write_bytes(small("mobilenet_v2"))
     chosen = options(level)
-    problem = record(path, sess_options=chosen).planset.problem
+    problem = record(path, sess_options=chosen).problem
     assert not chosen.enable_profiling
     assert len(set(problem.names)) == len(problem)
     assert all("conv0" in name for name in problem.names[:1])

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from edgemem import planfile
 from edgemem.errors import RuntimeBindError
-from edgemem.replay.recording import decode, encode
+from edgemem.replay.plan import places_of
 from edgemem.runtime.onnxruntime.session import InferenceSession
 from tests.onnx_sessions import feeds, plain, small
 
@@ -59,9 +60,11 @@ def test_such_a_plan_is_kept_and_found_again(tmp_path: Path) -> None:
         session.run(None, given)
         plan = session.recorded_plan
     assert plan is not None
-    (again,) = decode(encode([plan]))
-    assert again.offsets.tolist() == plan.offsets.tolist()
-    assert again.trace.stream.tolist() == plan.trace.stream.tolist()
+    again = planfile.decode(planfile.encode(plan))
+    assert places_of(again).tolist() == places_of(plan).tolist()
+    assert plan.recording is not None
+    assert again.recording is not None
+    assert again.recording.trace.stream.tolist() == plan.recording.trace.stream.tolist()
     with InferenceSession(model, cache=tmp_path, share_outputs=True) as session:
         session.run(None, given)
         assert session.memory.replayed == 1

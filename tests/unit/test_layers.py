@@ -67,7 +67,7 @@ def test_only_the_command_line_knows_the_bench_and_only_that_knows_other_planner
         ("model", ("edgemem.records", "edgemem.targets", "edgemem.strategy", "edgemem.proof", "edgemem.planning")),
         ("planfile", ("edgemem.strategy", "edgemem.planning", "edgemem.api", "edgemem.proof")),
         ("report", ("edgemem.strategy", "edgemem.planning", "edgemem.api", "edgemem.cli")),
-        ("bench", ("edgemem.cli", "edgemem.runtime")),
+        ("bench", ("edgemem.cli", "edgemem.runtime.onnxruntime", "edgemem.runtime.litert", "edgemem.runtime.tflm")),
     ],
 )
 def test_nothing_flows_backwards(part: str, forbidden: tuple[str, ...]) -> None:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["PLAN_KEY", "OnnxConverter"]
 
 PLAN_KEY = "edgemem.plan"
+_OLD_KEY = "edgemem.trace"  # of recordings, in edgemem 0.1
 _BAKED_KEY = "edgemem.baked"  # the note of a file whose nodes run in their order
 _PROTOBUF_LIMIT = 2**31 - 1
 
@@ -127,21 +128,28 @@ class OnnxConverter:
                     raise ModelError(f"the order runs {nodes[k].label!r} before {name!r} is written")
             written.update(nodes[k].outputs)
         if metadata(self._data, _BAKED_KEY) is not None:
-            data = reordered(without_metadata(self._data, PLAN_KEY), order)
+            data = reordered(without_metadata(without_metadata(self._data, PLAN_KEY), _OLD_KEY), order)
             return self._with(reordered(data, priority_order(data)))
         places = {node.index for node in nodes}
         constants = [k for k in range(count) if k not in places]
-        data = without_metadata(self._data, PLAN_KEY)
+        data = without_metadata(without_metadata(self._data, PLAN_KEY), _OLD_KEY)
         return self._with(permute_nodes(data, (*constants, *(nodes[k].index for k in order))))
 
     def with_plan(self, plan: bytes, planset: PlanSet) -> Self:  # noqa: ARG002 - ONNX has no other place for a plan
-        """The model with the plan as the last entry of its metadata, replacing an older one."""
-        data = with_metadata(self._data, PLAN_KEY, base64.b64encode(plan))
+        """The model with the plan as the last entry of its metadata, replacing all older ones."""
+        data = with_metadata(without_metadata(self._data, _OLD_KEY), PLAN_KEY, base64.b64encode(plan))
         return type(self)(data, self._path, self.bindings, self._weight_files, self._graph)
 
     def plan(self) -> bytes | None:
         """The encoded plan it carries, or None. Raises PlanFileError if it is not base64."""
-        text = metadata(self._data, PLAN_KEY)
+        return self._encoded(PLAN_KEY)
+
+    def old_recordings(self) -> bytes | None:
+        """Plans of recordings as edgemem 0.1 wrote them, or None. Raises PlanFileError if they are not base64."""
+        return self._encoded(_OLD_KEY)
+
+    def _encoded(self, key: str) -> bytes | None:
+        text = metadata(self._data, key)
         if text is None:
             return None
         try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from edgemem.errors import ModelError
 from edgemem.files import atomic_write
 from edgemem.formats import Bindings, onnx_editor
-from edgemem.runtime.feeds import example_feeds
+from edgemem.runtime.feeds import make_feeds
 from edgemem.runtime.onnxruntime.optimise import Baked, bake
 from edgemem.runtime.onnxruntime.prepared import profiled_forms
 
@@ -51,8 +51,7 @@ def bake_sized(
         file = Path(folder) / "baked.onnx"
         note = bake(model_path, file, level, dims=known.dims)
         parts = onnx_editor().parts(file.read_bytes(), file.parent)
-        made = feeds or example_feeds(parts.input_forms(), dims=known.dims, input_shapes=known.input_shapes)
-        values = dict(made)
+        values = dict(feeds) if feeds else make_feeds(parts.input_forms(), known)
         forms = {name: (str(value.dtype.name), value.shape) for name, value in values.items()}
         if refusals := parts.refusals():
             raise ModelError(

@@ -11,7 +11,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.errors import RuntimeBindError
-from edgemem.replay.arena import DEVICE, ArenaMemory, library
+from edgemem.replay.arena import ArenaMemory
+from edgemem.replay.library import DEVICE, library
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What a session needs of an ONNX file's bytes: its digest, and the recorded plans in its metadata.
+"""What a session needs of an ONNX file's bytes: its digest, and the plans in its metadata.
 
 Nothing is parsed beyond the layout of ModelProto that never changes: `graph` is field 7, `metadata_props` 14; a
 graph's `initializer` is 5, its `external_data` 13; entries have a key 1 and a value 2.
@@ -12,15 +12,20 @@ import hashlib
 import mmap
 from typing import TYPE_CHECKING, TypeAlias
 
+from edgemem import planfile
 from edgemem.errors import ModelError, PlanFileError
+from edgemem.planfile import legacy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-__all__ = ["TRACE_KEY", "Content", "embedded", "model_digest", "with_embedded"]
+    from edgemem.plans import PlanSet
 
-TRACE_KEY = "edgemem.trace"
+__all__ = ["OLD_TRACE_KEY", "PLAN_KEY", "Content", "model_digest", "plans_in", "with_plans"]
+
+PLAN_KEY = "edgemem.plan"
+OLD_TRACE_KEY = "edgemem.trace"  # of recordings, in edgemem 0.1
 Content: TypeAlias = bytes | mmap.mmap
 
 _OURS = b"edgemem."
@@ -54,36 +59,54 @@ def model_digest(data: Content, folder: Path | None = None) -> str:
     return digest.hexdigest()
 
 
-def embedded(data: Content) -> bytes | None:
-    """The recorded plans in the metadata, or None. Raises PlanFileError if they are no base64."""
-    found = None
+def plans_in(data: Content, *, old: bool = True) -> tuple[PlanSet, ...]:
+    """The plan sets in the metadata: at most one of the graph, and those of recordings; () without any.
+
+    Recordings that edgemem 0.1 wrote, under a key of their own, come last if `old` ones are wanted. Nothing is proved.
+    Raises PlanFileError if what is there is damaged.
+    """
+    found = _values(data, (PLAN_KEY, OLD_TRACE_KEY))
+    plansets = planfile.decode_all(_decoded(found[PLAN_KEY])) if PLAN_KEY in found else ()
+    if old and OLD_TRACE_KEY in found:
+        known = [p.recording.fingerprint for p in plansets if p.recording is not None]
+        recorded = legacy.decode_recordings(_decoded(found[OLD_TRACE_KEY]))
+        plansets += tuple(p for p in recorded if p.recording is not None and p.recording.fingerprint not in known)
+    return plansets
+
+
+def with_plans(data: bytes, plansets: Sequence[PlanSet]) -> bytes:
+    """The model with these plan sets as the last entry of its metadata instead of all it had; every other byte stays.
+
+    Raises ModelError for bytes that are no ONNX model, PlanFileError for plan sets that one file cannot hold.
+    """
+    ours = (PLAN_KEY.encode(), OLD_TRACE_KEY.encode())
+    parts, position = [], 0
+    for key, start, end in _entries(data):
+        if _pair(data, start, end)[0] in ours:
+            parts.append(data[position:key])
+            position = end
+    entry = _field(1, PLAN_KEY.encode()) + _field(2, base64.b64encode(planfile.encode_all(plansets)))
+    return b"".join((*parts, data[position:], _field(_METADATA, entry)))
+
+
+def _values(data: Content, keys: Sequence[str]) -> dict[str, bytes]:
+    """The values of these keys in the metadata; none for what is no ONNX model."""
+    found: dict[str, bytes] = {}
     try:
         for _, start, end in _entries(data):
             name, value = _pair(data, start, end)
-            if name == TRACE_KEY.encode():
-                found = value
+            if (key := name.decode(errors="replace")) in keys:
+                found[key] = value
     except ModelError:
-        return None
-    if found is None:
-        return None
+        return {}
+    return found
+
+
+def _decoded(text: bytes) -> bytes:
     try:
-        return base64.b64decode(found, validate=True)
+        return base64.b64decode(text, validate=True)
     except binascii.Error as e:
-        raise PlanFileError(f"the recorded plan in the model is damaged: {e}; record it again") from None
-
-
-def with_embedded(data: bytes, plans: bytes) -> bytes:
-    """The model with recorded plans as its last entry, replacing older ones; every other byte stays.
-
-    Raises ModelError for bytes that are no ONNX model.
-    """
-    parts, position = [], 0
-    for key, start, end in _entries(data):
-        if _pair(data, start, end)[0] == TRACE_KEY.encode():
-            parts.append(data[position:key])
-            position = end
-    entry = _field(1, TRACE_KEY.encode()) + _field(2, base64.b64encode(plans))
-    return b"".join((*parts, data[position:], _field(_METADATA, entry)))
+        raise PlanFileError(f"the plan in the model is damaged: {e}; plan the model again") from None
 
 
 def _entries(data: Content) -> Iterator[tuple[int, int, int]]:

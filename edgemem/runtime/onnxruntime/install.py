@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.errors import RuntimeBindError
-from edgemem.replay.arena import library
+from edgemem.replay.library import library
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -11,79 +11,62 @@ import threading
 import warnings
 from dataclasses import dataclass, replace
 from mmap import mmap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from edgemem.errors import InvalidPlanError, RuntimeBindError
-from edgemem.formats import onnx_editor
+from edgemem.errors import RuntimeBindError
+from edgemem.formats import Bindings, onnx_editor
 from edgemem.model.aliasing import RULES
+from edgemem.runtime.onnxruntime.bound_memory import BoundMemory, bound_report
+from edgemem.runtime.onnxruntime.layout import planned_layout, separate_layout
 from edgemem.runtime.onnxruntime.optimise import failures, onnxruntime
-from edgemem.runtime.onnxruntime.prepared import QUICK, prepare, sub_options
+from edgemem.runtime.onnxruntime.prepared import prepare, sub_options
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from edgemem.plans import PlanSet
     from edgemem.runtime.feeds import Feeds
+    from edgemem.runtime.memory import MemoryReport
     from edgemem.runtime.onnxruntime.prepared import Argument, Prepared
 
 __all__ = ["BoundMemory", "IoBindingSession", "make_session"]
-
-
-@dataclass(frozen=True, slots=True)
-class BoundMemory:
-    """Where a session's tensors are; all sizes in bytes.
-
-    Attributes:
-        planned: the arena.
-        bound: what no plan of these tensors can go below.
-        outputs: graph outputs that lie outside the arena.
-        constants: results that follow from constants alone; they are computed once and kept outside the arena.
-        steps: sessions that run one after the other; 0 for a plain session.
-        elided: views that lie where their input lies, so that nothing has to run.
-        strategy: the plan's.
-        reason: why this is a plain session, or ran as one the last time; "" if everything ran inside the plan.
-    """
-
-    planned: int
-    bound: int
-    outputs: int
-    constants: int
-    steps: int
-    elided: int
-    strategy: str
-    reason: str = ""
 
 
 def make_session(
     model_path: str | Path,
     planset: PlanSet | None = None,
     *,
+    plan: Literal["file", "make"] = "file",
     level: str = "all",
     feeds: Mapping[str, NDArray[Any]] | None = None,
     dims: Mapping[str, int] | None = None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     sess_options: Any = None,
-    strategy: str | Sequence[str] = QUICK,
+    strategy: str | Sequence[str] | None = None,
     bind_outputs: bool = False,
     poison: int | None = None,
 ) -> IoBindingSession:
     """A session that runs a model inside a plan, node by node.
 
+    Without `planset` and `strategy` it runs the plan of the graph that is in the file, as it stands.
+
     Args:
         model_path: an .onnx file.
-        planset: a plan made for this file (`edgemem.plan`). The file's graph runs as it is then. Without one, ONNX
-            Runtime optimises the graph, one profiled run tells the sizes, and the plan is made here.
-        level: how far ONNX Runtime optimises a graph without plan: none, basic, extended, all.
-        feeds: values for that first run; made up otherwise (`example_feeds`).
-        dims: values for symbolic dimensions.
-        input_shapes: shapes of inputs, by name.
+        planset: a plan made for this file (`edgemem.plan`), to run instead of the file's own.
+        plan: what to do about a file without a plan of its graph: `file` refuses it; with `make`, ONNX Runtime
+            optimises the graph, one profiled run tells the sizes, and a plan is made here.
+        level: how far ONNX Runtime optimises a graph for which a plan is made: none, basic, extended, all. A graph
+            that has a plan runs as it is in the file.
+        feeds: values for that profiled run; made up otherwise (`edgemem.runtime.feeds.make_feeds`).
+        dims: values for symbolic dimensions; a plan in the file, or given, has to be for the same.
+        input_shapes: shapes of inputs, by name; as `dims`.
         sess_options: `onnxruntime.SessionOptions`; threads, logging and determinism are taken from it.
-        strategy: as for `edgemem.plan`, when no plan is given.
+        strategy: as for `edgemem.plan`: make a plan with it, whatever plan the file has.
         bind_outputs: outputs stay in buffers of the session and are overwritten by its next run; otherwise every
             run returns fresh ones.
         poison: a byte that the arena is filled with before every run, to show what depends on old contents.
@@ -91,15 +74,18 @@ def make_session(
     Raises:
         MissingDependencyError: onnxruntime is not installed.
         ModelError: the file cannot be read, or a dimension is unknown.
-        InvalidPlanError, StalePlanError: the plan is wrong, or belongs to another model.
+        PlanFileError: the file has no plan of its graph, or a damaged one.
+        InvalidPlanError, StalePlanError: the plan is wrong, has no arena, or belongs to another model.
+        RuntimeBindError: the plan is for other sizes, or not one that this executor can run.
     """
+    shapes = {name: tuple(shape) for name, shape in (input_shapes or {}).items()}
     prepared = prepare(
         model_path,
         planset,
+        make=plan == "make",
         level=level,
         feeds=feeds,
-        dims=dims or {},
-        input_shapes=input_shapes or {},
+        bindings=Bindings(dict(dims or {}), shapes),
         options=sess_options,
         strategy=strategy,
     )
@@ -115,20 +101,25 @@ class _Step:
     binding: Any
     outside_in: tuple[str, ...]
     outside_out: tuple[str, ...]
+    shown: tuple[str, ...]
 
 
 class IoBindingSession:
     """What `make_session` gives: the part of `onnxruntime.InferenceSession`'s surface that runs a model.
 
-    One arena serves all runs, so that a lock lets one run happen at a time.
+    One arena serves all runs, so that a lock lets one run happen at a time. With `separate`, every tensor has memory
+    of its own instead of its place in the plan, for runs to compare with.
     """
 
-    def __init__(self, prepared: Prepared, *, bind_outputs: bool = False, poison: int | None = None) -> None:
+    def __init__(
+        self, prepared: Prepared, *, bind_outputs: bool = False, poison: int | None = None, separate: bool = False
+    ) -> None:
         if poison is not None and not 0 <= poison <= 0xFF:
             raise RuntimeBindError(f"poison is a byte, not {poison}")
         self._prepared = prepared
         self._elem_type = onnx_editor().elem_type
         self._poison = poison
+        self._separate = separate
         self._bind_outputs = bind_outputs
         self._lock = threading.Lock()
         self._told: set[str] = set()
@@ -159,6 +150,12 @@ class IoBindingSession:
             strategy=best.strategy if best else "",
             reason=self._reason,
         )
+
+    @property
+    def memory_report(self) -> MemoryReport:
+        """The same in the form that all executors have, with the plan that it runs in."""
+        others = len(self._layout.others) if self.planset else 0
+        return bound_report(self.memory, self.planset, self._prepared.source, others)
 
     @property
     def planset(self) -> PlanSet | None:
@@ -197,9 +194,33 @@ class IoBindingSession:
                     return [results[name] for name in wanted]
             self._reason = reason
             self._tell(reason)
-            return list(self._plain_session().run(output_names, input_feed, run_options))
+            return list(self.plain_session().run(output_names, input_feed, run_options))
 
-    def _run(self, feed: Mapping[str, Any], run_options: Any) -> Feeds:
+    def observe(self, feed: Mapping[str, Any], seen: Callable[[str, Mapping[str, NDArray[Any]]], None]) -> Feeds:
+        """Run the model and show every node's results, by name, as soon as they are there: `seen(node, results)`.
+
+        The arrays that are shown lie in the arena, and are valid during the call. Returns the outputs by name. Raises
+        RuntimeBindError if the model does not run inside the plan.
+        """
+        with self._lock:
+            results: Feeds = {}
+            reason = self._prepared.reason or self._unfit(self._outputs, feed)
+            if not reason:
+                try:
+                    results = self._run(feed, None, seen)
+                except failures() as e:
+                    reason = _gist(e)
+            self._reason = reason
+        if reason:
+            raise RuntimeBindError(f"{self._prepared.path.name} does not run inside the plan: {reason}")
+        return {name: results[name] for name in self._outputs}
+
+    def _run(
+        self,
+        feed: Mapping[str, Any],
+        run_options: Any,
+        seen: Callable[[str, Mapping[str, NDArray[Any]]], None] | None = None,
+    ) -> Feeds:
         if self._poison is not None:
             self._arena.fill(self._poison)
         outside: Feeds = {name: np.ascontiguousarray(value) for name, value in feed.items()}
@@ -216,6 +237,8 @@ class IoBindingSession:
             for name in step.outside_out:
                 bind.bind_output(name, *self._bound_to(name, outside[name].ctypes.data))
             step.session.run_with_iobinding(bind, run_options)
+            if seen is not None:
+                seen(step.name, {n: self._view(n) if n in places else outside[n] for n in step.shown})
         for name in self._outputs:
             if name in places:
                 outside[name] = self._view(name) if self._bind_outputs else self._view(name).copy()
@@ -236,17 +259,14 @@ class IoBindingSession:
     def _lay_out(self) -> None:
         planset = self._prepared.planset
         assert planset is not None
-        best = planset.best_offsets
-        if best is None:
-            raise InvalidPlanError("the plan has no arena; plan the model with a strategy for offsets")
-        self._offsets = {
-            name: int(offset)
-            for record, offset in zip(planset.problem.records, best.offsets.tolist(), strict=True)
-            for name in (record.tensors or (record.name,))
-            if record.kind != "scratch"
-        }
+        sizes = self._prepared.sizes()
+        if self._separate:
+            self._layout = separate_layout(sizes)
+        else:
+            self._layout = planned_layout(planset, sizes, remedy=self._prepared.remedy)
+        self._offsets = self._layout.offsets
         # Fresh pages of the system, at the start of a page: what is not used is never there.
-        self._arena = np.frombuffer(mmap(-1, max(best.size, 1)), np.uint8)[: best.size]
+        self._arena = np.frombuffer(mmap(-1, max(self._layout.size, 1)), np.uint8)[: self._layout.size]
         self._base = int(self._arena.ctypes.data)
         places = self._places()
         self._outside_outputs = tuple(n for n in self._outputs if n not in places)
@@ -306,6 +326,7 @@ class IoBindingSession:
             bind,
             tuple(n for n in inputs if self._address(n) is None),
             tuple(n for n in outputs if self._address(n) is None),
+            tuple(n for n in outputs if n not in self._spare),
         )
 
     def _same_place(self, inputs: Sequence[str], outputs: Sequence[str]) -> bool:
@@ -343,7 +364,8 @@ class IoBindingSession:
     def _places(self) -> Mapping[str, int]:
         return self._offsets if not self._prepared.reason else {}
 
-    def _plain_session(self) -> Any:
+    def plain_session(self) -> Any:
+        """A session of ONNX Runtime's own, optimised as far as the graph that runs here, to compare with."""
         if self._plain is None:
             self._plain = self._prepared.plain()
         return self._plain

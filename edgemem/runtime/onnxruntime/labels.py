@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from edgemem.replay.arena import Context
+from edgemem.replay.context import Context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

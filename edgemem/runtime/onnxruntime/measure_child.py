@@ -9,12 +9,14 @@ import json
 import sys
 import time
 from contextlib import suppress
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from edgemem.runtime.onnxruntime.file import plans_in
 from edgemem.runtime.onnxruntime.optimise import free_dims, kernels_run, onnxruntime
 
 if TYPE_CHECKING:
@@ -87,11 +89,11 @@ def _time(task: Mapping[str, Any], feeds: Feeds) -> dict[str, Any]:
         answer["rss"] = max(0, _status("VmHWM:") - loaded)
     answer["latency_ms"] = float(np.median(times)) * 1e3
     if task["configuration"] in _PLANNED:
-        memory = session.memory
-        answer |= {"planned": memory.planned or None, "bound": memory.bound if memory.planned else None}
-        answer["note"] = memory.reason
+        report = session.memory_report
+        answer |= {"planned": report.planned or None, "bound": report.lower_bound if report.planned else None}
+        answer |= {"note": report.reason, "plan": str(replace(report, reason="")) if report.origin else ""}
         # Results that the heap did not have to serve are in the arena.
-        answer["outside"] = outputs if getattr(memory, "misses", 1) else 0
+        answer["outside"] = outputs if report.details.get("misses", 1) else 0
     return answer
 
 
@@ -100,12 +102,21 @@ def _session(task: Mapping[str, Any], feeds: Feeds) -> Any:
     match task["configuration"]:
         case "edgemem":
             made = import_module("edgemem.runtime.onnxruntime.session")
-            return made.InferenceSession(task["model"], _options(task), cache=Path(task["cache"]), share_outputs=True)
+            # Results in the arena as ONNX Runtime has them, unless the file's recording has them outside.
+            recorded = [p.recording.fingerprint.signature for p in plans_in(_content(task)) if p.recording]
+            share = all(signature.shared for signature in recorded)
+            return made.InferenceSession(task["model"], _options(task), cache=Path(task["cache"]), share_outputs=share)
         case "io_binding":
             made = import_module("edgemem.runtime.onnxruntime.io_binding")
-            return made.make_session(task["model"], feeds=feeds, dims=task["dims"], sess_options=_options(task))
+            return made.make_session(
+                task["model"], plan="make", feeds=feeds, dims=task["dims"], sess_options=_options(task)
+            )
         case _:
             return ort.InferenceSession(task["model"], _options(task), providers=["CPUExecutionProvider"])
+
+
+def _content(task: Mapping[str, Any]) -> bytes:
+    return Path(task["model"]).read_bytes()
 
 
 def _digest(results: list[Any]) -> str:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from edgemem.errors import MissingDependencyError, ModelError, PlanFileError, RuntimeBindError
 from edgemem.files import atomic_write
 from edgemem.formats import onnx_editor
+from edgemem.runtime.onnxruntime.file import OLD_TRACE_KEY, PLAN_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -50,7 +51,6 @@ LEVELS = {
     "extended": "ORT_ENABLE_EXTENDED",
     "all": "ORT_ENABLE_ALL",
 }
-_PLAN_KEY = "edgemem.plan"
 _DTYPES = {"float": "float32", "double": "float64"}  # profile's names that are not numpy's
 _ERRORS_ONLY = 3  # log severity
 _KERNEL = "_kernel_time"
@@ -125,7 +125,8 @@ def bake(
     parts = onnx_editor().parts(data, source.parent)
     wanted = tuple(order) if order is not None else tuple(range(len(parts.names)))
     parts.check_order(wanted)
-    data = onnx_editor().without_metadata(data, _PLAN_KEY)  # of another graph or order
+    for key in (PLAN_KEY, OLD_TRACE_KEY):  # of another graph or order
+        data = onnx_editor().without_metadata(data, key)
     data = onnx_editor().reordered(data, wanted)
     data = onnx_editor().reordered(data, onnx_editor().priority_order(data))
     with atomic_write(Path(out_path)) as file:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgemem import formats
-from edgemem.errors import InvalidPlanError, ModelError, StalePlanError
-from edgemem.formats import Bindings, Model, onnx_editor
+from edgemem import planfile
+from edgemem.errors import PlanFileError, RuntimeBindError
+from edgemem.formats import Bindings, load_model, onnx_editor
 from edgemem.model.dtypes import byte_size
 from edgemem.model.graph import digest
-from edgemem.proof import Cause, verify_planset
-from edgemem.runtime.feeds import example_feeds
+from edgemem.plans import Settings
+from edgemem.proof import prove
+from edgemem.runtime.feeds import make_feeds
 from edgemem.runtime.onnxruntime.optimise import LEVELS, baked_note, kernels_run, onnxruntime, optimised
 from edgemem.targets import BUILT_IN
 
@@ -22,11 +23,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from edgemem.formats import Model
     from edgemem.model.graph import Graph
     from edgemem.plans import PlanSet
-    from edgemem.proof import Violation
+    from edgemem.runtime.memory import Source
 
-__all__ = ["QUICK", "Argument", "Form", "Prepared", "prepare", "profiled_forms", "sub_options"]
+__all__ = ["QUICK", "Argument", "Form", "Prepared", "embedded_plan", "prepare", "profiled_forms", "sub_options"]
 
 Form = tuple[str, tuple[int, ...]]
 
@@ -59,7 +61,8 @@ class Prepared:
         path: the model. level: how far ONNX Runtime optimised it.
         parts: the graph that runs, taken apart; None with a reason.
         forms: (dtype, shape) of every input and result.
-        planset: the plan; None with a reason.
+        planset: the plan, proved for the graph; None with a reason.
+        source: where the plan came from.
         order: the nodes in the order of the plan.
         folded: results that follow from constants alone; they are computed once.
         inputs, outputs: as the caller sees them.
@@ -72,6 +75,7 @@ class Prepared:
     parts: Any
     forms: Mapping[str, Form]
     planset: PlanSet | None
+    source: Source
     order: tuple[int, ...]
     folded: frozenset[str]
     inputs: tuple[Argument, ...]
@@ -84,9 +88,22 @@ class Prepared:
         """The inputs' names."""
         return tuple(a.name for a in self.inputs)
 
+    @property
+    def remedy(self) -> str:
+        """What the user can do about a plan that cannot be run."""
+        return _remedy(self.path)
+
     def size(self, form: Form) -> int:
         """Bytes."""
         return byte_size(form[0], prod(form[1]))
+
+    def sizes(self) -> dict[str, tuple[int, int]]:
+        """Bytes, and bytes of one element, of every tensor that is bound; none for what is computed once."""
+        return {
+            name: (self.size(form), byte_size(form[0], 1))
+            for name, form in self.forms.items()
+            if name not in self.folded
+        }
 
     def pieces(self) -> Iterator[Any]:
         """The nodes as models, in order."""
@@ -109,67 +126,108 @@ class Prepared:
 
 def prepare(
     model_path: str | Path,
-    planset: PlanSet | None,
+    planset: PlanSet | None = None,
     *,
+    make: bool = False,
+    level: str = "all",
+    feeds: Mapping[str, NDArray[Any]] | None = None,
+    bindings: Bindings | None = None,
+    options: Any = None,
+    strategy: str | Sequence[str] | None = None,
+) -> Prepared:
+    """See `io_binding.make_session`; `make` allows for a new plan where the file has none."""
+    path = Path(model_path)
+    bindings = bindings or Bindings()
+    if planset is not None:
+        return _with_plan(path, planset, "given", bindings, options)
+    if strategy is None:
+        embedded = embedded_plan(path, missing_ok=make)
+        if embedded is not None:
+            return _with_plan(path, embedded, "file", bindings, options)
+    return _made_now(path, level, feeds, bindings, options, QUICK if strategy is None else strategy)
+
+
+def embedded_plan(path: Path, *, missing_ok: bool = False) -> PlanSet | None:
+    """The plan set of the graph in a model file; nothing is proved.
+
+    Raises PlanFileError if it is damaged, or if there is none, unless that is allowed: it is None then.
+    """
+    data = load_model(path).plan()
+    found = () if data is None else planfile.decode_all(data)
+    planset = next((p for p in found if p.recording is None), None)
+    if planset is None and not missing_ok:
+        has = "only plans of recordings, which run as they were recorded (--executor replay)" if found else "no plan"
+        raise PlanFileError(f"{path.name} carries {has}; {_remedy(path, make='make one with')}")
+    return planset
+
+
+def _remedy(path: Path, make: str = "make another with") -> str:
+    return f"{make}: edgemem plan {path.name} -o PLANNED.onnx"
+
+
+def _made_now(
+    path: Path,
     level: str,
-    feeds: Mapping[str, NDArray[Any]] | None,
-    dims: Mapping[str, int],
-    input_shapes: Mapping[str, Sequence[int]],
+    given: Mapping[str, NDArray[Any]] | None,
+    bindings: Bindings,
     options: Any,
     strategy: str | Sequence[str],
 ) -> Prepared:
-    """See `io_binding.make_session`."""
-    path = Path(model_path)
-    if planset is not None:
-        return _with_plan(path, planset, options)
-    opened = formats.load(path)
-    if not isinstance(opened, Model):
-        raise ModelError(f"{path.name} holds usage records, which cannot be run")
+    """ONNX Runtime's optimised graph, with sizes from a profiled run and a plan made for it here."""
+    opened = load_model(path)
     baked = baked_note(path)
+    dims = bindings.dims
     if baked:
         level, dims = "none", {**baked.dims, **dims}
     data = opened.content() if baked else optimised(path, level, dims=dims)
     parts = onnx_editor().parts(data, path.parent)
-    feeds = dict(feeds) if feeds else example_feeds(parts.input_forms(), dims=dims, input_shapes=input_shapes)
-    names = {k: v for k, v in parts.input_forms().items() if k in feeds}
-    inputs = {n: (str(feeds[n].dtype.name), feeds[n].shape) for n in names}
+    forms_in = parts.input_forms()
+    feeds = dict(given) if given else make_feeds(forms_in, Bindings(dims, bindings.input_shapes))
+    inputs = {n: (str(feeds[n].dtype.name), feeds[n].shape) for n in forms_in if n in feeds}
     refusals = parts.refusals()
     forms: dict[str, Form] = dict(inputs)
     reason = refusals[0] if refusals else ""
     if not reason:
         missing = profiled_forms(parts, feeds, options, forms)
         reason = f"ONNX Runtime's profile does not show {missing!r}" if missing else ""
-    order = tuple(range(len(parts.names)))
     folded: frozenset[str] = frozenset()
+    planset = None
     if not reason:
         graph = parts.graph(forms)
         folded = _folded(graph)
         planset = _plan(graph, strategy)
     return Prepared(
-        path,
-        level,
-        parts,
-        forms,
-        planset,
-        order,
-        folded,
-        tuple(_argument(n, f) for n, f in inputs.items()),
-        tuple(_argument(n, forms[n]) if n in forms else Argument(n, "", []) for n in parts.outputs),
-        options,
-        reason,
+        path=path,
+        level=level,
+        parts=parts,
+        forms=forms,
+        planset=planset,
+        source="made now",
+        order=tuple(range(len(parts.names))),
+        folded=folded,
+        inputs=tuple(_argument(n, f) for n, f in inputs.items()),
+        outputs=tuple(_argument(n, forms[n]) if n in forms else Argument(n, "", []) for n in parts.outputs),
+        options=options,
+        reason=reason,
     )
 
 
-def _with_plan(path: Path, planset: PlanSet, options: Any) -> Prepared:
-    opened = formats.load(path, Bindings(planset.dims, planset.input_shapes))
-    if not isinstance(opened, Model):
-        raise ModelError(f"{path.name} holds usage records, which cannot be run")
-    graph = opened.graph()
-    order = tuple(range(len(graph.ops)))
-    if planset.order is not None and digest(graph) != planset.digest:
-        order = planset.order
-        graph = graph.reordered(order)
-    _refuse_invalid(verify_planset(planset, graph))
+def _with_plan(path: Path, planset: PlanSet, source: Source, bindings: Bindings, options: Any) -> Prepared:
+    """The file's graph as it stands, under a plan that was made for it."""
+    if planset.recording is not None:
+        raise RuntimeBindError(
+            "a plan of a recording runs as it was recorded (edgemem.InferenceSession), not node by node; "
+            f"{_remedy(path, make='make a plan of the graph with')}"
+        )
+    _check_bindings(path, planset, bindings)
+    opened = load_model(path, Bindings(planset.dims, planset.input_shapes))
+    graph, order = _graph_and_order(opened, planset)
+    prove(planset, graph, remedy=_remedy(path))
+    if planset.target is not None and planset.target.scratch != "unknown":
+        raise RuntimeBindError(
+            f"the plan is for the target {planset.target.name!r} with the workspace of other kernels; {_remedy(path)} "
+            "--target onnxruntime"
+        )
     parts = onnx_editor().parts(opened.content(), path.parent)
     folded = _folded(graph)
     forms = {t.name: (t.dtype, t.shape) for t in graph.tensors if t.kind == "activation" or t.name in folded}
@@ -181,18 +239,40 @@ def _with_plan(path: Path, planset: PlanSet, options: Any) -> Prepared:
         for names in ([graph.tensors[i].name for i in side] for side in (graph.inputs, graph.outputs))
     )
     return Prepared(
-        path,
-        "none",
-        parts,
-        forms,
-        planset,
-        order,
-        folded,
-        inputs,
-        outputs,
-        options,
-        refusals[0] if refusals else "",
+        path=path,
+        level="none",
+        parts=parts,
+        forms=forms,
+        planset=planset,
+        source=source,
+        order=order,
+        folded=folded,
+        inputs=inputs,
+        outputs=outputs,
+        options=options,
+        reason=refusals[0] if refusals else "",
     )
+
+
+def _graph_and_order(opened: Model, planset: PlanSet) -> tuple[Graph, tuple[int, ...]]:
+    """The graph in the order that the plan is for, and that order."""
+    graph = opened.graph()
+    if planset.order is not None and digest(graph) != planset.digest:
+        return graph.reordered(planset.order), planset.order
+    return graph, tuple(range(len(graph.ops)))
+
+
+def _check_bindings(path: Path, planset: PlanSet, bindings: Bindings) -> None:
+    """Raise RuntimeBindError if the plan was made for other sizes than the caller asks for."""
+    other = [f"{name}={value}" for name, value in bindings.dims.items() if planset.dims.get(name, value) != value] + [
+        f"{name}={','.join(map(str, shape))}"
+        for name, shape in bindings.input_shapes.items()
+        if tuple(planset.input_shapes.get(name, shape)) != tuple(shape)
+    ]
+    if other:
+        raise RuntimeBindError(
+            f"the plan is for other sizes than {' '.join(other)}; {_remedy(path)} with --dim or --input-shape"
+        )
 
 
 def profiled_forms(parts: Any, feeds: Mapping[str, NDArray[Any]], options: Any, forms: dict[str, Form]) -> str:
@@ -215,23 +295,10 @@ def _folded(graph: Graph) -> frozenset[str]:
 
 
 def _plan(graph: Graph, strategy: str | Sequence[str]) -> PlanSet:
-    from edgemem.planning import choices, make_plans
-    from edgemem.records.lifetime import lifetimes  # a session with a plan needs no planner
+    from edgemem.planning.model_plan import plan_graph  # a session with a plan needs no planner
 
     names = (strategy,) if isinstance(strategy, str) else tuple(strategy)
-    target = BUILT_IN["onnxruntime"]
-    lives = lifetimes(graph, target)
-    wanted = tuple(choice for name in names for choice in choices(name))
-    made = make_plans(lives.problem, wanted, families=("offsets",))
-    planset = replace(made, target=target, digest=digest(graph), steps=lives.steps, unplanned=lives.unplanned)
-    _refuse_invalid(verify_planset(planset, graph))
-    return planset
-
-
-def _refuse_invalid(violations: Sequence[Violation]) -> None:
-    if violations:
-        kind = StalePlanError if violations[0].cause is Cause.STALE_DIGEST else InvalidPlanError
-        raise kind(f"the plan is refused: {violations[0]}", violations=violations)
+    return plan_graph(graph, BUILT_IN["onnxruntime"], Settings(names), families=("offsets",))
 
 
 def sub_options(options: Any) -> Any:

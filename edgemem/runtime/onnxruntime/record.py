@@ -4,36 +4,30 @@ from __future__ import annotations
 
 import re
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from edgemem.errors import MissingDependencyError, ModelError, RuntimeBindError, UnknownShapeError, UnsupportedError
+from edgemem.errors import MissingDependencyError, ModelError, PlanFileError, RuntimeBindError, UnsupportedError
 from edgemem.files import atomic_write
-from edgemem.replay.recording import encode, plan_trace
-from edgemem.runtime.onnxruntime.file import with_embedded
+from edgemem.formats import Bindings
+from edgemem.planning.model_plan import plan_recording
+from edgemem.runtime.feeds import make_feeds
+from edgemem.runtime.onnxruntime.file import plans_in, with_plans
 from edgemem.runtime.onnxruntime.labels import labels, profiled
 from edgemem.runtime.onnxruntime.session import InferenceSession
+from edgemem.trace.recording import Recording
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from numpy.typing import NDArray
+    from edgemem.plans import PlanSet
 
-    from edgemem.replay.recording import RecordedPlan
+__all__ = ["embed", "record"]
 
-__all__ = ["default_feeds", "embed", "record"]
-
-# ONNX Runtime's names of element types that numpy has as well.
-_DTYPES: Final = {
-    **{f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
-    "float": "float32",
-    "double": "float64",
-    "float16": "float16",
-    "bool": "bool",
-}
+_DTYPES: Final = {"float": "float32", "double": "float64"}  # ONNX Runtime's names that are not numpy's
 _ATTEMPTS: Final = 5
 
 
@@ -46,14 +40,15 @@ def record(
     sess_options: Any = None,
     providers: Sequence[Any] | None = None,
     bind_outputs: bool = False,
-) -> RecordedPlan:
+) -> PlanSet:
     """Run a model, plan what it asked for, and run it again to see that the plan holds.
 
-    Records are named after the kernels that asked for them.
+    The plan is made with the settings of the plan of the graph that is in the file, if there is one. Records are named
+    after the kernels that asked for them.
 
     Args:
         model: an .onnx file.
-        feeds: inputs by name; without them zeros are fed, and ones for integers.
+        feeds: inputs by name; made up otherwise (`edgemem.runtime.feeds.make_feeds`).
         dims: values for symbolic dimensions, when there are no feeds.
         input_shapes: shapes of inputs by name, when there are no feeds.
         sess_options: the session's, which the plan is for: level and threads count.
@@ -71,7 +66,8 @@ def record(
             str(model), options, providers, bind_outputs=bind_outputs, cache=False, stored=False, poison=True
         ) as session,
     ):
-        given = default_feeds(session.get_inputs(), dims or {}, input_shapes or {}) if feeds is None else feeds
+        bindings = Bindings(dims or {}, {n: tuple(shape) for n, shape in (input_shapes or {}).items()})
+        given = make_feeds(_forms(session.get_inputs()), bindings) if feeds is None else feeds
         for _ in range(_ATTEMPTS):
             session.run(None, given)
             plan = session.recorded_plan
@@ -103,56 +99,51 @@ def _profiling(options: Any) -> Iterator[None]:
             options.enable_profiling, options.profile_file_prefix = profiles, prefix
 
 
-def _labelled(plan: RecordedPlan, session: InferenceSession, feeds: Mapping[str, Any]) -> RecordedPlan:
+def _labelled(plan: PlanSet, session: InferenceSession, feeds: Mapping[str, Any]) -> PlanSet:
     """The plan with names of kernels for its requests; as it is if the profiled run was another."""
+    recording = plan.recording
+    assert recording is not None
     trace, kernels = profiled(session, lambda: session.run_unplanned(feeds))
-    if not np.array_equal(trace.stream, plan.trace.stream):
+    if not np.array_equal(trace.stream, recording.trace.stream):
         return plan
-    return plan_trace(trace, plan.fingerprint, names=labels(trace, kernels))
+    named = Recording(recording.fingerprint, trace)
+    return plan_recording(named, plan.settings, names=labels(trace, kernels))
 
 
-def embed(model: Path, plans: Sequence[RecordedPlan], output: Path) -> None:
-    """Write the model with recorded plans in its metadata; every other byte stays, weight files are not moved.
+def embed(model: Path, recordings: Sequence[PlanSet], output: Path) -> None:
+    """Write the model with the plans of these recordings added to those it has; weight files are not moved.
+
+    The plan of the graph, and recordings with other fingerprints, stay as they are. Recordings that edgemem 0.1 wrote
+    move to where the other plans are. What is damaged is left out.
 
     Raises ModelError if the model cannot be read, or the output not written.
     """
     try:
-        data = with_embedded(model.read_bytes(), encode(plans))
+        data = model.read_bytes()
+        present = _readable(data)
+        new = [p.recording.fingerprint for p in recordings if p.recording is not None]
+        kept = [p for p in present if p.recording is None or p.recording.fingerprint not in new]
         with atomic_write(output) as file:
-            file.write(data)
+            file.write(with_plans(data, (*kept, *recordings)))
     except OSError as e:
         raise ModelError(f"cannot write the planned model: {e}") from None
 
 
-def default_feeds(
-    inputs: Sequence[Any], dims: Mapping[str, int], input_shapes: Mapping[str, Sequence[int]]
-) -> dict[str, NDArray[Any]]:
-    """Zeros for a session's inputs, ones for integers (which count or point more often than not).
+def _readable(data: bytes) -> tuple[PlanSet, ...]:
+    """The plan sets in a model, without those that are damaged."""
+    for old in (True, False):
+        with suppress(PlanFileError):
+            return plans_in(data, old=old)
+    return ()
 
-    Raises UnknownShapeError naming open dimensions, and UnsupportedError for inputs that are no dense tensors.
-    """
-    unknown: dict[str, list[str]] = {}
-    made: dict[str, NDArray[Any]] = {}
+
+def _forms(inputs: Sequence[Any]) -> dict[str, tuple[str, tuple[int | str | None, ...]]]:
+    """Dtype and declared shape of a session's inputs. Raises UnsupportedError for what is no dense tensor."""
+    forms: dict[str, tuple[str, tuple[int | str | None, ...]]] = {}
     for value in inputs:
         match = re.fullmatch(r"tensor\((\w+)\)", value.type)
-        if match is None or match[1] not in _DTYPES:
+        if match is None:
             raise UnsupportedError(f"input {value.name!r} is a {value.type}; give feeds for this model")
-        given = input_shapes.get(value.name)
-        shape: list[Any] = (
-            list(given) if given is not None else [dims.get(d, d) if isinstance(d, str) else d for d in value.shape]
-        )
-        opened = [str(d) for d in shape if not isinstance(d, int) or d < 0]
-        if opened:
-            unknown[value.name] = opened
-            continue
-        dtype = np.dtype(_DTYPES[match[1]])
-        made[value.name] = np.ones(shape, dtype) if dtype.kind in "iu" else np.zeros(shape, dtype)
-    if unknown:
-        symbols = sorted({s for open_ in unknown.values() for s in open_})
-        raise UnknownShapeError(
-            f"inputs {', '.join(map(repr, unknown))} have open dimensions: {', '.join(symbols)}; "
-            "bind them with --dim NAME=VALUE or --input-shape INPUT=D0,D1,...",
-            tensors=tuple(unknown),
-            symbols=symbols,
-        )
-    return made
+        dims = tuple(d if isinstance(d, str) or (isinstance(d, int) and d >= 0) else None for d in value.shape)
+        forms[value.name] = (_DTYPES.get(match[1], match[1]), dims)
+    return forms

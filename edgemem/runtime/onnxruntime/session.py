@@ -7,38 +7,47 @@ replays a plan from then on. Weights never pass through the plan, results only w
 from __future__ import annotations
 
 import mmap
-import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from edgemem.errors import MissingDependencyError, RuntimeBindError
-from edgemem.replay.arena import DEVICE, HOST, ArenaMemory
-from edgemem.replay.cache import PlanCache, StoredPlans, cache_folder
-from edgemem.replay.recording import SHARED, Fingerprint, Signature
+from edgemem.errors import MissingDependencyError, PlanFileError, RuntimeBindError
+from edgemem.plans import PlanSet, Settings
+from edgemem.proof import prove
+from edgemem.replay.arena import ArenaMemory
+from edgemem.replay.cache import PlanCache, cache_folder
+from edgemem.replay.library import DEVICE, HOST
 from edgemem.replay.replayer import Replayer
+from edgemem.replay.store import StoredPlans
+from edgemem.runtime.memory import MemoryReport, origin_of
+from edgemem.runtime.onnxruntime.calls import described, fingerprint_of
 from edgemem.runtime.onnxruntime.cuda import CUDA, DeviceMemory, with_allocator
-from edgemem.runtime.onnxruntime.file import embedded, model_digest
+from edgemem.runtime.onnxruntime.file import model_digest, plans_in
 from edgemem.runtime.onnxruntime.install import obstacle, planned_options, refuse_silent_fallback
 from edgemem.runtime.onnxruntime.optimise import BAKED_KEY, baked_options, metadata_for
+from edgemem.trace.recording import Signature
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import TracebackType
 
     from edgemem.replay.arena import Arena
-    from edgemem.replay.recording import RecordedPlan
     from edgemem.replay.replayer import Mode
     from edgemem.runtime.onnxruntime.file import Content
+    from edgemem.trace.recording import Recording
 
 __all__ = ["InferenceSession", "SessionMemory"]
 _CPU = "CPUExecutionProvider"
+# Imported where it is needed: a session that finds its plans in the file needs no planner.
+_PLANNER = "edgemem.planning.model_plan"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +139,7 @@ class InferenceSession:
         if bind_outputs and share_outputs:
             raise RuntimeBindError("results are either copied out of the arena or shared in it: bind or share outputs")
         self._bind_outputs = bind_outputs
-        self._run_as = SHARED if share_outputs else "run"
+        self._share_outputs = share_outputs
         self._closed = False
         self._workers: ThreadPoolExecutor | None = None
         self._starting = threading.Lock()
@@ -153,19 +162,28 @@ class InferenceSession:
                 path_or_bytes, options, providers, provider_options, **kwargs
             )
             if not self._plain:
-                digest, plans = model_digest(data, folder), embedded(data) if stored else None
+                digest, plansets = model_digest(data, folder), _plans(data, stored=stored)
         self._outputs = tuple(o.name for o in self._session.get_outputs())
         present = self._session.get_providers()
         refuse_silent_fallback(providers, present)
         if not self._plain and not {CUDA, _CPU}.issuperset(present):
             self._plain = f"plans are replayed for {_CPU} and {CUDA} alone, and this session has {', '.join(present)}"
         if not self._plain:
+            # What the user chose for the plan of the graph holds for recordings, too.
+            settings = next((p.settings for p in plansets if p.recording is None), Settings())
+            recordings = [prove(p, remedy="record it again") for p in plansets if p.recording is not None and stored]
+            if not recordings:
+                import_module(_PLANNER)  # now, and not in the first run, for which a caller waits
+            folder = cache_folder() if cache is True else Path(cache) if cache else None
             self._replayer = Replayer(
                 StoredPlans(
-                    _fingerprint(self._session, onnxruntime.__version__, digest),
-                    plans,
-                    PlanCache(cache_folder() if cache is True else Path(cache)) if cache else None,
+                    fingerprint_of(self._session, onnxruntime.__version__, digest),
+                    recordings,
+                    settings,
+                    PlanCache(folder) if folder is not None else None,
                 ),
+                plan=partial(_planned, settings=settings),
+                silent="ONNX Runtime did not ask edgemem's allocator: another one was registered for the process",
                 shared=arena,
                 poison=poison,
                 kind=DEVICE if cuda else HOST,
@@ -180,14 +198,15 @@ class InferenceSession:
         if replayer is None or self._plain:
             return SessionMemory("plain", self._plain, *([0] * 11))
         slot, counters = replayer.current, replayer.counters
-        plan = slot.plan if slot is not None else None
+        planset = self.recorded_plan
+        best = planset.best_offsets if planset is not None else None
         last = slot.last if slot is not None else None
         complete = slot.complete if slot is not None else None
         return SessionMemory(
             mode=slot.mode if slot is not None else "record",
             reason=(slot.reason if slot is not None else "") or replayer.plans.stale,
-            planned=plan.plan.size if plan is not None else 0,
-            bound=plan.planset.bounds.offsets if plan is not None else 0,
+            planned=best.size if best is not None else 0,
+            bound=planset.bounds.offsets if planset is not None else 0,
             peak=complete.peak if complete is not None else 0,
             requests=last.requests if last is not None else 0,
             hits=last.hits if last is not None else 0,
@@ -200,17 +219,39 @@ class InferenceSession:
         )
 
     @property
-    def recorded_plan(self) -> RecordedPlan | None:
-        """The plan of the signature that ran last, or None before there is one."""
+    def memory_report(self) -> MemoryReport:
+        """The same in the form that all executors have, with the plan that the last call ran in."""
+        memory = self.memory
+        slot = self._replayer.current if self._replayer is not None and not self._plain else None
+        found = slot.found if slot is not None else None
+        best = found.planset.best_offsets if found is not None else None
+        counters = ("peak", "requests", "hits", "misses", "runs", "replayed", "bails", "replans")
+        return MemoryReport(
+            executor="replay",
+            mode=memory.mode,
+            origin=origin_of(found.planset, best, found.source) if found is not None and best is not None else None,
+            planned=memory.planned,
+            lower_bound=memory.bound if best is not None else None,
+            reserved=memory.arena,
+            outside=_outside(found.planset) if found is not None else 0,
+            reason=memory.reason,
+            details={name: getattr(memory, name) for name in counters},
+        )
+
+    @property
+    def recorded_plan(self) -> PlanSet | None:
+        """The plan of the signature that ran last, with its recording, or None before there is one."""
         slot = self._replayer.current if self._replayer is not None else None
-        return slot.plan if slot is not None else None
+        return slot.found.planset if slot is not None and slot.found is not None else None
 
     def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None) -> Any:
         """As ONNX Runtime has it; the arrays are copies with `bind_outputs`, and in the arena with `share_outputs`."""
         session = self._open()
         if self._replayer is None:
             return session.run(output_names, input_feed, run_options)
-        signature = Signature(self._run_as, _described(input_feed), self._wanted(output_names), self._bind_outputs)
+        signature = Signature(
+            "run", described(input_feed), self._wanted(output_names), self._bind_outputs, self._share_outputs
+        )
         if not self._bind_outputs:
             return self._replayer.run(signature, partial(session.run, output_names, input_feed, run_options))
         return self._replayer.run(
@@ -228,7 +269,7 @@ class InferenceSession:
         """As ONNX Runtime has it; results are on the heap."""
         session = self._open()
         call = partial(session.run_with_ort_values, output_names, input_dict_ort_values, run_options)
-        signature = Signature("run_with_ort_values", _described(input_dict_ort_values), self._wanted(output_names))
+        signature = Signature("run_with_ort_values", described(input_dict_ort_values), self._wanted(output_names))
         return call() if self._replayer is None else self._replayer.run(signature, call)
 
     def _wanted(self, output_names: Sequence[str] | None) -> tuple[str, ...]:
@@ -246,7 +287,7 @@ class InferenceSession:
         call = partial(session.run_with_iobinding, iobinding, run_options)
         bound = getattr(iobinding, "_bound_inputs", {})
         values = {name: value for name, value in bound.items() if value is not None}
-        signature = Signature("run_with_iobinding", _described(values))
+        signature = Signature("run_with_iobinding", described(values))
         if self._replayer is None:
             call()
         else:
@@ -310,18 +351,26 @@ class InferenceSession:
         return session
 
 
-def _fingerprint(session: Any, runtime: str, digest: str) -> Fingerprint:
-    """The session's, for a signature yet to be filled in."""
-    options = session.get_session_options()
-    return Fingerprint(
-        digest,
-        runtime,
-        options.graph_optimization_level.name,
-        options.intra_op_num_threads or os.cpu_count() or 1,
-        options.inter_op_num_threads or 1,
-        tuple(session.get_providers()),
-        Signature("", ()),
-    )
+def _plans(data: Content, *, stored: bool) -> tuple[PlanSet, ...]:
+    """The plan sets in a model. If none of them is run, a damaged one does not matter."""
+    try:
+        return plans_in(data, old=stored)
+    except PlanFileError:
+        if stored:
+            raise
+        return ()
+
+
+def _planned(recording: Recording, settings: Settings) -> PlanSet:
+    planset: PlanSet = import_module(_PLANNER).plan_recording(recording, settings)
+    return planset
+
+
+def _outside(planset: PlanSet) -> int:
+    """Bytes of the requests that have no place in a recording's plan: results, and what is kept for the next run."""
+    assert planset.recording is not None
+    trace = planset.recording.trace
+    return int(trace.size.sum() - planset.problem.size.sum())
 
 
 @contextmanager
@@ -336,24 +385,6 @@ def _content(path_or_bytes: str | bytes | os.PathLike[str]) -> Iterator[tuple[Co
         return
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         yield content, path.parent
-
-
-def _described(feed: Mapping[str, Any]) -> tuple[tuple[str, str, tuple[int, ...]], ...]:
-    return tuple(sorted((name, *_description(value)) for name, value in feed.items()))
-
-
-def _description(value: Any) -> tuple[str, tuple[int, ...]]:
-    if isinstance(value, np.ndarray):
-        return value.dtype.str, value.shape
-    if hasattr(value, "data_type"):  # an OrtValue; sequences and maps have no shape
-        return value.data_type(), tuple(value.shape()) if value.is_tensor() else ()
-    if isinstance(value, dict):
-        return "map", ()
-    try:
-        array = np.asarray(value)
-    except ValueError:  # a sequence of tensors of several shapes
-        return "sequence", ()
-    return array.dtype.str, array.shape
 
 
 def _copy(value: Any) -> Any:

@@ -9,8 +9,6 @@ is measured where tflite-micro is installed.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import tempfile
 from bisect import insort
 from dataclasses import dataclass, replace
@@ -20,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from edgemem.errors import MissingDependencyError, ModelError, RuntimeBindError
 from edgemem.records.lifetime import lifetimes
+from edgemem.runtime.child import run_child
 from edgemem.targets import BUILT_IN
 
 if TYPE_CHECKING:
@@ -187,8 +186,7 @@ def execute(
 
 def _work(folder: Path, job: Mapping[str, int]) -> dict[str, int]:
     (folder / "job.json").write_text(json.dumps(job))
-    command = [sys.executable, "-m", "edgemem.runtime.tflm.worker", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 -- this very module
+    done = run_child("edgemem.runtime.tflm.worker", [str(folder)])
     if done.returncode:
         lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
         telling = [line for line in lines if "op for builtin" in line or "arena" in line.lower()]

@@ -1,0 +1,67 @@
+"""What a run gave and took, and whether two results are the same."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from edgemem.files import atomic_write
+from edgemem.runtime.memory import as_data
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from edgemem.runtime.memory import MemoryReport
+
+__all__ = ["Outcome", "outcome_data", "same", "write_outputs"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """What a model gave and took.
+
+    Attributes:
+        outputs: of the last run, by name.
+        report: the memory of the runs and the plan that they kept to.
+        memory: what the executor says of itself, a dataclass of its own.
+        identical: every output of every run is that of a plain session, bit for bit; None if not compared.
+        different: the outputs that are not.
+    """
+
+    outputs: Mapping[str, Any]
+    report: MemoryReport
+    memory: Any
+    identical: bool | None
+    different: tuple[str, ...]
+
+
+def outcome_data(outcome: Outcome) -> dict[str, Any]:
+    """The outcome as plain data for JSON, without the outputs."""
+    return {
+        "report": as_data(outcome.report),
+        "memory": asdict(outcome.memory),
+        "identical": outcome.identical,
+        "different": list(outcome.different),
+    }
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two results are the same, bit for bit; sequences element by element."""
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(same, a, b))
+    return bool(a == b)
+
+
+def write_outputs(outcome: Outcome, folder: str | Path) -> None:
+    """Write every output that is an array to FOLDER/NAME.npy; other characters than letters and digits become `_`."""
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    for name, value in outcome.outputs.items():
+        if isinstance(value, np.ndarray):
+            with atomic_write(Path(folder) / f"{re.sub(r'[^A-Za-z0-9.-]', '_', name)}.npy") as file:
+                np.save(file, value, allow_pickle=False)

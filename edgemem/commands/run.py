@@ -1,0 +1,126 @@
+"""An ONNX model, run inside its plan and, if wanted, beside a plain session."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from edgemem.commands.outcome import Outcome, same
+from edgemem.errors import ModelError, PlanError
+from edgemem.formats import Bindings, onnx_editor
+from edgemem.runtime.feeds import make_feeds
+from edgemem.runtime.onnxruntime.file import plans_in
+from edgemem.runtime.onnxruntime.io_binding import make_session
+from edgemem.runtime.onnxruntime.optimise import failures, metadata_for, onnxruntime, session_options_for
+from edgemem.runtime.onnxruntime.session import InferenceSession
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from edgemem.runtime.feeds import Feeds
+
+__all__ = ["in_one_line", "planned_bindings", "run"]
+
+
+def run(
+    model: Path,
+    feeds: Mapping[str, NDArray[Any]] | None = None,
+    *,
+    bindings: Bindings | None = None,
+    executor: str = "replay",
+    threads: int = 1,
+    runs: int = 3,
+    compare: bool = False,
+    poison: bool = False,
+) -> Outcome:
+    """Run an ONNX model a few times inside its plan.
+
+    Args:
+        model: an .onnx file.
+        feeds: inputs by name; made up otherwise (`edgemem.runtime.feeds.make_feeds`).
+        bindings: sizes of made-up inputs; what is not given is as in the plan that is in the file.
+        executor: `replay`, an ordinary session whose requests are served from a plan of its recording, or
+            `io-binding`, which runs the plan of the graph that is in the file node by node.
+        threads: of one operator.
+        runs: how many; the first one records for `replay` where no plan is stored.
+        compare: run a plain session on the same feeds, too. For `io-binding` it does not optimise the graph either.
+        poison: fill unused arena memory with a pattern.
+
+    Raises:
+        MissingDependencyError, ModelError, UnknownShapeError, PlanFileError, InvalidPlanError, RuntimeBindError: as the
+            session does.
+    """
+    if executor not in ("replay", "io-binding"):
+        raise PlanError(f"no executor {executor!r}; there are replay and io-binding")
+    options = onnxruntime().SessionOptions()
+    options.intra_op_num_threads = threads
+    data = _content(model)
+    parts = onnx_editor().parts(data, model.parent)
+    memory: Any
+    given = bindings or Bindings()
+    values = dict(feeds) if feeds else make_feeds(parts.input_forms(), planned_bindings(data, given))
+    with in_one_line(model):
+        if executor == "replay":
+            with InferenceSession(str(model), options, poison=poison) as session:
+                names = [o.name for o in session.get_outputs()]
+                results = [session.run(names, values) for _ in range(runs)]
+                report, memory = session.memory_report, session.memory
+            make_plain: Callable[[], Any] = partial(_plain, model, data, threads)
+        else:
+            bound = make_session(
+                model,
+                dims=given.dims,
+                input_shapes=given.input_shapes,
+                sess_options=options,
+                poison=0xCD if poison else None,
+            )
+            names = [o.name for o in bound.get_outputs()]
+            results = [bound.run(names, values) for _ in range(runs)]
+            report, memory = bound.memory_report, bound.memory
+            make_plain = bound.plain_session
+        different = _different(make_plain(), values, names, results) if compare else ()
+    outputs = dict(zip(names, results[-1], strict=True))
+    return Outcome(outputs, report, memory, not different if compare else None, different)
+
+
+def planned_bindings(data: bytes, given: Bindings) -> Bindings:
+    """What the user bound, and besides what the plan of the graph in a file was made for.
+
+    Raises PlanFileError if the plan is damaged.
+    """
+    graph = next((p for p in plans_in(data, old=False) if p.recording is None), None)
+    if graph is None:
+        return given
+    return Bindings({**graph.dims, **given.dims}, {**graph.input_shapes, **given.input_shapes})
+
+
+@contextmanager
+def in_one_line(model: Path) -> Iterator[None]:
+    """Turns what ONNX Runtime raises into a ModelError that says it in one line."""
+    try:
+        yield
+    except failures() as e:
+        raise ModelError(f"ONNX Runtime cannot run {model.name}: {str(e).splitlines()[0]}") from None
+
+
+def _content(model: Path) -> bytes:
+    try:
+        return model.read_bytes()
+    except OSError as e:
+        raise ModelError(f"cannot read {model}: {e}") from None
+
+
+def _plain(model: Path, data: bytes, threads: int) -> Any:
+    options = session_options_for(metadata_for(data))
+    options.intra_op_num_threads = threads
+    return onnxruntime().InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+
+
+def _different(plain: Any, values: Feeds, names: Sequence[str], results: Sequence[Sequence[Any]]) -> tuple[str, ...]:
+    """The outputs that are not those of a plain session in each of the runs."""
+    wanted = plain.run(names, values)
+    return tuple(name for k, name in enumerate(names) if any(not same(result[k], wanted[k]) for result in results))

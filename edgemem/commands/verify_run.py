@@ -1,0 +1,189 @@
+"""The plans in an ONNX file, run as they stand in poisoned memory by every executor that can, and compared."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from edgemem.commands.outcome import same
+from edgemem.commands.run import in_one_line
+from edgemem.errors import ModelError, PlanFileError, RuntimeBindError
+from edgemem.proof import Cause, Violation
+from edgemem.runtime.feeds import make_feeds, random_values
+from edgemem.runtime.onnxruntime.compare import compare_nodes
+from edgemem.runtime.onnxruntime.file import plans_in
+from edgemem.runtime.onnxruntime.optimise import metadata_for, onnxruntime, session_options_for
+from edgemem.runtime.onnxruntime.prepared import prepare
+from edgemem.runtime.onnxruntime.session import InferenceSession
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from edgemem.plans import PlanSet
+    from edgemem.runtime.memory import MemoryReport
+    from edgemem.trace.recording import Fingerprint
+
+__all__ = ["ExecutorRun", "check_verified", "verify_run"]
+
+_RUNS = 2  # the second one finds what the first one left
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorRun:
+    """What came of a file's plan in one executor.
+
+    Attributes:
+        executor: its name.
+        report: the memory of the runs inside the plan; None if it did not run the plan.
+        refusal: why it did not, and what to do about it; "" if it did.
+        violations: what differs from a run without the plan.
+        note: what was not compared, or "".
+    """
+
+    executor: str
+    report: MemoryReport | None = None
+    refusal: str = ""
+    violations: tuple[Violation, ...] = ()
+    note: str = ""
+
+    def __str__(self) -> str:
+        if self.report is None:
+            return f"{self.executor}: not run: {self.refusal}"
+        return "; ".join(filter(None, (f"{self.executor}: ran, {self.report}", self.note)))
+
+
+def verify_run(planned: Path, feeds: Mapping[str, NDArray[Any]] | None = None) -> tuple[ExecutorRun, ...]:
+    """Run the plans in an ONNX file in poisoned memory, and compare with runs without them, bit for bit.
+
+    `io-binding` runs the plan of the graph, and is compared with the same nodes where no tensors share memory. `replay`
+    runs each recording, and is compared with a session of ONNX Runtime's own.
+
+    Args:
+        planned: an .onnx file with plans.
+        feeds: inputs by name; random ones, which are not zero, otherwise.
+
+    Raises:
+        RuntimeBindError: no executor ran a plan, so that nothing was verified.
+        InvalidPlanError: a plan is wrong. PlanFileError: a plan is damaged. ModelError: the file cannot be read.
+    """
+    if planned.suffix.lower() != ".onnx":
+        raise ModelError(f"{planned.name}: only planned .onnx files can be run here")
+    try:
+        data = planned.read_bytes()
+    except OSError as e:
+        raise ModelError(f"cannot read {planned}: {e}") from None
+    plansets = plans_in(data)
+    if not plansets:
+        raise PlanFileError(
+            f"{planned.name} carries no plan; make one with: edgemem plan {planned.name} -o PLANNED.onnx"
+        )
+    recordings = [p for p in plansets if p.recording is not None]
+    remedy = f"add one with: edgemem plan {planned.name} --record -o PLANNED.onnx"
+    runs = (
+        _attempt("io-binding", partial(_run_nodes, planned, feeds)),
+        *(_attempt("replay", partial(_replay, planned, data, planset, feeds)) for planset in recordings),
+        *(() if recordings else (ExecutorRun("replay", refusal=f"no recording in the file; {remedy}"),)),
+    )
+    check_verified(planned, runs)
+    return runs
+
+
+def check_verified(planned: Path, runs: Sequence[ExecutorRun]) -> None:
+    """Raise RuntimeBindError unless at least one executor ran a plan."""
+    if all(run.report is None for run in runs):
+        reasons = "; ".join(map(str, runs))
+        raise RuntimeBindError(f"no executor ran the plan in {planned.name}, so nothing is verified: {reasons}")
+
+
+def _attempt(executor: str, attempt: Callable[[], ExecutorRun]) -> ExecutorRun:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a run outside the plan is told by its reason
+            return attempt()
+    except (RuntimeBindError, PlanFileError, ModelError) as e:
+        return ExecutorRun(executor, refusal=str(e))
+
+
+def _run_nodes(planned: Path, feeds: Mapping[str, NDArray[Any]] | None) -> ExecutorRun:
+    prepared = prepare(planned)
+    forms = {name: prepared.forms[name] for name in prepared.names_in if name in prepared.forms}
+    if prepared.reason:
+        raise RuntimeBindError(prepared.reason)
+    with in_one_line(planned):
+        run = compare_nodes(prepared, dict(feeds) if feeds else make_feeds(forms))
+    left = f"not compared, because they differ from run to run: {', '.join(run.random)}" if run.random else ""
+    found = run.divergence
+    violations = (Violation(Cause.DIFFERENT_OUTPUT, str(found), "io-binding", (found.tensor,)),) if found else ()
+    return ExecutorRun("io-binding", run.report, violations=violations, note=left)
+
+
+def _replay(planned: Path, data: bytes, planset: PlanSet, feeds: Mapping[str, NDArray[Any]] | None) -> ExecutorRun:
+    assert planset.recording is not None
+    fingerprint = planset.recording.fingerprint
+    signature = fingerprint.signature
+    if signature.call != "run":
+        raise RuntimeBindError(
+            f"the recording is of calls of {signature.call}, and only those of run are repeated here"
+        )
+    rng = np.random.default_rng(0)
+    values = dict(feeds) if feeds else {n: random_values(t, shape, rng) for n, t, shape in signature.inputs}
+    outputs = list(signature.outputs) or None
+    with in_one_line(planned):
+        plain = onnxruntime().InferenceSession(
+            str(planned),
+            session_options_for(metadata_for(data), _options(fingerprint)),
+            providers=["CPUExecutionProvider"],
+        )
+        names = outputs or [o.name for o in plain.get_outputs()]
+        wanted, again = (plain.run(names, values) for _ in range(2))
+        del plain
+        steady = [k for k in range(len(names)) if same(wanted[k], again[k])]
+        different: set[str] = set()
+        with InferenceSession(
+            str(planned),
+            _options(fingerprint),
+            cache=False,
+            poison=True,
+            bind_outputs=signature.bound,
+            share_outputs=signature.shared,
+        ) as session:
+            for _ in range(_RUNS):
+                results = session.run(outputs, values)
+                different |= {names[k] for k in steady if not same(results[k], wanted[k])}
+                del results
+            report = session.memory_report
+    if report.details["replayed"] < _RUNS or report.origin is None or report.origin.source != "file":
+        raise RuntimeBindError(report.reason or "the session did not take the recording in the file")
+    if not steady:
+        raise RuntimeBindError("its results differ from run to run even without a plan, so there is nothing to compare")
+    left = [name for k, name in enumerate(names) if k not in steady]
+    return ExecutorRun(
+        "replay",
+        report,
+        violations=tuple(
+            Violation(Cause.DIFFERENT_OUTPUT, f"output {name!r} differs from a plain run's", "replay", (name,))
+            for name in names
+            if name in different
+        ),
+        note=f"not compared, because they differ from run to run: {', '.join(left)}" if left else "",
+    )
+
+
+def _options(fingerprint: Fingerprint) -> Any:
+    """Session options as the recording had them."""
+    ort = onnxruntime()
+    options = ort.SessionOptions()
+    level = str(fingerprint.options.get("level", ""))
+    options.graph_optimization_level = getattr(
+        ort.GraphOptimizationLevel, level, ort.GraphOptimizationLevel.ORT_ENABLE_ALL
+    )
+    options.intra_op_num_threads = int(fingerprint.options.get("intra_threads", 1))
+    options.inter_op_num_threads = int(fingerprint.options.get("inter_threads", 1))
+    return options

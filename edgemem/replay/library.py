@@ -1,0 +1,153 @@
+"""The compiled replay allocator (kernels/arena and kernels/replay), through its C ABI: no compiler is needed to use it.
+
+The package works without it: `library()` says what is missing, and only what needs it fails.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from dataclasses import dataclass, fields
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from struct import Struct
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from edgemem.errors import RuntimeBindError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["DEVICE", "HOST", "Handle", "Library", "Stats", "Totals", "find_library", "library"]
+
+HOST, DEVICE = 0, 1  # kinds of memory
+_ABI: Final = 1
+
+_Pointer: TypeAlias = int
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """One run, as kernels/replay/edgemem_arena.h has it: counts, and bytes for `peak`, `heap_peak` and `arena_top`.
+
+    `bail` is the first event that was not as planned, or -1.
+    """
+
+    requests: int
+    hits: int
+    misses: int
+    bail: int
+    events: int
+    peak: int
+    heap_peak: int
+    arena_top: int
+    left: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What the allocator holds in this process: counts, and bytes."""
+
+    contexts: int
+    arenas: int
+    arena_bytes: int
+    heap_live: int
+    heap_peak: int
+    reserve_live: int
+    outside: int
+
+
+# The C structures are int64 fields in the same order.
+STATS: Final = Struct(f"{len(fields(Stats))}q")
+_TOTALS: Final = Struct(f"{len(fields(Totals))}q")
+
+
+class Library:
+    """The loaded allocator. There is one in a process, because runtimes keep a pointer to it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.c = ctypes.CDLL(str(path))
+        self.c.em_abi.restype = ctypes.c_int32
+        found = self.c.em_abi()
+        if found != _ABI:
+            raise OSError(f"{path} has ABI {found}, this edgemem needs {_ABI}")
+        pointer, number, flags = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
+        for name, result, arguments in (
+            ("em_last_error", ctypes.c_char_p, ()),
+            ("em_totals_get", None, (pointer,)),
+            ("em_fail_after", None, (number,)),
+            ("em_arena_create", pointer, (number, flags)),
+            ("em_arena_wrap", pointer, (pointer, number, flags)),
+            ("em_arena_release", None, (pointer,)),
+            ("em_arena_base", pointer, (pointer,)),
+            ("em_arena_left", number, (pointer,)),
+            ("em_plan_create", pointer, (pointer, number, pointer, number, number, number)),
+            ("em_plan_release", None, (pointer,)),
+            ("em_context_create", pointer, (flags,)),
+            ("em_context_destroy", flags, (pointer,)),
+            ("em_begin_record", flags, (pointer, number)),
+            ("em_begin_replay", flags, (pointer, pointer, pointer, flags)),
+            ("em_end", flags, (pointer, pointer)),
+            ("em_events", number, (pointer, pointer)),
+            ("em_ort_version", ctypes.c_char_p, ()),
+            ("em_ort_error", ctypes.c_char_p, ()),
+            ("em_cuda_source", None, (pointer, pointer)),
+        ):
+            function = getattr(self.c, name)
+            function.restype, function.argtypes = result, list(arguments)
+
+    def error(self) -> str:
+        """Why the last call on this thread was refused."""
+        return bytes(self.c.em_last_error()).decode(errors="replace")
+
+    def totals(self) -> Totals:
+        """What it holds now."""
+        out = ctypes.create_string_buffer(_TOTALS.size)
+        self.c.em_totals_get(out)
+        return Totals(*_TOTALS.unpack(out))
+
+    def address(self, name: str) -> int:
+        """Of one of its functions."""
+        return int(ctypes.cast(getattr(self.c, name), ctypes.c_void_p).value or 0)
+
+
+def find_library() -> Path | None:
+    """Where the compiled allocator is, or None: beside the compiled kernels, which an editable install keeps apart."""
+    folders = [Path(__file__).parents[1]]
+    kernels = find_spec("edgemem._kernels")
+    if kernels is not None and kernels.origin:
+        folders.insert(0, Path(kernels.origin).parent)
+    return next((folder / "_arena.so" for folder in folders if (folder / "_arena.so").is_file()), None)
+
+
+@cache
+def library() -> Library:
+    """The allocator. Raises RuntimeBindError, which says what is wrong, if it is missing or cannot be loaded."""
+    path = find_library()
+    if path is None:
+        raise RuntimeBindError(
+            "edgemem was installed without its compiled allocator (_arena.so); install a wheel for your platform, "
+            "build from source with CMake and a C++20 compiler, or run models node by node (--executor io-binding)"
+        )
+    try:
+        return Library(path)
+    except (OSError, AttributeError) as e:
+        raise RuntimeBindError(f"the compiled allocator cannot be loaded: {e}; reinstall edgemem-planner") from None
+
+
+class Handle:
+    """Owns a C object: released once, by `close` or with the last reference."""
+
+    def __init__(self, pointer: int | None, release: Callable[[int], object], lacks: str) -> None:
+        if not pointer:
+            raise MemoryError(f"{lacks}: {library().error()}")
+        self.pointer: _Pointer = pointer
+        self._finalizer = weakref.finalize(self, release, pointer)
+        self._finalizer.atexit = False  # a runtime may still free blocks then
+
+    def close(self) -> None:
+        """Release it; again does nothing."""
+        self._finalizer()

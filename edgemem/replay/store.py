@@ -1,0 +1,67 @@
+"""Where a session finds the plan for a call: in its model file, or in the user's cache."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from edgemem.plans import PlanSet, Settings
+    from edgemem.replay.cache import PlanCache
+    from edgemem.trace.recording import Fingerprint, Signature
+
+__all__ = ["FoundPlan", "PlanSource", "StoredPlans"]
+
+PlanSource: TypeAlias = Literal["file", "cache", "made now"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FoundPlan:
+    """A recording's plan set, and where it came from."""
+
+    planset: PlanSet
+    source: PlanSource
+
+
+class StoredPlans:
+    """The recorded plans of one session.
+
+    Args:
+        session: the fingerprint of the session; its signature does not matter.
+        embedded: proved plan sets of recordings in the model file.
+        settings: what plans that are not in the file are made with.
+        cache: where new plans are kept, or None.
+    """
+
+    def __init__(
+        self, session: Fingerprint, embedded: Sequence[PlanSet], settings: Settings, cache: PlanCache | None
+    ) -> None:
+        self._session = session
+        self._embedded = tuple((p.recording.fingerprint, p) for p in embedded if p.recording is not None)
+        self._settings = settings
+        self._cache = cache
+        self.stale = ""  # why the model file's plans were not used the last time
+
+    def fingerprint(self, signature: Signature) -> Fingerprint:
+        """The session's, when it is called like this."""
+        return replace(self._session, signature=signature)
+
+    def find(self, signature: Signature) -> FoundPlan | None:
+        """The plan for this signature, or None."""
+        wanted = self.fingerprint(signature)
+        for fingerprint, planset in self._embedded:
+            if fingerprint == wanted:
+                self.stale = ""
+                return FoundPlan(planset, "file")
+        if self._embedded:
+            nearest = min((fingerprint.differences(wanted) for fingerprint, _ in self._embedded), key=len)
+            self.stale = f"the model file's recorded plan is not for this session: {'; '.join(nearest)}"
+        cached = self._cache.load(wanted, self._settings) if self._cache is not None else None
+        return None if cached is None else FoundPlan(cached, "cache")
+
+    def keep(self, planset: PlanSet) -> None:
+        """Store a new plan for the next session."""
+        if self._cache is not None:
+            self._cache.save(planset)

@@ -1,0 +1,46 @@
+"""How a session is called: the fingerprint of the session, and what a call is fed."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from edgemem.trace.recording import Fingerprint
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["described", "fingerprint_of"]
+
+
+def fingerprint_of(session: Any, version: str, digest: str) -> Fingerprint:
+    """The session's, for a signature yet to be filled in. Threads are counted as they run."""
+    options = session.get_session_options()
+    depends_on: dict[str, str | int] = {
+        "level": options.graph_optimization_level.name,
+        "intra_threads": options.intra_op_num_threads or os.cpu_count() or 1,
+        "inter_threads": options.inter_op_num_threads or 1,
+        "providers": ", ".join(session.get_providers()),
+    }
+    return Fingerprint("onnxruntime", version, digest, depends_on)
+
+
+def described(feed: Mapping[str, Any]) -> tuple[tuple[str, str, tuple[int, ...]], ...]:
+    """(name, element type, shape) of what is fed, sorted by name, as signatures have it."""
+    return tuple(sorted((name, *_description(value)) for name, value in feed.items()))
+
+
+def _description(value: Any) -> tuple[str, tuple[int, ...]]:
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape
+    if hasattr(value, "data_type"):  # an OrtValue; sequences and maps have no shape
+        return value.data_type(), tuple(value.shape()) if value.is_tensor() else ()
+    if isinstance(value, dict):
+        return "map", ()
+    try:
+        array = np.asarray(value)
+    except ValueError:  # a sequence of tensors of several shapes
+        return "sequence", ()
+    return array.dtype.str, array.shape

@@ -1,0 +1,84 @@
+"""Where the tensors of a model that runs node by node are: by its plan, or each in memory of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from edgemem.errors import InvalidPlanError, RuntimeBindError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from edgemem.plans import PlanSet
+
+__all__ = ["Layout", "planned_layout", "separate_layout"]
+
+_ALIGNMENT = 64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layout:
+    """Places in one arena.
+
+    Attributes:
+        offsets: bytes from the arena's start, by tensor.
+        size: of the arena in bytes.
+        others: bytes of the tensors that have a place in the plan and are not this executor's: those in the bodies of
+            control-flow operators, which ONNX Runtime runs whole. By tensor.
+    """
+
+    offsets: Mapping[str, int]
+    size: int
+    others: Mapping[str, int]
+
+
+def planned_layout(planset: PlanSet, sizes: Mapping[str, tuple[int, int]], *, remedy: str) -> Layout:
+    """The places that the smallest offset plan gives.
+
+    Args:
+        planset: plans that were proved for the graph.
+        sizes: bytes, and bytes of one element, by tensor, for all that the executor binds.
+        remedy: what the user can do about a plan that cannot be run.
+
+    Raises:
+        InvalidPlanError: there is no arena, or a tensor has two places or is not inside the arena.
+        RuntimeBindError: a tensor's place is no address for its elements.
+    """
+    best = planset.best_offsets
+    if best is None:
+        raise InvalidPlanError(f"the plan has no arena, only shared objects; {remedy}")
+    offsets: dict[str, int] = {}
+    others: dict[str, int] = {}
+    for record, offset in zip(planset.problem.records, best.offsets.tolist(), strict=True):
+        if record.kind == "scratch":
+            continue
+        for name in record.tensors:
+            if name in offsets or name in others:
+                raise InvalidPlanError(f"the plan is refused: {name!r} has two places; {remedy}")
+            if name not in sizes:
+                others[name] = int(record.size) if isinstance(record.size, int) else 0
+                continue
+            size, element = sizes[name]
+            if offset < 0 or offset + size > best.size:
+                raise InvalidPlanError(
+                    f"the plan is refused: {name!r} at [{offset}, {offset + size}) is not inside the arena of "
+                    f"{best.size} bytes; {remedy}"
+                )
+            if element and offset % element:
+                raise RuntimeBindError(
+                    f"the plan puts {name!r} at {offset}, which is no multiple of its element's {element} bytes; "
+                    f"{remedy} --alignment {_ALIGNMENT}"
+                )
+            offsets[name] = int(offset)
+    return Layout(offsets, best.size, others)
+
+
+def separate_layout(sizes: Mapping[str, tuple[int, int]]) -> Layout:
+    """Every tensor in memory of its own, as `planned_layout` takes the sizes: nothing can overwrite anything."""
+    offsets: dict[str, int] = {}
+    end = 0
+    for name, (size, _) in sizes.items():
+        offsets[name] = end
+        end += -(-size // _ALIGNMENT) * _ALIGNMENT
+    return Layout(offsets, end, {})
