@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
+from edgemem.bounds import operator_breadths
 from edgemem.cli.console import console_for
 from edgemem.distribution import requirement
 from edgemem.report.peak import find_peak
@@ -196,24 +197,17 @@ def show_tensors(planset: PlanSet) -> None:
 
 
 def show_profile(planset: PlanSet) -> None:
-    """What is alive at every operator, in bytes or texels, with a bar that is as long as its share of the peak."""
-    problem = planset.problem
-    count = len(planset.steps) or int(problem.last_op.max(initial=-1)) + 1
-    alive = [0] * (count + 1)
-    for first, last, size in zip(
-        problem.first_op.tolist(), problem.last_op.tolist(), problem.size.tolist(), strict=True
-    ):
-        alive[first] += size
-        alive[last + 1] -= size
+    """What is alive at every operator, in bytes or texels, with a bar that is as long as its share of the peak.
+
+    Raises PlanError where operator indices are timestamps.
+    """
+    breadths = operator_breadths(planset.problem).tolist()
+    rows = breadths + [0] * (len(planset.steps) - len(breadths))  # nothing is alive after the last record
     table = Table(box=None, pad_edge=False)
     table.add_column("op", justify="right", no_wrap=True)
     table.add_column("alive", justify="right", no_wrap=True)
     table.add_column("", no_wrap=True, min_width=_BAR)
     table.add_column("operator", overflow="fold")
-    running, rows = 0, []
-    for op in range(count):
-        running += alive[op]
-        rows.append(running)
     peak = max(rows, default=0)
     for op, size in enumerate(rows):
         label = planset.steps[op] if op < len(planset.steps) else ""
