@@ -1,4 +1,4 @@
-"""What each package of edgemem may import. The rows stand in the order of the flow: a row imports only rows above it."""
+"""What each package of edgemem may import. Rows stand in the order of the flow; a row imports only rows above it."""
 
 from __future__ import annotations
 
