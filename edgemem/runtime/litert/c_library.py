@@ -16,7 +16,7 @@ import numpy as np
 from edgemem.errors import RuntimeBindError
 from edgemem.planning.model_plan import plan_graph
 from edgemem.plans import Settings
-from edgemem.runtime.litert.arena import Arena
+from edgemem.replay.arena import Arena
 from edgemem.runtime.litert.layout import bound_target, open_tflite
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import numpy as np
 
 from edgemem.errors import MissingDependencyError, ModelError, RuntimeBindError
-from edgemem.runtime.litert.arena import Arena
+from edgemem.replay.arena import Arena
 from edgemem.runtime.litert.layout import graph_of, open_tflite, refusal
 from edgemem.runtime.litert.probe import probe
 
