@@ -34,7 +34,7 @@ class Refusal:
 
 
 def litert_refusal(planset: PlanSet) -> Refusal | None:
-    """Why LiteRT's builtin kernels do not run a plan set; None if they do, once it is proved for the installed LiteRT."""
+    """Why LiteRT's builtin kernels do not run a plan set; None if they do, once it is proved there."""
     if planset.recording is not None or planset.best_offsets is None:
         return Refusal("the file has no offset plan of its graph", "a strategy for offsets")
     target = planset.target
