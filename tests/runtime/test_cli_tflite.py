@@ -37,7 +37,7 @@ def planned(name: str, folder: Path, *flags: str) -> Path:
 def test_one_file_runs_as_before(name: str, runtime: str, tmp_path: Path) -> None:
     if runtime == "tflm":
         pytest.importorskip("tflite_micro")
-    done = edgemem("run", planned(name, tmp_path), "--runtime", runtime, "--compare", "--poison")
+    done = edgemem("run", planned(name, tmp_path, "--target", runtime), "--runtime", runtime, "--compare", "--poison")
     assert done.exit_code == 0, done.output
     assert done.output.startswith("arena ")
     assert "identical to a plain run" in done.output

@@ -60,7 +60,9 @@ class CInterpreter:
         planset = _plan(self._graph, strategy)
         best = planset.best_offsets
         if best is None:
-            raise RuntimeBindError("the strategies give no offsets, and the tensors are in one arena: name one for offsets")
+            raise RuntimeBindError(
+                "the strategies give no offsets, and the tensors are in one arena: name one for offsets"
+            )
         self.planned = best.size
         self.arena = arena or Arena()
         self.arena.reserve(best.size)

@@ -83,7 +83,7 @@ class TensorGuard:
         at = self._delegate.tensors_address
         if at != self._at:  # LiteRT moves the array when it adds tensors
             words = (ctypes.c_int32 * (self._count * _WORDS)).from_address(at)
-            self._structures, self._at = np.frombuffer(words, np.int32), at
+            self._structures, self._at = np.ctypeslib.as_array(words), at
         self._structures.take(self._gather, out=self._now, mode="clip")
         return self._now.tobytes()
 

@@ -106,7 +106,9 @@ class Interpreter(_LiteRT):  # type: ignore[misc]
         delegate: Delegate | None = None
         if chosen != "plain":
             try:
-                outside = computed_tensors(open_tflite(data)) & placed_by_litert(probe(data)) if chosen == "custom" else ()
+                outside = (
+                    computed_tensors(open_tflite(data)) & placed_by_litert(probe(data)) if chosen == "custom" else ()
+                )
                 made, delegate = observe(observed, outside=outside)
             except RuntimeBindError as e:
                 if refuse == "raise":
@@ -152,4 +154,3 @@ class Interpreter(_LiteRT):  # type: ignore[misc]
         """What sees LiteRT's inside, for diagnosis."""
         placement: Placement | None = self._interpreter.placement
         return placement.delegate if placement else None
-

@@ -124,7 +124,9 @@ def given_layout(graph: Graph, probed: Probe, planset: PlanSet, *, trust: bool =
     Raises InvalidPlanError if the plan is not right for this graph inside this LiteRT.
     """
     if planset.best_offsets is None:
-        raise InvalidPlanError("the plan has no offsets, and LiteRT runs in one arena: plan with a strategy for offsets")
+        raise InvalidPlanError(
+            "the plan has no offsets, and LiteRT runs in one arena: plan with a strategy for offsets"
+        )
     if not trust:
         prove(planset, graph, remedy="plan this model for the target litert")
     return _layout(graph, probed, planset, "given")
@@ -166,7 +168,9 @@ def file_layout(
     if planset.digest != digest(graph):
         if resized:
             made = _made(graph, rules, replace(planset.settings, alignment=rules.alignment))
-            return _layout(graph, probed, made, "made now", reason="inputs have other sizes than the file's plan is for")
+            return _layout(
+                graph, probed, made, "made now", reason="inputs have other sizes than the file's plan is for"
+            )
         if planset.input_shapes:
             shapes = ", ".join(f"{name} = {list(shape)}" for name, shape in planset.input_shapes.items())
             raise StalePlanError(f"the plan in the file is for the input {shapes}: call resize_tensor_input first")
@@ -247,7 +251,7 @@ def _layout(graph: Graph, probed: Probe, planset: PlanSet, source: Source, *, re
 
 def _workspace(graph: Graph, probed: Probe) -> dict[str, tuple[int, int]]:
     """The workspace that LiteRT has in its arena: its record's name -> (operator, tensor)."""
-    found = {}
+    found: dict[str, tuple[int, int]] = {}
     for number, (op, temporaries) in enumerate(zip(graph.ops, probed.main.scratch, strict=True)):
         mine = [i for i in temporaries if probed.main.tensors[i].allocation == "arena"]
         found |= {scratch_name(op.name or op.type, k): (number, i) for k, i in enumerate(mine)}

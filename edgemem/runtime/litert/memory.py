@@ -54,9 +54,7 @@ def bound_memory(mode: Mode, layout: Layout, probed: Probe, *, reserved: int, de
     """The report of a model whose tensors are in an arena of `reserved` bytes."""
     placed = {i for i, _, _ in layout.places}
     main = probed.main
-    left = [
-        t.size for i, t in enumerate(main.tensors) if t.allocation == "arena" and t.address and i not in placed
-    ]
+    left = [t.size for i, t in enumerate(main.tensors) if t.allocation == "arena" and t.address and i not in placed]
     details = {
         "without_sharing": sum(size for _, _, size in layout.places),
         "native_arenas": sum(s.arena for s in probed.subgraphs),

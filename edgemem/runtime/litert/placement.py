@@ -1,11 +1,11 @@
 """How tensors get their places, one class a mode.
 
-    repoint    LiteRT plans and reserves its arena as it would, then tensors and workspace are given places in ours;
-               its own is never touched
-    custom     the tensors are also taken out of LiteRT's arena as the model is made, so that it reserves memory for
-               workspace alone; LiteRT prepares the model twice for it, the first time to see what is in its arena
-    boundary   a delegate (XNNPACK, GPU) runs operators in memory of its own, which LiteRT does not show; what is left
-               in LiteRT's arena, inputs, outputs and what passes between delegates, keeps its layout and moves to ours
+repoint    LiteRT plans and reserves its arena as it would, then tensors and workspace are given places in ours;
+its own is never touched
+custom     the tensors are also taken out of LiteRT's arena as the model is made, so that it reserves memory for
+workspace alone; LiteRT prepares the model twice for it, the first time to see what is in its arena
+boundary   a delegate (XNNPACK, GPU) runs operators in memory of its own, which LiteRT does not show; what is left
+in LiteRT's arena, inputs, outputs and what passes between delegates, keeps its layout and moves to ours
 """
 
 from __future__ import annotations
@@ -37,7 +37,17 @@ if TYPE_CHECKING:
     from edgemem.runtime.litert.memory import Mode
     from edgemem.runtime.litert.probe import Delegate, Probe
 
-__all__ = ["Boundary", "Custom", "Placed", "Placement", "PlanRequest", "Repoint", "computed_tensors", "placed_by_litert", "placement_for"]
+__all__ = [
+    "Boundary",
+    "Custom",
+    "Placed",
+    "Placement",
+    "PlanRequest",
+    "Repoint",
+    "computed_tensors",
+    "placed_by_litert",
+    "placement_for",
+]
 
 Resized: TypeAlias = "Mapping[int, Sequence[int]]"
 PLAIN_HINT: Final = 'refuse="plain" runs it in LiteRT\'s own memory'
