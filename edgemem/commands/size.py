@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from edgemem.commands.tflite_file import open_model
-from edgemem.errors import BudgetExceededError, PlanError, RuntimeBindError
+from edgemem.commands.tflite_file import open_model, plans_of
+from edgemem.errors import BudgetExceededError, PlanError
+from edgemem.planning.refusal import litert_refusal
 from edgemem.runtime.tflm import size as tflm
 
 if TYPE_CHECKING:
@@ -137,19 +138,20 @@ def _in_litert(path: Path, model: TfliteModel) -> ModelSize:
     scratch = {i for tensors in main.scratch for i in tensors}
     inside = [(i, t.size) for i, t in enumerate(main.tensors) if t.allocation == "arena"]
     planned, plan = None, "LiteRT's own"
-    if model.plan() is not None:
+    refusals = [litert_refusal(planset) for planset in plans_of(model)]
+    if refusals and None not in refusals:
+        assert refusals[0] is not None
+        plan = f"LiteRT's own ({refusals[0].why}; plan with {refusals[0].remedy})"
+    elif refusals:
         bound = Interpreter(
             model_path=str(path),
             experimental_op_resolver_type=op_resolvers().BUILTIN_WITHOUT_DEFAULT_DELEGATES,
             plan="file",
         )
-        try:
-            for index, shape in model.inputs().items():
-                bound.resize_tensor_input(index, list(shape))
-            bound.allocate_tensors()
-            planned, plan = bound.memory.planned, str(bound.memory)
-        except RuntimeBindError as e:
-            plan = f"LiteRT's own ({e})"
+        for index, shape in model.inputs().items():
+            bound.resize_tensor_input(index, list(shape))
+        bound.allocate_tensors()
+        planned, plan = bound.memory.planned, str(bound.memory)
     return ModelSize(
         "litert",
         path.stat().st_size,

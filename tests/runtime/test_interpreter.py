@@ -256,6 +256,7 @@ def test_dynamic_sizes_are_refused_or_left_to_litert(mode: Mode) -> None:
     bound = allocated(Interpreter, data, mode=mode, refuse="plain", **BUILTIN)
     assert bound.memory.mode == "plain"
     assert "as it runs" in bound.memory.reason
+    assert 'refuse="plain"' not in bound.memory.reason  # it is plain already
     assert same(run(bound), run(allocated(LiteRT, data, **BUILTIN)))
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from edgemem.errors import EdgememError, RuntimeBindError
 from edgemem.runtime.litert.guard import TensorGuard
 from edgemem.runtime.litert.memory import bound_memory, plain_memory
+from edgemem.runtime.litert.placement import PLAIN_HINT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,7 +98,7 @@ class Binding:
             except EdgememError as e:
                 if self._plain is None:
                     raise
-                self._give_up(str(e), self._plain)
+                self._give_up(str(e).removesuffix(PLAIN_HINT), self._plain)
             return result
 
     def Invoke(self, subgraph: int = 0) -> Any:  # noqa: N802

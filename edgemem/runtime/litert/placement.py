@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from edgemem.runtime.litert.probe import Delegate, Probe
 
 __all__ = [
+    "PLAIN_HINT",
     "Boundary",
     "Custom",
     "Placed",
@@ -50,7 +51,7 @@ __all__ = [
 ]
 
 Resized: TypeAlias = "Mapping[int, Sequence[int]]"
-PLAIN_HINT: Final = 'refuse="plain" runs it in LiteRT\'s own memory'
+PLAIN_HINT: Final = '; refuse="plain" runs it in LiteRT\'s own memory'
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,7 @@ class Repoint:
         graph = graph_of(self._model, probed)
         refused = refusal(graph, probed) or self._changed(graph, probed, resized)
         if refused:
-            raise RuntimeBindError(f"the model cannot run in a planned arena: {refused}; {PLAIN_HINT}")
+            raise RuntimeBindError(f"the model cannot run in a planned arena: {refused}{PLAIN_HINT}")
         layout = self._layout(graph, probed, is_resized=bool(resized))
         return Placed(layout, probed, layout.reason)
 
