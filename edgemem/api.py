@@ -10,6 +10,7 @@ from edgemem.errors import BudgetExceededError, ModelError, PlanFileError
 from edgemem.formats import Bindings, MicroPlanned, Model, OldRecordings, RecordFile, load_model
 from edgemem.model.graph import Graph
 from edgemem.planfile import legacy
+from edgemem.planning.micro_offsets import plan_of_offsets, verify_offsets
 from edgemem.planning.model_plan import graph_under, plan_graph, plan_model, plan_problem, replan_recording
 from edgemem.plans import OffsetPlan, PlanSet, Settings
 from edgemem.proof import Violation, prove, verify_planset
@@ -185,7 +186,8 @@ def _hint(planset: PlanSet, best: Plan, available: int) -> tuple[str, bool]:
 def read_plan(path: str | Path) -> tuple[PlanSet, Model | None]:
     """The plan in a planned model or in a stand-alone `.edgemem` file, with the model it is in.
 
-    The model is bound to the sizes the plan was made for. Raises PlanFileError when there is no plan.
+    The model is bound to the sizes the plan was made for. Offsets for TensorFlow Lite Micro without a plan are read as
+    the plan that they amount to. Raises PlanFileError when there is neither.
     """
     path = Path(path)
     if path.suffix == ".edgemem":
@@ -194,6 +196,8 @@ def read_plan(path: str | Path) -> tuple[PlanSet, Model | None]:
     if not isinstance(model, Model):
         raise PlanFileError(f"{path.name} holds usage records, not a plan")
     data = model.plan()
+    if data is None and isinstance(model, MicroPlanned) and model.offline_metadata():
+        return plan_of_offsets(model.graph(), model.offline()), model
     if data is None:
         raise PlanFileError(f"{path.name} carries no plan; make one with: edgemem plan {path.name} -o PLANNED")
     planset = planfile.decode(data)
@@ -224,7 +228,15 @@ def verify(source: str | Path | PlanSet, model: str | Path | Model | Graph | Non
         violations = [*verify_planset(planset, None if model is None else _graph_of(planset, model)), *violations]
     elif isinstance(source, PlanSet):
         violations = list(verify_planset(planset))
-    return tuple(violations)
+    return (*violations, *(_verify_offsets(inside) if isinstance(inside, MicroPlanned) else ()))
+
+
+def _verify_offsets(model: MicroPlanned) -> tuple[Violation, ...]:
+    """Where a file's offsets for TensorFlow Lite Micro are not those of its plan."""
+    data = model.plan()
+    if data is None or model.offline_metadata() is None:
+        return ()
+    return verify_offsets(model.offline(), planfile.decode_all(data))
 
 
 def _recordings(path: str | Path, model: Model | None) -> tuple[PlanSet, ...]:
@@ -258,7 +270,7 @@ def _graph_of(planset: PlanSet, model: Model | Graph) -> Graph:
     return model.graph() if planset.target is None else graph_under(model, planset.target)
 
 
-def save(source: Model | str | Path | None, planset: PlanSet, path: str | Path) -> None:
+def save(source: Model | str | Path | None, planset: PlanSet, path: str | Path, *, offsets_only: bool = False) -> None:
     """Write a plan into a copy of the model it was made for, or to a stand-alone `.edgemem` file.
 
     Recordings that the model holds go along, planned anew if they were planned with other settings.
@@ -267,13 +279,16 @@ def save(source: Model | str | Path | None, planset: PlanSet, path: str | Path) 
         source: the model; None for a stand-alone plan.
         planset: what `plan` gave.
         path: the file to write, atomically: an existing one is replaced whole or stays as it is.
+        offsets_only: write the offsets that TensorFlow Lite Micro reads into a .tflite file, and not the plan, which
+            takes some kilobytes of flash that nothing on the device reads.
 
     Raises:
-        InvalidPlanError, StalePlanError: the plan is wrong, or belongs to another model.
+        InvalidPlanError, StalePlanError: the plan is wrong, or belongs to another model; or only its offsets are
+            wanted, and TensorFlow Lite Micro does not run it.
         ModelError: the model cannot be read or written.
     """
     path = Path(path)
-    if path.suffix == ".edgemem":
+    if path.suffix == ".edgemem" and not offsets_only:
         planfile.save(prove(planset), path)
         return
     if isinstance(source, str | Path):
@@ -283,6 +298,11 @@ def save(source: Model | str | Path | None, planset: PlanSet, path: str | Path) 
     if path.suffix.lower() not in source.suffixes:
         raise ModelError(f"{path.name}: the planned model is still {' or '.join(source.suffixes)}, or .edgemem alone")
     prove(planset, _graph_of(planset, source))
+    if offsets_only:
+        if not isinstance(source, MicroPlanned):
+            raise ModelError(f"{path.name}: only .tflite files have offsets without a plan; leave --offsets-only away")
+        source.with_offsets(planset).save(path)
+        return
     recordings = tuple(replan_recording(p, planset.settings) for p in _intact_recordings(source))
     source.with_plan(planfile.encode_all((planset, *recordings)), planset).save(path)
 

@@ -125,8 +125,23 @@ class MicroPlanned(Protocol):
     def offline(self) -> dict[str, int]:
         """The offsets in bytes by tensor; a tensor that the file leaves to the runtime is absent."""
 
+    def weights(self) -> int:
+        """Bytes of all constants in the file, as they are stored."""
+
+    def plan(self) -> bytes | None:
+        """The encoded plan it carries, or None."""
+
+    def with_offsets(self, planset: PlanSet) -> Self:
+        """The model with the offsets of a plan and without the plan itself.
+
+        Raises InvalidPlanError if TensorFlow Lite Micro does not run the plan.
+        """
+
     def without_plan(self) -> Self:
         """The model without a plan and without offsets."""
+
+    def save(self, path: Path) -> None:
+        """Write the file atomically."""
 
 
 @runtime_checkable

@@ -121,6 +121,11 @@ main.add_command(bench)
 )
 @click.option("--record", is_flag=True, help="Run the ONNX model and store a plan of what ONNX Runtime asks for.")
 @inputs_option
+@click.option(
+    "--offsets-only",
+    is_flag=True,
+    help="Write into a TFLite file only the offsets that TFLite Micro reads, to save flash.",
+)
 @click.option("--all", "all_plans", is_flag=True, help="List all plans, not only the smallest ones.")
 @click.option("--json", "as_json", is_flag=True, help="Print the plans as JSON (docs/json.md).")
 def plan(
@@ -142,6 +147,7 @@ def plan(
     optimize: str | None,
     record: bool,
     inputs: dict[str, Path],
+    offsets_only: bool,
     all_plans: bool,
     as_json: bool,
 ) -> None:
@@ -155,6 +161,8 @@ def plan(
 
     if record and (output is None or output.suffix.lower() != ".onnx"):
         raise click.UsageError("--record stores a plan in an ONNX model: give -o PLANNED.onnx")
+    if offsets_only and (output is None or output.suffix.lower() != ".tflite"):
+        raise click.UsageError("--offsets-only writes offsets into a TFLite model: give -o PLANNED.tflite")
     begin = time.perf_counter()
     values = feeds(inputs)
     with tempfile.TemporaryDirectory(prefix="edgemem-") as folder, progress_line() as progress:
@@ -181,7 +189,7 @@ def plan(
         )
         elapsed = time.perf_counter() - begin
         if output:
-            api.save(carrier, planset, output)
+            api.save(carrier, planset, output, offsets_only=offsets_only)
     recorded = None
     if record and output:
         from edgemem.commands.record import add_recording
@@ -236,14 +244,14 @@ def verify(planned: Path, model: Path | None, *, run_too: bool, inputs: dict[str
     runs: tuple[ExecutorRun, ...] = ()
     if run_too and not violations:
         if planned.suffix.lower() == ".tflite":
-            from edgemem.commands import trial_tflite
+            from edgemem.commands.verify_run_tflite import verify_run_tflite
 
-            violations = trial_tflite.verify_run(planned, feeds(inputs))
+            runs = verify_run_tflite(planned, feeds(inputs))
         else:
             from edgemem.commands.verify_run import verify_run
 
             runs = verify_run(planned, feeds(inputs))
-            violations = tuple(v for run in runs for v in run.violations)
+        violations = tuple(v for run in runs for v in run.violations)
     if as_json:
         _print_verified_json(violations, runs, run_too=run_too)
     elif violations:
@@ -312,7 +320,7 @@ def strategies(*, as_json: bool) -> None:
     "--format",
     "form",
     required=True,
-    type=click.Choice(["json", "csv", "c-header", "svg", "tflm-bufferplan", "tflm-metadata"]),
+    type=click.Choice(["json", "csv", "c-array", "c-header", "svg", "tflm-bufferplan", "tflm-metadata"]),
     help="What to write.",
 )
 @click.option("-o", "--output", type=FILE, help="Write to a file instead of the terminal.")
@@ -325,7 +333,11 @@ def export(planned: Path, form: str, output: Path | None) -> None:
 
     planset, model = api.read_plan(planned)
     name = planned.name.split(".")[0]
-    if form == "tflm-metadata":
+    if form == "c-array":
+        from edgemem.commands.c_array import c_array_of
+
+        data = c_array_of(planned, name).encode()
+    elif form == "tflm-metadata":
         data = api.offline_metadata(model)
     else:
         graph = model.graph() if isinstance(model, MicroPlanned) else None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgemem.cli.options import FILE, bindings, feeds, inputs_option
+from edgemem.cli.options import FILE, bindings, feeds, inputs_option, parsed_size
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +22,9 @@ EXIT_FAILED = 1
 @click.argument("model", type=FILE)
 @inputs_option
 @bindings
-@click.option("--runtime", type=click.Choice(["litert", "tflm"]), help="For .tflite files.  [default: litert]")
+@click.option(
+    "--runtime", type=click.Choice(["litert", "tflm"]), help="For .tflite files.  [default: what the plan is for]"
+)
 @click.option(
     "--executor",
     type=click.Choice(["replay", "io-binding"]),
@@ -55,14 +57,21 @@ def run(
 
     values = feeds(inputs)
     if model.suffix.lower() == ".tflite":
-        from edgemem.commands import trial_tflite
+        from edgemem.commands import run_tflite
 
-        if dims or input_shapes:
-            raise click.UsageError("--dim and --input-shape bind .onnx models here")
+        if dims:
+            raise click.UsageError("TFLite has no symbolic dimensions: bind a whole shape with --input-shape")
         if executor is not None:
             raise click.UsageError(f"--executor {executor} is for .onnx models; .tflite models have --runtime")
-        result = trial_tflite.run(
-            model, values, runtime=runtime or "litert", threads=threads, runs=runs, compare=compare, poison=poison
+        result = run_tflite.run(
+            model,
+            values,
+            runtime=runtime,
+            input_shapes=input_shapes,
+            threads=threads,
+            runs=runs,
+            compare=compare,
+            poison=poison,
         )
     else:
         from edgemem.commands import run as onnx_run
@@ -115,6 +124,8 @@ def measure(
     from edgemem.commands.measure import measure as measured
     from edgemem.formats import Bindings
 
+    if model.suffix.lower() == ".tflite":
+        raise click.UsageError("measure runs .onnx models; for .tflite there are `edgemem size` and `run --compare`")
     with progress_line("measuring in fresh processes"):
         rows = measured(
             model,
@@ -133,14 +144,27 @@ def measure(
 @click.command()
 @click.argument("model", type=FILE)
 @click.option("--runtime", type=click.Choice(["litert", "tflm"]), default="tflm", show_default=True)
+@click.option(
+    "--budget",
+    metavar="SIZE",
+    callback=parsed_size,
+    help="Exit code 3 if the model needs more RAM than SIZE, workspace and tail included.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
-def size(*, model: Path, runtime: str, as_json: bool) -> None:
-    """Tell how large an arena a .tflite model takes in a runtime by itself, and what it is made of."""
-    from edgemem.cli import view
-    from edgemem.commands import trial_tflite
+def size(*, model: Path, runtime: str, budget: int | None, as_json: bool) -> None:
+    """Tell how much flash and RAM a .tflite model takes in a runtime, and for what.
 
-    made = trial_tflite.size_of(model, runtime)
+    The runtime runs the plan in the file where it can, else places everything by itself. Exit code 1 if something
+    could not be measured.
+    """
+    from edgemem.cli import view
+    from edgemem.commands.size import check_size, size_data, size_of
+
+    made = size_of(model, runtime)
     if as_json:
-        click.echo(json.dumps(made))
+        click.echo(json.dumps(size_data(made)))
     else:
         view.show_size(made)
+    check_size(made, budget)
+    if made.reason:
+        click.get_current_context().exit(EXIT_FAILED)

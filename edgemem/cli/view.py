@@ -12,10 +12,11 @@ from edgemem.cli.plan_view import answer
 from edgemem.report.sizes import ratio_text, size_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from edgemem.commands.measure import MeasureRow
     from edgemem.commands.outcome import Outcome
+    from edgemem.commands.size import ModelSize
     from edgemem.commands.verify_run import ExecutorRun
     from edgemem.plans import PlanSet
 
@@ -47,15 +48,28 @@ def show_outcome(outcome: Outcome) -> None:
         click.echo(f"  {name}: {getattr(value, 'dtype', type(value).__name__)} {shape}")
 
 
-def show_size(made: Mapping[str, int | str | None]) -> None:
-    """The arena first, then its parts."""
-    for name, value in made.items():
-        if isinstance(value, int):
-            click.echo(f"{name:10} {value:>14,}  {size_text(value)}")
-        elif name != "note":
-            click.echo(f"{name:10} {'not measured':>14}")
-    if made.get("note"):
-        click.echo(str(made["note"]))
+def show_size(size: ModelSize) -> None:
+    """The arena first, then all parts of RAM and flash."""
+    shared = size.runtime == "litert"
+    rows: list[tuple[str, int | None, str]] = [
+        ("arena", size.arena, "RAM: what LiteRT reserves for tensors and workspace" if shared else "RAM: the smallest"),
+        ("activations", size.activations, "sum of all tensors" if shared else "tensors in the arena"),
+        ("workspace", size.workspace, "sum of what kernels ask for" if shared else "what kernels ask for besides"),
+    ]
+    if shared:
+        rows += [
+            ("persistent", size.persistent, "kept between runs"),
+            ("dynamic", size.dynamic, "allocated while it runs"),
+        ]
+    else:
+        rows.append(("tail", size.tail, "structures and state of the interpreter"))
+    rows += [("file", size.file, "flash: the whole file"), ("weights", size.weights, "constants in it")]
+    for name, value, about in rows:
+        shown = f"{'not measured':>14}" if value is None else f"{value:>14,}  {size_text(value):>10}"
+        click.echo(f"{name:11} {shown}  {about}" if value is not None else f"{name:11} {shown}")
+    click.echo(f"plan        {size.plan}")
+    if size.reason:
+        click.echo(f"not measured: {size.reason}", err=True)
 
 
 def show_measured(rows: Sequence[MeasureRow]) -> None:

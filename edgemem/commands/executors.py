@@ -10,27 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from edgemem.planning.refusal import Refusal, litert_refusal, micro_refusal
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from edgemem.plans import PlanSet
 
 __all__ = ["EXECUTORS", "Executor", "Refusal", "where_it_runs"]
-
-_MICRO_ALIGNMENT = 16  # TensorFlow Lite Micro takes no offset that is not a multiple of it
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why an executor does not run the plans of a file as they stand.
-
-    Attributes:
-        why: the reason.
-        remedy: what to add to `edgemem plan`, such as `--record`.
-    """
-
-    why: str
-    remedy: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,32 +53,21 @@ def _replay(plansets: Sequence[PlanSet]) -> Refusal | None:
     return None
 
 
-def _tflm(plansets: Sequence[PlanSet]) -> Refusal | None:
-    planset = _of_graph(plansets)
-    if planset is None:
-        return Refusal("the file has no offset plan", "a strategy for offsets")
-    if planset.target is None or planset.target.scratch != "unknown":
-        name = planset.target.name if planset.target else "no target"
-        return Refusal(f"the plan is for {name}", "--target tflm")
-    if planset.problem.alignment % _MICRO_ALIGNMENT:
-        return Refusal(f"its offsets are multiples of {planset.problem.alignment}", "--alignment 16")
-    return None
+def _of_any(refusal: Callable[[PlanSet], Refusal | None]) -> Callable[[Sequence[PlanSet]], Refusal | None]:
+    """The refusal of a file: none if one of its plan sets is not refused, else that of the first."""
 
+    def of_file(plansets: Sequence[PlanSet]) -> Refusal | None:
+        refusals = [refusal(planset) for planset in plansets]
+        return None if None in refusals else next(iter(refusals), Refusal("the file has no plan", "a target"))
 
-def _litert(plansets: Sequence[PlanSet]) -> Refusal | None:
-    planset = _of_graph(plansets)
-    if planset is None:
-        return Refusal("the file has no offset plan", "a strategy for offsets")
-    if planset.target is None or planset.target.scratch != "litert":
-        return Refusal("the plan leaves out the workspace of LiteRT's kernels", "--target litert")
-    return None
+    return of_file
 
 
 EXECUTORS = (
     Executor("io-binding", "ONNX Runtime, node by node (edgemem run --executor io-binding)", ".onnx", _io_binding),
     Executor("replay", "ONNX Runtime sessions (edgemem.InferenceSession)", ".onnx", _replay),
-    Executor("tflm", "TensorFlow Lite Micro", ".tflite", _tflm),
-    Executor("litert", "LiteRT with builtin kernels (edgemem.Interpreter)", ".tflite", _litert),
+    Executor("tflm", "TensorFlow Lite Micro", ".tflite", _of_any(micro_refusal)),
+    Executor("litert", "LiteRT with builtin kernels (edgemem.Interpreter)", ".tflite", _of_any(litert_refusal)),
 )
 
 

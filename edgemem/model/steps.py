@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from edgemem.model.graph import Graph, Op
 
-__all__ = ["Step", "steps_of"]
+__all__ = ["Step", "scratch_name", "steps_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +56,8 @@ def steps_of(graph: Graph, *, bodies: bool = True) -> tuple[Step, ...]:
 
     walk(graph, "", 0)
     return tuple(steps)
+
+
+def scratch_name(label: str, k: int) -> str:
+    """The name of the usage record for the k-th workspace of the operator with this label, counted from 0."""
+    return f"{label}:scratch{k}"

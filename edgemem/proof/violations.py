@@ -44,6 +44,7 @@ class Cause(StrEnum):
     RECORD_TOO_SMALL = "record smaller than its tensor"
     OVERWRITTEN = "read after it was overwritten"
     CLOBBERED_INPUT = "written over an input of the same operator"
+    DIFFERENT_OFFSET = "offsets that are not the plan's"
     DIFFERENT_OUTPUT = "another result than without reuse"
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from edgemem.model.aliasing import RULES
 from edgemem.model.graph import RUN_ONCE
-from edgemem.model.steps import steps_of
+from edgemem.model.steps import scratch_name, steps_of
 from edgemem.records.problem import Problem, UsageRecord
 from edgemem.records.textures import texel_extent
 
@@ -117,7 +117,7 @@ def lifetimes(graph: Graph, target: Target) -> Lifetimes:
             records.append(UsageRecord(names[0], life.first, life.last, size, life.kind, names))
     for number, step in enumerate(steps):
         records.extend(
-            UsageRecord(f"{step.label}:scratch{k}", number, number, size, "scratch")
+            UsageRecord(scratch_name(step.label, k), number, number, size, "scratch")
             for k, size in enumerate(step.op.scratch)
             if size
         )

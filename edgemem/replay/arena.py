@@ -90,13 +90,15 @@ class Arena:
         return int(self._bytes.ctypes.data)
 
     def reserve(self, size: int) -> None:
-        """Grow to at least `size` bytes, forgetting the contents.
+        """Grow to at least `size` bytes, forgetting the contents; memory in which a result is still held is left to it.
 
         Raises RuntimeBindError if it is closed or may not grow so far, MemoryError if there is no memory.
         """
         self._check_open()
-        if size <= self.size:
+        held = self._memory is not None and self._memory.left
+        if size <= self.size and not held:
             return
+        size = max(size, self.size)
         self._check_capacity(size)
         if find_library() is not None:
             self._use(ArenaMemory(size, guard=self._guard))
@@ -136,7 +138,7 @@ class Arena:
         """Release the memory; sessions that use it can run no more. Waits for a run to end."""
         with self.lock:
             self._closed = True
-            self._memory = None
+            self._memory = self.holder = None
             self._bytes = np.empty(0, np.uint8)
 
     def _use(self, memory: ArenaMemory) -> None:

@@ -29,6 +29,7 @@ from edgemem.runtime.litert.compare import random_inputs
 from edgemem.runtime.litert.interpreter import Interpreter
 from edgemem.runtime.litert.layout import bound_target
 from edgemem.runtime.tflm import size as tflm
+from edgemem.runtime.tflm.execute import execute, input_values
 from edgemem.schedule.order import find_order
 from edgemem.targets import BUILT_IN
 from edgemem_converters.tflite.model import TfliteConverter
@@ -97,10 +98,10 @@ def tflm_arenas(model: TfliteConverter) -> list[int | None]:
     graph = folded.graph()
     naive, bound = planset.naive, min(p.bounds.offsets for p, _ in candidates)
     planned = chosen.with_plan(planfile.encode(planset), planset).content()
-    values = [v + np.ones((), v.dtype) for v in tflm.zeros(graph)]
+    values = [v + np.ones((), v.dtype) for v in input_values(graph)]
     try:
-        own = tflm.execute(folded.content(), values, outputs=len(graph.outputs), runs=2)
-        ours = tflm.execute(planned, values, outputs=len(graph.outputs), runs=2)
+        own = execute(folded.content(), values, outputs=len(graph.outputs), runs=2)
+        ours = execute(planned, values, outputs=len(graph.outputs), runs=2)
     except RuntimeBindError:
         return [naive, bound, None, None]
     assert same(own.outputs, ours.outputs)

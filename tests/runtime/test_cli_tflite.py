@@ -37,7 +37,7 @@ def planned(name: str, folder: Path, *flags: str) -> Path:
 def test_one_file_runs_as_before(name: str, runtime: str, tmp_path: Path) -> None:
     if runtime == "tflm":
         pytest.importorskip("tflite_micro")
-    done = edgemem("run", planned(name, tmp_path), "--runtime", runtime, "--compare", "--poison")
+    done = edgemem("run", planned(name, tmp_path, "--target", runtime), "--runtime", runtime, "--compare", "--poison")
     assert done.exit_code == 0, done.output
     assert done.output.startswith("arena ")
     assert "identical to a plain run" in done.output
@@ -87,3 +87,21 @@ def test_only_tflite_has_it(tmp_path: Path) -> None:
     assert edgemem("plan", model, "-o", out).exit_code == 0
     assert edgemem("export", out, "-f", "tflm-metadata").exit_code == 4
     assert edgemem("size", out).exit_code == 1
+
+
+def test_what_litert_takes_names_the_plan(tmp_path: Path) -> None:
+    path = planned("mp_hand_recrop", tmp_path, "--target", "litert", "-s", "offsets/naive")
+    made = json.loads(edgemem("size", path, "--runtime", "litert", "--json").output)
+    assert made["arena"] == 3_080_192
+    assert made["planned"] > 9_000_000
+    assert "naive, plan of the graph under litert, from the file" in made["plan"]
+    other = planned("mp_hand_recrop", tmp_path, "-s", "offsets/naive")
+    made = json.loads(edgemem("size", other, "--runtime", "litert", "--json").output)
+    assert made["planned"] is None
+    assert "--target litert" in made["plan"]
+
+
+def test_measure_says_what_it_runs(tmp_path: Path) -> None:
+    done = edgemem("measure", planned("tflm_sine_float", tmp_path))
+    assert done.exit_code == 2
+    assert "edgemem size" in done.output

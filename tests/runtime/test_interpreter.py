@@ -73,7 +73,7 @@ def test_every_model_computes_the_same_in_less_memory(name: str) -> None:
         bound = allocated(Interpreter, data, poison=True, **options, **BUILTIN)
         assert bound.memory.planned <= own
         assert bound.memory.own == 0
-        assert bound.memory.reserved == own or bound.memory.mode == "custom"
+        assert bound.memory.details["native_arenas"] == own or bound.memory.mode == "custom"
         for seed, outputs in zip((3, 4), expected, strict=True):
             assert same(run(bound, seed), outputs)
 
@@ -83,7 +83,7 @@ def test_more_than_ten_models_take_less() -> None:
     for name in BOUND:
         data = fetched(name)
         bound = allocated(Interpreter, data, inputs="release", **BUILTIN)
-        smaller += bound.memory.planned < bound.memory.reserved
+        smaller += bound.memory.planned < bound.memory.details["native_arenas"]
     assert smaller >= 10
 
 
@@ -111,7 +111,7 @@ def test_litert_own_arena_stays_untouched(name: str) -> None:
     for wanted in expected:
         assert same(run(bound), wanted)
     assert ctypes.string_at(low, high - low) == b"\xab" * (high - low)
-    assert high - low == bound.memory.reserved - sum(s.arena for s in seen[0].subgraphs[1:])
+    assert high - low == bound.memory.details["native_arenas"] - sum(s.arena for s in seen[0].subgraphs[1:])
 
 
 @pytest.mark.parametrize("name", ["mp_hand_recrop", "mww_alexa", "basic_pitch_nmp", "mp_hand_landmark_lite"])
@@ -142,7 +142,7 @@ def test_one_planned_file_runs_everywhere() -> None:
         assert same(run(allocated(LiteRT, content, **options)), expected)
         assert same(run(allocated(Interpreter, content, **options)), expected)
     bound = allocated(Interpreter, content, **BUILTIN)
-    assert bound.memory.origin == "the plan in the file"
+    assert bound.memory.origin.source == "file"
     assert planset.best_offsets is not None
     assert bound.memory.planned == planset.best_offsets.size
     compiled = [CompiledModel.from_buffer(m).get_signature_list() for m in (data, content)]
@@ -256,6 +256,7 @@ def test_dynamic_sizes_are_refused_or_left_to_litert(mode: Mode) -> None:
     bound = allocated(Interpreter, data, mode=mode, refuse="plain", **BUILTIN)
     assert bound.memory.mode == "plain"
     assert "as it runs" in bound.memory.reason
+    assert 'refuse="plain"' not in bound.memory.reason  # it is plain already
     assert same(run(bound), run(allocated(LiteRT, data, **BUILTIN)))
 
 
@@ -303,7 +304,7 @@ def test_a_wrong_plan_is_refused() -> None:
     model = TfliteConverter.from_bytes(small())
     planset = api.plan(model, target="litert", strategy="offsets/litert_arena")
     (plan,) = planset.offsets
-    assert allocated(Interpreter, small(), plan=planset, **BUILTIN).memory.origin == "the plan it was given"
+    assert allocated(Interpreter, small(), plan=planset, **BUILTIN).memory.origin.source == "given"
     wrong = replace(planset, offsets=(replace(plan, offsets=np.zeros_like(plan.offsets)),))
     with pytest.raises(InvalidPlanError, match="refused"):
         allocated(Interpreter, small(), plan=wrong, **BUILTIN)

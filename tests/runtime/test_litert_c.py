@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from edgemem.errors import RuntimeBindError
-from edgemem.runtime.litert.arena import Arena
+from edgemem.replay.arena import Arena
 from edgemem.runtime.litert.c_library import CInterpreter
 from edgemem_converters.tflite.model import TfliteConverter
 from tests.runtime.test_litert import fetched, outputs_of

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("ai_edge_litert")
 
 from edgemem.errors import ModelError, RuntimeBindError
-from edgemem.runtime.litert.arena import Arena
+from edgemem.replay.arena import Arena
 from edgemem.runtime.litert.compiled import CompiledModel, Storage
 from edgemem_converters.tflite.model import TfliteConverter
 from tests.runtime.test_litert import fetched, outputs_of

@@ -12,7 +12,7 @@ pytest.importorskip("ai_edge_litert")
 from ai_edge_litert.interpreter import Interpreter as LiteRT
 
 from edgemem.errors import RuntimeBindError
-from edgemem.runtime.litert.arena import Arena
+from edgemem.replay.arena import Arena
 from edgemem.runtime.litert.interpreter import Interpreter
 from tests.runtime.test_interpreter import BUILTIN, allocated, run, same, small
 from tests.runtime.test_litert import fetched

@@ -14,6 +14,7 @@ from edgemem import api, planfile
 from edgemem.errors import ModelError, RuntimeBindError
 from edgemem.report.export import export
 from edgemem.runtime.tflm import size as tflm
+from edgemem.runtime.tflm.execute import execute, input_values
 from edgemem.schedule.order import find_order
 from edgemem.schedule.peak import peak_of
 from edgemem.targets import BUILT_IN
@@ -80,8 +81,8 @@ def test_tflite_micro_runs_what_it_could_not_in_the_planned_arena(name: str) -> 
         values = rng.random(tensor.shape) if dtype.kind == "f" else rng.integers(-50, 50, tensor.shape)
         inputs.append(values.astype(dtype))
     plain = TfliteConverter.from_bytes(fetched(name)).folded()
-    own = tflm.execute(plain.content(), inputs, outputs=len(graph.outputs))
-    ours = tflm.execute(model.content(), inputs, outputs=len(graph.outputs))
+    own = execute(plain.content(), inputs, outputs=len(graph.outputs))
+    ours = execute(model.content(), inputs, outputs=len(graph.outputs))
     assert planset.best_offsets is not None
     assert ours.head == up16(planset.best_offsets.size) <= own.head
     for a, b in zip(own.outputs, ours.outputs, strict=True):
@@ -105,7 +106,7 @@ def test_one_file_runs_unchanged_in_every_runtime() -> None:
     bound.invoke()
     default = outputs_of(content, builtin=False)
     assert equal([bound.get_tensor(d["index"]) for d in bound.get_output_details()], default)
-    micro_run = tflm.execute(content, inputs, outputs=len(graph.outputs))
+    micro_run = execute(content, inputs, outputs=len(graph.outputs))
     assert planset.best_offsets is not None
     assert micro_run.head == up16(planset.best_offsets.size)
     for outputs in (CompiledModel(content).run(inputs), micro_run.outputs):
@@ -143,7 +144,7 @@ def test_the_smallest_arena_falls_by_a_fifth() -> None:
     graph = model.graph()
     for arena, runs in ((after.arena, True), (after.arena - 16, False)):
         try:
-            tflm.execute(model.content(), tflm.zeros(graph), outputs=len(graph.outputs), arena=arena)
+            execute(model.content(), input_values(graph), outputs=len(graph.outputs), arena=arena)
         except RuntimeBindError:
             assert not runs
         else:

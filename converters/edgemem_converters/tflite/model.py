@@ -14,6 +14,8 @@ import numpy as np
 from edgemem.errors import InvalidPlanError, ModelError, UnsupportedError
 from edgemem.files import atomic_write
 from edgemem.formats import Bindings, find_probe
+from edgemem.planning.micro_offsets import micro_offsets
+from edgemem.planning.refusal import MICRO_ALIGNMENT, micro_refusal
 from edgemem_converters.tflite.control import CONTROL, decode_control, encode_control, file_order
 from edgemem_converters.tflite.fold import fold
 from edgemem_converters.tflite.graph import build
@@ -25,17 +27,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from edgemem.model.graph import Graph
-    from edgemem.plans import OffsetPlan, PlanSet
-    from edgemem.records.problem import Problem
+    from edgemem.plans import PlanSet
     from edgemem_converters.tflite.control import Pairs
     from edgemem_converters.tflite.graph import Place
-    from edgemem_converters.tflite.reader import FileModel
 
 __all__ = ["TfliteConverter"]
 
 _PLAN: Final = "edgemem.plan"
 _OFFLINE: Final = "OfflineMemoryAllocation"
-_ALIGNMENT: Final = 16  # of everything that TensorFlow Lite Micro places
 
 
 class TfliteConverter:
@@ -116,17 +115,29 @@ class TfliteConverter:
     def with_plan(self, plan: bytes, planset: PlanSet) -> Self:
         """The model carrying a plan, and the offsets of its smallest arena for TensorFlow Lite Micro.
 
-        No offsets are written for a plan without an arena, or one aligned to less than 16 bytes, which TensorFlow
-        Lite Micro could not use. Raises InvalidPlanError for tensors that the model does not have, and for offsets
-        that are no multiple of 16 or beyond int32; UnsupportedError if a subgraph that several operators run has
-        several places, or the file is compiled for an accelerator.
+        No offsets are written for a plan under rules that TensorFlow Lite Micro does not keep to
+        (`edgemem.planning.refusal.micro_refusal`). Raises as `with_offsets` besides.
         """
         changes = {**self._changes, _PLAN: plan}
-        best = planset.best_offsets
-        if best is not None and planset.problem.alignment % _ALIGNMENT == 0:
-            changes[_OFFLINE] = _offline(self._file, self._build()[1], planset.problem, best)
+        if micro_refusal(planset) is None:
+            changes[_OFFLINE] = self._offline_of(planset)
         elif changes.get(_OFFLINE):
             changes[_OFFLINE] = None  # what an earlier plan left
+        return type(self)(self._base, changes, self.bindings)
+
+    def with_offsets(self, planset: PlanSet) -> Self:
+        """The model with the offsets of a plan's smallest arena for TensorFlow Lite Micro, and without the plan.
+
+        Raises InvalidPlanError for a plan that TensorFlow Lite Micro does not run, for tensors that the model does not
+        have, and for offsets that are no multiple of 16 or beyond int32; UnsupportedError if a subgraph that several
+        operators run has several places, or the file is compiled for an accelerator.
+        """
+        refusal = micro_refusal(planset)
+        if refusal is not None:
+            raise InvalidPlanError(
+                f"TensorFlow Lite Micro cannot run the plan: {refusal.why}; plan with {refusal.remedy}"
+            )
+        changes = {**self._changes, _PLAN: None, _OFFLINE: self._offline_of(planset)}
         return type(self)(self._base, changes, self.bindings)
 
     def without_plan(self) -> Self:
@@ -145,7 +156,8 @@ class TfliteConverter:
         """The offsets in bytes that the file tells TensorFlow Lite Micro, by tensor; those it leaves open are absent.
 
         Whoever wrote them, edgemem, Vela or another tool: the first two numbers differ among them and mean nothing.
-        Raises ModelError if there is not one offset a tensor.
+        Raises ModelError if there is not one offset a tensor, or one below -1, which lies before the
+        arena.
         """
         data = self.offline_metadata()
         if not data:
@@ -156,7 +168,18 @@ class TfliteConverter:
             raise ModelError(f"the {_OFFLINE} of the file has not one offset for each of the {starts[-1]} tensors")
         places = self._build()[1]
         offsets = {name: numbers[3 + starts[number] + tensor] for name, (number, tensor) in places.items()}
+        negative = next((name for name, offset in offsets.items() if offset < -1), None)
+        if negative is not None:
+            raise ModelError(
+                f"the {_OFFLINE} of the file places {negative!r} at {offsets[negative]}, before the arena: "
+                "plan the file again"
+            )
         return {name: offset for name, offset in offsets.items() if offset >= 0}
+
+    def weights(self) -> int:
+        """Bytes of all constants in the file, as they are stored; one that several tensors share counts once."""
+        used = {tensor.buffer for subgraph in self._file.subgraphs for tensor in subgraph.tensors}
+        return sum(self._file.buffers[i].size for i in used)
 
     def save(self, path: Path) -> None:
         """Write the file; an existing one is replaced whole or stays as it is."""
@@ -184,6 +207,29 @@ class TfliteConverter:
             if tuple(shape) != main.tensors[index].shape:
                 resized[index] = tuple(shape)
         return resized
+
+    def _offline_of(self, planset: PlanSet) -> bytes:
+        """The offsets of a plan as TensorFlow Lite Micro reads them."""
+        places = self._build()[1]
+        starts = np.cumsum([0, *(len(s.tensors) for s in self._file.subgraphs)]).tolist()
+        vector = [-1] * starts[-1]
+        for name, offset in micro_offsets(planset).items():
+            if offset % MICRO_ALIGNMENT or not 0 <= offset < 2**31:
+                raise InvalidPlanError(
+                    f"{name!r} is at offset {offset}; TensorFlow Lite Micro takes multiples of {MICRO_ALIGNMENT} "
+                    "below 2 GiB: plan with --alignment 16 or more"
+                )
+            if name not in places:
+                raise InvalidPlanError(f"the plan places {name!r}, a tensor that the model does not have")
+            number, tensor = places[name]
+            index = starts[number] + tensor
+            if vector[index] not in (-1, offset):
+                raise UnsupportedError(
+                    f"{name!r} has two places, because two operators run subgraph {number}; TensorFlow Lite Micro "
+                    'knows one: plan for a target with bodies = "outside"'
+                )
+            vector[index] = offset
+        return np.array([1, 0, len(vector), *vector], dtype="<i4").tobytes()
 
     def _entry(self, name: str) -> bytes | None:
         """A metadata entry, changed or not; None if there is none."""
@@ -219,28 +265,3 @@ class TfliteConverter:
                     shapes |= {(number, i): shape for i, shape in enumerate(row[:count])}
             self._built = build(self._file, shapes, self._control())
         return self._built
-
-
-def _offline(file: FileModel, places: Mapping[str, Place], problem: Problem, plan: OffsetPlan) -> bytes:
-    """The offsets of a plan as TensorFlow Lite Micro reads them."""
-    starts = np.cumsum([0, *(len(s.tensors) for s in file.subgraphs)]).tolist()
-    vector = [-1] * starts[-1]
-    for record, offset in zip(problem.records, plan.offsets.tolist(), strict=True):
-        if offset % _ALIGNMENT or not 0 <= offset < 2**31:
-            raise InvalidPlanError(
-                f"{record.name!r} is at offset {offset}; TensorFlow Lite Micro takes multiples of {_ALIGNMENT} "
-                "below 2 GiB: plan with --alignment 16 or more"
-            )
-        # Variables keep their value between runs, so they are not for the runtime to place over.
-        for name in record.tensors if record.kind != "variable" else ():
-            if name not in places:
-                raise InvalidPlanError(f"the plan places {name!r}, a tensor that the model does not have")
-            number, tensor = places[name]
-            index = starts[number] + tensor
-            if vector[index] not in (-1, offset):
-                raise UnsupportedError(
-                    f"{name!r} has two places, because two operators run subgraph {number}; TensorFlow Lite Micro "
-                    'knows one: plan for a target with bodies = "outside"'
-                )
-            vector[index] = offset
-    return np.array([1, 0, len(vector), *vector], dtype="<i4").tobytes()

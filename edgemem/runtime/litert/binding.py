@@ -1,112 +1,74 @@
-"""What stands between LiteRT's interpreter and its native side, so that it runs in our arena and nowhere else.
-
-repoint    LiteRT plans and reserves its arena as it would, then tensors and workspace are given places in ours; its
-own is never touched
-custom     the tensors are also taken out of LiteRT's arena as the model is made, so that it reserves memory for
-workspace alone; LiteRT prepares the model twice for it, the first time to see what is in its arena
-boundary   a delegate (XNNPACK, GPU) runs operators in memory of its own, which LiteRT does not show; what is left
-in LiteRT's arena, inputs, outputs and what passes between delegates, keeps its layout and moves to ours
-"""
+"""LiteRT's native interpreter, behind checks that it runs in our arena and nowhere else."""
 
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
-from edgemem.errors import RuntimeBindError
-from edgemem.runtime.litert.arena import POISON
-from edgemem.runtime.litert.layout import as_litert_has_it, from_file, graph_of, planned, why_not
-from edgemem.runtime.litert.probe import ARENA, CUSTOM, probe
+from edgemem.errors import EdgememError, RuntimeBindError
+from edgemem.runtime.litert.guard import TensorGuard
+from edgemem.runtime.litert.memory import bound_memory, plain_memory
+from edgemem.runtime.litert.placement import PLAIN_HINT
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
 
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.model.graph import Graph
-    from edgemem.plans import PlanSet
-    from edgemem.runtime.litert.arena import Arena
-    from edgemem.runtime.litert.layout import Inputs, Layout
-    from edgemem.runtime.litert.probe import Delegate, Probe
+    from edgemem.replay.arena import Arena
+    from edgemem.runtime.litert.layout import Layout
+    from edgemem.runtime.litert.memory import Memory
+    from edgemem.runtime.litert.placement import Placement
 
-__all__ = ["Binding", "Memory", "Mode", "placed_by_litert"]
+__all__ = ["POISON", "Binding"]
 
-Mode: TypeAlias = Literal["custom", "repoint", "boundary", "plain"]
-_PLAIN: Final = 'refuse="plain" runs it in LiteRT\'s own memory'
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """Where a prepared model's memory is, in bytes.
-
-    Attributes:
-        mode: how it is bound; `plain` if it is not.
-        planned: our arena.
-        bound: all tensors and workspaces in it, one after the other.
-        reserved: what LiteRT allocated for arenas of its own, whether anything runs there or not.
-        own: those of its tensors that still live in LiteRT's arenas, those of other subgraphs included.
-        persistent: what LiteRT keeps between runs: variables and decompressed weights.
-        dynamic: what it allocates as it runs.
-        delegated: parts of the graph that delegates run in memory of their own; LiteRT does not show how much, so it
-            is in none of these figures.
-        reason: why not everything is bound, or "".
-        origin: where the plan is from.
-    """
-
-    mode: Mode
-    planned: int
-    bound: int
-    reserved: int
-    own: int
-    persistent: int
-    dynamic: int
-    delegated: int
-    reason: str
-    origin: str
+POISON: Final = 0xCD
 
 
 class Binding:
-    """LiteRT's native interpreter, behind checks that it runs in our arena.
+    """LiteRT's native interpreter with its tensors in an arena.
 
-    Calls that neither move nor touch memory go straight through.
+    It stands where LiteRT's Python class has the native one. Calls that neither move nor touch memory go straight
+    through.
     """
 
     def __init__(
         self,
-        *,
         native: Any,
-        delegate: Delegate | None,
-        mode: Mode,
-        reason: str,
-        model: Any,
-        plan: PlanSet | None,
-        strategy: str | Sequence[str] | None,
-        inputs: Inputs,
+        placement: Placement | None,
         arena: Arena,
-        poison: bool,
-        trust: bool,
-        plain: Any,
+        *,
+        reason: str = "",
+        inputs_kept: bool = True,
+        poison: bool = False,
+        plain: Callable[[], Any] | None = None,
     ) -> None:
-        self.delegate = delegate
-        self.mode: Mode = mode
+        """Bind an interpreter.
+
+        Args:
+            native: LiteRT's native interpreter.
+            placement: how tensors get their places; None leaves everything to LiteRT.
+            arena: to run in.
+            reason: why there is no placement.
+            inputs_kept: whether inputs are kept after a run; else they are to be set before every run.
+            poison: fill the arena before every run.
+            plain: makes an interpreter for LiteRT alone, which takes over where the model cannot be bound.
+        """
+        self.placement = placement
         self.arena = arena
         self.layout: Layout | None = None
-        self._turn = object()
         self._native = native
-        self._holds: Any = None  # a plain interpreter that replaced the first one
-        self._reason = reason
-        self._model = model
-        self._plan = plan
-        self._strategy = strategy
-        self._inputs_kept = inputs == "keep"
-        self._inputs: Inputs = inputs
-        self._poison = poison
-        self._trust = trust
         self._plain = plain
+        self._replacement: Any = None  # the interpreter that took over; it owns the native one
+        self._reason = reason
+        self._inputs_kept = inputs_kept
+        self._poison = poison
+        self._turn = object()
+        self._guard: TensorGuard | None = None
+        self._spans: dict[int, tuple[int, int]] = {}  # tensor -> offset and end
+        self._block: NDArray[np.uint8] | None = None  # the arena's bytes that the tensors point to
         self._resized: dict[int, tuple[Any, bool]] = {}
-        self._base = 0
         self._memory: Memory | None = None
         self._ran = False
         self._set: set[int] = set()  # inputs that were set since the last run
@@ -121,39 +83,37 @@ class Binding:
         result = self._native.ResizeInputTensor(index, shape, strict, subgraph)
         if not subgraph:
             self._resized[index] = (shape, strict)
-            if self.delegate:
-                # Sizes have changed; nobody may write to the old places.
-                tensors = self.delegate.tensors
-                if self.mode == "custom" and any(tensors[i].bytes != size for i, _, size in self._places()):
-                    for i, _, _ in self._places():
-                        tensors[i].data = None
+            # Sizes have changed; nobody may write to the old places.
+            if self._guard is not None and self.placement and self.placement.forgets and self._guard.is_resized():
+                self._guard.release()
         return result
 
     def AllocateTensors(self, subgraph: int = 0) -> Any:  # noqa: N802
         with self.arena.lock:
             result = self._native.AllocateTensors(subgraph)
-            if subgraph or self.delegate is None:
+            if subgraph or self.placement is None:
                 return result
             try:
-                self._bind(self.delegate)
-            except RuntimeBindError as e:
+                self._bind(self.placement)
+            except EdgememError as e:
                 if self._plain is None:
                     raise
-                self._give_up(str(e))
+                self._give_up(str(e).removesuffix(PLAIN_HINT), self._plain)
             return result
 
     def Invoke(self, subgraph: int = 0) -> Any:  # noqa: N802
-        if self.layout is None or self.delegate is None or subgraph:
+        guard = self._guard
+        if guard is None or subgraph:
             return self._native.Invoke(subgraph)
         with self.arena.lock:
             self._check_turn("its inputs were set")
-            self._check_places()
-            self._check_inputs()
+            guard.check()
+            if not self._inputs_kept:
+                self._check_inputs()
             if self._poison:
                 self._poison_all_but_inputs()
-            self.arena.holder = self._turn
             try:
-                return self._native.Invoke(subgraph)
+                return self._native.Invoke(0)
             finally:
                 self._ran = True
                 self._set.clear()
@@ -169,125 +129,68 @@ class Binding:
 
     def GetTensor(self, index: int, subgraph: int = 0) -> Any:  # noqa: N802
         with self.arena.lock:
-            if not subgraph and self._place(index):
+            if not subgraph and index in self._spans:
                 self._check_turn("it ran")
             return self._native.GetTensor(index, subgraph)
 
     def tensor(self, base: Any, index: int) -> Any:
-        place = self._place(index)
-        if place is None:
+        if index not in self._spans:
             return self._native.tensor(base, index)
-        if index in self._native.InputIndices():
-            self._take_turn()
-            self._viewed.setdefault(index, -1)
-        else:
-            self._check_turn("it ran")
-        like = self._native.tensor(base, index)
-        # A view of our memory keeps it alive, whatever becomes of the interpreter.
-        offset, size = place
-        return self.arena.memory[offset : offset + size].view(like.dtype).reshape(like.shape)
+        with self.arena.lock:
+            if index in self._native.InputIndices():
+                self._take_turn()
+                self._viewed.setdefault(index, -1)
+            else:
+                self._check_turn("it ran")
+            like = self._native.tensor(base, index)
+            # A view of our memory keeps it alive, whatever becomes of the interpreter.
+            return self._bytes_of(index).view(like.dtype).reshape(like.shape)
 
     # --- binding ---------------------------------------------------------------------------------------------------
 
     def memory(self) -> Memory:
+        if self.placement is None:
+            return plain_memory(self._reason)
         if self._memory is None:
-            if self.mode == "plain":
-                reason = self._reason
-                return Memory("plain", 0, 0, 0, 0, 0, 0, 0, reason, "LiteRT's own layout")
             raise RuntimeBindError("memory is known once tensors are allocated: call allocate_tensors() first")
         return self._memory
 
-    def _bind(self, delegate: Delegate) -> None:
+    def _bind(self, placement: Placement) -> None:
         """Give every tensor its place, after LiteRT has prepared the model."""
-        self.layout, self._memory = None, None
-        self._base = 0
-        probed = delegate.read(workspace=self.mode != "boundary")
+        self._unbind()
         delegated = sum(self._native.NodeName(i) == "DELEGATE" for i in range(self._native.NumNodes()))
-        reason = ""
-        if self.mode == "boundary":
-            reason = "a delegate keeps the tensors of its operators to itself" if delegated else ""
-            layout = as_litert_has_it(probed)
-        else:
-            graph = graph_of(self._model, probed)
-            refused = why_not(graph, probed) or self._changed_by_us(graph, probed)
-            if refused:
-                raise RuntimeBindError(f"the model cannot run in a planned arena: {refused}; {_PLAIN}")
-            found = None if self._plan or self._strategy else from_file(self._model, graph, probed, self._inputs)
-            layout = found or planned(graph, probed, self._inputs, self._strategy, self._plan, trust=self._trust)
-        arenas = sum(s.arena for s in probed.subgraphs)
+        placed = placement.place({i: shape for i, (shape, _) in self._resized.items()}, delegated)
+        layout = placed.layout
         self.arena.reserve(layout.size)
+        self._block = self.arena.memory
         if self._poison:
-            self.arena.memory[: layout.size] = POISON
-        self.layout = layout
+            self._block[: layout.size] = POISON
+        guard = TensorGuard(placement.delegate, layout.places)
+        guard.point(self.arena.address)
+        self._spans = {i: (offset, offset + size) for i, offset, size in layout.places}
+        self.layout, self._guard = layout, guard
         self.arena.holder = self._turn
-        self._point()
-        placed = {i for i, _, _ in layout.places}
-        left = [
-            t.size
-            for i, t in enumerate(probed.main.tensors)
-            if t.allocation == "arena" and t.address and i not in placed
-        ]
-        self._memory = Memory(
-            self.mode,
-            layout.size,
-            sum(size for _, _, size in layout.places),
-            arenas,
-            sum(left) + sum(s.arena for s in probed.subgraphs[1:]),
-            sum(s.total("persistent") for s in probed.subgraphs),
-            sum(s.total("dynamic") for s in probed.subgraphs),
-            delegated,
-            reason,
-            layout.origin,
+        self._memory = bound_memory(
+            placement.mode,
+            layout,
+            placed.probed,
+            reserved=len(self._block),
+            delegated=delegated,
+            reason=placed.reason,
         )
+
+    def _unbind(self) -> None:
+        self.layout = self._guard = self._memory = self._block = None
+        self._spans = {}
         self._ran = False
         self._set.clear()
         self._viewed.clear()
 
-    def _changed_by_us(self, graph: Graph, probed: Probe) -> str:
-        """What LiteRT does with another tensor because some were taken out of its arena, or ""."""
-        if self.mode != "custom":
-            return ""
-        natural = probe(self._model.content(), {i: tuple(shape) for i, (shape, _) in self._resized.items()})
-        refused = why_not(graph, natural)
-        ours = {
-            i for i, t in enumerate(probed.main.tensors[: len(graph.tensors)]) if t.allocation in ("custom", "arena")
-        }
-        if not refused and not placed_by_litert(natural) & set(range(len(graph.tensors))) <= ours:
-            return "LiteRT treats tensors of other shapes in another way; make the interpreter anew"
-        return refused
-
-    def _places(self) -> tuple[tuple[int, int, int], ...]:
-        return self.layout.places if self.layout else ()
-
-    def _place(self, index: int) -> tuple[int, int] | None:
-        return next(((offset, size) for i, offset, size in self._places() if i == index), None)
-
-    def _point(self) -> None:
-        """Let LiteRT's tensors lie in the arena where it is now."""
-        assert self.delegate is not None
-        tensors = self.delegate.tensors
-        self._base = self.arena.address
-        for i, offset, _ in self._places():
-            tensors[i].data = self._base + offset
-
-    def _check_places(self) -> None:
-        """Every tensor is as large as planned, and where it should be; LiteRT may have planned anew."""
-        assert self.delegate is not None
-        tensors = self.delegate.tensors
-        for i, offset, size in self._places():
-            tensor = tensors[i]
-            if tensor.bytes != size or tensor.allocation_type not in (ARENA, CUSTOM):
-                raise RuntimeBindError(
-                    f"tensor {i} was planned with {size:,} bytes and has {tensor.bytes:,} now; call allocate_tensors()"
-                )
-            if tensor.data != self._base + offset:
-                raise RuntimeBindError(f"LiteRT has moved tensor {i} out of the arena; call allocate_tensors()")
-
     def _check_inputs(self) -> None:
-        if self._inputs_kept or not self._ran:
+        if not self._ran:
             return
         for i in self._native.InputIndices():
-            if i in self._set or self._place(i) is None:
+            if i in self._set or i not in self._spans:
                 continue
             if i not in self._viewed or zlib.crc32(self._bytes_of(i).data) == self._viewed[i]:
                 raise RuntimeBindError(
@@ -296,43 +199,43 @@ class Binding:
                 )
 
     def _take_turn(self) -> None:
-        if self.layout is not None:
-            if self.arena.address != self._base:
-                self._point()
-            if self.arena.holder is not self._turn:
-                self._set.clear()
-                self._viewed.clear()
-                self.arena.holder = self._turn
+        guard = self._guard
+        if guard is None or self.layout is None or self.arena.holder is self._turn:
+            return
+        self.arena.reserve(self.layout.size)
+        if self.arena.memory is not self._block:
+            self._block = self.arena.memory
+            guard.point(self.arena.address)
+        self._set.clear()
+        self._viewed.clear()
+        self.arena.holder = self._turn
 
     def _check_turn(self, since: str) -> None:
-        if self.layout is not None and (self.arena.holder is not self._turn or self.arena.address != self._base):
+        if self._guard is not None and (self.arena.holder is not self._turn or self.arena.memory is not self._block):
             raise RuntimeBindError(
                 f"another interpreter has used the shared arena since {since}: set the inputs, run and read the "
                 "outputs before the other's turn"
             )
 
     def _bytes_of(self, index: int) -> NDArray[np.uint8]:
-        place = self._place(index)
-        assert place is not None
-        return self.arena.memory[place[0] : place[0] + place[1]]
+        assert self._block is not None
+        begin, end = self._spans[index]
+        return self._block[begin:end]
 
     def _poison_all_but_inputs(self) -> None:
         assert self.layout is not None
-        kept = {i: self._bytes_of(i).copy() for i in self._native.InputIndices() if self._place(i)}
-        self.arena.memory[: self.layout.size] = POISON
+        assert self._block is not None
+        kept = {i: self._bytes_of(i).copy() for i in self._native.InputIndices() if i in self._spans}
+        self._block[: self.layout.size] = POISON
         for i, value in kept.items():
             self._bytes_of(i)[:] = value
 
-    def _give_up(self, reason: str) -> None:
+    def _give_up(self, reason: str, plain: Callable[[], Any]) -> None:
         """Go on with an interpreter that LiteRT manages alone."""
-        self._holds = self._plain()
-        self._native, self.delegate, self.layout = self._holds._interpreter, None, None  # noqa: SLF001
-        self.mode, self._reason = "plain", reason
+        self._unbind()
+        self._replacement = plain()
+        self._native = self._replacement._interpreter  # noqa: SLF001
+        self.placement, self._reason = None, reason
         for index, (shape, strict) in self._resized.items():
             self._native.ResizeInputTensor(index, shape, strict, 0)
         self._native.AllocateTensors(0)
-
-
-def placed_by_litert(probed: Probe) -> frozenset[int]:
-    """The tensors that LiteRT places in its arena."""
-    return frozenset(i for i, t in enumerate(probed.main.tensors) if t.allocation == "arena" and t.size)

@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from edgemem.errors import RuntimeBindError
-from edgemem.model.graph import digest
-from edgemem.planning import choices, make_plans
-from edgemem.proof import verify_planset
-from edgemem.records.lifetime import lifetimes
-from edgemem.runtime.litert.arena import Arena
+from edgemem.planning.model_plan import plan_graph
+from edgemem.plans import Settings
+from edgemem.replay.arena import Arena
 from edgemem.runtime.litert.layout import bound_target, open_tflite
 
 if TYPE_CHECKING:
@@ -61,7 +59,10 @@ class CInterpreter:
         self._graph: Graph = open_tflite(model).graph()
         planset = _plan(self._graph, strategy)
         best = planset.best_offsets
-        assert best is not None
+        if best is None:
+            raise RuntimeBindError(
+                "the strategies give no offsets, and the tensors are in one arena: name one for offsets"
+            )
         self.planned = best.size
         self.arena = arena or Arena()
         self.arena.reserve(best.size)
@@ -118,15 +119,9 @@ class CInterpreter:
 
 
 def _plan(graph: Graph, strategy: Sequence[str]) -> PlanSet:
-    rules = replace(bound_target("release"), scratch="unknown")
-    lives = lifetimes(graph, rules)
-    wanted = [choice for name in strategy for choice in choices(name)]
-    plans = make_plans(lives.problem, wanted)
-    planset = replace(plans, target=rules, digest=digest(graph), steps=lives.steps, unplanned=lives.unplanned)
-    violations = verify_planset(planset, graph)
-    if violations:
-        raise RuntimeBindError(f"the plan is refused: {violations[0]}")
-    return planset
+    # The library does not tell what workspace its kernels take; it keeps it in memory of its own.
+    rules = replace(bound_target("release"), name="tflite-c", scratch="unknown")
+    return plan_graph(graph, rules, Settings(tuple(strategy)), families=("offsets",))
 
 
 def _loaded(path: str | Path) -> Any:

@@ -14,20 +14,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgemem.errors import ModelError, RuntimeBindError
-from edgemem.runtime.litert.arena import POISON
+from edgemem.model.steps import scratch_name
+from edgemem.plans import PlanSet
+from edgemem.runtime.litert.binding import POISON
 from edgemem.runtime.litert.interpreter import Interpreter
 from edgemem.runtime.litert.layout import graph_of, open_tflite
 from edgemem.runtime.litert.package import interpreter_class, op_resolvers
 from edgemem.runtime.litert.structs import INVOKE, Registration
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from edgemem.model.graph import Graph
-    from edgemem.plans import PlanSet
-    from edgemem.runtime.litert.layout import Inputs, Layout
+    from edgemem.runtime.litert.layout import Inputs, Layout, WantedPlan
+    from edgemem.runtime.litert.memory import Memory
     from edgemem.runtime.litert.probe import Delegate
 
 __all__ = ["Divergence", "RunReport", "compare_run", "random_inputs"]
@@ -64,15 +66,13 @@ class RunReport:
 
     Attributes:
         operators: how many were compared.
-        arena: bytes of the plan.
-        origin: where the plan is from.
+        memory: the report of the interpreter that ran inside the plan.
         outputs_equal: all outputs of the model are the same, bit for bit.
         divergence: the first operator that differs, or None.
     """
 
     operators: int
-    arena: int
-    origin: str
+    memory: Memory
     outputs_equal: bool
     divergence: Divergence | None
 
@@ -86,7 +86,8 @@ def compare_run(
     model: bytes,
     *,
     values: Sequence[NDArray[Any]] | None = None,
-    plan: PlanSet | None = None,
+    plan: WantedPlan = None,
+    resize: Mapping[int, Sequence[int]] | None = None,
     inputs: Inputs = "keep",
     seed: int = 0,
 ) -> RunReport:
@@ -95,12 +96,14 @@ def compare_run(
     Args:
         model: the file.
         values: for each input; random ones by default.
-        plan: to run in, whether it is right or not; by default the file's own or a new one, which are proved first.
+        plan: to run in, as for `Interpreter`; a plan set is run whether it is right or not.
+        resize: tensor index of an input -> the shape to give it.
         inputs: as for `Interpreter`.
         seed: of the random inputs.
 
     Raises:
-        RuntimeBindError: the model cannot run in a plan, or LiteRT's structures are not as expected.
+        RuntimeBindError: the model cannot run in the plan, or LiteRT's structures are not as expected.
+        InvalidPlanError: the plan in the file is wrong, or was made for another LiteRT.
     """
     kernels = op_resolvers().BUILTIN_WITHOUT_DEFAULT_DELEGATES
     bound = Interpreter(
@@ -109,8 +112,10 @@ def compare_run(
         inputs=inputs,
         plan=plan,
         poison=True,
-        trust=plan is not None,
+        trust=isinstance(plan, PlanSet),
     )
+    for index, shape in (resize or {}).items():
+        bound.resize_tensor_input(index, list(shape))
     bound.allocate_tensors()
     details = bound.get_input_details()
     values = random_inputs(details, seed) if values is None else values
@@ -120,7 +125,7 @@ def compare_run(
     assert delegate is not None
     assert layout is not None
     graph = graph_of(open_tflite(model), delegate.read())
-    reference = _reference(model, graph, values)
+    reference = _reference(model, graph, values, resize or {})
     watch = _Watch(graph, delegate, layout, bound.arena.memory, reference)
     with bound.arena.lock:
         for entry, value in zip(details, values, strict=True):
@@ -134,7 +139,7 @@ def compare_run(
         raise watch.failed
     # A model may name one tensor twice among its outputs.
     same = all(watch.intact(i) for i in dict.fromkeys(graph.outputs))
-    return RunReport(len(graph.ops), layout.size, layout.origin, same, watch.divergence)
+    return RunReport(len(graph.ops), bound.memory, same, watch.divergence)
 
 
 def random_inputs(details: Sequence[dict[str, Any]], seed: int) -> list[NDArray[Any]]:
@@ -153,13 +158,17 @@ def random_inputs(details: Sequence[dict[str, Any]], seed: int) -> list[NDArray[
     return values
 
 
-def _reference(model: bytes, graph: Graph, values: Sequence[NDArray[Any]]) -> dict[int, bytes]:
+def _reference(
+    model: bytes, graph: Graph, values: Sequence[NDArray[Any]], resize: Mapping[int, Sequence[int]]
+) -> dict[int, bytes]:
     """What every tensor holds when none shares memory, by index."""
     alone = interpreter_class()(
         model_content=model,
         experimental_op_resolver_type=op_resolvers().BUILTIN_WITHOUT_DEFAULT_DELEGATES,
         experimental_preserve_all_tensors=True,
     )
+    for index, shape in resize.items():
+        alone.resize_tensor_input(index, list(shape))
     alone.allocate_tensors()
     for entry, value in zip(alone.get_input_details(), values, strict=True):
         alone.set_tensor(entry["index"], value)
@@ -196,7 +205,7 @@ class _Watch:
         self._scratch = [tuple(i for i in s if i in self._spans) for s in main.scratch]
         self._names = {i: t.name for i, t in enumerate(self.graph.tensors)}
         for op, scratch in zip(self.graph.ops, self._scratch, strict=True):
-            self._names |= {i: f"{op.name}:scratch{k}" for k, i in enumerate(scratch)}
+            self._names |= {i: scratch_name(op.name or op.type, k) for k, i in enumerate(scratch)}
         planset = self.layout.planset
         if planset is not None and planset.best_offsets is not None:
             last = len(self.graph.ops) - 1

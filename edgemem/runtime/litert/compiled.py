@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import numpy as np
 
 from edgemem.errors import MissingDependencyError, ModelError, RuntimeBindError
-from edgemem.runtime.litert.arena import Arena
-from edgemem.runtime.litert.layout import graph_of, open_tflite, why_not
+from edgemem.replay.arena import Arena
+from edgemem.runtime.litert.layout import graph_of, open_tflite, refusal
 from edgemem.runtime.litert.probe import probe
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class CompiledModel:
         opened_model = open_tflite(model)
         probed = probe(model)
         self._graph: Graph = graph_of(opened_model, probed)
-        dynamic = why_not(self._graph, probed)
+        dynamic = refusal(self._graph, probed)
         if dynamic:
             raise RuntimeBindError(f"the model cannot have its outputs in an arena: {dynamic}")
         self._held: list[Any] = []

@@ -6,17 +6,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from edgemem.errors import RuntimeBindError
-from edgemem.runtime.litert.arena import Arena
-from edgemem.runtime.litert.binding import Binding, Memory, Mode, placed_by_litert
+from edgemem.replay.arena import Arena
+from edgemem.runtime.litert.binding import Binding
 from edgemem.runtime.litert.layout import open_tflite
+from edgemem.runtime.litert.memory import Memory, Mode
 from edgemem.runtime.litert.package import interpreter_class, op_resolvers
+from edgemem.runtime.litert.placement import PlanRequest, computed_tensors, placed_by_litert, placement_for
 from edgemem.runtime.litert.probe import observe, probe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from edgemem.plans import PlanSet
-    from edgemem.runtime.litert.layout import Inputs, Layout
+    from edgemem.runtime.litert.layout import Inputs, Layout, WantedPlan
+    from edgemem.runtime.litert.placement import Placement
     from edgemem.runtime.litert.probe import Delegate
 
 _LiteRT: Any = interpreter_class()
@@ -34,18 +36,23 @@ class Interpreter(_LiteRT):  # type: ignore[misc]
         mode: how to bind; None is `repoint` for builtin kernels and `boundary` where delegates take operators, which
             LiteRT's default kernels do. `plain` leaves everything to LiteRT.
         inputs: `keep` them after a run, as LiteRT does, or `release` their memory to what comes after their last use:
-            a smaller arena, but they are to be set before every run.
-        plan: for this model under the target `litert`; by default the file's own if it is one, or a new one.
+            a smaller arena, but they are to be set before every run. A plan in the file decides for itself.
+        plan: `file` runs the plan in the file as it stands, proved against the model inside this LiteRT; `make` makes
+            one now; a plan set for this model under the target `litert` is proved and run. By default `file` where
+            the file carries a plan and no strategy is named, and `make` elsewhere. Where inputs were resized, so that
+            the file's plan is for other sizes, one is made with the file's settings. `memory.origin` says which plan
+            runs. Builtin kernels alone run a plan; with delegates `memory.reason` says that it is not used.
         strategy: what a new plan is made with; quick ones by default.
         arena: to run in; one of its own by default.
-        refuse: `raise` RuntimeBindError when the model cannot be bound, or run it `plain`.
+        refuse: `raise` when the model cannot be bound or the plan cannot be run, or run it `plain`.
         poison: fill the arena before every run, so that whatever reads what was not written reads nonsense.
         trust: run the given plan without proof, to see what it does.
 
     Raises:
         RuntimeBindError: when it is made or its tensors are allocated: LiteRT's structures are not as expected, the
-            sizes of tensors depend on the data, or the arena is too small.
-        InvalidPlanError: the given plan is wrong, or not for this model.
+            sizes of tensors depend on the data, the arena is too small, or the plan in the file is not for LiteRT.
+        InvalidPlanError: the plan is wrong, or not for this model.
+        StalePlanError: the plan was made for another LiteRT, or for other sizes.
     """
 
     def __init__(
@@ -59,7 +66,7 @@ class Interpreter(_LiteRT):  # type: ignore[misc]
         *,
         mode: Mode | None = None,
         inputs: Inputs = "keep",
-        plan: PlanSet | None = None,
+        plan: WantedPlan = None,
         strategy: str | Sequence[str] | None = None,
         arena: Arena | None = None,
         refuse: Literal["raise", "plain"] = "raise",
@@ -99,7 +106,9 @@ class Interpreter(_LiteRT):  # type: ignore[misc]
         delegate: Delegate | None = None
         if chosen != "plain":
             try:
-                outside = _results(open_tflite(data)) & placed_by_litert(probe(data)) if chosen == "custom" else ()
+                outside = (
+                    computed_tensors(open_tflite(data)) & placed_by_litert(probe(data)) if chosen == "custom" else ()
+                )
                 made, delegate = observe(observed, outside=outside)
             except RuntimeBindError as e:
                 if refuse == "raise":
@@ -109,19 +118,16 @@ class Interpreter(_LiteRT):  # type: ignore[misc]
             made = make([])
         # What LiteRT's class keeps: its delegates, the model's bytes, signatures. Only the native side is replaced.
         self.__dict__.update(made.__dict__)
+        strategies = (strategy,) if isinstance(strategy, str) else tuple(strategy or ())
+        request = PlanRequest(plan, strategies, inputs, trust)
         # Nobody else may refer to it: LiteRT's class counts references to find views that are still held.
         self._interpreter = Binding(
-            native=made._interpreter,  # noqa: SLF001
-            delegate=delegate,
-            mode=chosen,
+            made._interpreter,  # noqa: SLF001
+            placement_for(chosen, delegate, open_tflite(data), request) if delegate else None,
+            arena or Arena(),
             reason=reason,
-            model=open_tflite(data) if delegate else None,
-            plan=plan,
-            strategy=strategy,
-            inputs=inputs,
-            arena=arena or Arena(),
+            inputs_kept=inputs == "keep" or chosen == "boundary",
             poison=poison,
-            trust=trust,
             plain=(lambda: make([])) if refuse == "plain" else None,
         )
 
@@ -146,10 +152,5 @@ class Interpreter(_LiteRT):  # type: ignore[misc]
     @property
     def delegate(self) -> Delegate | None:
         """What sees LiteRT's inside, for diagnosis."""
-        delegate: Delegate | None = self._interpreter.delegate
-        return delegate
-
-
-def _results(model: Any) -> frozenset[int]:
-    """Tensors that are computed anew at every run. Kernels treat constants by where they are, so those stay."""
-    return frozenset(i for i, t in enumerate(model.graph().tensors) if t.kind == "activation")
+        placement: Placement | None = self._interpreter.placement
+        return placement.delegate if placement else None

@@ -1,43 +1,54 @@
-"""Where each tensor inside LiteRT goes in an arena of ours: a plan for what LiteRT shows of a prepared model."""
+"""Where each tensor inside LiteRT goes in an arena of ours: by a plan, or as LiteRT has it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from edgemem.errors import EdgememError, InvalidPlanError
+from edgemem import planfile
+from edgemem.errors import InvalidPlanError, RuntimeBindError, StalePlanError
 from edgemem.formats import open_bytes
 from edgemem.model.graph import digest
-from edgemem.planning import choices, make_plans
-from edgemem.proof import verify_planset
-from edgemem.records.lifetime import lifetimes
+from edgemem.model.steps import scratch_name
+from edgemem.planning.model_plan import plan_graph
+from edgemem.planning.refusal import Refusal, litert_refusal
+from edgemem.plans import Settings
+from edgemem.proof import prove
 from edgemem.runtime.litert.probe import annotate
+from edgemem.runtime.memory import Origin, origin_of
 from edgemem.targets import BUILT_IN, Target
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection
 
     from edgemem.formats import Model
     from edgemem.model.graph import Graph
     from edgemem.plans import PlanSet
     from edgemem.runtime.litert.probe import Probe
+    from edgemem.runtime.memory import Source
 
 __all__ = [
     "Inputs",
     "Layout",
-    "as_litert_has_it",
+    "WantedPlan",
     "bound_target",
-    "from_file",
+    "file_layout",
+    "given_layout",
     "graph_of",
+    "native_layout",
     "open_tflite",
-    "planned",
-    "why_not",
+    "plan_layout",
+    "plans_in",
+    "refusal",
 ]
 
 Inputs: TypeAlias = Literal["keep", "release"]
+WantedPlan: TypeAlias = "PlanSet | Literal['file', 'make'] | None"
 
 # Quick, and at least one of them is never worse than LiteRT's own planner.
-_QUICK: Final = ("offsets/greedy_by_size", "offsets/greedy_by_breadth", "offsets/litert_arena")
+_QUICK: Final = Settings(("offsets/greedy_by_size", "offsets/greedy_by_breadth", "offsets/litert_arena"))
+_ALIGNMENT: Final = 64
+_REMEDY: Final = "plan again with `edgemem plan --target litert`, or let one be made now: Interpreter(..., plan='make')"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +58,16 @@ class Layout:
     Attributes:
         places: (tensor index, offset, bytes) of the main subgraph's tensors, workspace included.
         size: of the arena in bytes.
-        planset: the plan it comes from; None for LiteRT's own layout.
-        origin: where the plan is from, in words.
+        planset: the plans it comes from; None for LiteRT's own layout.
+        origin: the plan that it is.
+        reason: why it is not the plan in the file, where there is one; else "".
     """
 
     places: tuple[tuple[int, int, int], ...]
     size: int
     planset: PlanSet | None
-    origin: str
+    origin: Origin
+    reason: str = ""
 
 
 def bound_target(inputs: Inputs) -> Target:
@@ -74,6 +87,12 @@ def open_tflite(data: bytes) -> Model:
     return open_bytes(data, ".tflite")
 
 
+def plans_in(model: Model) -> tuple[PlanSet, ...]:
+    """All plan sets that a file carries. Raises PlanFileError if they are damaged."""
+    data = model.plan()
+    return () if data is None else planfile.decode_all(data)
+
+
 def graph_of(model: Any, probed: Probe) -> Graph:
     """The graph of a model as LiteRT runs it; what was taken out of its arena counts as in it."""
     main = probed.main
@@ -81,7 +100,7 @@ def graph_of(model: Any, probed: Probe) -> Graph:
     return annotate(model.graph(), replace(probed, subgraphs=(replace(main, tensors=inside), *probed.subgraphs[1:])))
 
 
-def why_not(graph: Graph, probed: Probe) -> str:
+def refusal(graph: Graph, probed: Probe) -> str:
     """Why no memory can be given to the tensors of a model beforehand, or ""."""
     # Workspace may be dynamic: nothing else depends on its size.
     own = probed.main.tensors[: len(graph.tensors)]
@@ -99,98 +118,141 @@ def why_not(graph: Graph, probed: Probe) -> str:
     return ""
 
 
-def planned(
-    graph: Graph,
-    probed: Probe,
-    inputs: Inputs,
-    strategy: str | Sequence[str] | None,
-    given: PlanSet | None,
-    *,
-    trust: bool = False,
-) -> Layout:
-    """A layout for a graph: by the plan that is given (proved, unless it is to be trusted), or the smallest of a few.
+def given_layout(graph: Graph, probed: Probe, planset: PlanSet, *, trust: bool = False) -> Layout:
+    """The layout by a plan that the caller gave, proved unless it is to be trusted.
 
-    Raises InvalidPlanError if the given plan is not right for this graph inside this LiteRT.
+    Raises InvalidPlanError if the plan is not right for this graph inside this LiteRT.
     """
-    if given is not None:
-        if not trust:
-            _prove(given, graph)
-        return _laid_out(graph, probed, given, "the plan it was given")
-    names = (strategy,) if isinstance(strategy, str) else tuple(strategy or _QUICK)
-    wanted = [choice for name in names for choice in choices(name)]
-    candidates = []
+    if planset.best_offsets is None:
+        raise InvalidPlanError(
+            "the plan has no offsets, and LiteRT runs in one arena: plan with a strategy for offsets"
+        )
+    if not trust:
+        prove(planset, graph, remedy="plan this model for the target litert")
+    return _layout(graph, probed, planset, "given")
+
+
+def file_layout(
+    graph: Graph, probed: Probe, plansets: Collection[PlanSet], inputs: Inputs, *, resized: bool = False
+) -> Layout:
+    """The layout by the plan that a file carries, proved against the model inside this LiteRT.
+
+    Where the caller has resized inputs, a plan for other sizes cannot be run: one with the file's settings and rules
+    is made then, and the layout's reason says so.
+
+    Args:
+        graph: as this LiteRT runs it.
+        probed: what LiteRT shows of it.
+        plansets: what the file carries.
+        inputs: whether they are to be kept after a run.
+        resized: whether the caller has given inputs other shapes than the file has.
+
+    Raises:
+        RuntimeBindError: no plan in the file is one for LiteRT.
+        InvalidPlanError, StalePlanError: it is wrong, or was made for another LiteRT or other sizes.
+    """
+    planset = next((p for p in plansets if litert_refusal(p) is None), None)
+    if planset is None:
+        found = next((litert_refusal(p) for p in plansets), None) or Refusal("the file has no plan", "--target litert")
+        raise RuntimeBindError(
+            f"LiteRT cannot run the plan in the file: {found.why}; plan with `edgemem plan {found.remedy}`, or let a "
+            "plan be made now: Interpreter(..., plan='make')"
+        )
+    rules = planset.target
+    assert rules is not None
+    if inputs == "keep" and rules.inputs == "until_last_use":
+        raise RuntimeBindError(
+            "the plan in the file gives the memory of inputs away after their last use: make the interpreter with "
+            "inputs='release' and set them before every run, or plan with `edgemem plan --target litert`"
+        )
+    if planset.digest != digest(graph):
+        if resized:
+            made = _made(graph, rules, replace(planset.settings, alignment=rules.alignment))
+            return _layout(
+                graph, probed, made, "made now", reason="inputs have other sizes than the file's plan is for"
+            )
+        if planset.input_shapes:
+            shapes = ", ".join(f"{name} = {list(shape)}" for name, shape in planset.input_shapes.items())
+            raise StalePlanError(f"the plan in the file is for the input {shapes}: call resize_tensor_input first")
+    return _layout(graph, probed, prove(planset, graph, remedy=_REMEDY), "file")
+
+
+def plan_layout(graph: Graph, probed: Probe, inputs: Inputs, settings: Settings | None = None) -> Layout:
+    """The layout by a plan that is made now: the smallest that the settings give, by default of a few quick strategies.
+
+    Raises as `edgemem.planning.model_plan.plan_graph`.
+    """
     # Under LiteRT's rules its own planner competes, so nothing is ever larger than what it would take.
-    for rules in (bound_target(inputs), *((BUILT_IN["litert"],) if inputs == "keep" else ())):
-        lives = lifetimes(graph, rules)
-        plans = make_plans(lives.problem, wanted, families=("offsets",))
-        about = {"target": rules, "digest": digest(graph), "steps": lives.steps, "unplanned": lives.unplanned}
-        candidates.append(replace(plans, **about))
+    rules = (bound_target(inputs), *((BUILT_IN["litert"],) if inputs == "keep" else ()))
+    candidates = [_made(graph, target, settings or _QUICK) for target in rules]
     planset = min(candidates, key=lambda p: p.best_offsets.size if p.best_offsets else 0)
-    _prove(planset, graph)
-    return _laid_out(graph, probed, planset, "planned as it was loaded")
+    return _layout(graph, probed, planset, "made now")
 
 
-def from_file(model: Any, graph: Graph, probed: Probe, inputs: Inputs) -> Layout | None:
-    """A layout by the plan that the file carries, if it is one for LiteRT and right here."""
-    from edgemem import planfile
-
-    data = model.plan()
-    if data is None:
-        return None
-    try:
-        planset = planfile.decode(data)
-        rules = planset.target
-        if rules is None or rules.scratch != "litert" or planset.best_offsets is None:
-            return None
-        if inputs == "keep" and rules.inputs == "until_last_use":
-            return None
-        _prove(planset, graph)
-    except EdgememError:
-        return None  # made for another LiteRT or other sizes; a new one takes milliseconds
-    return _laid_out(graph, probed, planset, "the plan in the file")
-
-
-def as_litert_has_it(probed: Probe, bound: Iterable[int] | None = None) -> Layout:
+def native_layout(probed: Probe, bound: Collection[int] | None = None) -> Layout:
     """LiteRT's own layout of what is in its arena, moved into ours; of some tensors or of all."""
     tensors = probed.main.tensors
     mine = [i for i, t in enumerate(tensors) if t.allocation == "arena" and t.address and t.size]
     if bound is not None:
-        mine = [i for i in mine if i in set(bound)]
+        mine = [i for i in mine if i in bound]
     base = min((tensors[i].address for i in mine), default=0)
     places = tuple((i, tensors[i].address - base, tensors[i].size) for i in mine)
-    return Layout(places, max((o + s for _, o, s in places), default=0), None, "LiteRT's own layout")
+    origin = Origin("runtime's own", "tensors outside delegates", "litert_arena")
+    return Layout(places, max((o + s for _, o, s in places), default=0), None, origin)
 
 
-def _prove(planset: PlanSet, graph: Graph) -> None:
+def _made(graph: Graph, rules: Target, settings: Settings) -> PlanSet:
+    planset = plan_graph(graph, rules, settings, families=("offsets",))
     if planset.best_offsets is None:
-        raise InvalidPlanError("the plan has no offsets; LiteRT runs in one arena")
-    violations = verify_planset(planset, graph)
-    if violations:
-        more = f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
-        raise InvalidPlanError(f"the plan is refused: {violations[0]}{more}", violations=violations)
+        raise InvalidPlanError("the strategies give no offsets, and LiteRT runs in one arena: name one for offsets")
+    return planset
 
 
-def _laid_out(graph: Graph, probed: Probe, planset: PlanSet, origin: str) -> Layout:
-    """Where a plan's records go, by tensor index. Raises InvalidPlanError if a tensor in use has no place."""
+def _layout(graph: Graph, probed: Probe, planset: PlanSet, source: Source, *, reason: str = "") -> Layout:
+    """Where a plan's records go, by tensor index.
+
+    Raises InvalidPlanError if a tensor in use has no place, StalePlanError if the kernels of this LiteRT take other
+    workspace than those that the plan was made with.
+    """
     best = planset.best_offsets
     assert best is not None
+    tensors = probed.main.tensors
     index = {t.name: i for i, t in enumerate(graph.tensors)}
-    main = probed.main
-    for op, temporaries in zip(graph.ops, main.scratch, strict=True):
-        mine = [i for i in temporaries if main.tensors[i].allocation == "arena"]
-        index |= {f"{op.name or op.type}:scratch{k}": i for k, i in enumerate(mine)}
-    places = {}
+    workspace = _workspace(graph, probed)
+    places: dict[int, int] = {}
     for record, offset in zip(planset.problem.records, best.offsets.tolist(), strict=True):
-        for name in record.tensors or (record.name,):
-            if offset % 64:
-                raise InvalidPlanError(f"{name!r} is at offset {offset}; LiteRT's kernels want multiples of 64")
+        if offset % _ALIGNMENT:
+            raise InvalidPlanError(
+                f"{record.name!r} is at offset {offset}; LiteRT's kernels want multiples of {_ALIGNMENT}: plan with "
+                f"--alignment {_ALIGNMENT}"
+            )
+        if record.kind == "scratch":
+            op, tensor = workspace.get(record.name, (-1, -1))
+            if op != record.first_op or record.size != tensors[tensor].size:
+                raise StalePlanError(f"this LiteRT's kernels take other workspace than {record.name!r}; {_REMEDY}")
+            places[tensor] = offset
+            continue
+        for name in record.tensors:
             if name not in index:
-                raise InvalidPlanError(f"the plan places {name!r}, which the model does not have")
+                raise InvalidPlanError(f"the plan places {name!r}, which the model does not have; {_REMEDY}")
             if record.kind != "variable":
                 places[index[name]] = offset
     used = {i for op in graph.ops for i in (*op.inputs, *op.outputs)} | {*graph.inputs, *graph.outputs}
-    for i in used:
-        if i >= 0 and i not in places and main.tensors[i].allocation in ("arena", "custom") and main.tensors[i].size:
-            raise InvalidPlanError(f"the plan has no place for {main.tensors[i].name!r}")
-    sized = tuple((i, offset, main.tensors[i].size) for i, offset in sorted(places.items()))
-    return Layout(sized, max((o + s for _, o, s in sized), default=0), planset, origin)
+    for i in sorted(used):
+        if i >= 0 and i not in places and tensors[i].allocation in ("arena", "custom") and tensors[i].size:
+            raise InvalidPlanError(f"the plan has no place for {tensors[i].name!r}; {_REMEDY}")
+    for name, (_, i) in workspace.items():
+        if i not in places and tensors[i].size:
+            raise StalePlanError(f"the plan has no place for the workspace {name!r} of this LiteRT; {_REMEDY}")
+    sized = tuple((i, offset, tensors[i].size) for i, offset in sorted(places.items()))
+    size = max((best.size, *(o + s for _, o, s in sized)))
+    return Layout(sized, size, planset, origin_of(planset, best, source), reason)
+
+
+def _workspace(graph: Graph, probed: Probe) -> dict[str, tuple[int, int]]:
+    """The workspace that LiteRT has in its arena: its record's name -> (operator, tensor)."""
+    found: dict[str, tuple[int, int]] = {}
+    for number, (op, temporaries) in enumerate(zip(graph.ops, probed.main.scratch, strict=True)):
+        mine = [i for i in temporaries if probed.main.tensors[i].allocation == "arena"]
+        found |= {scratch_name(op.name or op.type, k): (number, i) for k, i in enumerate(mine)}
+    return found

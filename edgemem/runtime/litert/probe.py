@@ -264,6 +264,7 @@ class Delegate:
         self._seen: list[tuple[int, Any, list[Any]]] = []  # number, context, nodes in the order of the file
         self.registrations: list[int] = []  # of the main subgraph's operators, addresses
         self.wrong = ""
+        self._tensors_pointer: ctypes.c_void_p | None = None
         this = weakref.ref(self)  # a callback that held the delegate would keep it alive for ever
 
         def prepare(address: int, _delegate: int) -> int:
@@ -297,9 +298,13 @@ class Delegate:
         return self._seen[0][1].tensors
 
     @property
-    def tensor_count(self) -> int:
-        """How many `tensors` there are."""
-        return int(self._seen[0][1].tensors_size)
+    def tensors_address(self) -> int:
+        """Where `tensors` begin; it changes when LiteRT adds some."""
+        if self._tensors_pointer is None:
+            self.check()
+            at = ctypes.addressof(self._seen[0][1]) + Context.tensors.offset
+            self._tensors_pointer = ctypes.c_void_p.from_address(at)
+        return self._tensors_pointer.value or 0
 
     def _subgraph(self, number: int, context: Any, nodes: Sequence[Any]) -> ProbedSubgraph:
         count = context.tensors_size

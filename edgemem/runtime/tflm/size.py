@@ -1,4 +1,4 @@
-"""TensorFlow Lite Micro: how large an arena a model takes there, what it is made of, and a run inside it.
+"""How large an arena a model takes in TensorFlow Lite Micro, and what it is made of.
 
 The *head* of its arena holds tensors and workspace; offsets in the file (`OfflineMemoryAllocation`) decide where the
 tensors are, and its own greedy planner where all others. The *tail* holds what lives as long as the interpreter. The
@@ -8,39 +8,30 @@ is measured where tflite-micro is installed.
 
 from __future__ import annotations
 
-import json
-import tempfile
 from bisect import insort
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final
 
-from edgemem.errors import MissingDependencyError, ModelError, RuntimeBindError
+from edgemem.distribution import requirement
+from edgemem.errors import ModelError, RuntimeBindError
+from edgemem.formats import MicroPlanned
 from edgemem.records.lifetime import lifetimes
-from edgemem.runtime.child import run_child
+from edgemem.runtime.memory import Origin, origin_of
+from edgemem.runtime.tflm.execute import execute, input_values, is_installed
+from edgemem.runtime.tflm.file_plan import file_plan
 from edgemem.targets import BUILT_IN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from numpy.typing import NDArray
 
     from edgemem.model.graph import Graph
 
-__all__ = ["TflmRun", "TflmSize", "execute", "predicted_head", "size_of", "zeros"]
+__all__ = ["TflmSize", "predicted_head", "size_of"]
 
 _ALIGNMENT: Final = 16
-
-
-@runtime_checkable
-class Offline(Protocol):
-    """A model file whose format has a place for TensorFlow Lite Micro's offsets."""
-
-    def graph(self) -> Graph: ...
-    def content(self) -> bytes: ...
-    def offline(self) -> dict[str, int]: ...
-    def without_plan(self) -> Offline: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +44,9 @@ class TflmSize:
         workspace: what kernels' workspace adds to the head; None if that was not measured.
         tail: structures and state that live as long as the interpreter; None if that was not measured.
         arena: the smallest arena in which the model runs; None if that was not measured.
-        reason: why it was not measured, or "".
+        reason: why something was not measured, or "".
+        origin: the plan that the file has for TensorFlow Lite Micro; None if it places everything by itself.
+        refusal: why it does not run the plan in the file, and what to do; "" if it does, or there is none.
     """
 
     tensors: int
@@ -62,6 +55,8 @@ class TflmSize:
     tail: int | None = None
     arena: int | None = None
     reason: str = ""
+    origin: Origin | None = None
+    refusal: str = ""
 
     @property
     def head(self) -> int:
@@ -69,39 +64,38 @@ class TflmSize:
         return self.tensors + (self.workspace or 0)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TflmRun:
-    """A run: the outputs in order, `head` and `tail` of the arena in bytes, and the smallest arena if asked for."""
-
-    outputs: tuple[NDArray[Any], ...]
-    head: int
-    tail: int
-    smallest: int | None
-
-
-def size_of(model: object, *, measure: bool = True) -> TflmSize:
+def size_of(model: object, *, measure: bool = True, values: Sequence[NDArray[Any]] | None = None) -> TflmSize:
     """The arena that a .tflite model takes in TensorFlow Lite Micro, planned or not.
 
     Args:
         model: as `edgemem.load` gives it.
-        measure: also run it on zeros, where tflite-micro is installed.
+        measure: also run it, where tflite-micro is installed.
+        values: what to run it on, one array an input in order; random ones by default.
 
     Raises:
         ModelError: the model is not a .tflite file, or has sizes that are not known.
+        InvalidPlanError: the offsets in the file are wrong, or not those of the plan in it.
     """
-    if not isinstance(model, Offline):
+    if not isinstance(model, MicroPlanned):
         raise ModelError("TensorFlow Lite Micro runs .tflite files")
-    graph, offline = model.graph(), model.offline()
-    size = TflmSize(predicted_head(graph, offline), len(offline))
+    graph, offline, plan = model.graph(), model.offline(), file_plan(model)
+    best = plan.planset.best_offsets if plan.planset else None
+    size = TflmSize(
+        predicted_head(graph, offline),
+        len(offline),
+        origin=origin_of(plan.planset, best, "file") if plan.planset and best else None,
+        refusal=f"{plan.refusal.why}; plan with {plan.refusal.remedy}" if plan.refusal else "",
+    )
     if not measure:
         return replace(size, reason="not asked for")
-    if find_spec("tflite_micro") is None:
-        return replace(size, reason="tflite-micro is not installed")
+    if not is_installed():
+        return replace(size, reason=f"tflite-micro is not installed: pip install {requirement('tflm')}")
     try:
-        run = execute(model.content(), zeros(graph), outputs=len(graph.outputs), find_smallest=True)
+        run = execute(model.content(), values or input_values(graph), outputs=len(graph.outputs), find_smallest=True)
     except RuntimeBindError as e:
         return replace(size, reason=str(e))
-    return replace(size, workspace=run.head - size.tensors, tail=run.tail, arena=run.smallest)
+    workspace = max(run.head - size.tensors, 0)
+    return replace(size, workspace=workspace, tail=run.tail, arena=run.smallest, reason=run.reason)
 
 
 def predicted_head(graph: Graph, offline: Mapping[str, int]) -> int:
@@ -134,63 +128,3 @@ def predicted_head(graph: Graph, offline: Mapping[str, int]) -> int:
                 offset = max(offset, end)
         insort(placed, (offset, offset + size, first, last))
     return max((end for _, end, _, _ in placed), default=0)
-
-
-def zeros(graph: Graph) -> tuple[NDArray[Any], ...]:
-    """A valid value for every input of a graph."""
-    import numpy as np
-
-    return tuple(np.zeros(graph.tensors[i].shape, graph.tensors[i].dtype) for i in graph.inputs)
-
-
-def execute(
-    model: bytes,
-    inputs: Sequence[NDArray[Any]],
-    *,
-    outputs: int,
-    arena: int | None = None,
-    runs: int = 1,
-    find_smallest: bool = False,
-) -> TflmRun:
-    """Run a .tflite file in TensorFlow Lite Micro, in a process of its own.
-
-    Args:
-        model: the file.
-        inputs: one array an input of the main subgraph, in order.
-        outputs: how many outputs it has.
-        arena: bytes to give it; ample by default.
-        runs: how often it runs with these inputs.
-        find_smallest: look for the smallest arena that is enough, in steps of 16 bytes.
-
-    Raises:
-        MissingDependencyError: tflite-micro is not installed.
-        RuntimeBindError: it cannot run the model, or not in that arena.
-    """
-    import numpy as np
-
-    if find_spec("tflite_micro") is None:
-        raise MissingDependencyError("tflite-micro", extra="tflite", purpose="running TensorFlow Lite Micro")
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "model.tflite").write_bytes(model)
-        for k, value in enumerate(inputs):
-            np.save(folder / f"input{k}.npy", value)
-        given = arena or 4 * len(model) + (1 << 29)
-        job = {"arena": given, "inputs": len(inputs), "outputs": outputs, "runs": runs, "smallest": 0}
-        done = _work(folder, job)
-        if find_smallest:
-            done["smallest"] = _work(folder, {**job, "smallest": done["head"] + done["tail"]})["smallest"]
-        found = tuple(np.load(folder / f"output{k}.npy") for k in range(outputs))
-    return TflmRun(found, done["head"], done["tail"], done["smallest"] or None)
-
-
-def _work(folder: Path, job: Mapping[str, int]) -> dict[str, int]:
-    (folder / "job.json").write_text(json.dumps(job))
-    done = run_child("edgemem.runtime.tflm.worker", [str(folder)])
-    if done.returncode:
-        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-        telling = [line for line in lines if "op for builtin" in line or "arena" in line.lower()]
-        told = (telling or lines[-1:] or [f"status {done.returncode}"])[0]
-        raise RuntimeBindError(f"TensorFlow Lite Micro cannot run the model: {told}")
-    result: dict[str, int] = json.loads(done.stdout)
-    return result

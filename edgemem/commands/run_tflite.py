@@ -1,0 +1,176 @@
+"""A .tflite model, run inside its plan in LiteRT or TensorFlow Lite Micro and, if wanted, beside a run without it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from edgemem.commands.executors import EXECUTORS
+from edgemem.commands.outcome import Outcome, same
+from edgemem.commands.tflite_file import open_model, plans_of, values_of
+from edgemem.errors import ModelError, PlanError, RuntimeBindError
+from edgemem.planning.refusal import Refusal, litert_refusal
+from edgemem.runtime.tflm.execute import execute
+from edgemem.runtime.tflm.file_plan import file_plan, memory_of
+from edgemem.runtime.tflm.size import predicted_head
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from edgemem.commands.tflite_file import TfliteModel
+    from edgemem.plans import PlanSet
+
+__all__ = ["RUNTIMES", "litert_forms", "refused", "run", "runtime_of"]
+
+RUNTIMES = ("litert", "tflm")
+
+
+def run(
+    path: Path,
+    feeds: Mapping[str, NDArray[Any]] | None = None,
+    *,
+    runtime: str | None = None,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    runs: int = 1,
+    threads: int = 1,
+    compare: bool = False,
+    poison: bool = False,
+) -> Outcome:
+    """Run a .tflite model a few times inside the plan in its file.
+
+    A file without a plan runs inside one that LiteRT's binding makes now, or as TensorFlow Lite Micro places it.
+
+    Args:
+        path: the file.
+        feeds: inputs by tensor name; random ones, which are not zero, where none is given.
+        runtime: `litert` (builtin kernels) or `tflm`; by default the one that the file's plan is for.
+        input_shapes: shapes of inputs by name; by default those that the plan is for.
+        runs: how many.
+        threads: of LiteRT's kernels.
+        compare: run without the plan, too.
+        poison: fill LiteRT's arena with a pattern before every run.
+
+    Raises:
+        RuntimeBindError: the runtime cannot run the plan in the file; names the reason and the command that makes one.
+        InvalidPlanError: the plan, or the offsets beside it, are wrong. PlanFileError: the plan is damaged.
+        MissingDependencyError, ModelError: as the runtime does.
+    """
+    if runtime not in (None, *RUNTIMES):
+        raise PlanError(f"no runtime {runtime!r} for .tflite files; there are {' and '.join(RUNTIMES)}")
+    model = open_model(path, input_shapes)
+    plansets = plans_of(model)
+    chosen = runtime or runtime_of(plansets, offsets=model.offline_metadata() is not None)
+    if chosen == "tflm":
+        return _in_tflm(path, model, feeds, runs=runs, compare=compare)
+    refusals = [litert_refusal(planset) for planset in plansets]
+    if refusals and None not in refusals:
+        assert refusals[0] is not None
+        raise refused("LiteRT", path, refusals[0])
+    return _in_litert(path, model, feeds, runs=runs, threads=threads, compare=compare, poison=poison)
+
+
+def runtime_of(plansets: Sequence[PlanSet], *, offsets: bool) -> str:
+    """The runtime that a file's plan is for.
+
+    Args:
+        plansets: all plan sets in the file.
+        offsets: whether it has offsets for TensorFlow Lite Micro.
+    """
+    if not plansets:
+        return "tflm" if offsets else "litert"
+    able = (e.name for e in EXECUTORS if e.suffix == ".tflite" and e.refusal(plansets) is None)
+    return next(able, "litert")
+
+
+def refused(runtime: str, path: Path, refusal: Refusal) -> RuntimeBindError:
+    """The error for a runtime that cannot run the plan in a file, with the command that makes one for it."""
+    return RuntimeBindError(
+        f"{runtime} cannot run the plan in {path.name}: {refusal.why}; "
+        f"make one with: edgemem plan {refusal.remedy} {path.name} -o PLANNED.tflite"
+    )
+
+
+def litert_forms(details: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, tuple[int, ...]]]:
+    """Name, dtype and shape of each input that LiteRT's Python interface shows."""
+    return [(d["name"], np.dtype(d["dtype"]).name, tuple(d["shape"].tolist())) for d in details]
+
+
+def _in_litert(
+    path: Path,
+    model: TfliteModel,
+    feeds: Mapping[str, NDArray[Any]] | None,
+    *,
+    runs: int,
+    threads: int,
+    compare: bool,
+    poison: bool,
+) -> Outcome:
+    from edgemem.runtime.litert.interpreter import Interpreter
+    from edgemem.runtime.litert.package import interpreter_class, op_resolvers
+
+    options: dict[str, Any] = {
+        "model_path": str(path),
+        "experimental_op_resolver_type": op_resolvers().BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+        "num_threads": threads,
+    }
+    # A file with a plan runs inside it or not at all; one without may run as LiteRT has it, which the report says.
+    refuse: Literal["raise", "plain"] = "raise" if model.plan() is not None else "plain"
+    try:
+        bound = Interpreter(**options, poison=poison, refuse=refuse)
+        details = _prepare(bound, model)
+        values = values_of(litert_forms(details), feeds)
+        results = [_outputs(bound, details, values) for _ in range(runs)]
+        different: tuple[str, ...] = ()
+        if compare:
+            plain = interpreter_class()(**options)
+            _prepare(plain, model)
+            # Variables live on between runs: both sides run as often, and are compared run by run.
+            wanted = [_outputs(plain, details, values) for _ in range(runs)]
+            pairs = list(zip(results, wanted, strict=True))
+            different = tuple(n for n in results[-1] if any(not same(a[n], b[n]) for a, b in pairs))
+    except (RuntimeError, ValueError) as e:
+        raise ModelError(f"LiteRT cannot run {path.name}: {str(e).strip() or 'no reason given'}") from None
+    memory = bound.memory
+    return Outcome(results[-1], memory, memory, not different if compare else None, different)
+
+
+def _prepare(interpreter: Any, model: TfliteModel) -> list[dict[str, Any]]:
+    """Allocate tensors in the model's sizes; what the interpreter shows of its inputs."""
+    for index, shape in model.inputs().items():
+        interpreter.resize_tensor_input(index, list(shape))
+    interpreter.allocate_tensors()
+    details: list[dict[str, Any]] = interpreter.get_input_details()
+    return details
+
+
+def _outputs(interpreter: Any, details: Sequence[Mapping[str, Any]], values: Sequence[Any]) -> dict[str, Any]:
+    for entry, value in zip(details, values, strict=True):
+        interpreter.set_tensor(entry["index"], value)
+    interpreter.invoke()
+    return {d["name"]: interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()}
+
+
+def _in_tflm(
+    path: Path, model: TfliteModel, feeds: Mapping[str, NDArray[Any]] | None, *, runs: int, compare: bool
+) -> Outcome:
+    if model.inputs():
+        raise RuntimeBindError("TensorFlow Lite Micro cannot resize inputs: give the file itself other sizes")
+    plan = file_plan(model)
+    if plan.refusal is not None:
+        raise refused("TensorFlow Lite Micro", path, plan.refusal)
+    graph = model.graph()
+    inputs = [graph.tensors[i] for i in graph.inputs]
+    names = [graph.tensors[i].name for i in graph.outputs]
+    values = values_of([(t.name, t.dtype, t.shape) for t in inputs], feeds)
+    ran = execute(model.content(), values, outputs=len(names), runs=runs)
+    different: tuple[str, ...] = ()
+    if compare:
+        plain = execute(model.without_plan().content(), values, outputs=len(names), runs=runs)
+        different = tuple(n for n, a, b in zip(names, ran.outputs, plain.outputs, strict=True) if not same(a, b))
+    report = memory_of(plan, ran, predicted_head(graph, model.offline()))
+    outputs = dict(zip(names, ran.outputs, strict=True))
+    return Outcome(outputs, report, report, not different if compare else None, different)

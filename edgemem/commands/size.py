@@ -1,0 +1,166 @@
+"""What a .tflite model takes on a device: flash for the file, and RAM for the arena, part by part."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from edgemem.commands.tflite_file import open_model, plans_of
+from edgemem.errors import BudgetExceededError, PlanError
+from edgemem.planning.refusal import litert_refusal
+from edgemem.runtime.tflm import size as tflm
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from edgemem.commands.tflite_file import TfliteModel
+
+__all__ = ["ModelSize", "check_size", "size_data", "size_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSize:
+    """The parts in bytes; None for what was not measured.
+
+    Attributes:
+        runtime: `tflm` or `litert`.
+        file: of the whole file, in flash.
+        weights: all constants in the file, as they are stored.
+        activations: the arena for the model's tensors, without workspace. For `litert` their sum.
+        workspace: what kernels need besides. For `litert` its sum; the arena is less, because all share it.
+        tail: what lives as long as the interpreter: structures and state.
+        arena: the smallest one that is enough: activations, workspace and tail together.
+        persistent: what LiteRT keeps between runs; `dynamic`: what it allocates as it runs.
+        planned: the arena of the plan in the file, where the runtime runs it.
+        plan: the plan that the runtime runs, or that it makes its own.
+        reason: why something was not measured, or "".
+    """
+
+    runtime: str
+    file: int
+    weights: int
+    activations: int | None = None
+    workspace: int | None = None
+    tail: int | None = None
+    arena: int | None = None
+    persistent: int | None = None
+    dynamic: int | None = None
+    planned: int | None = None
+    plan: str = ""
+    reason: str = ""
+
+    @property
+    def ram(self) -> int | None:
+        """Bytes of RAM that the model needs, workspace and tail included; None if that is not known.
+
+        For TensorFlow Lite Micro the smallest arena; where that was not found, what it used of an ample one.
+        """
+        if self.runtime == "litert":
+            parts = (self.arena, self.persistent, self.dynamic)
+            return None if None in parts else sum(part for part in parts if part is not None)
+        if self.arena is not None:
+            return self.arena
+        if self.activations is None or self.workspace is None or self.tail is None:
+            return None
+        return self.activations + self.workspace + self.tail
+
+
+def size_of(path: Path, runtime: str = "tflm") -> ModelSize:
+    """What a .tflite model takes in a runtime: with the plan in its file where the runtime runs it, else by itself.
+
+    Args:
+        path: the file.
+        runtime: `tflm` or `litert`.
+
+    Raises:
+        InvalidPlanError: the plan in the file, or the offsets beside it, are wrong. PlanFileError: it is damaged.
+        MissingDependencyError, ModelError, RuntimeBindError: as the runtime does.
+    """
+    model = open_model(path)
+    return _in_tflm(path, model) if runtime == "tflm" else _in_litert(path, model)
+
+
+def size_data(size: ModelSize) -> dict[str, Any]:
+    """The parts as plain data for JSON; `tensors`, `head` and `note` are older names that are kept."""
+    known = size.activations is not None
+    return {
+        **asdict(size),
+        "ram": size.ram,
+        "tensors": size.activations,
+        "head": (size.activations or 0) + (size.workspace or 0) if known and size.runtime == "tflm" else None,
+        "note": size.reason,
+    }
+
+
+def check_size(size: ModelSize, budget: int | None) -> None:
+    """Raise BudgetExceededError if the model needs more RAM than `budget` bytes, PlanError if that is not known."""
+    if budget is None:
+        return
+    least = size.ram if size.ram is not None else size.activations
+    if least is not None and least > budget:
+        raise BudgetExceededError(
+            f"{'' if size.ram is not None else 'at least '}{least:,} bytes of RAM required, {budget:,} available; the "
+            "parts are above: plan the model, reorder it or make its input smaller",
+            required=least,
+            available=budget,
+            op="",
+        )
+    if size.ram is None:
+        raise PlanError(f"whether the model needs more than {budget:,} bytes is not known: {size.reason}")
+
+
+def _in_tflm(path: Path, model: TfliteModel) -> ModelSize:
+    made = tflm.size_of(model)
+    if made.origin is not None:
+        plan = f"{made.origin.strategy}, plan of the {made.origin.of}, from the file"
+    else:
+        plan = f"TensorFlow Lite Micro's own{f' ({made.refusal})' if made.refusal else ''}"
+    return ModelSize(
+        "tflm",
+        path.stat().st_size,
+        model.weights(),
+        activations=made.tensors,
+        workspace=made.workspace,
+        tail=made.tail,
+        arena=made.arena,
+        planned=made.tensors if made.origin is not None else None,
+        plan=plan,
+        reason=made.reason,
+    )
+
+
+def _in_litert(path: Path, model: TfliteModel) -> ModelSize:
+    from edgemem.runtime.litert.interpreter import Interpreter
+    from edgemem.runtime.litert.package import op_resolvers
+    from edgemem.runtime.litert.probe import probe
+
+    main = probe(model.content(), model.inputs()).main
+    scratch = {i for tensors in main.scratch for i in tensors}
+    inside = [(i, t.size) for i, t in enumerate(main.tensors) if t.allocation == "arena"]
+    planned, plan = None, "LiteRT's own"
+    refusals = [litert_refusal(planset) for planset in plans_of(model)]
+    if refusals and None not in refusals:
+        assert refusals[0] is not None
+        plan = f"LiteRT's own ({refusals[0].why}; plan with {refusals[0].remedy})"
+    elif refusals:
+        bound = Interpreter(
+            model_path=str(path),
+            experimental_op_resolver_type=op_resolvers().BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+            plan="file",
+        )
+        for index, shape in model.inputs().items():
+            bound.resize_tensor_input(index, list(shape))
+        bound.allocate_tensors()
+        planned, plan = bound.memory.planned, str(bound.memory)
+    return ModelSize(
+        "litert",
+        path.stat().st_size,
+        model.weights(),
+        activations=sum(size for i, size in inside if i not in scratch),
+        workspace=sum(size for i, size in inside if i in scratch),
+        arena=main.arena,
+        persistent=main.total("persistent"),
+        dynamic=main.total("dynamic"),
+        planned=planned,
+        plan=plan,
+    )

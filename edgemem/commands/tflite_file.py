@@ -1,0 +1,75 @@
+"""A .tflite file as the commands open it: bound to the sizes that its plan is for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from edgemem import formats, planfile
+from edgemem.errors import ModelError, UnsupportedError
+from edgemem.formats import Bindings, MicroPlanned, Model, Resizable
+from edgemem.runtime.feeds import make_feeds
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+    from typing import Any
+
+    from numpy.typing import NDArray
+
+    from edgemem.plans import PlanSet
+
+__all__ = ["TfliteModel", "open_model", "plans_of", "values_of"]
+
+
+@runtime_checkable
+class TfliteModel(Model, MicroPlanned, Resizable, Protocol):
+    """What the converter of .tflite files gives."""
+
+
+def open_model(path: Path, input_shapes: Mapping[str, Sequence[int]] | None = None) -> TfliteModel:
+    """A .tflite file in the sizes that are given, or else in those that its plan is for.
+
+    Raises ModelError if it is no .tflite file, PlanFileError if its plan is damaged.
+    """
+    shapes = {name: tuple(shape) for name, shape in (input_shapes or {}).items()}
+    model = formats.load(path, Bindings(input_shapes=shapes))
+    if not isinstance(model, TfliteModel):
+        raise ModelError(f"{path.name} is no .tflite file")
+    if not shapes:
+        planned = next((p.input_shapes for p in plans_of(model) if p.input_shapes), None)
+        if planned:
+            return open_model(path, planned)
+    return model
+
+
+def plans_of(model: Model) -> tuple[PlanSet, ...]:
+    """All plan sets in a file; () without any. Raises PlanFileError if they are damaged."""
+    data = model.plan()
+    return () if data is None else planfile.decode_all(data)
+
+
+def values_of(
+    inputs: Sequence[tuple[str, str, Sequence[int]]], given: Mapping[str, NDArray[Any]] | None
+) -> list[NDArray[Any]]:
+    """A value for every input, in order: the one given for its name, or a random one that is not all zero.
+
+    Args:
+        inputs: name, dtype (numpy's name) and shape of each.
+        given: values by name.
+
+    Raises:
+        ModelError: a value is given for an input that there is not.
+        UnsupportedError: no values can be made for an input, and none was given.
+    """
+    given = given or {}
+    names = [name for name, _, _ in inputs]
+    unknown = next((name for name in given if name not in names), None)
+    if unknown is not None:
+        raise ModelError(f"no input {unknown!r}; there are {', '.join(map(repr, names)) or 'none'}")
+    try:
+        made = make_feeds({name: (dtype, tuple(shape)) for name, dtype, shape in inputs if name not in given})
+    except TypeError as e:
+        raise UnsupportedError(
+            f"no values can be made for an input: {e}; give them with --input NAME=FILE.npy"
+        ) from None
+    return [given[name] if name in given else made[name] for name in names]

@@ -1,0 +1,113 @@
+"""The plans in a .tflite file, run as they stand by every runtime that can, and compared with runs without them."""
+
+from __future__ import annotations
+
+from functools import partial
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from edgemem.commands.outcome import same
+from edgemem.commands.run_tflite import refused
+from edgemem.commands.tflite_file import open_model, plans_of, values_of
+from edgemem.commands.verify_run import ExecutorRun, check_verified
+from edgemem.errors import MissingDependencyError, ModelError, PlanFileError, RuntimeBindError
+from edgemem.planning.refusal import litert_refusal
+from edgemem.proof import Cause, Violation
+from edgemem.runtime.tflm.execute import execute
+from edgemem.runtime.tflm.file_plan import file_plan, memory_of
+from edgemem.runtime.tflm.size import predicted_head
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from edgemem.commands.tflite_file import TfliteModel
+
+__all__ = ["verify_run_tflite"]
+
+_RUNS = 2  # the second one finds what the first one left
+
+
+def verify_run_tflite(planned: Path, feeds: Mapping[str, NDArray[Any]] | None = None) -> tuple[ExecutorRun, ...]:
+    """Run the plans in a .tflite file on inputs that are not zero, and compare with runs without them, bit for bit.
+
+    LiteRT runs a plan for its builtin kernels in poisoned memory, compared operator by operator. TensorFlow Lite Micro
+    runs the file's offsets twice in one arena, whose outputs are compared with those of the file without offsets.
+
+    Args:
+        planned: a .tflite file with a plan, or with offsets for TensorFlow Lite Micro.
+        feeds: inputs by tensor name; random ones otherwise.
+
+    Raises:
+        RuntimeBindError: no runtime ran a plan, so that nothing was verified.
+        InvalidPlanError: a plan or the offsets are wrong. PlanFileError: there are none, or they are damaged.
+        ModelError: the file cannot be read.
+    """
+    model = open_model(planned)
+    if model.plan() is None and model.offline_metadata() is None:
+        raise PlanFileError(
+            f"{planned.name} carries no plan; make one with: edgemem plan {planned.name} -o PLANNED.tflite"
+        )
+    runs = (
+        _attempt("tflm", partial(_in_tflm, planned, model, feeds)),
+        _attempt("litert", partial(_in_litert, planned, model, feeds)),
+    )
+    check_verified(planned, runs)
+    return runs
+
+
+def _attempt(executor: str, attempt: Callable[[], ExecutorRun]) -> ExecutorRun:
+    try:
+        return attempt()
+    except (RuntimeBindError, MissingDependencyError, ModelError) as e:
+        return ExecutorRun(executor, refusal=str(e))
+
+
+def _in_tflm(path: Path, model: TfliteModel, feeds: Mapping[str, NDArray[Any]] | None) -> ExecutorRun:
+    plan = file_plan(model)
+    if plan.refusal is not None:
+        raise refused("TensorFlow Lite Micro", path, plan.refusal)
+    if model.inputs():
+        raise RuntimeBindError("TensorFlow Lite Micro cannot resize inputs, and the plan is for other sizes")
+    graph = model.graph()
+    inputs = [graph.tensors[i] for i in graph.inputs]
+    names = [graph.tensors[i].name for i in graph.outputs]
+    values = values_of([(t.name, t.dtype, t.shape) for t in inputs], feeds)
+    ran = execute(model.content(), values, outputs=len(names), runs=_RUNS)
+    plain = execute(model.without_plan().content(), values, outputs=len(names), runs=_RUNS)
+    violations = tuple(
+        Violation(Cause.DIFFERENT_OUTPUT, f"output {name!r} differs from a run without the offsets", "tflm", (name,))
+        for name, one, other in zip(names, ran.outputs, plain.outputs, strict=True)
+        if not same(one, other)
+    )
+    report = memory_of(plan, ran, predicted_head(graph, model.offline()))
+    return ExecutorRun("tflm", report, violations=violations, note=f"head {ran.head:,} + tail {ran.tail:,} bytes")
+
+
+def _in_litert(path: Path, model: TfliteModel, feeds: Mapping[str, NDArray[Any]] | None) -> ExecutorRun:
+    plansets = plans_of(model)
+    if not plansets:
+        raise RuntimeBindError(
+            "the file has offsets for TensorFlow Lite Micro alone; "
+            f"make a plan with: edgemem plan --target litert {path.name} -o PLANNED.tflite"
+        )
+    refusals = [litert_refusal(planset) for planset in plansets]
+    if None not in refusals:
+        assert refusals[0] is not None
+        raise refused("LiteRT", path, refusals[0])
+    if find_spec("ai_edge_litert") is None and find_spec("tflite_runtime") is None:
+        raise MissingDependencyError("ai-edge-litert", extra="tflite", purpose="running LiteRT")
+    from edgemem.runtime.litert.compare import compare_run
+
+    graph = model.graph()
+    inputs = [graph.tensors[i] for i in graph.inputs]
+    values = values_of([(t.name, t.dtype, t.shape) for t in inputs], feeds)
+    run = compare_run(path.read_bytes(), values=values, plan="file", resize=model.inputs())
+    found = run.divergence
+    violations: tuple[Violation, ...] = ()
+    if not run.equal:
+        message = str(found) if found else "the outputs differ from those of a run without sharing"
+        violations = (Violation(Cause.DIFFERENT_OUTPUT, message, "litert", (found.tensor,) if found else ()),)
+    return ExecutorRun("litert", run.memory, violations=violations, note=f"{run.operators} operators compared")

@@ -1,0 +1,147 @@
+"""Offsets that TensorFlow Lite Micro obeys, against the plan that they should be from, or without one.
+
+TensorFlow Lite Micro checks nothing but how many there are, so that wrong ones give wrong results without an error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from edgemem.bounds import lower_bounds, naive_size
+from edgemem.errors import UnsupportedError
+from edgemem.model.aliasing import RULES
+from edgemem.model.graph import digest
+from edgemem.model.steps import steps_of
+from edgemem.planning.refusal import micro_refusal
+from edgemem.plans import OffsetPlan, PlanSet
+from edgemem.proof import Cause, Violation
+from edgemem.records.lifetime import lifetimes
+from edgemem.records.problem import Problem, UsageRecord
+from edgemem.targets import BUILT_IN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from edgemem.model.graph import Graph
+
+__all__ = ["micro_offsets", "plan_of_offsets", "verify_offsets"]
+
+_STRATEGY = "OfflineMemoryAllocation"
+
+
+def micro_offsets(planset: PlanSet) -> dict[str, int]:
+    """The offsets in bytes that TensorFlow Lite Micro is told for a plan set's smallest arena, by tensor.
+
+    Variables keep their value between runs, so they have none. Raises UnsupportedError if a tensor has two places.
+    """
+    best = planset.best_offsets
+    assert best is not None
+    offsets: dict[str, int] = {}
+    for record, offset in zip(planset.problem.records, best.offsets.tolist(), strict=True):
+        for name in record.tensors if record.kind != "variable" else ():
+            if offsets.setdefault(name, offset) != offset:
+                raise UnsupportedError(
+                    f"the plan has two places for {name!r}; TensorFlow Lite Micro knows one: plan again"
+                )
+    return offsets
+
+
+def verify_offsets(offsets: Mapping[str, int], plansets: Sequence[PlanSet]) -> tuple[Violation, ...]:
+    """Where the offsets in a file are not those of the plan beside them; () if all are.
+
+    Args:
+        offsets: in bytes by tensor, as the file has them; a tensor that it leaves to the runtime is absent.
+        plansets: all plan sets of the file.
+    """
+    planset = next((p for p in plansets if micro_refusal(p) is None), None)
+    if planset is None:
+        refusal = next((micro_refusal(p) for p in plansets), None)
+        why = f": {refusal.why}" if refusal else ""
+        message = (
+            f"the file has offsets for TensorFlow Lite Micro that none of its plans proves{why}; "
+            "plan with --target tflm"
+        )
+        return (Violation(Cause.DIFFERENT_OFFSET, message),) if offsets else ()
+    planned = micro_offsets(planset)
+    best = planset.best_offsets
+    assert best is not None
+    found = []
+    for name in sorted(planned.keys() | offsets.keys(), key=lambda n: (planned.get(n, -1), n)):
+        told, right = offsets.get(name), planned.get(name)
+        if told != right:
+            there = f"places {name!r} at {told:,}" if told is not None else f"has no place for {name!r}"
+            here = f"at {right:,}" if right is not None else "nowhere"
+            message = f"OfflineMemoryAllocation {there}, and the plan {here}"
+            found.append(Violation(Cause.DIFFERENT_OFFSET, message, best.strategy, (name,)))
+    return tuple(found)
+
+
+def plan_of_offsets(graph: Graph, offsets: Mapping[str, int]) -> PlanSet:
+    """The plan set that offsets without a plan amount to, under the rules of TensorFlow Lite Micro; not proved.
+
+    Tensors of one value, or results in place, are one record where they have one offset. Tensors without an offset are
+    left to the runtime and not in the plan.
+
+    Args:
+        graph: of the file.
+        offsets: in bytes by tensor.
+    """
+    rules = BUILT_IN["tflm"]
+    lives = lifetimes(graph, replace(rules, aliasing="none"))
+    alone = {record.name: record for record in lives.problem.records}
+    left = [(name, "the file leaves it to the runtime") for name in alone if name not in offsets]
+    groups = _in_one_place(graph, {name: record for name, record in alone.items() if name in offsets}, offsets)
+    records = []
+    for members in groups:
+        kinds = [member.kind for member in members if member.kind != "tensor"]
+        records.append(
+            UsageRecord(
+                members[0].name,
+                min(member.first_op for member in members),
+                max(member.last_op for member in members),
+                members[0].size,
+                kinds[0] if kinds else "tensor",
+                tuple(member.name for member in members),
+            )
+        )
+    problem = Problem(records, alignment=rules.alignment)
+    bounds = lower_bounds(problem)
+    array = np.array([offsets[record.name] for record in records], np.int64)
+    size = int((array + problem.size).max(initial=0))
+    plan = OffsetPlan(_STRATEGY, {}, array, size, optimal=size == bounds.offsets)
+    return PlanSet(
+        problem,
+        naive_size(problem),
+        bounds,
+        (plan,),
+        (),
+        target=rules,
+        digest=digest(graph),
+        steps=lives.steps,
+        unplanned=(*lives.unplanned, *left),
+    )
+
+
+def _in_one_place(
+    graph: Graph, records: Mapping[str, UsageRecord], offsets: Mapping[str, int]
+) -> list[list[UsageRecord]]:
+    """Records grouped: an output that an operator may write over an input, and has the place of it, is with it.
+
+    Whether the input dies there is left to the proof.
+    """
+    rules = RULES[BUILT_IN["tflm"].aliasing]
+    group = {name: [record] for name, record in records.items()}
+    for step in steps_of(graph):
+        out = step.writes[0] if step.writes else ""
+        positions = (0,) if step.op.type in rules.views else rules.in_place.get(step.op.type, ())
+        for source in (step.reads[p] for p in positions if p < len(step.reads)):
+            if source not in group or out not in group or group[source] is group[out]:
+                continue
+            if offsets[source] == offsets[out] and records[source].size == records[out].size:
+                group[source] += group[out]
+                for record in group[out]:
+                    group[record.name] = group[source]
+    return list({id(members): members for members in group.values()}.values())

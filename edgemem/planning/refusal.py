@@ -1,0 +1,64 @@
+"""Why a runtime of .tflite files does not run a plan set as it stands.
+
+A plan holds in a runtime whose kernels keep to the rules that it was made under, and no other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from edgemem.plans import PlanSet
+
+__all__ = ["MICRO_ALIGNMENT", "Refusal", "litert_refusal", "micro_refusal"]
+
+MICRO_ALIGNMENT: Final = 16  # TensorFlow Lite Micro takes no offset that is not a multiple of it
+_NATIVE_ALIGNMENT: Final = 64  # of everything in LiteRT's arena
+# Rules under which an output lies on an input only where TensorFlow Lite Micro's kernels read an element before they
+# write the same one. LiteRT's own rules have SOFTMAX in place, which its kernels alone are written for.
+_MICRO_RULES: Final = frozenset({"none", "elementwise"})
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why an executor does not run the plans of a file as they stand.
+
+    Attributes:
+        why: the reason.
+        remedy: what to add to `edgemem plan`, such as `--record`.
+    """
+
+    why: str
+    remedy: str
+
+
+def litert_refusal(planset: PlanSet) -> Refusal | None:
+    """Why LiteRT's builtin kernels do not run a plan set; None if they do, once it is proved there."""
+    if planset.recording is not None or planset.best_offsets is None:
+        return Refusal("the file has no offset plan of its graph", "a strategy for offsets")
+    target = planset.target
+    if target is None or target.scratch != "litert":
+        name = f"the target {target.name}" if target else "no target"
+        return Refusal(f"the plan is for {name} and leaves out the workspace of LiteRT's kernels", "--target litert")
+    if target.inputs == "outside" or target.outputs == "outside":
+        return Refusal("the plan has no place for the model's inputs and outputs", "--target litert")
+    if planset.problem.alignment % _NATIVE_ALIGNMENT:
+        return Refusal(f"its offsets are multiples of {planset.problem.alignment} only", "--alignment 64")
+    return None
+
+
+def micro_refusal(planset: PlanSet) -> Refusal | None:
+    """Why TensorFlow Lite Micro does not run a plan set; None if it does."""
+    if planset.recording is not None or planset.best_offsets is None:
+        return Refusal("the file has no offset plan of its graph", "a strategy for offsets")
+    target = planset.target
+    if target is None or target.scratch != "unknown":
+        return Refusal(f"the plan is for {f'the target {target.name}' if target else 'no target'}", "--target tflm")
+    if target.aliasing not in _MICRO_RULES:
+        return Refusal(
+            f"the plan is under the alias rules {target.aliasing!r}, which its kernels do not keep to", "--target tflm"
+        )
+    if planset.problem.alignment % MICRO_ALIGNMENT:
+        return Refusal(f"its offsets are multiples of {planset.problem.alignment} only", "--alignment 16")
+    return None

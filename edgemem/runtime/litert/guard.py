@@ -1,0 +1,99 @@
+"""The tensors of LiteRT that lie in our arena: pointed there, and watched for LiteRT moving or resizing one."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from edgemem.errors import RuntimeBindError
+from edgemem.runtime.litert.probe import ARENA, CUSTOM
+from edgemem.runtime.litert.structs import TensorStruct
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from edgemem.runtime.litert.probe import Delegate
+
+__all__ = ["TensorGuard"]
+
+_WORD: Final = 4  # the fields that are watched are whole words of this many bytes
+
+
+def _words(field: str) -> list[int]:
+    """The words of a tensor's structure that a field takes."""
+    entry = getattr(TensorStruct, field)
+    return list(range(entry.offset // _WORD, (entry.offset + entry.size) // _WORD))
+
+
+_WATCHED: Final = np.array([*_words("data"), *_words("allocation_type"), *_words("bytes")])
+_WORDS: Final = ctypes.sizeof(TensorStruct) // _WORD
+
+
+class TensorGuard:
+    """Puts tensors of the main subgraph into memory of ours, and tells before each run that they are there still.
+
+    Address, size and allocation type of all of them are compared at once with what they were when they were put
+    there; only where something differs are they looked at one by one.
+    """
+
+    def __init__(self, delegate: Delegate, places: Sequence[tuple[int, int, int]]) -> None:
+        """For tensors at `places`: (index, offset, bytes)."""
+        self._delegate = delegate
+        self._places = places
+        self._base = 0
+        indices = np.array([i for i, _, _ in places], np.intp)
+        self._gather = (indices[:, None] * _WORDS + _WATCHED[None, :]).reshape(-1)
+        self._count = int(indices.max(initial=-1)) + 1
+        self._at = -1
+        self._structures: NDArray[np.int32] = np.empty(0, np.int32)
+        self._now: NDArray[np.int32] = np.empty(len(self._gather), np.int32)
+        self._expected = b""
+
+    def point(self, base: int) -> None:
+        """Let the tensors lie in memory that begins at this address."""
+        tensors = self._delegate.tensors
+        self._base = base
+        for i, offset, _ in self._places:
+            tensors[i].data = base + offset
+        self._expected = self._snapshot()
+        self._explain(tensors)
+
+    def check(self) -> None:
+        """Raise RuntimeBindError unless every tensor is as large as planned, and where it was put."""
+        if self._snapshot() != self._expected:
+            self._explain(self._delegate.tensors)
+            self._expected = self._snapshot()
+
+    def release(self) -> None:
+        """Leave the tensors without memory, so that nobody writes to the places they had."""
+        tensors = self._delegate.tensors
+        for i, _, _ in self._places:
+            tensors[i].data = None
+
+    def is_resized(self) -> bool:
+        """Whether a tensor has another size than planned."""
+        tensors = self._delegate.tensors
+        return any(tensors[i].bytes != size for i, _, size in self._places)
+
+    def _snapshot(self) -> bytes:
+        at = self._delegate.tensors_address
+        if at != self._at:  # LiteRT moves the array when it adds tensors
+            words = (ctypes.c_int32 * (self._count * _WORDS)).from_address(at)
+            self._structures, self._at = np.ctypeslib.as_array(words), at
+        self._structures.take(self._gather, out=self._now, mode="clip")
+        return self._now.tobytes()
+
+    def _explain(self, tensors: Any) -> None:
+        """Raise for the first tensor that is not as planned."""
+        for i, offset, size in self._places:
+            tensor = tensors[i]
+            if tensor.bytes != size or tensor.allocation_type not in (ARENA, CUSTOM):
+                raise RuntimeBindError(
+                    f"tensor {i} was planned with {size:,} bytes and has {tensor.bytes:,} now; call allocate_tensors()"
+                )
+            if tensor.data != self._base + offset:
+                raise RuntimeBindError(f"LiteRT has moved tensor {i} out of the arena; call allocate_tensors()")

@@ -1,0 +1,80 @@
+"""What memory LiteRT runs in: ours, and what it keeps besides."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from edgemem.runtime.memory import MemoryReport
+
+if TYPE_CHECKING:
+    from edgemem.runtime.litert.layout import Layout
+    from edgemem.runtime.litert.probe import Probe
+
+__all__ = ["Memory", "Mode", "bound_memory", "plain_memory"]
+
+Mode: TypeAlias = Literal["custom", "repoint", "boundary", "plain"]
+
+
+class Memory(MemoryReport):
+    """The report of an interpreter; `details` has the sizes in bytes of what is besides the planned arena.
+
+    without_sharing    the tensors and workspaces in the planned arena, one after the other
+    native_arenas      what LiteRT allocated for arenas of its own, whether anything runs there or not
+    own                those of its tensors that still live in LiteRT's arenas, those of other subgraphs included
+    persistent         what LiteRT keeps between runs: variables and decompressed weights
+    dynamic            what it allocates as it runs
+    delegated          how many parts of the graph delegates run, in memory that LiteRT does not show: it is in none
+                       of these figures
+    """
+
+    __slots__ = ()
+
+    @property
+    def own(self) -> int:
+        """Bytes of tensors that still live in LiteRT's arenas."""
+        return self.details.get("own", 0)
+
+    @property
+    def persistent(self) -> int:
+        """Bytes that LiteRT keeps between runs."""
+        return self.details.get("persistent", 0)
+
+    @property
+    def dynamic(self) -> int:
+        """Bytes that LiteRT allocates as it runs."""
+        return self.details.get("dynamic", 0)
+
+    @property
+    def delegated(self) -> int:
+        """How many parts of the graph delegates run."""
+        return self.details.get("delegated", 0)
+
+
+def bound_memory(mode: Mode, layout: Layout, probed: Probe, *, reserved: int, delegated: int, reason: str) -> Memory:
+    """The report of a model whose tensors are in an arena of `reserved` bytes."""
+    placed = {i for i, _, _ in layout.places}
+    main = probed.main
+    left = [t.size for i, t in enumerate(main.tensors) if t.allocation == "arena" and t.address and i not in placed]
+    details = {
+        "without_sharing": sum(size for _, _, size in layout.places),
+        "native_arenas": sum(s.arena for s in probed.subgraphs),
+        "own": sum(left) + sum(s.arena for s in probed.subgraphs[1:]),
+        "persistent": sum(s.total("persistent") for s in probed.subgraphs),
+        "dynamic": sum(s.total("dynamic") for s in probed.subgraphs),
+        "delegated": delegated,
+    }
+    return Memory(
+        "litert",
+        mode,
+        origin=layout.origin,
+        planned=layout.size,
+        lower_bound=layout.planset.bounds.offsets if layout.planset else None,
+        reserved=reserved,
+        reason=reason,
+        details=details,
+    )
+
+
+def plain_memory(reason: str) -> Memory:
+    """The report of a model that LiteRT runs in memory of its own, which was not looked at."""
+    return Memory("litert", "plain", reason=reason)

@@ -1,0 +1,139 @@
+"""A model run in TensorFlow Lite Micro, in a process of its own, because that aborts on what it dislikes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from edgemem.errors import MissingDependencyError, RuntimeBindError
+from edgemem.runtime.child import run_child
+from edgemem.runtime.feeds import make_feeds
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from edgemem.model.graph import Graph
+
+__all__ = ["TflmRun", "execute", "input_values", "is_installed"]
+
+_TIMEOUT_S: Final = 600.0
+# What TensorFlow Lite Micro says about a model that it cannot run, the most telling first. The lines about its arena
+# come last: it says how large that is whatever went wrong.
+_TELLING: Final = ("op for builtin", "not supported", "failed to", "arena")
+_FOLD: Final = "edgemem plan --fold stores constants so that it need not decompress them"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TflmRun:
+    """A run.
+
+    Attributes:
+        outputs: of the last run, in order.
+        head, tail: bytes of the arena.
+        smallest: bytes of the smallest arena that is enough; None if it was not asked for or not found.
+        reason: why it was not found, or "".
+    """
+
+    outputs: tuple[NDArray[Any], ...]
+    head: int
+    tail: int
+    smallest: int | None
+    reason: str = ""
+
+
+def is_installed() -> bool:
+    """Whether tflite-micro is there to run models."""
+    return find_spec("tflite_micro") is not None
+
+
+def input_values(
+    graph: Graph, given: Mapping[str, NDArray[Any]] | None = None, *, seed: int = 0
+) -> tuple[NDArray[Any], ...]:
+    """A value for every input of a graph, in order: the one given for its name, or a random one, not all zero.
+
+    Raises UnsupportedError for an input of a dtype that no values can be made of.
+    """
+    given = given or {}
+    inputs = [graph.tensors[i] for i in graph.inputs]
+    made = make_feeds({t.name: (t.dtype, t.shape) for t in inputs if t.name not in given}, seed=seed)
+    return tuple(given[t.name] if t.name in given else made[t.name] for t in inputs)
+
+
+def execute(
+    model: bytes,
+    inputs: Sequence[NDArray[Any]],
+    *,
+    outputs: int,
+    arena: int | None = None,
+    runs: int = 1,
+    find_smallest: bool = False,
+    timeout_s: float = _TIMEOUT_S,
+) -> TflmRun:
+    """Run a .tflite file in TensorFlow Lite Micro.
+
+    Args:
+        model: the file.
+        inputs: one array an input of the main subgraph, in order.
+        outputs: how many outputs it has.
+        arena: bytes to give it; ample by default.
+        runs: how often it runs with these inputs.
+        find_smallest: look for the smallest arena that is enough, in steps of 16 bytes, in a process of its own:
+            should it fail, the rest is known all the same.
+        timeout_s: for each process.
+
+    Raises:
+        MissingDependencyError: tflite-micro is not installed.
+        RuntimeBindError: it cannot run the model, or not in that arena, or not in that time.
+    """
+    if not is_installed():
+        raise MissingDependencyError("tflite-micro", extra="tflm", purpose="running TensorFlow Lite Micro")
+    with tempfile.TemporaryDirectory(prefix="edgemem-") as name:
+        folder = Path(name)
+        (folder / "model.tflite").write_bytes(model)
+        for k, value in enumerate(inputs):
+            np.save(folder / f"input{k}.npy", value)
+        given = arena or 4 * len(model) + (1 << 29)
+        job = {"arena": given, "inputs": len(inputs), "outputs": outputs, "runs": runs, "smallest": 0}
+        done = _work(folder, job, timeout_s)
+        found = tuple(np.load(folder / f"output{k}.npy") for k in range(outputs))
+        smallest, reason = 0, ""
+        if find_smallest:
+            try:
+                smallest = _work(folder, {**job, "smallest": done["head"] + done["tail"]}, timeout_s)["smallest"]
+            except RuntimeBindError as e:
+                reason = f"the smallest arena was not found: {e}"
+    return TflmRun(found, done["head"], done["tail"], smallest or None, reason)
+
+
+def _work(folder: Path, job: Mapping[str, int], timeout_s: float) -> dict[str, int]:
+    (folder / "job.json").write_text(json.dumps(job))
+    try:
+        done = run_child("edgemem.runtime.tflm.worker", [str(folder)], timeout_s=timeout_s)
+    except subprocess.TimeoutExpired:
+        raise RuntimeBindError(
+            f"TensorFlow Lite Micro did not end within {timeout_s:g} s, and was ended: the model may loop for ever"
+        ) from None
+    if done.returncode:
+        raise RuntimeBindError(f"TensorFlow Lite Micro cannot run the model: {_told(done.stderr, done.returncode)}")
+    result: dict[str, int] = json.loads(done.stdout)
+    return result
+
+
+def _told(stderr: str, status: int) -> str:
+    """The line that says most about what went wrong."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    for mark in _TELLING:
+        for line in lines:
+            if mark in line.lower():
+                return f"{line}; {_FOLD}" if "DEQUANTIZE" in line or "DENSIFY" in line else line
+    ended = f"it was ended by signal {-status}" if status < 0 else f"status {status}"
+    return lines[-1] if lines and status > 0 else ended

@@ -1,0 +1,82 @@
+"""The plan in a .tflite file that TensorFlow Lite Micro obeys, proved before anything runs in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from edgemem import planfile
+from edgemem.planning.micro_offsets import plan_of_offsets, verify_offsets
+from edgemem.planning.refusal import Refusal, micro_refusal
+from edgemem.proof import prove, refuse
+from edgemem.runtime.memory import MemoryReport, origin_of
+
+if TYPE_CHECKING:
+    from edgemem.formats import MicroPlanned
+    from edgemem.plans import PlanSet
+    from edgemem.runtime.tflm.execute import TflmRun
+
+__all__ = ["FilePlan", "file_plan", "memory_of"]
+
+_REMEDY = "plan again with `edgemem plan --target tflm`"
+
+
+@dataclass(frozen=True, slots=True)
+class FilePlan:
+    """What a file tells TensorFlow Lite Micro.
+
+    Attributes:
+        planset: the plan of its offsets; None if it has no offsets, so that the runtime places everything itself.
+        refusal: why it does not run the plan in the file; None if it does, or there is none.
+    """
+
+    planset: PlanSet | None
+    refusal: Refusal | None = None
+
+
+def file_plan(model: MicroPlanned) -> FilePlan:
+    """The plan that TensorFlow Lite Micro obeys when it runs a file, proved for its graph.
+
+    Raises InvalidPlanError if the file's offsets are not those of its plan, or wrong; StalePlanError if they are of
+    another graph; PlanFileError if the plan is damaged.
+    """
+    data = model.plan()
+    plansets = () if data is None else planfile.decode_all(data)
+    has_offsets = model.offline_metadata() is not None
+    if not plansets:
+        if not has_offsets:
+            return FilePlan(None)
+        graph = model.graph()
+        return FilePlan(prove(plan_of_offsets(graph, model.offline()), graph, remedy=_REMEDY))
+    planset = next((p for p in plansets if micro_refusal(p) is None), None)
+    if planset is None and not has_offsets:
+        return FilePlan(None, micro_refusal(plansets[0]))
+    refuse(verify_offsets(model.offline(), plansets), remedy=_REMEDY)
+    assert planset is not None
+    return FilePlan(prove(planset, model.graph(), remedy=_REMEDY))
+
+
+def memory_of(plan: FilePlan, run: TflmRun, tensors: int) -> MemoryReport:
+    """The report of a run.
+
+    Args:
+        plan: what the file told the runtime.
+        run: the run.
+        tensors: bytes of the head without workspace, as predicted from the file.
+    """
+    details = {"head": run.head, "tail": run.tail, "workspace": max(run.head - tensors, 0)}
+    reserved = run.head + run.tail
+    best = plan.planset.best_offsets if plan.planset else None
+    if plan.planset is None or best is None:
+        reason = f"{plan.refusal.why}; plan with {plan.refusal.remedy}" if plan.refusal else "no offsets in the file"
+        own = f"TensorFlow Lite Micro placed {tensors:,} bytes of tensors by itself: {reason}"
+        return MemoryReport("tflm", "plain", reserved=reserved, reason=own, details=details)
+    return MemoryReport(
+        "tflm",
+        "planned",
+        origin=origin_of(plan.planset, best, "file"),
+        planned=best.size,
+        lower_bound=plan.planset.bounds.offsets,
+        reserved=reserved,
+        details=details,
+    )

@@ -1,0 +1,214 @@
+"""Which plan LiteRT runs: the one in the file as it stands, or an error that says which command makes one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ai_edge_litert")
+
+from ai_edge_litert.interpreter import Interpreter as LiteRT
+
+import edgemem
+from edgemem import api, planfile
+from edgemem.errors import InvalidPlanError, RuntimeBindError, StalePlanError
+from edgemem.formats import Bindings
+from edgemem.planning.model_plan import graph_under, plan_graph
+from edgemem.plans import Settings
+from edgemem.runtime.litert.interpreter import Interpreter
+from edgemem.targets import BUILT_IN
+from edgemem_converters.tflite.model import TfliteConverter
+from tests.runtime.test_interpreter import BUILTIN, allocated, resizable, run, same, small
+from tests.runtime.test_litert import fetched
+
+
+def planned(data: bytes, **options: Any) -> bytes:
+    model = TfliteConverter.from_bytes(data)
+    planset = api.plan(model, **options)
+    return model.with_plan(planfile.encode(planset), planset).content()
+
+
+def source_of(bound: Any) -> str:
+    assert bound.memory.origin is not None
+    return str(bound.memory.origin.source)
+
+
+def test_the_plan_in_the_file_runs_as_it_stands() -> None:
+    data = fetched("mp_hand_recrop")
+    content = planned(data, target="litert", strategy="offsets/naive")
+    expected = run(allocated(LiteRT, data, **BUILTIN))
+    for options in ({}, {"plan": "file"}, {"mode": "custom"}):
+        bound = allocated(Interpreter, content, poison=True, **options, **BUILTIN)
+        memory = bound.memory
+        assert memory.origin is not None
+        assert (memory.origin.source, memory.origin.strategy) == ("file", "naive")
+        assert memory.origin.of == "graph under litert"
+        assert memory.planned > 9_000_000
+        assert memory.lower_bound is not None
+        assert memory.lower_bound < memory.planned / 2
+        assert memory.reserved >= memory.planned
+        assert same(run(bound), expected)
+    made = allocated(Interpreter, content, plan="make", **BUILTIN).memory
+    assert made.origin.source == "made now"
+    assert made.planned < memory.planned / 2
+
+
+def test_a_plan_for_another_runtime_is_refused_with_the_command_that_makes_one() -> None:
+    content = planned(small(), target="tflm")
+    for options in ({}, {"plan": "file"}):
+        with pytest.raises(RuntimeBindError, match=r"leaves out the workspace.*edgemem plan --target litert"):
+            allocated(Interpreter, content, **options, **BUILTIN)
+    plain = allocated(Interpreter, content, refuse="plain", **BUILTIN)
+    assert plain.memory.mode == "plain"
+    assert "workspace" in plain.memory.reason
+    for options in ({"plan": "make"}, {"strategy": "offsets/naive"}):
+        memory = allocated(Interpreter, content, **options, **BUILTIN).memory
+        assert memory.origin.source == "made now"
+    assert memory.origin.strategy == "naive"
+
+
+def test_a_file_without_a_plan_gets_one_unless_the_file_s_is_wanted() -> None:
+    assert allocated(Interpreter, small(), **BUILTIN).memory.origin.source == "made now"
+    with pytest.raises(RuntimeBindError, match="the file has no plan"):
+        allocated(Interpreter, small(), plan="file", **BUILTIN)
+
+
+def test_delegates_do_not_run_the_plan_and_it_is_said() -> None:
+    content = planned(small(), target="litert")
+    memory = allocated(Interpreter, content).memory
+    assert memory.mode == "boundary"
+    assert memory.origin.source == "runtime's own"
+    assert "the plan in the file is not used" in memory.reason
+    assert "builtin kernels" in memory.reason
+
+
+@pytest.mark.parametrize("change", ["larger", "missing", "more"])
+def test_a_plan_for_other_workspace_is_stale(change: str) -> None:
+    # As another version of LiteRT might have it: the model is the same, its kernels' workspace is not.
+    model = TfliteConverter.from_bytes(fetched("mp_hand_recrop"))
+    target = BUILT_IN["litert"]
+    graph = graph_under(model, target)
+    at = next(k for k, op in enumerate(graph.ops) if op.scratch)
+    (size, *rest) = graph.ops[at].scratch
+    scratch = {"larger": (size - 64, *rest), "missing": tuple(rest), "more": (size, *rest, 64)}[change]
+    ops = (*graph.ops[:at], replace(graph.ops[at], scratch=scratch), *graph.ops[at + 1 :])
+    planset = plan_graph(replace(graph, ops=ops), target, Settings(("offsets/greedy_by_size",)))
+    content = model.with_plan(planfile.encode(planset), planset).content()
+    with pytest.raises(InvalidPlanError, match="edgemem plan --target litert"):
+        allocated(Interpreter, content, **BUILTIN)
+
+
+def test_a_plan_for_another_graph_is_stale() -> None:
+    model = TfliteConverter.from_bytes(small(8))
+    planset = api.plan(model, target="litert")
+    content = TfliteConverter.from_bytes(small()).with_plan(planfile.encode(planset), planset).content()
+    with pytest.raises(StalePlanError, match="edgemem plan --target litert"):
+        allocated(Interpreter, content, **BUILTIN)
+
+
+def test_resized_inputs_are_planned_with_the_file_s_settings() -> None:
+    content = planned(resizable(), target="litert", strategy="offsets/naive")
+    bound = allocated(Interpreter, content, **BUILTIN)
+    assert source_of(bound) == "file"
+    bound.resize_tensor_input(0, [500, 4])
+    bound.allocate_tensors()
+    assert (bound.memory.origin.source, bound.memory.origin.strategy) == ("made now", "naive")
+    assert "other sizes" in bound.memory.reason
+    plain = LiteRT(model_content=resizable(), **BUILTIN)
+    plain.resize_tensor_input(0, [500, 4])
+    plain.allocate_tensors()
+    assert same(run(bound), run(plain))
+    bound.resize_tensor_input(0, [1, 4])  # the sizes of the file
+    bound.allocate_tensors()
+    assert source_of(bound) == "file"
+    assert bound.memory.reason == ""
+
+
+def test_a_plan_for_other_inputs_says_which() -> None:
+    model = TfliteConverter.from_bytes(resizable(), Bindings({}, {"x": (7, 4)}))
+    planset = api.plan(model, target="litert")
+    planset = replace(planset, input_shapes={"x": (7, 4)})
+    content = model.with_plan(planfile.encode(planset), planset).content()
+    with pytest.raises(StalePlanError, match=r"x = \[7, 4\]: call resize_tensor_input first"):
+        allocated(Interpreter, content, **BUILTIN)
+    bound = Interpreter(model_content=content, **BUILTIN)
+    bound.resize_tensor_input(0, [7, 4])
+    bound.allocate_tensors()
+    assert source_of(bound) == "file"
+
+
+def test_inputs_that_a_plan_gives_away_are_not_kept() -> None:
+    rules = replace(BUILT_IN["litert"], name="release", inputs="until_last_use")
+    content = planned(small(), target=rules)
+    with pytest.raises(RuntimeBindError, match="inputs='release'"):
+        allocated(Interpreter, content, **BUILTIN)
+    bound = allocated(Interpreter, content, inputs="release", poison=True, **BUILTIN)
+    assert bound.memory.origin.of == "graph under release"
+    assert same(run(bound), run(allocated(LiteRT, small(), **BUILTIN)))
+    with pytest.raises(RuntimeBindError, match="was not set"):
+        bound.invoke()
+
+
+def test_sums_are_no_bounds() -> None:
+    memory = allocated(Interpreter, small(64), **BUILTIN).memory
+    assert memory.lower_bound <= memory.planned
+    assert memory.details["without_sharing"] == 5 * 64 * 4
+    assert not hasattr(memory, "bound")
+
+
+def doubled_exp() -> tuple[bytes, np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """An ONNX model, its input x and its output."""
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    make = onnx.helper
+    nodes = [make.make_node("Relu", ["x"], ["a"]), make.make_node("Exp", ["a"], ["b"])]
+    nodes.append(make.make_node("MatMul", ["b", "b"], ["y"]))
+    ends = [[make.make_tensor_value_info(name, 1, [64, 64])] for name in "xy"]
+    graph = make.make_graph(nodes, "g", *ends)
+    model = make.make_model(graph, opset_imports=[make.make_opsetid("", 17)], ir_version=8)
+    x = np.random.default_rng(0).random((64, 64), np.float32)
+    return model.SerializeToString(), x, np.exp(x) @ np.exp(x)
+
+
+def test_one_arena_for_sessions_and_interpreters() -> None:
+    model, x, wanted = doubled_exp()
+    expected = run(allocated(LiteRT, small(), **BUILTIN))
+    arena = edgemem.Arena()
+    bound = allocated(Interpreter, small(), arena=arena, poison=True, **BUILTIN)
+    with edgemem.InferenceSession(model, arena=arena, cache=False) as session:
+        for _ in range(4):
+            assert same(run(bound), expected)
+            np.testing.assert_allclose(session.run(None, {"x": x})[0], wanted, rtol=1e-5)
+            if session.memory.replayed:
+                # The session has overwritten its inputs, which is noticed.
+                with pytest.raises(RuntimeBindError, match="has used the shared arena"):
+                    bound.invoke()
+        assert session.memory.replayed >= 2
+    assert arena.size >= bound.memory.planned
+
+
+def test_a_result_that_lies_in_the_arena_is_not_overwritten() -> None:
+    model, x, wanted = doubled_exp()
+    arena = edgemem.Arena()
+    with edgemem.InferenceSession(model, arena=arena, cache=False, share_outputs=True) as session:
+        for _ in range(3):
+            (kept,) = session.run(None, {"x": x})
+        assert session.memory.replayed
+        bound = allocated(Interpreter, small(64), arena=arena, poison=True, **BUILTIN)
+        run(bound)
+        np.testing.assert_allclose(kept, wanted, rtol=1e-5)
+        (kept,) = session.run(None, {"x": x})
+        run(bound)
+        np.testing.assert_allclose(kept, wanted, rtol=1e-5)
+
+
+def test_a_closed_arena_runs_nothing() -> None:
+    arena = edgemem.Arena()
+    bound = allocated(Interpreter, small(), arena=arena, **BUILTIN)
+    run(bound)
+    arena.close()
+    with pytest.raises(RuntimeBindError, match="closed"):
+        run(bound)

@@ -1,0 +1,77 @@
+"""What may share memory by `edgemem.model.aliasing`: TensorFlow Lite Micro gives the same bits in one place."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from edgemem import api
+from edgemem.model.aliasing import RULES
+from edgemem_converters.tflite.model import TfliteConverter
+from tests.tflite_models import M, O, S, T, build
+
+pytest.importorskip("tflite_micro")
+
+from edgemem.runtime.tflm.execute import execute
+
+RULE = RULES["elementwise"]
+SHAPE = (1, 7, 11, 3)  # no multiple of a vector's width
+LOGICAL = ("LOGICAL_AND", "LOGICAL_OR", "LOGICAL_NOT")
+# Type of the builtin options of the operators that cannot do without, and their fields.
+OPTIONS = {"LEAKY_RELU": (75, ()), "ADD": (11, (0,)), "SUB": (28, (0,)), "MUL": (21, (0,)), "DIV": (29, (0,))}
+UNKNOWN = {"BITCAST", "RELU_0_TO_1", "RELU_N1_TO_1"}  # it has no such operators
+OPS = sorted(op for op in (*RULE.in_place, *RULE.views) if op.isupper() and op not in UNKNOWN)
+
+
+def chains(cases: list[tuple[str, int]]) -> bytes:
+    """For each operator y = ABS(op(ABS(x), ...)), where the operand at the position dies in it."""
+    rng = np.random.default_rng(1)
+    count = int(np.prod(SHAPE))
+    tensors = [T("x", "float32", SHAPE), T("p", "bool", SHAPE)]
+    ops, outputs = [], []
+
+    def constant(name: str, kind: str, shape: tuple[int, ...], data: bytes) -> int:
+        tensors.append(T(name, kind, shape, data))
+        return len(tensors) - 1
+
+    for k, (op, position) in enumerate(cases):
+        kind, around, start = ("bool", "LOGICAL_NOT", 1) if op in LOGICAL else ("float32", "ABS", 0)
+        shape = {"RESHAPE": (1, 77, 3), "SQUEEZE": SHAPE[1:], "EXPAND_DIMS": (1, *SHAPE)}.get(op, SHAPE)
+        a = len(tensors)
+        tensors += [T(f"a{k}", kind, SHAPE), T(f"b{k}", kind, shape), T(f"y{k}", kind, shape)]
+        operands: tuple[int, ...] = (a,)
+        if op == "PRELU":
+            operands = (a, constant(f"w{k}", kind, SHAPE[1:], rng.random(count).astype("f4").tobytes()))
+        elif op == "EXPAND_DIMS":
+            operands = (a, constant(f"w{k}", "int32", (1,), np.zeros(1, "<i4").tobytes()))
+        elif op == "RESHAPE":
+            operands = (a, constant(f"w{k}", "int32", (3,), np.array(shape, "<i4").tobytes()))
+        elif RULE.in_place.get(op) == (0, 1):
+            values = rng.random(count)
+            data = (values < 0.5).tobytes() if kind == "bool" else values.astype("f4").tobytes()
+            w = constant(f"w{k}", kind, SHAPE, data)
+            operands = (a, w) if position == 0 else (w, a)
+        ops += [O(around, (start,), (a,)), O(op, operands, (a + 1,), OPTIONS.get(op)), O(around, (a + 1,), (a + 2,))]
+        outputs.append(a + 2)
+    return build(M([S(tensors, ops, (0, 1), tuple(outputs))]))
+
+
+def test_in_place() -> None:
+    cases = [(op, p) for op in OPS for p in RULE.in_place.get(op, (0,))]
+    assert len(cases) > 40
+    model = TfliteConverter.from_bytes(chains(cases))
+    planset = api.plan(model, target="tflm", strategy="offsets/greedy_by_size")
+    shared = [set(record.tensors) for record in planset.problem.records]
+    for k, case in enumerate(cases):
+        assert any({f"a{k}", f"b{k}"} <= names for names in shared), case
+    rng = np.random.default_rng(2)
+    values = [rng.uniform(0.05, 0.95, SHAPE).astype("f4"), rng.random(SHAPE) < 0.5]
+    own = execute(model.content(), values, outputs=len(cases))
+    ours = execute(model.with_plan(b"plan", planset).content(), values, outputs=len(cases))
+    different = [
+        case
+        for case, one, other in zip(cases, ours.outputs, own.outputs, strict=True)
+        if one.tobytes() != other.tobytes()
+    ]
+    assert not different
+    assert ours.head <= own.head
