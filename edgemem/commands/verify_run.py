@@ -160,7 +160,9 @@ def _replay(planned: Path, data: bytes, planset: PlanSet, feeds: Mapping[str, ND
                 del results
             report = session.memory_report
     if report.details["replayed"] < _RUNS or report.origin is None or report.origin.source != "file":
-        raise RuntimeBindError(report.reason or "the session did not take the recording in the file")
+        reason = report.reason or "the session did not take the recording in the file"
+        remedy = "where branches are free, ONNX Runtime orders them anew in every session; plan with --optimize all"
+        raise RuntimeBindError(f"{reason}; {remedy}" if report.details["bails"] else reason)
     if not steady:
         raise RuntimeBindError("its results differ from run to run even without a plan, so there is nothing to compare")
     left = [name for k, name in enumerate(names) if k not in steady]
