@@ -241,14 +241,11 @@ class OnnxEditor(Protocol):
     """What executors of ONNX files need done to a file. Offered by the entry point `onnx` of `edgemem.editors`.
 
     Files are bytes, or mapped where nothing is changed. Every method raises ModelError for bytes that are no ONNX
-    model, except `digest`.
+    model.
     """
 
     def parts(self, data: bytes, folder: Path) -> Parts:
         """The model taken apart; weights in other files lie in `folder`."""
-
-    def digest(self, data: bytes | mmap, folder: Path | None = None) -> str:
-        """SHA-256 (hex) of a model without edgemem's metadata, and of its weight files' names and sizes."""
 
     def metadata(self, data: bytes | mmap, key: str) -> bytes | None:
         """The value of an entry of the file's metadata, or None."""

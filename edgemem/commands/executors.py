@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from edgemem.planning.refusal import Refusal, litert_refusal, micro_refusal
+from edgemem.suitability import Refusal, litert_refusal, micro_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

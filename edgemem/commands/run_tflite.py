@@ -10,10 +10,10 @@ from edgemem.commands.executors import EXECUTORS
 from edgemem.commands.outcome import Outcome, same
 from edgemem.commands.tflite_file import open_model, plans_of, values_of
 from edgemem.errors import ModelError, PlanError, RuntimeBindError
-from edgemem.planning.refusal import Refusal, litert_refusal
 from edgemem.runtime.tflm.execute import execute
 from edgemem.runtime.tflm.file_plan import file_plan, memory_of
 from edgemem.runtime.tflm.size import predicted_head
+from edgemem.suitability import Refusal, litert_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from edgemem.commands.tflite_file import open_model, plans_of
 from edgemem.errors import BudgetExceededError, PlanError
-from edgemem.planning.refusal import litert_refusal
 from edgemem.runtime.tflm import size as tflm
+from edgemem.suitability import litert_refusal
 
 if TYPE_CHECKING:
     from pathlib import Path

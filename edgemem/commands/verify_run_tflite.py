@@ -11,11 +11,11 @@ from edgemem.commands.run_tflite import refused
 from edgemem.commands.tflite_file import open_model, plans_of, values_of
 from edgemem.commands.verify_run import ExecutorRun, check_verified
 from edgemem.errors import MissingDependencyError, ModelError, PlanFileError, RuntimeBindError
-from edgemem.planning.refusal import litert_refusal
 from edgemem.proof import Cause, Violation
 from edgemem.runtime.tflm.execute import execute
 from edgemem.runtime.tflm.file_plan import file_plan, memory_of
 from edgemem.runtime.tflm.size import predicted_head
+from edgemem.suitability import litert_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

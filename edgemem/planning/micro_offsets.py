@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from edgemem.bounds import lower_bounds, naive_size
-from edgemem.errors import UnsupportedError
 from edgemem.model.aliasing import RULES
 from edgemem.model.graph import digest
 from edgemem.model.steps import steps_of
-from edgemem.planning.refusal import micro_refusal
 from edgemem.plans import OffsetPlan, PlanSet
 from edgemem.proof import Cause, Violation
 from edgemem.records.lifetime import lifetimes
 from edgemem.records.problem import Problem, UsageRecord
+from edgemem.suitability import micro_offsets, micro_refusal
 from edgemem.targets import BUILT_IN
 
 if TYPE_CHECKING:
@@ -27,26 +26,9 @@ if TYPE_CHECKING:
 
     from edgemem.model.graph import Graph
 
-__all__ = ["micro_offsets", "plan_of_offsets", "verify_offsets"]
+__all__ = ["plan_of_offsets", "verify_offsets"]
 
 _STRATEGY = "OfflineMemoryAllocation"
-
-
-def micro_offsets(planset: PlanSet) -> dict[str, int]:
-    """The offsets in bytes that TensorFlow Lite Micro is told for a plan set's smallest arena, by tensor.
-
-    Variables keep their value between runs, so they have none. Raises UnsupportedError if a tensor has two places.
-    """
-    best = planset.best_offsets
-    assert best is not None
-    offsets: dict[str, int] = {}
-    for record, offset in zip(planset.problem.records, best.offsets.tolist(), strict=True):
-        for name in record.tensors if record.kind != "variable" else ():
-            if offsets.setdefault(name, offset) != offset:
-                raise UnsupportedError(
-                    f"the plan has two places for {name!r}; TensorFlow Lite Micro knows one: plan again"
-                )
-    return offsets
 
 
 def verify_offsets(offsets: Mapping[str, int], plansets: Sequence[PlanSet]) -> tuple[Violation, ...]:

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING
 
-from edgemem.errors import ModelError
 from edgemem_converters.onnx import edit
 from edgemem_converters.onnx.parts import Parts, elem_type
-from edgemem_converters.onnx.wire import external_files, metadata, metadata_entries, with_metadata, without_metadata
+from edgemem_converters.onnx.wire import metadata, with_metadata, without_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from edgemem.formats import Form
-    from edgemem_converters.onnx.wire import Content
+    from edgemem.protobuf import Content
 
 __all__ = ["Editor"]
-
-_OURS = b"edgemem."  # keys of what edgemem writes into a model
 
 
 class Editor:
@@ -28,29 +24,6 @@ class Editor:
     def parts(self, data: bytes, folder: Path) -> Parts:
         """The model taken apart; weights in other files lie in `folder`. Raises ModelError if it is damaged."""
         return Parts(data, folder)
-
-    def digest(self, data: Content, folder: Path | None = None) -> str:
-        """SHA-256 (hex) of a model without edgemem's metadata, and of its weight files' names and sizes.
-
-        `folder` is where the file lies, None for a model without a file. Bytes that are no ONNX model count whole.
-        """
-        sha = hashlib.sha256()
-        try:
-            ours = [(f.start, f.end) for f, key, _ in metadata_entries(data) if key.startswith(_OURS)]
-            external = sorted(set(external_files(data)))
-        except ModelError:
-            return hashlib.sha256(data).hexdigest()
-        with memoryview(data) as view:
-            position = 0
-            for start, end in (*ours, (len(data), 0)):
-                with view[position:start] as kept:
-                    sha.update(kept)
-                position = end
-        for name in external:
-            path = folder / name if folder is not None else None
-            size = path.stat().st_size if path is not None and path.is_file() else -1
-            sha.update(f"\0{name}\0{size}".encode())
-        return sha.hexdigest()
 
     def metadata(self, data: Content, key: str) -> bytes | None:
         """The value of an entry of the file's metadata, or None. Raises ModelError for bytes that are no ONNX model."""

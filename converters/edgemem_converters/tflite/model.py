@@ -14,8 +14,7 @@ import numpy as np
 from edgemem.errors import InvalidPlanError, ModelError, UnsupportedError
 from edgemem.files import atomic_write
 from edgemem.formats import Bindings, find_probe
-from edgemem.planning.micro_offsets import micro_offsets
-from edgemem.planning.refusal import MICRO_ALIGNMENT, micro_refusal
+from edgemem.suitability import MICRO_ALIGNMENT, micro_offsets, micro_refusal
 from edgemem_converters.tflite.control import CONTROL, decode_control, encode_control, file_order
 from edgemem_converters.tflite.fold import fold
 from edgemem_converters.tflite.graph import build
@@ -116,7 +115,7 @@ class TfliteConverter:
         """The model carrying a plan, and the offsets of its smallest arena for TensorFlow Lite Micro.
 
         No offsets are written for a plan under rules that TensorFlow Lite Micro does not keep to
-        (`edgemem.planning.refusal.micro_refusal`). Raises as `with_offsets` besides.
+        (`edgemem.suitability.micro_refusal`). Raises as `with_offsets` besides.
         """
         changes = {**self._changes, _PLAN: plan}
         if micro_refusal(planset) is None:

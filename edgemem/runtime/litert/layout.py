@@ -11,11 +11,11 @@ from edgemem.formats import open_bytes
 from edgemem.model.graph import digest
 from edgemem.model.steps import scratch_name
 from edgemem.planning.model_plan import plan_graph
-from edgemem.planning.refusal import Refusal, litert_refusal
 from edgemem.plans import Settings
 from edgemem.proof import prove
 from edgemem.runtime.litert.probe import annotate
 from edgemem.runtime.memory import Origin, origin_of
+from edgemem.suitability import Refusal, litert_refusal
 from edgemem.targets import BUILT_IN, Target
 
 if TYPE_CHECKING:

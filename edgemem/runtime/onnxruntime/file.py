@@ -9,30 +9,27 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-import mmap
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from edgemem import planfile
 from edgemem.errors import ModelError, PlanFileError
 from edgemem.planfile import legacy
+from edgemem.protobuf import LENGTH_DELIMITED, encode_field, fields, pair
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from edgemem.plans import PlanSet
+    from edgemem.protobuf import Content, Field
 
-__all__ = ["OLD_TRACE_KEY", "PLAN_KEY", "Content", "model_digest", "plans_in", "with_plans"]
+__all__ = ["OLD_TRACE_KEY", "PLAN_KEY", "model_digest", "plans_in", "with_plans"]
 
 PLAN_KEY = "edgemem.plan"
 OLD_TRACE_KEY = "edgemem.trace"  # of recordings, in edgemem 0.1
-Content: TypeAlias = bytes | mmap.mmap
 
 _OURS = b"edgemem."
 _METADATA, _GRAPH, _INITIALIZER, _EXTERNAL = 14, 7, 5, 13
-_LENGTH = 2
-_FIXED = {1: 8, 5: 4}
-_VARINT_BYTES = 10
 
 
 def model_digest(data: Content, folder: Path | None = None) -> str:
@@ -42,7 +39,7 @@ def model_digest(data: Content, folder: Path | None = None) -> str:
     """
     digest = hashlib.sha256()
     try:
-        ours = [(key, end) for key, start, end in _entries(data) if _pair(data, start, end)[0].startswith(_OURS)]
+        ours = [(entry.start, entry.end) for entry in _entries(data) if pair(data, entry)[0].startswith(_OURS)]
         external = sorted(set(_external(data)))
     except ModelError:
         return hashlib.sha256(data).hexdigest()
@@ -81,20 +78,21 @@ def with_plans(data: bytes, plansets: Sequence[PlanSet]) -> bytes:
     """
     ours = (PLAN_KEY.encode(), OLD_TRACE_KEY.encode())
     parts, position = [], 0
-    for key, start, end in _entries(data):
-        if _pair(data, start, end)[0] in ours:
-            parts.append(data[position:key])
-            position = end
-    entry = _field(1, PLAN_KEY.encode()) + _field(2, base64.b64encode(planfile.encode_all(plansets)))
-    return b"".join((*parts, data[position:], _field(_METADATA, entry)))
+    for entry in _entries(data):
+        if pair(data, entry)[0] in ours:
+            parts.append(data[position : entry.start])
+            position = entry.end
+    text = base64.b64encode(planfile.encode_all(plansets))
+    made = encode_field(1, PLAN_KEY.encode()) + encode_field(2, text)
+    return b"".join((*parts, data[position:], encode_field(_METADATA, made)))
 
 
 def _values(data: Content, keys: Sequence[str]) -> dict[str, bytes]:
     """The values of these keys in the metadata; none for what is no ONNX model."""
     found: dict[str, bytes] = {}
     try:
-        for _, start, end in _entries(data):
-            name, value = _pair(data, start, end)
+        for entry in _entries(data):
+            name, value = pair(data, entry)
             if (key := name.decode(errors="replace")) in keys:
                 found[key] = value
     except ModelError:
@@ -109,69 +107,21 @@ def _decoded(text: bytes) -> bytes:
         raise PlanFileError(f"the plan in the model is damaged: {e}; plan the model again") from None
 
 
-def _entries(data: Content) -> Iterator[tuple[int, int, int]]:
-    return ((key, start, end) for number, key, start, end in _fields(data, 0, len(data)) if number == _METADATA)
+def _entries(data: Content) -> Iterator[Field]:
+    return (f for f in fields(data, 0, len(data)) if f.number == _METADATA and f.wire == LENGTH_DELIMITED)
 
 
 def _external(data: Content) -> Iterator[str]:
+    """The names of the weight files, one for every tensor in them."""
     if data.find(b"location") < 0:
         return
-    for number, _, start, end in _fields(data, 0, len(data)):
-        if number != _GRAPH:
-            continue
-        for inner, _, tensor, tensor_end in _fields(data, start, end):
-            if inner != _INITIALIZER:
-                continue
-            for field, _, entry, entry_end in _fields(data, tensor, tensor_end):
-                key, value = _pair(data, entry, entry_end) if field == _EXTERNAL else (b"", b"")
+    for graph in _messages(data, 0, len(data), _GRAPH):
+        for tensor in _messages(data, graph.body, graph.end, _INITIALIZER):
+            for entry in _messages(data, tensor.body, tensor.end, _EXTERNAL):
+                key, value = pair(data, entry)
                 if key == b"location":
                     yield value.decode(errors="surrogateescape")
 
 
-def _pair(data: Content, start: int, end: int) -> tuple[bytes, bytes]:
-    found = {number: data[a:b] for number, _, a, b in _fields(data, start, end)}
-    return found.get(1, b""), found.get(2, b"")
-
-
-def _fields(data: Content, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """(number, start, start of the payload, end) of every length-delimited field."""
-    position = start
-    while position < end:
-        tag, body = _varint(data, position, end)
-        wire = tag & 7
-        if wire == 0:
-            _, stop = _varint(data, body, end)
-        elif wire == _LENGTH:
-            length, body = _varint(data, body, end)
-            stop = body + length
-        elif wire in _FIXED:
-            stop = body + _FIXED[wire]
-        else:
-            raise ModelError(f"no ONNX model: a group at byte {position}")
-        if stop > end:
-            raise ModelError(f"no ONNX model: a field at byte {position} ends beyond its message")
-        if wire == _LENGTH:
-            yield tag >> 3, position, body, stop
-        position = stop
-
-
-def _varint(data: Content, position: int, end: int) -> tuple[int, int]:
-    value = 0
-    for k in range(min(_VARINT_BYTES, end - position)):
-        byte = data[position + k]
-        value |= (byte & 0x7F) << (7 * k)
-        if byte < 0x80:
-            return value, position + k + 1
-    raise ModelError(f"no ONNX model: no end of the number at byte {position}")
-
-
-def _field(number: int, payload: bytes) -> bytes:
-    return _varint_bytes(number << 3 | _LENGTH) + _varint_bytes(len(payload)) + payload
-
-
-def _varint_bytes(value: int) -> bytes:
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes((*out, value))
+def _messages(data: Content, start: int, end: int, number: int) -> Iterator[Field]:
+    return (f for f in fields(data, start, end) if f.number == number and f.wire == LENGTH_DELIMITED)

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import TracebackType
 
+    from edgemem.protobuf import Content
     from edgemem.replay.arena import Arena
     from edgemem.replay.replayer import Mode
-    from edgemem.runtime.onnxruntime.file import Content
     from edgemem.trace.recording import Recording
 
 __all__ = ["InferenceSession", "SessionMemory"]

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from edgemem import planfile
 from edgemem.planning.micro_offsets import plan_of_offsets, verify_offsets
-from edgemem.planning.refusal import Refusal, micro_refusal
 from edgemem.proof import prove, refuse
 from edgemem.runtime.memory import MemoryReport, origin_of
+from edgemem.suitability import Refusal, micro_refusal
 
 if TYPE_CHECKING:
     from edgemem.formats import MicroPlanned

@@ -1,4 +1,4 @@
-"""Why a runtime of .tflite files does not run a plan set as it stands.
+"""Which runtime of .tflite files can run a plan set as it stands, and why another one cannot.
 
 A plan holds in a runtime whose kernels keep to the rules that it was made under, and no other.
 """
@@ -8,10 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from edgemem.errors import UnsupportedError
+
 if TYPE_CHECKING:
     from edgemem.plans import PlanSet
 
-__all__ = ["MICRO_ALIGNMENT", "Refusal", "litert_refusal", "micro_refusal"]
+__all__ = ["MICRO_ALIGNMENT", "Refusal", "litert_refusal", "micro_offsets", "micro_refusal"]
 
 MICRO_ALIGNMENT: Final = 16  # TensorFlow Lite Micro takes no offset that is not a multiple of it
 _NATIVE_ALIGNMENT: Final = 64  # of everything in LiteRT's arena
@@ -62,3 +64,20 @@ def micro_refusal(planset: PlanSet) -> Refusal | None:
     if planset.problem.alignment % MICRO_ALIGNMENT:
         return Refusal(f"its offsets are multiples of {planset.problem.alignment} only", "--alignment 16")
     return None
+
+
+def micro_offsets(planset: PlanSet) -> dict[str, int]:
+    """The offsets in bytes that TensorFlow Lite Micro is told for a plan set's smallest arena, by tensor.
+
+    Variables keep their value between runs, so they have none. Raises UnsupportedError if a tensor has two places.
+    """
+    best = planset.best_offsets
+    assert best is not None
+    offsets: dict[str, int] = {}
+    for record, offset in zip(planset.problem.records, best.offsets.tolist(), strict=True):
+        for name in record.tensors if record.kind != "variable" else ():
+            if offsets.setdefault(name, offset) != offset:
+                raise UnsupportedError(
+                    f"the plan has two places for {name!r}; TensorFlow Lite Micro knows one: plan again"
+                )
+    return offsets
