@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -16,8 +17,7 @@ from edgemem.plans import OffsetPlan, PlanSet, Settings
 from edgemem.proof import Violation, prove, verify_planset
 from edgemem.records.problem import Problem
 from edgemem.report.peak import find_peak
-from edgemem.targets import BUILT_IN, Target
-from edgemem.targets import target as find_target
+from edgemem.targets import BUILT_IN, Target, find_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -72,6 +72,8 @@ def plan(
     seed: int | None = None,
     time_limit: float | None = None,
     threads: int | None = None,
+    pins: Mapping[str, int] | None = None,
+    states: Mapping[str, str] | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> PlanSet:
     """Plan the memory of a model or of usage records, and prove every plan before giving it back.
@@ -95,9 +97,14 @@ def plan(
         time_limit: seconds for making the plans, all strategies together; reading the source and proving the plans
             take their time besides. It ends searches, and keeps `auto` from strategies that cannot be ended.
         threads: of each search that has them, for a plan that is no larger.
+        pins: tensor of the model -> offset in bytes where it must be, besides the target's.
+        states: graph input -> the value that is this input in the next run, besides the target's: the two are one
+            record, so that a cache needs no copy. One `*` in both stands for the same text: {"past.*": "present.*"}.
         progress: called with each strategy's name before it runs.
 
     Raises:
+        ModelError: pins or states of tensors that there are not.
+        UnsupportedError: a state whose input is still read after, or while, the value is written over it.
         UnknownShapeError: sizes are missing; names the tensors and the flags that bind them.
         BudgetExceededError: the best plan exceeds the budget, or the capacity of the target's region.
         PlanError: an unknown strategy, or one that failed.
@@ -114,13 +121,17 @@ def plan(
     if isinstance(source, Problem):
         if target is not None:
             raise ModelError("usage records carry no graph that a target could apply to; only alignment")
+        if pins or states:
+            raise ModelError("usage records say themselves what is pinned (offset) and a state (kind)")
         problem = source
         if alignment is not None:
-            problem = Problem(source.records, alignment=alignment, reserved=source.reserved)
+            problem = source.aligned(alignment)
         planset = plan_problem(problem, settings, fits=budget, progress=progress)
         check_budget(planset, budget)
         return planset
     rules = _target_of(source, target)
+    if pins or states:
+        rules = replace(rules, pins={**rules.pins, **(pins or {})}, states={**rules.states, **(states or {})})
     fits = min((available for available, _ in _available(budget, rules)), default=None)
     if isinstance(source, Graph):
         planset = plan_graph(source, rules, settings, fits=fits, progress=progress)

@@ -74,9 +74,15 @@ class SearchReport:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OffsetPlan:
-    """One arena (Pisarchyk & Lee 2020, §5): `offsets[i]` bytes for record i; `size` is the arena in bytes.
+    """Offsets (Pisarchyk & Lee 2020, §5): record i is at `offsets[i]` bytes from the start of its region's arena.
 
-    `optimal` says that no plan can be smaller, whoever proved it; `search` is None for a fixed rule.
+    Attributes:
+        offsets: int64 [n], bytes.
+        size: bytes of the arena; of all regions' arenas together.
+        optimal: no plan can be smaller, whoever proved it.
+        search: None for a fixed rule.
+        regions: int64 [n], the region of each record; None: all are in region 0.
+        region_sizes: bytes of each region's arena; () stands for (size,).
     """
 
     strategy: str
@@ -85,6 +91,8 @@ class OffsetPlan:
     size: int
     optimal: bool
     search: SearchReport | None = None
+    regions: NDArray[np.int64] | None = None
+    region_sizes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

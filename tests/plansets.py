@@ -45,6 +45,7 @@ options = st.dictionaries(
     | st.floats(allow_nan=False, allow_infinity=False).filter(lambda x: str(x) != "-0.0"),
     max_size=4,
 )
+pins = st.dictionaries(texts, natural, max_size=2)
 reports = st.none() | st.builds(SearchReport, natural, texts, natural, st.none() | natural)
 
 
@@ -60,13 +61,27 @@ def problems(draw: DrawFn) -> Problem:
     records: list[UsageRecord] = []
     for _ in range(draw(st.integers(0, 6))):
         first, length = draw(st.tuples(st.integers(0, 2**62), st.integers(0, 20)))
-        kind = draw(st.sampled_from(get_args(Kind)))
+        kind = draw(st.sampled_from([k for k in get_args(Kind) if k != "state"]))
         tensors = tuple(draw(st.lists(texts, max_size=3)))
-        records.append(UsageRecord(draw(texts), first, first + length, draw(sizes), kind, tensors))
+        regions = tuple(sorted(draw(st.sets(st.integers(0, 61), max_size=2))))
+        cost = draw(st.sampled_from((0, 0, INT64_MAX)))
+        records.append(UsageRecord(draw(texts), first, first + length, draw(sizes), kind, tensors, None, regions, cost))
+    if draw(st.booleans()):
+        end = max((r.last_op for r in records), default=0)
+        records.append(UsageRecord(draw(texts), 0, end, draw(sizes), "state", ("past", "present")))
     pinned = draw(st.booleans())
     if records and pinned:
         records[-1] = replace(records[-1], offset=2**12 * draw(st.integers(2, 2**20)))
-    return Problem(records, alignment=2 ** draw(st.integers(0, 12)), reserved=draw(ranges(2**12)))
+    alignment = 2 ** draw(st.integers(0, 12))
+    overlap, within = [], []
+    if draw(st.booleans()):  # an input, its result, and what lies inside the two
+        t, size = draw(st.integers(1, 100)), st.integers(1, 10**5)
+        extra = [(t - 1, t, 2 * 10**5), (t, t + 1, 2 * 10**5), (t - 1, t, draw(size)), (t, t + 1, draw(size))]
+        if rank == 1 and not any(r.kind == "state" for r in records):
+            records = [*(UsageRecord(draw(texts), *row) for row in extra), *records]
+            overlap = [(0, 1, draw(st.integers(-(2**61), 2**61)))]
+            within = [(2, 0, 0), (3, 1, draw(st.integers(0, 10**5 // alignment)) * alignment)]
+    return Problem(records, alignment=alignment, reserved=draw(ranges(2**12)), overlap=overlap, within=within)
 
 
 def ranges(most: int) -> st.SearchStrategy[list[tuple[int, int]]]:
@@ -79,7 +94,10 @@ def targets(draw: DrawFn) -> Target:
     if draw(st.booleans()):
         target = replace(target, name=draw(texts), alignment=2 ** draw(st.integers(0, 12)))
         reserved = tuple(draw(ranges(2**63 - 1)))
-        target = replace(target, region=Region(draw(texts), draw(st.none() | natural), reserved))
+        regions = [Region(draw(texts), draw(st.none() | natural), reserved)]
+        regions += [Region(name) for name in draw(st.lists(texts, max_size=2, unique=True)) if name != regions[0].name]
+        names = st.dictionaries(texts, texts, max_size=2)
+        target = replace(target, regions=tuple(regions), pins=draw(pins), states=draw(names))
     return target
 
 
@@ -169,8 +187,12 @@ def plansets(draw: DrawFn) -> PlanSet:
     offsets, shared = [], []
     for _ in range(draw(st.integers(0, 3))):
         column = int64s(draw(st.lists(natural, min_size=count, max_size=count)))
+        places: tuple[Any, ...] = ()
+        if draw(st.booleans()):
+            sizes = tuple(draw(st.lists(natural, min_size=1, max_size=3)))
+            places = (int64s(draw(st.lists(st.integers(0, len(sizes) - 1), min_size=count, max_size=count))), sizes)
         offsets.append(
-            OffsetPlan(draw(texts), draw(options), column, draw(natural), draw(st.booleans()), draw(reports))
+            OffsetPlan(draw(texts), draw(options), column, draw(natural), draw(st.booleans()), draw(reports), *places)
         )
     for _ in range(draw(st.integers(0, 3))):
         extents: st.SearchStrategy[Any] = st.tuples(*[natural] * rank) if rank > 1 else natural
@@ -204,12 +226,14 @@ def plain(p: PlanSet) -> dict[str, object]:
     """Everything in a plan set as values that compare, types of option values included."""
     q = p.problem
     return {
-        "records": [(r.name, r.first_op, r.last_op, r.size, r.kind, r.tensors) for r in q.records],
+        "records": q.records,
+        "relations": [None if rows is None else rows.tolist() for rows in (q.overlap, q.within)],
         "names": q.names,
         "columns": [c.tolist() for c in (q.first_op, q.last_op, q.size)],
         "extents": None if q.extents is None else q.extents.tolist(),
         "alignment": q.alignment,
         "offsets": [(x.strategy, typed(x.options), x.offsets.tolist(), x.size, x.optimal, x.search) for x in p.offsets],
+        "regions": [(None if x.regions is None else x.regions.tolist(), x.region_sizes) for x in p.offsets],
         "shared": [
             (x.strategy, typed(x.options), x.assignment.tolist(), x.objects, x.size, x.optimal, x.search)
             for x in p.shared_objects

@@ -1,33 +1,52 @@
 """Usage records as CSV.
 
-Columns `tensor,first_op,last_op,size` (inclusive operator indices) or `id,lower,upper,size` (half-open). The last
-column may be called `size_bytes`. A size is bytes, or `WxH` or `WxHxD` texels for shared objects on textures. One more
-column, `offset`, may say where in the arena a record must be (bytes); an empty field leaves it free.
+The first columns are `tensor,first_op,last_op,size` (inclusive operator indices) or `id,lower,upper,size` (half-open);
+the last of them may be called `size_bytes`. A size is bytes, or `WxH` or `WxHxD` texels for shared objects on textures.
+Behind them may be any of these columns, in any order; an empty field says nothing:
+
+    offset      bytes from the start of the arena where the record must be
+    kind        tensor, input, output, variable, scratch or state
+    regions     indices of the regions it may lie in, ascending, such as 0|1
+    spill_cost  cost of keeping it in another than the first of them
+    overlap     NAME@DISTANCE: the row's record is an input that dies in the operator that makes the record NAME, and
+                may share bytes with it where it begins DISTANCE bytes above it, or more. Several are separated by
+                spaces
+    within      NAME@DELTA: the row's record lies inside the record NAME, DELTA bytes above its begin
+    object      is not read; `edgemem export -f csv` writes it
+
+In NAME, white space and % are written as %XX (UTF-8), a space as %20.
 """
 
 from __future__ import annotations
 
 import csv
 import re
-from typing import TYPE_CHECKING, ClassVar, Self
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Self, get_args
+from urllib.parse import unquote
 
 import numpy as np
 
 from edgemem.errors import ModelError
-from edgemem.records.problem import Problem
+from edgemem.records.problem import Kind, Problem, UsageRecord
 
 if TYPE_CHECKING:
     import _csv
     from pathlib import Path
 
     from edgemem.formats import Bindings
+    from edgemem.records.problem import Size
 
 __all__ = ["CsvConverter"]
 
 _INCLUSIVE = ("tensor", "first_op", "last_op", "size")
 _HALF_OPEN = ("id", "lower", "upper", "size")
-_OFFSET = re.compile(r"\d+")
-_SIZE = re.compile(r"\d+(?:[xX]\d+){0,2}")
+_MORE = ("offset", "kind", "regions", "spill_cost", "overlap", "within", "object")
+_KINDS: dict[str, Kind] = {kind: kind for kind in get_args(Kind)}
+_NUMBER = re.compile(r"\d{1,30}")
+_SIZE = re.compile(r"\d{1,30}(?:[xX]\d{1,30}){0,2}")
+_REGIONS = re.compile(r"\d{1,3}(?:\|\d{1,3})*")
+_RELATED = re.compile(r"(\S+)@(-?\d{1,30})")
 
 
 class CsvConverter:
@@ -51,53 +70,120 @@ class CsvConverter:
             with path.open(newline="", encoding="utf-8-sig") as file:
                 rows = csv.reader(file)
                 header = tuple(cell.strip() for cell in next(rows, ()))
-                pinned = header[-1:] == ("offset",)
-                columns = header[:-1] if pinned else header
+                columns, more = header[:4], header[4:]
                 columns = (*columns[:-1], "size") if columns[-1:] == ("size_bytes",) else columns
-                if columns not in (_INCLUSIVE, _HALF_OPEN):
+                if columns not in (_INCLUSIVE, _HALF_OPEN) or set(more) - set(_MORE) or len(set(more)) < len(more):
                     raise ModelError(
                         f"{path.name}: the first line names the columns: {','.join(_INCLUSIVE)} (inclusive) "
-                        f"or {','.join(_HALF_OPEN)} (half-open), and at most offset behind them, "
+                        f"or {','.join(_HALF_OPEN)} (half-open), and behind them any of {', '.join(_MORE)}, "
                         f"not {','.join(header)!r}"
                     )
-                return cls(_problem(rows, path.name, half_open=columns == _HALF_OPEN, pinned=pinned))
+                return cls(_Reader(path.name, more, half_open=columns == _HALF_OPEN).problem(rows))
         except (OSError, UnicodeDecodeError, csv.Error) as e:
             raise ModelError(f"cannot read {path}: {e}") from None
 
 
-def _problem(rows: _csv.Reader, where: str, *, half_open: bool, pinned: bool) -> Problem:
-    names: list[str] = []
-    first: list[int] = []
-    last: list[int] = []
-    sizes: list[tuple[int, ...]] = []
-    pins: list[int] = []
-    for row in rows:
-        if not row:
-            continue
-        line = f"{where}, line {rows.line_num}"
-        if len(row) != len(_INCLUSIVE) + pinned:
-            raise ModelError(f"{line}: {len(row)} fields, not {len(_INCLUSIVE) + pinned}")
-        name, low, high, size, *offset = (cell.strip() for cell in row)
-        if any(o and not _OFFSET.fullmatch(o) for o in offset):
-            raise ModelError(f"{line}: offset {offset[0]!r} is no number of bytes")
+@dataclass(slots=True)
+class _Reader:
+    """What the rows said so far."""
+
+    file: str
+    more: tuple[str, ...]  # columns behind the first four
+    half_open: bool
+    names: list[str] = field(default_factory=list)
+    spans: list[tuple[int, int]] = field(default_factory=list)
+    sizes: list[tuple[int, ...]] = field(default_factory=list)
+    pins: list[int | None] = field(default_factory=list)
+    kinds: list[Kind] = field(default_factory=list)
+    regions: list[tuple[int, ...]] = field(default_factory=list)
+    costs: list[int] = field(default_factory=list)
+    overlap: list[tuple[int, str, int, str]] = field(default_factory=list)  # record, the other's name, number, line
+    within: list[tuple[int, str, int, str]] = field(default_factory=list)
+
+    def problem(self, rows: _csv.Reader) -> Problem:
+        for row in rows:
+            if row:
+                self._row(row, f"{self.file}, line {rows.line_num}")
+        indices: dict[str, int] = {}
+        for i, name in enumerate(self.names):
+            indices[name] = -1 if name in indices else i
+        overlap, within = self._resolved(self.overlap, indices), self._resolved(self.within, indices)
+        try:
+            if not (set(self.more) - {"offset", "object"}):
+                sizes = np.array(self.sizes, dtype=np.int64)
+                first, last = [a for a, _ in self.spans], [b for _, b in self.spans]
+                pinned = [-1 if p is None else p for p in self.pins] if "offset" in self.more else None
+                flat = sizes[:, 0] if sizes.ndim == 2 and sizes.shape[1] == 1 else sizes
+                return Problem.from_arrays(first, last, flat, names=self.names, pinned=pinned)
+            columns = zip(
+                self.names, self.spans, self.sizes, self.kinds, self.pins, self.regions, self.costs, strict=True
+            )
+            records = [
+                UsageRecord(name, a, b, _size(size), kind, (), pin, regions, cost)
+                for name, (a, b), size, kind, pin, regions, cost in columns
+            ]
+            return Problem(records, overlap=overlap, within=within)
+        except OverflowError:
+            raise ModelError(f"{self.file}: a size does not fit in int64") from None
+        except ModelError as e:
+            raise ModelError(f"{self.file}: {e}") from None
+
+    def _row(self, row: list[str], line: str) -> None:
+        if len(row) != 4 + len(self.more):
+            raise ModelError(f"{line}: {len(row)} fields, not {4 + len(self.more)}")
+        name, low, high, size, *cells = (cell.strip() for cell in row)
+        given = dict(zip(self.more, cells, strict=True))
         if not _SIZE.fullmatch(size):
             raise ModelError(f"{line}: size {size!r} is neither bytes nor WxH or WxHxD texels")
         try:
-            begin, end = int(low), int(high) - half_open
+            begin, end = int(low), int(high) - self.half_open
         except ValueError:
             raise ModelError(f"{line}: {low!r} and {high!r} must be integers") from None
         if begin < 0 or end < begin:
             raise ModelError(f"{line}: {name!r} is alive from {low} to {high}, which is no interval")
-        pins += [int(o) if o else -1 for o in offset]
-        names.append(name)
-        first.append(begin)
-        last.append(end)
-        sizes.append(tuple(map(int, size.lower().split("x"))))
-        if len(sizes[-1]) != len(sizes[0]):
+        self.sizes.append(tuple(map(int, size.lower().split("x"))))
+        if len(self.sizes[-1]) != len(self.sizes[0]):
             raise ModelError(f"{line}: {size!r} has another rank than the sizes before it")
-    try:
-        columns = np.array(sizes, dtype=np.int64)
-    except OverflowError:
-        raise ModelError(f"{where}: a size does not fit in int64") from None
-    bytes_or_texels = columns[:, 0] if columns.ndim == 2 and columns.shape[1] == 1 else columns
-    return Problem.from_arrays(first, last, bytes_or_texels, names=names, pinned=pins if pinned else None)
+        self.names.append(name)
+        self.spans.append((begin, end))
+        offset = _matched(_NUMBER, given.get("offset", ""), f"{line}: offset", "no number of bytes")
+        self.pins.append(int(offset) if offset else None)
+        kind = given.get("kind") or "tensor"
+        if kind not in _KINDS:
+            raise ModelError(f"{line}: kind {kind!r} is none of {', '.join(_KINDS)}")
+        self.kinds.append(_KINDS[kind])
+        regions = _matched(_REGIONS, given.get("regions", ""), f"{line}: regions", "no indices such as 0|1")
+        self.regions.append(tuple(map(int, regions.split("|"))) if regions else ())
+        cost = _matched(_NUMBER, given.get("spill_cost", ""), f"{line}: spill_cost", "no whole number")
+        self.costs.append(int(cost or 0))
+        index = len(self.names) - 1
+        for what, found in (("overlap", self.overlap), ("within", self.within)):
+            entries = given.get(what, "").split()
+            if what == "within" and len(entries) > 1:
+                raise ModelError(f"{line}: within names {len(entries)} records; a record lies inside one at most")
+            for entry in entries:
+                match = _RELATED.fullmatch(entry)
+                if not match:
+                    raise ModelError(f"{line}: {what} {entry!r} is not NAME@NUMBER; write a space in NAME as %20")
+                found.append((index, unquote(match[1]), int(match[2]), f"{line}: {what}"))
+
+    def _resolved(self, rows: list[tuple[int, str, int, str]], indices: dict[str, int]) -> list[tuple[int, int, int]]:
+        resolved = []
+        for i, name, number, where in rows:
+            if indices.get(name, -1) < 0:
+                many = "two records have" if name in indices else "no record has"
+                raise ModelError(f"{where}: {many} the name {name!r}")
+            resolved.append((i, indices[name], number))
+        return resolved
+
+
+def _matched(pattern: re.Pattern[str], text: str, what: str, otherwise: str) -> str:
+    if text and not pattern.fullmatch(text):
+        raise ModelError(f"{what} {text!r} is {otherwise}")
+    return text
+
+
+def _size(sides: tuple[int, ...]) -> Size:
+    if len(sides) == 1:
+        return sides[0]
+    return (sides[0], sides[1]) if len(sides) == 2 else (sides[0], sides[1], sides[2])

@@ -305,7 +305,11 @@ def strategies(*, as_json: bool) -> None:
     if as_json:
         keys = ("name", "family", "paper", "complexity", "extra", "limit")
         entries = [
-            {**{k: getattr(s, k) for k in keys}, "options": {k: as_data(v) for k, v in s.options.items()}}
+            {
+                **{k: getattr(s, k) for k in keys},
+                "options": {k: as_data(v) for k, v in s.options.items()},
+                "honours": sorted(s.honours),
+            }
             for s in registered()
         ]
         click.echo(json.dumps(entries, indent=1))

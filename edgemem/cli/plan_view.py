@@ -228,5 +228,6 @@ def show_strategies(strategies: Sequence[Strategy]) -> None:
         options = "; ".join(f"{k}={summary(option)}" for k, option in strategy.options.items())
         console.print(f"  {strategy.name}{f'  {options}' if options else ''}", soft_wrap=True)
         extra = f", needs {requirement(strategy.extra)}" if strategy.extra else ""
-        console.print(f"      {strategy.paper}; {strategy.complexity}{extra}", soft_wrap=True)
+        honoured = ", ".join(sorted(strategy.honours))
+        console.print(f"      {strategy.paper}; {strategy.complexity}; honours {honoured}{extra}", soft_wrap=True)
     console.print("The first value of an option is its default.")

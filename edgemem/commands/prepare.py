@@ -10,8 +10,7 @@ from edgemem.passes.fold import FoldConstants
 from edgemem.passes.protocol import PassContext
 from edgemem.passes.reorder import ReorderOperators
 from edgemem.runtime.onnxruntime.optimise_pass import OptimiseGraph
-from edgemem.targets import BUILT_IN, Target
-from edgemem.targets import target as find_target
+from edgemem.targets import BUILT_IN, Target, find_target
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

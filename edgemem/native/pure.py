@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgemem.errors import PlanError
+from edgemem.records.sizes import padded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,7 +43,7 @@ def place_in_smallest_gap(
     for index, pin in enumerate(pins):
         if pin >= 0 and sizes[index]:
             offsets[index] = pin
-            placed.append((pin, pin + _padded(sizes[index], alignment), first[index], last[index]))
+            placed.append((pin, pin + padded(sizes[index], alignment), first[index], last[index]))
     placed.sort()
     for index in order.tolist():
         if not sizes[index] or pins[index] >= 0:
@@ -56,7 +57,7 @@ def place_in_smallest_gap(
                 best, smallest = end, gap
             end = max(end, stop)
         offsets[index] = best = end if best < 0 else best
-        insort(placed, (best, best + _padded(sizes[index], alignment), first[index], last[index]))
+        insort(placed, (best, best + padded(sizes[index], alignment), first[index], last[index]))
     return offsets
 
 
@@ -73,18 +74,18 @@ def offset_lower_bound(
     Around what is pinned or reserved: the lowest address below which so much is free, and the end of every pinned
     record.
     """
-    padded = -(-size // alignment) * alignment
-    padding = padded - size
+    whole = padded(size, alignment)
+    padding = whole - size
     fixed = (np.full(len(size), -1) if pinned is None else pinned) >= 0
     bound = 0
     for op in np.unique(first_op).tolist():  # nothing grows in between
         alive = (first_op <= op) & (op <= last_op) & (size > 0)
-        free = int(padded[alive & ~fixed].sum())
+        free = int(whole[alive & ~fixed].sum())
         taken, highest = _pairs(reserved), 0
         if pinned is not None and (alive & fixed).any():
             held = alive & fixed
-            taken += zip(pinned[held].tolist(), (pinned + padded)[held].tolist(), strict=True)
-            highest = int((pinned + padded)[held].max())
+            taken += zip(pinned[held].tolist(), (pinned + whole)[held].tolist(), strict=True)
+            highest = int((pinned + whole)[held].max())
             bound = max(bound, int((pinned + size)[held].max()))
         top = _room_for(free, sorted(taken))
         if free and top > highest:
@@ -133,10 +134,6 @@ def range_minimum(values: Column, low: Column, high: Column) -> Column:
     """The smallest of `values[low[i]]` to `values[high[i]]`, both inclusive, for each i."""
     pairs = zip(low.tolist(), high.tolist(), strict=True)
     return np.array([values[i : j + 1].min() for i, j in pairs], dtype=np.int64)
-
-
-def _padded(size: int, alignment: int) -> int:
-    return -(-size // alignment) * alignment
 
 
 def __getattr__(name: str) -> Any:

@@ -73,6 +73,11 @@ def check_planset(p: PlanSet) -> None:
 def _offset_plan(plan: OffsetPlan, count: int) -> None:
     check_length("offsets", len(plan.offsets), count)
     _not_negative("offsets", plan.offsets)
+    _naturals("region_sizes", plan.region_sizes)
+    if plan.regions is not None:
+        check_length("regions", len(plan.regions), count)
+        if (plan.regions < 0).any() or (plan.regions >= len(plan.region_sizes)).any():
+            raise PlanFileError(f"a record is in a region that is none of the {len(plan.region_sizes)}")
     _plan(plan)
 
 

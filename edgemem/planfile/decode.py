@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+import numpy as np
+
 from edgemem.errors import EdgememError, PlanFileError
 from edgemem.planfile.columns import (
     read_codes,
@@ -20,13 +22,12 @@ from edgemem.planfile.container import unwrap
 from edgemem.planfile.reader import root
 from edgemem.planfile.recordings import read_recording
 from edgemem.planfile.schema import KINDS, PLAN_FILE, PLAN_SET, SLOTS
-from edgemem.planfile.target import target_from
+from edgemem.planfile.target import TargetMaps, target_from
 from edgemem.planfile.versions import SEVERAL, least_version
 from edgemem.plans import LowerBounds, OffsetPlan, PlanSet, SearchReport, Settings, SharedObjectsPlan
-from edgemem.records.problem import Problem, UsageRecord
+from edgemem.records.problem import Problem, UsageRecord, region_indices
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from edgemem.planfile.reader import Table
@@ -119,6 +120,12 @@ def _problem(table: Table) -> tuple[Problem, int]:
         check_length("pinned", len(pinned), count)
         if (pinned < -1).any() or not (pinned >= 0).any():
             raise PlanFileError("pinned has a negative offset, or none at all")
+    masks, costs = table.int64s("regions"), table.int64s("spill_cost")
+    for name, column, most in (("regions", masks, 2**62), ("spill_cost", costs, 2**63)):
+        if column is not None:
+            check_length(name, len(column), count)
+            if (column < 0).any() or not column.any() or int(column.max()) >= most:
+                raise PlanFileError(f"{name} has a number out of range, or 0 only")
     rows = zip(
         names,
         first.tolist(),
@@ -127,16 +134,34 @@ def _problem(table: Table) -> tuple[Problem, int]:
         [KINDS[k] for k in kinds],
         tensors or [()] * count,
         [None] * count if pinned is None else [p if p >= 0 else None for p in pinned.tolist()],
+        [()] * count if masks is None else [region_indices(mask) for mask in masks.tolist()],
+        [0] * count if costs is None else costs.tolist(),
         strict=True,
     )
     records = [UsageRecord(*row) for row in rows]
     if len(reserved) % 2:
         raise PlanFileError("a reserved range has no end")
     ranges = tuple((low, high) for low, high in reserved.reshape(-1, 2).tolist())
-    problem = Problem(records, alignment=table.integer("alignment", 1), reserved=ranges)
+    problem = Problem(
+        records,
+        alignment=table.integer("alignment", 1),
+        reserved=ranges,
+        overlap=_relation(table, "overlap"),
+        within=_relation(table, "within"),
+    )
     if problem.reserved != ranges:
         raise PlanFileError("the reserved ranges are not ascending multiples of the alignment, apart from each other")
     return problem, rank
+
+
+def _relation(table: Table, name: str) -> NDArray[np.int64]:
+    """Rows of three numbers; absent is none."""
+    column = table.int64s(name)
+    if column is None:
+        return np.zeros((0, 3), np.int64)
+    if not len(column) or len(column) % 3:
+        raise PlanFileError(f"{name} is not rows of three numbers")
+    return column.reshape(-1, 3)
 
 
 def _offset_plan(table: Table) -> OffsetPlan:
@@ -147,6 +172,8 @@ def _offset_plan(table: Table) -> OffsetPlan:
         table.integer("size"),
         table.boolean("optimal"),
         _search(table),
+        table.int64s("regions"),
+        tuple(read_column(table, "region_sizes").tolist()),
     )
 
 
@@ -177,11 +204,12 @@ def _search(table: Table) -> SearchReport | None:
 def _target(table: Table) -> Target | None:
     fields = table.table("target", SLOTS["Values"])
     regions = [read_map(t, "regions") for t in table.tables("regions", SLOTS["Values"])]
+    pins, states = read_values(table, "pins"), read_values(table, "states")
     if fields is None:
-        if regions:
-            raise PlanFileError("regions without a target")
+        if regions or pins or states:
+            raise PlanFileError("regions, pins or states without a target")
         return None
-    return target_from(read_map(fields, "target"), regions)
+    return target_from(TargetMaps(read_map(fields, "target"), regions, pins, states))
 
 
 def _input_shapes(table: Table) -> dict[str, tuple[int, ...]]:

@@ -15,10 +15,10 @@ from edgemem.planfile.conditions import check_plansets
 from edgemem.planfile.container import wrap
 from edgemem.planfile.schema import KINDS, PLAN_FILE, PLAN_SET, VALUE_TYPES
 from edgemem.planfile.streams import heap_requests, stream_of
-from edgemem.planfile.target import target_from, target_values
+from edgemem.planfile.target import target_from, target_maps
 from edgemem.planfile.versions import SEVERAL, least_version
 from edgemem.plans import Settings
-from edgemem.records.pins import check_pins
+from edgemem.records.fixed import check_places
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -64,8 +64,8 @@ def encode_all(plansets: Sequence[PlanSet]) -> bytes:
 
 def _check_made(p: PlanSet) -> None:
     """Raise PlanFileError or ModelError for parts that disagree, in ways that the bytes cannot show."""
-    check_pins(p.problem, lambda i: p.problem.names[i])
-    if p.target is not None and target_from(*target_values(p.target)) != p.target:
+    check_places(p.problem, lambda i: p.problem.names[i])
+    if p.target is not None and target_from(target_maps(p.target)) != p.target:
         raise PlanFileError(f"target {p.target} does not survive as a table")
     if p.recording is not None:
         trace = p.recording.trace
@@ -127,7 +127,14 @@ class _Writer:
             Alignment=_int64(p.alignment),
             Pinned=None if p.pinned is None else self._int64s(p.pinned),
             Reserved=self._int64s([x for pair in p.reserved for x in pair]) if p.reserved else None,
+            Overlap=self._rows(p.overlap),
+            Within=self._rows(p.within),
+            Regions=None if p.regions is None else self._int64s(p.regions),
+            SpillCost=None if p.spill_cost is None else self._int64s(p.spill_cost),
         )
+
+    def _rows(self, relation: NDArray[np.int64] | None) -> int | None:
+        return None if relation is None else self._int64s(relation.reshape(-1))
 
     def _offset_plan(self, p: OffsetPlan) -> int:
         return self._table(
@@ -138,6 +145,8 @@ class _Writer:
             Size=_int64(p.size),
             Optimal=bool(p.optimal),
             Search=self._search(p.search),
+            Regions=None if p.regions is None else self._int64s(p.regions),
+            RegionSizes=self._int64s(p.region_sizes) if p.region_sizes else None,
         )
 
     def _search(self, report: SearchReport | None) -> int | None:
@@ -167,8 +176,13 @@ class _Writer:
     def _target(self, target: Target | None) -> dict[str, int | None]:
         if target is None:
             return {}
-        values, regions = target_values(target)
-        return {"Target": self._values(values), "Regions": self._tables(map(self._values, regions))}
+        maps = target_maps(target)
+        return {
+            "Target": self._values(maps.values),
+            "Regions": self._tables(map(self._values, maps.regions)),
+            "Pins": self._values(maps.pins) if maps.pins else None,
+            "States": self._values(maps.states) if maps.states else None,
+        }
 
     def _settings(self, s: Settings) -> int:
         return self._table(

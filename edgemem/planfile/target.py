@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgemem.errors import PlanFileError
@@ -14,21 +15,39 @@ if TYPE_CHECKING:
     from edgemem.plans import OptionValue
     from edgemem.targets import Target
 
-__all__ = ["target_from", "target_values"]
+__all__ = ["TargetMaps", "target_from", "target_maps"]
 
 
-def target_values(target: Target) -> tuple[dict[str, OptionValue], list[dict[str, OptionValue]]]:
-    """The target's own attributes, and a map for each of its regions."""
+@dataclass(frozen=True, slots=True)
+class TargetMaps:
+    """A target taken apart.
+
+    Attributes:
+        values: its own attributes.
+        regions: a map for each of its regions.
+        pins, states: what it says of single tensors.
+    """
+
+    values: Mapping[str, OptionValue]
+    regions: Sequence[Mapping[str, OptionValue]]
+    pins: Mapping[str, OptionValue]
+    states: Mapping[str, OptionValue]
+
+
+def target_maps(target: Target) -> TargetMaps:
+    """The maps that a plan file holds."""
     table = to_table(target)
-    regions = table.pop("region")
-    return table, [{k: " ".join(v) if k == "reserved" else v for k, v in region.items()} for region in regions]
+    regions, pins, states = table.pop("region"), table.pop("pins", {}), table.pop("states", {})
+    listed = [{k: " ".join(v) if k == "reserved" else v for k, v in region.items()} for region in regions]
+    return TargetMaps(table, listed, pins, states)
 
 
-def target_from(values: Mapping[str, OptionValue], regions: Sequence[Mapping[str, OptionValue]]) -> Target:
-    """The target that `target_values` took apart.
+def target_from(maps: TargetMaps) -> Target:
+    """The target that `target_maps` took apart.
 
     Raises PlanFileError or ModelError for values that are no target's.
     """
+    values, regions = maps.values, maps.regions
     # What `from_table` takes from TOML is wider than what `to_table` gives: sizes with units, names of any type.
     for region in regions:
         capacity, reserved = region.get("capacity", 0), region.get("reserved", "0..0")
@@ -36,7 +55,12 @@ def target_from(values: Mapping[str, OptionValue], regions: Sequence[Mapping[str
             raise PlanFileError("a region is not a name and a capacity in bytes")
         if type(reserved) is not str or not all(re.fullmatch(r"\d+\.\.\d+", r) for r in reserved.split(" ")):
             raise PlanFileError("what a region reserves is not ranges of bytes")
-    if "name" not in values or "region" in values:
+    if any(type(offset) is not int or offset < 0 for offset in maps.pins.values()):
+        raise PlanFileError("a tensor is pinned at what is no number of bytes")
+    if any(type(value) is not str for value in maps.states.values()):
+        raise PlanFileError("a state is not the name of a value")
+    if "name" not in values or values.keys() & {"region", "pins", "states"}:
         raise PlanFileError("the target is not the attributes of one")
     lists = [{k: str(v).split(" ") if k == "reserved" else v for k, v in region.items()} for region in regions]
-    return from_table({**values, "region": lists}, where="target")
+    tables = {"region": lists, "pins": dict(maps.pins), "states": dict(maps.states)}
+    return from_table({**values, **tables}, where="target")

@@ -23,6 +23,13 @@ def least_version(plansets: Sequence[PlanSet]) -> int:
     (planset,) = plansets
     if planset.recording is not None or planset.settings != Settings():
         return SEVERAL
+    problem, target = planset.problem, planset.target
+    if problem.features & {"overlap", "within", "state", "regions"} or problem.spill_cost is not None:
+        return SEVERAL
+    if target is not None and (len(target.regions) > 1 or target.pins or target.states):
+        return SEVERAL
+    if any(plan.regions is not None or plan.region_sizes for plan in planset.offsets):
+        return SEVERAL
     if planset.problem.constraints or (planset.target and planset.target.region.reserved):
         return 3
     return 2 if any(isinstance(v, float) for plan in planset.plans for v in plan.options.values()) else 1

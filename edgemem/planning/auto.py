@@ -81,7 +81,7 @@ class AutoPlanner:
         self._progress = progress
         self._quick = quick
         self._standing = _Standing(bounds.offsets if family == "offsets" else bounds.shared_objects)
-        able = [s for s in registered(family) if s.honours(problem) and not (quick and s.extra is not None)]
+        able = [s for s in registered(family) if s.can_plan(problem) and not (quick and s.extra is not None)]
         strategies = sorted(able, key=lambda s: s.limit is not None)
         if limits.time_limit is None:
             self._first: tuple[Strategy, ...] = tuple(strategies)

@@ -6,11 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from edgemem.bounds import lower_bounds, naive_size
+from edgemem.errors import PlanError
 from edgemem.planning.auto import AutoPlanner
 from edgemem.planning.choice import Choice
 from edgemem.planning.limits import Clock, Limits
 from edgemem.planning.solving import run
 from edgemem.plans import OffsetPlan, PlanSet, SharedObjectsPlan
+from edgemem.strategy.catalogue import registered
+from edgemem.strategy.registry import in_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -62,6 +65,7 @@ def make_plans(
         progress(str(choice))
         made.append(run(problem, choice, bounds, _seconds_for(choice, wanted[k + 1 :], clock)))
     if not wanted:
+        _require_able(problem, families)
         autos = [AutoPlanner(problem, family, bounds, limits, clock, progress, quick=quick) for family in families]
         for auto in autos:
             made += auto.first_round()
@@ -71,7 +75,7 @@ def make_plans(
         done = {(p.strategy, *p.options.items()) for p in made}
         for choice in also:
             new = (choice.strategy.name, *choice.options.items()) not in done
-            if new and choice.strategy.honours(problem) and not clock.is_up():
+            if new and choice.strategy.can_plan(problem) and not clock.is_up():
                 made.append(run(problem, choice, bounds))
     offsets = [p for p in made if isinstance(p, OffsetPlan)]
     objects = [p for p in made if isinstance(p, SharedObjectsPlan)]
@@ -83,6 +87,15 @@ def make_plans(
         offsets=tuple(replace(p, optimal=p.size == best.offsets) for p in offsets),
         shared_objects=tuple(replace(p, optimal=p.size == best.shared_objects) for p in objects),
     )
+
+
+def _require_able(problem: Problem, families: Sequence[Family]) -> None:
+    """Raise PlanError where no strategy of the first family honours all that the problem asks for."""
+    able = registered(families[0]) if families else ()
+    if able and not any(strategy.can_plan(problem) for strategy in able):
+        raise PlanError(
+            f"no strategy for {families[0]} honours {in_words(problem.features - {'state'})}; plan without some of them"
+        )
 
 
 def _seconds_for(choice: Choice, later: Sequence[Choice], clock: Clock) -> float | None:

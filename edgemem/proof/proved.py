@@ -25,7 +25,8 @@ def prove(planset: PlanSet, graph: Graph | None = None, *, remedy: str = "") -> 
     """Prove a plan set and mark it as proved; gives back the same object.
 
     A copy made by `dataclasses.replace` does not have the mark. A plan set that was proved for this graph already is
-    not proved again.
+    not proved again. Whether the target's regions are large enough is no part of it: a plan that they do not hold is
+    right all the same, and `edgemem.plan` says what it takes to make it fit.
 
     Args:
         planset: the plans.
@@ -36,7 +37,8 @@ def prove(planset: PlanSet, graph: Graph | None = None, *, remedy: str = "") -> 
         InvalidPlanError: a plan is wrong; StalePlanError: it was made for another graph.
     """
     if not is_proved_for(planset, graph):
-        refuse(verify_planset(planset, graph), remedy=remedy)
+        found = verify_planset(planset, graph)
+        refuse([v for v in found if v.cause is not Cause.OVER_CAPACITY], remedy=remedy)
         object.__setattr__(planset, "proof_of", _RECORDS_ALONE if graph is None else digest(graph))
     return planset
 

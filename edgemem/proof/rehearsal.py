@@ -11,13 +11,15 @@ from bisect import bisect_left, insort
 from math import prod
 from typing import TYPE_CHECKING
 
+from edgemem.errors import ModelError
 from edgemem.model.aliasing import RULES, AliasRules
 from edgemem.model.graph import RUN_ONCE, digest
 from edgemem.plans import OffsetPlan
 from edgemem.proof.violations import MOST, Cause, Violation, violation
+from edgemem.targets import match_states
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from edgemem.model.graph import Graph, Op
     from edgemem.plans import Plan, PlanSet
@@ -36,18 +38,57 @@ def rehearse(planset: PlanSet, graph: Graph) -> Iterator[Violation]:
     place = {name: i for i, record in enumerate(planset.problem.records) for name in record.tensors}
     inline = target is None or target.bodies == "inline"
     yield from _tensors(planset, graph, place, inline=inline)
+    try:
+        states = _states(planset, graph)
+    except ModelError as e:
+        yield Violation(Cause.STATE_NOT_KEPT, str(e))
+        return
+    yield from _one_record(planset, place, states)
     rules = RULES[target.aliasing] if target else AliasRules()
     keep_inputs = target is not None and target.inputs == "whole_run"
     for plan in planset.plans:
         places = plan.offsets if isinstance(plan, OffsetPlan) else plan.assignment
         if len(places) != len(planset.problem):
             continue  # the sweep has said so
-        run = _Run(planset, plan, place, rules, inline=inline)
+        run = _Run(planset, plan, place, rules, states, inline=inline)
         run.graph(graph, keep_inputs=keep_inputs)
         if run.step != len(planset.steps):
             message = f"the graph takes {run.step} steps, the plan {len(planset.steps)}"
             yield violation(plan, Cause.WRONG_STEPS, message)
         yield from run.found
+        yield from _pins(planset, plan, place)
+
+
+def _states(planset: PlanSet, graph: Graph) -> dict[str, str]:
+    """The value that is written in each state -> the graph input that it is in the next run."""
+    names = [t.name for t in graph.tensors]
+    written = [names[i] for op in graph.ops for i in op.outputs if i >= 0]
+    wanted = planset.target.states if planset.target else {}
+    return {present: past for past, present in match_states(wanted, [names[i] for i in graph.inputs], written)}
+
+
+def _one_record(planset: PlanSet, place: dict[str, int], states: Mapping[str, str]) -> Iterator[Violation]:
+    """Both tensors of a state are in one record, which is a state."""
+    for present, past in states.items():
+        index = place.get(past)
+        record = None if index is None or place.get(present) != index else planset.problem.records[index]
+        if record is None or record.kind != "state":
+            message = f"{past!r} and {present!r} are one state, but not one record of that kind"
+            yield Violation(Cause.STATE_NOT_KEPT, message, records=(past, present))
+        elif (record.first_op, record.last_op) != (0, max(len(planset.steps) - 1, 0)):
+            message = f"{record.name!r} is in use from {record.first_op} to {record.last_op}, not for the whole run"
+            yield Violation(Cause.STATE_NOT_KEPT, message, records=(past, present))
+
+
+def _pins(planset: PlanSet, plan: Plan, place: dict[str, int]) -> Iterator[Violation]:
+    """Tensors are where the target pins them."""
+    if planset.target is None or not isinstance(plan, OffsetPlan):
+        return
+    for tensor, pin in planset.target.pins.items():
+        offset = int(plan.offsets[place[tensor]]) if tensor in place else None
+        if offset != pin:
+            message = f"{tensor!r} is {'nowhere' if offset is None else f'at {offset}'}, but is pinned at {pin}"
+            yield violation(plan, Cause.NOT_WHERE_PINNED, message, tensor)
 
 
 def _tensors(planset: PlanSet, graph: Graph, place: dict[str, int], *, inline: bool) -> Iterator[Violation]:
@@ -82,10 +123,20 @@ def _tensors(planset: PlanSet, graph: Graph, place: dict[str, int], *, inline: b
 class _Run:
     """The graph running inside one plan, on marks instead of values."""
 
-    def __init__(self, planset: PlanSet, plan: Plan, place: dict[str, int], rules: AliasRules, *, inline: bool) -> None:
+    def __init__(
+        self,
+        planset: PlanSet,
+        plan: Plan,
+        place: dict[str, int],
+        rules: AliasRules,
+        states: Mapping[str, str],
+        *,
+        inline: bool,
+    ) -> None:
         self.plan = plan
         self.place = place
         self.rules = rules
+        self.states = states
         self.inline = inline
         self.labels = planset.steps
         self.step = 0
@@ -103,6 +154,9 @@ class _Run:
         for index, record in enumerate(planset.problem.records):
             if record.kind == "scratch":
                 self.scratch.setdefault(record.first_op, []).append((index, record))
+        # What keeps its bytes from run to run: nothing else may be written there, at any time.
+        self.kept = {i for i, record in enumerate(planset.problem.records) if record.kind == "state"}
+        self.kept |= {place[name] for pair in states.items() for name in pair if name in place}
 
     def report(self, cause: Cause, message: str, *names: str) -> None:
         label = self.labels[self.step] if 0 <= self.step < len(self.labels) else f"step {self.step}"
@@ -111,6 +165,9 @@ class _Run:
 
     def write(self, name: str, index: int, *, view_of: str = "") -> None:
         low, high = span = self.span[index]
+        for state in self.kept:
+            if state != index and self.span[state][0] < high and low < self.span[state][1]:
+                self.report(Cause.STATE_NOT_KEPT, f"{name!r} lies on a state, which is kept from run to run", name)
         at = bisect_left(self.taken, (low, low))
         at -= at > 0 and self.taken[at - 1][1] > low
         while at < len(self.taken) and self.taken[at][0] < high:
@@ -136,7 +193,8 @@ class _Run:
     def graph(self, graph: Graph, *, keep_inputs: bool) -> None:
         names = [t.name for t in graph.tensors]
         kept = [names[i] for i in graph.outputs]
-        kept += [names[i] for i in graph.inputs] if keep_inputs else []
+        kept += [names[i] for i in graph.inputs if names[i] not in self.states.values()] if keep_inputs else []
+        kept += [name for name in names if name in self.states]
         for index, tensor in enumerate(graph.tensors):
             if tensor.kind == "variable":
                 kept.append(tensor.name)

@@ -12,9 +12,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from edgemem.records.problem import Problem
+
     Column = NDArray[np.int64]
 
-__all__ = ["Regions", "RelationColumns", "Relations"]
+__all__ = ["Regions", "RelationColumns", "Relations", "relations_of"]
 
 
 class RelationColumns(TypedDict, total=False):
@@ -51,6 +53,14 @@ class Relations:
         if self.within is not None and len(self.within):
             given["within"] = np.ascontiguousarray(self.within, np.int64).reshape(-1)
         return given
+
+
+def relations_of(problem: Problem) -> Relations:
+    """What a problem says of its records."""
+    state = None
+    if "state" in problem.features:
+        state = np.array([record.kind == "state" for record in problem.records])
+    return Relations(problem.overlap, problem.within, state)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

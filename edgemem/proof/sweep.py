@@ -17,7 +17,8 @@ from edgemem.errors import PlanError
 from edgemem.plans import OffsetPlan
 from edgemem.proof import pure
 from edgemem.proof.faults import COLUMNS, describe_object_faults, describe_offset_faults
-from edgemem.proof.relations import Regions, Relations
+from edgemem.proof.regions import regions_of, sweep_capacity, sweep_regions
+from edgemem.proof.relations import Regions, Relations, relations_of
 from edgemem.proof.violations import MOST, Cause, Violation, violation
 
 if TYPE_CHECKING:
@@ -49,8 +50,8 @@ def sweep_plan(
 ) -> tuple[Violation, ...]:
     """Everything that is wrong with one plan for these records; () proves it right.
 
-    With the target they come from, also that its reserved ranges are kept clear. Relations and regions concern offset
-    plans only. At most 100 violations.
+    With the target they come from, also that its reserved ranges are kept clear. Relations and regions are those of the
+    problem and the plan unless others are given; they concern offset plans only. At most 100 violations.
 
     Raises:
         PlanError: offsets or objects are not integers within int64.
@@ -58,7 +59,8 @@ def sweep_plan(
     """
     if isinstance(plan, OffsetPlan):
         reserved = problem.reserved if target is None else (*problem.reserved, *target.region.reserved)
-        check = _offsets(problem, plan, reserved, relations or Relations(), regions)
+        where = regions_of(plan, target) if regions is None else regions
+        check = _offsets(problem, plan, reserved, relations or relations_of(problem), where)
     else:
         check = _objects(problem, plan)
     return tuple(islice(check, MOST))
@@ -67,9 +69,11 @@ def sweep_plan(
 def sweep_claims(planset: PlanSet, relations: Relations | None = None) -> Iterator[Violation]:
     """Bounds, naive size and `optimal` flags, recomputed by sweeps of their own; states that are not kept."""
     problem = planset.problem
-    given = relations or Relations()
+    given = relations or relations_of(problem)
     columns = (problem.first_op, problem.last_op, problem.size, problem.alignment)
     offsets, objects, naive = finder.recompute_claims(*columns, **problem.constraints, **given.columns)
+    if problem.regions is not None:
+        offsets = _bound_of_regions(problem, given)
     for family, claimed, true in (
         ("offsets", planset.bounds.offsets, offsets),
         ("shared objects", planset.bounds.shared_objects, objects),
@@ -79,8 +83,28 @@ def sweep_claims(planset: PlanSet, relations: Relations | None = None) -> Iterat
     if planset.naive != naive:
         yield Violation(Cause.WRONG_NAIVE, f"the records take {naive} end to end, not {planset.naive}")
     yield from _sweep_states(problem, given)
+    yield from sweep_capacity(planset)
     yield from _sweep_optimal(planset.offsets, offsets)
     yield from _sweep_optimal(planset.shared_objects, objects)
+
+
+def _bound_of_regions(problem: Problem, relations: Relations) -> int:
+    """What all arenas together cannot go below where records are tied to regions.
+
+    Each region may have a record on top that needs no padding, and there may be room in another than the one where
+    something is pinned. So sizes count without padding, and what is pinned only by its end.
+    """
+    columns = relations.columns
+    if "overlap" in columns:
+        # Distances of offsets that are multiples of the alignment.
+        rows = columns["overlap"].reshape(-1, 3).copy()
+        rows[:, 2] = -(-rows[:, 2] // problem.alignment) * problem.alignment
+        columns["overlap"] = rows.reshape(-1)
+    bound: int = finder.recompute_claims(problem.first_op, problem.last_op, problem.size, 1, **columns)[0]
+    if problem.pinned is None:
+        return bound
+    held = (problem.pinned >= 0) & (problem.size > 0)
+    return max(bound, int((problem.pinned + problem.size)[held].max(initial=0)))
 
 
 def _sweep_states(problem: Problem, relations: Relations) -> Iterator[Violation]:
@@ -121,6 +145,9 @@ def _offsets(
     if len(plan.offsets) != len(problem):
         yield violation(plan, Cause.WRONG_LENGTH, f"{len(plan.offsets)} offsets for {len(problem)} records")
         return
+    if regions is not None and len(regions.of) != len(problem):
+        yield violation(plan, Cause.WRONG_LENGTH, f"{len(regions.of)} regions for {len(problem)} records")
+        return
     arenas = (plan.size,) if regions is None else regions.sizes
     for size in arenas:
         if abs(size) > INT64_MAX:
@@ -148,6 +175,7 @@ def _offsets(
         **columns,
     )
     yield from describe_offset_faults(problem, plan, rows.reshape(-1, COLUMNS).tolist(), ranges, regions)
+    yield from sweep_regions(problem, plan)
 
 
 def _objects(problem: Problem, plan: SharedObjectsPlan) -> Iterator[Violation]:

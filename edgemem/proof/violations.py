@@ -28,6 +28,7 @@ class Cause(StrEnum):
     IN_RESERVED = "in a reserved range"
     NOT_WITHIN = "not inside the record it belongs to"
     WRONG_REGION = "in a region it may not lie in"
+    OVER_CAPACITY = "larger than its region"
     STATE_NOT_KEPT = "state not kept for the whole run"
     NO_SUCH_OBJECT = "no such object"
     OBJECT_TOO_SMALL = "object too small"

@@ -18,6 +18,7 @@ from edgemem.model.aliasing import RULES
 from edgemem.model.graph import RUN_ONCE
 from edgemem.model.steps import scratch_name, steps_of
 from edgemem.records.problem import Problem, UsageRecord
+from edgemem.records.requested import join_states, pin_tensors
 from edgemem.records.textures import texel_extent
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class Life:
         present: it is there before the first step, whatever the order; in bodies so are variables alone.
         kept: it stays to the end of the run.
         names: all tensors in it.
+        offset: where it is pinned, in bytes; then its memory is shared with nothing. None: anywhere.
     """
 
     tensor: Tensor
@@ -72,6 +74,7 @@ class Life:
     present: bool = False
     kept: bool = False
     names: list[str] = field(default_factory=list)
+    offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +103,7 @@ def lifetimes(graph: Graph, target: Target) -> Lifetimes:
     """The usage records of a graph in the order of its operators.
 
     Tensors that alias under the target's rules (`edgemem.model.aliasing`) share one record. Raises UnsupportedError for
-    an activation whose dtype has no fixed width.
+    an activation whose dtype has no fixed width, and as `find_lives`.
     """
     steps = steps_of(graph, bodies=target.bodies == "inline")
     lives = find_lives(graph, steps, target)
@@ -114,7 +117,7 @@ def lifetimes(graph: Graph, target: Target) -> Lifetimes:
             unplanned.append((life.tensor.name, size))
         else:
             names = tuple(life.names)
-            records.append(UsageRecord(names[0], life.first, life.last, size, life.kind, names))
+            records.append(UsageRecord(names[0], life.first, life.last, size, life.kind, names, life.offset))
     for number, step in enumerate(steps):
         records.extend(
             UsageRecord(scratch_name(step.label, k), number, number, size, "scratch")
@@ -151,7 +154,10 @@ def find_lives(graph: Graph, steps: Sequence[Step], target: Target) -> dict[str,
     Args:
         graph: the graph.
         steps: its operators in time, with bodies where the target plans them inline.
-        target: says which inputs, outputs and variables are in the plan, and for how long.
+        target: says which inputs, outputs and variables are in the plan, and for how long; and which tensors are states
+            or pinned. The value that is written in a state has no life of its own.
+
+    Raises ModelError and UnsupportedError as `edgemem.records.requested` for states and pins that are not to be had.
     """
     end = max(len(steps) - 1, 0)
     lives: dict[str, Life] = {}
@@ -205,6 +211,8 @@ def find_lives(graph: Graph, steps: Sequence[Step], target: Target) -> dict[str,
         if life.first > life.last:
             life.outside = life.outside or "never written"
             life.first = life.last = 0
+    join_states(graph, steps, target, lives)
+    pin_tensors(target, lives)
     return lives
 
 
@@ -220,10 +228,13 @@ def find_sharing(lives: Mapping[str, Life], steps: Sequence[Step], target: Targe
         view = step.op.type in rules.views
         positions = (0,) if view else rules.in_place.get(step.op.type, ())
         viewed, found = "", []
-        for position in positions if out and not out.fixed and not out.outside else ():
+        is_free = out is not None and not out.fixed and not out.outside and out.offset is None
+        for position in positions if is_free else ():
             name = step.reads[position] if position < len(step.reads) else ""
             source = lives[root[name]] if name in lives else None
             if source is None or out is None or source.outside or source.tensor.size != out.tensor.size:
+                continue
+            if source.offset is not None:
                 continue
             if source.fixed and not (view and rules.views_of_outputs and source.kind == "output"):
                 continue

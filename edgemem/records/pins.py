@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from edgemem.errors import ModelError
+from edgemem.records.sizes import padded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -29,7 +30,7 @@ def widened(ranges: Iterable[tuple[int, int]], alignment: int) -> tuple[tuple[in
             raise ModelError(f"{begin}..{end} is no range of bytes: it is negative, or ends before it begins")
         if begin == end:
             continue
-        low, high = begin // alignment * alignment, -(-end // alignment) * alignment
+        low, high = begin // alignment * alignment, padded(end, alignment)
         if joined and joined[-1][1] >= low:
             low, above = joined.pop()
             high = max(high, above)

@@ -12,20 +12,26 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict
 import numpy as np
 
 from edgemem.errors import ModelError
-from edgemem.records.pins import check_pins, widened
+from edgemem.records.fixed import check_places
+from edgemem.records.pins import widened
+from edgemem.records.relations import check_overlap, check_within, relation_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Constraints", "Extent", "Kind", "Problem", "Size", "UsageRecord"]
+__all__ = ["Constraints", "Extent", "Feature", "Kind", "Problem", "Size", "UsageRecord", "region_indices"]
 
 Extent: TypeAlias = tuple[int, int] | tuple[int, int, int]
 Size: TypeAlias = int | Extent
-Kind: TypeAlias = Literal["tensor", "input", "output", "variable", "scratch"]
+Kind: TypeAlias = Literal["tensor", "input", "output", "variable", "scratch", "state"]
+Feature: TypeAlias = Literal["pinned", "reserved", "overlap", "within", "state", "regions"]
+
+Rows: TypeAlias = "NDArray[np.int64] | Iterable[tuple[int, int, int]]"
 
 INT64_MAX = 2**63 - 1
+MOST_REGIONS = 62  # a region is a bit of an int64
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +43,13 @@ class UsageRecord:
         first_op: index of the first operator that uses it (inclusive).
         last_op: index of the last operator that uses it (inclusive).
         size: bytes, or texels as (width, height[, depth]).
-        kind: what it is to the model; `scratch` is an operator's own workspace.
-        tensors: names of all tensors that live in it (views and in-place results).
+        kind: what it is to the model; `scratch` is an operator's own workspace, `state` keeps its bytes from run to
+            run (a KV cache) and is alive for the whole run.
+        tensors: names of all tensors that live in it (views and in-place results; input and output of a state).
         offset: bytes from the start of the arena where it must be, a multiple of the alignment; None: anywhere. Shared
             objects have no offsets and take no notice.
+        regions: indices of the regions it may lie in, ascending; () is any.
+        spill_cost: cost of keeping it in another than the first region it may lie in; the unit is the target's.
     """
 
     name: str
@@ -50,6 +59,8 @@ class UsageRecord:
     kind: Kind = "tensor"
     tensors: tuple[str, ...] = ()
     offset: int | None = None
+    regions: tuple[int, ...] = ()
+    spill_cost: int = 0
 
 
 class Constraints(TypedDict, total=False):
@@ -67,17 +78,43 @@ class Problem:
         size: int64 [n], bytes; for texel extents their product (texels).
         extents: int64 [n, 2 or 3] texels, or None when sizes are bytes.
         alignment: every offset is a multiple of it; a power of two.
-        pinned: int64 [n], the offset of each record that has a fixed one, -1 for the others; None if all are free.
-        reserved: ranges of bytes, [begin, end), that no record may use at any time. They are widened to multiples of
-            the alignment, and those that meet are joined; ascending. A record of size 0 is nowhere.
+        pinned: int64 [n], the offset of each record that has a fixed one, -1 for the others; None if all are free. A
+            pinned record is in the first region it may lie in.
+        reserved: ranges of bytes, [begin, end), of the first region that no record may use at any time. They are
+            widened to multiples of the alignment, and those that meet are joined; ascending. A record of size 0 is
+            nowhere.
+        given_reserved: the ranges as they were given.
+        overlap: int64 [m, 3], rows (i, j, distance): record i is an input that dies in the operator that makes j; the
+            two may be disjoint, or offset_i - offset_j >= distance. None without any.
+        within: int64 [m, 3], rows (i, j, delta): record i lies inside j, offset_i == offset_j + delta, a multiple of
+            the alignment. None without any.
+        regions: int64 [n], bit k is set where record i may lie in region k; 0 is any region. None if all may.
+        spill_cost: int64 [n], as for `UsageRecord`; None if all are 0.
 
-    `pinned` and `reserved` concern offsets only: shared objects are planned without them.
-    The arrays are read-only. Raises ModelError for intervals that end before they begin, negative values, an
-    alignment that is no power of two, and totals beyond int64; and for pinned offsets that cannot be honoured: no
-    multiple of the alignment, in a reserved range, or on each other while both are in use.
+    `pinned`, `reserved` and the relations concern offsets only: shared objects are planned without them, and refuse
+    `within`. The arrays are read-only. Raises ModelError for intervals that end before they begin, negative values, an
+    alignment that is no power of two, and totals beyond int64; for a state that is not alive for the whole run; and
+    for pins and relations that no plan can honour: no multiple of the alignment, in a reserved range, on each other
+    while both are in use, or rows that do not say what an overlap or a container is (`edgemem.records.relations`).
     """
 
-    __slots__ = ("_names", "_records", "alignment", "extents", "first_op", "last_op", "pinned", "reserved", "size")
+    __slots__ = (
+        "_has_states",
+        "_names",
+        "_records",
+        "alignment",
+        "extents",
+        "first_op",
+        "given_reserved",
+        "last_op",
+        "overlap",
+        "pinned",
+        "regions",
+        "reserved",
+        "size",
+        "spill_cost",
+        "within",
+    )
 
     first_op: NDArray[np.int64]
     last_op: NDArray[np.int64]
@@ -86,25 +123,38 @@ class Problem:
     alignment: int
     pinned: NDArray[np.int64] | None
     reserved: tuple[tuple[int, int], ...]
+    given_reserved: tuple[tuple[int, int], ...]
+    overlap: NDArray[np.int64] | None
+    within: NDArray[np.int64] | None
+    regions: NDArray[np.int64] | None
+    spill_cost: NDArray[np.int64] | None
 
     def __init__(
-        self, records: Iterable[UsageRecord], *, alignment: int = 1, reserved: Iterable[tuple[int, int]] = ()
+        self,
+        records: Iterable[UsageRecord],
+        *,
+        alignment: int = 1,
+        reserved: Iterable[tuple[int, int]] = (),
+        overlap: Rows = (),
+        within: Rows = (),
     ) -> None:
         rows = tuple(records)
         negative = next((r.name for r in rows if r.offset is not None and r.offset < 0), None)
         if negative is not None:
             raise ModelError(f"record {negative!r} has a negative offset")
+        self._names: tuple[str, ...] | None = None
+        self._records: tuple[UsageRecord, ...] | None = rows
         self._fill(
-            [r.first_op for r in rows],
-            [r.last_op for r in rows],
-            [r.size for r in rows],
+            ([r.first_op for r in rows], [r.last_op for r in rows], [r.size for r in rows]),
             alignment,
             lambda i: rows[i].name,
-            [-1 if r.offset is None else r.offset for r in rows],
-            reserved,
+            pinned=[-1 if r.offset is None else r.offset for r in rows],
+            reserved=reserved,
+            relations=(overlap, within),
+            regions=[_mask(r) for r in rows] if any(r.regions for r in rows) else None,
+            spill_cost=[r.spill_cost for r in rows] if any(r.spill_cost for r in rows) else None,
+            states=[i for i, r in enumerate(rows) if r.kind == "state"],
         )
-        self._records: tuple[UsageRecord, ...] | None = rows
-        self._names: tuple[str, ...] | None = None
 
     @classmethod
     def from_arrays(
@@ -117,32 +167,52 @@ class Problem:
         alignment: int = 1,
         pinned: ArrayLike | None = None,
         reserved: Iterable[tuple[int, int]] = (),
+        overlap: Rows = (),
+        within: Rows = (),
+        regions: ArrayLike | None = None,
+        spill_cost: ArrayLike | None = None,
     ) -> Problem:
         """A problem from columns: `size` is [n] bytes, or [n, 2 or 3] texels. Names default to the indices."""
         self = cls.__new__(cls)
-        self._fill(first_op, last_op, size, alignment, lambda i: names[i] if names else str(i), pinned, reserved)
         self._records = None
         self._names = None if names is None else tuple(names)
+        self._fill(
+            (first_op, last_op, size),
+            alignment,
+            lambda i: names[i] if names else str(i),
+            pinned=pinned,
+            reserved=reserved,
+            relations=(overlap, within),
+            regions=regions,
+            spill_cost=spill_cost,
+        )
         if self._names is not None and len(self._names) != len(self):
             raise ModelError(f"{len(self._names)} names for {len(self)} records")
         return self
 
+    def aligned(self, alignment: int) -> Problem:
+        """The same records at another alignment, around the ranges that were given as reserved."""
+        relations = {"overlap": self.overlap, "within": self.within}
+        given = {key: rows for key, rows in relations.items() if rows is not None}
+        return Problem(self.records, alignment=alignment, reserved=self.given_reserved, **given)
+
     def _fill(
         self,
-        first: ArrayLike,
-        last: ArrayLike,
-        size: ArrayLike,
+        columns: tuple[ArrayLike, ArrayLike, ArrayLike],
         alignment: int,
         name: Callable[[int], str],
+        *,
         pinned: ArrayLike | None,
         reserved: Iterable[tuple[int, int]],
+        relations: tuple[Rows, Rows],
+        regions: ArrayLike | None,
+        spill_cost: ArrayLike | None,
+        states: Sequence[int] = (),
     ) -> None:
         if alignment < 1 or alignment & (alignment - 1):
             raise ModelError(f"alignment {alignment} is not a power of two")
         try:
-            self.first_op = _column(first)
-            self.last_op = _column(last)
-            sizes = _column(size)
+            self.first_op, self.last_op, sizes = map(_column, columns)
         except (OverflowError, ValueError, TypeError) as e:
             raise ModelError(f"usage records must be integers within int64, with extents of one rank: {e}") from None
         if sizes.size == 0:
@@ -161,26 +231,76 @@ class Problem:
         self.extents = sizes if sizes.ndim == 2 else None
         self.size = sizes if sizes.ndim == 1 else _column(_checked_product(sizes))
         self.alignment = alignment
-        self.reserved = widened(reserved, alignment)
-        self.pinned = None if pinned is None else self._pins(pinned, name)
+        self.given_reserved = tuple((begin, end) for begin, end in reserved)
+        self.reserved = widened(self.given_reserved, alignment)
+        pins = self._numbers("pinned", pinned, "offset", name, least=-1)
+        self.pinned = pins if pins is not None and (pins >= 0).any() else None
+        masks = self._numbers("regions", regions, "region", name)
+        if masks is not None and (masks >> MOST_REGIONS).any():
+            raise ModelError(f"regions are numbered 0 to {MOST_REGIONS - 1}, a bit each")
+        self.regions = masks if masks is not None and masks.any() else None
+        costs = self._numbers("spill_cost", spill_cost, "spill cost", name)
+        self.spill_cost = costs if costs is not None and costs.any() else None
         # What every plan stays below: all records end to end, each padded, above all that is pinned or reserved.
         above = float(max((end for _, end in self.reserved), default=0))
         if self.pinned is not None:
             above = max(above, float((self.pinned + self.size.astype(np.float64)).max()) + alignment)
         if above + float(self.size.sum(dtype=np.float64)) + float(alignment) * len(self) >= float(INT64_MAX) / 2:
             raise ModelError("the sizes add up to more than int64 holds")
-        check_pins(self, name)
+        self._has_states = bool(states)
+        self._check_states(states, name)
+        self.overlap, self.within = relation_rows(relations[0], "overlap"), relation_rows(relations[1], "within")
+        check_overlap(self, name)
+        check_within(self, name)
+        check_places(self, name)
 
-    def _pins(self, pinned: ArrayLike, name: Callable[[int], str]) -> NDArray[np.int64] | None:
+    def _numbers(
+        self, what: str, values: ArrayLike | None, one: str, name: Callable[[int], str], *, least: int = 0
+    ) -> NDArray[np.int64] | None:
+        """A column of integers, one a record."""
+        if values is None:
+            return None
         try:
-            column = _column(pinned)
+            column = _column(values)
         except (OverflowError, ValueError, TypeError) as e:
-            raise ModelError(f"pinned offsets must be integers within int64: {e}") from None
+            raise ModelError(f"{what} must be integers within int64: {e}") from None
         if column.shape != self.first_op.shape:
-            raise ModelError("first_op and pinned differ in length")
-        if (column < -1).any():
-            raise ModelError(f"record {name(int((column < -1).argmax()))!r} has a negative offset")
-        return column if (column >= 0).any() else None
+            raise ModelError(f"first_op and {what} differ in length")
+        if (column < least).any():
+            raise ModelError(f"record {name(int((column < least).argmax()))!r} has a negative {one}")
+        return column
+
+    def _check_states(self, states: Sequence[int], name: Callable[[int], str]) -> None:
+        end = int(self.last_op.max(initial=0))
+        for i in states:
+            if self.first_op[i] != 0 or self.last_op[i] != end:
+                raise ModelError(
+                    f"record {name(i)!r} is a state, which is in use for the whole run, 0 to {end}, "
+                    f"not {self.first_op[i]} to {self.last_op[i]}"
+                )
+
+    @property
+    def features(self) -> frozenset[Feature]:
+        """What a plan has to honour besides intervals and sizes; `overlap` it need not."""
+        used: dict[Feature, bool] = {
+            "pinned": self.pinned is not None,
+            "reserved": bool(self.reserved),
+            "overlap": self.overlap is not None,
+            "within": self.within is not None,
+            "state": self._has_states,
+            "regions": self.regions is not None,
+        }
+        return frozenset(feature for feature, uses in used.items() if uses)
+
+    @property
+    def needs_overlap(self) -> bool:
+        """Whether no plan is right without an overlap, because two records are pinned onto each other by one."""
+        if self.overlap is None or self.pinned is None:
+            return False
+        i, j, _ = self.overlap.T
+        a, b = self.pinned[i], self.pinned[j]
+        meet = (a < b + self.size[j]) & (b < a + self.size[i]) & (a >= 0) & (b >= 0)
+        return bool(meet.any())
 
     @property
     def constraints(self) -> Constraints:
@@ -214,8 +334,28 @@ class Problem:
             sizes = self.size.tolist() if self.extents is None else [tuple(e) for e in self.extents.tolist()]
             columns = zip(self.names, self.first_op.tolist(), self.last_op.tolist(), sizes, strict=True)
             pins = [None] * len(self) if self.pinned is None else [p if p >= 0 else None for p in self.pinned.tolist()]
-            self._records = tuple(UsageRecord(*row, offset=pin) for row, pin in zip(columns, pins, strict=True))
+            masks = [0] * len(self) if self.regions is None else self.regions.tolist()
+            costs = [0] * len(self) if self.spill_cost is None else self.spill_cost.tolist()
+            self._records = tuple(
+                UsageRecord(*row, offset=pin, regions=region_indices(mask), spill_cost=cost)
+                for row, pin, mask, cost in zip(columns, pins, masks, costs, strict=True)
+            )
         return self._records
+
+
+def _mask(record: UsageRecord) -> int:
+    """The record's regions as bits; 0 is any."""
+    listed = record.regions
+    if any(not 0 <= k < MOST_REGIONS for k in listed) or list(listed) != sorted(set(listed)):
+        raise ModelError(
+            f"record {record.name!r} has the regions {listed}; give their indices, 0 to {MOST_REGIONS - 1}, ascending"
+        )
+    return sum(1 << k for k in listed)
+
+
+def region_indices(mask: int) -> tuple[int, ...]:
+    """The regions whose bits are set in a mask of `Problem.regions`."""
+    return tuple(k for k in range(mask.bit_length()) if mask >> k & 1)
 
 
 def _column(values: ArrayLike) -> NDArray[np.int64]:

@@ -56,9 +56,16 @@ def document(planset: PlanSet) -> dict[str, Any]:
                     "kind": r.kind,
                     "tensors": list(r.tensors),
                     "offset": r.offset,
+                    **({"regions": list(r.regions)} if planset.problem.regions is not None else {}),
+                    **({"spill_cost": r.spill_cost} if planset.problem.spill_cost is not None else {}),
                 }
                 for r in planset.problem.records
             ],
+            **{
+                name: rows.tolist()
+                for name, rows in (("overlap", planset.problem.overlap), ("within", planset.problem.within))
+                if rows is not None
+            },
             "unplanned": [{"tensor": name, "reason": reason} for name, reason in planset.unplanned],
             "versions": dict(planset.versions),
         }
@@ -75,7 +82,10 @@ def _plan(plan: Plan) -> dict[str, Any]:
         "search": asdict(plan.search) if plan.search else None,
     }
     if isinstance(plan, OffsetPlan):
-        return {**head, "offsets": plan.offsets.tolist()}
+        places: dict[str, Any] = {"offsets": plan.offsets.tolist()}
+        if plan.regions is not None:
+            places |= {"regions": plan.regions.tolist(), "region_sizes": list(plan.region_sizes)}
+        return {**head, **places}
     return {**head, "objects": [_size(o) for o in plan.objects], "assignment": plan.assignment.tolist()}
 
 

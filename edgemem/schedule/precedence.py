@@ -6,6 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from edgemem.model.graph import Graph
 
 __all__ = ["find_precedence", "is_reorderable"]
@@ -18,8 +20,11 @@ def is_reorderable(graph: Graph) -> bool:
     return not there and max(written.values(), default=0) <= 1
 
 
-def find_precedence(graph: Graph) -> tuple[tuple[int, ...], ...]:
-    """For each operator those that must run before it: what it reads, side effects, shared state, the graph's pairs."""
+def find_precedence(graph: Graph, also: Iterable[tuple[int, int]] = ()) -> tuple[tuple[int, ...], ...]:
+    """For each operator those that must run before it: what it reads, side effects, shared state, the graph's pairs.
+
+    `also` are more pairs (first, then).
+    """
     before: list[set[int]] = [set() for _ in graph.ops]
     writer: dict[int, int] = {}
     state: dict[int, int] = {}
@@ -36,6 +41,6 @@ def find_precedence(graph: Graph) -> tuple[tuple[int, ...], ...]:
                 before[k].add(effect)
             effect = k
         writer.update((i, k) for i in op.outputs if i >= 0)
-    for first, then in graph.precedence:
+    for first, then in (*graph.precedence, *also):
         before[then].add(first)
     return tuple(tuple(sorted(b)) for b in before)

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING
 
 from edgemem.model.steps import steps_of
 from edgemem.records.lifetime import find_lives, find_sharing, memory_size, merge
+from edgemem.records.requested import readers_before_writers
+from edgemem.records.sizes import padded
 from edgemem.schedule.bodies import measure_bodies, owners_of
 from edgemem.schedule.precedence import find_precedence
 
@@ -114,7 +116,7 @@ def order_problem(graph: Graph, target: Target) -> OrderProblem:
     outer = [t.name for t in graph.tensors if t.name in lives]
 
     def pad(size: int) -> int:
-        return -(-size // target.alignment) * target.alignment
+        return padded(size, target.alignment)
 
     def size_of(life: Life) -> int:
         size = memory_size(life, graph.layout, target)
@@ -156,7 +158,7 @@ def order_problem(graph: Graph, target: Target) -> OrderProblem:
         kept.add(len(size))
         size.append(bodies.always)
     return OrderProblem(
-        before=find_precedence(graph),
+        before=find_precedence(graph, readers_before_writers(graph, target)),
         size=tuple(size),
         reads=tuple(map(tuple, reads)),
         writes=tuple(writes),

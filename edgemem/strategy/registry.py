@@ -2,33 +2,49 @@
 
 A strategy is a pure function of a `Problem` (and its options) to an int64 array: `offsets` bytes, or the object
 index of every record with objects numbered in order of creation. One that can prove a bound returns `Found` instead.
-Everything else (sizes, bounds, `optimal`) is computed from that, once, in edgemem.planning.solving.
+Everything else (sizes, bounds, `optimal`) is computed from that, once, in edgemem.planning.solving. `Strategy.solve`
+checks every call: before it, that the strategy honours what the problem asks for; after it, the form of the answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
-from edgemem.errors import PlanError, UnknownStrategyError
+import numpy as np
+
+from edgemem.errors import InvalidPlanError, PlanError, UnknownStrategyError
 from edgemem.strategy.options import default_of, normal, values_of
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from edgemem.plans import OptionValue
-    from edgemem.records.problem import Problem
+    from edgemem.records.problem import Feature, Problem
     from edgemem.strategy.options import Option
 
-
-__all__ = ["REGISTRY", "Family", "Found", "Strategy", "offsets_strategy", "shared_objects_strategy"]
+__all__ = ["REGISTRY", "Family", "Found", "Strategy", "in_words", "offsets_strategy", "shared_objects_strategy"]
 
 Family: TypeAlias = Literal["offsets", "shared_objects"]
 Function: TypeAlias = Callable[..., "NDArray[np.int64] | Found"]
 Registered = TypeVar("Registered", bound=Function)
+
+# What a strategy need not honour. A plan that makes no use of an overlap is right, only larger; shared objects have no
+# offsets that could be pinned, reserved or nearer to each other.
+_OPTIONAL: dict[Family, frozenset[Feature]] = {
+    "offsets": frozenset({"overlap"}),
+    "shared_objects": frozenset({"overlap", "pinned", "reserved"}),
+}
+_WORDS: dict[Feature, str] = {
+    "pinned": "pinned offsets",
+    "reserved": "reserved ranges",
+    "overlap": "overlaps of inputs and results",
+    "within": "records within others",
+    "state": "states",
+    "regions": "regions that records may lie in",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +77,8 @@ class Strategy:
         extra: the optional dependency it needs, or None.
         limit: `auto` leaves it out above this many records (None: never).
         auto: options that `auto` sets so, rather than trying them all.
-        pins: it honours pinned offsets and reserved ranges; of a problem that has any, the other strategies for offsets
-            make no plan.
+        honours: the features of a problem (`Problem.features`) that its plans keep to. Every strategy honours `state`,
+            which is an interval.
     """
 
     name: str
@@ -73,23 +89,41 @@ class Strategy:
     extra: str | None
     limit: int | None
     auto: Mapping[str, OptionValue]
-    pins: bool
+    honours: frozenset[Feature]
     function: Function = field(repr=False, compare=False)
 
-    def honours(self, problem: Problem) -> bool:
-        """Whether its plans keep to what is pinned and reserved. Shared objects have no offsets to keep to."""
-        return self.pins or self.family != "offsets" or not problem.constraints
+    def can_plan(self, problem: Problem) -> bool:
+        """Whether it honours everything in the problem that a plan must keep to."""
+        return not self._missing(problem)
 
     def solve(self, problem: Problem, **options: OptionValue) -> Found:
         """The strategy's answer, with whatever it proved.
 
-        Raises PlanError for a problem with pinned offsets or reserved ranges that the strategy would not honour.
+        What a strategy proves about a problem without its overlaps does not hold with them, and is left out.
+        Raises PlanError for a problem with something that the strategy does not honour; names those that do. Raises
+        InvalidPlanError for an answer that is none: another length or type, a negative number, an arena beyond int64,
+        or a record that is not where it is pinned.
         """
-        if not self.honours(problem):
-            able = ", ".join(s.name for s in REGISTRY.values() if s.family == self.family and s.pins)
-            raise PlanError(f"{self.name} cannot honour pinned offsets or reserved ranges; these can: {able}")
+        missing = self._missing(problem)
+        if missing:
+            able = ", ".join(s.name for s in REGISTRY.values() if s.family == self.family and s.can_plan(problem))
+            remedy = f"these can: {able}" if able else f"no other strategy for {self.family} can, either"
+            raise PlanError(f"{self.name} cannot honour {in_words(missing)}; {remedy}")
         found = self.function(problem, **options)
-        return found if isinstance(found, Found) else Found(found)
+        if not isinstance(found, Found):
+            found = Found(found)
+        fault = _fault(self.family, problem, found.values)
+        if fault:
+            raise InvalidPlanError(f"the strategy {self.name} gave {fault}; use another strategy, and report this one")
+        if self.family == "offsets" and "overlap" in problem.features - self.honours:
+            return Found(found.values, None, found.stopped, found.work)
+        return found
+
+    def _missing(self, problem: Problem) -> frozenset[Feature]:
+        optional = _OPTIONAL[self.family]
+        if self.family == "offsets" and problem.needs_overlap:
+            optional -= {"overlap"}
+        return problem.features - optional - self.honours
 
     def run(self, problem: Problem, **options: OptionValue) -> NDArray[np.int64]:
         """The strategy's offsets or object indices."""
@@ -119,6 +153,29 @@ class Strategy:
         return checked
 
 
+def in_words(features: Iterable[Feature]) -> str:
+    """Features of a problem as a message says them, such as "pinned offsets or reserved ranges"."""
+    return " or ".join(words for feature, words in _WORDS.items() if feature in features)
+
+
+def _fault(family: Family, problem: Problem, values: object) -> str:
+    """What is wrong with the form of an answer, or ""."""
+    if not isinstance(values, np.ndarray) or values.dtype != np.int64 or values.shape != (len(problem),):
+        return f"no int64 array of {len(problem)} numbers"
+    if (values < 0).any():
+        return f"the number {values.min()}"
+    if family != "offsets" or not len(values):
+        return ""
+    if (values > np.iinfo(np.int64).max - problem.size).any():
+        return "an arena beyond int64"
+    if problem.pinned is not None:
+        moved = (problem.pinned >= 0) & (problem.size > 0) & (values != problem.pinned)
+        if moved.any():
+            i = int(moved.argmax())
+            return f"record {problem.names[i]!r} the offset {values[i]} instead of {problem.pinned[i]}"
+    return ""
+
+
 REGISTRY: dict[tuple[Family, str], Strategy] = {}
 
 
@@ -132,13 +189,14 @@ def _register(
     extra: str | None = None,
     limit: int | None = None,
     auto: Mapping[str, OptionValue] | None = None,
-    pins: bool = False,
+    honours: Iterable[Feature] = (),
 ) -> Callable[[Registered], Registered]:
     def decorate(function: Registered) -> Registered:
         if (family, name) in REGISTRY:
             raise ValueError(f"strategy {family}/{name} is registered twice")
+        able: frozenset[Feature] = frozenset((*honours, "state"))
         REGISTRY[family, name] = Strategy(
-            name, family, paper, complexity, dict(options or {}), extra, limit, dict(auto or {}), pins, function
+            name, family, paper, complexity, dict(options or {}), extra, limit, dict(auto or {}), able, function
         )
         return function
 

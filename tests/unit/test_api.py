@@ -164,7 +164,7 @@ def test_threads_go_with_any_strategy() -> None:
 
 
 def test_a_region_has_a_capacity(resnet: Path) -> None:
-    small = replace(BUILT_IN["generic"], region=Region("sram", 1024))
+    small = replace(BUILT_IN["generic"], regions=(Region("sram", 1024),))
     with pytest.raises(BudgetExceededError, match="region 'sram'"):
         edgemem.plan(resnet, target=small)
 

@@ -290,7 +290,7 @@ def test_a_proof_that_a_smaller_plan_refutes_is_invalid() -> None:
         ends = problem.size.cumsum()
         return Found(ends - problem.size, int(ends[-1]))
 
-    strategy = Strategy("boast", "offsets", "", "", {}, None, None, {}, False, boast)
+    strategy = Strategy("boast", "offsets", "", "", {}, None, None, {}, frozenset({"state"}), boast)
     (greedy,) = solvers(["greedy_by_size"], [], "offsets", None)
     false, right = measure(instance("dense:50"), [Solver("boast", "offsets", Choice(strategy)), greedy]).results
     assert false.invalid

@@ -130,6 +130,15 @@ def test_the_alignment_can_still_be_changed() -> None:
         edgemem.plan(RESERVED, alignment=64)
 
 
+def test_another_alignment_widens_the_ranges_as_they_were_given() -> None:
+    problem = Problem([UsageRecord("a", 0, 0, 4)], alignment=64, reserved=[(0, 10)])
+    assert problem.reserved == ((0, 64),)
+    assert problem.given_reserved == ((0, 10),)
+    assert offsets_of(edgemem.plan(problem, alignment=1)) == {"a": 10}
+    again = problem.aligned(16).aligned(4)
+    assert (again.reserved, again.given_reserved, again.alignment) == (((0, 12),), ((0, 10),), 4)
+
+
 def test_the_bound_is_the_room_beside_them() -> None:
     # 64 bytes below b, and 64 of 128 above it.
     assert lower_bounds(PINNED).offsets == 96 + 64
@@ -176,14 +185,17 @@ def test_plans_bounds_and_proofs_agree(seed: int) -> None:
 
 
 def test_only_strategies_that_honour_them_run() -> None:
-    able = {s.name for s in registered("offsets") if s.pins}
+    able = {s.name for s in registered("offsets") if s.can_plan(RESERVED)}
     assert able == {"search", "greedy_by_size"}
+    assert able == {s.name for s in registered("offsets") if s.honours == {"pinned", "reserved", "state"}}
     assert {p.strategy for p in make_plans(RESERVED).offsets} == able
     assert {p.strategy for p in make_plans(RESERVED).shared_objects} == {
         p.strategy for p in make_plans(Problem([replace(r, offset=None) for r in RECORDS], alignment=16)).shared_objects
     }
-    with pytest.raises(PlanError, match="naive cannot honour pinned offsets or reserved ranges; these can: greedy_by"):
+    with pytest.raises(PlanError, match="naive cannot honour pinned offsets; these can: greedy_by"):
         edgemem.plan(PINNED, strategy="offsets/naive")
+    with pytest.raises(PlanError, match="naive cannot honour pinned offsets or reserved ranges; these can: greedy_by"):
+        edgemem.plan(RESERVED, strategy="offsets/naive")
     for name in sorted(able):
         assert edgemem.plan(PINNED, strategy=f"offsets/{name}").best_offsets is not None
 
@@ -203,7 +215,7 @@ def test_proof_finds_what_is_not_where_it_should_be() -> None:
 
 def test_proof_asks_the_target_too() -> None:
     planset = make_plans(PINNED)
-    board = replace(BUILT_IN["generic"], alignment=16, region=Region("sram", None, ((0, 1),)))
+    board = replace(BUILT_IN["generic"], alignment=16, regions=(Region("sram", None, ((0, 1),)),))
     assert Cause.IN_RESERVED in {v.cause for v in verify_planset(replace(planset, target=board))}
 
 

@@ -226,7 +226,7 @@ Change = dict[str, Any]
         ({"input_shapes": {"x": (2**63,)}}, "within int64"),
         ({"target": Target("x", aliasing="mine")}, "aliasing is one of"),
         ({"target": Target("x", alignment=3)}, "alignment 3 is not a power of two"),
-        ({"target": Target("x", region=Region("r", -1))}, "region"),
+        ({"target": Target("x", regions=(Region("r", -1),))}, "region"),
     ],
 )
 def test_what_would_not_be_read_is_not_written(change: Change, message: str) -> None:

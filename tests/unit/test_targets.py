@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from edgemem.errors import ModelError, PlanError
-from edgemem.targets import BUILT_IN, Region, from_table, parse_size, target, to_table
+from edgemem.targets import BUILT_IN, Region, Target, find_target, from_table, match_states, parse_size, to_table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 def test_a_toml_file_changes_what_it_names(tmp_path: Path) -> None:
     file = tmp_path / "board.toml"
     file.write_text('alignment = 16\ninputs = "until_last_use"\n[[region]]\nname = "sram"\ncapacity = "256KiB"\n')
-    board = target(str(file))
+    board = find_target(str(file))
     assert (board.name, board.alignment, board.inputs) == ("board", 16, "until_last_use")
     assert board.region == Region("sram", 256 * 1024)
     assert board.outputs == BUILT_IN["generic"].outputs
@@ -23,9 +24,58 @@ def test_a_toml_file_changes_what_it_names(tmp_path: Path) -> None:
 def test_a_region_reserves_ranges_in_the_units_of_sizes(tmp_path: Path) -> None:
     file = tmp_path / "board.toml"
     file.write_text('[[region]]\nname = "sram"\nreserved = ["0..4KiB", "64KiB .. 66560"]\n')
-    board = target(str(file))
+    board = find_target(str(file))
     assert board.region == Region("sram", None, ((0, 4096), (65536, 66560)))
     assert from_table(to_table(board), where="here") == board
+
+
+def test_there_may_be_several_regions_and_rules_for_single_tensors(tmp_path: Path) -> None:
+    file = tmp_path / "board.toml"
+    file.write_text(
+        '[[region]]\nname = "sram"\ncapacity = "256KiB"\n[[region]]\nname = "psram"\n'
+        '[pins]\n"net/x:0" = "4KiB"\ny = 64\n[states]\n"past.*" = "present.*"\n'
+    )
+    board = find_target(str(file))
+    assert board.regions == (Region("sram", 256 * 1024), Region("psram"))
+    assert board.region == board.regions[0]
+    assert board.pins == {"net/x:0": 4096, "y": 64}
+    assert board.states == {"past.*": "present.*"}
+    assert from_table(to_table(board), where="here") == board
+    assert hash(board) == hash(replace(board, pins={}))
+    assert len({board, find_target(str(file))}) == 1
+
+
+def test_a_target_does_not_change_with_the_mapping_it_was_made_from() -> None:
+    pins = {"x": 0}
+    board = Target("board", pins=pins)
+    pins["x"] = 64
+    assert board.pins == {"x": 0}
+    with pytest.raises(ModelError, match="'x' is pinned at -1"):
+        Target("board", pins={"x": -1})
+    with pytest.raises(ModelError, match="has no region"):
+        Target("board", regions=())
+
+
+@pytest.mark.parametrize(
+    ("states", "pairs"),
+    [
+        ({"past.0": "out"}, (("past.0", "out"),)),
+        ({"past.*": "present.*"}, (("past.0", "present.0"), ("past.1", "present.1"))),
+        ({"*.1": "present.1*"}, "no operator writes 'present.1past'"),
+        ({"past.*": "out"}, "one \\* on both sides"),
+        ({"lost.*": "present.*"}, "no graph input matches the state 'lost.*'"),
+        ({"past.2": "out"}, "'past.2' is no graph input; near names: 'past.1', 'past.0'"),
+        ({"past.*": "presents.*"}, "no operator writes 'presents.0'.*near names: 'present"),
+        ({"past.0": "out", "past.1": "out"}, "is in two states"),
+    ],
+)
+def test_states_are_pairs_of_an_input_and_a_value(states: dict[str, str], pairs: object) -> None:
+    inputs, written = ["past.0", "past.1", "x"], ["present.0", "present.1", "out"]
+    if isinstance(pairs, tuple):
+        assert match_states(states, inputs, written) == pairs
+    else:
+        with pytest.raises(ModelError, match=str(pairs)):
+            match_states(states, inputs, written)
 
 
 @pytest.mark.parametrize("name", list(BUILT_IN))
@@ -41,7 +91,14 @@ def test_tables_round_trip(name: str) -> None:
         ("inputs = 'somewhere'", "inputs is one of outside"),
         ("colour = 'red'", "unknown key 'colour'"),
         ("aliasing = 'all'", "aliasing is one of none"),
-        ("[[region]]\nname='a'\n[[region]]\nname='b'", "one \\[\\[region\\]\\]"),
+        ("[[region]]\nname='a'\n[[region]]\nname='a'", "two regions have one name"),
+        ("region = 'sram'", "written as"),
+        ("pins = 4", "pins is a table"),
+        ("[pins]\nx = 'much'", "tensor 'x' is pinned at 'much'"),
+        ("[pins]\nx = -4", "tensor 'x' is pinned at -4"),
+        ("[pins]\nx = '9999999999GiB'", "beyond int64"),
+        ("states = ['x']", "states is a table"),
+        ("[states]\nx = 4", "states is a table"),
         ("[[region]]\nspeed=3", "a region has a name, a capacity"),
         ("[[region]]\nreserved='0..4KiB'", "reserved is a list"),
         ("[[region]]\nreserved=['4KiB']", "'4KiB' is no range"),
@@ -55,14 +112,14 @@ def test_a_wrong_file_says_what_is_wrong(tmp_path: Path, text: str, what: str) -
     file = tmp_path / "board.toml"
     file.write_text(text)
     with pytest.raises(ModelError, match=what):
-        target(str(file))
+        find_target(str(file))
 
 
 def test_an_unknown_name_lists_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="generic, onnxruntime, litert, tflm, gpu-buffer, gpu-texture"):
-        target("esp32")
+        find_target("esp32")
     with pytest.raises(ModelError, match="cannot read target"):
-        target(str(tmp_path / "missing.toml"))
+        find_target(str(tmp_path / "missing.toml"))
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import numpy as np
 
 from edgemem.errors import MissingDependencyError, ModelError, RuntimeBindError
+from edgemem.records.sizes import padded
 from edgemem.replay.arena import Arena
 from edgemem.runtime.litert.layout import graph_of, open_tflite, refusal
 from edgemem.runtime.litert.probe import probe
@@ -116,7 +117,7 @@ class CompiledModel:
         self._places: dict[int, int] = {}
         self.planned = 0
         for i in dict.fromkeys((*inputs, *outputs)):
-            start = -(-self.planned // _ALIGNMENT) * _ALIGNMENT
+            start = padded(self.planned, _ALIGNMENT)
             self._places[i], self.planned = start, start + self._graph.tensors[i].size
         self.arena = arena or Arena()
         self.arena.reserve(self.planned)

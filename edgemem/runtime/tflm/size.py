@@ -16,6 +16,7 @@ from edgemem.distribution import requirement
 from edgemem.errors import ModelError, RuntimeBindError
 from edgemem.formats import MicroPlanned
 from edgemem.records.lifetime import lifetimes
+from edgemem.records.sizes import padded
 from edgemem.runtime.memory import Origin, origin_of
 from edgemem.runtime.tflm.execute import execute, input_values, is_installed
 from edgemem.runtime.tflm.file_plan import file_plan
@@ -113,7 +114,7 @@ def predicted_head(graph: Graph, offline: Mapping[str, int]) -> int:
     rows = []
     for record in problem.records:
         assert isinstance(record.size, int)
-        size = -(-record.size // _ALIGNMENT) * _ALIGNMENT
+        size = padded(record.size, _ALIGNMENT)
         if record.name in offline:
             insort(placed, (offline[record.name], offline[record.name] + size, record.first_op, record.last_op))
         else:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from edgemem.records.sizes import padded
 from edgemem.strategy.registry import offsets_strategy
 
 if TYPE_CHECKING:
@@ -17,5 +18,5 @@ if TYPE_CHECKING:
 @offsets_strategy("naive", paper="Pisarchyk & Lee 2020, §6 (baseline)", complexity="O(n)")
 def naive(problem: Problem) -> NDArray[np.int64]:
     """Each record at the next aligned offset, in input order."""
-    padded = -(-problem.size // problem.alignment) * problem.alignment
-    return np.where(problem.size > 0, np.cumsum(padded) - padded, 0)
+    sizes = padded(problem.size, problem.alignment)
+    return np.where(problem.size > 0, np.cumsum(sizes) - sizes, 0)

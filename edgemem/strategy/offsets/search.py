@@ -24,7 +24,7 @@ WORK = {"fast": 100_000, "default": 10_000_000, "max": 1_000_000_000}
     complexity="O(n log n) for a first plan, then as much work as asked for",
     options={"effort": ("default", "fast", "max"), "seed": SEED, "time_limit": TIME_LIMIT, "threads": THREADS},
     auto={"effort": "fast"},
-    pins=True,
+    honours=("pinned", "reserved"),
 )
 def search(
     problem: Problem, effort: str = "default", seed: int = 1, time_limit: float | None = None, threads: int = 1

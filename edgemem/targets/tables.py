@@ -1,0 +1,145 @@
+"""Targets as plain data, and from TOML files."""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgemem.errors import ModelError, PlanError
+from edgemem.model.aliasing import RULES
+from edgemem.targets.builtin import BUILT_IN
+from edgemem.targets.rules import Region, Target
+from edgemem.targets.units import parse_size
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["find_target", "from_table", "to_table"]
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "inputs": ("outside", "until_last_use", "whole_run"),
+    "outputs": ("outside", "to_end"),
+    "unread": ("one_op", "to_end"),
+    "variables": ("outside", "whole_run"),
+    "aliasing": tuple(RULES),
+    "bodies": ("inline", "outside"),
+    "scratch": ("unknown", "litert"),
+}
+
+# A region's index is a bit of a record's mask.
+_MOST_REGIONS = 62
+_MOST = 2**63 - 1
+
+
+def find_target(name: str) -> Target:
+    """A built-in target by name, or the user's own from a TOML file.
+
+    The file has the attributes of `Target` as keys (those not given are as in `generic`); one or more `[[region]]`
+    with `name`, `capacity` ("256KiB" or bytes) and `reserved` (["0..4KiB"]); a table `[pins]` of tensors and offsets
+    ("4KiB" or bytes); and a table `[states]` of graph inputs and the values that they are in the next run. Raises
+    ModelError for a file that cannot be read or has a key or value that is none of these.
+    """
+    if name in BUILT_IN:
+        return BUILT_IN[name]
+    path = Path(name)
+    if path.suffix != ".toml":
+        raise ModelError(f"no target {name!r}; there are {', '.join(BUILT_IN)}, or the name of a .toml file")
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as e:
+        raise ModelError(f"cannot read target {path}: {e}") from None
+    return from_table({"name": path.stem, **table}, where=str(path))
+
+
+def from_table(table: Mapping[str, Any], *, where: str) -> Target:
+    """A target from plain data, as TOML and plan files hold it. Raises ModelError naming what is wrong."""
+    fields = dict(table)
+    regions, pins, states = fields.pop("region", []), fields.pop("pins", {}), fields.pop("states", {})
+    known = [f.name for f in dataclasses.fields(Target) if f.name not in ("regions", "pins", "states")]
+    for key, value in fields.items():
+        if key not in known:
+            raise ModelError(f"{where}: unknown key {key!r}; there are {', '.join(known)}, region, pins, states")
+        default = getattr(BUILT_IN["generic"], key)
+        choices = _CHOICES.get(key)
+        if type(value) is not type(default) or (choices and value not in choices):
+            expected = f"one of {', '.join(choices)}" if choices else type(default).__name__
+            raise ModelError(f"{where}: {key} is {expected}, not {value!r}")
+    alignment = fields.get("alignment", 64)
+    if alignment < 1 or alignment & (alignment - 1):
+        raise ModelError(f"{where}: alignment {alignment} is not a power of two")
+    if not isinstance(regions, list) or len(regions) > _MOST_REGIONS:
+        raise ModelError(f"{where}: regions are written as [[region]], {_MOST_REGIONS} at most")
+    if regions:
+        fields["regions"] = tuple(_region(region, where) for region in regions)
+        names = [region.name for region in fields["regions"]]
+        if len(set(names)) < len(names):
+            raise ModelError(f"{where}: two regions have one name; give each its own")
+    return Target(**fields, pins=_pins(pins, where), states=_states(states, where))
+
+
+def to_table(target: Target) -> dict[str, Any]:
+    """The target as plain data; `from_table` reads it back. `pins` and `states` are there if there are any."""
+    table = {f.name: getattr(target, f.name) for f in dataclasses.fields(target)}
+    regions = []
+    for region in table.pop("regions"):
+        entry: dict[str, Any] = {"name": region.name}
+        if region.capacity is not None:
+            entry["capacity"] = region.capacity
+        if region.reserved:
+            entry["reserved"] = [f"{begin}..{end}" for begin, end in region.reserved]
+        regions.append(entry)
+    for name in ("pins", "states"):
+        mapping = dict(table.pop(name))
+        if mapping:
+            table[name] = mapping
+    return {**table, "region": regions}
+
+
+def _region(table: object, where: str) -> Region:
+    if not isinstance(table, dict) or set(table) - {"name", "capacity", "reserved"}:
+        raise ModelError(f"{where}: a region has a name, a capacity, and reserved ranges")
+    capacity = table.get("capacity")
+    return Region(
+        str(table.get("name", "arena")),
+        None if capacity is None else parse_size(str(capacity)),
+        _ranges(table.get("reserved", []), where),
+    )
+
+
+def _ranges(listed: object, where: str) -> tuple[tuple[int, int], ...]:
+    """Ranges of bytes from texts such as "64KiB..65KiB"."""
+    if not isinstance(listed, list):
+        raise ModelError(f'{where}: reserved is a list of ranges such as "0..4KiB", not {listed!r}')
+    ranges = []
+    for text in listed:
+        begin, dots, end = str(text).partition("..")
+        try:
+            low, high = parse_size(begin), parse_size(end)
+        except PlanError as e:
+            raise ModelError(f'{where}: reserved {text!r} is no range such as "0..4KiB": {e}') from None
+        if not dots or high < low or high > _MOST:
+            raise ModelError(f"{where}: reserved {text!r} is no range of bytes within int64")
+        ranges.append((low, high))
+    return tuple(ranges)
+
+
+def _pins(table: object, where: str) -> dict[str, int]:
+    if not isinstance(table, dict):
+        raise ModelError(f'{where}: pins is a table such as "tensor" = "4KiB", not {table!r}')
+    pins = {}
+    for tensor, offset in table.items():
+        try:
+            pins[tensor] = parse_size(str(offset))
+        except PlanError as e:
+            raise ModelError(f"{where}: tensor {tensor!r} is pinned at {offset!r}: {e}") from None
+        if pins[tensor] > _MOST:
+            raise ModelError(f"{where}: tensor {tensor!r} is pinned at {offset!r}, beyond int64")
+    return pins
+
+
+def _states(table: object, where: str) -> dict[str, str]:
+    if not isinstance(table, dict) or not all(isinstance(value, str) for value in table.values()):
+        raise ModelError(f'{where}: states is a table such as "past.*" = "present.*", not {table!r}')
+    return dict(table)
