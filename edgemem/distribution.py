@@ -1,17 +1,13 @@
-"""The name under which edgemem is installed. The name `edgemem` on PyPI belongs to another project."""
+"""The name and version under which edgemem is installed. The name `edgemem` on PyPI belongs to another project."""
 
 from __future__ import annotations
 
-from importlib.metadata import version
+from typing import Final
 
-__all__ = ["DISTRIBUTION", "installed_version", "requirement"]
+__all__ = ["DISTRIBUTION", "VERSION", "requirement"]
 
-DISTRIBUTION = "edgemem-planner"
-
-
-def installed_version() -> str:
-    """The version of this edgemem."""
-    return version(DISTRIBUTION)
+DISTRIBUTION: Final = "edgemem-planner"
+VERSION: Final = "0.1.0"  # as in pyproject.toml; asking importlib.metadata takes a session 20 ms
 
 
 def requirement(extra: str | None = None) -> str:

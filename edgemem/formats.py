@@ -7,14 +7,14 @@ neither a file format nor a runtime.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeAlias, runtime_checkable
 
 from edgemem.errors import ModelError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from importlib.metadata import EntryPoint
     from mmap import mmap
 
     from numpy.typing import NDArray
@@ -314,7 +314,7 @@ def open_bytes(data: bytes, suffix: str, bindings: Bindings | None = None) -> Mo
 
 def onnx_editor() -> OnnxEditor:
     """The editor of ONNX files. Raises ModelError if there is none."""
-    for entry in entry_points(group="edgemem.editors", name="onnx"):
+    for entry in _entries("edgemem.editors", "onnx"):
         editor: OnnxEditor = entry.load()()
         return editor
     raise ModelError("there is no converter for ONNX; reinstall edgemem-planner")
@@ -322,7 +322,7 @@ def onnx_editor() -> OnnxEditor:
 
 def find_probe(name: str) -> RuntimeProbe:
     """The probe of a runtime. Raises ModelError if no runtime of that name is registered."""
-    for entry in entry_points(group="edgemem.probes", name=name):
+    for entry in _entries("edgemem.probes", name):
         probe: RuntimeProbe = entry.load()()
         return probe
     raise ModelError(f"no runtime {name!r} is registered; reinstall edgemem-planner")
@@ -330,9 +330,16 @@ def find_probe(name: str) -> RuntimeProbe:
 
 def _converter(suffix: str, what: str) -> Any:
     known: list[str] = []
-    for entry in entry_points(group="edgemem.converters"):
+    for entry in _entries("edgemem.converters"):
         converter = entry.load()
         if suffix.lower() in converter.suffixes:
             return converter
         known += converter.suffixes
     raise ModelError(f"{what}: no converter for {suffix or 'a name without suffix'}; there are {sorted(known)}")
+
+
+def _entries(group: str, name: str | None = None) -> Iterable[EntryPoint]:
+    """The entry points of a group, or those of one name in it."""
+    from importlib.metadata import entry_points  # slow to load; a session that has its plan needs none of them
+
+    return entry_points(group=group) if name is None else entry_points(group=group, name=name)

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from edgemem import distribution
 from edgemem.bench.run import summary
-from edgemem.distribution import installed_version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,7 @@ VERSION = 1
 
 def document(rows: Sequence[Row], columns: Sequence[Solver], limits: Limits, repeat: int) -> dict[str, Any]:
     """What was measured, with what, where and when."""
-    versions = {"edgemem": installed_version(), "python": platform.python_version(), "numpy": version("numpy")}
+    versions = {"edgemem": distribution.VERSION, "python": platform.python_version(), "numpy": version("numpy")}
     return {
         "version": VERSION,
         "time": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -10,7 +10,7 @@ import numpy as np
 
 from edgemem.errors import PlanFileError
 from edgemem.planfile.conditions import check_ascending, check_length
-from edgemem.planfile.schema import SLOTS, VALUE_TYPES
+from edgemem.planfile.schema import VALUE_TYPES, slots
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,7 +35,7 @@ _Value = TypeVar("_Value")
 
 def read_values(table: Table, name: str) -> dict[str, OptionValue]:
     """The map in a field; absent is empty."""
-    child = table.table(name, SLOTS["Values"])
+    child = table.table(name, slots("Values"))
     return {} if child is None else read_map(child, name)
 
 
@@ -63,7 +63,7 @@ def read_map(table: Table, name: str) -> dict[str, OptionValue]:
 
 def read_strings(table: Table, name: str) -> tuple[str, ...]:
     """A column of strings; absent is empty."""
-    child = table.table(name, SLOTS["Strings"])
+    child = table.table(name, slots("Strings"))
     return () if child is None else strings_of(child, name)
 
 

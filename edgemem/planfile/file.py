@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 from edgemem.errors import PlanFileError
 from edgemem.files import atomic_write
 from edgemem.planfile.container import HEADER_SIZE, check_header
-from edgemem.planfile.decode import decode, decode_all
-from edgemem.planfile.encode import encode_all
+from edgemem.planfile.decoding import decode, decode_all
+from edgemem.planfile.encoding import encode_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

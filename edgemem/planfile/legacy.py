@@ -20,7 +20,7 @@ import numpy as np
 
 from edgemem.errors import EdgememError, PlanFileError
 from edgemem.planfile.conditions import check_planset, fingerprint_key
-from edgemem.planfile.decode import decode
+from edgemem.planfile.decoding import decode
 from edgemem.planfile.streams import HeapRequests, stream_of
 from edgemem.trace.recording import Fingerprint, Recording, Signature
 from edgemem.trace.trace import Trace

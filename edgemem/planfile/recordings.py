@@ -9,7 +9,7 @@ import numpy as np
 from edgemem.errors import PlanFileError
 from edgemem.planfile.columns import read_column, read_groups, read_strings, read_values, required
 from edgemem.planfile.conditions import check_length
-from edgemem.planfile.schema import SLOTS
+from edgemem.planfile.schema import slots
 from edgemem.planfile.streams import HeapRequests, stream_of
 from edgemem.trace.recording import Fingerprint, Recording, Signature
 from edgemem.trace.trace import Trace
@@ -23,7 +23,7 @@ __all__ = ["read_recording"]
 
 def read_recording(table: Table, problem: Problem) -> Recording:
     """The recording whose requests with a place are the problem's records. Raises PlanFileError if they disagree."""
-    signature = required(table.table("signature", SLOTS["Signature"]), "signature")
+    signature = required(table.table("signature", slots("Signature")), "signature")
     fingerprint = Fingerprint(
         required(table.string("runtime"), "runtime"),
         required(table.string("version"), "version"),

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING, Any, get_args
 
 from edgemem.planfile import plan_fbs
 from edgemem.records.problem import Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from edgemem.plans import OptionValue
 
-__all__ = ["KINDS", "PLAN_FILE", "PLAN_SET", "SLOTS", "VALUE_TYPES"]
+__all__ = ["KINDS", "PLAN_FILE", "PLAN_SET", "VALUE_TYPES", "slots"]
 
 PLAN_SET = b"EMPL"  # file identifier of a payload whose root is one PlanSet: versions 1 to 3
 PLAN_FILE = b"EMPF"  # and of one whose root is a PlanFile: version 4
@@ -33,19 +36,14 @@ class _SlotRecorder:
         return note
 
 
-def _slots(table: str) -> dict[str, int]:
+@cache
+def slots(table: str) -> Mapping[str, int]:
     """The slot of each field of a table, by the field's name in the schema."""
     prefix = f"{table}Add"
-    slots = {}
+    found = {}
     for name in dir(plan_fbs):
         if name.startswith(prefix):
             recorder = _SlotRecorder()
             getattr(plan_fbs, name)(recorder, 0)
-            slots[re.sub(r"(?<!^)(?=[A-Z])", "_", name.removeprefix(prefix)).lower()] = recorder.slot
-    return dict(sorted(slots.items(), key=lambda item: item[1]))
-
-
-# The slot of each field by its name, for each table.
-SLOTS: dict[str, dict[str, int]] = {
-    name: _slots(name) for name, value in vars(plan_fbs).items() if hasattr(value, "GetRootAs")
-}
+            found[re.sub(r"(?<!^)(?=[A-Z])", "_", name.removeprefix(prefix)).lower()] = recorder.slot
+    return dict(sorted(found.items(), key=lambda item: item[1]))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from edgemem.distribution import installed_version
+from edgemem.distribution import VERSION
 from edgemem.formats import Bindings, Model
 from edgemem.model.graph import Graph, digest
 from edgemem.planning.choice import choices
@@ -212,4 +212,4 @@ def _plans(
         quick=quick,
         progress=progress,
     )
-    return replace(made, settings=settings, versions={"edgemem": installed_version(), **made.versions})
+    return replace(made, settings=settings, versions={"edgemem": VERSION, **made.versions})

@@ -15,7 +15,6 @@ import numpy as np
 from edgemem import native
 from edgemem.errors import PlanError
 from edgemem.plans import OffsetPlan
-from edgemem.proof import pure
 from edgemem.proof.faults import COLUMNS, describe_object_faults, describe_offset_faults
 from edgemem.proof.regions import regions_of, sweep_capacity, sweep_regions
 from edgemem.proof.relations import Regions, Relations, relations_of
@@ -34,7 +33,10 @@ if TYPE_CHECKING:
 
 __all__ = ["sweep_claims", "sweep_plan"]
 
-finder = native.kernels if native.COMPILED else pure
+if TYPE_CHECKING or native.COMPILED:
+    finder = native.kernels
+else:  # three modules that only an edgemem without kernels needs
+    from edgemem.proof import pure as finder
 
 INT64_MAX = 2**63 - 1
 # The sides of an object as kernels take them: none in this dimension, and any that is less than nothing.

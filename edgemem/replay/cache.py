@@ -15,8 +15,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import platformdirs
-
 from edgemem import planfile
 from edgemem.errors import EdgememError
 from edgemem.files import atomic_write
@@ -37,6 +35,8 @@ def cache_folder() -> Path | None:
     """Where recorded plans are kept when nothing else is said; None if the user has no folder for caches."""
     if home := os.environ.get("EDGEMEM_CACHE"):
         return Path(home) / "plans"
+    import platformdirs  # only where a session has no folder of its own
+
     try:
         folder = platformdirs.user_cache_path("edgemem", appauthor=False)
     except (RuntimeError, OSError):  # there is no home

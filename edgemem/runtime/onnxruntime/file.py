@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from edgemem import planfile
 from edgemem.errors import ModelError, PlanFileError
-from edgemem.planfile import legacy
 from edgemem.protobuf import LENGTH_DELIMITED, encode_field, fields, pair
 
 if TYPE_CHECKING:
@@ -65,6 +64,8 @@ def plans_in(data: Content, *, old: bool = True) -> tuple[PlanSet, ...]:
     found = _values(data, (PLAN_KEY, OLD_TRACE_KEY))
     plansets = planfile.decode_all(_decoded(found[PLAN_KEY])) if PLAN_KEY in found else ()
     if old and OLD_TRACE_KEY in found:
+        from edgemem.planfile import legacy  # no other file needs it
+
         known = [p.recording.fingerprint for p in plansets if p.recording is not None]
         recorded = legacy.decode_recordings(_decoded(found[OLD_TRACE_KEY]))
         plansets += tuple(p for p in recorded if p.recording is not None and p.recording.fingerprint not in known)

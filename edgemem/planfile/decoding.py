@@ -21,7 +21,7 @@ from edgemem.planfile.conditions import check_ascending, check_length, check_pla
 from edgemem.planfile.container import unwrap
 from edgemem.planfile.reader import root
 from edgemem.planfile.recordings import read_recording
-from edgemem.planfile.schema import KINDS, PLAN_FILE, PLAN_SET, SLOTS
+from edgemem.planfile.schema import KINDS, PLAN_FILE, PLAN_SET, slots
 from edgemem.planfile.target import TargetMaps, target_from
 from edgemem.planfile.versions import SEVERAL, least_version
 from edgemem.plans import LowerBounds, OffsetPlan, PlanSet, SearchReport, Settings, SharedObjectsPlan
@@ -66,24 +66,24 @@ def decode_all(data: bytes) -> tuple[PlanSet, ...]:
 
 def _plansets(payload: memoryview, version: int) -> tuple[PlanSet, ...]:
     if version < SEVERAL:
-        return (_planset(root(payload, PLAN_SET, SLOTS["PlanSet"])),)
-    file = root(payload, PLAN_FILE, SLOTS["PlanFile"])
-    return tuple(_planset(table) for table in file.tables("plan_sets", SLOTS["PlanSet"]))
+        return (_planset(root(payload, PLAN_SET, slots("PlanSet"))),)
+    file = root(payload, PLAN_FILE, slots("PlanFile"))
+    return tuple(_planset(table) for table in file.tables("plan_sets", slots("PlanSet")))
 
 
 def _planset(table: Table) -> PlanSet:
-    problem, rank = _problem(required(table.table("problem", SLOTS["Problem"]), "problem"))
+    problem, rank = _problem(required(table.table("problem", slots("Problem")), "problem"))
     unplanned, reasons = read_strings(table, "unplanned"), read_strings(table, "unplanned_reasons")
     check_length("unplanned_reasons", len(reasons), len(unplanned))
     order = table.int64s("order")
-    recording = table.table("recording", SLOTS["Recording"])
+    recording = table.table("recording", slots("Recording"))
     return PlanSet(
         problem=problem,
         naive=table.integer("naive"),
         bounds=LowerBounds(table.integer("offsets_bound"), table.integer("shared_objects_bound")),
-        offsets=tuple(_offset_plan(t) for t in table.tables("offsets", SLOTS["OffsetPlan"])),
+        offsets=tuple(_offset_plan(t) for t in table.tables("offsets", slots("OffsetPlan"))),
         shared_objects=tuple(
-            _shared_objects_plan(t, rank) for t in table.tables("shared_objects", SLOTS["SharedObjectsPlan"])
+            _shared_objects_plan(t, rank) for t in table.tables("shared_objects", slots("SharedObjectsPlan"))
         ),
         target=_target(table),
         digest=table.string("digest") or "",
@@ -193,7 +193,7 @@ def _shared_objects_plan(table: Table, rank: int) -> SharedObjectsPlan:
 
 
 def _search(table: Table) -> SearchReport | None:
-    child = table.table("search", SLOTS["Search"])
+    child = table.table("search", slots("Search"))
     if child is None:
         return None
     seed = child.integer("seed", -1)
@@ -202,8 +202,8 @@ def _search(table: Table) -> SearchReport | None:
 
 
 def _target(table: Table) -> Target | None:
-    fields = table.table("target", SLOTS["Values"])
-    regions = [read_map(t, "regions") for t in table.tables("regions", SLOTS["Values"])]
+    fields = table.table("target", slots("Values"))
+    regions = [read_map(t, "regions") for t in table.tables("regions", slots("Values"))]
     pins, states = read_values(table, "pins"), read_values(table, "states")
     if fields is None:
         if regions or pins or states:
@@ -222,10 +222,10 @@ def _input_shapes(table: Table) -> dict[str, tuple[int, ...]]:
 
 
 def _settings(table: Table) -> Settings:
-    child = table.table("settings", SLOTS["Settings"])
+    child = table.table("settings", slots("Settings"))
     if child is None:
         return Settings()
-    strategies = required(child.table("strategies", SLOTS["Strings"]), "strategies")
+    strategies = required(child.table("strategies", slots("Strings")), "strategies")
     seed, time_limit = child.integer("seed", -1), child.real("time_limit", -1.0)
     return Settings(
         strategies=strings_of(strategies, "strategies"),
