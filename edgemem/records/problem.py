@@ -142,6 +142,8 @@ class Problem:
         negative = next((r.name for r in rows if r.offset is not None and r.offset < 0), None)
         if negative is not None:
             raise ModelError(f"record {negative!r} has a negative offset")
+        # Few records are of these, so that one pass over all of them is enough for most problems.
+        special = [i for i, r in enumerate(rows) if r.kind == "state" or r.regions or r.spill_cost]
         self._names: tuple[str, ...] | None = None
         self._records: tuple[UsageRecord, ...] | None = rows
         self._fill(
@@ -151,9 +153,9 @@ class Problem:
             pinned=[-1 if r.offset is None else r.offset for r in rows],
             reserved=reserved,
             relations=(overlap, within),
-            regions=[_mask(r) for r in rows] if any(r.regions for r in rows) else None,
-            spill_cost=[r.spill_cost for r in rows] if any(r.spill_cost for r in rows) else None,
-            states=[i for i, r in enumerate(rows) if r.kind == "state"],
+            regions=[_mask(r) for r in rows] if any(rows[i].regions for i in special) else None,
+            spill_cost=[r.spill_cost for r in rows] if any(rows[i].spill_cost for i in special) else None,
+            states=[i for i in special if rows[i].kind == "state"],
         )
 
     @classmethod
