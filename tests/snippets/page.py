@@ -10,8 +10,7 @@
 | `c`, `cpp` | saved under the name behind the language; the page's commands compile it |
 | `toml`, `json`, `csv`, any other | saved under the name behind the language; without one TOML and JSON are read |
 
-`edgemem` and `python` are those of this interpreter. `models` and `kernels` are the checkout's, and `model.onnx` and
-`model.tflite` are there. Real models that the page fetches come from the cache.
+`edgemem` and `python` are those of this interpreter. What else lies in the folder is up to the caller.
 """
 
 from __future__ import annotations
@@ -76,11 +75,9 @@ class Page:
             program = programs / name
             program.write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments}"$@"\n')
             program.chmod(0o755)
-        search = os.pathsep.join([str(ROOT), str(ROOT / "converters"), os.environ.get("PYTHONPATH", "")])
         self._env = {
             **os.environ,
             "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
-            "PYTHONPATH": search.rstrip(os.pathsep),
             "PYTHONSAFEPATH": "1",
             "TERM": "dumb",
             "COLUMNS": str(_COLUMNS),

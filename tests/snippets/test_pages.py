@@ -25,7 +25,6 @@ NEEDS = {
     "README.md": ("onnxruntime", "ai_edge_litert"),
     "onnxruntime.md": ("onnxruntime",),
     "tflite.md": ("ai_edge_litert", "tflite_micro"),
-    "search.md": ("ortools",),
 }
 
 
@@ -43,7 +42,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("models", "kernels"):
         (work / name).symlink_to(ROOT / name)
     (work / "tflite-micro").symlink_to(STUBS)
-    (work / "_arena.so").symlink_to(ROOT / "edgemem" / "_arena.so")
     (work / "model.onnx").write_bytes(build("mobilenet_v2", size="small").SerializeToString(deterministic=True))
     (work / "model.tflite").write_bytes(small_tflite())
     return work
