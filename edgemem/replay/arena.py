@@ -58,8 +58,8 @@ class Arena:
         guard: place a page behind it that cannot be read or written.
 
     Attributes:
-        lock: held during a run. Threads that share the arena hold it (`with arena.lock:`) while they set inputs, run and
-            read outputs.
+        lock: held during a run. Threads that share the arena hold it (`with arena.lock:`) while they set inputs,
+            run and read outputs.
         holder: the user that ran last; what others left in the arena is lost. None after it has grown.
     """
 

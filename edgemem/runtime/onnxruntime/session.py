@@ -322,7 +322,7 @@ class InferenceSession:
         raise RuntimeBindError("a planned session keeps its providers; open another one with those you want")
 
     def close(self) -> None:
-        """Release the arenas and the session inside; a run after it raises RuntimeBindError. A second call does nothing."""
+        """Release the arenas and the session inside; later runs raise RuntimeBindError. A second call does nothing."""
         self._closed = True
         if self._workers is not None:
             self._workers.shutdown()
