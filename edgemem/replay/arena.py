@@ -54,13 +54,13 @@ class Arena:
     It grows to the largest plan that uses it.
 
     Args:
-        capacity: bytes that it has from the beginning, and never more; without it, it starts empty and grows.
-        guard: end it at a page that nothing can touch.
+        capacity: its size in bytes from the beginning, which never grows; without it, the arena starts empty and grows.
+        guard: place a page behind it that cannot be read or written.
 
     Attributes:
-        lock: held during a run. `with arena.lock:` around setting inputs, running and reading outputs makes a turn of
-            them where several threads share the arena.
-        holder: who used it last; what all others left in it is lost. None after it has grown.
+        lock: held during a run. Threads that share the arena hold it (`with arena.lock:`) while they set inputs,
+            run and read outputs.
+        holder: the user that ran last; what others left in the arena is lost. None after it has grown.
     """
 
     def __init__(self, capacity: int | None = None, *, guard: bool = False) -> None:
@@ -81,16 +81,16 @@ class Arena:
 
     @property
     def memory(self) -> NDArray[np.uint8]:
-        """Its bytes. Growing replaces them; views of the old ones stay valid, but nothing runs there any more."""
+        """Its bytes. Growing replaces them; old views stay valid, but nothing runs in them any more."""
         return self._bytes
 
     @property
     def address(self) -> int:
-        """Of its first byte, a multiple of 64."""
+        """The address of its first byte, a multiple of 64."""
         return int(self._bytes.ctypes.data)
 
     def reserve(self, size: int) -> None:
-        """Grow to at least `size` bytes, forgetting the contents; memory in which a result is still held is left to it.
+        """Grow to at least `size` bytes; the contents are lost. Memory with a result that is still held is not reused.
 
         Raises RuntimeBindError if it is closed or may not grow so far, MemoryError if there is no memory.
         """
@@ -111,7 +111,7 @@ class Arena:
             self.holder = None
 
     def acquire(self, size: int) -> ArenaMemory:
-        """At least `size` bytes for this thread alone, until `release`; the contents belong to nobody else then.
+        """At least `size` bytes for this thread alone, until `release`.
 
         Raises as `reserve`, and RuntimeBindError without the compiled allocator.
         """
@@ -131,7 +131,7 @@ class Arena:
         return memory
 
     def release(self) -> None:
-        """Let the next one in."""
+        """End the turn that `acquire` began."""
         self.lock.release()
 
     def close(self) -> None:

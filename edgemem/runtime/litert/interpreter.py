@@ -36,16 +36,16 @@ class Interpreter(_LiteRT):  # type: ignore[misc]
         mode: how to bind; None is `repoint` for builtin kernels and `boundary` where delegates take operators, which
             LiteRT's default kernels do. `plain` leaves everything to LiteRT.
         inputs: `keep` them after a run, as LiteRT does, or `release` their memory to what comes after their last use:
-            a smaller arena, but they are to be set before every run. A plan in the file decides for itself.
+            a smaller arena, but they must be set before every run. With a plan in the file, that plan decides.
         plan: `file` runs the plan in the file as it stands, proved against the model inside this LiteRT; `make` makes
-            one now; a plan set for this model under the target `litert` is proved and run. By default `file` where
+            a new one; a plan set for this model under the target `litert` is proved and run. By default `file` where
             the file carries a plan and no strategy is named, and `make` elsewhere. Where inputs were resized, so that
             the file's plan is for other sizes, one is made with the file's settings. `memory.origin` says which plan
             runs. Builtin kernels alone run a plan; with delegates `memory.reason` says that it is not used.
         strategy: what a new plan is made with; quick ones by default.
         arena: to run in; one of its own by default.
         refuse: `raise` when the model cannot be bound or the plan cannot be run, or run it `plain`.
-        poison: fill the arena before every run, so that whatever reads what was not written reads nonsense.
+        poison: fill the arena with a pattern before every run, so that reading unwritten memory shows in the outputs.
         trust: run the given plan without proof, to see what it does.
 
     Raises:

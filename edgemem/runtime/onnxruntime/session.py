@@ -82,29 +82,29 @@ class SessionMemory:
 
 
 class InferenceSession:
-    """Everything an `onnxruntime.InferenceSession` is, and its memory is planned.
+    """An `onnxruntime.InferenceSession` whose memory is planned.
 
-    What is not described here is passed on to the session inside. Runs from many threads at once are fine: each has
-    an arena of its own.
+    Calls that are not described here are passed on to the session inside. Many threads may run it at once: each has an
+    arena of its own.
 
     Args:
         path_or_bytes: as ONNX Runtime has it.
         sess_options: as ONNX Runtime has it; memory patterns and ONNX Runtime's own reuse are off in this session.
             With ORT_PARALLEL the session runs without a plan, and a warning says so. The options are marked to use
-            edgemem's allocator from then on, so a plain session to compare with wants options of its own.
+            edgemem's allocator from then on, so a plain session to compare with needs options of its own.
         providers: as ONNX Runtime has it, the CPU alone by default. One that was asked for and is not there is an
-            error. With CUDA it is the device's memory that is planned, without `poison` and `guard`.
+            error. With CUDA the device's memory is planned, without `poison` and `guard`.
         provider_options: as ONNX Runtime has it.
         arena: one that this session shares with others; runs take turns in it.
         bind_outputs: results are made in the arena too; `run` returns copies of them.
         share_outputs: results of `run` lie in the arena without a copy. It lives for as long as they do, and a run that
             finds them still there takes another arena: drop them before the next run.
         fallback: run without a plan, instead of raising, where the allocator is missing or refused.
-        cache: where plans are kept that the model file has not got: True is the user's own folder, False is none.
+        cache: the folder for plans that are not in the model file: True is the user's own folder, False is none.
         stored: use the plan in the model file if there is one for this session.
-        most_plans: shape signatures whose plans are kept; the least recently used one goes first.
+        most_plans: how many shape signatures have plans at once; the least recently used one is dropped.
         poison: fill unused arena memory with a pattern, to prove that nothing reads it. Slow.
-        guard: end arenas at a page that nothing can touch.
+        guard: place a page behind each arena that cannot be read or written.
         kwargs: as ONNX Runtime has it.
 
     Raises:
@@ -259,7 +259,7 @@ class InferenceSession:
         )
 
     def run_unplanned(self, input_feed: Mapping[str, Any]) -> Any:
-        """All results of a run that the plan has no part in, for recorders around it; with `bind_outputs`, copies."""
+        """All results of a run outside the plan, for recorders around it; with `bind_outputs`, copies."""
         results = self._open().run(None, input_feed)
         return [_copy(v) for v in results] if self._bind_outputs else results
 
@@ -318,11 +318,11 @@ class InferenceSession:
         workers.submit(work)
 
     def set_providers(self, *_: Any, **__: Any) -> None:
-        """Not here: the plan depends on the providers."""
+        """Not supported, because the plan depends on the providers."""
         raise RuntimeBindError("a planned session keeps its providers; open another one with those you want")
 
     def close(self) -> None:
-        """Release the arenas and the session inside; a run after it raises RuntimeBindError. Again does nothing."""
+        """Release the arenas and the session inside; later runs raise RuntimeBindError. A second call does nothing."""
         self._closed = True
         if self._workers is not None:
             self._workers.shutdown()

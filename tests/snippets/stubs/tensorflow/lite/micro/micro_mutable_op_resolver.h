@@ -1,0 +1,23 @@
+#pragma once
+#include "tensorflow/lite/c/common.h"
+
+namespace tflite {
+class MicroOpResolver {};
+
+template <unsigned int tOpCount>
+class MicroMutableOpResolver : public MicroOpResolver {
+ public:
+  TfLiteStatus AddAssignVariable();
+  TfLiteStatus AddCallOnce();
+  TfLiteStatus AddConcatenation();
+  TfLiteStatus AddConv2D();
+  TfLiteStatus AddDepthwiseConv2D();
+  TfLiteStatus AddFullyConnected();
+  TfLiteStatus AddLogistic();
+  TfLiteStatus AddQuantize();
+  TfLiteStatus AddReadVariable();
+  TfLiteStatus AddReshape();
+  TfLiteStatus AddStridedSlice();
+  TfLiteStatus AddVarHandle();
+};
+}  // namespace tflite
