@@ -180,12 +180,18 @@ def default(value: ast.expr | None) -> str:
     """` = VALUE` of a field; `...` where it is made by a call."""
     if value is None:
         return ""
-    return " = ..." if isinstance(value, ast.Call) else f" = {ast.unparse(value)}"
+    return " = ..." if isinstance(value, ast.Call) else f" = {source_of(value)}"
+
+
+def source_of(node: ast.expr) -> str:
+    """The source of an expression, with double quotes around texts as the formatter has them."""
+    text = ast.unparse(node)
+    return text if '"' in text else text.replace("'", '"')
 
 
 def annotation(node: ast.expr | None) -> str:
     """The type, without quotes around it."""
-    return "" if node is None else ast.unparse(node).strip("'\"")
+    return "" if node is None else source_of(node).strip('"')
 
 
 def function(node: ast.FunctionDef, called: str) -> str:
@@ -226,7 +232,7 @@ def one_argument(argument: ast.arg, value: ast.expr | None) -> str:
     typed = f"{argument.arg}: {annotation(argument.annotation)}" if argument.annotation else argument.arg
     if value is None:
         return typed
-    return f"{typed} = {ast.unparse(value)}" if argument.annotation else f"{typed}={ast.unparse(value)}"
+    return f"{typed} = {source_of(value)}" if argument.annotation else f"{typed}={source_of(value)}"
 
 
 def docstring(node: ast.Module | Declaration) -> Iterator[str]:
