@@ -239,18 +239,20 @@ def verify(planned: Path, model: Path | None, *, run_too: bool, inputs: dict[str
     """Prove that a plan is right: exit code 0, or 4 with every violation."""
     from edgemem import api
     from edgemem.cli import view
+    from edgemem.cli.console import progress as progress_line
 
     violations = api.verify(planned, model)
     runs: tuple[ExecutorRun, ...] = ()
     if run_too and not violations:
-        if planned.suffix.lower() == ".tflite":
-            from edgemem.commands.verify_run_tflite import verify_run_tflite
+        with progress_line("running the plans in poisoned memory, and without them"):
+            if planned.suffix.lower() == ".tflite":
+                from edgemem.commands.verify_run_tflite import verify_run_tflite
 
-            runs = verify_run_tflite(planned, feeds(inputs))
-        else:
-            from edgemem.commands.verify_run import verify_run
+                runs = verify_run_tflite(planned, feeds(inputs))
+            else:
+                from edgemem.commands.verify_run import verify_run
 
-            runs = verify_run(planned, feeds(inputs))
+                runs = verify_run(planned, feeds(inputs))
         violations = tuple(v for run in runs for v in run.violations)
     if as_json:
         _print_verified_json(violations, runs, run_too=run_too)

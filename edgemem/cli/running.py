@@ -53,6 +53,7 @@ def run(
 ) -> None:
     """Run a model inside its plan, and say which plan it was and what memory it took."""
     from edgemem.cli import view
+    from edgemem.cli.console import progress as progress_line
     from edgemem.commands import outcome
 
     values = feeds(inputs)
@@ -63,32 +64,34 @@ def run(
             raise click.UsageError("TFLite has no symbolic dimensions: bind a whole shape with --input-shape")
         if executor is not None:
             raise click.UsageError(f"--executor {executor} is for .onnx models; .tflite models have --runtime")
-        result = run_tflite.run(
-            model,
-            values,
-            runtime=runtime,
-            input_shapes=input_shapes,
-            threads=threads,
-            runs=runs,
-            compare=compare,
-            poison=poison,
-        )
+        with progress_line("running the model"):
+            result = run_tflite.run(
+                model,
+                values,
+                runtime=runtime,
+                input_shapes=input_shapes,
+                threads=threads,
+                runs=runs,
+                compare=compare,
+                poison=poison,
+            )
     else:
         from edgemem.commands import run as onnx_run
         from edgemem.formats import Bindings
 
         if runtime is not None:
             raise click.UsageError(f"--runtime {runtime} is for .tflite models; .onnx models have --executor")
-        result = onnx_run.run(
-            model,
-            values,
-            bindings=Bindings(dims, input_shapes),
-            executor=executor or "replay",
-            threads=threads,
-            runs=runs,
-            compare=compare,
-            poison=poison,
-        )
+        with progress_line("running the model"):
+            result = onnx_run.run(
+                model,
+                values,
+                bindings=Bindings(dims, input_shapes),
+                executor=executor or "replay",
+                threads=threads,
+                runs=runs,
+                compare=compare,
+                poison=poison,
+            )
     if output:
         outcome.write_outputs(result, output)
     if as_json:
@@ -158,9 +161,11 @@ def size(*, model: Path, runtime: str, budget: int | None, as_json: bool) -> Non
     could not be measured.
     """
     from edgemem.cli import view
+    from edgemem.cli.console import progress as progress_line
     from edgemem.commands.size import check_size, size_data, size_of
 
-    made = size_of(model, runtime)
+    with progress_line("running the model to measure its arena"):
+        made = size_of(model, runtime)
     if as_json:
         click.echo(json.dumps(size_data(made)))
     else:

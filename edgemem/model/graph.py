@@ -96,6 +96,7 @@ class Graph:
     outputs: tuple[int, ...]
     layout: Layout = ""
     precedence: tuple[tuple[int, int], ...] = ()
+    _digest: str = field(default="", init=False, repr=False, compare=False)  # computed at the first call of `digest`
 
     def __post_init__(self) -> None:
         """Raise ModelError unless every index is a tensor, and every tensor is written before it is read.
@@ -142,6 +143,12 @@ def digest(graph: Graph) -> str:
     Weights do not count: a retrained model keeps its plan. Neither does `precedence`, which says what other orders
     there are.
     """
+    if not graph._digest:  # noqa: SLF001 - the cache of this function
+        object.__setattr__(graph, "_digest", _hashed(graph))
+    return graph._digest  # noqa: SLF001
+
+
+def _hashed(graph: Graph) -> str:
     sha = hashlib.sha256()
 
     def feed(*values: object) -> None:
