@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -153,6 +153,10 @@ class PlanSet:
     settings: Settings = Settings()
     recording: Recording | None = None
     proof_of: str | None = field(default=None, init=False, repr=False)
+
+    def __reduce__(self) -> tuple[type[PlanSet], tuple[object, ...]]:
+        """For `copy` and `pickle`: a copy is not marked as proved, because its arrays may be writable."""
+        return PlanSet, tuple(getattr(self, f.name) for f in fields(self) if f.init)
 
     @property
     def proved(self) -> LowerBounds:

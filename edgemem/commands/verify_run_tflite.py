@@ -105,6 +105,8 @@ def _in_litert(path: Path, model: TfliteModel, feeds: Mapping[str, NDArray[Any]]
     inputs = [graph.tensors[i] for i in graph.inputs]
     values = values_of([(t.name, t.dtype, t.shape) for t in inputs], feeds)
     run = compare_run(path.read_bytes(), values=values, plan="file", resize=model.inputs())
+    if run.memory.origin is None or run.memory.origin.source != "file":
+        raise RuntimeBindError(run.memory.reason or "LiteRT did not run the plan in the file")
     found = run.divergence
     violations: tuple[Violation, ...] = ()
     if not run.equal:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from edgemem.errors import InvalidPlanError, StalePlanError
 from edgemem.model.graph import digest
+from edgemem.plans import OffsetPlan
 from edgemem.proof.verify import verify_planset
 from edgemem.proof.violations import Cause
 
@@ -24,9 +25,9 @@ _RECORDS_ALONE = "records"
 def prove(planset: PlanSet, graph: Graph | None = None, *, remedy: str = "") -> PlanSet:
     """Prove a plan set and mark it as proved; gives back the same object.
 
-    A copy made by `dataclasses.replace` does not have the mark. A plan set that was proved for this graph already is
-    not proved again. Whether the target's regions are large enough is no part of it: a plan that they do not hold is
-    right all the same, and `edgemem.plan` says what it takes to make it fit.
+    A copy does not have the mark, and the offsets and object indices of proved plans become read-only. A plan set that
+    was proved for this graph before is not proved again. The capacity of the target's regions is not checked here: a
+    plan that exceeds it is still correct, and `edgemem.plan` reports the excess.
 
     Args:
         planset: the plans.
@@ -39,6 +40,8 @@ def prove(planset: PlanSet, graph: Graph | None = None, *, remedy: str = "") -> 
     if not is_proved_for(planset, graph):
         found = verify_planset(planset, graph)
         refuse([v for v in found if v.cause is not Cause.OVER_CAPACITY], remedy=remedy)
+        for plan in planset.plans:
+            (plan.offsets if isinstance(plan, OffsetPlan) else plan.assignment).flags.writeable = False
         object.__setattr__(planset, "proof_of", _RECORDS_ALONE if graph is None else digest(graph))
     return planset
 

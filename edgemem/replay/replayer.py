@@ -147,7 +147,7 @@ class Replayer:
     def _slot(self, signature: Signature) -> Slot:
         slot = self._slots.get(signature)
         if slot is None:
-            slot = Slot(self.plans.fingerprint(signature))
+            slot = Slot(self.plans.fingerprint(signature), reason=self.plans.why_not_embedded(signature))
             stored = self.plans.find(signature)
             if stored is not None:
                 try:

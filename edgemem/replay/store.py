@@ -42,7 +42,6 @@ class StoredPlans:
         self._embedded = tuple((p.recording.fingerprint, p) for p in embedded if p.recording is not None)
         self._settings = settings
         self._cache = cache
-        self.stale = ""  # why the model file's plans were not used the last time
 
     def fingerprint(self, signature: Signature) -> Fingerprint:
         """The session's, when it is called like this."""
@@ -53,13 +52,18 @@ class StoredPlans:
         wanted = self.fingerprint(signature)
         for fingerprint, planset in self._embedded:
             if fingerprint == wanted:
-                self.stale = ""
                 return FoundPlan(planset, "file")
-        if self._embedded:
-            nearest = min((fingerprint.differences(wanted) for fingerprint, _ in self._embedded), key=len)
-            self.stale = f"the model file's recorded plan is not for this session: {'; '.join(nearest)}"
         cached = self._cache.load(wanted, self._settings) if self._cache is not None else None
         return None if cached is None else FoundPlan(cached, "cache")
+
+    def why_not_embedded(self, signature: Signature) -> str:
+        """Why no plan in the model file is for this signature; "" if one is, or the file has none."""
+        wanted = self.fingerprint(signature)
+        differences = [fingerprint.differences(wanted) for fingerprint, _ in self._embedded]
+        if not all(differences):
+            return ""
+        nearest = min(differences, key=len, default=())
+        return f"the model file's recorded plan is not for this session: {'; '.join(nearest)}" if nearest else ""
 
     def keep(self, planset: PlanSet) -> None:
         """Store a new plan for the next session."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -14,6 +14,7 @@ from ai_edge_litert.interpreter import Interpreter as LiteRT
 
 import edgemem
 from edgemem import api, planfile
+from edgemem.commands.verify_run_tflite import verify_run_tflite
 from edgemem.errors import InvalidPlanError, RuntimeBindError, StalePlanError
 from edgemem.formats import Bindings
 from edgemem.planning.model_plan import graph_under, plan_graph
@@ -23,6 +24,9 @@ from edgemem.targets import BUILT_IN
 from edgemem_converters.tflite.model import TfliteConverter
 from tests.runtime.test_interpreter import BUILTIN, allocated, resizable, run, same, small
 from tests.runtime.test_litert import fetched
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def planned(data: bytes, **options: Any) -> bytes:
@@ -138,6 +142,24 @@ def test_a_plan_for_other_inputs_says_which() -> None:
     bound.resize_tensor_input(0, [7, 4])
     bound.allocate_tensors()
     assert source_of(bound) == "file"
+
+
+def test_a_stale_plan_for_other_inputs_is_not_replaced_by_another(tmp_path: Path) -> None:
+    model = TfliteConverter.from_bytes(resizable(), Bindings({}, {"x": (7, 4)}))
+    planset = api.plan(model, target="litert")
+    planset = replace(planset, input_shapes={"x": (7, 4)}, digest="0" * 64)
+    content = model.with_plan(planfile.encode(planset), planset).content()
+    bound = Interpreter(model_content=content, **BUILTIN)
+    bound.resize_tensor_input(0, [7, 4])
+    with pytest.raises(StalePlanError, match="edgemem plan --target litert"):
+        bound.allocate_tensors()
+    path = tmp_path / "m.tflite"
+    path.write_bytes(content)
+    with pytest.raises(StalePlanError):
+        verify_run_tflite(path)
+    bound.resize_tensor_input(0, [9, 4])
+    bound.allocate_tensors()
+    assert source_of(bound) == "made now"
 
 
 def test_inputs_that_a_plan_gives_away_are_not_kept() -> None:

@@ -72,6 +72,22 @@ def test_some_outputs_by_name_have_their_own_plan() -> None:
         assert (session.memory.replayed, session.memory.bails) == (2, 0)
 
 
+def test_each_signature_has_its_own_reason_for_not_using_the_plan_in_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(small("mobilenet_v2"))
+    embed(path, [record(path, sess_options=options())], path)
+    with opened(str(path)) as session:
+        given = feeds(session)
+        values = {k: ort.OrtValue.ortvalue_from_numpy(v) for k, v in given.items()}
+        for _ in range(3):
+            session.run_with_ort_values(None, values)
+            assert "method run instead of run_with_ort_values" in session.memory.reason
+            session.run(None, given)
+            assert session.memory.reason == ""
+            assert session.memory_report.origin is not None
+            assert session.memory_report.origin.source == "file"
+
+
 def test_ort_values(model: bytes) -> None:
     reference = plain(model)
     given = feeds(reference)

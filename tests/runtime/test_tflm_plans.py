@@ -18,6 +18,7 @@ from edgemem.errors import BudgetExceededError, InvalidPlanError, PlanError, Run
 from edgemem.planning.micro_offsets import plan_of_offsets, verify_offsets
 from edgemem.proof import verify_planset
 from edgemem.runtime.tflm import execute as tflm
+from edgemem.runtime.tflm.file_plan import file_plan
 from edgemem.targets import BUILT_IN
 from edgemem_converters.tflite.model import TfliteConverter
 from tests.runtime.test_cli_tflite import edgemem, planned
@@ -164,6 +165,25 @@ def test_offsets_of_no_plan_in_the_file_are_a_violation() -> None:
     (violation,) = verify_offsets({"a": 0}, [planset])
     assert "alias rules 'litert'" in violation.message
     assert verify_offsets({}, [planset]) == ()
+
+
+@pytest.mark.parametrize("offsets", [b"", None])
+def test_offsets_that_place_nothing_leave_all_to_the_runtime(offsets: bytes | None) -> None:
+    model = TfliteConverter.from_bytes(small())
+    planset = api.plan(model, target=replace(BUILT_IN["tflm"], name="t", aliasing="litert"))
+    if offsets is None:
+        count = len(model.graph().tensors)
+        offsets = np.array([1, 0, count, *[-1] * count], "<i4").tobytes()
+
+    class Open(TfliteConverter):
+        def offline_metadata(self) -> bytes | None:
+            return offsets
+
+    file = Open.from_bytes(model.with_plan(planfile.encode(planset), planset).content())
+    plan = file_plan(file)
+    assert plan.planset is None
+    assert plan.refusal is not None
+    assert "alias rules" in plan.refusal.why
 
 
 def test_offsets_of_any_planner_are_proved() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+import pickle
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -10,9 +13,12 @@ import pytest
 from edgemem import _kernels
 from edgemem.errors import PlanError
 from edgemem.plans import LowerBounds, OffsetPlan, PlanSet, SharedObjectsPlan
-from edgemem.proof import Cause, Regions, Relations, pure, sweep, sweep_plan, verify_planset
+from edgemem.proof import Cause, Regions, Relations, is_proved_for, prove, pure, sweep, sweep_plan, verify_planset
 from edgemem.proof.faults import COLUMNS, Fault
 from edgemem.records.problem import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 FINDERS = (_kernels, pure)
 
@@ -168,3 +174,17 @@ def test_offsets_that_are_no_integers_are_refused(offsets: Any) -> None:
     problem = Problem.from_arrays([0, 0], [0, 0], [8, 8])
     with pytest.raises(PlanError, match="no integers within int64; use int64"):
         sweep_plan(problem, OffsetPlan("hand", {}, offsets, 8, optimal=False))
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, replace, lambda planset: pickle.loads(pickle.dumps(planset))]
+)
+def test_copies_of_what_was_proved_are_not_proved(copied: Callable[[PlanSet], PlanSet]) -> None:
+    problem = Problem.from_arrays(np.array([0, 1]), np.array([1, 2]), np.array([4, 4]))
+    plan = OffsetPlan("by hand", {}, np.array([0, 4]), 8, optimal=True)
+    planset = prove(PlanSet(problem, 8, LowerBounds(8, 8), (plan,), ()))
+    assert is_proved_for(planset)
+    assert not is_proved_for(copied(planset))
+    assert copied(planset).best_offsets is not None
+    with pytest.raises(ValueError, match="read-only"):
+        plan.offsets[1] = 0

@@ -133,19 +133,26 @@ def given_layout(graph: Graph, probed: Probe, planset: PlanSet, *, trust: bool =
 
 
 def file_layout(
-    graph: Graph, probed: Probe, plansets: Collection[PlanSet], inputs: Inputs, *, resized: bool = False
+    graph: Graph,
+    probed: Probe,
+    plansets: Collection[PlanSet],
+    inputs: Inputs,
+    *,
+    in_file: Graph,
+    is_resized: bool = False,
 ) -> Layout:
     """The layout by the plan that a file carries, proved against the model inside this LiteRT.
 
-    Where the caller has resized inputs, a plan for other sizes cannot be run: one with the file's settings and rules
-    is made then, and the layout's reason says so.
+    Where the caller has given inputs other sizes than the plan is for, the plan cannot be run: a plan with the file's
+    settings and rules is made, and the layout's reason says so.
 
     Args:
         graph: as this LiteRT runs it.
         probed: what LiteRT shows of it.
         plansets: what the file carries.
         inputs: whether they are to be kept after a run.
-        resized: whether the caller has given inputs other shapes than the file has.
+        in_file: the graph in the sizes of the file.
+        is_resized: whether the caller has resized inputs.
 
     Raises:
         RuntimeBindError: no plan in the file is one for LiteRT.
@@ -165,16 +172,23 @@ def file_layout(
             "the plan in the file gives the memory of inputs away after their last use: make the interpreter with "
             "inputs='release' and set them before every run, or plan with `edgemem plan --target litert`"
         )
-    if planset.digest != digest(graph):
-        if resized:
+    if planset.digest != digest(graph) and _has_other_inputs(planset, graph, in_file):
+        if is_resized:
             made = _made(graph, rules, replace(planset.settings, alignment=rules.alignment))
             return _layout(
                 graph, probed, made, "made now", reason="inputs have other sizes than the file's plan is for"
             )
-        if planset.input_shapes:
-            shapes = ", ".join(f"{name} = {list(shape)}" for name, shape in planset.input_shapes.items())
-            raise StalePlanError(f"the plan in the file is for the input {shapes}: call resize_tensor_input first")
+        shapes = ", ".join(f"{name} = {list(shape)}" for name, shape in planset.input_shapes.items())
+        raise StalePlanError(f"the plan in the file is for the input {shapes}: call resize_tensor_input first")
     return _layout(graph, probed, prove(planset, graph, remedy=_REMEDY), "file")
+
+
+def _has_other_inputs(planset: PlanSet, graph: Graph, in_file: Graph) -> bool:
+    """Whether an input has another shape than the plan is for; the plan does not name shapes that are the file's."""
+    return any(
+        graph.tensors[i].shape != planset.input_shapes.get(in_file.tensors[i].name, in_file.tensors[i].shape)
+        for i in in_file.inputs
+    )
 
 
 def plan_layout(graph: Graph, probed: Probe, inputs: Inputs, settings: Settings | None = None) -> Layout:

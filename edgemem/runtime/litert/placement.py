@@ -132,7 +132,8 @@ class Repoint:
             return given_layout(graph, probed, request.plan, trust=request.trust)
         plansets = () if request.plan == "make" or request.strategies else plans_in(self._model)
         if plansets or request.plan == "file":
-            return file_layout(graph, probed, plansets, request.inputs, resized=is_resized)
+            in_file = self._model.graph()
+            return file_layout(graph, probed, plansets, request.inputs, in_file=in_file, is_resized=is_resized)
         settings = Settings(request.strategies) if request.strategies else None
         return plan_layout(graph, probed, request.inputs, settings)
 

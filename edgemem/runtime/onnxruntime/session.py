@@ -204,7 +204,7 @@ class InferenceSession:
         complete = slot.complete if slot is not None else None
         return SessionMemory(
             mode=slot.mode if slot is not None else "record",
-            reason=(slot.reason if slot is not None else "") or replayer.plans.stale,
+            reason=slot.reason if slot is not None else "",
             planned=best.size if best is not None else 0,
             bound=planset.bounds.offsets if planset is not None else 0,
             peak=complete.peak if complete is not None else 0,

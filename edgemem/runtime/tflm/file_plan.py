@@ -42,16 +42,16 @@ def file_plan(model: MicroPlanned) -> FilePlan:
     """
     data = model.plan()
     plansets = () if data is None else planfile.decode_all(data)
-    has_offsets = model.offline_metadata() is not None
     if not plansets:
-        if not has_offsets:
+        if model.offline_metadata() is None:
             return FilePlan(None)
         graph = model.graph()
         return FilePlan(prove(plan_of_offsets(graph, model.offline()), graph, remedy=_REMEDY))
+    offsets = model.offline()
     planset = next((p for p in plansets if micro_refusal(p) is None), None)
-    if planset is None and not has_offsets:
+    if planset is None and not offsets:
         return FilePlan(None, micro_refusal(plansets[0]))
-    refuse(verify_offsets(model.offline(), plansets), remedy=_REMEDY)
+    refuse(verify_offsets(offsets, plansets), remedy=_REMEDY)
     assert planset is not None
     return FilePlan(prove(planset, model.graph(), remedy=_REMEDY))
 
