@@ -12,7 +12,7 @@ from edgemem.formats import Bindings, onnx_editor
 from edgemem.runtime.feeds import make_feeds
 from edgemem.runtime.onnxruntime.file import plans_in
 from edgemem.runtime.onnxruntime.io_binding import make_session
-from edgemem.runtime.onnxruntime.optimise import failures, metadata_for, onnxruntime, session_options_for
+from edgemem.runtime.onnxruntime.optimise import metadata_for, onnxruntime, runtime_errors, session_options_for
 from edgemem.runtime.onnxruntime.session import InferenceSession
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def in_one_line(model: Path) -> Iterator[None]:
     """Turns what ONNX Runtime raises into a ModelError that says it in one line."""
     try:
         yield
-    except failures() as e:
+    except runtime_errors() as e:
         raise ModelError(f"ONNX Runtime cannot run {model.name}: {str(e).splitlines()[0]}") from None
 
 

@@ -17,9 +17,9 @@ from edgemem.runtime.onnxruntime.optimise import (
     Baked,
     bake,
     baked_note,
-    kernels_run,
     session_options_for,
 )
+from edgemem.runtime.onnxruntime.profile import kernels_run
 from tests.runtime.networks import DIMS, NETWORKS, equal, feeds_of, small
 
 if TYPE_CHECKING:

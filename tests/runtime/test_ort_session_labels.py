@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from edgemem.runtime.onnxruntime.labels import Kernel, labels
+from edgemem.runtime.onnxruntime.labels import labels
+from edgemem.runtime.onnxruntime.profile import Kernel
 from edgemem.runtime.onnxruntime.record import record
 from edgemem.trace import Trace
 from tests.onnx_sessions import options, small
@@ -17,11 +18,17 @@ if TYPE_CHECKING:
 pytest.importorskip("onnxruntime")
 
 
+def kernel(start_ns: int, node: str, sizes: tuple[int, ...]) -> Kernel:
+    """A kernel with results of these sizes in bytes; -1 is one of a type without a fixed width."""
+    outputs = tuple(("uint8", (size,)) if size >= 0 else ("string", (1,)) for size in sizes)
+    return Kernel(node, "Op", start_ns, outputs)
+
+
 def test_a_request_belongs_to_the_kernel_that_ran_or_to_its_neighbour() -> None:
     sizes = [7, 100, 30, 200, 100, 100, 5]
     times = [500, 1500, 1600, 1990, 3100, 3200, 3300]
     trace = Trace.from_columns(sizes, range(7), times)
-    kernels = [Kernel(1000, "a", (100,)), Kernel(2000, "b", (200,)), Kernel(3000, "c", (100, -1, 100))]
+    kernels = [kernel(1000, "a", (100,)), kernel(2000, "b", (200,)), kernel(3000, "c", (100, -1, 100))]
     assert labels(trace, kernels) == (
         "request 0",  # before any kernel
         "a",
@@ -36,7 +43,7 @@ def test_a_request_belongs_to_the_kernel_that_ran_or_to_its_neighbour() -> None:
 
 def test_kernels_that_run_again_are_numbered() -> None:
     trace = Trace.from_columns([8, 8], [0, 1], [10, 30])
-    assert labels(trace, [Kernel(5, "body", (8,)), Kernel(25, "body", (8,))]) == ("body", "body #2")
+    assert labels(trace, [kernel(5, "body", (8,)), kernel(25, "body", (8,))]) == ("body", "body #2")
 
 
 @pytest.mark.parametrize(("level", "workspaces"), [("EXTENDED", 18), ("ALL", 0)])

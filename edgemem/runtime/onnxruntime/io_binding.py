@@ -20,7 +20,7 @@ from edgemem.formats import Bindings, onnx_editor
 from edgemem.model.aliasing import RULES
 from edgemem.runtime.onnxruntime.bound_memory import BoundMemory, bound_report
 from edgemem.runtime.onnxruntime.layout import planned_layout, separate_layout
-from edgemem.runtime.onnxruntime.optimise import failures, onnxruntime
+from edgemem.runtime.onnxruntime.optimise import onnxruntime, runtime_errors
 from edgemem.runtime.onnxruntime.prepared import prepare, sub_options
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ class IoBindingSession:
             if not reason:
                 try:
                     results = self._run(input_feed, run_options)
-                except failures() as e:
+                except runtime_errors() as e:
                     reason = _gist(e)
                 else:
                     self._reason = ""
@@ -208,7 +208,7 @@ class IoBindingSession:
             if not reason:
                 try:
                     results = self._run(feed, None, seen)
-                except failures() as e:
+                except runtime_errors() as e:
                     reason = _gist(e)
             self._reason = reason
         if reason:
@@ -298,7 +298,7 @@ class IoBindingSession:
                 options.add_external_initializers(list(piece.shared), [shared[n] for n in piece.shared])
             try:
                 session = ort.InferenceSession(piece.model, options, providers=["CPUExecutionProvider"])
-            except failures() as e:
+            except runtime_errors() as e:
                 self._steps = ()
                 self._prepared = replace(prepared, reason=f"{piece.name!r} does not run alone: {_gist(e)}")
                 self._reason = self._prepared.reason

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgemem.runtime.onnxruntime.file import plans_in
-from edgemem.runtime.onnxruntime.optimise import free_dims, kernels_run, onnxruntime
+from edgemem.runtime.onnxruntime.optimise import bind_dimensions, onnxruntime
+from edgemem.runtime.onnxruntime.profile import kernels_run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,7 +49,7 @@ def main() -> None:
 
 def _options(task: Mapping[str, Any]) -> Any:
     ort = onnxruntime()
-    options = free_dims(ort.SessionOptions(), task["dims"])
+    options = bind_dimensions(ort.SessionOptions(), task["dims"])
     options.intra_op_num_threads = task["threads"]
     options.log_severity_level = 3
     if task["configuration"] == "tuned":

@@ -25,22 +25,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from mmap import mmap
 
-    from edgemem.runtime.feeds import Feeds
 
 __all__ = [
     "BAKED_KEY",
     "LEVELS",
     "Baked",
-    "Kernel",
     "bake",
     "baked_note",
     "baked_options",
-    "failures",
-    "free_dims",
-    "kernels_run",
+    "bind_dimensions",
     "metadata_for",
     "onnxruntime",
     "optimised",
+    "runtime_errors",
     "session_options_for",
 ]
 
@@ -51,9 +48,7 @@ LEVELS = {
     "extended": "ORT_ENABLE_EXTENDED",
     "all": "ORT_ENABLE_ALL",
 }
-_DTYPES = {"float": "float32", "double": "float64"}  # profile's names that are not numpy's
 _ERRORS_ONLY = 3  # log severity
-_KERNEL = "_kernel_time"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,20 +66,6 @@ class Baked:
     onnxruntime: str
     machine: str
     dims: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Kernel:
-    """One kernel that ran: its node's name and type, and (dtype, shape) of what it wrote.
-
-    `memory` holds the arena's counters right after it, in bytes, as the profile names them without `mem_`: held,
-    bytes_in_use, in_use_delta, ...; empty without an arena.
-    """
-
-    node: str
-    type: str
-    outputs: tuple[tuple[str, tuple[int, ...]], ...]
-    memory: Mapping[str, int]
 
 
 def bake(
@@ -205,7 +186,7 @@ def optimised(model_path: Path, level: str, *, dims: Mapping[str, int]) -> bytes
     ort = onnxruntime()
     if level not in LEVELS:
         raise ModelError(f"{level!r} is no optimisation level; there are {', '.join(LEVELS)}")
-    options = free_dims(ort.SessionOptions(), dims)
+    options = bind_dimensions(ort.SessionOptions(), dims)
     options.log_severity_level = _ERRORS_ONLY
     options.intra_op_num_threads = 1
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, LEVELS[level])
@@ -214,47 +195,14 @@ def optimised(model_path: Path, level: str, *, dims: Mapping[str, int]) -> bytes
         options.optimized_model_filepath = str(path)
         try:
             session = ort.InferenceSession(str(model_path), options, providers=["CPUExecutionProvider"])
-        except failures() as e:
+        except runtime_errors() as e:
             raise ModelError(f"ONNX Runtime cannot load {model_path}: {e}") from None
         inputs = [a.name for a in (*session.get_inputs(), *session.get_overridable_initializers())]
         return onnx_editor().completed(path.read_bytes(), inputs, model_path.parent)
 
 
-def kernels_run(model: Path | bytes, feeds: Feeds, options: Any, *, runs: int = 1) -> tuple[Kernel, ...]:
-    """The kernels of some runs, those of bodies included, in the order in which they ended.
-
-    `options` are changed. Raises ModelError if ONNX Runtime cannot run the model on these feeds.
-    """
-    ort = onnxruntime()
-    with tempfile.TemporaryDirectory(prefix="edgemem-") as folder:
-        options.enable_profiling = True
-        options.profile_file_prefix = str(Path(folder) / "profile")
-        source = model if isinstance(model, bytes) else str(model)
-        try:
-            session = ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
-            for _ in range(runs):
-                session.run(None, feeds)
-            events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
-        except failures() as e:
-            raise ModelError(f"ONNX Runtime cannot run the model: {e}") from None
-    return tuple(
-        _kernel(e) for e in events if e.get("cat") == "Node" and e.get("name", "").endswith(_KERNEL) and "args" in e
-    )
-
-
-def _kernel(event: Mapping[str, Any]) -> Kernel:
-    args = event["args"]
-    outputs = [
-        (_DTYPES.get(dtype, dtype), tuple(map(int, shape)))
-        for form in args.get("output_type_shape", ())
-        for dtype, shape in form.items()
-    ]
-    memory = {k.removeprefix("mem_"): int(v) for k, v in args.items() if k.startswith("mem_")}
-    return Kernel(event["name"].removesuffix(_KERNEL), args.get("op_name", ""), tuple(outputs), memory)
-
-
-def free_dims(options: Any, dims: Mapping[str, int]) -> Any:
-    """Options that bind symbolic dimensions; changed and given back."""
+def bind_dimensions(options: Any, dims: Mapping[str, int]) -> Any:
+    """Bind symbolic dimensions in session options; returns the options, which are changed."""
     for name, value in dims.items():
         options.add_free_dimension_override_by_name(name, value)
     return options
@@ -268,8 +216,8 @@ def onnxruntime() -> Any:
         raise MissingDependencyError("onnxruntime", extra="cpu", purpose="running an ONNX model") from None
 
 
-def failures() -> tuple[type[Exception], ...]:
-    """What ONNX Runtime raises; its exceptions have no base of their own."""
+def runtime_errors() -> tuple[type[Exception], ...]:
+    """The exception classes that ONNX Runtime raises; they have no base class of their own."""
     state = import_module("onnxruntime.capi.onnxruntime_pybind11_state")
     own = [v for v in vars(state).values() if isinstance(v, type) and issubclass(v, Exception)]
     return (*own, RuntimeError, ValueError)

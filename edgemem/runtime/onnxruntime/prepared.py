@@ -15,7 +15,8 @@ from edgemem.model.graph import digest
 from edgemem.plans import Settings
 from edgemem.proof import prove
 from edgemem.runtime.feeds import make_feeds
-from edgemem.runtime.onnxruntime.optimise import LEVELS, baked_note, kernels_run, onnxruntime, optimised
+from edgemem.runtime.onnxruntime.optimise import LEVELS, baked_note, onnxruntime, optimised
+from edgemem.runtime.onnxruntime.profile import kernels_run
 from edgemem.targets import BUILT_IN
 
 if TYPE_CHECKING:

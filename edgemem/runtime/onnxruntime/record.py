@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from edgemem.errors import MissingDependencyError, ModelError, PlanFileError, RuntimeBindError, UnsupportedError
+from edgemem.errors import ModelError, PlanFileError, RuntimeBindError, UnsupportedError
 from edgemem.files import atomic_write
 from edgemem.formats import Bindings
 from edgemem.planning.model_plan import plan_recording
 from edgemem.runtime.feeds import make_feeds
 from edgemem.runtime.onnxruntime.file import plans_in, with_plans
-from edgemem.runtime.onnxruntime.labels import labels, profiled
+from edgemem.runtime.onnxruntime.labels import labels
+from edgemem.runtime.onnxruntime.optimise import onnxruntime
+from edgemem.runtime.onnxruntime.profile import profiled_run
 from edgemem.runtime.onnxruntime.session import InferenceSession
 from edgemem.trace.recording import Recording
 
@@ -59,7 +61,7 @@ def record(
         UnknownShapeError: an input has open dimensions, and neither feeds nor dims close them.
         RuntimeBindError: the requests differ from run to run, so there is nothing to store; or as InferenceSession.
     """
-    options = _onnxruntime_options() if sess_options is None else sess_options
+    options = onnxruntime().SessionOptions() if sess_options is None else sess_options
     with (
         _profiling(options),
         InferenceSession(
@@ -79,14 +81,6 @@ def record(
         )
 
 
-def _onnxruntime_options() -> Any:
-    try:
-        import onnxruntime
-    except ImportError:
-        raise MissingDependencyError("onnxruntime", extra="cpu", purpose="recording a plan") from None
-    return onnxruntime.SessionOptions()
-
-
 @contextmanager
 def _profiling(options: Any) -> Iterator[None]:
     """Options that write a profile into a folder of its own, and then as they were."""
@@ -103,7 +97,7 @@ def _labelled(plan: PlanSet, session: InferenceSession, feeds: Mapping[str, Any]
     """The plan with names of kernels for its requests; as it is if the profiled run was another."""
     recording = plan.recording
     assert recording is not None
-    trace, kernels = profiled(session, lambda: session.run_unplanned(feeds))
+    trace, kernels = profiled_run(session, lambda: session.run_unplanned(feeds))
     if not np.array_equal(trace.stream, recording.trace.stream):
         return plan
     named = Recording(recording.fingerprint, trace)
