@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from edgemem.records.problem import Problem
 
-__all__ = ["lower_bounds", "naive_size", "operator_breadths", "operator_profiles", "positional_maxima"]
+__all__ = ["lower_bounds", "naive_size", "operator_breadths", "positional_maxima"]
 
 # Operator indices beyond this are timestamps, for which per-operator arrays make no sense.
 _MOST_OPERATORS = 1 << 26
@@ -59,15 +59,6 @@ def operator_breadths(problem: Problem) -> NDArray[np.int64]:
     count = _operator_count(problem)
     starts, breadths = kernels.section_breadths(problem.first_op, problem.last_op, problem.size)
     return np.repeat(breadths, np.diff(starts, append=count)) if count else np.zeros(0, np.int64)
-
-
-def operator_profiles(problem: Problem) -> tuple[tuple[int, ...], ...]:
-    """The records alive at each operator, as indices in input order. Raises PlanError as `operator_breadths`."""
-    profiles: list[list[int]] = [[] for _ in range(_operator_count(problem))]
-    for index, (first, last) in enumerate(zip(problem.first_op.tolist(), problem.last_op.tolist(), strict=True)):
-        for op in range(first, last + 1):
-            profiles[op].append(index)
-    return tuple(map(tuple, profiles))
 
 
 def naive_size(problem: Problem) -> int:

@@ -9,10 +9,15 @@ import numpy as np
 from hypothesis import strategies as st
 
 from edgemem.records.problem import Problem, UsageRecord
+from edgemem.strategy.catalogue import registered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
+    from edgemem.plans import OptionValue
+    from edgemem.strategy.registry import Family, Strategy
     from tests.oracle.bounds import Record, TexelRecord
 
 __all__ = [
@@ -20,10 +25,12 @@ __all__ = [
     "alignments",
     "all_overlapping",
     "chain",
+    "find",
     "problem_of",
     "problem_of_columns",
     "rows",
     "seeded_rows",
+    "solved",
     "texel_rows",
 ]
 
@@ -38,6 +45,17 @@ _SIZES = st.one_of(
 )
 # (last operator, longest span) of a problem; the last is as far as an int32 index might be.
 _SHAPES = st.sampled_from(((0, 1), (2, 3), (8, 3), (12, 12), (60, 4), (60, 60), (10**9, 10**9)))
+
+
+def find(family: Family, name: str) -> Strategy:
+    """The strategy of that name; there is one."""
+    (found,) = (strategy for strategy in registered(family) if strategy.name == name)
+    return found
+
+
+def solved(strategy: Strategy, problem: Problem, **options: OptionValue) -> NDArray[np.int64]:
+    """The strategy's offsets or object indices."""
+    return strategy.solve(problem, **options).values
 
 
 def alignments() -> st.SearchStrategy[int]:

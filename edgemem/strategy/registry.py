@@ -125,10 +125,6 @@ class Strategy:
             optional -= {"overlap"}
         return problem.features - optional - self.honours
 
-    def run(self, problem: Problem, **options: OptionValue) -> NDArray[np.int64]:
-        """The strategy's offsets or object indices."""
-        return self.solve(problem, **options).values
-
     def variants(self) -> Iterator[dict[str, OptionValue]]:
         """Every combination of options that `auto` tries, the default first. Values equal to it are left out."""
         tried = [(self.auto[k],) if k in self.auto else values_of(option) for k, option in self.options.items()]

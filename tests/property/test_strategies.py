@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 
-from edgemem.strategy.catalogue import find, registered
+from edgemem.strategy.catalogue import registered
 from edgemem.strategy.options import default_of
 from tests import strategies as ours
 from tests.oracle import bounds, brute, flow, offsets, shared_objects
 from tests.oracle.bounds import elements
+from tests.strategies import find, solved
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,7 +62,7 @@ def cases(family: Family, *names: str) -> pytest.MarkDecorator:
 def run(strategy: Strategy, problem: Problem, options: Options) -> list[int]:
     if strategy.extra is not None:
         pytest.importorskip("scipy")
-    found = strategy.run(problem, **options)
+    found = solved(strategy, problem, **options)
     assert isinstance(found, np.ndarray)
     assert found.dtype == np.int64
     assert found.shape == (len(problem),)

@@ -16,11 +16,11 @@ from edgemem.errors import ModelError, RuntimeBindError
 from edgemem.formats import Bindings
 from edgemem.records.lifetime import lifetimes
 from edgemem.runtime.litert.probe import LiteRTProbe, Probe, annotate, probe
-from edgemem.strategy.catalogue import find
 from edgemem.targets import BUILT_IN
 from edgemem_converters.tflite.model import TfliteConverter
 from edgemem_converters.tflite.reader import read
 from models.fetch import FetchError, fetch
+from tests.strategies import find, solved
 from tests.tflite_models import ADD_OPTIONS, IF, M, O, S, T, build, floats
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def opened(model: M | bytes, bindings: Bindings | None = None) -> TfliteConverte
 def predicted(graph: Graph) -> tuple[int, dict[str, int]]:
     """LiteRT's arena in bytes and where each tensor is in it, as edgemem sees it."""
     problem = lifetimes(graph, BUILT_IN["litert"]).problem
-    offsets = find("offsets", "litert_arena").run(problem)
+    offsets = solved(find("offsets", "litert_arena"), problem)
     places = {n: int(o) for r, o in zip(problem.records, offsets, strict=True) for n in r.tensors}
     return int((offsets + problem.size).max(initial=0)), places
 

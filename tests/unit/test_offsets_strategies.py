@@ -9,9 +9,10 @@ import pytest
 from edgemem import _kernels
 from edgemem.errors import MissingDependencyError, SolverError
 from edgemem.records.problem import Problem
-from edgemem.strategy.catalogue import find, registered
+from edgemem.strategy.catalogue import registered
 from edgemem.strategy.offsets import mip as mip_module
 from tests.data import PAPER_NETS, paper_records
+from tests.strategies import find, solved
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,7 +24,7 @@ MIB = 2**20
 
 
 def run(problem: Problem, strategy: str, **options: OptionValue) -> NDArray[np.int64]:
-    return find("offsets", strategy).run(problem, **options)
+    return solved(find("offsets", strategy), problem, **options)
 
 
 def arena(problem: Problem, offsets: NDArray[np.int64]) -> int:

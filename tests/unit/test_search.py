@@ -18,8 +18,8 @@ from edgemem.planning import Limits, auto, choices, make_plans, run
 from edgemem.plans import PlanSet, SearchReport
 from edgemem.proof import verify_planset
 from edgemem.records.problem import Problem
-from edgemem.strategy.catalogue import find
 from tests.data import shared_file
+from tests.strategies import find
 
 # Its smallest arena is 5, its lower bound 4.
 GAP = Problem.from_arrays([0, 0, 1, 1, 2, 2, 3, 4], [0, 1, 2, 3, 2, 3, 5, 5], [2, 2, 1, 1, 1, 1, 2, 2])

@@ -13,12 +13,12 @@ from edgemem.bounds import lower_bounds
 from edgemem.planning import choices, make_plans, run
 from edgemem.records.lifetime import lifetimes
 from edgemem.records.problem import Problem
-from edgemem.strategy.catalogue import find, registered
+from edgemem.strategy.catalogue import registered
 from edgemem.targets import BUILT_IN
 from models import build
 from tests.data import paper_records
 from tests.oracle import brute
-from tests.strategies import problem_of
+from tests.strategies import find, problem_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,8 +11,9 @@ import pytest
 from edgemem import _kernels
 from edgemem.planning import make_plans
 from edgemem.records.problem import Problem
-from edgemem.strategy.catalogue import find, registered
+from edgemem.strategy.catalogue import registered
 from tests.data import PAPER_NETS, paper_records
+from tests.strategies import find, solved
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,7 +74,7 @@ def assert_sound(problem: Problem, assignment: NDArray[np.int64]) -> None:
 @pytest.mark.parametrize(("row", "net"), [(row, net) for row in TABLE_1 for net in range(len(PAPER_NETS))], ids=str)
 def test_table_1(row: tuple[str, tuple[tuple[str, str], ...]], net: int) -> None:
     problem = paper_net(PAPER_NETS[net])
-    assignment = find("shared_objects", row[0]).run(problem, **dict(row[1]))
+    assignment = solved(find("shared_objects", row[0]), problem, **dict(row[1]))
     assert_sound(problem, assignment)
     assert round(total(problem, assignment) / 2**20, 3) == TABLE_1[row][net]
 
@@ -95,14 +97,14 @@ def test_ties_of_greedy_by_breadth_change_its_row(
     options: dict[str, str], needed: tuple[float, float, float, float]
 ) -> None:
     problems = [paper_net(net) for net in PAPER_NETS]
-    run = find("shared_objects", "greedy_by_breadth").run
+    run = partial(solved, find("shared_objects", "greedy_by_breadth"))
     assert tuple(round(total(p, run(p, **options)) / 2**20, 3) for p in problems) == needed
 
 
 def test_ties_of_operators_decide_who_is_placed_first() -> None:
     # Both operators have breadth 8, and the record in the middle belongs to both.
     problem = problem_of([(0, 0, 4), (0, 1, 4), (1, 1, 4)])
-    run = find("shared_objects", "greedy_by_breadth").run
+    run = partial(solved, find("shared_objects", "greedy_by_breadth"))
     assert run(problem).tolist() == [0, 1, 0]
     assert run(problem, op_ties="high_first").tolist() == [1, 0, 1]
     assert run(problem, tensor_ties="high_first").tolist() == [1, 0, 1]
@@ -111,14 +113,14 @@ def test_ties_of_operators_decide_who_is_placed_first() -> None:
 def test_first_and_smallest_fit_differ_where_an_older_object_is_larger() -> None:
     # The 10 and the 6 are alive together; both are free for the 5.
     problem = problem_of([(0, 1, 10), (0, 1, 6), (2, 2, 5)])
-    run = find("shared_objects", "greedy_by_size").run
+    run = partial(solved, find("shared_objects", "greedy_by_size"))
     assert run(problem).tolist() == [0, 1, 0]
     assert run(problem, fit="smallest").tolist() == [0, 1, 1]
 
 
 @every_variant
 def test_no_records(strategy: Strategy, options: dict[str, OptionValue]) -> None:
-    assert strategy.run(problem_of([]), **options).tolist() == []
+    assert solved(strategy, problem_of([]), **options).tolist() == []
 
 
 @every_variant
@@ -129,7 +131,7 @@ def test_records_without_size_have_an_object(strategy: Strategy, options: dict[s
         [(0, 2, (0, 5)), (1, 3, (4, 0)), (3, 4, (2, 2))],
     ):
         problem = problem_of(records)
-        assignment = strategy.run(problem, **options)
+        assignment = solved(strategy, problem, **options)
         assert_sound(problem, assignment)
         if problem.extents is None:
             assert total(problem, assignment) == problem.size.sum()
@@ -139,7 +141,7 @@ def test_records_without_size_have_an_object(strategy: Strategy, options: dict[s
 def test_records_may_come_in_any_order(strategy: Strategy, options: dict[str, OptionValue]) -> None:
     # Were objects released in list order, the second record of operator 0 would get one that the first still holds.
     problem = problem_of([(0, 1, 8), (0, 1, 8), (5, 6, 4), (0, 1, 8), (3, 5, 8)])
-    assert_sound(problem, strategy.run(problem, **options))
+    assert_sound(problem, solved(strategy, problem, **options))
 
 
 @every_variant
@@ -150,15 +152,15 @@ def test_large_records_are_sound(strategy: Strategy, options: dict[str, OptionVa
     first = random.integers(0, 400, 500)
     size = random.integers(0, 9, (500, rank))
     problem = Problem.from_arrays(first, first + random.integers(0, longest, 500), size[:, 0] if rank == 1 else size)
-    assignment = strategy.run(problem, **options)
+    assignment = solved(strategy, problem, **options)
     assert_sound(problem, assignment)
     assert total(problem, assignment) <= problem.size.sum()
-    assert strategy.run(problem, **options).tolist() == assignment.tolist()
+    assert solved(strategy, problem, **options).tolist() == assignment.tolist()
 
 
 @pytest.mark.parametrize("name", ["greedy_by_size", "greedy_by_size_improved", "greedy_by_breadth", "min_cost_flow"])
 def test_textures_share_where_that_costs_less(name: str) -> None:
-    run = find("shared_objects", name).run
+    run = partial(solved, find("shared_objects", name))
     # One 8x3 texture holds both; one 8x8 texture would be larger than the two apart.
     assert run(problem_of([(0, 0, (8, 2)), (1, 1, (4, 3))])).tolist() == [0, 0]
     assert sorted(run(problem_of([(0, 0, (8, 1)), (1, 1, (1, 8))])).tolist()) == [0, 1]
@@ -167,13 +169,13 @@ def test_textures_share_where_that_costs_less(name: str) -> None:
 @every_variant
 def test_textures_whose_cover_is_beyond_int64_stay_apart(strategy: Strategy, options: dict[str, OptionValue]) -> None:
     problem = problem_of([(0, 0, (2**40, 1)), (1, 1, (1, 2**40)), (2, 2, (2**20, 2**20))])
-    assert sorted(strategy.run(problem, **options).tolist()) == [0, 1, 2]
+    assert sorted(solved(strategy, problem, **options).tolist()) == [0, 1, 2]
 
 
 def test_objects_of_a_greedy_order_are_numbered_as_they_are_made() -> None:
     problem = problem_of([(0, 3, 1), (0, 3, 2), (0, 3, 3)])
-    assert find("shared_objects", "greedy_by_size").run(problem).tolist() == [2, 1, 0]
-    assert find("shared_objects", "greedy_in_order").run(problem).tolist() == [0, 1, 2]
+    assert solved(find("shared_objects", "greedy_by_size"), problem).tolist() == [2, 1, 0]
+    assert solved(find("shared_objects", "greedy_in_order"), problem).tolist() == [0, 1, 2]
 
 
 def test_a_hundred_thousand_records() -> None:
@@ -183,7 +185,7 @@ def test_a_hundred_thousand_records() -> None:
     problem = Problem.from_arrays(first, first + random.geometric(0.2, n), random.integers(1, 1 << 20, n))
     bound = int(_kernels.positional_maxima(problem.first_op, problem.last_op, problem.size).sum())
     for name in ("greedy_by_size", "greedy_by_breadth", "greedy_in_order"):
-        assignment = find("shared_objects", name).run(problem)
+        assignment = solved(find("shared_objects", name), problem)
         objects = np.zeros(int(assignment.max()) + 1, np.int64)
         np.maximum.at(objects, assignment, problem.size)
         assert bound <= objects.sum() < 2 * bound
