@@ -1,4 +1,4 @@
-"""LiteRT's native interpreter, behind checks that it runs in our arena and nowhere else."""
+"""LiteRT's native interpreter, with checks that it runs in our arena and nowhere else."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ POISON: Final = 0xCD
 class Binding:
     """LiteRT's native interpreter with its tensors in an arena.
 
-    It stands where LiteRT's Python class has the native one. Calls that neither move nor touch memory go straight
-    through.
+    It replaces the native interpreter inside LiteRT's Python class, and forwards the calls that do not concern memory.
     """
 
     def __init__(
@@ -53,14 +52,14 @@ class Binding:
             reason: why there is no placement.
             inputs_kept: whether inputs are kept after a run; else they are to be set before every run.
             poison: fill the arena before every run.
-            plain: makes an interpreter for LiteRT alone, which takes over where the model cannot be bound.
+            plain: makes an interpreter without our arena, which replaces this one where the model cannot be bound.
         """
         self.placement = placement
         self.arena = arena
         self.layout: Layout | None = None
         self._native = native
         self._plain = plain
-        self._replacement: Any = None  # the interpreter that took over; it owns the native one
+        self._replacement: Any = None  # the interpreter that `plain` made; it owns the native one
         self._reason = reason
         self._inputs_kept = inputs_kept
         self._poison = poison
@@ -83,7 +82,7 @@ class Binding:
         result = self._native.ResizeInputTensor(index, shape, strict, subgraph)
         if not subgraph:
             self._resized[index] = (shape, strict)
-            # Sizes have changed; nobody may write to the old places.
+            # Sizes have changed, so nothing may write to the old places.
             if self._guard is not None and self.placement and self.placement.forgets and self._guard.is_resized():
                 self._guard.release()
         return result
@@ -143,7 +142,7 @@ class Binding:
             else:
                 self._check_turn("it ran")
             like = self._native.tensor(base, index)
-            # A view of our memory keeps it alive, whatever becomes of the interpreter.
+            # A view of our memory keeps the memory alive after the interpreter is gone.
             return self._bytes_of(index).view(like.dtype).reshape(like.shape)
 
     # --- binding ---------------------------------------------------------------------------------------------------
@@ -231,7 +230,7 @@ class Binding:
             self._bytes_of(i)[:] = value
 
     def _give_up(self, reason: str, plain: Callable[[], Any]) -> None:
-        """Go on with an interpreter that LiteRT manages alone."""
+        """Continue with an interpreter that runs in LiteRT's own memory."""
         self._unbind()
         self._replacement = plain()
         self._native = self._replacement._interpreter  # noqa: SLF001

@@ -1,8 +1,8 @@
-"""TensorFlow Lite through its C library, with its tensors in an arena of ours by the call that is made for it.
+"""TensorFlow Lite through its C library, with its tensors in an arena of ours by a call of its C interface.
 
-`TfLiteInterpreterSetCustomAllocationForTensor` gives any tensor its memory: in Android's library, and in builds of
-libtensorflowlite_c; ai-edge-litert does not export it. Nothing inside the library is looked at, so kernels' workspace
-is not in our arena and not in its figures.
+`TfLiteInterpreterSetCustomAllocationForTensor` gives a tensor its memory. Android's library and builds of
+libtensorflowlite_c export it; ai-edge-litert does not. The internal structures of the library are not read, so kernels'
+workspace is neither in our arena nor in its figures.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class CInterpreter:
         self.planned = best.size
         self.arena = arena or Arena()
         self.arena.reserve(best.size)
-        # Should the arena grow for another one, these buffers stay where they are.
+        # If the arena grows for another user, these buffers stay where they are.
         self._block, self._turn = self.arena.memory, object()
         index = {t.name: i for i, t in enumerate(self._graph.tensors)}
         self._places = {
@@ -119,7 +119,7 @@ class CInterpreter:
 
 
 def _plan(graph: Graph, strategy: Sequence[str]) -> PlanSet:
-    # The library does not tell what workspace its kernels take; it keeps it in memory of its own.
+    # The library does not report the workspace of its kernels, which is in memory of its own.
     rules = replace(bound_target("release"), name="tflite-c", scratch="unknown")
     return plan_graph(graph, rules, Settings(tuple(strategy)), families=("offsets",))
 

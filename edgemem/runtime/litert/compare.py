@@ -1,8 +1,8 @@
-"""A plan put to the test: the model run in it, operator by operator, against a run in which nothing shares memory.
+"""Compares a run inside a plan, operator by operator, with a run in which no tensors share memory.
 
-Static proof says that a plan is right for the graph; this says that LiteRT's kernels keep to the graph. Each
-operator's call is wrapped where LiteRT has it: before it, its inputs are compared with those of the other run; after
-it, its outputs; and then what dies there is filled with nonsense.
+The static proof shows that a plan is right for the graph; this comparison shows that LiteRT's kernels do what the graph
+says. The function pointer of each operator is replaced by a wrapper: it compares the operator's inputs with those of
+the other run before the call and its outputs after the call, and then overwrites the memory of what dies there.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["Divergence", "RunReport", "compare_run", "random_inputs"]
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """The first operator that did not compute what it should.
+    """The first operator whose output differs from that of the run without sharing.
 
     Attributes:
         op: its index in the file, and `label`, its name.
@@ -62,7 +62,7 @@ class Divergence:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """What came of a run inside the plan.
+    """The result of comparing a run inside the plan.
 
     Attributes:
         operators: how many were compared.
@@ -183,7 +183,7 @@ def _reference(
 
 @dataclass(slots=True, eq=False)
 class _Watch:
-    """Wraps the operators' calls of a bound interpreter and keeps what it sees."""
+    """Wraps the operators' calls of a bound interpreter and records the first difference."""
 
     graph: Graph
     delegate: Delegate
@@ -216,7 +216,7 @@ class _Watch:
                     self._dying.setdefault(record.last_op, []).append((offset, offset + record.size))
 
     def intact(self, index: int) -> bool:
-        """Whether a tensor holds what it should."""
+        """Whether a tensor holds the same bytes as in the run without sharing."""
         if index not in self._spans or index not in self.reference:
             return True
         low, high = self._spans[index]
@@ -258,7 +258,7 @@ class _Watch:
         return call
 
     def _lost(self, k: int) -> int:
-        """The first input that is not what it should be, or -1."""
+        """The first input that differs from the run without sharing, or -1."""
         if self.divergence is not None:
             return -1
         return next((i for i in self.graph.ops[k].inputs if i >= 0 and not self.intact(i)), -1)

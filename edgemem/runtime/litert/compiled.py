@@ -1,8 +1,8 @@
 """LiteRT's CompiledModel, on the CPU or a GPU, with its inputs and outputs in an arena of ours.
 
-An accelerator keeps everything between inputs and outputs in memory of its own, and no call gives it another: on a GPU
-one may only choose whether that is buffers or textures. So the arena here holds inputs and outputs, and what the
-accelerator holds is measured as far as the process's heap shows it.
+An accelerator keeps all intermediate tensors in memory of its own, and no call replaces that memory: on a GPU the
+caller only chooses between buffers and textures. So the arena holds inputs and outputs, and the memory of the
+accelerator is measured as far as the process's heap shows it.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class CompiledModel:
         Raises:
             MissingDependencyError: ai-edge-litert is not installed.
             RuntimeBindError: LiteRT cannot compile the model for the accelerator (a GPU needs Vulkan), or its outputs
-                have sizes that depend on the data: LiteRT would leave such outputs unwritten without a word.
+                have sizes that depend on the data: LiteRT would leave such outputs unwritten without an error.
             ModelError: `storage` is given for a CPU.
         """
         if accelerator == "cpu" and storage != "default":
@@ -121,7 +121,7 @@ class CompiledModel:
             self._places[i], self.planned = start, start + self._graph.tensors[i].size
         self.arena = arena or Arena()
         self.arena.reserve(self.planned)
-        # Should the arena grow for another one, these buffers stay where they are.
+        # If the arena grows for another user, these buffers stay where they are.
         self._block, self._turn = self.arena.memory, object()
         self._inputs = self._buffers(inputs)
         self._outputs = self._buffers(outputs)
@@ -257,7 +257,7 @@ class _Heap(ctypes.Structure):
 
 
 def _heap() -> int | None:
-    """Bytes that the C heap has handed out, or None where it does not tell."""
+    """Bytes allocated from the C heap, or None where the C library does not report them."""
     try:
         call = ctypes.CDLL(None).mallinfo2
     except (AttributeError, OSError):

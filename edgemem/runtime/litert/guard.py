@@ -1,4 +1,4 @@
-"""The tensors of LiteRT that lie in our arena: pointed there, and watched for LiteRT moving or resizing one."""
+"""The tensors of LiteRT that lie in our arena: sets their addresses, and checks that LiteRT moved or resized none."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _WORDS: Final = ctypes.sizeof(TensorStruct) // _WORD
 
 
 class TensorGuard:
-    """Puts tensors of the main subgraph into memory of ours, and tells before each run that they are there still.
+    """Puts tensors of the main subgraph into memory of ours, and checks before each run that they are still there.
 
-    Address, size and allocation type of all of them are compared at once with what they were when they were put
-    there; only where something differs are they looked at one by one.
+    The addresses, sizes and allocation types of all tensors are compared at once with their values after `point`; the
+    tensors are examined one by one only if something differs.
     """
 
     def __init__(self, delegate: Delegate, places: Sequence[tuple[int, int, int]]) -> None:
@@ -54,7 +54,7 @@ class TensorGuard:
         self._expected = b""
 
     def point(self, base: int) -> None:
-        """Let the tensors lie in memory that begins at this address."""
+        """Set the tensors' addresses, in memory that begins at `base`."""
         tensors = self._delegate.tensors
         self._base = base
         for i, offset, _ in self._places:
@@ -63,13 +63,13 @@ class TensorGuard:
         self._explain(tensors)
 
     def check(self) -> None:
-        """Raise RuntimeBindError unless every tensor is as large as planned, and where it was put."""
+        """Raise RuntimeBindError unless every tensor has its planned size and the address that `point` set."""
         if self._snapshot() != self._expected:
             self._explain(self._delegate.tensors)
             self._expected = self._snapshot()
 
     def release(self) -> None:
-        """Leave the tensors without memory, so that nobody writes to the places they had."""
+        """Remove the tensors' addresses, so that nothing writes to their former places."""
         tensors = self._delegate.tensors
         for i, _, _ in self._places:
             tensors[i].data = None

@@ -116,11 +116,11 @@ class Interpreter(_LiteRT):  # type: ignore[misc]
                 chosen, reason = "plain", str(e)
         if delegate is None:
             made = make([])
-        # What LiteRT's class keeps: its delegates, the model's bytes, signatures. Only the native side is replaced.
+        # The attributes of LiteRT's class: delegates, the model's bytes, signatures. Only the native part is replaced.
         self.__dict__.update(made.__dict__)
         strategies = (strategy,) if isinstance(strategy, str) else tuple(strategy or ())
         request = PlanRequest(plan, strategies, inputs, trust)
-        # Nobody else may refer to it: LiteRT's class counts references to find views that are still held.
+        # No other reference may exist: LiteRT's class counts references to find views that are still held.
         self._interpreter = Binding(
             made._interpreter,  # noqa: SLF001
             placement_for(chosen, delegate, open_tflite(data), request) if delegate else None,
@@ -133,7 +133,7 @@ class Interpreter(_LiteRT):  # type: ignore[misc]
 
     @property
     def memory(self) -> Memory:
-        """Where the memory is. Raises RuntimeBindError before tensors are allocated."""
+        """The memory it runs in. Raises RuntimeBindError before tensors are allocated."""
         memory: Memory = self._interpreter.memory()
         return memory
 
@@ -145,12 +145,12 @@ class Interpreter(_LiteRT):  # type: ignore[misc]
 
     @property
     def layout(self) -> Layout | None:
-        """Where each tensor is in the arena, once they are allocated and bound."""
+        """The place of each tensor in the arena; None before tensors are allocated and bound."""
         layout: Layout | None = self._interpreter.layout
         return layout
 
     @property
     def delegate(self) -> Delegate | None:
-        """What sees LiteRT's inside, for diagnosis."""
+        """The delegate that reads LiteRT's internal structures, for diagnosis."""
         placement: Placement | None = self._interpreter.placement
         return placement.delegate if placement else None

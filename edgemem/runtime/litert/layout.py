@@ -1,4 +1,4 @@
-"""Where each tensor inside LiteRT goes in an arena of ours: by a plan, or as LiteRT has it."""
+"""The place of each tensor of LiteRT in an arena of ours: by a plan, or as in LiteRT's own layout."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ __all__ = [
 Inputs: TypeAlias = Literal["keep", "release"]
 WantedPlan: TypeAlias = "PlanSet | Literal['file', 'make'] | None"
 
-# Quick, and at least one of them is never worse than LiteRT's own planner.
+# Quick strategies; litert_arena gives the plan of LiteRT's own planner, so that ours is never larger.
 _QUICK: Final = Settings(("offsets/greedy_by_size", "offsets/greedy_by_breadth", "offsets/litert_arena"))
 _ALIGNMENT: Final = 64
 _REMEDY: Final = "plan again with `edgemem plan --target litert`, or let one be made now: Interpreter(..., plan='make')"
@@ -94,14 +94,14 @@ def plans_in(model: Model) -> tuple[PlanSet, ...]:
 
 
 def graph_of(model: Any, probed: Probe) -> Graph:
-    """The graph of a model as LiteRT runs it; what was taken out of its arena counts as in it."""
+    """The graph of a model as LiteRT runs it; tensors that were taken out of LiteRT's arena count as in it."""
     main = probed.main
     inside = tuple(replace(t, allocation="arena") if t.allocation == "custom" else t for t in main.tensors)
     return annotate(model.graph(), replace(probed, subgraphs=(replace(main, tensors=inside), *probed.subgraphs[1:])))
 
 
 def refusal(graph: Graph, probed: Probe) -> str:
-    """Why no memory can be given to the tensors of a model beforehand, or ""."""
+    """Why the tensors of a model cannot have memory before it runs, or ""."""
     # Workspace may be dynamic: nothing else depends on its size.
     own = probed.main.tensors[: len(graph.tensors)]
     written = {own[i].name for op in graph.ops for i in op.outputs if i >= 0}
@@ -196,7 +196,7 @@ def plan_layout(graph: Graph, probed: Probe, inputs: Inputs, settings: Settings 
 
     Raises as `edgemem.planning.model_plan.plan_graph`.
     """
-    # Under LiteRT's rules its own planner competes, so nothing is ever larger than what it would take.
+    # Under LiteRT's rules its own planner is among the strategies, so the plan is never larger than LiteRT's.
     rules = (bound_target(inputs), *((BUILT_IN["litert"],) if inputs == "keep" else ()))
     candidates = [_made(graph, target, settings or _QUICK) for target in rules]
     planset = min(candidates, key=lambda p: p.best_offsets.size if p.best_offsets else 0)

@@ -1,4 +1,4 @@
-"""What memory LiteRT runs in: ours, and what it keeps besides."""
+"""The memory that LiteRT runs in: our arena, and LiteRT's own."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ Mode: TypeAlias = Literal["custom", "repoint", "boundary", "plain"]
 
 
 class Memory(MemoryReport):
-    """The report of an interpreter; `details` has the sizes in bytes of what is besides the planned arena.
+    """The report of an interpreter; `details` has sizes in bytes that are not those of the planned arena.
 
     without_sharing    the tensors and workspaces in the planned arena, one after the other
-    native_arenas      what LiteRT allocated for arenas of its own, whether anything runs there or not
-    own                those of its tensors that still live in LiteRT's arenas, those of other subgraphs included
+    native_arenas      what LiteRT allocated for arenas of its own, whether a run uses them or not
+    own                the tensors that still lie in LiteRT's arenas, including those of other subgraphs
     persistent         what LiteRT keeps between runs: variables and decompressed weights
-    dynamic            what it allocates as it runs
-    delegated          how many parts of the graph delegates run, in memory that LiteRT does not show: it is in none
-                       of these figures
+    dynamic            what LiteRT allocates during a run
+    delegated          how many parts of the graph delegates run. Their memory is in none of these figures, because
+                       LiteRT does not show it
     """
 
     __slots__ = ()
@@ -76,5 +76,5 @@ def bound_memory(mode: Mode, layout: Layout, probed: Probe, *, reserved: int, de
 
 
 def plain_memory(reason: str) -> Memory:
-    """The report of a model that LiteRT runs in memory of its own, which was not looked at."""
+    """The report of a model that LiteRT runs in memory of its own, which was not measured."""
     return Memory("litert", "plain", reason=reason)

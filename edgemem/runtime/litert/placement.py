@@ -1,11 +1,11 @@
 """How tensors get their places, one class a mode.
 
-repoint    LiteRT plans and reserves its arena as it would, then tensors and workspace are given places in ours;
-its own is never touched
-custom     the tensors are also taken out of LiteRT's arena as the model is made, so that it reserves memory for
-workspace alone; LiteRT prepares the model twice for it, the first time to see what is in its arena
-boundary   a delegate (XNNPACK, GPU) runs operators in memory of its own, which LiteRT does not show; what is left
-in LiteRT's arena, inputs, outputs and what passes between delegates, keeps its layout and moves to ours
+repoint    LiteRT plans and reserves its own arena, then tensors and workspace get places in our arena; LiteRT's arena
+           stays unused
+custom     the tensors are also taken out of LiteRT's arena when the interpreter is made, so that LiteRT reserves memory
+           for workspace alone; LiteRT prepares the model twice, the first time to find what is in its arena
+boundary   a delegate (XNNPACK, GPU) runs operators in memory of its own, which LiteRT does not show; the tensors left
+           in LiteRT's arena (inputs, outputs, tensors between delegates) move to our arena and keep LiteRT's layout
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class PlanRequest:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Where everything goes, what LiteRT showed, and why not everything is as the caller may expect, or ""."""
+    """The layout, what LiteRT showed, and why the layout is not that of the plan in the file, or ""."""
 
     layout: Layout
     probed: Probe
@@ -85,9 +85,9 @@ class Placement(Protocol):
     """A way to give tensors their places, once LiteRT has prepared the model.
 
     Attributes:
-        mode: what callers call it.
-        delegate: what sees LiteRT's inside.
-        forgets: whether tensors lose their memory as soon as an input gets another size.
+        mode: its name for callers.
+        delegate: reads LiteRT's internal structures.
+        forgets: whether tensors lose their memory as soon as an input is resized.
     """
 
     mode: Mode
@@ -106,7 +106,7 @@ class Placement(Protocol):
 
 
 class Repoint:
-    """All tensors and workspaces by a plan; LiteRT's arena stays reserved."""
+    """All tensors and workspaces have places by a plan; LiteRT's arena stays reserved."""
 
     mode: Mode = "repoint"
     forgets = False
@@ -138,7 +138,7 @@ class Repoint:
         return plan_layout(graph, probed, request.inputs, settings)
 
     def _changed(self, graph: Graph, probed: Probe, resized: Resized) -> str:  # noqa: ARG002 - see Custom
-        """What LiteRT does with another tensor because of us, or ""."""
+        """Why LiteRT's own placement has changed since the model was probed, or ""."""
         return ""
 
 
@@ -159,7 +159,7 @@ class Custom(Repoint):
 
 
 class Boundary:
-    """What delegates leave in LiteRT's arena, in LiteRT's own layout."""
+    """The tensors that delegates leave in LiteRT's arena, in LiteRT's own layout."""
 
     mode: Mode = "boundary"
     forgets = False
@@ -196,5 +196,5 @@ def placed_by_litert(probed: Probe) -> frozenset[int]:
 
 
 def computed_tensors(model: Any) -> frozenset[int]:
-    """Tensors that are computed anew at every run. Kernels treat constants by where they are, so those stay."""
+    """Tensors that every run computes. Constants are not among them: kernels depend on where constants are."""
     return frozenset(i for i, t in enumerate(model.graph().tensors) if t.kind == "activation")

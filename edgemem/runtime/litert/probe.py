@@ -1,10 +1,10 @@
-"""What the installed LiteRT really does with a model's memory, asked of the interpreter itself.
+"""What the installed LiteRT does with a model's memory, read from the interpreter itself.
 
-LiteRT decides when it prepares a model: kernels ask for workspace, constants are decompressed into an arena of their
-own, tensors become dynamic. None of it is in the file. A delegate that takes no operator is shown LiteRT's own
-context when the interpreter is made, and everything stands there, in C structures that `ctypes` reads. Their layout is
-not promised, so before anything is believed it is compared with what LiteRT's Python interface says of the same model:
-types, sizes, names, and the operators' inputs.
+LiteRT makes these decisions when it prepares a model: kernels request workspace, constants are decompressed into a
+separate arena, tensors become dynamic. The file contains none of this. A delegate that takes no operator receives
+LiteRT's context when the interpreter is made, and `ctypes` reads the decisions from its C structures. LiteRT does not
+guarantee their layout, so their contents (types, sizes, names, and the operators' inputs) are first compared with what
+LiteRT's Python interface reports for the same model.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ _ALLOCATIONS: Final[tuple[Allocation, ...]] = (
 )
 ARENA: Final = _ALLOCATIONS.index("arena")
 CUSTOM: Final = _ALLOCATIONS.index("custom")
-# In the order of TfLiteType: what NumPy calls what LiteRT's Python interface makes of each. Types narrower than a byte
-# are shown as bytes there.
+# NumPy's names of the types that LiteRT's Python interface returns, in the order of TfLiteType. The interface returns
+# types narrower than a byte as bytes.
 _TYPES: Final = (
     *("", "f4", "i4", "u1", "i8", "S0", "b1", "i2", "c8", "i1", "f2", "f8", "c16", "u8", "O8", "O8", "u4", "u2", "i1"),
     *("", "i1", "u1"),
@@ -98,7 +98,7 @@ class ProbedSubgraph:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A model inside LiteRT with its builtin kernels: the subgraphs it showed, the main one first."""
+    """A model inside LiteRT with its builtin kernels: the subgraphs that LiteRT showed, the main one first."""
 
     subgraphs: tuple[ProbedSubgraph, ...]
 
@@ -134,7 +134,7 @@ def probe(model: bytes, input_shapes: Mapping[int, Sequence[int]] | None = None)
             interpreter.resize_tensor_input(index, list(shape))
         interpreter.allocate_tensors()
         if any(t.allocation == "dynamic" for t in delegate.read().main.tensors):
-            # Its inputs hold whatever the fresh arena did; kernels that look values up want valid ones.
+            # The inputs in a fresh arena hold arbitrary bytes, and kernels that look up values need valid ones.
             for details in interpreter.get_input_details():
                 interpreter.tensor(details["index"])()[...] = 0
             interpreter.invoke()
@@ -144,12 +144,12 @@ def probe(model: bytes, input_shapes: Mapping[int, Sequence[int]] | None = None)
 
 
 def observe(make: Callable[[list[Any]], Any], *, outside: Collection[int] = ()) -> tuple[Any, Delegate]:
-    """An interpreter whose inside can be seen, and the delegate that sees it.
+    """An interpreter, and a delegate that reads its internal structures.
 
     Args:
-        make: makes an interpreter with the delegates it is given. It is called twice: what the first one shows
-            through its Python interface must be what the second one has in its C structures.
-        outside: tensors of the main subgraph that LiteRT shall not place; whoever asks gives them memory.
+        make: makes an interpreter with the delegates it is given. It is called twice: the C structures of the second
+            interpreter must agree with the Python interface of the first.
+        outside: tensors of the main subgraph that LiteRT does not place; the caller gives them memory.
 
     Raises:
         RuntimeBindError: LiteRT's structures are not laid out as edgemem knows them. Errors of `make` pass.
@@ -224,7 +224,7 @@ _ALLOW_DYNAMIC_TENSORS: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class _Expected:
-    """A tensor as LiteRT's Python interface shows it; `size` in bytes, None where it cannot be told from the type."""
+    """A tensor as LiteRT's Python interface shows it; `size` in bytes, None where the type does not determine it."""
 
     type: str
     size: int | None
@@ -265,7 +265,7 @@ class Delegate:
         self.registrations: list[int] = []  # of the main subgraph's operators, addresses
         self.wrong = ""
         self._tensors_pointer: ctypes.c_void_p | None = None
-        this = weakref.ref(self)  # a callback that held the delegate would keep it alive for ever
+        this = weakref.ref(self)  # a callback with a reference to the delegate would keep it alive
 
         def prepare(address: int, _delegate: int) -> int:
             delegate = this()
@@ -293,13 +293,13 @@ class Delegate:
 
     @property
     def tensors(self) -> Any:
-        """The main subgraph's tensors, to be written with care; valid until LiteRT adds some."""
+        """The main subgraph's tensors, which can be written to; valid until LiteRT adds tensors."""
         self.check()
         return self._seen[0][1].tensors
 
     @property
     def tensors_address(self) -> int:
-        """Where `tensors` begin; it changes when LiteRT adds some."""
+        """The address of `tensors`; it changes when LiteRT adds tensors."""
         if self._tensors_pointer is None:
             self.check()
             at = ctypes.addressof(self._seen[0][1]) + Context.tensors.offset
@@ -321,7 +321,7 @@ class Delegate:
         return ProbedSubgraph(number, tensors, tuple(ints(node.temporaries) for node in nodes))
 
     def _prepare(self, address: int) -> int:
-        # An exception cannot cross C; what went wrong is told by `check`.
+        # An exception cannot cross C; `check` raises it later.
         try:
             context = ctypes.cast(address, ctypes.POINTER(Context)).contents
             self.wrong = self.wrong or self._keep(address, context)
@@ -363,7 +363,7 @@ class Delegate:
 
 
 def _difference(context: Any, expected: _ExpectedSubgraph) -> str:
-    """What is not as expected; simple fields first: a pointer is followed once all around it is right."""
+    """What is not as expected. Simple fields come first, so that pointers are followed only in a right layout."""
     if not max(expected.tensors, default=-1) < context.tensors_size < _MOST_TENSORS:
         return "tensors"
     shown = [(context.tensors[i], e) for i, e in expected.tensors.items()]

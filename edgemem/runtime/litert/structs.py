@@ -77,7 +77,7 @@ INVOKE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 
 
 class Registration(ctypes.Structure):
-    """The start of a TfLiteRegistration, of which LiteRT has one a node."""
+    """The first fields of a TfLiteRegistration; LiteRT has one for each node."""
 
     _fields_ = [
         ("init", ctypes.c_void_p),
