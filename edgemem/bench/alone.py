@@ -1,4 +1,4 @@
-"""One solver and one instance in a process of their own, for the memory they take together."""
+"""Runs one solver on one instance in a process of its own, to measure the memory of both together."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ __all__ = ["peak_rss"]
 def peak_rss(text: str, bindings: Mapping[str, Any], solver: Solver, limits: Limits) -> int | None:
     """Peak resident bytes of a fresh process that makes or reads the instance and plans it once.
 
-    None where it fails, or the system does not tell (Linux does). `text` and `bindings` are what `instance` takes.
+    None if the process fails, or the system does not report it (Linux does). `text` and `bindings` are arguments of
+    `instance`.
     """
     task = {
         "instance": text,
@@ -34,7 +35,7 @@ def peak_rss(text: str, bindings: Mapping[str, Any], solver: Solver, limits: Lim
         "peer_seconds": limits.peer_seconds,
     }
     done = run_child("edgemem.bench.alone", stdin=json.dumps(task))
-    # A peer may have printed something of its own before.
+    # The answer is the last line, because a peer may print lines of its own before it.
     answer: int | None = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else None
     return answer
 
@@ -49,7 +50,7 @@ def main() -> None:
 
 
 def _peak() -> int | None:
-    # Not ru_maxrss, which begins with what the parent held when it forked.
+    # Not ru_maxrss, which starts at the parent's resident memory at the fork.
     try:
         lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     except OSError:

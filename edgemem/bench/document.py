@@ -23,7 +23,7 @@ VERSION = 1
 
 
 def document(rows: Sequence[Row], columns: Sequence[Solver], limits: Limits, repeat: int) -> dict[str, Any]:
-    """What was measured, with what, where and when."""
+    """The measured rows with the versions, the machine, the limits and the time."""
     versions = {"edgemem": distribution.VERSION, "python": platform.python_version(), "numpy": version("numpy")}
     return {
         "version": VERSION,
@@ -39,7 +39,7 @@ def document(rows: Sequence[Row], columns: Sequence[Solver], limits: Limits, rep
 
 
 def _processor() -> str:
-    """Its name as far as the system tells it."""
+    """The processor's name, as far as the system reports it."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as lines:  # noqa: PTH123
             found = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")

@@ -1,4 +1,4 @@
-"""What `edgemem bench` plans: files, and instances made from a name such as `guillotine:1000,removed=2%,seed=3`."""
+"""The instances of `edgemem bench`: files, and instances generated from a name: `guillotine:1000,removed=2%,seed=3`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DEFAULT", "MOST", "Instance", "instance"]
 
-# Together less than half a minute with the default strategies.
+# All of them take less than half a minute with the default strategies.
 DEFAULT = (
     "guillotine:300",
     "guillotine:1000",
@@ -41,13 +41,13 @@ _SYNTAX = f"{'|'.join((*PUZZLES, *RANDOM))}:COUNT[,removed=SHARE%][,seed=N]"
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """A problem by its name.
+    """A problem with a name.
 
     Attributes:
-        name: as given; a file's without its folders.
-        problem: makes or reads it. Raises ModelError as `edgemem.load` and `edgemem.plan` do.
-        optimum: the smallest arena in bytes, where it is known by construction.
-        at_most: an arena in bytes for which there is a plan by construction; equal to `optimum` where that is known.
+        name: as given; of a file, the name without its folders.
+        problem: generates or reads the problem. Raises ModelError as `edgemem.load` and `edgemem.plan` do.
+        optimum: the smallest arena in bytes if the construction gives it, else None.
+        at_most: bytes of an arena that the construction gives a plan for; equal to `optimum` where that is known.
     """
 
     name: str
@@ -63,14 +63,14 @@ def instance(
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     target: str | None = None,
 ) -> Instance:
-    """The instance of that name, unread and unmade.
+    """The instance with this name. Its problem is not read or generated yet.
 
     Args:
         text: a file of usage records (.csv), a model (its records), or `KIND:COUNT[,removed=SHARE%][,seed=N]`.
-            A file goes before a generated instance of the same name.
-        dims: values for symbolic dimensions of a model, by name; of no use to other instances.
+            A file takes precedence over a generated instance of the same name.
+        dims: values for symbolic dimensions of a model, by name; ignored for other instances.
         input_shapes: shapes of a model's inputs, by name.
-        target: whose rules give a model its records; the format's own by default.
+        target: the rules under which a model's records are computed; the format's own by default.
 
     Raises:
         ModelError: it is neither a file nor the name of an instance; says which part is wrong.

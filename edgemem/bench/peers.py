@@ -1,7 +1,7 @@
-"""Other planners, where they are installed: records in, offsets out. Each is imported only when it is asked for.
+"""Other planners, where they are installed: records in, offsets out. Each is imported only when it is used.
 
-They get what helps them and changes nothing: no records of size 0, and sizes counted in units of the alignment, so that
-those without a notion of alignment place every record at a multiple of it.
+Peers get an equivalent problem without records of size 0 and with sizes in units of the alignment, so that planners
+without alignment place every record at a multiple of it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PEERS", "Peer", "find"]
 
-# What is timed, and the offsets read from its answer afterwards.
+# The call that is timed; it returns a call, not timed, that reads the offsets from the answer.
 Call: TypeAlias = "Callable[[], Callable[[], list[int]]]"
 
 
@@ -37,12 +37,12 @@ class Peer:
 
     Attributes:
         name: PACKAGE/ALLOCATOR.
-        distribution: what pip installs.
-        module: what must be importable.
-        most: records above which it is left out unless the user says otherwise: it takes minutes or gigabytes.
-        usual: the name of its package alone means it, too.
-        make: (first_op, last_op, size, seconds) -> Call; inclusive operators, sizes above 0, a limit for those that
-            know one.
+        distribution: the package that pip installs.
+        module: the module that is imported.
+        most: records above which it is left out by default, because it takes minutes or gigabytes.
+        usual: whether the name of its package alone includes it.
+        make: (first_op, last_op, size, seconds) -> Call; inclusive operators, sizes above 0, and a time limit for
+            planners that have one.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Peer:
         return version(self.distribution)
 
     def prepare(self, problem: Problem, seconds: float) -> Callable[[], Callable[[], NDArray[np.int64]]]:
-        """A call to be timed, whose answer gives the offsets in bytes, int64 [n], when called."""
+        """A call to be timed; it returns a call that reads the offsets in bytes, int64 [n], from the answer."""
         used = problem.size > 0
         if not used.any():
             return lambda: lambda: np.zeros(len(problem), np.int64)
@@ -80,9 +80,9 @@ class Peer:
 
 
 def find(text: str) -> tuple[Peer, ...]:
-    """What `--peers` names: `PACKAGE` for its usual planners, or `PACKAGE/ALLOCATOR`.
+    """The peers that `--peers` names: `PACKAGE` for its usual planners, or `PACKAGE/ALLOCATOR`.
 
-    Raises UnknownStrategyError with the names there are, or MissingDependencyError where it is not installed.
+    Raises UnknownStrategyError with the known names, or MissingDependencyError if the package is not installed.
     """
     found = tuple(p for p in PEERS if p.name == text or (p.usual and p.name.startswith(f"{text}/")))
     if not found:
@@ -111,13 +111,13 @@ def _omnimalloc(
 
 
 def _vela(first: list[int], last: list[int], size: list[int]) -> Any:
-    # It keeps lists per time slot, so only operators at which a record begins are slots: records that meet at all meet
-    # at one of those.
+    # Vela keeps a list for each time slot. Only operators at which a record begins are slots: two records alive
+    # together are alive together at one of those.
     from ethosu.vela.live_range import LiveRange
 
     class Range(LiveRange):  # type: ignore[misc]  # untyped
         def set_address(self, address: int) -> int:
-            # The original passes it on to the range's tensors, of which there are none here.
+            # The original also sets the address of the range's tensors; there are none here.
             self.address = address
             return address
 
@@ -153,7 +153,7 @@ def _vela_hillclimb(first: list[int], last: list[int], size: list[int], seconds:
         pass
 
     class Limited(HillClimbAllocator):  # type: ignore[misc]  # untyped
-        """The same steps, until the processor time is spent: it knows a limit of iterations only."""
+        """The same steps with a limit of processor time; the original only limits iterations."""
 
         def attempt_bottleneck_fix(self, indices: list[int], iterations_stuck: int) -> None:
             if time.process_time() > self.deadline:
@@ -166,7 +166,7 @@ def _vela_hillclimb(first: list[int], last: list[int], size: list[int], seconds:
         deadline = time.process_time() + seconds
         planner = Limited(ranges, None, 1 << 62)
         planner.deadline = deadline
-        planner.memory_limit = planner.min_required_size  # or it stops where a chip's memory would suffice
+        planner.memory_limit = planner.min_required_size  # else it stops at a size that fits a chip's memory
         with suppress(TimeIsUpError):
             planner.allocate()
         return lambda: list(planner.allocated_addresses)
@@ -179,7 +179,7 @@ def _omni(name: str, allocator: str, *, usual: bool, most: int = 10_000, **optio
     return Peer(f"omnimalloc/{name}", "omnimalloc", "omnimalloc", most, usual, make)
 
 
-# A timeout of None takes the bench's limit. One thread, as everything here.
+# A timeout of None is replaced by the bench's limit. One thread, as for all solvers.
 PEERS = (
     _omni("supermalloc", "SupermallocAllocator", usual=True, timeout=None, num_threads=1),
     _omni("omni", "OmniAllocator", usual=True),

@@ -1,10 +1,10 @@
 """Offset problems made from a seed: puzzles whose optimum is known, and random ones.
 
-A puzzle is a rectangle, operators wide and bytes high, cut into pieces without any rest: its height is the smallest
-arena and its lower bound. The pieces are shuffled, since a planner that keeps the order in which they were cut could
-read the answer off it. With some pieces removed the height is only an upper bound of the smallest arena.
+A puzzle is a rectangle, operators wide and bytes high, cut into pieces that fill it: its height is both the smallest
+arena and the lower bound. The pieces are shuffled, because their order would give the solution away. With some pieces
+removed the height is only an upper bound of the smallest arena.
 
-A count and a seed give the same records for ever: figures of different versions stay comparable.
+A count and a seed always give the same records, so that figures of different versions are comparable.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ __all__ = ["HEIGHT", "PUZZLES", "RANDOM", "guillotine", "pinwheels", "random_den
 HEIGHT = 2**28
 WIDTH = 2**20
 
-# Operators begin..end and bytes low..high, both half-open. Plain tuples: the collector forgets those, and there may be
-# a million.
+# Operators begin..end and bytes low..high, both half-open. There may be a million, so they are plain tuples, which the
+# garbage collector does not track.
 Piece = tuple[int, int, int, int]
 
 
 def guillotine(count: int, seed: int, *, removed: float = 0.0) -> Problem:
-    """A rectangle cut straight through, again and again; `count` pieces, of which the share `removed` is taken out."""
+    """A rectangle cut in two repeatedly, into `count` pieces, of which the share `removed` is taken out."""
 
     def cut(piece: Piece, rng: np.random.Generator) -> Iterable[Piece]:
         begin, end, low, high = piece
-        # Along the longer side, as seen in the whole; anywhere but close to the edges.
+        # Across the side that is longer in proportion to the whole rectangle, not close to the edges.
         share = rng.uniform(0.25, 0.75)
         if (end - begin) * HEIGHT > (high - low) * WIDTH:
             middle = begin + max(1, int((end - begin) * share))
@@ -46,9 +46,9 @@ def guillotine(count: int, seed: int, *, removed: float = 0.0) -> Problem:
 
 
 def pinwheels(count: int, seed: int, *, removed: float = 0.0) -> Problem:
-    """A rectangle cut into five again and again, four around one in the middle: no cut goes straight through.
+    """A rectangle cut repeatedly into five, four around one in the middle, so that no cut crosses a whole rectangle.
 
-    `count` is rounded up to a multiple of four, and one.
+    `count` is rounded up to a multiple of four plus one.
     """
 
     def cut(piece: Piece, rng: np.random.Generator) -> Iterable[Piece]:
@@ -72,7 +72,7 @@ def _puzzle(
     rng = np.random.default_rng([seed, count])
     pieces = [(-WIDTH * HEIGHT, 0, WIDTH, 0, HEIGHT)]
     while len(pieces) < count:
-        # Not always the largest, or all pieces would end up alike.
+        # Not always the largest piece, because then all pieces would be of similar size.
         larger = [heappop(pieces) for _ in range(min(len(pieces), int(rng.integers(1, 4))))]
         _, begin, end, low, high = larger.pop()
         for entry in larger:
@@ -86,7 +86,7 @@ def _puzzle(
 
 
 def random_sparse(count: int, seed: int) -> Problem:
-    """About a hundred records alive at a time, whatever their number: lifetimes of 1 to 500 operators."""
+    """About a hundred records alive at a time for every count: lifetimes of 1 to 500 operators."""
     return _random(count, seed, operators=count * 5 // 2)
 
 

@@ -1,6 +1,6 @@
-"""Instances planned by several solvers in turns, in one process: sizes beside the bound, and processor time.
+"""Plans instances with several solvers in turns, in one process: sizes beside the bound, and processor time.
 
-No figure is given for a plan that was not proved valid first.
+Only plans that were proved valid have figures.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ DEFAULT: dict[Family, tuple[str, ...]] = {
     "shared_objects": ("greedy_by_size_improved", "greedy_by_size"),
 }
 
-# What is timed, and the plan read from its answer afterwards.
+# The call that is timed; it returns a call, not timed, that reads the plan from the answer.
 _Call: TypeAlias = "Callable[[], Callable[[], Plan]]"
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of the peers: seconds for each call, where they take a limit; records, or None for each peer's own limit."""
+    """Limits of the peers: seconds for each call, if a peer has a time limit; records, or None for each peer's own."""
 
     peer_seconds: float = 1.0
     peer_records: int | None = None
@@ -58,12 +58,12 @@ class Solver:
     peer: Peer | None = None
 
     def refusal(self, problem: Problem, limits: Limits) -> str:
-        """Why this solver is not asked; "" if it is."""
+        """Why this solver does not run; "" if it does."""
         most = (limits.peer_records or self.peer.most) if self.peer else len(problem)
         return f"left out above {most:,} records" if len(problem) > most else ""
 
     def prepare(self, problem: Problem, bounds: LowerBounds, limits: Limits) -> _Call:
-        """A call that plans once, to be timed; whatever it needs is made before."""
+        """A call that plans once, to be timed; its inputs are prepared before."""
         if self.peer:
             return self._peer_call(self.peer, problem, bounds, limits)
 
@@ -101,15 +101,15 @@ class Result:
 
     Attributes:
         solver: its name.
-        peer: it is not ours.
-        size: bytes or texels of its plan, the least of all turns; None where there is no valid plan.
+        peer: whether it is another planner.
+        size: bytes or texels of its smallest plan; None if there is no valid plan.
         seconds: of processor time, the least of all turns.
-        optimal: it is proved that nothing smaller exists, by the bound, by construction, or by a solver of this row.
-        stopped: why a search ended, "" for what says nothing about it.
+        optimal: whether the bound, the construction, or a solver of this row proves that no smaller plan exists.
+        stopped: why a search ended; "" for a solver that does not report it.
         note: why there is no plan.
-        left_out: it was not asked, because of its size.
-        invalid: it gave a plan that is wrong, or proved what another one refutes.
-        peak_rss: bytes, of a process of its own; None if not asked for or unknown.
+        left_out: whether it did not run because of the number of records.
+        invalid: whether it gave a wrong plan, or claimed a proof that another solver's plan refutes.
+        peak_rss: bytes, of a process of its own; None if not measured or unknown.
     """
 
     solver: str
@@ -126,7 +126,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One instance. Sizes are bytes, or texels; `bound` is the load, which no plan can go below."""
+    """One instance. Sizes are bytes, or texels; `bound` is the lower bound."""
 
     instance: str
     records: int
@@ -137,7 +137,7 @@ class Row:
 
     @property
     def to_best_peer_ratio(self) -> float | None:
-        """Our smallest size to the peers' smallest."""
+        """Our smallest size divided by the peers' smallest."""
         ours = min((r.size for r in self.results if r.size is not None and not r.peer), default=0)
         theirs = min((r.size for r in self.results if r.size is not None and r.peer), default=0)
         return ours / theirs if ours and theirs else None
@@ -156,13 +156,13 @@ class Summary:
 
 
 def solvers(strategies: Iterable[str], peers: Iterable[str], family: Family, effort: str | None) -> tuple[Solver, ...]:
-    """The columns, each once, in the order asked for.
+    """The solvers that are the columns, without duplicates, in the given order.
 
     Args:
         strategies: `auto`, or `NAME[:OPTION=VALUE,...]`.
         peers: as `edgemem.bench.peers.find` takes them; offsets only.
         family: which of a name's strategies.
-        effort: for those that have that option and were not given it.
+        effort: for strategies that have this option and were named without it.
 
     Raises:
         UnknownStrategyError: a name is unknown, or there are peers in a family that they do not plan.
@@ -203,7 +203,8 @@ def measure(
 ) -> Row:
     """Plan one instance with every solver in turns, `repeat` times, one thread each.
 
-    A solver that fails says so in its result and the others go on; an instance that cannot be read raises ModelError.
+    A solver that fails has the reason in its result, and the others run; raises ModelError if the instance is not
+    readable.
     """
     limits = limits or Limits()
     progress(instance.name)
@@ -217,7 +218,7 @@ def measure(
     offsets = columns[0].family == "offsets" if columns else True
     bound = bounds.offsets if offsets else bounds.shared_objects
     optimum = instance.optimum if offsets else None
-    results = _settled([r.result for r in runners], optimum)
+    results = _with_shared_proofs([r.result for r in runners], optimum)
     return Row(instance.name, len(problem), bound, optimum, instance.at_most if offsets else None, results)
 
 
@@ -236,15 +237,15 @@ class _Runner:
             return
         try:
             self._call = self._call or self._solver.prepare(self._problem, self._bounds, self._limits)
-            gc.collect()  # or it pays for what others left
+            gc.collect()  # not during the timed call
             start = time.process_time()
             answer = self._call()
             seconds = time.process_time() - start
             plan = answer()
-        except Exception as e:  # noqa: BLE001 - a peer may raise anything, and the others still have their turn
+        except Exception as e:  # noqa: BLE001 - a peer may raise anything, and the other solvers still run
             self.result = replace(self.result, size=None, seconds=None, note=_reason(e))
             return
-        # The same plan twice is proved once.
+        # A plan that equals the one before is not proved again.
         if not (self._proved and _same(self._proved, plan)):
             if violations := sweep_plan(self._problem, plan):
                 note = f"invalid: {violations[0]}"
@@ -273,19 +274,19 @@ def _reason(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-def _settled(results: Sequence[Result], optimum: int | None) -> tuple[Result, ...]:
-    """What one solver proved holds for all; a proof that a smaller valid plan refutes holds for none."""
+def _with_shared_proofs(results: Sequence[Result], optimum: int | None) -> tuple[Result, ...]:
+    """Apply each solver's proof of optimality to all; a proof that a smaller valid plan refutes is marked invalid."""
     valid = [r for r in results if r.size is not None]
     least = min((r.size for r in valid if r.size is not None), default=0)
     proved = least == optimum or any(r.optimal and r.size == least for r in valid)
-    settled = []
+    results_with_proofs = []
     for r in results:
         if r.optimal and r.size is not None and r.size > least:
             note = f"invalid: {r.size:,} is called optimal, and there is a plan of {least:,}"
-            settled.append(replace(r, size=None, seconds=None, optimal=False, note=note, invalid=True))
+            results_with_proofs.append(replace(r, size=None, seconds=None, optimal=False, note=note, invalid=True))
         else:
-            settled.append(replace(r, optimal=r.size == least and proved))
-    return tuple(settled)
+            results_with_proofs.append(replace(r, optimal=r.size == least and proved))
+    return tuple(results_with_proofs)
 
 
 def summary(rows: Sequence[Row]) -> tuple[Summary, ...]:
@@ -308,5 +309,5 @@ def summary(rows: Sequence[Row]) -> tuple[Summary, ...]:
 
 
 def geometric_mean(ratios: Sequence[float]) -> float | None:
-    """None for none."""
+    """The geometric mean; None for an empty sequence."""
     return exp(fsum(map(log, ratios)) / len(ratios)) if ratios else None

@@ -1,4 +1,4 @@
-"""The strategies there are. The files imported here register themselves, in the order in which they are listed."""
+"""All strategies. The files imported here register themselves, in the order in which they are listed."""
 
 from __future__ import annotations
 

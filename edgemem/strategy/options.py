@@ -1,4 +1,4 @@
-"""What an option of a strategy may be: one of a few choices (a tuple, the default first), or any number of a range."""
+"""The options of strategies: a tuple of choices, the default first, or a number in a range."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Number:
     """A number within `least` and `most`, both inclusive.
 
     Attributes:
-        kind: int, or float (then whole numbers are taken, too).
-        default: None stands for no number, which cannot be given.
-        what: as a message calls it, such as "a number of seconds".
-        short: as a table calls it.
+        kind: int, or float (integers are valid, too).
+        default: None means no number; a user cannot give None.
+        what: its name in messages, such as "a number of seconds".
+        short: its name in tables.
     """
 
     kind: type[int | float]
@@ -44,7 +44,7 @@ class Number:
 
 Option: TypeAlias = "tuple[OptionValue, ...] | Number"
 
-# What every search takes under the same names, so that `edgemem.plan` can hand them on.
+# Options that every search has under the same names, so that `edgemem.plan` can set them.
 SEED = Number(int, 1, 0, 2**63 - 1, "a whole number", "N")
 TIME_LIMIT = Number(float, None, 0, 10**9, "a number of seconds", "SECONDS")
 THREADS = Number(int, 1, 1, 256, "a whole number", "N")
@@ -60,7 +60,7 @@ def values_of(option: Option) -> tuple[OptionValue | None, ...]:
 
 
 def parsed(option: Option, text: str) -> OptionValue:
-    """The value that a text names; the text itself where it names none."""
+    """The value of a text; the text itself if it is not a value of the option, which `normal` then refuses."""
     if not isinstance(option, Number):
         return next((value for value in option if str(value).lower() == text.lower()), text)
     try:
@@ -70,7 +70,7 @@ def parsed(option: Option, text: str) -> OptionValue:
 
 
 def normal(option: Option, value: OptionValue) -> OptionValue:
-    """The value in its type. Raises ValueError that ends a sentence about the option, such as "is one of 1, 2"."""
+    """The value in its type. Raises ValueError with the end of a sentence about the option: "is one of 1, 2"."""
     if not isinstance(option, Number):
         if value not in option:
             raise ValueError(f"is one of {', '.join(map(str, option))}, not {value!r}")

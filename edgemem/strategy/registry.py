@@ -49,12 +49,12 @@ _WORDS: dict[Feature, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a strategy found out.
+    """The answer of a strategy.
 
     Attributes:
         values: int64 [n], the offsets or the object indices.
-        bound: bytes (or texels) that it proved no plan can go below; None: it proved nothing.
-        stopped: why it ended: "bound" (nothing smaller by the load), "proof", "work" or "time"; "" for a fixed rule.
+        bound: the lower bound that it proved, in bytes (or texels); None if it proved none.
+        stopped: why it ended: "bound" (the plan is at the lower bound), "proof", "work" or "time"; "" for a fixed rule.
         work: steps it took, 0 for a fixed rule.
     """
 
@@ -71,14 +71,14 @@ class Strategy:
     Attributes:
         name: unique within its family.
         family: which problem it solves.
-        paper: where it is from, with the section.
+        paper: its source, with the section.
         complexity: of the implementation, in n records (k objects).
-        options: each option's choices, the default first, of which `auto` tries all; or a range of numbers.
+        options: each option's choices, the default first, or a range of numbers. `auto` tries all choices.
         extra: the optional dependency it needs, or None.
         limit: `auto` leaves it out above this many records (None: never).
-        auto: options that `auto` sets so, rather than trying them all.
-        honours: the features of a problem (`Problem.features`) that its plans keep to. Every strategy honours `state`,
-            which is an interval.
+        auto: values that `auto` uses for these options instead of all choices.
+        honours: the features of a problem (`Problem.features`) that its plans honour. Every strategy honours `state`,
+            which only says in which interval a record is alive.
     """
 
     name: str
@@ -93,16 +93,16 @@ class Strategy:
     function: Function = field(repr=False, compare=False)
 
     def can_plan(self, problem: Problem) -> bool:
-        """Whether it honours everything in the problem that a plan must keep to."""
+        """Whether it honours every feature of the problem that a plan must honour."""
         return not self._missing(problem)
 
     def solve(self, problem: Problem, **options: OptionValue) -> Found:
-        """The strategy's answer, with whatever it proved.
+        """The strategy's answer, with the lower bound it proved.
 
-        What a strategy proves about a problem without its overlaps does not hold with them, and is left out.
-        Raises PlanError for a problem with something that the strategy does not honour; names those that do. Raises
-        InvalidPlanError for an answer that is none: another length or type, a negative number, an arena beyond int64,
-        or a record that is not where it is pinned.
+        A bound that a strategy proved without regard to overlaps does not hold with overlaps, and is left out.
+        Raises PlanError for a problem with a feature that the strategy does not honour; names strategies that do.
+        Raises InvalidPlanError for a malformed answer: another length or type, a negative number, an arena beyond
+        int64, or a record that is not where it is pinned.
         """
         missing = self._missing(problem)
         if missing:
@@ -126,7 +126,7 @@ class Strategy:
         return problem.features - optional - self.honours
 
     def variants(self) -> Iterator[dict[str, OptionValue]]:
-        """Every combination of options that `auto` tries, the default first. Values equal to it are left out."""
+        """Every combination of options that `auto` tries, the default first. Default values are left out."""
         tried = [(self.auto[k],) if k in self.auto else values_of(option) for k, option in self.options.items()]
         for values in product(*tried):
             yield {

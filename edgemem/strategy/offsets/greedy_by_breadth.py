@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 def greedy_by_breadth(problem: Problem, op_ties: str = "low_first") -> NDArray[np.int64]:
     """The broadest operator first; its records by size, each in the smallest gap that holds it.
 
-    Of operators of one breadth the lower comes first, as in TFLite GPU, or the higher (`op_ties="high_first"`), which
-    is what the paper's PoseNet figure needs.
+    Of operators with equal breadth the lower index comes first, as in TFLite GPU, or the higher
+    (`op_ties="high_first"`), which reproduces the paper's PoseNet figure.
     """
     first, last, size = problem.first_op, problem.last_op, problem.size
     if len(problem) == 0:
         return np.zeros(0, dtype=np.int64)
-    # Operators of one section have one profile, so the section stands for them.
+    # The operators of a section have the same profile, so each section is handled once.
     starts, breadths = kernels.section_breadths(first, last, size)
     sections = np.arange(len(starts))
     by_breadth = np.lexsort((sections if op_ties == "low_first" else -sections, -breadths))

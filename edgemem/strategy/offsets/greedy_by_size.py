@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def greedy_by_size(problem: Problem) -> NDArray[np.int64]:
     """The largest record first (of equals the lower index), each in the smallest gap that holds it.
 
-    Pinned records and reserved ranges, of which the paper knows nothing, are there before all others.
+    Pinned records and reserved ranges, which the paper does not have, are placed before all others.
     """
     order = np.argsort(-problem.size, kind="stable")
     columns = (problem.first_op, problem.last_op, problem.size)

@@ -1,4 +1,4 @@
-"""What LiteRT's own planner does (ArenaPlanner and SimpleMemoryArena), to the byte.
+"""The plan that LiteRT's own planner makes (ArenaPlanner and SimpleMemoryArena), byte for byte.
 
 Tensors that are never released come first, in their own order; the others by size, the larger first, then by first
 operator. Each goes into the smallest gap that holds it among those already placed that are alive with it, or behind
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 @offsets_strategy("litert_arena", paper="LiteRT ArenaPlanner / SimpleMemoryArena", complexity="O(n^2)", limit=2000)
 def litert_arena(problem: Problem) -> NDArray[np.int64]:
-    """Offsets as LiteRT computes them. LiteRT leaves ties open; here they go by the records' order."""
+    """Offsets as LiteRT computes them. LiteRT does not define the order of ties; here it is the records' order."""
     last = int(problem.last_op.max(initial=0))
     rows = list(zip(problem.first_op.tolist(), problem.last_op.tolist(), problem.size.tolist(), strict=True))
-    # An operator may release what is alive in all of them, but never an input, an output or a variable.
+    # Tensors alive at all operators are released by the last one, unless they are inputs, outputs or variables.
     whole = [r.first_op == 0 and r.last_op == last and r.kind not in ("tensor", "scratch") for r in problem.records]
     order = sorted(range(len(rows)), key=lambda i: (0, i) if whole[i] else (1, -rows[i][2], rows[i][0], i))
     offsets = np.zeros(len(rows), dtype=np.int64)

@@ -54,7 +54,7 @@ def mip(problem: Problem) -> Found:
 
     below, above = np.where(j_below, j, i), np.where(j_below, i, j)
     offsets = np.zeros(len(problem), dtype=np.int64)
-    offsets[records] = _settle(padded, below, above) * unit
+    offsets[records] = _lowest_offsets(padded, below, above) * unit
     if (offsets + problem.size).max() > arena:
         raise SolverError("HiGHS returned an arena above its own upper limit; use another strategy")
     step = int(np.gcd.reduce(problem.size[records], initial=unit))
@@ -116,7 +116,7 @@ def _solve(
     return np.asarray(answer.x[1 + n :] > 0.5), float(answer.mip_dual_bound)
 
 
-def _settle(padded: NDArray[np.int64], below: NDArray[np.int64], above: NDArray[np.int64]) -> NDArray[np.int64]:
+def _lowest_offsets(padded: NDArray[np.int64], below: NDArray[np.int64], above: NDArray[np.int64]) -> NDArray[np.int64]:
     """The lowest integer offsets with record below[k] under record above[k] for every pair k."""
     offsets = np.zeros(len(padded), dtype=np.int64)
     for _ in range(len(padded)):

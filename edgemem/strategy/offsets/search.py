@@ -1,6 +1,6 @@
-"""A search of our own: best fit on the skyline first, then the places that must be filled, from the bound upwards.
+"""edgemem's search for the smallest arena: best fit on the skyline first, then a tree search with work limits.
 
-docs/search.md tells how it works and what it reaches.
+docs/search.md describes the algorithm and its results.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ WORK = {"fast": 100_000, "default": 10_000_000, "max": 1_000_000_000}
 def search(
     problem: Problem, effort: str = "default", seed: int = 1, time_limit: float | None = None, threads: int = 1
 ) -> Found:
-    """The smallest arena that the work asked for finds, with the best lower bound it proved.
+    """The smallest arena found within the given work, with the best lower bound it proved.
 
-    Every thread does that work, with a seed of its own; the plan is never larger than that of one thread, and the same
-    on every machine unless there is a time limit (seconds).
+    Every thread does this amount of work with a seed of its own. The plan is never larger than that of one thread, and
+    is the same on every machine unless there is a time limit (seconds).
     """
     records = (problem.first_op, problem.last_op, problem.size)
     found = kernels.search_offsets(

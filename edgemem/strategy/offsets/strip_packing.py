@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     options={"ties": ("index", "size")},
 )
 def strip_packing(problem: Problem, ties: str = "index") -> NDArray[np.int64]:
-    """Into the lowest gap of the skyline goes the record with the longest lifetime that fits between its walls.
+    """Place the record with the longest lifetime that fits between the walls of the skyline's lowest gap, repeatedly.
 
-    The paper leaves ties between lifetimes open: the earlier record, or the larger one (`ties="size"`).
+    The paper does not define ties between lifetimes: the earlier record comes first, or the larger (`ties="size"`).
     """
     lifetime = problem.last_op - problem.first_op
     size = problem.size if ties == "size" else np.zeros_like(problem.size)

@@ -1,4 +1,4 @@
-"""Objects are shared between records of exactly the same size, as TFLite GPU's EQUALITY does."""
+"""Records share an object only if they have exactly the same size, as in TFLite GPU's EQUALITY."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""An exact search of our own: the cheapest stock of objects that no few records refute.
+"""edgemem's exact search: tries sets of objects in order of total size, and excludes sets that few records do not fit.
 
-docs/shared-objects.md tells how it works and what it reaches.
+docs/shared-objects.md describes the algorithm and its results.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ WORK = {"fast": 500_000, "default": 20_000_000, "max": 1_000_000_000}
     auto={"effort": "fast"},
 )
 def search(problem: Problem, effort: str = "default", seed: int = 1, time_limit: float | None = None) -> Found:
-    """The smallest total of objects that the work asked for finds, with the best lower bound it proved.
+    """The smallest total of objects found within the given work, with the best lower bound it proved.
 
-    The same on every machine unless there is a time limit (seconds).
+    The plan is the same on every machine unless there is a time limit (seconds).
     """
     extent = problem.size.reshape(-1, 1) if problem.extents is None else problem.extents
     columns = (problem.first_op, problem.last_op, extent)
