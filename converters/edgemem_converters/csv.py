@@ -2,7 +2,7 @@
 
 The first columns are `tensor,first_op,last_op,size` (inclusive operator indices) or `id,lower,upper,size` (half-open);
 the last of them may be called `size_bytes`. A size is bytes, or `WxH` or `WxHxD` texels for shared objects on textures.
-Behind them may be any of these columns, in any order; an empty field says nothing:
+Any of these columns may follow, in any order; an empty field means the default:
 
     offset      bytes from the start of the arena where the record must be
     kind        tensor, input, output, variable, scratch or state
@@ -12,7 +12,7 @@ Behind them may be any of these columns, in any order; an empty field says nothi
                 may share bytes with it where it begins DISTANCE bytes above it, or more. Several are separated by
                 spaces
     within      NAME@DELTA: the row's record lies inside the record NAME, DELTA bytes above its begin
-    object      is not read; `edgemem export -f csv` writes it
+    object      ignored; `edgemem export -f csv` writes it
 
 In NAME, white space and % are written as %XX (UTF-8), a space as %20.
 """
@@ -85,7 +85,7 @@ class CsvConverter:
 
 @dataclass(slots=True)
 class _Reader:
-    """What the rows said so far."""
+    """The columns of the rows read so far."""
 
     file: str
     more: tuple[str, ...]  # columns behind the first four

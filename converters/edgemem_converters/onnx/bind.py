@@ -1,4 +1,4 @@
-"""What the user says about unknown sizes, and what is still to be said."""
+"""The user's values for unknown sizes, and the symbols that are still without a value."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Symbols:
 
     Attributes:
         bound: symbol -> value.
-        declared: the names the file has for dimensions.
-        met: names of our own that stood for an unknown dimension.
-        roots: symbols that a value would resolve -> the tensor they were met in first.
+        declared: the names that the file has for dimensions.
+        met: names that edgemem gave to unknown dimensions.
+        roots: symbols that a value from the user would resolve -> the first tensor with that dimension.
     """
 
     bound: dict[str, int]
@@ -39,11 +39,13 @@ class Symbols:
     met: set[str] = field(default_factory=set)
     roots: dict[str, str] = field(default_factory=dict)
 
-    def settle(self, name: str, made: TypeProto | None, declared: TypeProto | None, *, root: bool) -> TypeProto | None:
-        """A value's type with every gap filled in from what the file declares, then from what the user bound.
+    def complete_type(
+        self, name: str, made: TypeProto | None, declared: TypeProto | None, *, root: bool
+    ) -> TypeProto | None:
+        """A value's type with unknown dimensions filled in from the file's declarations, then from the user's values.
 
-        What was inferred wins over what is declared: a runtime goes by the operators too. Gaps that stay get a
-        symbol; it is a `root` if nothing before it is unknown.
+        An inferred dimension takes precedence over a declared one, as in runtimes. Dimensions that stay unknown get a
+        symbol; with `root` (no value that this one is computed from is unknown) the symbol is one of `roots`.
         """
         if made is None or made.WhichOneof("value") is None:
             made = declared
@@ -107,9 +109,9 @@ def bind_inputs(scope: Scope, bindings: Bindings) -> tuple[dict[str, TypeProto],
         given = made
         if name in bindings.input_shapes:
             given = tensor_type(made.tensor_type.elem_type, bindings.input_shapes[name])
-        settled = symbols.settle(name, given, None, root=True)
-        if settled is not None:
-            types[name] = settled
+        completed = symbols.complete_type(name, given, None, root=True)
+        if completed is not None:
+            types[name] = completed
     return types, symbols
 
 

@@ -1,6 +1,6 @@
 """Where onnx's shape inference is wrong or silent although the operator's specification is clear.
 
-Found by comparing it with the results of onnx's own test cases (tests/unit/test_onnx_rules.py holds them against it).
+The cases were found by comparing it with the results of onnx's own test cases (tests/unit/test_onnx_rules.py).
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ __all__ = ["guessed", "made_explicit", "said_by_the_specification"]
 def guessed(
     node: NodeProto, types: Sequence[TypeProto | None], values: Sequence[NDArray[np.generic] | None]
 ) -> list[TypeProto | None] | None:
-    """What can be said where onnx would guess; None where it does not.
+    """The known part of types that onnx would guess; None if it does not guess.
 
-    Split and Squeeze with an unknown second input are inferred as if they had none: equal parts, every 1 removed.
+    onnx infers Split and Squeeze with an unknown second input as if they had none: equal parts, every 1 removed.
     """
     if node.domain not in ("", "ai.onnx") or node.op_type not in ("Split", "Squeeze"):
         return None
@@ -56,7 +56,7 @@ def made_explicit(node: NodeProto) -> None:
 def said_by_the_specification(
     node: NodeProto, model: ModelProto, types: Sequence[TypeProto | None], made: list[TypeProto | None]
 ) -> list[TypeProto | None]:
-    """The output types with what onnx has no rule for: a Dropout's mask, two normalisations."""
+    """The output types, completed where onnx has no rule: a Dropout's mask, two normalisations."""
     if node.domain not in ("", "ai.onnx") or not types or types[0] is None:
         return made
     if node.op_type in ("MeanVarianceNormalization", "GroupNormalization"):

@@ -60,10 +60,11 @@ def reordered(data: bytes, order: Sequence[int]) -> bytes:
 
 
 def completed(data: bytes, inputs: Sequence[str], folder: Path) -> bytes:
-    """What ONNX Runtime saved, as a file that stands alone.
+    """A file that ONNX Runtime saved, with all weights inside.
 
-    Graph inputs that are not named go: they are left of initializers that were optimised away. Weights that are
-    still in files in `folder` come in. Raises ModelError if they cannot be read, or are too large for one file.
+    Graph inputs that are not in `inputs` are removed: they belonged to initializers that were optimised away.
+    Weights in files in `folder` are copied into the file. Raises ModelError if they cannot be read, or are too large
+    for one file.
     """
     model = ModelProto.FromString(data)
     kept = [i for i in model.graph.input if i.name in inputs]
@@ -80,7 +81,7 @@ def completed(data: bytes, inputs: Sequence[str], folder: Path) -> bytes:
 
 
 def with_forms(data: bytes, forms: Mapping[str, Form]) -> bytes:
-    """The model with dtype and shape of these values written down; inputs and outputs among them take no others."""
+    """The model with dtype and shape of these values declared; inputs and outputs among them get these types alone."""
     model = ModelProto.FromString(data)
     graph = model.graph
     kept = [v for v in graph.value_info if v.name not in forms]

@@ -1,4 +1,4 @@
-"""What executors of ONNX files need done to a file (`edgemem.formats.OnnxEditor`)."""
+"""The changes to ONNX files that executors need (`edgemem.formats.OnnxEditor`)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Editor:
         return edit.completed(data, inputs, folder)
 
     def with_forms(self, data: bytes, forms: Mapping[str, Form]) -> bytes:
-        """The file with dtype and shape of these values written down."""
+        """The file with dtype and shape of these values declared."""
         return edit.with_forms(data, forms)
 
     def elem_type(self, dtype: str) -> int:

@@ -1,4 +1,4 @@
-"""Weights that an ONNX model keeps in files beside it: which files, and how they come along when it is saved."""
+"""Weights that an ONNX model keeps in files beside it: finds these files, and copies them when the model is saved."""
 
 from __future__ import annotations
 

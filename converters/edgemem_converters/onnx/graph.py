@@ -40,8 +40,8 @@ _RANDOM = frozenset(
 def graph_of(scope: Scope, sizes: Sizes) -> Graph:
     """The graph of a scope, bodies included; every tensor's size must be in `sizes`.
 
-    The tensors are sorted by kind, by their distance from the inputs and by name, so that the order of the nodes in
-    the file does not show: a model saved in another order has the same graph, reordered.
+    The tensors are sorted by kind, by their distance from the inputs and by name, so that their order does not depend
+    on the order of the nodes: a model saved in another order has the same graph, reordered.
     """
     tensors = _tensors(scope, sizes)
     depth = _depths(scope)
@@ -78,9 +78,9 @@ def _tensors(scope: Scope, sizes: Sizes) -> list[Tensor]:
 
 
 def _computed_once(scope: Scope) -> set[str]:
-    """Values that follow from constants alone: a runtime folds them when it loads the model.
+    """Values that depend on constants alone: a runtime folds them when it loads the model.
 
-    What the graph gives back is not among them: it needs a place that the caller may keep.
+    Graph outputs are not among them, because the caller needs a place for them.
     """
     known = set(scope.constants)
     for node in scope.nodes:
@@ -116,7 +116,7 @@ def _dtype(elem_type: int) -> str:
 
 
 def _depths(scope: Scope) -> dict[str, int]:
-    """The longest way to each value, in operators."""
+    """The longest path from the inputs to each value, in operators."""
     depth: dict[str, int] = {}
     for node in scope.nodes:
         here = 1 + max((depth.get(n, 0) for n in (*node.inputs, *node.captured)), default=0)

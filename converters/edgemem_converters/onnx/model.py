@@ -1,6 +1,6 @@
 """ONNX: reading models into graphs, and writing plans into `metadata_props["edgemem.plan"]`.
 
-A file is changed as bytes: everything but the plan's entry, or but the order of the nodes, stays as it was written.
+A file is changed as bytes: only the plan's entry, or the order of the nodes, changes; all other bytes stay.
 Weights in external files are never loaded.
 """
 
@@ -73,7 +73,7 @@ class OnnxConverter:
 
     @classmethod
     def from_bytes(cls, data: bytes, bindings: Bindings | None = None, path: Path = Path("model.onnx")) -> Self:
-        """As `open`, for a file in memory; `path` is where its weight files lie beside."""
+        """As `open`, for a file in memory; its weight files are in the folder of `path`."""
         with _parsing(path):
             model = ModelProto.FromString(data)
             if not model.HasField("graph") or not model.opset_import:
@@ -108,7 +108,7 @@ class OnnxConverter:
         Constant nodes come first then, and the plan of the old order is left out. In a baked file, `Shape` and `Size`
         come as early as ONNX Runtime runs them. Raises ModelError if the order is
         not topological, and UnsupportedError if the model has functions of its own, because the operators in them
-        are no nodes of the file.
+        are not nodes of the file.
         """
         if order == tuple(range(len(order))) == tuple(range(len(self._nodes()))):
             return self

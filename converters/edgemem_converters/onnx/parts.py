@@ -1,6 +1,6 @@
-"""An ONNX model as models of one node each, for a runtime that is to run them one by one.
+"""An ONNX model as models of one node each, which a runtime runs one by one.
 
-Control-flow nodes stay whole; what their bodies capture are inputs of the piece.
+Control-flow nodes stay whole; the values that their bodies capture are inputs of the piece.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Parts", "Piece", "elem_type", "value_info"]
 
-# Below this a constant is copied into its piece: its values may be sizes, which shape inference wants to see.
+# Smaller constants are copied into their piece: they may be sizes, which shape inference needs.
 _SHARED_BYTES = 1024
 _DATA_DEPENDENT = frozenset(("Compress", "NonMaxSuppression", "NonZero", "StringSplit", "Unique"))
 _DTYPES = {"float32": "FLOAT", "float64": "DOUBLE"}
@@ -44,9 +44,9 @@ class Piece:
 
     Attributes:
         name: unique in the model. type: as in `Op.type`.
-        inputs: what it reads that is no constant, each once.
-        outputs: what it writes.
-        constant_but_first: everything that it reads besides its first input is constant.
+        inputs: the values it reads that are not constants, without duplicates.
+        outputs: the values it writes.
+        constant_but_first: whether all its inputs but the first are constants.
         model: the file's bytes.
         shared: constants that are not in the bytes; they are given to the runtime (`Parts.constant`).
     """
@@ -85,7 +85,7 @@ class Parts:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Names of what has to be fed."""
+        """Names of the inputs that a caller feeds."""
         return tuple(self._scope.inputs)
 
     @property
@@ -99,7 +99,7 @@ class Parts:
         return tuple(node.outputs for node in self._scope.nodes)
 
     def refusals(self) -> tuple[str, ...]:
-        """Why the model cannot be run in pieces; () if nothing in the file speaks against it."""
+        """Why the model cannot be run in pieces; () if it can as far as the file shows."""
         found = [
             f"the size of {node.outputs[0]!r} depends on the data ({node.proto.op_type})"
             for node in self._scope.nodes
@@ -114,7 +114,7 @@ class Parts:
         return tuple(found)
 
     def input_forms(self) -> dict[str, tuple[str, tuple[int | str | None, ...]]]:
-        """Dtype and declared shape of every input; symbols by name, None for what is not said."""
+        """Dtype and declared shape of every input; symbols by name, None for undeclared dimensions."""
         return {
             name: (_dtype(made.tensor_type.elem_type), tuple(dims_of(made) or ()))
             for name, made in self._scope.inputs.items()
@@ -177,7 +177,7 @@ class Parts:
         outputs = tuple(n for n in node.outputs if n)
         graph.output.extend(value_info(n, forms[n]) for n in outputs)
         if any(a.HasField("g") or a.graphs for a in node.proto.attribute):
-            # With sizes known, inference refuses branches that are never taken at these sizes.
+            # With known sizes, shape inference rejects branches that are never taken at these sizes.
             for info in (*graph.input, *graph.output):
                 info.type.tensor_type.ClearField("shape")
         return Piece(
@@ -191,7 +191,7 @@ class Parts:
         )
 
     def _add_initializer(self, model: ModelProto, name: str) -> bool:
-        """Add it whole, or only its form if its values are worth sharing; whether they are."""
+        """Add the initializer, without values that are large enough to share; returns whether they are shared."""
         tensor = self._initializers[name]
         bits = DTYPE_BITS.get(_dtype(tensor.data_type), 0)
         plain = bits >= 8 and not _dtype(tensor.data_type).startswith(("float8", "bfloat16"))
@@ -230,7 +230,7 @@ def _unique_names(nodes: tuple[Node, ...], taken: set[str]) -> tuple[str, ...]:
 
 
 def value_info(name: str, form: Form) -> ValueInfoProto:
-    """A value's dtype and shape as ONNX writes them down."""
+    """A value's dtype and shape as an ONNX message."""
     return ValueInfoProto(name=name, type=tensor_type(elem_type(form[0]), form[1]))
 
 

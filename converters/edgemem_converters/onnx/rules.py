@@ -27,7 +27,7 @@ _TAKES_LISTS = frozenset(
         *("Tile", "Unsqueeze", "Upsample"),
     )
 )
-# onnx's rule is complete for these; the tool makes a symbol for each entry of a shape, however many there are.
+# onnx's rule is complete for these; onnxruntime's tool would make a symbol for each of any number of entries.
 _RANK_FROM_LENGTH = ("ConstantOfShape", "Reshape")
 _FAILED = (
     *(checker.ValidationError, shape_inference.InferenceError),
@@ -54,7 +54,7 @@ def dims_of(made: TypeProto | None) -> list[int | str | None] | None:
 
 
 def is_known(made: TypeProto | None) -> bool:
-    """Whether a type says all that there is to say: the dimensions of a tensor, or that it is no dense tensor."""
+    """Whether a type is complete: all dimensions of a tensor are known, or it is not a dense tensor."""
     if made is None or made.WhichOneof("value") is None:
         return False
     if not made.HasField("tensor_type"):
@@ -89,10 +89,10 @@ def single(
 
 
 def malformed(model: ModelProto) -> str:
-    """Why the node of a model of one node cannot be handed to a rule, or "".
+    """Why a rule cannot be applied to the node of a model of one node, or "".
 
-    Rules trust that tensors are as long as they say, that required inputs are there and axes below any rank, and make
-    a symbol for each entry of an unknown shape; where that does not hold they crash or take all memory.
+    Rules do not check that tensors have the declared length, that required inputs are present and that axes are in
+    range, and they make a symbol for each entry of an unknown shape. Otherwise they crash or take all memory.
     """
     node = model.graph.node[0]
     context = checker.C.CheckerContext()

@@ -1,7 +1,7 @@
-"""What stands in an ONNX model: nodes, constants and the graphs inside nodes, every value under one unique name.
+"""The contents of an ONNX model: nodes, constants and the graphs inside nodes, every value under a unique name.
 
-ONNX lets two branches use the same name for different values. Here a value of the main graph keeps its name, and one
-of a body keeps it as long as no value met earlier has it; otherwise the path of its body is put before it.
+In ONNX two branches may use the same name for different values. Here a value of the main graph keeps its name, and one
+of a body keeps its name unless an earlier value has it; then the path of its body is put before it.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class Node:
     Attributes:
         proto: as it stands in the (inlined) model.
         index: its place in `graph.node`.
-        label: its name, or its first output's, or its type and place: what people know it by.
-        captured: unique names of outer values that its bodies read, in the order they meet them.
+        label: its name, or its first output's, or its type and place; for messages.
+        captured: unique names of outer values that its bodies read, in the order of the reads.
         bodies: the graphs in its attributes, in the order of the attributes.
     """
 
@@ -76,9 +76,10 @@ class Scope:
     """One graph: the main one, or a body with the name of the attribute it stands in.
 
     Attributes:
-        inputs: what has to be fed, with its declared type; initializers are constants even if they are inputs too.
+        inputs: values that the caller feeds, with their declared types; initializers are constants even if they are
+            inputs too.
         outputs: unique names.
-        declared: what the file says about inner values and outputs.
+        declared: the types that the file declares for inner values and outputs.
         constants: initializers and Constant nodes' outputs.
         nodes: all but the Constant nodes, in the order of the file.
     """
@@ -112,7 +113,7 @@ def tensor_type(elem_type: int, dims: Iterable[int | str | None] | None) -> Type
 
 
 def has_functions(model: ModelProto) -> bool:
-    """Whether nodes call functions that the model brings along."""
+    """Whether nodes call functions that the model defines."""
     return bool(model.functions)
 
 
@@ -263,7 +264,7 @@ def _dims(dims: Iterable[int], what: str) -> tuple[int, ...]:
 
 
 def _check_text(texts: Iterable[object]) -> None:
-    """Raise ModelError for names that are no UTF-8: protobuf gives them as bytes, which nothing expects."""
+    """Raise ModelError for names that are no UTF-8: protobuf returns them as bytes."""
     if bad := next((t for t in texts if not isinstance(t, str)), None):
         raise ModelError(f"the file is damaged: the name {bad!r} is no UTF-8")
 
@@ -303,7 +304,7 @@ def _inlined(model: ModelProto) -> ModelProto:
 
 
 def _check_expansion(model: ModelProto) -> None:
-    """Raise ModelError for functions that call themselves or expand beyond all measure."""
+    """Raise ModelError for functions that call themselves or expand to too many nodes."""
     functions: dict[tuple[str, str, str], FunctionProto] = {(f.domain, f.name, f.overload): f for f in model.functions}
     sizes: dict[tuple[str, str, str], int] = {}
 

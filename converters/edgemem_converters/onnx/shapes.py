@@ -2,11 +2,11 @@
 
 At each node, in this order: onnx's rule for the operator; onnxruntime's, where onnx's leaves gaps and onnxruntime is
 installed; what the file declares; what the user bound. Small values that follow from shapes and constants are
-computed on the way, because operators such as Reshape take sizes from them. Nothing is ever guessed.
+computed on the way, because operators such as Reshape take sizes from them. No size is guessed.
 
-Values that never come to be are `dead`: those of a branch that is never taken, because the condition is such a value,
-and those of a branch that would fail, because an operator in it cannot take the sizes it gets (a model with a branch
-for either sample rate, say) while the other branch can.
+Values that are never computed are `dead`: those of a branch that a known condition excludes, and those of a branch with
+an operator that does not accept the sizes it gets while the other branch does (for example a model with a branch for
+each of two sample rates).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _NAMED = 10  # tensors that an error names
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """The type of every value by its unique name, all dimensions known; and why some values never come to be."""
+    """The type of every value by its unique name, all dimensions known; and why some values are never computed."""
 
     types: dict[str, TypeProto]
     dead: Mapping[str, str]
@@ -72,7 +72,7 @@ class _Walk:
     types: dict[str, TypeProto]
     values: dict[str, NDArray[np.generic]] = field(default_factory=dict)
     tainted: set[str] = field(default_factory=set)  # values that are unknown only because a dimension is
-    dead: dict[str, str] = field(default_factory=dict)  # value -> why it never comes to be
+    dead: dict[str, str] = field(default_factory=dict)  # value -> why it is never computed
     reasons: dict[str, str] = field(default_factory=dict)  # value -> why its operator's rule failed
     contradicted: set[str] = field(default_factory=set)  # values whose operator cannot take inputs of known sizes
 
@@ -95,9 +95,9 @@ class _Walk:
             for name, inferred in zip(node.outputs, _padded(made, len(node.outputs)), strict=True):
                 if not name:
                     continue
-                settled = self.symbols.settle(name, inferred, scope.declared.get(name), root=root)
-                if settled is not None:
-                    self.types[name] = settled
+                completed = self.symbols.complete_type(name, inferred, scope.declared.get(name), root=root)
+                if completed is not None:
+                    self.types[name] = completed
             self._fold(node, taint=taint)
 
     def _made(self, node: Node) -> Sequence[TypeProto | None]:
@@ -163,9 +163,9 @@ class _Walk:
     def _enter(self, body: Scope, inputs: Sequence[TypeProto | None], *, root: bool = False) -> None:
         for (name, said), made in zip(body.inputs.items(), inputs, strict=False):
             self.types.pop(name, None)
-            settled = self.symbols.settle(name, made, said, root=root)
-            if settled is not None:
-                self.types[name] = settled
+            completed = self.symbols.complete_type(name, made, said, root=root)
+            if completed is not None:
+                self.types[name] = completed
         self.scope(body)
 
     def _turns(
@@ -176,7 +176,7 @@ class _Walk:
         after: Sequence[TypeProto | None],
         outputs: Sequence[str],
     ) -> list[TypeProto | None]:
-        """Walk a body until its carried values keep their sizes from turn to turn; what comes out in the end."""
+        """Infer a body until its carried values keep their sizes between iterations; the types of its outputs."""
         root = all(map(is_known, (*carried, *after)))
         current = list(carried)
         while True:
@@ -283,7 +283,7 @@ def _padded(types: Sequence[TypeProto | None], count: int) -> list[TypeProto | N
 
 
 def _elements(made: TypeProto | None) -> int:
-    """How many, or more than SMALL if unknown."""
+    """The number of elements, or more than SMALL if unknown."""
     dims = dims_of(made)
     sizes = [d for d in dims or () if isinstance(d, int)]
     return prod(sizes) if dims is not None and len(sizes) == len(dims) else SMALL + 1

@@ -14,7 +14,7 @@ __all__ = ["at", "common", "merged", "sliced", "stacked", "widened"]
 
 
 def merged(a: TypeProto | None, b: TypeProto | None) -> TypeProto | None:
-    """One type from two answers about the same value; where both say something, the first one counts."""
+    """One type from two types of the same value; where both have a dimension, that of the first is taken."""
     if a is None or a.WhichOneof("value") is None:
         return b
     left, right = dims_of(a), dims_of(b)
@@ -28,7 +28,7 @@ def merged(a: TypeProto | None, b: TypeProto | None) -> TypeProto | None:
 
 
 def common(a: TypeProto | None, b: TypeProto | None) -> TypeProto | None:
-    """What holds of both values: a dimension in which they differ is unknown."""
+    """The common type of both values: a dimension in which they differ is unknown."""
     if a is None or b is None or a == b:
         return a if b is not None else None
     if not (a.HasField("tensor_type") and b.HasField("tensor_type")):
@@ -59,7 +59,7 @@ def at(made: TypeProto | None, axis: int) -> int | None:
 
 
 def sliced(made: TypeProto | None, axis: int) -> TypeProto | None:
-    """What a scan's body gets of a sequence at each turn."""
+    """The part of a sequence that a scan's body gets at each iteration."""
     dims = dims_of(made)
     if made is None or dims is None or not -len(dims) <= axis < len(dims):
         return None
@@ -68,7 +68,7 @@ def sliced(made: TypeProto | None, axis: int) -> TypeProto | None:
 
 
 def stacked(made: TypeProto | None, turns: int | None, axis: int) -> TypeProto | None:
-    """What the results of all turns make, one after the other along a new axis."""
+    """The results of all iterations, concatenated along a new axis."""
     dims = dims_of(made)
     if made is None or dims is None or not -len(dims) - 1 <= axis <= len(dims):
         return None

@@ -1,6 +1,6 @@
-"""Values that follow from constants and shapes: what models compute to reshape, slice and resize with.
+"""Values that depend on constants and shapes alone: the sizes that models compute to reshape, slice and resize with.
 
-Only small tensors of operators that such computations are made of; weights are not touched.
+Only small tensors are computed, by operators that occur in such computations; weights are not read.
 """
 
 from __future__ import annotations

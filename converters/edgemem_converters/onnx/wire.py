@@ -1,4 +1,4 @@
-"""Where things stand in the bytes of an ONNX file, so that a change touches those bytes and no others.
+"""Positions in the bytes of an ONNX file, so that a change affects those bytes and no others.
 
 Only the layout of ModelProto that never changes is used here: `graph` is field 7, `metadata_props` 14; a graph's `node`
 is 1; an entry's `key` is 1 and its `value` 2.

@@ -89,5 +89,5 @@ def encode_control(pairs: Sequence[Pairs]) -> bytes:
 
 
 def file_order(operators: Sequence[int]) -> tuple[Pairs, ...]:
-    """Pairs that leave every subgraph only the order it has: for files whose own pairs cannot be read."""
+    """Pairs that fix the order of every subgraph: for files whose own pairs cannot be read."""
     return tuple(tuple((k, k + 1) for k in range(count - 1)) for count in operators)

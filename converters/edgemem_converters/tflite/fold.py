@@ -1,8 +1,9 @@
-"""Constants that a .tflite file stores compressed, made plain once and for all.
+"""Decompresses the constants that a .tflite file stores in float16 or in sparse form.
 
 Files with weights in float16 or in sparse form decompress them by operators (DEQUANTIZE, DENSIFY) that TensorFlow
-Lite Micro does not have, and that LiteRT runs to keep a second copy. Folding computes them here: the operators, and
-the tensors and buffers that only they needed, leave the file; everything else stays, under the same names.
+Lite Micro does not have, and of which LiteRT keeps a second, decompressed copy. Folding decompresses them here: the
+operators, and the tensors and buffers that only they used, are removed from the file. Everything else stays, under the
+same names.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _WIDTHS: Final = {
 def fold(data: bytes) -> bytes:
     """The file with float16 and sparse constants decompressed; the file itself if it has none.
 
-    What the new operators compute is what the old ones did, bit for bit.
+    The results of the remaining operators stay the same, bit for bit.
 
     Raises:
         MissingDependencyError: ai-edge-litert, which has the TFLite schema, is not installed.
@@ -51,7 +52,7 @@ def fold(data: bytes) -> bytes:
     try:
         return _folded(schema, schema.ModelT.InitFromObj(schema.Model.GetRootAs(data, 0)), data, file)
     except (struct.error, AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as e:
-        # The strict reader leaves out what edgemem needs nowhere else; the generated one checks little of it.
+        # The strict reader does not read these fields, and the generated reader does not check them.
         raise ModelError(f"damaged TFLite file: {e or type(e).__name__}") from None
 
 
@@ -94,7 +95,7 @@ class _Folding:
         self._emptied: set[int] = set()
 
     def subgraph(self, subgraph: Any, number: int) -> int:
-        """Fold one subgraph; the operators that left."""
+        """Fold one subgraph; returns the operators that were removed."""
         kept, sources = [], set()
         for op in subgraph.operators or []:
             inputs, outputs = _indices(op.inputs), _indices(op.outputs)
@@ -147,7 +148,7 @@ class _Folding:
             result.buffer = self._widened[source.buffer]
         else:
             return False
-        # A constant that takes its shape from another one must say it itself.
+        # The new constant needs a shape; where the result has none, it is that of the source.
         result.shape = source.shape if result.shape is None else result.shape
         return True
 
@@ -158,7 +159,7 @@ class _Folding:
         return len(self._model.buffers) - 1
 
     def _drop_tensors(self, subgraph: Any, number: int, candidates: set[int]) -> None:
-        """Remove those candidates that nothing names any more, and count the rest anew."""
+        """Remove the candidates without references, and renumber the remaining tensors."""
         signatures = [s for s in self._model.signatureDefs or [] if s.subgraphIndex == number]
         maps = [m for s in signatures for m in (*(s.inputs or []), *(s.outputs or []))]
         named = {*_indices(subgraph.inputs), *_indices(subgraph.outputs), *(m.tensorIndex for m in maps)}
@@ -205,7 +206,7 @@ def _packed(schema: ModuleType, model: Any) -> bytes:
     import flatbuffers
 
     class Aligned(schema.BufferT):  # type: ignore[misc, name-defined]
-        """A buffer whose data stand at a multiple of 16, as the schema wants it and the generated code forgets."""
+        """A buffer with data at a multiple of 16, which the schema requires and the generated code does not do."""
 
         def __init__(self, buffer: Any) -> None:
             super().__init__(buffer.data, buffer.offset, buffer.size)

@@ -1,4 +1,4 @@
-"""From what a .tflite file says to a Graph, and back from every tensor's name there to its place in the file."""
+"""From the contents of a .tflite file to a Graph, with the place in the file of every tensor name in the graph."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Place", "Shapes", "build"]
 
 Place: TypeAlias = tuple[int, int]
-# Place -> shape that holds instead of the file's; None if it is only known when the model runs.
+# Place -> shape instead of the file's; None if the shape is only known when the model runs.
 Shapes: TypeAlias = "Mapping[Place, tuple[int, ...] | None]"
 
 # They compute weights from weights; the runtimes keep the result.
@@ -41,7 +41,7 @@ _MOST: Final = 100_000  # tensors and operators that bodies may add, beyond a fe
 def build(model: FileModel, shapes: Shapes, control: Sequence[Pairs] = ()) -> tuple[Graph, dict[str, Place]]:
     """The graph of subgraph 0 with its bodies, and the place (subgraph, tensor) of every tensor's name.
 
-    `control` has the pairs of operators of each subgraph that keep their order, if the file says any.
+    `control` has the pairs of operators of each subgraph that keep their order, if the file has any.
 
     A subgraph that several operators run is a body of each, under names of its own. Raises UnknownShapeError,
     UnsupportedError for a type of tensor that edgemem does not know, and ModelError for subgraphs that run themselves.
@@ -86,7 +86,7 @@ class _Builder:
         return Graph(file.name or f"subgraph_{number}", tensors, tuple(ops), inputs, outputs, "nhwc", pairs)
 
     def _names(self, number: int, path: str) -> list[str]:
-        """Unique names: the file's, with the path of the body before and the index behind those that need it."""
+        """Unique names: the file's, with the path of the body as a prefix, and the index as a suffix of duplicates."""
         tensors = self._model.subgraphs[number].tensors
         often = Counter(t.name for t in tensors)
         names = []
@@ -101,7 +101,7 @@ class _Builder:
         return names
 
     def _checked(self, number: int) -> tuple[Tensor, ...]:
-        """The tensors of a subgraph under the file's names, their kinds and shapes settled."""
+        """The tensors of a subgraph under the file's names, with their kinds and shapes."""
         file = self._model.subgraphs[number]
         kinds = self._kinds(number, file)
         tensors, unknown = [], []
@@ -125,7 +125,7 @@ class _Builder:
         return tuple(tensors)
 
     def _shape(self, tensor: FileTensor) -> tuple[int, ...] | None:
-        """The file's shape; None where a dimension is unknown and the file has no figure that stands for it."""
+        """The file's shape; None if a dimension is unknown and the file has no value for it."""
         signature = tensor.signature
         if any(d < 0 for d in tensor.shape) or (signature and not tensor.has_shape):
             return None

@@ -1,8 +1,8 @@
 """TensorFlow Lite files: their graph, their order, and a plan inside them.
 
 A plan is stored as two metadata entries. `edgemem.plan` is the encoded plan. `OfflineMemoryAllocation` is what
-TensorFlow Lite Micro reads and obeys: int32 [1, 0, n, offsets...] over the tensors of all subgraphs in file order,
--1 for those that it shall place itself.
+TensorFlow Lite Micro reads and follows: int32 [1, 0, n, offsets...] for the tensors of all subgraphs in file order, -1
+for tensors that it places itself.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class TfliteConverter:
 
         Weights that the model decompresses as it starts (DEQUANTIZE, DENSIFY of constants) count as constants.
         Raises UnknownShapeError where the file has no size, and MissingDependencyError when inputs are resized
-        without LiteRT, whose kernels alone know the sizes that follow.
+        without LiteRT, whose kernels compute the sizes of the other tensors.
         """
         return self._build()[0]
 
@@ -104,7 +104,7 @@ class TfliteConverter:
     def folded(self) -> Self:
         """The model with its float16 and sparse constants stored plain, without the plan it had.
 
-        TensorFlow Lite Micro has no operators to decompress them. Raises as `tflite_fold.fold`.
+        TensorFlow Lite Micro has no operators to decompress them. Raises as `fold.fold`.
         """
         base = fold(self._base)
         if base is self._base:
@@ -114,8 +114,8 @@ class TfliteConverter:
     def with_plan(self, plan: bytes, planset: PlanSet) -> Self:
         """The model carrying a plan, and the offsets of its smallest arena for TensorFlow Lite Micro.
 
-        No offsets are written for a plan under rules that TensorFlow Lite Micro does not keep to
-        (`edgemem.suitability.micro_refusal`). Raises as `with_offsets` besides.
+        No offsets are written for a plan under rules that TensorFlow Lite Micro's kernels do not follow
+        (`edgemem.suitability.micro_refusal`). Otherwise raises as `with_offsets`.
         """
         changes = {**self._changes, _PLAN: plan}
         if micro_refusal(planset) is None:
@@ -148,15 +148,14 @@ class TfliteConverter:
         return self._entry(_PLAN)
 
     def offline_metadata(self) -> bytes | None:
-        """The file's OfflineMemoryAllocation as it stands: for tools that put it into another copy of the model."""
+        """The bytes of the file's OfflineMemoryAllocation, for tools that put it into another copy of the model."""
         return self._entry(_OFFLINE)
 
     def offline(self) -> dict[str, int]:
-        """The offsets in bytes that the file tells TensorFlow Lite Micro, by tensor; those it leaves open are absent.
+        """The offsets in bytes for TensorFlow Lite Micro, by tensor; tensors without an offset are absent.
 
-        Whoever wrote them, edgemem, Vela or another tool: the first two numbers differ among them and mean nothing.
-        Raises ModelError if there is not one offset a tensor, or one below -1, which lies before the
-        arena.
+        The first two numbers of the entry differ between the tools that write it (edgemem, Vela, others) and have no
+        meaning. Raises ModelError if the number of offsets is not that of the tensors, or an offset is below -1.
         """
         data = self.offline_metadata()
         if not data:

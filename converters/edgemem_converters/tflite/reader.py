@@ -24,7 +24,7 @@ _CASE: Final = 23  # StablehloCaseOptions, the one with a vector of subgraphs
 
 @dataclass(frozen=True, slots=True)
 class FileTensor:
-    """A tensor as the file has it; `type` and `buffer` are the file's numbers."""
+    """A tensor of the file; `type` and `buffer` are the file's numbers."""
 
     name: str
     type: int
@@ -78,7 +78,7 @@ class FileMetadata:
 
 @dataclass(frozen=True, slots=True)
 class FileModel:
-    """What a file says, with the positions a writer needs.
+    """The contents of a file, with the positions that the writer needs.
 
     Attributes:
         version: the schema's.
@@ -97,7 +97,7 @@ class FileModel:
 
 
 class _Reader:
-    """Bounds-checked little-endian reads, and a budget of items that no honest file exceeds."""
+    """Bounds-checked little-endian reads, and a budget of items that valid files stay within."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -110,7 +110,7 @@ class _Reader:
         return value
 
     def reference(self, at: int) -> int:
-        """Where the reference at this position leads: always forward."""
+        """The position that the reference at this position points to; references point forwards."""
         distance = self.number("<I", at)
         if not 4 <= distance <= len(self.data) - 4 - at:
             raise ModelError(f"damaged TFLite file: the reference at byte {at} leads outside the file")
@@ -124,7 +124,7 @@ class _Reader:
         return at + 4, count
 
     def spend(self, items: int) -> None:
-        """Honest files hardly share what they refer to, so they cannot hold more items than bytes."""
+        """Count items. Valid files share few tables, so they cannot have more items than bytes."""
         self._left -= items
         if self._left < 0:
             raise ModelError("damaged TFLite file: its parts overlap so often that it cannot be read")

@@ -1,13 +1,13 @@
-"""Changing a .tflite file without touching what it holds.
+"""Changes a .tflite file without changing its old bytes.
 
-References in a FlatBuffer count forward from where they stand, so a file stays whole when something is put in front
+References in a FlatBuffer are relative and point forwards, so a file stays valid when a prefix is put in front
 of it. What edgemem adds goes into such a prefix: a new root table that takes over every field of the old one, new
 vectors of buffers and of metadata whose entries lead to the old ones, and the new metadata. The old file follows
 byte for byte at a multiple of 64, so data that were aligned stay aligned. Only offsets that count from the start of
 the file (data behind the flatbuffer) are raised by the length of the prefix.
 
     0   root reference, "TFL3"
-    8   the mark, by which the prefix is known again
+    8   a mark that identifies the prefix
     16  its length
     24  the new tables, vectors and data; zeros up to the length
 """
@@ -73,9 +73,9 @@ def write(base: bytes, changes: Mapping[str, bytes | None]) -> bytes:
 
 
 def split(data: bytes) -> tuple[bytes, dict[str, bytes | None]]:
-    """The file without the prefix of `write`, and the changes that are in it: `write` of both gives the file again.
+    """The file without the prefix of `write`, and the changes in that prefix: `write` of both gives the file again.
 
-    A file that has no prefix, or one that another tool has worked on since, is itself without changes.
+    A file without a prefix, or one that another tool changed afterwards, is returned whole with no changes.
     """
     length = int.from_bytes(data[16:24], "little")
     if data[8:16] != _MARK or length % 64 or data[length + 4 : length + 8] != IDENTIFIER:
@@ -123,7 +123,7 @@ def _shifted(base: bytes, absolute: Sequence[int], distance: int) -> bytes:
 
 
 class _Prefix:
-    """A prefix as it grows; references are filled in at the end, when its length is known."""
+    """A prefix under construction; references are filled in at the end, when its length is known."""
 
     def __init__(self) -> None:
         self._out = bytearray(4) + IDENTIFIER + _MARK + bytes(8)
