@@ -216,7 +216,7 @@ class Parts(Protocol):
         """What each node writes; "" for an absent output."""
 
     def refusals(self) -> tuple[str, ...]:
-        """Why the model cannot be run in pieces; () if nothing in the file speaks against it."""
+        """Why the model cannot be run in pieces; () if it can as far as the file shows."""
 
     def input_forms(self) -> dict[str, tuple[str, tuple[int | str | None, ...]]]:
         """Dtype and declared shape of every input; symbols by name, None for what is not said."""

@@ -79,7 +79,7 @@ class OffsetPlan:
     Attributes:
         offsets: int64 [n], bytes.
         size: bytes of the arena; of all regions' arenas together.
-        optimal: no plan can be smaller, whoever proved it.
+        optimal: whether its size equals a lower bound that any strategy proved.
         search: None for a fixed rule.
         regions: int64 [n], the region of each record; None: all are in region 0.
         region_sizes: bytes of each region's arena; () stands for (size,).

@@ -58,9 +58,9 @@ RULES: Mapping[str, AliasRules] = {
         views=frozenset((*_ONNX_VIEWS, *_TFLITE_VIEWS)),
         in_place={**dict.fromkeys(_UNARY, (0,)), **dict.fromkeys(_BINARY, (0, 1))},
     ),
-    # What LiteRT's own arena planner shares; its kernels for these are written for it. Deviation: LiteRT 2.3 counts
-    # the readers of an input and of the memory it ends up in, but of nothing in between, so after RESHAPE upon RESHAPE
-    # it overwrites values that are still to be read and computes nonsense. edgemem keeps them.
+    # The operators that LiteRT's own arena planner runs in place; their kernels support it. Deviation: LiteRT 2.3
+    # counts the readers of an input and of the tensor that owns its memory, but not of views between them, so after
+    # two RESHAPEs in a row it overwrites values that are read later and gives wrong results. edgemem keeps them.
     "litert": AliasRules(
         views=frozenset(_TFLITE_VIEWS),
         in_place={

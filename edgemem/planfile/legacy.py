@@ -43,8 +43,8 @@ _SHARED_CALL = "run, results in the arena"
 def decode_recordings(data: bytes) -> tuple[PlanSet, ...]:
     """The plan sets in such bytes, each with its recording. Of two with one fingerprint only the first counts.
 
-    Safe for any bytes, as `edgemem.planfile.decode_all`: the plan sets are well-formed, and whoever uses one proves it
-    first. Raises PlanFileError.
+    Safe for any bytes, as `edgemem.planfile.decode_all`: the plan sets are well-formed and may still be wrong, so
+    an executor proves them first. Raises PlanFileError.
     """
     if len(data) < _HEADER.size:
         raise PlanFileError("no recorded plan: too short; record it again")

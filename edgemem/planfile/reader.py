@@ -1,9 +1,9 @@
-"""Strict reading of a FlatBuffer that nobody vouches for.
+"""Strict reading of an untrusted FlatBuffer.
 
 Generated accessors trust every offset. Here each number is read inside the buffer and at its natural alignment, and
-each byte of a table, vector or string is paid for from a budget of the payload's length. A writer that shares nothing
-stays within it, while a small file whose many offsets meet at one large vector does not: time and memory stay linear
-in the payload. Offsets point forwards only and the schema nests to a fixed depth, so there are no cycles.
+each byte of a table, vector or string is counted against a budget, the payload's length. A file that shares nothing
+stays within the budget, while a small file with many offsets to one large vector exceeds it: time and memory stay
+linear in the payload. Offsets point forwards only and the schema nests to a fixed depth, so there are no cycles.
 
 Only PlanFileError is raised, saying what is wrong and where. Bytes are counted from the payload's start.
 """
@@ -54,7 +54,7 @@ class _Buffer:
             raise PlanFileError(f"{size} bytes at byte {position} are outside of the {len(self.data)} bytes there are")
 
     def take(self, position: int, size: int) -> None:
-        """Make sure that these bytes exist, and pay for them."""
+        """Check that these bytes exist, and subtract them from the budget."""
         self.check(position, size)
         self._budget -= size
         if self._budget < 0:
@@ -100,7 +100,7 @@ class Table:
         self._size = buffer.number(self._vtable + 2, 2)
         if self._vtable_size < 4 or self._vtable_size % 2 or self._size < 4:
             raise PlanFileError(f"the table at byte {position} has an impossible layout")
-        buffer.check(self._vtable, self._vtable_size)  # not paid for: tables of one layout share it
+        buffer.check(self._vtable, self._vtable_size)  # not counted: tables of one layout share it
         buffer.take(position, self._size)
 
     def integer(self, name: str, default: int = 0) -> int:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["COMPARE_ALL", "SEARCH_AGAIN", "AutoPlanner"]
 
-# Up to this many records `auto` runs every quick strategy, so that users can compare them. Above it, and for the slow
-# strategies always, `auto` stops as soon as a plan meets a lower bound.
+# Up to this many records `auto` runs every quick strategy, so that users can compare them. Above it, and always for
+# slow strategies, `auto` stops as soon as the size of a plan equals a lower bound.
 COMPARE_ALL = 2000
 
 # Up to this many records `auto` searches again with effort "default" where no plan is proved optimal. That takes
@@ -59,8 +59,8 @@ class AutoPlanner:
     Without a time limit the first round runs every strategy and the second round only searches again. With one, the
     first round runs the fixed rules, and the second round gives the searches what is left of the time.
 
-    With `quick` the rounds stop at the first plan that meets a lower bound, need no optional solver, and do not search
-    again with a greater effort.
+    With `quick` the rounds stop at the first plan at a lower bound, use no optional solver, and do not search again
+    with a greater effort.
     """
 
     def __init__(

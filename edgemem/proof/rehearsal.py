@@ -1,7 +1,7 @@
 """Proof by rehearsal: the graph runs inside a plan on marks instead of values.
 
-Every operator's result is written to its place and wipes out whatever lay there; an operator that then reads a
-tensor that was wiped out convicts the plan, whatever the usage records say. The body of a loop runs twice, so that
+Every operator's result is written to its place and overwrites the marks there. An operator that reads an overwritten
+tensor proves the plan wrong, independent of the usage records. The body of a loop runs twice, so that
 its second round is covered.
 """
 
@@ -236,7 +236,7 @@ class _Run:
         self.step += 1
 
     def check_inputs(self, op: Op, name: str, index: int, reads: Sequence[str], *, first: bool) -> str:
-        """Convict an output that lies on an input it must not touch; the input it is a view of, or ""."""
+        """Report an output that lies on an input it must not overwrite; the input it is a view of, or ""."""
         low, high = self.span[index]
         view = ""
         for position, source in enumerate(reads):

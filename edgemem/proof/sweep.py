@@ -134,7 +134,9 @@ def _sweep_optimal(plans: Sequence[Plan], bound: int) -> Iterator[Violation]:
             proved = max(proved, plan.search.bound)
     for plan in plans:
         if plan.size == proved and not plan.optimal:
-            yield Violation(Cause.FALSE_OPTIMAL, "it meets the lower bound and says it is not optimal", plan.strategy)
+            yield Violation(
+                Cause.FALSE_OPTIMAL, "its size is the lower bound, but it is not marked as optimal", plan.strategy
+            )
 
 
 def _offsets(

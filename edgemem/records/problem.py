@@ -64,7 +64,7 @@ class UsageRecord:
 
 
 class Constraints(TypedDict, total=False):
-    """What is pinned (int64 [n], -1 for free) and reserved (int64, begin and end by turns), as kernels take them."""
+    """`pinned` (int64 [n], -1 for free) and `reserved` (int64: begin, end, begin, end, ...), as kernels take them."""
 
     pinned: NDArray[np.int64]
     reserved: NDArray[np.int64]
@@ -81,7 +81,7 @@ class Problem:
         pinned: int64 [n], the offset of each record that has a fixed one, -1 for the others; None if all are free. A
             pinned record is in the first region it may lie in.
         reserved: ranges of bytes, [begin, end), of the first region that no record may use at any time. They are
-            widened to multiples of the alignment, and those that meet are joined; ascending. A record of size 0 is
+            widened to multiples of the alignment, and adjacent ones are joined; ascending. A record of size 0 is
             nowhere.
         given_reserved: the ranges as they were given.
         overlap: int64 [m, 3], rows (i, j, distance): record i is an input that dies in the operator that makes j; the
@@ -283,7 +283,7 @@ class Problem:
 
     @property
     def features(self) -> frozenset[Feature]:
-        """What a plan has to honour besides intervals and sizes; `overlap` it need not."""
+        """The features of the problem besides intervals and sizes. A plan must honour all of them but `overlap`."""
         used: dict[Feature, bool] = {
             "pinned": self.pinned is not None,
             "reserved": bool(self.reserved),

@@ -1,4 +1,4 @@
-"""The memory that runs take turns in: of one session, or shared by sessions and interpreters."""
+"""Arenas: memory that one run at a time uses, of one session or shared by sessions and interpreters."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _GUARD_PAGE = 1
 
 
 class ArenaMemory(Handle):
-    """`size` bytes that runs take turns in. Released memory lives on while a block in it is in use."""
+    """An arena of `size` bytes for one run at a time. It stays allocated while a block in it is in use."""
 
     def __init__(self, size: int, *, guard: bool = False) -> None:
         c = library().c
@@ -36,7 +36,7 @@ class ArenaMemory(Handle):
         self.size = size
 
     def as_bytes(self) -> NDArray[np.uint8]:
-        """Host memory as an array, which keeps it from being released."""
+        """Host memory as an array; the memory is not released while the array exists."""
         base = library().c.em_arena_base(self.pointer)
         view = (ctypes.c_ubyte * self.size).from_address(base)
         view._owner = self  # type: ignore[attr-defined]  # noqa: SLF001 - the array refers to the view
@@ -60,7 +60,7 @@ class Arena:
     Attributes:
         lock: held during a run. Threads that share the arena hold it (`with arena.lock:`) while they set inputs,
             run and read outputs.
-        holder: the user that ran last; what others left in the arena is lost. None after it has grown.
+        holder: the user that ran last; the contents that other users left are lost. None after the arena has grown.
     """
 
     def __init__(self, capacity: int | None = None, *, guard: bool = False) -> None:

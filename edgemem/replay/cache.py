@@ -1,7 +1,7 @@
 """The user's own store of recorded plans: one small plan file a fingerprint.
 
-It lies in $EDGEMEM_CACHE/plans, or in `edgemem/plans` in the platform's folder for caches, and may be deleted at any
-time. What is damaged there, or is not what its name says, counts as absent.
+The folder is $EDGEMEM_CACHE/plans, or `edgemem/plans` in the platform's folder for caches, and may be deleted at any
+time. A damaged file, or one whose content does not belong to its name, counts as absent.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _READ: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOL
 
 
 def cache_folder() -> Path | None:
-    """Where recorded plans are kept when nothing else is said; None if the user has no folder for caches."""
+    """The default folder of recorded plans; None if the user has no folder for caches."""
     if home := os.environ.get("EDGEMEM_CACHE"):
         return Path(home) / "plans"
     import platformdirs  # only where a session has no folder of its own
@@ -45,7 +45,7 @@ def cache_folder() -> Path | None:
 
 
 class PlanCache:
-    """Recorded plans by fingerprint and settings in a folder. No method raises: a cache that fails is an empty one."""
+    """Recorded plans by fingerprint and settings in a folder. No method raises: a failed access counts as no plan."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

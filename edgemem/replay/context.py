@@ -31,7 +31,7 @@ class Context(Handle):
         super().__init__(self._c.em_context_create(kind), self._c.em_context_destroy, "no context")
 
     def begin_record(self) -> bool:
-        """Note every request of this thread until `end`. False if the thread has an active run already."""
+        """Record every request of this thread until `end`. False if the thread has an active run already."""
         return int(self._c.em_begin_record(self.pointer, MOST_EVENTS)) == _OK
 
     def begin_replay(self, plan: ReplayPlan, arena: ArenaMemory, *, poison: bool = False) -> bool:
@@ -42,14 +42,14 @@ class Context(Handle):
         return int(status) == _OK
 
     def end(self) -> Stats:
-        """Give up the thread; what happened since it began."""
+        """End the run of this thread; its statistics."""
         out = ctypes.create_string_buffer(STATS.size)
         if self._c.em_end(self.pointer, out) != _OK:
             raise RuntimeBindError(f"the run cannot be ended: {library().error()}")
         return Stats(*STATS.unpack(out))
 
     def trace(self) -> Trace:
-        """What was recorded last."""
+        """The last recording."""
         start = ctypes.c_void_p()
         count = self._c.em_events(self.pointer, ctypes.byref(start))
         raw = ctypes.string_at(start.value, count * _EVENT.itemsize) if count and start.value else b""

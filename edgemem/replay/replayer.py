@@ -1,8 +1,8 @@
-"""Runs inside recorded plans: which plan serves a run, when one is recorded, and when it is given up.
+"""Runs inside recorded plans: which plan serves a run, when a run is recorded, and when planning stops.
 
-A signature's first run is recorded and planned; later ones are replayed. A run that deviates ends on the heap, with
-right results, and the next one is recorded again (Sekiyama et al. 2018, §4.3). A signature that never repeats itself
-runs without a plan after a number of attempts.
+The first run of a signature is recorded and planned; later ones are replayed. A run that deviates from its plan
+continues on the heap, with right results, and the next run is recorded again (Sekiyama et al. 2018, §4.3). A signature
+whose requests differ from run to run runs without a plan after a number of attempts.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Slot:
 
 @dataclass(slots=True)
 class _Lane:
-    """What one run at a time uses; lent to threads."""
+    """The context and memory of one run; threads take a free one for each run."""
 
     context: Context
     memory: ArenaMemory | None = None
@@ -84,7 +84,7 @@ class Replayer:
     Attributes:
         plans: stored ones, and where new ones go.
         plan: makes the proved plan set of a recording.
-        silent: what to say of a run in which nothing asked the allocator.
+        silent: the reason to give if a run made no request to the allocator.
         shared: the arena that the session shares with others, or None for its own.
         poison: fill the arena with a pattern before each run, and what is freed.
         kind: of memory that is planned.
@@ -163,7 +163,7 @@ class Replayer:
 
     def _record(self, slot: Slot, lane: _Lane, call: Callable[[], _Result]) -> _Result:
         if not lane.context.begin_record():
-            return call()  # inside another run of this thread, which notices
+            return call()  # inside another run of this thread, which has these requests in its recording
         try:
             result = call()
         except BaseException:

@@ -1,4 +1,4 @@
-"""Where a session finds the plan for a call: in its model file, or in the user's cache."""
+"""The stored plans of a session: those in its model file, and those in the user's cache."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class StoredPlans:
     Args:
         session: the fingerprint of the session; its signature does not matter.
         embedded: proved plan sets of recordings in the model file.
-        settings: what plans that are not in the file are made with.
-        cache: where new plans are kept, or None.
+        settings: for plans that are not in the file.
+        cache: where new plans are stored, or None.
     """
 
     def __init__(

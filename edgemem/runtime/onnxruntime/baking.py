@@ -1,4 +1,4 @@
-"""From a model to the file that ONNX Runtime runs as planned: its optimised graph with the size of every tensor."""
+"""Writes ONNX Runtime's optimised graph of a model with the size of every tensor."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def bake_sized(
 ) -> Baked:
     """Write ONNX Runtime's optimised graph with the size of every tensor, so that it can be planned like any model.
 
-    Shape inference does not know the operators that ONNX Runtime makes; one profiled run does.
+    Shape inference does not know the operators that ONNX Runtime inserts, so one profiled run gives the sizes.
 
     Args:
         model_path: an .onnx file.

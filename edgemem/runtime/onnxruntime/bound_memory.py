@@ -1,4 +1,4 @@
-"""What the node-by-node executor says of its memory."""
+"""The memory report of the node-by-node executor."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ __all__ = ["BoundMemory", "bound_report"]
 
 @dataclass(frozen=True, slots=True)
 class BoundMemory:
-    """Where a session's tensors are; all sizes in bytes.
+    """The memory of a session's tensors; all sizes in bytes.
 
     Attributes:
         planned: the arena.
-        bound: what no plan of these tensors can go below.
+        bound: lower bound of the arena for these tensors.
         outputs: graph outputs that lie outside the arena.
-        constants: results that follow from constants alone; they are computed once and kept outside the arena.
+        constants: results that depend on constants alone; they are computed once and kept outside the arena.
         steps: sessions that run one after the other; 0 for a plain session.
-        elided: views that lie where their input lies, so that nothing has to run.
+        elided: views at the place of their input, which need not run.
         strategy: the plan's.
-        reason: why this is a plain session, or ran as one the last time; "" if everything ran inside the plan.
+        reason: why the session is plain, or why the last run was; "" if the last run was inside the plan.
     """
 
     planned: int
@@ -43,10 +43,10 @@ def bound_report(memory: BoundMemory, planset: PlanSet | None, source: Source, o
     """The memory in the form that all executors have.
 
     Args:
-        memory: what the executor says.
+        memory: the executor's own report.
         planset: the plan that it runs in; None for a plain session.
         source: where the plan came from.
-        others: tensors with a place in the plan that are not the executor's, because they are in bodies.
+        others: tensors in bodies, which have a place in the plan that the executor does not use.
     """
     best = planset.best_offsets if planset else None
     if planset is None or best is None:

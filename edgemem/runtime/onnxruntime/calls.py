@@ -1,4 +1,4 @@
-"""How a session is called: the fingerprint of the session, and what a call is fed."""
+"""The fingerprint of a session, and the description of a call's inputs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["described", "fingerprint_of"]
 
 
 def fingerprint_of(session: Any, version: str, digest: str) -> Fingerprint:
-    """The session's, for a signature yet to be filled in. Threads are counted as they run."""
+    """The session's fingerprint without a signature. A thread count of 0 is recorded as the number it stands for."""
     options = session.get_session_options()
     depends_on: dict[str, str | int] = {
         "level": options.graph_optimization_level.name,
@@ -28,7 +28,7 @@ def fingerprint_of(session: Any, version: str, digest: str) -> Fingerprint:
 
 
 def described(feed: Mapping[str, Any]) -> tuple[tuple[str, str, tuple[int, ...]], ...]:
-    """(name, element type, shape) of what is fed, sorted by name, as signatures have it."""
+    """(name, element type, shape) of each input, sorted by name, as signatures have it."""
     return tuple(sorted((name, *_description(value)) for name, value in feed.items()))
 
 

@@ -1,7 +1,7 @@
-"""A plan put to the test: a model run in it node by node, against a run in which no two tensors share memory.
+"""Compares a run inside a plan, node by node, with a run in which no two tensors share memory.
 
 Both run the same pieces in the same order with the same sizes, so that every difference comes from the plan. A result
-that differs from run to run even without sharing says nothing, and is left out.
+that differs from run to run even without sharing is not compared.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _POISON: Final = 0xCD
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """The first result that is not as it is without sharing: a node's, or an output that was overwritten later."""
+    """The first result that differs from the run without sharing: a node's, or an output that was overwritten later."""
 
     node: str
     tensor: str
@@ -43,7 +43,7 @@ class Divergence:
 
 @dataclass(frozen=True, slots=True)
 class NodeRun:
-    """What came of it.
+    """The result of the comparison.
 
     Attributes:
         report: the memory of the run inside the plan.

@@ -1,7 +1,7 @@
-"""Replay on a CUDA device: ONNX Runtime's CUDA provider takes memory through functions that it is given addresses of.
+"""Replay on a CUDA device: ONNX Runtime's CUDA provider allocates through functions whose addresses are its options.
 
-The requests come on the thread that runs the session and the kernels run in one stream, so what is safe for the
-order of requests is safe for the kernels. Two runs at once have two arenas, as on the host.
+The thread that runs the session makes the requests, and the kernels run in one stream in the same order, so a plan that
+is right for the order of requests is right for the kernels. Two runs at once have two arenas, as on the host.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _RUNTIMES: Final = ("libcudart.so.13", "libcudart.so.12", "libcudart.so")
 def with_allocator(
     providers: Sequence[str | tuple[str, dict[Any, Any]]], provider_options: Sequence[dict[Any, Any]] | None
 ) -> list[tuple[str, dict[Any, Any]]]:
-    """The providers with their options, CUDA's telling it to use edgemem's allocator.
+    """The providers with their options; those of CUDA name edgemem's allocator.
 
     Raises RuntimeBindError if CUDA's runtime cannot be loaded, or the user gave CUDA an allocator or stream already.
     """
@@ -41,7 +41,9 @@ def with_allocator(
             continue
         taken = sorted(k for k in own if k.startswith("gpu_external_") or k == "user_compute_stream")
         if taken:
-            raise RuntimeBindError(f"{CUDA} was given {', '.join(taken)}, which leaves no room for edgemem's allocator")
+            raise RuntimeBindError(
+                f"{CUDA} was given {', '.join(taken)}, which excludes edgemem's allocator; leave it out"
+            )
         own["gpu_external_alloc"] = str(found.address("em_cuda_alloc"))
         own["gpu_external_free"] = str(found.address("em_cuda_free"))
         own["gpu_external_empty_cache"] = str(found.address("em_cuda_empty_cache"))
@@ -79,7 +81,7 @@ class DeviceMemory(ArenaMemory):
         def release(pointer: int) -> None:
             unused = c.em_arena_left(pointer) == 0
             c.em_arena_release(pointer)
-            if unused:  # else a block is in use for as long as the process
+            if unused:  # else a block in it is still in use, and the memory stays until the process ends
                 runtime().cudaFree(address)
 
         self.adopt(c.em_arena_wrap(address, max(size, 1), DEVICE), release, size)

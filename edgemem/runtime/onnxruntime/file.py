@@ -1,6 +1,6 @@
-"""What a session needs of an ONNX file's bytes: its digest, and the plans in its metadata.
+"""What a session reads from an ONNX file's bytes: its digest, and the plans in its metadata.
 
-Nothing is parsed beyond the layout of ModelProto that never changes: `graph` is field 7, `metadata_props` 14; a
+Only the parts of ModelProto whose layout never changes are parsed: `graph` is field 7, `metadata_props` 14; a
 graph's `initializer` is 5, its `external_data` 13; entries have a key 1 and a value 2.
 """
 
@@ -64,7 +64,7 @@ def plans_in(data: Content, *, old: bool = True) -> tuple[PlanSet, ...]:
     found = _values(data, (PLAN_KEY, OLD_TRACE_KEY))
     plansets = planfile.decode_all(_decoded(found[PLAN_KEY])) if PLAN_KEY in found else ()
     if old and OLD_TRACE_KEY in found:
-        from edgemem.planfile import legacy  # no other file needs it
+        from edgemem.planfile import legacy  # imported on use: only old files need it
 
         known = [p.recording.fingerprint for p in plansets if p.recording is not None]
         recorded = legacy.decode_recordings(_decoded(found[OLD_TRACE_KEY]))
@@ -73,7 +73,7 @@ def plans_in(data: Content, *, old: bool = True) -> tuple[PlanSet, ...]:
 
 
 def with_plans(data: bytes, plansets: Sequence[PlanSet]) -> bytes:
-    """The model with these plan sets as the last entry of its metadata instead of all it had; every other byte stays.
+    """The model with these plan sets, in place of those it had, as the last entry of its metadata; other bytes stay.
 
     Raises ModelError for bytes that are no ONNX model, PlanFileError for plan sets that one file cannot hold.
     """

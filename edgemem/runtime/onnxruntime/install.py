@@ -1,4 +1,4 @@
-"""How edgemem's allocator gets into ONNX Runtime, and a session's options into the state that a plan needs."""
+"""Installs edgemem's allocator in ONNX Runtime, and sets a session's options as a plan needs them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["obstacle", "planned_options", "refuse_silent_fallback"]
 
 _ENV_ALLOCATORS: Final = "session.use_env_allocators"
 
-# Creating a session changes the user's options for a moment, and the first one installs the allocator.
+# Creating a session changes the user's options temporarily, and the first session installs the allocator.
 _ONE_AT_A_TIME = threading.Lock()
 
 
@@ -37,7 +37,7 @@ def obstacle(onnxruntime: Any, options: Any, *, fallback: bool) -> str:
 
 
 def _install(onnxruntime: Any) -> None:
-    """Hand the allocator to ONNX Runtime's environment: once is enough for the process."""
+    """Register the allocator with ONNX Runtime's environment, once a process."""
     found = library()
     with _ONE_AT_A_TIME:
         if not found.c.em_ort_version() or found.c.em_ort_error():
@@ -58,10 +58,10 @@ def _install(onnxruntime: Any) -> None:
 
 @contextmanager
 def planned_options(options: Any, *, host: bool) -> Iterator[None]:
-    """The user's options as a planned session needs them, and then as they were; `host`: host memory is planned.
+    """Sets the user's options as a planned session needs them, and restores them; `host`: host memory is planned.
 
-    Memory patterns and ONNX Runtime's own reuse merge requests before the planner sees them: plans get up to 2.4
-    times larger. The entry for the allocator stays: ONNX Runtime has no way to take one back, and logs a warning when
+    Memory patterns and ONNX Runtime's own reuse merge requests before the planner sees them, which makes plans up to
+    2.4 times larger. The entry for the allocator stays: ONNX Runtime cannot remove an entry, and logs a warning when
     one is overwritten.
     """
     with _ONE_AT_A_TIME:

@@ -1,8 +1,8 @@
-"""Running an ONNX model inside a static plan with nothing but ONNX Runtime's own Python package.
+"""Runs an ONNX model inside a static plan with ONNX Runtime's own Python package alone.
 
-Every node becomes a session of its own, and its inputs and outputs are bound by address into one arena that is laid
-out as the plan says. Kernels' workspaces are not in it, and every node costs some microseconds more than in one
-session; no compiled library is needed. What cannot run like this runs as a plain session, with a notice.
+Every node has a session of its own, whose inputs and outputs are bound by address into one arena with the layout of the
+plan. Kernels' workspaces are not in the arena, and every node takes some microseconds more than in one session; no
+compiled library is needed. A model that cannot run node by node runs as a plain session, with a warning.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def make_session(
     Args:
         model_path: an .onnx file.
         planset: a plan made for this file (`edgemem.plan`), to run instead of the file's own.
-        plan: what to do about a file without a plan of its graph: `file` refuses it; with `make`, ONNX Runtime
-            optimises the graph, one profiled run tells the sizes, and a plan is made here.
+        plan: what to do with a file without a plan of its graph: `file` refuses it; `make` lets ONNX Runtime optimise
+            the graph, reads the sizes from one profiled run, and makes a plan.
         level: how far ONNX Runtime optimises a graph for which a plan is made: none, basic, extended, all. A graph
             that has a plan runs as it is in the file.
         feeds: values for that profiled run; made up otherwise (`edgemem.runtime.feeds.make_feeds`).
@@ -69,7 +69,7 @@ def make_session(
         strategy: as for `edgemem.plan`: make a plan with it, whatever plan the file has.
         bind_outputs: outputs stay in buffers of the session and are overwritten by its next run; otherwise every
             run returns fresh ones.
-        poison: a byte that the arena is filled with before every run, to show what depends on old contents.
+        poison: a byte that the arena is filled with before every run, so that reading old contents changes results.
 
     Raises:
         MissingDependencyError: onnxruntime is not installed.
@@ -94,7 +94,7 @@ def make_session(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Step:
-    """A node's session with what it is bound to; the buffers outside the arena are bound anew at every run."""
+    """A node's session with its bindings; buffers outside the arena are bound again at every run."""
 
     name: str
     session: Any
@@ -105,10 +105,10 @@ class _Step:
 
 
 class IoBindingSession:
-    """What `make_session` gives: the part of `onnxruntime.InferenceSession`'s surface that runs a model.
+    """The session that `make_session` makes: the calls of `onnxruntime.InferenceSession` that run a model.
 
-    One arena serves all runs, so that a lock lets one run happen at a time. With `separate`, every tensor has memory
-    of its own instead of its place in the plan, for runs to compare with.
+    All runs use one arena, so a lock admits one run at a time. With `separate`, every tensor has memory of its own
+    instead of its place in the plan; `compare` runs such a session beside a planned one.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class IoBindingSession:
 
     @property
     def memory(self) -> BoundMemory:
-        """Where the tensors are, and whether the last run kept to it."""
+        """The places of the tensors, and whether the last run used them."""
         planset = self.planset
         best = planset.best_offsets if planset else None
         outside = [f for n, f in self._prepared.forms.items() if n in self._outputs and n not in self._places()]
@@ -153,7 +153,7 @@ class IoBindingSession:
 
     @property
     def memory_report(self) -> MemoryReport:
-        """The same in the form that all executors have, with the plan that it runs in."""
+        """`memory` in the form that all executors have, with the plan that it runs in."""
         others = len(self._layout.others) if self.planset else 0
         return bound_report(self.memory, self.planset, self._prepared.source, others)
 
@@ -179,7 +179,7 @@ class IoBindingSession:
     ) -> list[Any]:
         """Run the model; as `onnxruntime.InferenceSession.run`.
 
-        Feeds of other shapes than planned for, and sizes that turn out otherwise, run as a plain session.
+        Feeds of other shapes than planned, and results of other sizes, run as a plain session with a warning.
         """
         wanted = list(output_names or self._outputs)
         with self._lock:
@@ -265,13 +265,13 @@ class IoBindingSession:
         else:
             self._layout = planned_layout(planset, sizes, remedy=self._prepared.remedy)
         self._offsets = self._layout.offsets
-        # Fresh pages of the system, at the start of a page: what is not used is never there.
+        # Fresh pages of the system from the start of a page: pages that are not used take no memory.
         self._arena = np.frombuffer(mmap(-1, max(self._layout.size, 1)), np.uint8)[: self._layout.size]
         self._base = int(self._arena.ctypes.data)
         places = self._places()
         self._outside_outputs = tuple(n for n in self._outputs if n not in places)
         self._own = {name: self._empty(name) for name in self._outside_outputs} if self._bind_outputs else {}
-        # Results that are neither planned nor outputs: of size 0, or read by nobody in a plan that leaves those out.
+        # Results that are neither planned nor outputs: of size 0, or unread results in a plan that leaves those out.
         self._spare = {
             name: self._empty(name)
             for name in self._prepared.forms
@@ -365,7 +365,7 @@ class IoBindingSession:
         return self._offsets if not self._prepared.reason else {}
 
     def plain_session(self) -> Any:
-        """A session of ONNX Runtime's own, optimised as far as the graph that runs here, to compare with."""
+        """A plain session of ONNX Runtime at the optimisation level of this one, to compare with."""
         if self._plain is None:
             self._plain = self._prepared.plain()
         return self._plain

@@ -1,4 +1,4 @@
-"""Where the tensors of a model that runs node by node are: by its plan, or each in memory of its own."""
+"""The places of the tensors of a model that runs node by node: by its plan, or each in memory of its own."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def _time(task: Mapping[str, Any], feeds: Feeds) -> dict[str, Any]:
         report = session.memory_report
         answer |= {"planned": report.planned or None, "bound": report.lower_bound if report.planned else None}
         answer |= {"note": report.reason, "plan": str(replace(report, reason="")) if report.origin else ""}
-        # Results that the heap did not have to serve are in the arena.
+        # Without requests to the heap, the results are in the arena.
         answer["outside"] = outputs if report.details.get("misses", 1) else 0
     return answer
 
@@ -128,7 +128,7 @@ def _digest(results: list[Any]) -> str:
 
 
 def _restart_peak() -> int | None:
-    """Give back what loading left free, and let the peak count from here: bytes resident now, None if Linux won't."""
+    """Release free heap memory and reset the peak: bytes resident now, None where the system does not allow it."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)  # glibc's; others keep less
     try:

@@ -1,8 +1,8 @@
-"""What ONNX Runtime makes of a model, written down so that it stays: its optimised graph, in an order that holds.
+"""Baked files: ONNX Runtime's optimised graph of a model, saved with its nodes in the order in which they run.
 
-Left alone, ONNX Runtime rewrites a graph when it loads it and runs it in an order of its own. A baked file is the
-rewritten graph with its nodes in the wanted order; loaded with optimisations off and PRIORITY_BASED execution, its
-kernels run in the order of the file. A note in its metadata says so.
+By default ONNX Runtime rewrites a graph when it loads it and runs it in an order of its own. A baked file contains the
+rewritten graph with its nodes in the wanted order. Loaded with optimisations off and PRIORITY_BASED execution, its
+kernels run in the order of the file. A note in its metadata identifies a baked file.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class Baked:
     Attributes:
         level: none, basic, extended, all.
         onnxruntime: the version that wrote the graph.
-        machine: the processor family; the level `all` lays tensors out for the processor it ran on.
-        dims: what the file's symbols were bound to.
+        machine: the processor family; the level `all` chooses tensor layouts for the processor it ran on.
+        dims: the values that the file's symbols were bound to.
     """
 
     level: str
@@ -83,7 +83,7 @@ def bake(
     Args:
         model_path: the model.
         out_path: the file to write, atomically; weights are inside.
-        level: how far to optimise. `all` fits the processor this runs on and its like.
+        level: how far to optimise. A file made with `all` is for this kind of processor.
         order: a permutation of the optimised graph's operators (those of `edgemem.load(baked).graph()`, which has no
             Constant nodes); None keeps ONNX Runtime's own. `Shape` and `Size` run as early as they can in any case,
             and the file says so.
@@ -140,17 +140,17 @@ def _text(data: bytes | mmap) -> str | None:
 
 
 def metadata_for(data: bytes | mmap) -> dict[str, str]:
-    """The part of a file's metadata that `session_options_for` looks at."""
+    """The part of a file's metadata that `session_options_for` reads."""
     text = _text(data)
     return {} if text is None else {BAKED_KEY: text}
 
 
 def session_options_for(model_metadata: Mapping[str, str], base_options: Any = None) -> Any:
-    """`SessionOptions` under which a baked model runs in its own order; a model that is not baked keeps what it has.
+    """`SessionOptions` under which a baked model runs in its own order; unchanged for a model that is not baked.
 
     Args:
         model_metadata: the model's metadata, by key.
-        base_options: changed and given back, because `SessionOptions` cannot be copied; new ones otherwise.
+        base_options: changed and returned, because `SessionOptions` cannot be copied; new ones by default.
 
     Raises:
         RuntimeBindError: the file was baked by another version of ONNX Runtime, or on another kind of processor.
@@ -172,7 +172,7 @@ def session_options_for(model_metadata: Mapping[str, str], base_options: Any = N
 
 @contextmanager
 def baked_options(model_metadata: Mapping[str, str], options: Any) -> Iterator[None]:
-    """Options as `session_options_for` wants them, while a session is made, and then as they were."""
+    """Sets options as `session_options_for` does while a session is made, and restores them."""
     before = options.graph_optimization_level, options.execution_order
     try:
         session_options_for(model_metadata, options)

@@ -1,4 +1,4 @@
-"""ONNX Runtime's optimised graph of a model, written down with all its sizes, so that it is what will run."""
+"""The pass that replaces a model by ONNX Runtime's optimised graph of it, with the sizes of all tensors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["OptimiseGraph"]
 
 
 class OptimiseGraph:
-    """Replaces the graph by the one that ONNX Runtime makes of it at a level; the option `level` names the level."""
+    """Replaces the graph by ONNX Runtime's optimised graph; the option `level` says how far to optimise."""
 
     name: ClassVar[str] = "optimize"
     suffixes: ClassVar[frozenset[str]] = frozenset({".onnx"})

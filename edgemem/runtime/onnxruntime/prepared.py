@@ -1,4 +1,4 @@
-"""What the IO-binding executor needs to know of a model before it builds a session: its pieces, forms and plan."""
+"""What the IO-binding executor reads of a model before it builds a session: its pieces, forms and plan."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ __all__ = ["QUICK", "Argument", "Form", "Prepared", "embedded_plan", "prepare", 
 
 Form = tuple[str, tuple[int, ...]]
 
-# What of a user's options also changes the results of a single node.
+# The entries of a user's options that change the results of single nodes.
 _ENTRIES = (
     "session.set_denormal_as_zero",
     "mlas.enable_gemm_fastmath_arm64_bfloat16",
 )
 _FATAL, _ERROR = 4, 3  # log severities
 _FIELDS = ("intra_op_num_threads", "log_severity_level", "use_deterministic_compute", "use_per_session_threads")
-# They take no time worth mentioning, and need no compiled kernels.
+# They are quick even without compiled kernels.
 QUICK = ("offsets/greedy_by_size", "offsets/greedy_by_breadth", "offsets/greedy_in_order")
 _TYPES = {"float32": "float", "float64": "double"}
 
@@ -65,7 +65,7 @@ class Prepared:
         planset: the plan, proved for the graph; None with a reason.
         source: where the plan came from.
         order: the nodes in the order of the plan.
-        folded: results that follow from constants alone; they are computed once.
+        folded: results that depend on constants alone; they are computed once.
         inputs, outputs: as the caller sees them.
         options: the user's.
         reason: why it cannot be run in pieces, or "".
@@ -99,7 +99,7 @@ class Prepared:
         return byte_size(form[0], prod(form[1]))
 
     def sizes(self) -> dict[str, tuple[int, int]]:
-        """Bytes, and bytes of one element, of every tensor that is bound; none for what is computed once."""
+        """(bytes, bytes of one element) of every tensor that is bound; results that are computed once are absent."""
         return {
             name: (self.size(form), byte_size(form[0], 1))
             for name, form in self.forms.items()
@@ -136,7 +136,7 @@ def prepare(
     options: Any = None,
     strategy: str | Sequence[str] | None = None,
 ) -> Prepared:
-    """See `io_binding.make_session`; `make` allows for a new plan where the file has none."""
+    """As `io_binding.make_session`; with `make`, a plan is made where the file has none."""
     path = Path(model_path)
     bindings = bindings or Bindings()
     if planset is not None:
@@ -256,7 +256,7 @@ def _with_plan(path: Path, planset: PlanSet, source: Source, bindings: Bindings,
 
 
 def _graph_and_order(opened: Model, planset: PlanSet) -> tuple[Graph, tuple[int, ...]]:
-    """The graph in the order that the plan is for, and that order."""
+    """The graph in the order that the plan was made for, and that order."""
     graph = opened.graph()
     if planset.order is not None and digest(graph) != planset.digest:
         return graph.reordered(planset.order), planset.order
@@ -277,7 +277,7 @@ def _check_bindings(path: Path, planset: PlanSet, bindings: Bindings) -> None:
 
 
 def profiled_forms(parts: Any, feeds: Mapping[str, NDArray[Any]], options: Any, forms: dict[str, Form]) -> str:
-    """Add the form of every result, as one run of the graph shows it; the first node that did not run, or ""."""
+    """Run the graph and add the form of every result to `forms`; returns the first node that did not run, or ""."""
     ort = onnxruntime()
     plain = sub_options(options)
     plain.execution_order = ort.ExecutionOrder.PRIORITY_BASED
@@ -296,18 +296,18 @@ def _folded(graph: Graph) -> frozenset[str]:
 
 
 def _plan(graph: Graph, strategy: str | Sequence[str]) -> PlanSet:
-    from edgemem.planning.model_plan import plan_graph  # a session with a plan needs no planner
+    from edgemem.planning.model_plan import plan_graph  # imported on use: a session with a plan needs no planner
 
     names = (strategy,) if isinstance(strategy, str) else tuple(strategy)
     return plan_graph(graph, BUILT_IN["onnxruntime"], Settings(names), families=("offsets",))
 
 
 def sub_options(options: Any) -> Any:
-    """Options of a session for one node: nothing optimised, nothing kept; one thread unless the user says otherwise."""
+    """Options of a session for one node: no optimisation, no arena; one thread unless the user's options say more."""
     ort = onnxruntime()
     made = ort.SessionOptions()
     made.intra_op_num_threads = 1
-    made.log_severity_level = _FATAL  # an error is handled, and told as a reason
+    made.log_severity_level = _FATAL  # errors are caught, and reported as the reason
     if options is not None:
         for name in _FIELDS:
             setattr(made, name, getattr(options, name))
@@ -318,7 +318,7 @@ def sub_options(options: Any) -> Any:
                 continue  # not set
         if not options.intra_op_num_threads:
             made.intra_op_num_threads = 1
-    if made.intra_op_num_threads > 1:  # a pool for every node: they must not wait for work in a busy loop
+    if made.intra_op_num_threads > 1:  # each node has a thread pool: its threads must not wait for work in a busy loop
         made.add_session_config_entry("session.intra_op.allow_spinning", "0")
     made.inter_op_num_threads = 1
     made.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL

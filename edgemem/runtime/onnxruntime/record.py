@@ -43,17 +43,17 @@ def record(
     providers: Sequence[Any] | None = None,
     bind_outputs: bool = False,
 ) -> PlanSet:
-    """Run a model, plan what it asked for, and run it again to see that the plan holds.
+    """Run a model, plan the requests it made, and run it again to check that it makes the same requests.
 
     The plan is made with the settings of the plan of the graph that is in the file, if there is one. Records are named
-    after the kernels that asked for them.
+    after the kernels that made the requests.
 
     Args:
         model: an .onnx file.
         feeds: inputs by name; made up otherwise (`edgemem.runtime.feeds.make_feeds`).
         dims: values for symbolic dimensions, when there are no feeds.
         input_shapes: shapes of inputs by name, when there are no feeds.
-        sess_options: the session's, which the plan is for: level and threads count.
+        sess_options: the session's; the plan is for their optimisation level and number of threads.
         providers: the session's.
         bind_outputs: plan the results, too; sessions must ask for the same.
 
@@ -83,7 +83,7 @@ def record(
 
 @contextmanager
 def _profiling(options: Any) -> Iterator[None]:
-    """Options that write a profile into a folder of its own, and then as they were."""
+    """Enables profiling into a temporary folder in these options, and restores them afterwards."""
     profiles, prefix = options.enable_profiling, options.profile_file_prefix
     with tempfile.TemporaryDirectory(prefix="edgemem-") as folder:
         options.enable_profiling, options.profile_file_prefix = True, str(Path(folder) / "profile")
@@ -94,7 +94,7 @@ def _profiling(options: Any) -> Iterator[None]:
 
 
 def _labelled(plan: PlanSet, session: InferenceSession, feeds: Mapping[str, Any]) -> PlanSet:
-    """The plan with names of kernels for its requests; as it is if the profiled run was another."""
+    """The plan with names of kernels for its requests; unchanged if the profiled run made other requests."""
     recording = plan.recording
     assert recording is not None
     trace, kernels = profiled_run(session, lambda: session.run_unplanned(feeds))

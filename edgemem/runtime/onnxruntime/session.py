@@ -1,7 +1,7 @@
 """`onnxruntime.InferenceSession` whose intermediates and kernel workspace live in one planned arena.
 
-ONNX Runtime takes its memory from edgemem's allocator (kernels/arena), which records the first run of a shape and
-replays a plan from then on. Weights never pass through the plan, results only where that is asked for.
+ONNX Runtime takes its memory from edgemem's allocator (kernels/arena, kernels/replay), which records the first run of a
+shape and serves later runs from a plan. Weights are not in the plan; results are in it if the caller asks for that.
 """
 
 from __future__ import annotations
@@ -46,19 +46,20 @@ if TYPE_CHECKING:
 
 __all__ = ["InferenceSession", "SessionMemory"]
 _CPU = "CPUExecutionProvider"
-# Imported where it is needed: a session that finds its plans in the file needs no planner.
+# Imported on use: a session that finds its plans in the file needs no planner.
 _PLANNER = "edgemem.planning.model_plan"
 
 
 @dataclass(frozen=True, slots=True)
 class SessionMemory:
-    """What a session's runs need. Bytes and counts; the plan's figures are of the signature that ran last.
+    """The memory of a session's runs, in bytes and counts; the plan's figures are of the signature that ran last.
 
     Attributes:
         mode: `record` until a plan is made, `replay` inside it, `plain` without one.
-        reason: why it is plain, why the last plan did not hold, or why a stored one is not used; "" otherwise.
+        reason: why the mode is plain, why the last run deviated from its plan, or why the file's plan is not used; ""
+            otherwise.
         planned: the plan's arena.
-        bound: what no plan for these requests can go below.
+        bound: lower bound of the arena for these requests.
         peak: the most that was alive at once in the last run that went as planned, results on the heap included.
         requests, hits, misses: of the last run: all, those served by the arena, those served by the heap.
         runs, replayed, bails, replans: since the session was opened: all, those that went as planned, those that
@@ -154,7 +155,7 @@ class InferenceSession:
             providers, provider_options = with_allocator(providers, provider_options), None
         with (
             _content(path_or_bytes) as (data, folder),
-            # Asked only where there is one: a model in ONNX Runtime's own format has no such metadata.
+            # Parsed only if the key occurs: a model in ONNX Runtime's own format is no protobuf message.
             baked_options(metadata_for(data) if data.find(BAKED_KEY.encode()) >= 0 else {}, options),
             nullcontext() if self._plain else planned_options(options, host=not cuda),
         ):
@@ -169,11 +170,11 @@ class InferenceSession:
         if not self._plain and not {CUDA, _CPU}.issuperset(present):
             self._plain = f"plans are replayed for {_CPU} and {CUDA} alone, and this session has {', '.join(present)}"
         if not self._plain:
-            # What the user chose for the plan of the graph holds for recordings, too.
+            # The settings of the graph's plan apply to recordings, too.
             settings = next((p.settings for p in plansets if p.recording is None), Settings())
             recordings = [prove(p, remedy="record it again") for p in plansets if p.recording is not None and stored]
             if not recordings:
-                import_module(_PLANNER)  # now, and not in the first run, for which a caller waits
+                import_module(_PLANNER)  # not during the first run, for which a caller waits
             folder = cache_folder() if cache is True else Path(cache) if cache else None
             self._replayer = Replayer(
                 StoredPlans(
@@ -193,7 +194,7 @@ class InferenceSession:
 
     @property
     def memory(self) -> SessionMemory:
-        """What the runs need and have needed so far."""
+        """The memory that the runs need now and have needed so far."""
         replayer = self._replayer
         if replayer is None or self._plain:
             return SessionMemory("plain", self._plain, *([0] * 11))
@@ -278,7 +279,7 @@ class InferenceSession:
         return () if names == self._outputs else names
 
     def io_binding(self) -> Any:
-        """As ONNX Runtime has it; what is bound stays where the caller put it."""
+        """As ONNX Runtime has it; bound values stay in the caller's memory."""
         return self._onnxruntime.IOBinding(self._open())
 
     def run_with_iobinding(self, iobinding: Any, run_options: Any = None) -> None:
@@ -339,7 +340,7 @@ class InferenceSession:
         self.close()
 
     def __getattr__(self, name: str) -> Any:
-        # Only for what is not found otherwise; before __init__ has set `_session`, nothing is.
+        # Called only for attributes that do not exist, which includes `_session` before __init__ sets it.
         if name == "_session":
             raise AttributeError(name)
         return getattr(self._open(), name)
@@ -352,7 +353,7 @@ class InferenceSession:
 
 
 def _plans(data: Content, *, stored: bool) -> tuple[PlanSet, ...]:
-    """The plan sets in a model. If none of them is run, a damaged one does not matter."""
+    """The plan sets in a model. Damaged ones are an error only if stored plans are to be run."""
     try:
         return plans_in(data, old=stored)
     except PlanFileError:
@@ -367,7 +368,7 @@ def _planned(recording: Recording, settings: Settings) -> PlanSet:
 
 
 def _outside(planset: PlanSet) -> int:
-    """Bytes of the requests that have no place in a recording's plan: results, and what is kept for the next run."""
+    """Bytes of the requests that have no place in a recording's plan: results, and blocks that outlive the run."""
     assert planset.recording is not None
     trace = planset.recording.trace
     return int(trace.size.sum() - planset.problem.size.sum())
@@ -381,7 +382,7 @@ def _content(path_or_bytes: str | bytes | os.PathLike[str]) -> Iterator[tuple[Co
         return
     path = Path(path_or_bytes)
     if not path.is_file() or not path.stat().st_size:
-        yield b"", path.parent  # ONNX Runtime says what is wrong with it
+        yield b"", path.parent  # ONNX Runtime raises the error
         return
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         yield content, path.parent
