@@ -331,13 +331,16 @@ def strategies(*, as_json: bool) -> None:
 )
 @click.option("-o", "--output", type=FILE, help="Write to a file instead of the terminal.")
 def export(planned: Path, form: str, output: Path | None) -> None:
-    """Write the plan in a planned model or .edgemem file in a form other tools read."""
+    """Write the plan in a planned model or .edgemem file in a form other tools read; a wrong plan is refused."""
     from edgemem import api
     from edgemem.files import atomic_write
     from edgemem.formats import MicroPlanned
+    from edgemem.proof import Cause, refuse
     from edgemem.report.export import export as export_text
 
     planset, model = api.read_plan(planned)
+    violations = [v for v in api.verify(planned) if v.cause is not Cause.OVER_CAPACITY]
+    refuse(violations, remedy="list all with `edgemem verify`, and plan again")
     name = planned.name.split(".")[0]
     if form == "c-array":
         from edgemem.commands.c_array import c_array_of
