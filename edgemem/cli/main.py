@@ -188,8 +188,7 @@ def plan(
             progress=progress,
         )
         elapsed = time.perf_counter() - begin
-        if output:
-            api.save(carrier, planset, output, offsets_only=offsets_only)
+        plansets = api.save(carrier, planset, output, offsets_only=offsets_only) if output else ()
     recorded = None
     if record and output:
         from edgemem.commands.record import add_recording
@@ -202,8 +201,8 @@ def plan(
         if recorded:
             view.show_recorded(recorded)
         if output:
-            plansets = [planset, *([recorded] if recorded else [])]
-            click.echo(f"wrote {output}: {where_it_runs(plansets, output.suffix)}")
+            written = (*plansets, *([recorded] if recorded else ()))
+            click.echo(f"wrote {output}: {where_it_runs(written, output.suffix)}")
 
 
 @main.command()
