@@ -281,7 +281,9 @@ def _graph_of(planset: PlanSet, model: Model | Graph) -> Graph:
     return model.graph() if planset.target is None else graph_under(model, planset.target)
 
 
-def save(source: Model | str | Path | None, planset: PlanSet, path: str | Path, *, offsets_only: bool = False) -> None:
+def save(
+    source: Model | str | Path | None, planset: PlanSet, path: str | Path, *, offsets_only: bool = False
+) -> tuple[PlanSet, ...]:
     """Write a plan into a copy of the model it was made for, or to a stand-alone `.edgemem` file.
 
     Recordings that the model holds go along, planned anew if they were planned with other settings.
@@ -293,6 +295,9 @@ def save(source: Model | str | Path | None, planset: PlanSet, path: str | Path, 
         offsets_only: write the offsets that TensorFlow Lite Micro reads into a .tflite file, and not the plan, which
             takes some kilobytes of flash that nothing on the device reads.
 
+    Returns:
+        `planset`, and behind it the plans of the recordings that went along.
+
     Raises:
         InvalidPlanError, StalePlanError: the plan is wrong, or belongs to another model; or only its offsets are
             wanted, and TensorFlow Lite Micro does not run it.
@@ -301,7 +306,7 @@ def save(source: Model | str | Path | None, planset: PlanSet, path: str | Path, 
     path = Path(path)
     if path.suffix == ".edgemem" and not offsets_only:
         planfile.save(prove(planset), path)
-        return
+        return (planset,)
     if isinstance(source, str | Path):
         source = load_model(source, Bindings(planset.dims, planset.input_shapes))
     if source is None:
@@ -313,9 +318,11 @@ def save(source: Model | str | Path | None, planset: PlanSet, path: str | Path, 
         if not isinstance(source, MicroPlanned):
             raise ModelError(f"{path.name}: only .tflite files have offsets without a plan; leave --offsets-only away")
         source.with_offsets(planset).save(path)
-        return
+        return (planset,)
     recordings = tuple(replan_recording(p, planset.settings) for p in _intact_recordings(source))
-    source.with_plan(planfile.encode_all((planset, *recordings)), planset).save(path)
+    plansets = (planset, *recordings)
+    source.with_plan(planfile.encode_all(plansets), planset).save(path)
+    return plansets
 
 
 def _intact_recordings(model: Model) -> tuple[PlanSet, ...]:

@@ -38,25 +38,31 @@ class Refusal:
 def litert_refusal(planset: PlanSet) -> Refusal | None:
     """Why LiteRT's builtin kernels do not run a plan set; None if they do, once it is proved there."""
     if planset.recording is not None or planset.best_offsets is None:
-        return Refusal("the file has no offset plan of its graph", "a strategy for offsets")
+        return Refusal("the file has no offset plan of its graph", "--strategy auto")
     target = planset.target
     if target is None or target.scratch != "litert":
         name = f"the target {target.name}" if target else "no target"
         return Refusal(f"the plan is for {name} and leaves out the workspace of LiteRT's kernels", "--target litert")
+    if target.texels:
+        return _texels(target.name, "--target litert")
     if target.inputs == "outside" or target.outputs == "outside":
         return Refusal("the plan has no place for the model's inputs and outputs", "--target litert")
     if planset.problem.alignment % _NATIVE_ALIGNMENT:
-        return Refusal(f"its offsets are multiples of {planset.problem.alignment} only", "--alignment 64")
+        return Refusal(
+            f"its offsets are multiples of {planset.problem.alignment} only", "--target litert --alignment 64"
+        )
     return None
 
 
 def micro_refusal(planset: PlanSet) -> Refusal | None:
     """Why TensorFlow Lite Micro does not run a plan set; None if it does."""
     if planset.recording is not None or planset.best_offsets is None:
-        return Refusal("the file has no offset plan of its graph", "a strategy for offsets")
+        return Refusal("the file has no offset plan of its graph", "--strategy auto")
     target = planset.target
     if target is None or target.scratch != "unknown":
         return Refusal(f"the plan is for {f'the target {target.name}' if target else 'no target'}", "--target tflm")
+    if target.texels:
+        return _texels(target.name, "--target tflm")
     if target.aliasing not in _MICRO_RULES:
         return Refusal(
             f"the plan is under the alias rules {target.aliasing!r}, which its kernels do not keep to", "--target tflm"
@@ -64,6 +70,10 @@ def micro_refusal(planset: PlanSet) -> Refusal | None:
     if planset.problem.alignment % MICRO_ALIGNMENT:
         return Refusal(f"its offsets are multiples of {planset.problem.alignment} only", "--alignment 16")
     return None
+
+
+def _texels(target: str, remedy: str) -> Refusal:
+    return Refusal(f"the plan is for the target {target} and counts texels, not bytes", remedy)
 
 
 def micro_offsets(planset: PlanSet) -> dict[str, int]:

@@ -188,8 +188,7 @@ def plan(
             progress=progress,
         )
         elapsed = time.perf_counter() - begin
-        if output:
-            api.save(carrier, planset, output, offsets_only=offsets_only)
+        plansets = api.save(carrier, planset, output, offsets_only=offsets_only) if output else ()
     recorded = None
     if record and output:
         from edgemem.commands.record import add_recording
@@ -202,8 +201,8 @@ def plan(
         if recorded:
             view.show_recorded(recorded)
         if output:
-            plansets = [planset, *([recorded] if recorded else [])]
-            click.echo(f"wrote {output}: {where_it_runs(plansets, output.suffix)}")
+            written = (*plansets, *([recorded] if recorded else ()))
+            click.echo(f"wrote {output}: {where_it_runs(written, output.suffix)}")
 
 
 @main.command()
@@ -331,13 +330,16 @@ def strategies(*, as_json: bool) -> None:
 )
 @click.option("-o", "--output", type=FILE, help="Write to a file instead of the terminal.")
 def export(planned: Path, form: str, output: Path | None) -> None:
-    """Write the plan in a planned model or .edgemem file in a form other tools read."""
+    """Write the plan in a planned model or .edgemem file in a form other tools read; a wrong plan is refused."""
     from edgemem import api
     from edgemem.files import atomic_write
     from edgemem.formats import MicroPlanned
+    from edgemem.proof import Cause, refuse
     from edgemem.report.export import export as export_text
 
     planset, model = api.read_plan(planned)
+    violations = [v for v in api.verify(planned) if v.cause is not Cause.OVER_CAPACITY]
+    refuse(violations, remedy="list all with `edgemem verify`, and plan again")
     name = planned.name.split(".")[0]
     if form == "c-array":
         from edgemem.commands.c_array import c_array_of

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from edgemem.plans import PlanSet
 
-__all__ = ["EXECUTORS", "Executor", "Refusal", "where_it_runs"]
+__all__ = ["EXECUTORS", "Executor", "Refusal", "io_binding_refusal", "where_it_runs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,16 @@ def _of_graph(plansets: Sequence[PlanSet]) -> PlanSet | None:
     return next((p for p in plansets if p.recording is None and p.best_offsets is not None), None)
 
 
-def _io_binding(plansets: Sequence[PlanSet]) -> Refusal | None:
-    if _of_graph(plansets) is None:
-        return Refusal("the file has no offset plan of its graph", "a strategy for offsets")
+def io_binding_refusal(plansets: Sequence[PlanSet]) -> Refusal | None:
+    """Why ONNX Runtime does not run the plan of a file's graph node by node; None if it does."""
+    planset = _of_graph(plansets)
+    if planset is None:
+        only = ", only shared objects" if any(p.recording is None for p in plansets) else ""
+        return Refusal(f"the file has no offset plan of its graph{only}", "--strategy auto")
+    if planset.target is not None and planset.target.texels:
+        return Refusal(
+            f"the plan is for the target {planset.target.name} and counts texels, not bytes", "--target generic"
+        )
     return None
 
 
@@ -64,7 +71,9 @@ def _of_any(refusal: Callable[[PlanSet], Refusal | None]) -> Callable[[Sequence[
 
 
 EXECUTORS = (
-    Executor("io-binding", "ONNX Runtime, node by node (edgemem run --executor io-binding)", ".onnx", _io_binding),
+    Executor(
+        "io-binding", "ONNX Runtime, node by node (edgemem run --executor io-binding)", ".onnx", io_binding_refusal
+    ),
     Executor("replay", "ONNX Runtime sessions (edgemem.InferenceSession)", ".onnx", _replay),
     Executor("tflm", "TensorFlow Lite Micro", ".tflite", _of_any(micro_refusal)),
     Executor("litert", "LiteRT with builtin kernels (edgemem.Interpreter)", ".tflite", _of_any(litert_refusal)),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from edgemem.commands.executors import io_binding_refusal
 from edgemem.commands.outcome import same
 from edgemem.commands.run import in_one_line
 from edgemem.errors import ModelError, PlanFileError, RuntimeBindError
@@ -87,7 +88,7 @@ def verify_run(planned: Path, feeds: Mapping[str, NDArray[Any]] | None = None) -
     recordings = [p for p in plansets if p.recording is not None]
     remedy = f"add one with: edgemem plan {planned.name} --record -o PLANNED.onnx"
     runs = (
-        _attempt("io-binding", partial(_run_nodes, planned, feeds)),
+        _attempt("io-binding", partial(_run_nodes, planned, plansets, feeds)),
         *(_attempt("replay", partial(_replay, planned, data, planset, feeds)) for planset in recordings),
         *(() if recordings else (ExecutorRun("replay", refusal=f"no recording in the file; {remedy}"),)),
     )
@@ -111,7 +112,11 @@ def _attempt(executor: str, attempt: Callable[[], ExecutorRun]) -> ExecutorRun:
         return ExecutorRun(executor, refusal=str(e))
 
 
-def _run_nodes(planned: Path, feeds: Mapping[str, NDArray[Any]] | None) -> ExecutorRun:
+def _run_nodes(planned: Path, plansets: Sequence[PlanSet], feeds: Mapping[str, NDArray[Any]] | None) -> ExecutorRun:
+    refusal = io_binding_refusal(plansets)
+    if refusal is not None:
+        remedy = f"make one with: edgemem plan {refusal.remedy} {planned.name} -o PLANNED.onnx"
+        raise RuntimeBindError(f"{refusal.why}; {remedy}")
     prepared = prepare(planned)
     forms = {name: prepared.forms[name] for name in prepared.names_in if name in prepared.forms}
     if prepared.reason:

@@ -44,7 +44,7 @@ def verify_offsets(offsets: Mapping[str, int], plansets: Sequence[PlanSet]) -> t
         why = f": {refusal.why}" if refusal else ""
         message = (
             f"the file has offsets for TensorFlow Lite Micro that none of its plans proves{why}; "
-            "plan with --target tflm"
+            "plan again, with --target tflm if TensorFlow Lite Micro is to run it"
         )
         return (Violation(Cause.DIFFERENT_OFFSET, message),) if offsets else ()
     planned = micro_offsets(planset)

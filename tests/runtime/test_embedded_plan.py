@@ -230,6 +230,25 @@ def test_a_plan_is_made_only_where_it_is_asked_for(tmp_path: Path) -> None:
         assert (origin.source, origin.strategy) == (source, strategy)
 
 
+def test_a_plan_beside_recordings_says_that_sessions_run_them(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(small("resnet18"))
+    recorded, again = tmp_path / "recorded.onnx", tmp_path / "again.onnx"
+    done("plan", path, "-o", recorded, "--record")
+    said = done("plan", recorded, "-o", again, "-s", "offsets/naive").splitlines()[-1]
+    assert said.endswith("and in ONNX Runtime sessions (edgemem.InferenceSession)")
+    assert ", naive, plan of the recording" in done("run", again)
+
+
+def test_a_recording_is_verified_beside_shared_objects(tmp_path: Path) -> None:
+    path, shared = tmp_path / "m.onnx", tmp_path / "shared.onnx"
+    path.write_bytes(small("resnet18"))
+    done("plan", path, "-o", shared, "-s", "shared_objects/naive", "--record")
+    output = done("verify", "--run", shared)
+    assert "io-binding: not run: the file has no offset plan of its graph" in output
+    assert "replay: ran" in output
+
+
 def test_plans_that_cannot_be_run_say_so(tmp_path: Path) -> None:
     shared = planned(tmp_path / "s.onnx", strategy="shared_objects/greedy_by_size")
     with pytest.raises(

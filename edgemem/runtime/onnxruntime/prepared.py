@@ -224,6 +224,11 @@ def _with_plan(path: Path, planset: PlanSet, source: Source, bindings: Bindings,
     opened = load_model(path, Bindings(planset.dims, planset.input_shapes))
     graph, order = _graph_and_order(opened, planset)
     prove(planset, graph, remedy=_remedy(path))
+    if planset.target is not None and planset.target.texels:
+        raise RuntimeBindError(
+            f"the plan is for the target {planset.target.name!r} and counts texels, not bytes; {_remedy(path)} "
+            "--target generic"
+        )
     if planset.target is not None and planset.target.scratch != "unknown":
         raise RuntimeBindError(
             f"the plan is for the target {planset.target.name!r} with the workspace of other kernels; {_remedy(path)} "
