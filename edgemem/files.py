@@ -21,7 +21,11 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     An existing file keeps its permissions; a symbolic link keeps pointing where it did.
     """
     path = path.resolve()
-    with tempfile.NamedTemporaryFile(prefix=f".{path.name}.", dir=path.parent, delete=False) as file:
+    try:
+        opened = tempfile.NamedTemporaryFile(prefix=f".{path.name}.", dir=path.parent, delete=False)  # noqa: SIM115
+    except OSError as e:
+        raise OSError(e.errno, e.strerror, str(path)) from None  # the user knows this name, not the temporary one
+    with opened as file:
         temporary = Path(file.name)
         try:
             yield file

@@ -37,6 +37,8 @@ def choices(text: str) -> tuple[Choice, ...]:
     """
     if text == "auto":
         return ()
+    if text.rpartition("/")[2] == "auto":
+        raise UnknownStrategyError(f"{text!r}: auto covers both families; name it alone, without others")
     name, _, tail = text.partition(":")
     family, _, bare = name.rpartition("/")
     if family and family not in ("offsets", "shared_objects"):

@@ -286,6 +286,12 @@ def test_usage_errors_are_exit_code_2(args: tuple[str, ...]) -> None:
     assert edgemem(*args).exit_code == 2
 
 
+def test_auto_has_no_family(records: Path) -> None:
+    result = edgemem("plan", records, "-s", "offsets/auto")
+    assert result.exit_code == 2
+    assert "auto covers both families" in result.output
+
+
 def test_an_unknown_strategy_is_a_usage_error(records: Path) -> None:
     result = edgemem("plan", records, "-s", "magic")
     assert result.exit_code == 2

@@ -43,3 +43,10 @@ def test_a_new_file_has_the_usual_permissions(tmp_path: Path) -> None:
     with atomic_write(atomic):
         pass
     assert plain.stat().st_mode == atomic.stat().st_mode
+
+
+def test_an_error_names_the_file_that_the_user_named(tmp_path: Path) -> None:
+    wanted = tmp_path / "no folder" / "plan.json"
+    with pytest.raises(OSError) as caught, atomic_write(wanted):
+        pass
+    assert caught.value.filename == str(wanted)
