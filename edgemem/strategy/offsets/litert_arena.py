@@ -46,10 +46,11 @@ def _best_fit(placed: list[tuple[int, int, int, int]], first: int, last: int, si
     for offset, end, other_first, other_last in placed:
         if other_last < first or other_first > last:
             continue
-        aligned = padded(current, alignment)
-        # The gap is measured from the aligned offset but remembered from the unaligned one, as LiteRT does.
-        if aligned + size <= offset and (best_gap is None or offset - aligned < best_gap):
-            best, best_gap = aligned, offset - current
+        if current + size <= offset:
+            aligned = padded(current, alignment)
+            # The gap is measured from the aligned offset but remembered from the unaligned one, as LiteRT does.
+            if aligned + size <= offset and (best_gap is None or offset - aligned < best_gap):
+                best, best_gap = aligned, offset - current
         current = max(current, end)
         if best_gap == 0:
             break
