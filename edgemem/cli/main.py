@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from edgemem.commands.verify_run import ExecutorRun
+    from edgemem.formats import Model
     from edgemem.plans import PlanSet
     from edgemem.proof import Violation
 
@@ -213,11 +214,10 @@ def plan(
 @click.option("--profile", is_flag=True, help="List what is alive at every operator.")
 @click.option("--json", "as_json", is_flag=True, help="Print the plans as JSON (docs/json.md).")
 def show(planned: Path, top: int, *, all_plans: bool, tensors: bool, profile: bool, as_json: bool) -> None:
-    """Show the plan in a planned model or .edgemem file."""
-    from edgemem import api
+    """Show the plan in a planned model or .edgemem file; a wrong plan is refused."""
     from edgemem.cli import plan_view
 
-    planset, _ = api.read_plan(planned)
+    planset, _ = _read_right_plan(planned)
     if as_json:
         _print_json(planset)
     else:
@@ -334,12 +334,9 @@ def export(planned: Path, form: str, output: Path | None) -> None:
     from edgemem import api
     from edgemem.files import atomic_write
     from edgemem.formats import MicroPlanned
-    from edgemem.proof import Cause, refuse
     from edgemem.report.export import export as export_text
 
-    planset, model = api.read_plan(planned)
-    violations = [v for v in api.verify(planned) if v.cause is not Cause.OVER_CAPACITY]
-    refuse(violations, remedy="list all with `edgemem verify`, and plan again")
+    planset, model = _read_right_plan(planned)
     name = planned.name.split(".")[0]
     if form == "c-array":
         from edgemem.commands.c_array import c_array_of
@@ -356,6 +353,16 @@ def export(planned: Path, form: str, output: Path | None) -> None:
     with atomic_write(output) as file:
         file.write(data)
     click.echo(f"wrote {output}")
+
+
+def _read_right_plan(planned: Path) -> tuple[PlanSet, Model | None]:
+    """The plan in a file and the model it is in. Raises InvalidPlanError if anything in the file is wrong."""
+    from edgemem import api
+    from edgemem.proof import Cause, refuse
+
+    violations = [v for v in api.verify(planned) if v.cause is not Cause.OVER_CAPACITY]
+    refuse(violations, remedy="list all with `edgemem verify`, and plan again")
+    return api.read_plan(planned)
 
 
 def _print_json(planset: PlanSet) -> None:

@@ -54,9 +54,11 @@ def is_proved_for(planset: PlanSet, graph: Graph | None = None) -> bool:
 
 
 def refuse(violations: Sequence[Violation], *, remedy: str = "") -> None:
-    """Raise for the first violation, if there is one; the error carries all of them."""
+    """Raise if there is a violation. The message has the first that names tensors; the error carries all of them."""
     if violations:
         kind = StalePlanError if violations[0].cause is Cause.STALE_DIGEST else InvalidPlanError
         more = f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
         what = f"; {remedy}" if remedy else ""
-        raise kind(f"the plan is refused: {violations[0]}{more}{what}", violations=violations)
+        # The message has room for one: a violation that names tensors tells more than the size of an arena.
+        told = next((v for v in violations if v.records), violations[0])
+        raise kind(f"the plan is refused: {told}{more}{what}", violations=violations)

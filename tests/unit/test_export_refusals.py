@@ -54,6 +54,9 @@ def test_a_wrong_plan_is_not_exported(planned: Path, tmp_path: Path, form: str) 
     assert result.exit_code == 4
     assert "the plan is refused: " in result.output
     assert not output.exists()
+    shown = _edgemem("show", planned)
+    assert shown.exit_code == 4
+    assert "'t1'" in shown.output
 
 
 def test_wrong_offsets_without_a_plan_are_not_exported(planned: Path, tmp_path: Path) -> None:
