@@ -49,3 +49,16 @@ def test_help_imports_nothing_heavy() -> None:
         "assert not heavy, heavy\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_a_name_whose_package_is_missing_is_not_there_and_says_what_to_install() -> None:
+    code = (
+        "import sys\n"
+        "sys.modules['ai_edge_litert'] = sys.modules['tflite_runtime'] = None\n"
+        "import edgemem\n"
+        "assert not hasattr(edgemem, 'Interpreter')\n"
+        "try:\n    edgemem.Interpreter\n"
+        "except edgemem.EdgememError as e:\n    assert \"pip install 'edgemem-planner[tflite]'\" in str(e), e\n"
+        "else:\n    raise AssertionError\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
