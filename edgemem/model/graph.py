@@ -19,7 +19,7 @@ TensorKind: TypeAlias = Literal["activation", "constant", "variable", "captured"
 Layout: TypeAlias = Literal["nchw", "nhwc", ""]
 
 # Operators that run each of their bodies at most once; all others may run them again and again.
-RUN_ONCE = frozenset(("If", "IF", "CALL", "CALL_ONCE"))
+RUN_ONCE = frozenset(("If", "IF", "CALL", "CALL_ONCE", "STABLEHLO_CASE"))
 
 
 @dataclass(frozen=True, slots=True)
