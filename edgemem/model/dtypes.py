@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from edgemem.errors import UnsupportedError
 
-__all__ = ["DTYPE_BITS", "byte_size"]
+__all__ = ["DTYPE_BITS", "byte_size", "is_sub_byte"]
 
 DTYPE_BITS: dict[str, int] = {
     "bool": 8,
@@ -33,3 +33,8 @@ def byte_size(dtype: str, elements: int) -> int:
     if bits is None:
         raise UnsupportedError(f"dtype {dtype!r} has no fixed width; edgemem knows {', '.join(DTYPE_BITS)}")
     return (elements * bits + 7) // 8
+
+
+def is_sub_byte(dtype: str) -> bool:
+    """Whether an element is narrower than a byte, so that runtimes differ in how they keep it."""
+    return DTYPE_BITS.get(dtype, 8) < 8

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgemem.errors import PlanFileError
-from edgemem.targets import from_table, to_table
+from edgemem.targets import BUILT_IN, from_table, to_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,8 +35,13 @@ class TargetMaps:
 
 
 def target_maps(target: Target) -> TargetMaps:
-    """The maps that a plan file holds."""
+    """The maps that a plan file holds.
+
+    Files are older than `sub_byte`. It is left out where reading adds it, so that old files stay as they are.
+    """
     table = to_table(target)
+    if target.sub_byte == _sub_byte(target.name):
+        del table["sub_byte"]
     regions, pins, states = table.pop("region"), table.pop("pins", {}), table.pop("states", {})
     listed = [{k: " ".join(v) if k == "reserved" else v for k, v in region.items()} for region in regions]
     return TargetMaps(table, listed, pins, states)
@@ -63,4 +68,9 @@ def target_from(maps: TargetMaps) -> Target:
         raise PlanFileError("the target is not the attributes of one")
     lists = [{k: str(v).split(" ") if k == "reserved" else v for k, v in region.items()} for region in regions]
     tables = {"region": lists, "pins": dict(maps.pins), "states": dict(maps.states)}
-    return from_table({**values, **tables}, where="target")
+    return from_table({"sub_byte": _sub_byte(values["name"]), **values, **tables}, where="target")
+
+
+def _sub_byte(name: OptionValue) -> str:
+    """What a file means that does not say it: the rule of the built-in target of that name, or of `generic`."""
+    return BUILT_IN.get(str(name), BUILT_IN["generic"]).sub_byte

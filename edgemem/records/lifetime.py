@@ -19,6 +19,7 @@ from edgemem.model.graph import RUN_ONCE
 from edgemem.model.steps import scratch_name, steps_of
 from edgemem.records.problem import Problem, UsageRecord
 from edgemem.records.requested import join_states, pin_tensors
+from edgemem.records.sizes import tensor_bytes
 from edgemem.records.textures import texel_extent
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def memory_size(life: Life, layout: Layout, target: Target) -> Size | str:
     if target.texels:
         size = texel_extent(life.tensor, layout)
     elif not life.outside:
-        size = life.tensor.size
+        size = tensor_bytes(life.tensor, target)
     return life.outside or size or "empty"
 
 
@@ -229,10 +230,11 @@ def find_sharing(lives: Mapping[str, Life], steps: Sequence[Step], target: Targe
         positions = (0,) if view else rules.in_place.get(step.op.type, ())
         viewed, found = "", []
         is_free = out is not None and not out.fixed and not out.outside and out.offset is None
+        size = tensor_bytes(out.tensor, target) if out is not None and is_free and positions else 0
         for position in positions if is_free else ():
             name = step.reads[position] if position < len(step.reads) else ""
             source = lives[root[name]] if name in lives else None
-            if source is None or out is None or source.outside or source.tensor.size != out.tensor.size:
+            if source is None or out is None or source.outside or tensor_bytes(source.tensor, target) != size:
                 continue
             if source.offset is not None:
                 continue
@@ -241,7 +243,7 @@ def find_sharing(lives: Mapping[str, Life], steps: Sequence[Step], target: Targe
             if view:
                 root[out.tensor.name] = viewed = source.tensor.name
                 continue
-            if out.tensor.size <= rules.over or (rules.sole_reader and readers[name] > 1):
+            if size <= rules.over or (rules.sole_reader and readers[name] > 1):
                 continue
             if all(p in positions for p, read in enumerate(step.reads) if root.get(read) == source.tensor.name):
                 found.append(source.tensor.name)

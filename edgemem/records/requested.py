@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from edgemem.errors import ModelError, UnsupportedError
 from edgemem.model.aliasing import RULES
+from edgemem.records.sizes import tensor_bytes
 from edgemem.targets.states import match_states, near
 
 if TYPE_CHECKING:
@@ -34,14 +35,15 @@ def join_states(graph: Graph, steps: Sequence[Step], target: Target, lives: dict
         old, new = tensors[past], tensors[present]
         if "opaque" in (old.kind, new.kind):
             raise ModelError(f"the state {past!r} = {present!r} has no size that is known; leave it out")
-        if not old.size or old.size != new.size or (target.texels and old.shape != new.shape):
+        size, size_after = tensor_bytes(old, target), tensor_bytes(new, target)
+        if not size or size != size_after or (target.texels and old.shape != new.shape):
             raise ModelError(
-                f"the state {past!r} has {old.size} bytes, {present!r} has {new.size}; a state keeps one size above 0, "
+                f"the state {past!r} has {size} bytes, {present!r} has {size_after}; a state keeps one size above 0, "
                 "so use a cache of fixed length that the model updates in place"
             )
         if past in {graph.tensors[i].name for i in graph.outputs}:
             raise UnsupportedError(f"the state {past!r} is a graph output, too, but {present!r} overwrites it")
-        _refuse_early(past, present, old.size, steps, target)
+        _refuse_early(past, present, size, steps, target)
         life = lives[past]
         life.first, life.last = 0, max(len(steps) - 1, 0)
         life.kind, life.outside, life.fixed, life.present, life.kept = "state", "", True, True, True

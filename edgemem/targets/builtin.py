@@ -21,7 +21,7 @@ BUILT_IN: dict[str, Target] = {
             bodies="outside",
             scratch="litert",
         ),
-        Target("tflm", alignment=16, inputs="until_last_use", outputs="to_end"),
+        Target("tflm", alignment=16, inputs="until_last_use", outputs="to_end", sub_byte="unpacked"),
         Target("gpu-buffer", alignment=256),
         Target("gpu-texture", alignment=1, aliasing="none", texels=True),
     )

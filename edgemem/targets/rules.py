@@ -44,6 +44,8 @@ class Target:
         aliasing: the name of the alias rules (see `edgemem.model.aliasing.RULES`).
         bodies: `inline` plans the tensors of branches and loop bodies with the rest; `outside` leaves them to the
             runtime.
+        sub_byte: elements narrower than a byte (int4, int2) are `packed`, with the last byte filled up, or `unpacked`,
+            a byte each.
         scratch: operators' workspace is not in the plan (`unknown`), or read from the installed LiteRT (`litert`).
         texels: sizes are texel extents of four channels, for shared objects on textures.
         regions: where the arena goes, in order of preference; one or more.
@@ -60,6 +62,7 @@ class Target:
     variables: Literal["outside", "whole_run"] = "outside"
     aliasing: str = "elementwise"
     bodies: Literal["inline", "outside"] = "inline"
+    sub_byte: Literal["packed", "unpacked"] = "packed"
     scratch: Literal["unknown", "litert"] = "unknown"
     texels: bool = False
     regions: tuple[Region, ...] = (Region("arena"),)

@@ -25,6 +25,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "variables": ("outside", "whole_run"),
     "aliasing": tuple(RULES),
     "bodies": ("inline", "outside"),
+    "sub_byte": ("packed", "unpacked"),
     "scratch": ("unknown", "litert"),
 }
 

@@ -254,3 +254,15 @@ def test_what_is_no_texture_is_listed() -> None:
     tensors = (Tensor("x", "float32", (1,)), Tensor("a", "int64", (2,)), Tensor("y", "float32", (1,)))
     graph = Graph("g", tensors, (Op("f", "F", (0,), (1,)), Op("g", "F", (1,), (2,))), (0,), (2,))
     assert ("a", "int64, not a texture format") in lifetimes(graph, BUILT_IN["gpu-texture"]).unplanned
+
+
+def test_elements_narrower_than_a_byte_are_kept_as_the_target_says() -> None:
+    tensors = (*(Tensor(n, "int4", (9,)) for n in "xa"), Tensor("y", "int8", (5,)))
+    graph = Graph("g", tensors, (Op("0", "NEG", (0,), (1,)), Op("1", "NEG", (1,), (2,))), (0,), (2,))
+    for target, sizes in (("litert", {"x": 5, "a": 5, "y": 5}), ("tflm", {"x": 9, "a": 9, "y": 5})):
+        records = lifetimes(graph, replace(BUILT_IN[target], aliasing="none", scratch="unknown")).problem.records
+        assert {record.name: record.size for record in records} == sizes
+    # In place only where both have the same bytes.
+    inner = Graph("g", (*tensors, Tensor("z", "int8", (5,))), (*graph.ops, Op("2", "CONV", (2,), (3,))), (0,), (3,))
+    assert "ay" in _spans(inner, replace(BUILT_IN["tflm"], sub_byte="packed"))
+    assert "ay" not in _spans(inner, BUILT_IN["tflm"])

@@ -22,9 +22,10 @@ from edgemem import planfile
 from edgemem.errors import PlanFileError
 from edgemem.planfile import decode, encode, load, plan_fbs, save
 from edgemem.planfile.schema import slots
+from edgemem.planfile.target import target_from, target_maps
 from edgemem.plans import LowerBounds, PlanSet, SearchReport
 from edgemem.records.problem import Kind, Problem
-from edgemem.targets import Region, Target
+from edgemem.targets import BUILT_IN, Region, Target
 from tests.plansets import int64s, plain, plansets, small, typed
 
 SCHEMA = Path(planfile.__file__).parent / "plan.fbs"
@@ -309,3 +310,13 @@ def test_load_names_the_path(tmp_path: Path) -> None:
         load(damaged)
     with pytest.raises(PlanFileError, match="cannot read"):
         load(Path("nul\0byte"))
+
+
+def test_a_file_without_a_rule_for_narrow_elements_has_that_of_its_target() -> None:
+    """Files are older than the rule, and are not written anew because of it."""
+    for name, target in BUILT_IN.items():
+        assert "sub_byte" not in target_maps(target).values
+        assert target_from(target_maps(target)) == target
+        other = replace(target, sub_byte="packed" if name == "tflm" else "unpacked")
+        assert target_maps(other).values["sub_byte"] == other.sub_byte
+        assert target_from(target_maps(other)) == other

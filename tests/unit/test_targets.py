@@ -91,6 +91,7 @@ def test_tables_round_trip(name: str) -> None:
         ("inputs = 'somewhere'", "inputs is one of outside"),
         ("colour = 'red'", "unknown key 'colour'"),
         ("aliasing = 'all'", "aliasing is one of none"),
+        ("sub_byte = 'half'", "sub_byte is one of packed, unpacked"),
         ("[[region]]\nname='a'\n[[region]]\nname='a'", "two regions have one name"),
         ("region = 'sram'", "written as"),
         ("pins = 4", "pins is a table"),
