@@ -305,7 +305,7 @@ def save(
     """
     path = Path(path)
     if path.suffix == ".edgemem" and not offsets_only:
-        planfile.save(prove(planset), path)
+        planfile.save(prove(planset).planset, path)
         return (planset,)
     if isinstance(source, str | Path):
         source = load_model(source, Bindings(planset.dims, planset.input_shapes))

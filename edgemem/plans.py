@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from edgemem.trace.recording import Recording
 
 __all__ = [
+    "LEFT_TO_RUNTIME",
     "LowerBounds",
     "OffsetPlan",
     "OptionValue",
@@ -27,6 +28,9 @@ __all__ = [
 ]
 
 OptionValue: TypeAlias = str | int | bool | float
+
+# Why a tensor has no place where a file has offsets for some tensors only: TensorFlow Lite Micro places the others.
+LEFT_TO_RUNTIME: Final = "the file leaves it to the runtime"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +119,7 @@ class SharedObjectsPlan:
 Plan: TypeAlias = OffsetPlan | SharedObjectsPlan
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class PlanSet:
     """Every plan made for one problem, with all that is needed to prove and to use them.
 
@@ -133,8 +137,6 @@ class PlanSet:
         versions: of edgemem and of whatever else the plan depends on.
         settings: what the user asked for.
         recording: the recorded stream that this is a plan of; None for a plan of a graph or of plain usage records.
-        proof_of: set by `edgemem.proof.prove` alone: the digest of the graph that the plans were proved for, or
-            "records"; None until then.
     """
 
     problem: Problem
@@ -152,11 +154,6 @@ class PlanSet:
     versions: Mapping[str, str] = field(default_factory=dict)
     settings: Settings = Settings()
     recording: Recording | None = None
-    proof_of: str | None = field(default=None, init=False, repr=False)
-
-    def __reduce__(self) -> tuple[type[PlanSet], tuple[object, ...]]:
-        """For `copy` and `pickle`: a copy is not marked as proved, because its arrays may be writable."""
-        return PlanSet, tuple(getattr(self, f.name) for f in fields(self) if f.init)
 
     @property
     def proved(self) -> LowerBounds:

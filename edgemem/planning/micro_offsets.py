@@ -14,7 +14,7 @@ from edgemem.bounds import lower_bounds, naive_size
 from edgemem.model.aliasing import RULES
 from edgemem.model.graph import digest
 from edgemem.model.steps import steps_of
-from edgemem.plans import OffsetPlan, PlanSet
+from edgemem.plans import LEFT_TO_RUNTIME, OffsetPlan, PlanSet
 from edgemem.proof import Cause, Violation
 from edgemem.records.lifetime import lifetimes
 from edgemem.records.problem import Problem, UsageRecord
@@ -74,7 +74,7 @@ def plan_of_offsets(graph: Graph, offsets: Mapping[str, int]) -> PlanSet:
     rules = BUILT_IN["tflm"]
     lives = lifetimes(graph, replace(rules, aliasing="none"))
     alone = {record.name: record for record in lives.problem.records}
-    left = [(name, "the file leaves it to the runtime") for name in alone if name not in offsets]
+    left = [(name, LEFT_TO_RUNTIME) for name in alone if name not in offsets]
     groups = _in_one_place(graph, {name: record for name, record in alone.items() if name in offsets}, offsets)
     records = []
     for members in groups:

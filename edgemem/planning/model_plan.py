@@ -109,7 +109,7 @@ def plan_graph(
         dims=dict(bindings.dims),
         input_shapes=dict(bindings.input_shapes),
     )
-    return prove(planset, graph)
+    return prove(planset, graph).planset
 
 
 def plan_problem(
@@ -121,7 +121,7 @@ def plan_problem(
     progress: Callable[[str], None] = lambda _: None,
 ) -> PlanSet:
     """Proved plans of plain usage records. Arguments and errors are those of `plan_graph`."""
-    return prove(_plans(problem, settings, families=families, fits=fits, progress=progress))
+    return prove(_plans(problem, settings, families=families, fits=fits, progress=progress)).planset
 
 
 def plan_recording(recording: Recording, settings: Settings, *, names: Sequence[str] | None = None) -> PlanSet:
@@ -146,7 +146,7 @@ def plan_recording(recording: Recording, settings: Settings, *, names: Sequence[
     versions = {**made.versions, fingerprint.runtime: fingerprint.version}
     return prove(
         replace(made, offsets=(best,), shared_objects=(), settings=settings, versions=versions, recording=recording)
-    )
+    ).planset
 
 
 def replan_recording(planset: PlanSet, settings: Settings) -> PlanSet:

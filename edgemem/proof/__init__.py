@@ -12,7 +12,7 @@ Two arguments, either of which refutes a bad plan:
    overwritten.
 """
 
-from edgemem.proof.proved import is_proved_for, prove, refuse
+from edgemem.proof.proved import Proved, prove, refuse
 from edgemem.proof.relations import Regions, Relations
 from edgemem.proof.sweep import sweep_plan
 from edgemem.proof.verify import verify_planset
@@ -20,10 +20,10 @@ from edgemem.proof.violations import Cause, Violation
 
 __all__ = [
     "Cause",
+    "Proved",
     "Regions",
     "Relations",
     "Violation",
-    "is_proved_for",
     "prove",
     "refuse",
     "sweep_plan",

@@ -1,12 +1,14 @@
-"""The mark of a plan set that was proved, and the only function that sets it."""
+"""Plans that were proved right: a type of their own, and the only function that makes it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import InitVar, dataclass
+from typing import TYPE_CHECKING, Final, NoReturn, final
+from weakref import WeakKeyDictionary
 
 from edgemem.errors import InvalidPlanError, StalePlanError
 from edgemem.model.graph import digest
-from edgemem.plans import OffsetPlan
+from edgemem.plans import OffsetPlan, PlanSet
 from edgemem.proof.verify import verify_planset
 from edgemem.proof.violations import Cause
 
@@ -14,43 +16,64 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from edgemem.model.graph import Graph
-    from edgemem.plans import PlanSet
     from edgemem.proof.violations import Violation
 
-__all__ = ["is_proved_for", "prove", "refuse"]
+__all__ = ["Proved", "prove", "refuse"]
 
-_RECORDS_ALONE = "records"
+_KEY: Final = object()
+# Plan sets that were proved, and for which graphs ("" for their usage records alone); forgotten with the plan set.
+_KNOWN: WeakKeyDictionary[PlanSet, set[str]] = WeakKeyDictionary()
 
 
-def prove(planset: PlanSet, graph: Graph | None = None, *, remedy: str = "") -> PlanSet:
-    """Prove a plan set and mark it as proved; gives back the same object.
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Proved:
+    """Plans that `prove` found right. Whatever runs, exports or shows a plan takes one of these.
 
-    A copy does not have the mark, and the offsets and object indices of proved plans become read-only. A plan set that
-    was proved for this graph before is not proved again. The capacity of the target's regions is not checked here: a
-    plan that exceeds it is still correct, and `edgemem.plan` reports the excess.
+    Attributes:
+        planset: the plans; their offsets and object indices are read-only.
+        graph: the digest of the graph that they were proved for; "" if only their usage records were.
+    """
+
+    planset: PlanSet
+    graph: str
+    key: InitVar[object]
+
+    def __post_init__(self, key: object) -> None:
+        """Raises TypeError for everyone but `prove`."""
+        if key is not _KEY:
+            raise TypeError("only edgemem.proof.prove makes a Proved")
+
+    def __reduce__(self) -> NoReturn:
+        """A copy would not be proved."""
+        raise TypeError("a Proved cannot be copied or pickled; copy its plan set, and prove it again")
+
+
+def prove(planset: PlanSet, graph: Graph | None = None, *, remedy: str = "") -> Proved:
+    """Prove a plan set; the very same object is not proved twice for one graph.
+
+    The capacity of the target's regions is not checked here: a plan that exceeds it is still correct, and
+    `edgemem.plan` reports the excess.
 
     Args:
-        planset: the plans.
+        planset: the plans. Their offsets and object indices become read-only.
         graph: what they are for; without it only the usage records are proved.
         remedy: what the user can do about a wrong plan, for the error's message.
 
     Raises:
         InvalidPlanError: a plan is wrong; StalePlanError: it was made for another graph.
     """
-    if not is_proved_for(planset, graph):
+    of = "" if graph is None else digest(graph)
+    known = _KNOWN.get(planset, ())
+    if of not in known and not (graph is None and known):
         found = verify_planset(planset, graph)
         refuse([v for v in found if v.cause is not Cause.OVER_CAPACITY], remedy=remedy)
         for plan in planset.plans:
             (plan.offsets if isinstance(plan, OffsetPlan) else plan.assignment).flags.writeable = False
-        object.__setattr__(planset, "proof_of", _RECORDS_ALONE if graph is None else digest(graph))
-    return planset
-
-
-def is_proved_for(planset: PlanSet, graph: Graph | None = None) -> bool:
-    """Whether this very object was proved, against this graph if one is given."""
-    if graph is None:
-        return planset.proof_of is not None
-    return planset.proof_of is not None and planset.proof_of == digest(graph)
+            if isinstance(plan, OffsetPlan) and plan.regions is not None:
+                plan.regions.flags.writeable = False
+        _KNOWN.setdefault(planset, set()).add(of)
+    return Proved(planset, of, _KEY)
 
 
 def refuse(violations: Sequence[Violation], *, remedy: str = "") -> None:

@@ -1,251 +1,252 @@
 """Proof by rehearsal: the graph runs inside a plan on marks instead of values.
 
 Every operator's result is written to its place and overwrites the marks there. An operator that reads an overwritten
-tensor proves the plan wrong, independent of the usage records. The body of a loop runs twice, so that
-its second round is covered.
+tensor proves the plan wrong, independent of the usage records: only their names and places count here. Branches and
+loops run as their runtime runs them (`edgemem.model.control`).
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from math import prod
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from edgemem.errors import ModelError
 from edgemem.model.aliasing import RULES, AliasRules
-from edgemem.model.graph import RUN_ONCE, digest
+from edgemem.model.control import OPERATOR, Copy, Run, events_of
+from edgemem.model.graph import digest
 from edgemem.plans import OffsetPlan
+from edgemem.proof.marks import Marks, overlaps
+from edgemem.proof.matching import check_records, contents_of, in_place_form
 from edgemem.proof.violations import MOST, Cause, Violation, violation
-from edgemem.targets import match_states
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from edgemem.model.graph import Graph, Op
     from edgemem.plans import Plan, PlanSet
-    from edgemem.records.problem import UsageRecord
+    from edgemem.proof.marks import Span
+    from edgemem.proof.matching import Contents
 
 __all__ = ["rehearse"]
 
+_REGION = 1 << 64  # addresses of a region behind the first: more than any arena has
+
 
 def rehearse(planset: PlanSet, graph: Graph) -> Iterator[Violation]:
+    """Everything that goes wrong when the graph runs inside each plan of the set."""
     if planset.digest != digest(graph):
         yield Violation(
             Cause.STALE_DIGEST, "the plan was made for another graph, other sizes or another order; plan again"
         )
         return
-    target = planset.target
-    place = {name: i for i, record in enumerate(planset.problem.records) for name in record.tensors}
-    inline = target is None or target.bodies == "inline"
-    yield from _tensors(planset, graph, place, inline=inline)
     try:
-        states = _states(planset, graph)
+        contents = contents_of(graph, planset.target)
     except ModelError as e:
         yield Violation(Cause.STATE_NOT_KEPT, str(e))
         return
-    yield from _one_record(planset, place, states)
-    rules = RULES[target.aliasing] if target else AliasRules()
-    keep_inputs = target is not None and target.inputs == "whole_run"
+    yield from check_records(planset, graph, contents)
     for plan in planset.plans:
-        places = plan.offsets if isinstance(plan, OffsetPlan) else plan.assignment
-        if len(places) != len(planset.problem):
+        count = len(plan.offsets if isinstance(plan, OffsetPlan) else plan.assignment)
+        if count != len(planset.problem):
             continue  # the sweep has said so
-        run = _Run(planset, plan, place, rules, states, inline=inline)
-        run.graph(graph, keep_inputs=keep_inputs)
-        if run.step != len(planset.steps):
-            message = f"the graph takes {run.step} steps, the plan {len(planset.steps)}"
-            yield violation(plan, Cause.WRONG_STEPS, message)
-        yield from run.found
-        yield from _pins(planset, plan, place)
+        rehearsal = _Rehearsal(planset, plan, contents)
+        rehearsal.run(graph)
+        yield from rehearsal.found
+        yield from _pins(planset, plan)
 
 
-def _states(planset: PlanSet, graph: Graph) -> dict[str, str]:
-    """The value that is written in each state -> the graph input that it is in the next run."""
-    names = [t.name for t in graph.tensors]
-    written = [names[i] for op in graph.ops for i in op.outputs if i >= 0]
-    wanted = planset.target.states if planset.target else {}
-    return {present: past for past, present in match_states(wanted, [names[i] for i in graph.inputs], written)}
+def _spans(planset: PlanSet, plan: Plan) -> dict[str, Span]:
+    """Where executors find each tensor and each workspace, as ranges of addresses or as objects."""
+    if isinstance(plan, OffsetPlan):
+        of = [0] * len(plan.offsets) if plan.regions is None else plan.regions.tolist()
+        lows = [offset + region * _REGION for offset, region in zip(plan.offsets.tolist(), of, strict=True)]
+        spans = [(low, low + size) for low, size in zip(lows, planset.problem.size.tolist(), strict=True)]
+    else:
+        spans = [(number, number + 1) for number in plan.assignment.tolist()]
+    records = zip(planset.problem.records, spans, strict=True)
+    return {name: span for record, span in records for name in record.tensors or (record.name,)}
 
 
-def _one_record(planset: PlanSet, place: dict[str, int], states: Mapping[str, str]) -> Iterator[Violation]:
-    """Both tensors of a state are in one record, which is a state."""
-    for present, past in states.items():
-        index = place.get(past)
-        record = None if index is None or place.get(present) != index else planset.problem.records[index]
-        if record is None or record.kind != "state":
-            message = f"{past!r} and {present!r} are one state, but not one record of that kind"
-            yield Violation(Cause.STATE_NOT_KEPT, message, records=(past, present))
-        elif (record.first_op, record.last_op) != (0, max(len(planset.steps) - 1, 0)):
-            message = f"{record.name!r} is in use from {record.first_op} to {record.last_op}, not for the whole run"
-            yield Violation(Cause.STATE_NOT_KEPT, message, records=(past, present))
-
-
-def _pins(planset: PlanSet, plan: Plan, place: dict[str, int]) -> Iterator[Violation]:
+def _pins(planset: PlanSet, plan: Plan) -> Iterator[Violation]:
     """Tensors are where the target pins them."""
-    if planset.target is None or not isinstance(plan, OffsetPlan):
+    if planset.target is None or not planset.target.pins or not isinstance(plan, OffsetPlan):
         return
+    spans = _spans(planset, plan)
     for tensor, pin in planset.target.pins.items():
-        offset = int(plan.offsets[place[tensor]]) if tensor in place else None
+        offset = spans[tensor][0] if tensor in spans else None
         if offset != pin:
             message = f"{tensor!r} is {'nowhere' if offset is None else f'at {offset}'}, but is pinned at {pin}"
             yield violation(plan, Cause.NOT_WHERE_PINNED, message, tensor)
 
 
-def _tensors(planset: PlanSet, graph: Graph, place: dict[str, int], *, inline: bool) -> Iterator[Violation]:
-    """Every tensor has one place or one reason to have none, and its place is large enough."""
-    unplanned = {name for name, _ in planset.unplanned}
-    known = set()
+@dataclass(slots=True)
+class _Done:
+    """What a run of a body did to memory: enough to repeat it without running the body again.
 
-    def walk(g: Graph) -> Iterator[Violation]:
-        for tensor in g.tensors:
-            if tensor.kind in ("constant", "captured"):
-                continue
-            known.add(tensor.name)
-            if tensor.name not in place:
-                if tensor.name not in unplanned:
-                    yield Violation(Cause.MISSING_TENSOR, f"{tensor.name!r} has no place", records=(tensor.name,))
-                continue
-            index = place[tensor.name]
-            size = int(planset.problem.size[index])
-            needed = tensor.size if planset.problem.extents is None else -(-prod(tensor.shape) // 4)
-            if size < needed:
-                message = f"{tensor.name!r} needs {needed}, its record has {size}"
-                yield Violation(Cause.RECORD_TOO_SMALL, message, records=(tensor.name,))
-        for op in g.ops:
-            for body in op.bodies if inline else ():
-                yield from walk(body)
+    Attributes:
+        reads: what it read that it had not written itself.
+        writes: what it wrote, in order, and whether as a view.
+    """
 
-    yield from walk(graph)
-    for name in place.keys() - known:
-        yield Violation(Cause.UNKNOWN_TENSOR, f"the graph has no tensor {name!r}", records=(name,))
+    reads: dict[str, None] = field(default_factory=dict)
+    writes: dict[str, bool] = field(default_factory=dict)
 
 
-class _Run:
-    """The graph running inside one plan, on marks instead of values."""
+class _Rehearsal:
+    """One graph in one plan."""
 
-    def __init__(
-        self,
-        planset: PlanSet,
-        plan: Plan,
-        place: dict[str, int],
-        rules: AliasRules,
-        states: Mapping[str, str],
-        *,
-        inline: bool,
-    ) -> None:
-        self.plan = plan
-        self.place = place
-        self.rules = rules
-        self.states = states
-        self.inline = inline
-        self.labels = planset.steps
-        self.step = 0
+    def __init__(self, planset: PlanSet, plan: Plan, contents: Contents) -> None:
         self.found: list[Violation] = []
-        self.intact: dict[str, int] = {}  # tensor -> the record it lies in
-        self.taken: list[tuple[int, int]] = []  # spans of what is intact: disjoint, ascending
-        self.holders: dict[tuple[int, int], dict[str, None]] = {}  # span -> the tensors in it, more than one for views
-        self.wiped: dict[str, str] = {}  # tensor -> what overwrote it
-        sizes = planset.problem.size.tolist()
-        if isinstance(plan, OffsetPlan):
-            self.span = [(o, o + s) for o, s in zip(plan.offsets.tolist(), sizes, strict=True)]
-        else:
-            self.span = [(number, number + 1) for number in plan.assignment.tolist()]
-        self.scratch: dict[int, list[tuple[int, UsageRecord]]] = {}
-        for index, record in enumerate(planset.problem.records):
-            if record.kind == "scratch":
-                self.scratch.setdefault(record.first_op, []).append((index, record))
-        # What keeps its bytes from run to run: nothing else may be written there, at any time.
-        self.kept = {i for i, record in enumerate(planset.problem.records) if record.kind == "state"}
-        self.kept |= {place[name] for pair in states.items() for name in pair if name in place}
+        self._plan = plan
+        self._contents = contents
+        self._target = planset.target
+        self._rules = RULES[planset.target.aliasing] if planset.target else AliasRules()
+        self._inline = planset.target is None or planset.target.bodies == "inline"
+        self._marks = Marks(_spans(planset, plan))
+        self._step = 0
+        self._done = [_Done()]
+        states = {name for pair in contents.states.items() for name in pair}
+        self._record = {name: i for i, record in enumerate(planset.problem.records) for name in record.tensors}
+        self._states = {name: self._marks.span[name] for name in states if name in self._marks.span}
 
-    def report(self, cause: Cause, message: str, *names: str) -> None:
-        label = self.labels[self.step] if 0 <= self.step < len(self.labels) else f"step {self.step}"
-        if len(self.found) < MOST:
-            self.found.append(violation(self.plan, cause, f"{message} ({label})", *names, op=self.step))
+    def run(self, graph: Graph) -> None:
+        """Run the graph once, from inputs that are there to outputs that must be."""
+        inputs = [graph.tensors[i].name for i in graph.inputs]
+        variables = [t.name for t in self._contents.tensors.values() if t.kind == "variable"]
+        there = [name for name in dict.fromkeys((*variables, *inputs)) if name in self._marks.span]
+        for name in there:
+            self._write(name)
+        for name in there:  # whatever order the caller fills them in
+            self._read(name, "before the first operator nothing is left of")
+        self._operators(graph)
+        self._step = max(self._step - 1, 0)
+        kept = [graph.tensors[i].name for i in graph.outputs] + variables
+        if self._target is not None and self._target.inputs == "whole_run":
+            kept += [name for name in inputs if name not in self._contents.states.values()]
+        for name in dict.fromkeys((*kept, *self._contents.states)):
+            self._read(name, "at the end of the graph nothing is left of")
 
-    def write(self, name: str, index: int, *, view_of: str = "") -> None:
-        low, high = span = self.span[index]
-        for state in self.kept:
-            if state != index and self.span[state][0] < high and low < self.span[state][1]:
-                self.report(Cause.STATE_NOT_KEPT, f"{name!r} lies on a state, which is kept from run to run", name)
-        at = bisect_left(self.taken, (low, low))
-        at -= at > 0 and self.taken[at - 1][1] > low
-        while at < len(self.taken) and self.taken[at][0] < high:
-            if view_of and self.taken[at] == span:
-                at += 1
-                continue
-            for other in self.holders.pop(self.taken.pop(at)):
-                del self.intact[other]
-                self.wiped[other] = name
-        self.intact[name] = index
-        self.wiped.pop(name, None)
-        if span not in self.holders:
-            insort(self.taken, span)
-        self.holders.setdefault(span, {})[name] = None
-
-    def read(self, name: str, why: str) -> None:
-        if name in self.place and name not in self.intact:
-            by = self.wiped.get(name)
-            self.report(
-                Cause.OVERWRITTEN, f"{why} {name!r}, which {f'{by!r} overwrote' if by else 'nothing wrote'}", name
-            )
-
-    def graph(self, graph: Graph, *, keep_inputs: bool) -> None:
+    def _operators(self, graph: Graph) -> None:
         names = [t.name for t in graph.tensors]
-        kept = [names[i] for i in graph.outputs]
-        kept += [names[i] for i in graph.inputs if names[i] not in self.states.values()] if keep_inputs else []
-        kept += [name for name in names if name in self.states]
-        for index, tensor in enumerate(graph.tensors):
-            if tensor.kind == "variable":
-                kept.append(tensor.name)
-            if (tensor.kind == "variable" or index in graph.inputs) and tensor.name in self.place:
-                self.write(tensor.name, self.place[tensor.name])
         for op in graph.ops:
-            self.op(op, names)
-        self.step -= 1
-        for name in dict.fromkeys(kept):
-            if name in self.place:
-                self.read(name, "at the end of the graph nothing is left of")
-        self.step += 1
+            if op.bodies and self._inline:
+                self._control(op, names)
+            else:
+                self._operator(op, names)
+            self._step += 1
 
-    def op(self, op: Op, names: Sequence[str]) -> None:
+    def _control(self, op: Op, names: Sequence[str]) -> None:
+        """An operator that runs bodies in the same arena."""
+        done: dict[int, _Done] = {}
+        for event in events_of(op):
+            if isinstance(event, Copy):
+                self._copy(_tensors(op, names, event, to=False), _tensors(op, names, event, to=True))
+            elif event.body in done:
+                self._again(done[event.body])
+            else:
+                done[event.body] = self._body(op.bodies[event.body])
+            if isinstance(event, Run):
+                body = op.bodies[event.body]
+                for index in body.outputs:
+                    self._read(body.tensors[index].name, "its body should still hold")
+        for name in (names[i] for i in op.outputs if i >= 0):
+            self._read(name, "after its bodies nothing is left of")
+
+    def _body(self, body: Graph) -> _Done:
+        self._done.append(_Done())
+        self._operators(body)
+        done, outer = self._done.pop(), self._done[-1]
+        outer.reads |= dict.fromkeys(name for name in done.reads if name not in outer.writes)
+        outer.writes |= done.writes
+        return done
+
+    def _again(self, done: _Done) -> None:
+        """Another round of a body: it reads and writes what it did in the first."""
+        for name in done.reads:
+            self._read(name, "in another round it reads")
+        for name, view in done.writes.items():
+            self._write(name, view=view)
+
+    def _copy(self, source: Sequence[str], to: Sequence[str]) -> None:
+        for name in source:
+            self._read(name, "copies")
+        for name in to:
+            if name in self._marks.span:
+                self._write(name)
+        for name in (*source, *to):
+            if name in self._marks.span and not self._marks.is_intact(name):
+                by = self._marks.overwriter(name)
+                self._report(Cause.CLOBBERED_INPUT, f"as it is copied, {name!r} is overwritten by {by!r}", name)
+
+    def _operator(self, op: Op, names: Sequence[str]) -> None:
         reads = [names[i] if i >= 0 else "" for i in op.inputs]
-        writes = [names[i] for i in op.outputs if i >= 0 and names[i] in self.place]
-        if self.inline and op.bodies:
-            start = self.step
-            loop = op.type not in RUN_ONCE
-            for _ in range(1 + loop):
-                self.step = start
-                for body in op.bodies:
-                    self.graph(body, keep_inputs=loop)
-            for body in op.bodies:
-                for index in (*(body.inputs if loop else ()), *body.outputs):
-                    self.read(body.tensors[index].name, "its body should still hold")
         for name in dict.fromkeys(reads):
-            self.read(name, "reads")
-        for index, record in self.scratch.get(self.step, ()):
-            self.check_inputs(op, record.name, index, reads, first=False)
-            self.write(record.name, index)
+            self._read(name, "reads")
+        label = self._contents.labels[self._step] if self._step < len(self._contents.labels) else ""
+        workspace = [f"{label}:scratch{k}" for k in range(len(op.scratch))]
+        writes = [name for name in workspace if name in self._marks.span]
         for name in writes:
-            index = self.place[name]
-            view = self.check_inputs(op, name, index, reads, first=name == names[op.outputs[0]])
-            self.write(name, index, view_of=view)
-        for name in (*(r.name for _, r in self.scratch.get(self.step, ())), *writes):
-            if name not in self.intact:
-                self.report(Cause.CLOBBERED_INPUT, f"{name!r} and {self.wiped[name]!r} lie on each other", name)
-        self.step += 1
+            self._check_inputs(op, name, reads, first=False)
+            self._write(name)
+        for at, name in enumerate(names[i] if i >= 0 else "" for i in op.outputs):
+            if name in self._marks.span:
+                self._write(name, view=self._check_inputs(op, name, reads, first=at == 0))
+                writes.append(name)
+        for name in writes:
+            if not self._marks.is_intact(name):
+                by = self._marks.overwriter(name)
+                self._report(Cause.CLOBBERED_INPUT, f"{name!r} and {by!r} lie on each other", name)
 
-    def check_inputs(self, op: Op, name: str, index: int, reads: Sequence[str], *, first: bool) -> str:
-        """Report an output that lies on an input it must not overwrite; the input it is a view of, or ""."""
-        low, high = self.span[index]
-        view = ""
+    def _check_inputs(self, op: Op, name: str, reads: Sequence[str], *, first: bool) -> bool:
+        """Report an output that lies on an input it must not overwrite; whether it is a view of one."""
+        span, tensors = self._marks.span[name], self._contents.tensors
+        view = False
         for position, source in enumerate(reads):
-            other = self.intact.get(source)
-            if other is None or not (self.span[other][0] < high and low < self.span[other][1]):
+            if not self._marks.is_intact(source) or not overlaps(span, self._marks.span[source]):
                 continue
-            same = first and self.span[other] == self.span[index]
-            if same and position == 0 and op.type in self.rules.views:
-                view = source
-            elif not (same and position in self.rules.in_place.get(op.type, ())):
-                self.report(Cause.CLOBBERED_INPUT, f"{name!r} lies on the input {source!r}", name, source)
+            there, alike = tensors.get(source), False
+            if first and there is not None and name in tensors and self._marks.span[source] == span:
+                elements, bits = in_place_form(there)
+                to_elements, to_bits = in_place_form(tensors[name])
+                if position == 0 and op.type in self._rules.views:
+                    alike = view = elements * bits == to_elements * to_bits
+                elif position in self._rules.in_place.get(op.type, ()):
+                    # Element k must lie on element k, or a result would overwrite elements that are still to be read.
+                    alike = (elements, bits) == (to_elements, to_bits)
+            if not alike:
+                self._report(Cause.CLOBBERED_INPUT, f"{name!r} lies on the input {source!r}", name, source)
         return view
+
+    def _write(self, name: str, *, view: bool = False) -> None:
+        span = self._marks.span[name]
+        for state, kept in self._states.items():
+            if overlaps(kept, span) and self._record.get(name) != self._record[state]:
+                message = f"{name!r} lies on the state {state!r}, which is kept from run to run"
+                self._report(Cause.STATE_NOT_KEPT, message, name, state)
+        self._marks.write(name, view=view)
+        self._done[-1].writes.setdefault(name, view)
+
+    def _read(self, name: str, why: str) -> None:
+        if name not in self._marks.span:
+            return
+        if name not in self._done[-1].writes:
+            self._done[-1].reads[name] = None
+        if not self._marks.is_intact(name):
+            by = self._marks.overwriter(name)
+            told = f"{by!r} overwrote" if by else "nothing wrote"
+            self._report(Cause.OVERWRITTEN, f"{why} {name!r}, which {told}", name)
+
+    def _report(self, cause: Cause, message: str, *names: str) -> None:
+        labels = self._contents.labels
+        label = labels[self._step] if self._step < len(labels) else f"step {self._step}"
+        if len(self.found) < MOST:
+            self.found.append(violation(self._plan, cause, f"{message} ({label})", *names, op=self._step))
+
+
+def _tensors(op: Op, names: Sequence[str], event: Copy, *, to: bool) -> list[str]:
+    """The tensors on one side of a copy."""
+    where, side = event.to if to else event.source
+    if where == OPERATOR:
+        return [names[i] for i in (op.inputs if side == "inputs" else op.outputs) if i >= 0]
+    body = op.bodies[where]
+    return [body.tensors[i].name for i in (body.inputs if side == "inputs" else body.outputs) if i >= 0]

@@ -1,9 +1,10 @@
-"""Everything that is wrong with a set of plans, by both arguments."""
+"""Everything that is wrong with a set of plans, by all arguments."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from edgemem.proof.recording import check_stream
 from edgemem.proof.rehearsal import rehearse
 from edgemem.proof.sweep import sweep_claims, sweep_plan
 from edgemem.proof.violations import MOST
@@ -22,12 +23,15 @@ def verify_planset(
 ) -> tuple[Violation, ...]:
     """Everything that is wrong with a set of plans, at most 100 violations; () proves them right.
 
-    With the graph they claim to belong to, also that they do, and that the graph runs inside each of them. With
-    relations, offsets may use what those allow and must keep what they demand. Raises as `sweep_plan`.
+    Plans of a recording are also checked against the stream. With the graph that plans claim to belong to, also that
+    they do, and that the graph runs inside each of them. With relations, offsets may use what those allow and must
+    keep what they demand. Raises as `sweep_plan`.
     """
     found = list(sweep_claims(planset, relations))
     for plan in planset.plans:
         found += sweep_plan(planset.problem, plan, planset.target, relations)
-    if graph is not None:
+    if planset.recording is not None:
+        found += check_stream(planset, planset.recording)
+    elif graph is not None:
         found += rehearse(planset, graph)
     return tuple(found[:MOST])

@@ -40,6 +40,8 @@ class Cause(StrEnum):
     WRONG_NAIVE = "wrong naive size"
     STALE_DIGEST = "another graph"
     WRONG_STEPS = "other operators"
+    TWO_PLACES = "two places for one tensor"
+    WRONG_KIND = "record of another kind than its tensor"
     MISSING_TENSOR = "tensor without a place"
     UNKNOWN_TENSOR = "place without a tensor"
     RECORD_TOO_SMALL = "record smaller than its tensor"

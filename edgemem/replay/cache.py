@@ -57,7 +57,7 @@ class PlanCache:
             recording = planset.recording
             if recording is None or recording.fingerprint != fingerprint or planset.settings != settings:
                 return None
-            return prove(planset)
+            return prove(planset).planset
         except (OSError, ValueError, EdgememError):
             return None
 

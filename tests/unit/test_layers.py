@@ -27,7 +27,7 @@ MAY_IMPORT = {
     "planfile": "errors files plans records targets trace",
     "bounds": "errors native plans records",
     "strategy": "errors native plans records",
-    "proof": "errors model native plans records targets",
+    "proof": "errors model native plans records targets trace",
     "schedule": "bounds errors model records targets",
     "planning": "bounds distribution errors formats model plans proof records strategy suitability targets trace",
     "passes": "errors formats schedule targets",

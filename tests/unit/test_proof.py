@@ -13,12 +13,26 @@ import pytest
 from edgemem import _kernels
 from edgemem.errors import PlanError
 from edgemem.plans import LowerBounds, OffsetPlan, PlanSet, SharedObjectsPlan
-from edgemem.proof import Cause, Regions, Relations, is_proved_for, prove, pure, sweep, sweep_plan, verify_planset
+from edgemem.proof import (
+    Cause,
+    Proved,
+    Regions,
+    Relations,
+    Violation,
+    prove,
+    proved,
+    pure,
+    sweep,
+    sweep_plan,
+    verify_planset,
+)
 from edgemem.proof.faults import COLUMNS, Fault
 from edgemem.records.problem import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from edgemem.model.graph import Graph
 
 FINDERS = (_kernels, pure)
 
@@ -179,12 +193,36 @@ def test_offsets_that_are_no_integers_are_refused(offsets: Any) -> None:
 @pytest.mark.parametrize(
     "copied", [copy.copy, copy.deepcopy, replace, lambda planset: pickle.loads(pickle.dumps(planset))]
 )
-def test_copies_of_what_was_proved_are_not_proved(copied: Callable[[PlanSet], PlanSet]) -> None:
+def test_copies_of_what_was_proved_are_not_proved(
+    copied: Callable[[PlanSet], PlanSet], monkeypatch: pytest.MonkeyPatch
+) -> None:
     problem = Problem.from_arrays(np.array([0, 1]), np.array([1, 2]), np.array([4, 4]))
     plan = OffsetPlan("by hand", {}, np.array([0, 4]), 8, optimal=True)
-    planset = prove(PlanSet(problem, 8, LowerBounds(8, 8), (plan,), ()))
-    assert is_proved_for(planset)
-    assert not is_proved_for(copied(planset))
-    assert copied(planset).best_offsets is not None
+    planset = PlanSet(problem, 8, LowerBounds(8, 8), (plan,), ())
+    examined = []
+
+    def counted(given: PlanSet, graph: Graph | None = None) -> tuple[Violation, ...]:
+        examined.append(given)
+        return verify_planset(given, graph)
+
+    monkeypatch.setattr(proved, "verify_planset", counted)
+    assert prove(planset).planset is prove(planset).planset is planset
+    assert examined == [planset]
+    copy_of_it = copied(planset)
+    assert copy_of_it.best_offsets is not None
+    assert prove(copy_of_it).planset is copy_of_it
+    assert examined == [planset, copy_of_it]
     with pytest.raises(ValueError, match="read-only"):
         plan.offsets[1] = 0
+
+
+def test_only_the_proof_makes_what_is_proved() -> None:
+    planset = PlanSet(Problem([]), 0, LowerBounds(0, 0), (), ())
+    with pytest.raises(TypeError, match=r"only edgemem.proof.prove"):
+        Proved(planset, "", object())
+    made = prove(planset)
+    with pytest.raises(TypeError, match=r"only edgemem.proof.prove"):
+        replace(made, graph="x", key=None)
+    for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="copied"):
+            copied(made)

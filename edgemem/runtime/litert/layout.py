@@ -182,7 +182,7 @@ def file_layout(
             )
         shapes = ", ".join(f"{name} = {list(shape)}" for name, shape in planset.input_shapes.items())
         raise StalePlanError(f"the plan in the file is for the input {shapes}: call resize_tensor_input first")
-    return _layout(graph, probed, prove(planset, graph, remedy=_REMEDY), "file")
+    return _layout(graph, probed, prove(planset, graph, remedy=_REMEDY).planset, "file")
 
 
 def _has_other_inputs(planset: PlanSet, graph: Graph, in_file: Graph) -> bool:

@@ -46,14 +46,14 @@ def file_plan(model: MicroPlanned) -> FilePlan:
         if model.offline_metadata() is None:
             return FilePlan(None)
         graph = model.graph()
-        return FilePlan(prove(plan_of_offsets(graph, model.offline()), graph, remedy=_REMEDY))
+        return FilePlan(prove(plan_of_offsets(graph, model.offline()), graph, remedy=_REMEDY).planset)
     offsets = model.offline()
     planset = next((p for p in plansets if micro_refusal(p) is None), None)
     if planset is None and not offsets:
         return FilePlan(None, micro_refusal(plansets[0]))
     refuse(verify_offsets(offsets, plansets), remedy=_REMEDY)
     assert planset is not None
-    return FilePlan(prove(planset, model.graph(), remedy=_REMEDY))
+    return FilePlan(prove(planset, model.graph(), remedy=_REMEDY).planset)
 
 
 def memory_of(plan: FilePlan, run: TflmRun, tensors: int) -> MemoryReport:
