@@ -8,30 +8,28 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from edgemem import formats, planfile
 from edgemem.errors import BudgetExceededError, ModelError, PlanFileError
-from edgemem.formats import Bindings, MicroPlanned, Model, OldRecordings, RecordFile, load_model
+from edgemem.formats import Bindings, MicroPlanned, Model, RecordFile, load_model
 from edgemem.model.graph import Graph
-from edgemem.planfile import legacy
-from edgemem.planning.micro_offsets import plan_of_offsets, verify_offsets
-from edgemem.planning.model_plan import graph_under, plan_graph, plan_model, plan_problem, replan_recording
+from edgemem.planning.model_plan import plan_graph, plan_model, plan_problem, replan_recording
 from edgemem.plans import OffsetPlan, PlanSet, Settings
-from edgemem.proof import Violation, prove, verify_planset
+from edgemem.proof import prove
 from edgemem.records.problem import Problem
 from edgemem.report.peak import find_peak
 from edgemem.targets import BUILT_IN, Target, find_target
+from edgemem.verification import graph_for, plans_of, verdict_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from edgemem.plans import Plan
+    from edgemem.proof import Violation
 
 __all__ = [
     "Source",
     "check_budget",
-    "describe_proof",
     "load",
     "offline_metadata",
     "plan",
-    "read_plan",
     "save",
     "verify",
 ]
@@ -194,32 +192,11 @@ def _hint(planset: PlanSet, best: Plan, available: int) -> tuple[str, bool]:
     return hint, False
 
 
-def read_plan(path: str | Path) -> tuple[PlanSet, Model | None]:
-    """The plan in a planned model or in a stand-alone `.edgemem` file, with the model it is in.
-
-    The model is bound to the sizes the plan was made for. Offsets for TensorFlow Lite Micro without a plan are read as
-    the plan that they amount to. Raises PlanFileError when there is neither.
-    """
-    path = Path(path)
-    if path.suffix == ".edgemem":
-        return planfile.load(path), None
-    model = formats.load(path)
-    if not isinstance(model, Model):
-        raise PlanFileError(f"{path.name} holds usage records, not a plan")
-    data = model.plan()
-    if data is None and isinstance(model, MicroPlanned) and model.offline_metadata():
-        return plan_of_offsets(model.graph(), model.offline()), model
-    if data is None:
-        raise PlanFileError(f"{path.name} carries no plan; make one with: edgemem plan {path.name} -o PLANNED")
-    planset = planfile.decode(data)
-    bindings = Bindings(planset.dims, planset.input_shapes)
-    return planset, model if bindings == Bindings() else load_model(path, bindings)
-
-
 def verify(source: str | Path | PlanSet, model: str | Path | Model | Graph | None = None) -> tuple[Violation, ...]:
     """Everything that is wrong with a plan; () proves it right.
 
-    The plan of a model's graph is proved against the graph, and plans of recordings against what was recorded.
+    The plan of a model's graph is proved against the graph, plans of recordings against what was recorded, and the
+    offsets in a .tflite file against the plan beside them.
 
     Args:
         source: a planned model, a stand-alone plan, or a PlanSet.
@@ -229,56 +206,7 @@ def verify(source: str | Path | PlanSet, model: str | Path | Model | Graph | Non
         PlanFileError: there is no plan, or it cannot be decoded.
         ModelError: the model cannot be read.
     """
-    planset, inside = (source, None) if isinstance(source, PlanSet) else read_plan(source)
-    if isinstance(model, str | Path):
-        model = load_model(model, Bindings(planset.dims, planset.input_shapes))
-    model = model or inside
-    recordings = () if isinstance(source, PlanSet) else _recordings(source, inside)
-    violations = [v for recording in recordings for v in verify_planset(recording)]
-    if planset.recording is None:
-        violations = [*verify_planset(planset, None if model is None else _graph_of(planset, model)), *violations]
-    elif isinstance(source, PlanSet):
-        violations = list(verify_planset(planset))
-    return (*violations, *(_verify_offsets(inside) if isinstance(inside, MicroPlanned) else ()))
-
-
-def _verify_offsets(model: MicroPlanned) -> tuple[Violation, ...]:
-    """Where a file's offsets for TensorFlow Lite Micro are not those of its plan."""
-    data = model.plan()
-    if data is None or model.offline_metadata() is None:
-        return ()
-    return verify_offsets(model.offline(), planfile.decode_all(data))
-
-
-def _recordings(path: str | Path, model: Model | None) -> tuple[PlanSet, ...]:
-    """The plan sets of recordings in a model, or in a stand-alone file. Raises PlanFileError if they are damaged."""
-    if model is None:
-        return tuple(p for p in planfile.load_all(Path(path)) if p.recording is not None)
-    data = model.plan()
-    found = planfile.decode_all(data) if data is not None else ()
-    old = model.old_recordings() if isinstance(model, OldRecordings) else None
-    found += legacy.decode_recordings(old) if old is not None else ()
-    return tuple(p for p in found if p.recording is not None)
-
-
-def describe_proof(source: str | Path | PlanSet, model: str | Path | Model | Graph | None = None) -> str:
-    """What `verify` checks for these arguments, in one line for people. Raises as `verify`."""
-    planset, inside = (source, None) if isinstance(source, PlanSet) else read_plan(source)
-    records, plans = len(planset.problem), len(planset.plans)
-    swept = f"{plans} plan{'s' * (plans != 1)} of {records} records: places, sizes, alignment and bounds"
-    recordings = () if isinstance(source, PlanSet) or planset.recording else _recordings(source, inside)
-    if recordings:
-        swept += f"; and {len(recordings)} recording{'s' * (len(recordings) != 1)}"
-    if model is None and inside is None:
-        return f"checked {swept}; not checked against a model, name it with --model"
-    return f"checked {swept}; the model's {len(planset.steps)} operators were rehearsed in each"
-
-
-def _graph_of(planset: PlanSet, model: Model | Graph) -> Graph:
-    """The graph that a plan set is to be proved against: the model's under the plan set's target."""
-    if isinstance(model, Graph):
-        return model
-    return model.graph() if planset.target is None else graph_under(model, planset.target)
+    return verdict_of(source, model).violations
 
 
 def save(
@@ -313,7 +241,7 @@ def save(
         raise ModelError(f"there is no model to write to {path.name}; a plan alone goes into a .edgemem file")
     if path.suffix.lower() not in source.suffixes:
         raise ModelError(f"{path.name}: the planned model is still {' or '.join(source.suffixes)}, or .edgemem alone")
-    prove(planset, _graph_of(planset, source))
+    prove(planset, graph_for(planset, source))
     if offsets_only:
         if not isinstance(source, MicroPlanned):
             raise ModelError(f"{path.name}: only .tflite files have offsets without a plan; leave --offsets-only away")
@@ -328,7 +256,7 @@ def save(
 def _intact_recordings(model: Model) -> tuple[PlanSet, ...]:
     """The plan sets of recordings in a model, one a fingerprint; () if they are damaged or none."""
     try:
-        recordings = _recordings("", model)
+        recordings = [p for p in plans_of(model) if p.recording is not None]
     except PlanFileError:
         return ()
     fingerprints = [p.recording.fingerprint for p in recordings if p.recording is not None]

@@ -22,8 +22,8 @@ from edgemem.cli.running import measure, run, size
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from edgemem.commands.verify import Report
     from edgemem.commands.verify_run import ExecutorRun
-    from edgemem.formats import Model
     from edgemem.plans import PlanSet
     from edgemem.proof import Violation
 
@@ -216,8 +216,9 @@ def plan(
 def show(planned: Path, top: int, *, all_plans: bool, tensors: bool, profile: bool, as_json: bool) -> None:
     """Show the plan in a planned model or .edgemem file; a wrong plan is refused."""
     from edgemem.cli import plan_view
+    from edgemem.verification import right_plan
 
-    planset, _ = _read_right_plan(planned)
+    planset = right_plan(planned)[0].planset
     if as_json:
         _print_json(planset)
     else:
@@ -236,11 +237,13 @@ def show(planned: Path, top: int, *, all_plans: bool, tensors: bool, profile: bo
 @click.option("--json", "as_json", is_flag=True, help="Print the violations as JSON.")
 def verify(planned: Path, model: Path | None, *, run_too: bool, inputs: dict[str, Path], as_json: bool) -> None:
     """Prove that a plan is right: exit code 0, or 4 with every violation."""
-    from edgemem import api
     from edgemem.cli import view
     from edgemem.cli.console import progress as progress_line
+    from edgemem.commands.verify import report_of
+    from edgemem.verification import verdict_of
 
-    violations = api.verify(planned, model)
+    verdict = verdict_of(planned, model)
+    violations = verdict.violations
     runs: tuple[ExecutorRun, ...] = ()
     if run_too and not violations:
         with progress_line("running the plans in poisoned memory, and without them"):
@@ -253,21 +256,25 @@ def verify(planned: Path, model: Path | None, *, run_too: bool, inputs: dict[str
 
                 runs = verify_run(planned, feeds(inputs))
         violations = tuple(v for run in runs for v in run.violations)
+    report = report_of(planned, verdict, is_run=run_too)
     if as_json:
-        _print_verified_json(violations, runs, run_too=run_too)
+        _print_verified_json(violations, report, runs)
     elif violations:
         click.echo(f"{planned}: {len(violations)} violation{'s' if len(violations) > 1 else ''}")
         for violation in violations:
             click.echo(f"  {violation}")
     else:
-        click.echo(f"{planned}: right\n{api.describe_proof(planned, model)}")
+        click.echo(f"{planned}: right")
+        view.show_report(report)
     if not as_json:
         view.show_executor_runs(runs)
     sys.exit(EXIT_INVALID if violations else 0)
 
 
-def _print_verified_json(violations: Sequence[Violation], runs: Sequence[ExecutorRun], *, run_too: bool) -> None:
-    """The violations as a list; after runs, an object with them and what came of each executor."""
+def _print_verified_json(violations: Sequence[Violation], report: Report, runs: Sequence[ExecutorRun]) -> None:
+    """The violations, what was examined, and what came of each executor."""
+    from edgemem.runtime.memory import as_data
+
     listed = [
         {
             "cause": v.cause.name.lower(),
@@ -278,11 +285,6 @@ def _print_verified_json(violations: Sequence[Violation], runs: Sequence[Executo
         }
         for v in violations
     ]
-    if not run_too:
-        click.echo(json.dumps(listed, indent=1))
-        return
-    from edgemem.runtime.memory import as_data
-
     executors = [
         {
             "executor": run.executor,
@@ -292,7 +294,8 @@ def _print_verified_json(violations: Sequence[Violation], runs: Sequence[Executo
         }
         for run in runs
     ]
-    click.echo(json.dumps({"violations": listed, "runs": executors}, indent=1))
+    data = {"right": not violations, "violations": listed, **report.as_data(), "runs": executors}
+    click.echo(json.dumps(data, indent=1))
 
 
 @main.command()
@@ -335,8 +338,9 @@ def export(planned: Path, form: str, output: Path | None) -> None:
     from edgemem.files import atomic_write
     from edgemem.formats import MicroPlanned
     from edgemem.report.export import export as export_text
+    from edgemem.verification import right_plan
 
-    planset, model = _read_right_plan(planned)
+    proved, model = right_plan(planned)
     name = planned.name.split(".")[0]
     if form == "c-array":
         from edgemem.commands.c_array import c_array_of
@@ -346,23 +350,13 @@ def export(planned: Path, form: str, output: Path | None) -> None:
         data = api.offline_metadata(model)
     else:
         graph = model.graph() if isinstance(model, MicroPlanned) else None
-        data = export_text(planset, form, name=name, graph=graph).encode()
+        data = export_text(proved, form, name=name, graph=graph).encode()
     if output is None:
         click.echo(data, nl=False)
         return
     with atomic_write(output) as file:
         file.write(data)
     click.echo(f"wrote {output}")
-
-
-def _read_right_plan(planned: Path) -> tuple[PlanSet, Model | None]:
-    """The plan in a file and the model it is in. Raises InvalidPlanError if anything in the file is wrong."""
-    from edgemem import api
-    from edgemem.proof import Cause, refuse
-
-    violations = [v for v in api.verify(planned) if v.cause is not Cause.OVER_CAPACITY]
-    refuse(violations, remedy="list all with `edgemem verify`, and plan again")
-    return api.read_plan(planned)
 
 
 def _print_json(planset: PlanSet) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING
 
 import click
@@ -17,10 +18,11 @@ if TYPE_CHECKING:
     from edgemem.commands.measure import MeasureRow
     from edgemem.commands.outcome import Outcome
     from edgemem.commands.size import ModelSize
+    from edgemem.commands.verify import Report
     from edgemem.commands.verify_run import ExecutorRun
     from edgemem.plans import PlanSet
 
-__all__ = ["show_executor_runs", "show_measured", "show_outcome", "show_recorded", "show_size"]
+__all__ = ["show_executor_runs", "show_measured", "show_outcome", "show_recorded", "show_report", "show_size"]
 
 
 def show_recorded(recorded: PlanSet) -> None:
@@ -29,6 +31,22 @@ def show_recorded(recorded: PlanSet) -> None:
     assert best is not None
     requests = len(recorded.problem)
     click.echo(f"\nrecorded arena {answer(best, recorded.bounds.offsets, recorded.naive)}, {requests} requests")
+
+
+def show_report(report: Report) -> None:
+    """What was examined, a line each, and what was not."""
+    lines = []
+    for plan in report.plans:
+        bound = "the lower bound" if plan["size"] == plan["lower_bound"] else f"lower bound {plan['lower_bound']:,}"
+        under = f" under {plan['target']}" if plan["target"] else ""
+        what = "arena" if plan["family"] == "offsets" else "shared objects"
+        lines.append(("plan", f"of the {plan['of']}{under}: {what} {plan['size']:,} by {plan['strategy']}, {bound}"))
+    lines += [("runs in", title) for title in report.runtimes]
+    lines += [(leg.name, leg.checked) for leg in report.legs]
+    lines += [("unchecked", text) for text in report.not_checked]
+    for name, text in lines:
+        indent = " " * 13
+        click.echo(textwrap.fill(f"  {name:<11}{text}", 80, subsequent_indent=indent))
 
 
 def show_executor_runs(runs: Sequence[ExecutorRun]) -> None:

@@ -12,7 +12,7 @@ Two arguments, either of which refutes a bad plan:
    overwritten.
 """
 
-from edgemem.proof.proved import Proved, prove, refuse
+from edgemem.proof.proved import Proved, examine, prove, refuse
 from edgemem.proof.relations import Regions, Relations
 from edgemem.proof.sweep import sweep_plan
 from edgemem.proof.verify import verify_planset
@@ -24,6 +24,7 @@ __all__ = [
     "Regions",
     "Relations",
     "Violation",
+    "examine",
     "prove",
     "refuse",
     "sweep_plan",

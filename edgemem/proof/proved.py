@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 from edgemem.errors import InvalidPlanError, StalePlanError
 from edgemem.model.graph import digest
 from edgemem.plans import OffsetPlan, PlanSet
+from edgemem.proof.regions import sweep_capacity
 from edgemem.proof.verify import verify_planset
 from edgemem.proof.violations import Cause
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from edgemem.model.graph import Graph
     from edgemem.proof.violations import Violation
 
-__all__ = ["Proved", "prove", "refuse"]
+__all__ = ["Proved", "examine", "prove", "refuse"]
 
 _KEY: Final = object()
 # Plan sets that were proved, and for which graphs ("" for their usage records alone); forgotten with the plan set.
@@ -63,17 +64,27 @@ def prove(planset: PlanSet, graph: Graph | None = None, *, remedy: str = "") -> 
     Raises:
         InvalidPlanError: a plan is wrong; StalePlanError: it was made for another graph.
     """
-    of = "" if graph is None else digest(graph)
-    known = _KNOWN.get(planset, ())
-    if of not in known and not (graph is None and known):
-        found = verify_planset(planset, graph)
-        refuse([v for v in found if v.cause is not Cause.OVER_CAPACITY], remedy=remedy)
+    refuse([v for v in examine(planset, graph) if v.cause is not Cause.OVER_CAPACITY], remedy=remedy)
+    return Proved(planset, _name(graph), _KEY)
+
+
+def examine(planset: PlanSet, graph: Graph | None = None) -> tuple[Violation, ...]:
+    """`verify_planset`, but what was found right for this graph before is not gone through again."""
+    of, known = _name(graph), _KNOWN.get(planset, ())
+    if of in known or (graph is None and known):
+        return tuple(sweep_capacity(planset))
+    found = verify_planset(planset, graph)
+    if all(v.cause is Cause.OVER_CAPACITY for v in found):
         for plan in planset.plans:
             (plan.offsets if isinstance(plan, OffsetPlan) else plan.assignment).flags.writeable = False
             if isinstance(plan, OffsetPlan) and plan.regions is not None:
                 plan.regions.flags.writeable = False
         _KNOWN.setdefault(planset, set()).add(of)
-    return Proved(planset, of, _KEY)
+    return found
+
+
+def _name(graph: Graph | None) -> str:
+    return "" if graph is None else digest(graph)
 
 
 def refuse(violations: Sequence[Violation], *, remedy: str = "") -> None:

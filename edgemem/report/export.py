@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from edgemem.model.graph import Graph
     from edgemem.plans import PlanSet
+    from edgemem.proof import Proved
 
 __all__ = ["FORMATS", "export"]
 
@@ -37,11 +38,11 @@ _FORMS: dict[str, Callable[[PlanSet, str, Graph | None], str]] = {
 FORMATS = tuple(_FORMS)
 
 
-def export(planset: PlanSet, form: str, *, name: str = "model", graph: Graph | None = None) -> str:
+def export(proved: Proved, form: str, *, name: str = "model", graph: Graph | None = None) -> str:
     """The plan as text in one of FORMATS.
 
     Args:
-        planset: the plans; the smallest of each family is exported.
+        proved: the plans; the smallest of each family is exported.
         form: one of FORMATS.
         name: becomes the prefix of C identifiers.
         graph: the graph planned for; `tflm-bufferplan` lists its tensors in order.
@@ -52,4 +53,4 @@ def export(planset: PlanSet, form: str, *, name: str = "model", graph: Graph | N
     if form not in _FORMS:
         raise PlanError(f"no export format {form!r}; there are {', '.join(FORMATS)}")
     prefix = identifier(name)
-    return _FORMS[form](planset, f"_{prefix}" if prefix[:1].isdigit() else prefix, graph)
+    return _FORMS[form](proved.planset, f"_{prefix}" if prefix[:1].isdigit() else prefix, graph)

@@ -12,6 +12,7 @@ import pytest
 
 from edgemem import api, planfile
 from edgemem.errors import ModelError, RuntimeBindError
+from edgemem.proof import prove
 from edgemem.report.export import export
 from edgemem.runtime.tflm import size as tflm
 from edgemem.runtime.tflm.execute import execute, input_values
@@ -193,8 +194,8 @@ def test_offsets_of_others_are_read() -> None:
 def test_exports_compile(tmp_path: Path) -> None:
     model, planset = passed("mww_okay_nabu")
     header, source = tmp_path / "plan.h", tmp_path / "plan.cc"
-    header.write_text(export(planset, "c-header", name="okay nabu"))
-    source.write_text(export(planset, "tflm-bufferplan", name="okay nabu", graph=model.graph()))
+    header.write_text(export(prove(planset), "c-header", name="okay nabu"))
+    source.write_text(export(prove(planset), "tflm-bufferplan", name="okay nabu", graph=model.graph()))
     main = tmp_path / "main.c"
     main.write_text(
         '#include "plan.h"\n#include "plan.h"\nchar arena[OKAY_NABU_ARENA_SIZE];\nint main(void) { return 0; }\n'

@@ -147,11 +147,11 @@ def test_plan_show_verify_export(planned: Path, tmp_path: Path) -> None:
 
 def test_a_verified_plan_says_what_was_checked(planned: Path, tmp_path: Path) -> None:
     output = edgemem("verify", planned).output
-    assert "18 plans of 55 records" in output
-    assert "94 operators were rehearsed" in output
+    assert "18 plans, 55 usage records" in output
+    assert "94 operators on 92 tensors" in output
     alone = tmp_path / "alone.edgemem"
     assert edgemem("plan", planned, "-o", alone).exit_code == 0
-    assert "not checked against a model" in edgemem("verify", alone).output
+    assert "name the model with --model" in edgemem("verify", alone).output
 
 
 def test_a_written_plan_says_where_it_runs(model: Path, tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ def test_a_changed_model_is_exit_code_4(planned: Path, tmp_path: Path) -> None:
     result = edgemem("verify", file)
     assert result.exit_code == 4
     assert "another graph" in result.output
-    assert json.loads(edgemem("verify", file, "--json").output)[0]["cause"] == "stale_digest"
+    assert json.loads(edgemem("verify", file, "--json").output)["violations"][0]["cause"] == "stale_digest"
 
 
 @pytest.mark.parametrize(

@@ -30,15 +30,18 @@ MAY_IMPORT = {
     "proof": "errors model native plans records targets trace",
     "schedule": "bounds errors model records targets",
     "planning": "bounds distribution errors formats model plans proof records strategy suitability targets trace",
+    "verification": "errors formats model planfile planning plans proof",
     "passes": "errors formats schedule targets",
-    "report": "errors model native plans records targets",
-    "api": "errors formats model planfile planning plans proof records report targets",
+    "report": "errors model native plans proof records targets",
+    "api": "errors formats model planfile planning plans proof records report targets verification",
     "replay": "errors files planfile plans proof trace",
     "runtime": "distribution errors files formats model passes planfile planning plans proof protobuf records replay "
     "report suitability targets trace",
-    "commands": "errors files formats passes planfile plans proof report runtime suitability targets trace",
+    "commands": "errors files formats passes planfile plans proof report runtime suitability targets trace "
+    "verification",
     "bench": "api bounds distribution errors formats planning plans proof records runtime strategy",
-    "cli": "api bench bounds commands distribution errors files formats plans proof report runtime strategy targets",
+    "cli": "api bench bounds commands distribution errors files formats plans proof report runtime strategy targets "
+    "verification",
 }
 RUNTIMES = ("onnxruntime", "ai_edge_litert", "tflite_runtime", "tflite_micro", "torch")
 FORMATS = ("onnx", "edgemem_converters")

@@ -15,7 +15,6 @@ from onnx import TensorProto, helper
 
 import edgemem
 from edgemem import planfile
-from edgemem.api import read_plan
 from edgemem.bounds import lower_bounds
 from edgemem.cli.main import main
 from edgemem.errors import BudgetExceededError, ModelError, PlanError, PlanFileError
@@ -25,6 +24,7 @@ from edgemem.proof import Cause, verify_planset
 from edgemem.records.problem import Problem, UsageRecord
 from edgemem.strategy.catalogue import registered
 from edgemem.targets import BUILT_IN, Region
+from edgemem.verification import read_plan
 
 if TYPE_CHECKING:
     from pathlib import Path

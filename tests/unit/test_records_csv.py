@@ -12,6 +12,7 @@ import edgemem
 from edgemem import formats
 from edgemem.errors import ModelError
 from edgemem.planning import choices, make_plans
+from edgemem.proof import prove
 from edgemem.records.problem import Problem, UsageRecord
 from edgemem.report.csv import problem_csv
 from edgemem.report.export import export
@@ -152,7 +153,7 @@ def test_an_exported_plan_is_read_back_with_its_places(
         overlap=() if problem.overlap is None else problem.overlap,
     )
     planset = make_plans(free, choices("greedy_by_size"))
-    back = read(tmp_path_factory.mktemp("csv") / "records.csv", export(planset, "csv"))
+    back = read(tmp_path_factory.mktemp("csv") / "records.csv", export(prove(planset), "csv"))
     assert back.names == free.names
     plan = planset.best_offsets
     assert plan is not None
@@ -166,4 +167,4 @@ def test_a_plain_file_stays_as_it_was() -> None:
     problem = Problem([UsageRecord("a", 0, 1, 4), UsageRecord("b", 1, 1, 2)])
     assert problem_csv(problem) == f"{HEAD}\na,0,1,4\nb,1,1,2\n"
     planset = edgemem.plan(problem, strategy=["offsets/naive", "shared_objects/naive"])
-    assert export(planset, "csv") == f"{HEAD},offset,object\na,0,1,4,0,0\nb,1,1,2,4,1\n"
+    assert export(prove(planset), "csv") == f"{HEAD},offset,object\na,0,1,4,0,0\nb,1,1,2,4,1\n"

@@ -165,7 +165,7 @@ def test_what_has_no_place_needs_none_whatever_the_plan_says() -> None:
 
 def test_kinds_are_those_of_the_tensors() -> None:
     for kind in ("variable", "state"):
-        rows = [(replace(GOOD[0][0], kind=kind, last_op=2), 0), GOOD[1]]  # type: ignore[type-var]
+        rows = [(replace(GOOD[0][0], kind=kind, last_op=2), 0), GOOD[1]]
         assert Cause.WRONG_KIND in causes(by_hand(CONVS, RULES, rows), CONVS)
 
 

@@ -12,7 +12,6 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 import edgemem
-from edgemem.api import read_plan
 from edgemem.errors import ModelError, PlanError, UnsupportedError
 from edgemem.model.graph import Graph, Op, Tensor, digest
 from edgemem.planning import choices, make_plans
@@ -22,6 +21,7 @@ from edgemem.records.problem import Problem
 from edgemem.schedule.order import find_order
 from edgemem.schedule.problem import order_problem
 from edgemem.targets import BUILT_IN
+from edgemem.verification import read_plan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,0 +1,140 @@
+"""What `edgemem verify` says: which plans were examined, for which runtimes, by which arguments, and what was not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from edgemem.commands.executors import EXECUTORS
+from edgemem.plans import LEFT_TO_RUNTIME
+from edgemem.runtime.onnxruntime.file import model_digest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from edgemem.plans import Plan, PlanSet
+    from edgemem.verification import Verdict
+
+__all__ = ["Leg", "Report", "report_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """One of the arguments that together make the proof.
+
+    Attributes:
+        name: `sweep`, `rehearsal`, `stream` or `file`.
+        checked: what it went through, in words.
+    """
+
+    name: str
+    checked: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was examined in a file.
+
+    Attributes:
+        plans: an entry a plan set, with the plan that its runtime takes.
+        runtimes: those that run the plans as they stand.
+        legs: the arguments that were made.
+        not_checked: what they do not cover.
+    """
+
+    plans: tuple[dict[str, Any], ...]
+    runtimes: tuple[str, ...]
+    legs: tuple[Leg, ...]
+    not_checked: tuple[str, ...]
+
+    def as_data(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "plans": list(self.plans),
+            "runtimes": list(self.runtimes),
+            "legs": [{"leg": leg.name, "checked": leg.checked} for leg in self.legs],
+            "not_checked": list(self.not_checked),
+        }
+
+
+def report_of(path: Path, verdict: Verdict, *, is_run: bool = False) -> Report:
+    """What was examined.
+
+    Args:
+        path: the file.
+        verdict: what came of it.
+        is_run: whether the plans are run as well.
+    """
+    plansets = list(dict.fromkeys((verdict.planset, *verdict.recordings)))
+    able = [e.title for e in EXECUTORS if e.suffix == path.suffix.lower() and e.refusal(plansets) is None]
+    return Report(
+        tuple(_entry(planset, plan) for planset in plansets for plan in _best(planset)),
+        tuple(able),
+        tuple(_legs(verdict, plansets)),
+        tuple(_not_checked(path, verdict, able, is_run=is_run)),
+    )
+
+
+def _best(planset: PlanSet) -> list[Plan]:
+    """The smallest plan of each family."""
+    return [plan for plan in (planset.best_offsets, planset.best_shared_objects) if plan is not None]
+
+
+def _entry(planset: PlanSet, plan: Plan) -> dict[str, Any]:
+    family = "offsets" if plan is planset.best_offsets else "shared_objects"
+    of = "recording" if planset.recording is not None else "graph" if planset.digest else "usage records"
+    return {
+        "of": of,
+        "target": planset.target.name if planset.target else None,
+        "family": family,
+        "strategy": plan.strategy,
+        "size": plan.size,
+        "lower_bound": getattr(planset.proved, family),
+        "optimal": plan.optimal,
+    }
+
+
+def _legs(verdict: Verdict, plansets: list[PlanSet]) -> list[Leg]:
+    plans = sum(len(planset.plans) for planset in plansets)
+    records = sum(len(planset.problem) for planset in plansets)
+    what = "where records lie, sizes, alignment, bounds"
+    legs = [Leg("sweep", f"{_count(plans, 'plan')}, {_count(records, 'usage record')}: {what}")]
+    if verdict.graph is not None:
+        placed = sum(len(r.tensors) for r in verdict.planset.problem.records)
+        steps = _count(len(verdict.planset.steps), "operator")
+        legs.append(Leg("rehearsal", f"{steps} on {_count(placed, 'tensor')}, in each plan: nothing is read too late"))
+    if verdict.recordings:
+        requests = sum(len(p.recording.trace.requests) for p in verdict.recordings if p.recording is not None)
+        streams = _count(len(verdict.recordings), "recorded stream")
+        legs.append(Leg("stream", f"{_count(requests, 'request')} of {streams}"))
+    if verdict.offsets is not None:
+        legs.append(Leg("file", f"{_count(verdict.offsets, 'offset')} in OfflineMemoryAllocation: those of the plan"))
+    return legs
+
+
+def _not_checked(path: Path, verdict: Verdict, able: list[str], *, is_run: bool) -> list[str]:
+    planset, found = verdict.planset, []
+    if verdict.graph is None and planset.recording is None:
+        found.append("whether it fits a model (name the model with --model)")
+    if planset.recording is None and planset.shared_objects and verdict.graph is not None and not planset.offsets:
+        found.append("a run: no runtime here takes shared objects")
+    if "TensorFlow Lite Micro" in able:
+        found.append("workspace, which TensorFlow Lite Micro places by itself beside the plan")
+    left = sum(why == LEFT_TO_RUNTIME for _, why in planset.unplanned)
+    if left:
+        found.append(f"{_count(left, 'tensor')} that the file leaves to TensorFlow Lite Micro")
+    reasons = Counter(why for _, why in planset.unplanned if why != LEFT_TO_RUNTIME)
+    found += [f"{_count(number, 'tensor')} without a place: {why}" for why, number in reasons.most_common(3)]
+    if path.suffix.lower() == ".onnx" and verdict.recordings:
+        digest = model_digest(path.read_bytes(), path.parent)
+        others = sum(p.recording is not None and p.recording.fingerprint.model != digest for p in verdict.recordings)
+        if others:
+            found.append(f"{_count(others, 'recording')} of another model file, which sessions of this one do not use")
+    if able and not is_run:
+        found.append("values: what a run computes (add --run)")
+    return found
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"

@@ -1,0 +1,140 @@
+"""Plans in files, examined: what is in a file, everything that is wrong with it, and what was looked at.
+
+Three arguments, which share no code: a sweep over the usage records, a rehearsal of the graph in each plan, and the
+file itself, read as its runtime reads it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgemem import formats, planfile
+from edgemem.errors import PlanFileError
+from edgemem.formats import Bindings, MicroPlanned, Model, OldRecordings, load_model
+from edgemem.model.graph import Graph
+from edgemem.planfile import legacy
+from edgemem.planning.micro_offsets import plan_of_offsets, verify_offsets
+from edgemem.planning.model_plan import graph_under
+from edgemem.plans import PlanSet
+from edgemem.proof import Cause, examine, prove, refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from edgemem.proof import Proved, Violation
+
+__all__ = ["Verdict", "graph_for", "plans_of", "read_plan", "right_plan", "verdict_of"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Verdict:
+    """What came of a file or a plan set.
+
+    Attributes:
+        planset: the plan of the graph, or else the first plan in the file.
+        model: the model that holds it; None for a stand-alone plan and a plan set.
+        graph: what the plan was rehearsed in; None if there was none, so that only the usage records were swept.
+        recordings: all plans of recorded streams, `planset` among them if it is one.
+        offsets: how many of the file's offsets for TensorFlow Lite Micro were compared with the plan's; None if the
+            file has none beside a plan.
+        violations: everything that is wrong; () is right.
+    """
+
+    planset: PlanSet
+    model: Model | None
+    graph: Graph | None
+    recordings: tuple[PlanSet, ...]
+    offsets: int | None
+    violations: tuple[Violation, ...]
+
+
+def verdict_of(source: str | Path | PlanSet, model: str | Path | Model | Graph | None = None) -> Verdict:
+    """Examine all plans of a file, or a plan set. Arguments and errors as `edgemem.verify`."""
+    plansets, inside = ((source,), None) if isinstance(source, PlanSet) else _read(Path(source))
+    planset = _of_graph(plansets)
+    if isinstance(model, str | Path):
+        model = load_model(model, Bindings(planset.dims, planset.input_shapes))
+    model = model or inside
+    graph = None if model is None or planset.recording is not None else graph_for(planset, model)
+    recordings = tuple(p for p in plansets if p.recording is not None)
+    violations = [] if planset in recordings else list(examine(planset, graph))
+    violations += [v for recording in recordings for v in examine(recording)]
+    offsets = _offsets_beside_a_plan(inside)
+    if offsets is not None:
+        violations += verify_offsets(offsets, plansets)
+    count = None if offsets is None else len(offsets)
+    return Verdict(planset, inside, graph, recordings, count, tuple(violations))
+
+
+def right_plan(path: str | Path) -> tuple[Proved, Model | None]:
+    """The plan in a file, proved, and the model that it is in.
+
+    Raises InvalidPlanError if anything in the file is wrong, and as `verdict_of`.
+    """
+    verdict = verdict_of(path)
+    found = [v for v in verdict.violations if v.cause is not Cause.OVER_CAPACITY]
+    refuse(found, remedy="list all with `edgemem verify`, and plan again")
+    return prove(verdict.planset, verdict.graph), verdict.model
+
+
+def read_plan(path: str | Path) -> tuple[PlanSet, Model | None]:
+    """The plan in a planned model or in a stand-alone `.edgemem` file, with the model it is in. Nothing is proved.
+
+    The model is bound to the sizes the plan was made for. Offsets for TensorFlow Lite Micro without a plan are read as
+    the plan that they amount to. Raises PlanFileError when there is neither.
+    """
+    plansets, model = _read(Path(path))
+    return _of_graph(plansets), model
+
+
+def _read(path: Path) -> tuple[tuple[PlanSet, ...], Model | None]:
+    """All plan sets in a file, and the model they are in, bound to the sizes of the graph's plan."""
+    if path.suffix == ".edgemem":
+        return planfile.load_all(path), None
+    model = formats.load(path)
+    if not isinstance(model, Model):
+        raise PlanFileError(f"{path.name} holds usage records, not a plan")
+    if model.plan() is None:
+        bare = _plan_of_bare_offsets(model)
+        if bare is None:
+            raise PlanFileError(f"{path.name} carries no plan; make one with: edgemem plan {path.name} -o PLANNED")
+        return (bare,), model
+    plansets = plans_of(model)
+    planset = _of_graph(plansets)
+    bindings = Bindings(planset.dims, planset.input_shapes)
+    return plansets, model if bindings == Bindings() else load_model(path, bindings)
+
+
+def _of_graph(plansets: Sequence[PlanSet]) -> PlanSet:
+    return next((p for p in plansets if p.recording is None), plansets[0])
+
+
+def plans_of(model: Model) -> tuple[PlanSet, ...]:
+    """All plan sets in a model; nothing is proved. Raises PlanFileError if they are damaged."""
+    data = model.plan()
+    found = planfile.decode_all(data) if data is not None else ()
+    old = model.old_recordings() if isinstance(model, OldRecordings) else None
+    return found + (legacy.decode_recordings(old) if old is not None else ())
+
+
+def _plan_of_bare_offsets(model: object) -> PlanSet | None:
+    """What a file's offsets for TensorFlow Lite Micro amount to where no plan is beside them; None without any."""
+    if not isinstance(model, MicroPlanned) or not model.offline_metadata():
+        return None
+    return plan_of_offsets(model.graph(), model.offline())
+
+
+def _offsets_beside_a_plan(model: object) -> dict[str, int] | None:
+    """A file's offsets for TensorFlow Lite Micro, by tensor; None without any, or without a plan."""
+    if not isinstance(model, MicroPlanned) or model.plan() is None or model.offline_metadata() is None:
+        return None
+    return model.offline()
+
+
+def graph_for(planset: PlanSet, model: Model | Graph) -> Graph:
+    """The graph that a plan set is to be proved against: the model's under the plan set's target."""
+    if isinstance(model, Graph):
+        return model
+    return model.graph() if planset.target is None else graph_under(model, planset.target)
