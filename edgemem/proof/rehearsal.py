@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from edgemem.plans import Plan, PlanSet
     from edgemem.proof.marks import Span
     from edgemem.proof.matching import Contents
+    from edgemem.targets import Target
 
 __all__ = ["rehearse"]
 
@@ -45,11 +46,12 @@ def rehearse(planset: PlanSet, graph: Graph) -> Iterator[Violation]:
         yield Violation(Cause.STATE_NOT_KEPT, str(e))
         return
     yield from check_records(planset, graph, contents)
+    uses = _uses(graph, contents, planset.target)
     for plan in planset.plans:
         count = len(plan.offsets if isinstance(plan, OffsetPlan) else plan.assignment)
         if count != len(planset.problem):
             continue  # the sweep has said so
-        rehearsal = _Rehearsal(planset, plan, contents)
+        rehearsal = _Rehearsal(planset, plan, contents, uses)
         rehearsal.run(graph)
         yield from rehearsal.found
         yield from _pins(planset, plan)
@@ -79,6 +81,61 @@ def _pins(planset: PlanSet, plan: Plan) -> Iterator[Violation]:
             yield violation(plan, Cause.NOT_WHERE_PINNED, message, tensor)
 
 
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """What an operator does with memory, the same in every plan; all by name.
+
+    Attributes:
+        reads: its inputs, each once.
+        inputs: the same by position, "" for an absent one.
+        workspace: what it has beside its outputs.
+        outputs: what it writes.
+        first: its first output, which may be a view or in place; "" without one.
+        viewed: the input that `first` is a view of where both have one place; "" if it may not be one.
+        in_place: the positions of the inputs that `first` may be written over.
+    """
+
+    reads: tuple[str, ...]
+    inputs: tuple[str, ...]
+    workspace: tuple[str, ...]
+    outputs: tuple[str, ...]
+    first: str
+    viewed: str
+    in_place: frozenset[int]
+
+
+def _uses(graph: Graph, contents: Contents, target: Target | None) -> list[_Use]:
+    """What every operator does with memory, by its step."""
+    rules = RULES[target.aliasing] if target else AliasRules()
+    inline = target is None or target.bodies == "inline"
+    tensors = contents.tensors
+    made: list[_Use] = []
+
+    def walk(g: Graph) -> None:
+        names = [t.name for t in g.tensors]
+        names.append("")  # index -1: absent
+        for op in g.ops:
+            for body in op.bodies if inline else ():
+                walk(body)
+            inputs, outputs = tuple(names[i] for i in op.inputs), tuple(names[i] for i in op.outputs)
+            first = outputs[0] if outputs else ""
+            viewed, in_place = "", []
+            if first in tensors:
+                elements, bits = in_place_form(tensors[first])
+                forms = [in_place_form(tensors[n]) if n in tensors else (0, 0) for n in inputs]
+                if op.type in rules.views and forms and forms[0][0] * forms[0][1] == elements * bits:
+                    viewed = inputs[0]
+                # Element k must lie on element k, or a result would overwrite elements that are still to be read.
+                alike = [p for p in rules.in_place.get(op.type, ()) if p < len(forms)]
+                in_place = [p for p in alike if forms[p] == (elements, bits)]
+            workspace = tuple(f"{contents.labels[len(made)]}:scratch{k}" for k in range(len(op.scratch)))
+            reads = tuple(n for n in dict.fromkeys(inputs) if n in tensors)
+            made.append(_Use(reads, inputs, workspace, outputs, first, viewed, frozenset(in_place)))
+
+    walk(graph)
+    return made
+
+
 @dataclass(slots=True)
 class _Done:
     """What a run of a body did to memory: enough to repeat it without running the body again.
@@ -95,12 +152,12 @@ class _Done:
 class _Rehearsal:
     """One graph in one plan."""
 
-    def __init__(self, planset: PlanSet, plan: Plan, contents: Contents) -> None:
+    def __init__(self, planset: PlanSet, plan: Plan, contents: Contents, uses: Sequence[_Use]) -> None:
         self.found: list[Violation] = []
         self._plan = plan
         self._contents = contents
         self._target = planset.target
-        self._rules = RULES[planset.target.aliasing] if planset.target else AliasRules()
+        self._uses = uses
         self._inline = planset.target is None or planset.target.bodies == "inline"
         self._marks = Marks(_spans(planset, plan))
         self._step = 0
@@ -127,12 +184,11 @@ class _Rehearsal:
             self._read(name, "at the end of the graph nothing is left of")
 
     def _operators(self, graph: Graph) -> None:
-        names = [t.name for t in graph.tensors]
         for op in graph.ops:
             if op.bodies and self._inline:
-                self._control(op, names)
+                self._control(op, [t.name for t in graph.tensors])
             else:
-                self._operator(op, names)
+                self._operator(self._uses[self._step])
             self._step += 1
 
     def _control(self, op: Op, names: Sequence[str]) -> None:
@@ -178,48 +234,36 @@ class _Rehearsal:
                 by = self._marks.overwriter(name)
                 self._report(Cause.CLOBBERED_INPUT, f"as it is copied, {name!r} is overwritten by {by!r}", name)
 
-    def _operator(self, op: Op, names: Sequence[str]) -> None:
-        reads = [names[i] if i >= 0 else "" for i in op.inputs]
-        for name in dict.fromkeys(reads):
+    def _operator(self, use: _Use) -> None:
+        span, marks = self._marks.span, self._marks
+        for name in use.reads:
             self._read(name, "reads")
-        label = self._contents.labels[self._step] if self._step < len(self._contents.labels) else ""
-        workspace = [f"{label}:scratch{k}" for k in range(len(op.scratch))]
-        writes = [name for name in workspace if name in self._marks.span]
+        writes = [name for name in (*use.workspace, *use.outputs) if name in span]
         for name in writes:
-            self._check_inputs(op, name, reads, first=False)
-            self._write(name)
-        for at, name in enumerate(names[i] if i >= 0 else "" for i in op.outputs):
-            if name in self._marks.span:
-                self._write(name, view=self._check_inputs(op, name, reads, first=at == 0))
-                writes.append(name)
+            self._write(name, view=self._check_inputs(use, name))
         for name in writes:
-            if not self._marks.is_intact(name):
-                by = self._marks.overwriter(name)
+            if not marks.is_intact(name):
+                by = marks.overwriter(name)
                 self._report(Cause.CLOBBERED_INPUT, f"{name!r} and {by!r} lie on each other", name)
 
-    def _check_inputs(self, op: Op, name: str, reads: Sequence[str], *, first: bool) -> bool:
+    def _check_inputs(self, use: _Use, name: str) -> bool:
         """Report an output that lies on an input it must not overwrite; whether it is a view of one."""
-        span, tensors = self._marks.span[name], self._contents.tensors
+        spans = self._marks.span
+        low, high = span = spans[name]
         view = False
-        for position, source in enumerate(reads):
-            if not self._marks.is_intact(source) or not overlaps(span, self._marks.span[source]):
+        for position, source in enumerate(use.inputs):
+            there = spans.get(source)
+            if there is None or there[0] >= high or low >= there[1] or not self._marks.is_intact(source):
                 continue
-            there, alike = tensors.get(source), False
-            if first and there is not None and name in tensors and self._marks.span[source] == span:
-                elements, bits = in_place_form(there)
-                to_elements, to_bits = in_place_form(tensors[name])
-                if position == 0 and op.type in self._rules.views:
-                    alike = view = elements * bits == to_elements * to_bits
-                elif position in self._rules.in_place.get(op.type, ()):
-                    # Element k must lie on element k, or a result would overwrite elements that are still to be read.
-                    alike = (elements, bits) == (to_elements, to_bits)
-            if not alike:
+            if name == use.first and there == span and position == 0 and source == use.viewed:
+                view = True
+            elif not (name == use.first and there == span and position in use.in_place):
                 self._report(Cause.CLOBBERED_INPUT, f"{name!r} lies on the input {source!r}", name, source)
         return view
 
     def _write(self, name: str, *, view: bool = False) -> None:
         span = self._marks.span[name]
-        for state, kept in self._states.items():
+        for state, kept in self._states.items() if self._states else ():
             if overlaps(kept, span) and self._record.get(name) != self._record[state]:
                 message = f"{name!r} lies on the state {state!r}, which is kept from run to run"
                 self._report(Cause.STATE_NOT_KEPT, message, name, state)
