@@ -22,6 +22,7 @@ from edgemem.proof import prove
 
 if TYPE_CHECKING:
     from edgemem.plans import PlanSet, Settings
+    from edgemem.proof import Proved
     from edgemem.trace.recording import Fingerprint
 
 __all__ = ["PlanCache", "cache_folder"]
@@ -50,14 +51,14 @@ class PlanCache:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def load(self, fingerprint: Fingerprint, settings: Settings) -> PlanSet | None:
+    def load(self, fingerprint: Fingerprint, settings: Settings) -> Proved | None:
         """The plan recorded with exactly this fingerprint and made with these settings, proved; or None."""
         try:
             planset = planfile.decode(_content(self._path(fingerprint, settings)))
             recording = planset.recording
             if recording is None or recording.fingerprint != fingerprint or planset.settings != settings:
                 return None
-            return prove(planset).planset
+            return prove(planset)
         except (OSError, ValueError, EdgememError):
             return None
 

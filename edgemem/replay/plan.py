@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.plans import PlanSet
+    from edgemem.proof import Proved
 
 __all__ = ["ReplayPlan", "places_of", "replay_plan"]
 
@@ -46,15 +47,16 @@ class ReplayPlan(Handle):
         self.events = len(events)
 
 
-def replay_plan(planset: PlanSet) -> ReplayPlan:
+def replay_plan(proved: Proved) -> ReplayPlan:
     """The plan of a recording for the allocator.
 
     Args:
-        planset: proved plans of a recording; the smallest offset plan is taken.
+        proved: plans of a recording; the smallest offset plan is taken.
 
     Raises:
         InvalidPlanError: the plan set is not of a recording, has no offset plan, or the allocator refuses the plan.
     """
+    planset = proved.planset
     best = planset.best_offsets
     if planset.recording is None or best is None:
         raise InvalidPlanError("there is no offset plan of a recording to replay; record the model again")

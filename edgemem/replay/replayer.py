@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 from edgemem.errors import InvalidPlanError, RuntimeBindError
+from edgemem.proof import prove
 from edgemem.replay.arena import ArenaMemory
 from edgemem.replay.context import Context
 from edgemem.replay.library import HOST
@@ -65,7 +66,7 @@ class Slot:
 
     def use(self, found: FoundPlan) -> None:
         """Replay this plan from now on. Raises InvalidPlanError if the allocator refuses it."""
-        self.ready = replay_plan(found.planset)
+        self.ready = replay_plan(found.proved)
         self.found, self.mode = found, "replay"
 
 
@@ -181,7 +182,7 @@ class Replayer:
                 return result
             # Planned under the lock: it is quick, and two threads would only do the same twice.
             planset = self.plan(Recording(slot.fingerprint, trace))
-            slot.use(FoundPlan(planset, "made now"))
+            slot.use(FoundPlan(prove(planset), "made now"))
             slot.plans_made += 1
             self.counters.replans += slot.plans_made > 1
         self.plans.keep(planset)

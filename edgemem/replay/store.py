@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from edgemem.plans import PlanSet, Settings
+    from edgemem.proof import Proved
     from edgemem.replay.cache import PlanCache
     from edgemem.trace.recording import Fingerprint, Signature
 
@@ -19,10 +20,15 @@ PlanSource: TypeAlias = Literal["file", "cache", "made now"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FoundPlan:
-    """A recording's plan set, and where it came from."""
+    """A recording's plans, and where they came from."""
 
-    planset: PlanSet
+    proved: Proved
     source: PlanSource
+
+    @property
+    def planset(self) -> PlanSet:
+        """The plans."""
+        return self.proved.planset
 
 
 class StoredPlans:
@@ -30,16 +36,18 @@ class StoredPlans:
 
     Args:
         session: the fingerprint of the session; its signature does not matter.
-        embedded: proved plan sets of recordings in the model file.
+        embedded: plans of recordings in the model file.
         settings: for plans that are not in the file.
         cache: where new plans are stored, or None.
     """
 
     def __init__(
-        self, session: Fingerprint, embedded: Sequence[PlanSet], settings: Settings, cache: PlanCache | None
+        self, session: Fingerprint, embedded: Sequence[Proved], settings: Settings, cache: PlanCache | None
     ) -> None:
         self._session = session
-        self._embedded = tuple((p.recording.fingerprint, p) for p in embedded if p.recording is not None)
+        self._embedded = tuple(
+            (p.planset.recording.fingerprint, p) for p in embedded if p.planset.recording is not None
+        )
         self._settings = settings
         self._cache = cache
 
@@ -50,9 +58,9 @@ class StoredPlans:
     def find(self, signature: Signature) -> FoundPlan | None:
         """The plan for this signature, or None."""
         wanted = self.fingerprint(signature)
-        for fingerprint, planset in self._embedded:
+        for fingerprint, proved in self._embedded:
             if fingerprint == wanted:
-                return FoundPlan(planset, "file")
+                return FoundPlan(proved, "file")
         cached = self._cache.load(wanted, self._settings) if self._cache is not None else None
         return None if cached is None else FoundPlan(cached, "cache")
 

@@ -19,14 +19,16 @@ from edgemem import planfile
 from edgemem.cli.main import main
 from edgemem.commands.verify_run import verify_run
 from edgemem.errors import InvalidPlanError, PlanFileError, RuntimeBindError, StalePlanError
+from edgemem.model.graph import Graph, Op, Tensor
 from edgemem.plans import OffsetPlan, Settings
-from edgemem.records.problem import Problem, UsageRecord
+from edgemem.proof import prove
 from edgemem.runtime.memory import Origin
 from edgemem.runtime.onnxruntime.file import plans_in, with_plans
 from edgemem.runtime.onnxruntime.io_binding import make_session
 from edgemem.runtime.onnxruntime.layout import planned_layout
 from edgemem.runtime.onnxruntime.record import embed, record
 from edgemem.runtime.onnxruntime.session import InferenceSession
+from edgemem.targets import BUILT_IN, Region
 from models.build import build
 from tests.old_recordings import old_file
 from tests.onnx_sessions import branching, feeds, options, plain, same, small
@@ -106,7 +108,7 @@ def test_a_recording_of_the_file_is_planned_as_the_file_is(naive: Path, tmp_path
     output = done("verify", "--run", planned_file)
     assert "io-binding: ran" in output
     assert "replay: ran" in output
-    assert output.count("naive") == 2
+    assert output.count(", naive, plan of the") == 2
     assert done("run", planned_file).splitlines()[0].endswith("from the file")
 
 
@@ -283,20 +285,23 @@ def test_plans_that_cannot_be_run_say_so(tmp_path: Path) -> None:
 
 
 def test_nothing_is_bound_outside_the_arena() -> None:
-    problem = Problem([UsageRecord("a", 0, 0, 64, tensors=("a",)), UsageRecord("b", 1, 1, 0, tensors=("b",))])
-    plan = OffsetPlan("forged", {}, np.array([0, 64]), 64, optimal=True)
-    planset = replace(edgemem.plan(problem), offsets=(plan,))
-    assert planned_layout(planset, {"a": (64, 4), "b": (0, 4)}, remedy="").offsets == {"a": 0, "b": 64}
-    with pytest.raises(InvalidPlanError, match=r"'b' at \[64, 128\) is not inside the arena of 64 bytes; plan again"):
-        planned_layout(planset, {"a": (64, 4), "b": (64, 4)}, remedy="plan again")
-    twice = Problem([UsageRecord("a", 0, 0, 64, tensors=("a",)), UsageRecord("b", 1, 1, 64, tensors=("a",))])
-    both = replace(planset, problem=twice, offsets=(replace(plan, offsets=np.array([0, 0])),))
-    with pytest.raises(InvalidPlanError, match="'a' has two places"):
-        planned_layout(both, {"a": (64, 4)}, remedy="")
-    # A record without tensors is bound to nothing, whatever its name is.
-    named = Problem([UsageRecord("a", 0, 0, 64, tensors=("a",)), UsageRecord("b", 1, 1, 0)])
-    nameless = replace(planset, problem=named, offsets=(replace(plan, offsets=np.array([0, 64])),))
-    assert planned_layout(nameless, {"a": (64, 4), "b": (64, 4)}, remedy="").offsets == {"a": 0}
+    tensors = tuple(Tensor(name, "float32", (16,)) for name in "xaby")
+    ops = tuple(Op(f"op{k}", "Conv", (k,), (k + 1,)) for k in range(3))
+    graph = Graph("chain", tensors, ops, (0,), (3,))
+    planset = edgemem.plan(graph, target="generic")
+    proved = prove(planset, graph)
+    offsets = planned_layout(proved, {"a": (64, 4), "b": (64, 4)}, remedy="").offsets
+    assert sorted(offsets.values()) == [0, 64]
+    with pytest.raises(InvalidPlanError, match=r"is not inside the arena of 128 bytes; plan again"):
+        planned_layout(proved, {"a": (129, 4), "b": (129, 4)}, remedy="plan again")
+    with pytest.raises(InvalidPlanError, match="for no graph"):
+        planned_layout(prove(edgemem.plan(planset.problem)), {}, remedy="")
+    plan = planset.offsets[0]
+    apart = replace(plan, offsets=np.zeros(2, np.int64), size=128, regions=np.arange(2), region_sizes=(64, 64))
+    target = replace(BUILT_IN["generic"], regions=(Region("one"), Region("two")))
+    several = replace(planset, offsets=(apart,), shared_objects=(), target=target)
+    with pytest.raises(InvalidPlanError, match="several regions"):
+        planned_layout(prove(several, graph), {"a": (64, 4), "b": (64, 4)}, remedy="")
 
 
 @pytest.mark.parametrize("inputs", ["outside", "until_last_use", "whole_run"])
@@ -368,7 +373,7 @@ def test_what_a_plan_overwrites_is_found_by_running_it(tmp_path: Path, monkeypat
     path = planned(tmp_path / "m.onnx", "unet", strategy="offsets/greedy_by_size")
     bad, _ = wrong_in_one_place(plans_in(path.read_bytes())[0])
     path.write_bytes(with_plans(path.read_bytes(), (bad,)))
-    monkeypatch.setattr("edgemem.runtime.onnxruntime.prepared.prove", lambda planset, *_, **__: planset)
+    monkeypatch.setattr("edgemem.proof.proved.verify_planset", lambda *_: ())
     nodes, _ = verify_run(path)
     (violation,) = nodes.violations
     assert "computes another" in violation.message
@@ -422,7 +427,7 @@ def test_recordings_go_along_when_a_file_is_planned_anew(tmp_path: Path) -> None
     assert [p.strategy for p in again.offsets] == ["naive"]
     assert again.problem.names == recording.problem.names
     output = done("verify", "--run", new)
-    assert "and 1 recording" in output
+    assert "requests of 1 recorded stream" in output
     assert output.count(", naive, plan of the") == 2
     # Another graph has other recordings.
     done("plan", old, "--optimize", "basic", "-o", new)

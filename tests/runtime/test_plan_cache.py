@@ -42,7 +42,7 @@ def test_what_is_kept_is_found_by_fingerprint_and_settings(planset: PlanSet, tmp
     cache.save(planset)
     found = cache.load(FINGERPRINT, Settings())
     assert found is not None
-    assert planfile.encode(found) == planfile.encode(planset)
+    assert planfile.encode(found.planset) == planfile.encode(planset)
     assert cache.load(FINGERPRINT, Settings(("offsets/naive",))) is None
     assert cache.load(replace(FINGERPRINT, version="2"), Settings()) is None
 

@@ -160,7 +160,7 @@ class IoBindingSession:
     @property
     def planset(self) -> PlanSet | None:
         """The plan it runs in; None for a plain session."""
-        return None if self._prepared.reason else self._prepared.planset
+        return None if self._prepared.reason or self._prepared.proved is None else self._prepared.proved.planset
 
     def get_inputs(self) -> list[Argument]:
         """Name, type and shape of every input."""
@@ -257,13 +257,13 @@ class IoBindingSession:
         return ""
 
     def _lay_out(self) -> None:
-        planset = self._prepared.planset
-        assert planset is not None
+        proved = self._prepared.proved
+        assert proved is not None
         sizes = self._prepared.sizes()
         if self._separate:
             self._layout = separate_layout(sizes)
         else:
-            self._layout = planned_layout(planset, sizes, remedy=self._prepared.remedy)
+            self._layout = planned_layout(proved, sizes, remedy=self._prepared.remedy)
         self._offsets = self._layout.offsets
         # Fresh pages of the system from the start of a page: pages that are not used take no memory.
         self._arena = np.frombuffer(mmap(-1, max(self._layout.size, 1)), np.uint8)[: self._layout.size]
@@ -281,8 +281,8 @@ class IoBindingSession:
     def _build(self) -> None:
         ort = onnxruntime()
         prepared = self._prepared
-        assert prepared.planset is not None
-        target = prepared.planset.target
+        assert prepared.proved is not None
+        target = prepared.proved.planset.target
         views = RULES[target.aliasing].views if target else frozenset()
         shared: dict[str, Any] = {}
         steps = []

@@ -10,7 +10,7 @@ from edgemem.errors import InvalidPlanError, RuntimeBindError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from edgemem.plans import PlanSet
+    from edgemem.proof import Proved
 
 __all__ = ["Layout", "planned_layout", "separate_layout"]
 
@@ -33,19 +33,24 @@ class Layout:
     others: Mapping[str, int]
 
 
-def planned_layout(planset: PlanSet, sizes: Mapping[str, tuple[int, int]], *, remedy: str) -> Layout:
+def planned_layout(proved: Proved, sizes: Mapping[str, tuple[int, int]], *, remedy: str) -> Layout:
     """The places that the smallest offset plan gives.
 
     Args:
-        planset: plans that were proved for the graph.
+        proved: plans of the graph.
         sizes: bytes, and bytes of one element, by tensor, for all that the executor binds.
         remedy: what the user can do about a plan that cannot be run.
 
     Raises:
-        InvalidPlanError: there is no arena, or a tensor has two places or is not inside the arena.
+        InvalidPlanError: the plan was proved for no graph, there is no one arena, or a tensor is not inside it.
         RuntimeBindError: a tensor's place is no address for its elements.
     """
+    planset = proved.planset
     best = planset.best_offsets
+    if not proved.graph:
+        raise InvalidPlanError(f"the plan is proved for its usage records, and for no graph; {remedy}")
+    if best is not None and best.regions is not None and best.regions.any():
+        raise InvalidPlanError(f"the plan lies in several regions, and this executor has one arena; {remedy}")
     if best is None:
         raise InvalidPlanError(f"the plan has no arena, only shared objects; {remedy}")
     offsets: dict[str, int] = {}
@@ -54,8 +59,6 @@ def planned_layout(planset: PlanSet, sizes: Mapping[str, tuple[int, int]], *, re
         if record.kind == "scratch":
             continue
         for name in record.tensors:
-            if name in offsets or name in others:
-                raise InvalidPlanError(f"the plan is refused: {name!r} has two places; {remedy}")
             if name not in sizes:
                 others[name] = int(record.size) if isinstance(record.size, int) else 0
                 continue

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from edgemem.formats import Model
     from edgemem.model.graph import Graph
     from edgemem.plans import PlanSet
+    from edgemem.proof import Proved
     from edgemem.runtime.memory import Source
 
 __all__ = ["QUICK", "Argument", "Form", "Prepared", "embedded_plan", "prepare", "profiled_forms", "sub_options"]
@@ -62,7 +63,7 @@ class Prepared:
         path: the model. level: how far ONNX Runtime optimised it.
         parts: the graph that runs, taken apart; None with a reason.
         forms: (dtype, shape) of every input and result.
-        planset: the plan, proved for the graph; None with a reason.
+        proved: the plan; None with a reason.
         source: where the plan came from.
         order: the nodes in the order of the plan.
         folded: results that depend on constants alone; they are computed once.
@@ -75,7 +76,7 @@ class Prepared:
     level: str
     parts: Any
     forms: Mapping[str, Form]
-    planset: PlanSet | None
+    proved: Proved | None
     source: Source
     order: tuple[int, ...]
     folded: frozenset[str]
@@ -192,17 +193,17 @@ def _made_now(
         missing = profiled_forms(parts, feeds, options, forms)
         reason = f"ONNX Runtime's profile does not show {missing!r}" if missing else ""
     folded: frozenset[str] = frozenset()
-    planset = None
+    proved = None
     if not reason:
         graph = parts.graph(forms)
         folded = _folded(graph)
-        planset = _plan(graph, strategy)
+        proved = prove(_plan(graph, strategy), graph)
     return Prepared(
         path=path,
         level=level,
         parts=parts,
         forms=forms,
-        planset=planset,
+        proved=proved,
         source="made now",
         order=tuple(range(len(parts.names))),
         folded=folded,
@@ -223,7 +224,7 @@ def _with_plan(path: Path, planset: PlanSet, source: Source, bindings: Bindings,
     _check_bindings(path, planset, bindings)
     opened = load_model(path, Bindings(planset.dims, planset.input_shapes))
     graph, order = _graph_and_order(opened, planset)
-    prove(planset, graph, remedy=_remedy(path))
+    proved = prove(planset, graph, remedy=_remedy(path))
     if planset.target is not None and planset.target.texels:
         raise RuntimeBindError(
             f"the plan is for the target {planset.target.name!r} and counts texels, not bytes; {_remedy(path)} "
@@ -249,7 +250,7 @@ def _with_plan(path: Path, planset: PlanSet, source: Source, bindings: Bindings,
         level="none",
         parts=parts,
         forms=forms,
-        planset=planset,
+        proved=proved,
         source=source,
         order=order,
         folded=folded,

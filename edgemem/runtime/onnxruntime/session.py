@@ -172,9 +172,7 @@ class InferenceSession:
         if not self._plain:
             # The settings of the graph's plan apply to recordings, too.
             settings = next((p.settings for p in plansets if p.recording is None), Settings())
-            recordings = [
-                prove(p, remedy="record it again").planset for p in plansets if p.recording is not None and stored
-            ]
+            recordings = [prove(p, remedy="record it again") for p in plansets if p.recording is not None and stored]
             if not recordings:
                 import_module(_PLANNER)  # not during the first run, for which a caller waits
             folder = cache_folder() if cache is True else Path(cache) if cache else None
