@@ -39,6 +39,8 @@ def litert_refusal(planset: PlanSet) -> Refusal | None:
     """Why LiteRT's builtin kernels do not run a plan set; None if they do, once it is proved there."""
     if planset.recording is not None or planset.best_offsets is None:
         return Refusal("the file has no offset plan of its graph", "--strategy auto")
+    if _has_regions(planset):
+        return _regions("--target litert")
     target = planset.target
     if target is None or target.scratch != "litert":
         name = f"the target {target.name}" if target else "no target"
@@ -58,6 +60,8 @@ def micro_refusal(planset: PlanSet) -> Refusal | None:
     """Why TensorFlow Lite Micro does not run a plan set; None if it does."""
     if planset.recording is not None or planset.best_offsets is None:
         return Refusal("the file has no offset plan of its graph", "--strategy auto")
+    if _has_regions(planset):
+        return _regions("--target tflm")
     target = planset.target
     if target is None or target.scratch != "unknown":
         return Refusal(f"the plan is for {f'the target {target.name}' if target else 'no target'}", "--target tflm")
@@ -70,6 +74,16 @@ def micro_refusal(planset: PlanSet) -> Refusal | None:
     if planset.problem.alignment % MICRO_ALIGNMENT:
         return Refusal(f"its offsets are multiples of {planset.problem.alignment} only", "--alignment 16")
     return None
+
+
+def _has_regions(planset: PlanSet) -> bool:
+    """Whether some of the smallest offset plan lies in another region than the first."""
+    best = planset.best_offsets
+    return best is not None and best.regions is not None and bool(best.regions.any())
+
+
+def _regions(remedy: str) -> Refusal:
+    return Refusal("the plan lies in several regions, and its runtime has one arena", remedy)
 
 
 def _texels(target: str, remedy: str) -> Refusal:
