@@ -42,7 +42,7 @@ def planned_layout(proved: Proved, sizes: Mapping[str, tuple[int, int]], *, reme
         remedy: what the user can do about a plan that cannot be run.
 
     Raises:
-        InvalidPlanError: the plan was proved for no graph, there is no one arena, or a tensor is not inside it.
+        InvalidPlanError: the plan was proved for no graph, there is no one arena, or a tensor is larger in ONNX Runtime.
         RuntimeBindError: a tensor's place is no address for its elements.
     """
     planset = proved.planset
@@ -63,10 +63,10 @@ def planned_layout(proved: Proved, sizes: Mapping[str, tuple[int, int]], *, reme
                 others[name] = int(record.size) if isinstance(record.size, int) else 0
                 continue
             size, element = sizes[name]
-            if offset < 0 or offset + size > best.size:
+            if not isinstance(record.size, int) or size > record.size:
                 raise InvalidPlanError(
-                    f"the plan is refused: {name!r} at [{offset}, {offset + size}) is not inside the arena of "
-                    f"{best.size} bytes; {remedy}"
+                    f"the plan is refused: {name!r} has {size} bytes in ONNX Runtime, and {record.size} in the plan; "
+                    f"{remedy}"
                 )
             if element and offset % element:
                 raise RuntimeBindError(
