@@ -15,10 +15,11 @@ from edgemem.model.graph import RUN_ONCE
 if TYPE_CHECKING:
     from edgemem.model.graph import Op
 
-__all__ = ["OPERATOR", "Copy", "Event", "Run", "events_of"]
+__all__ = ["OPERATOR", "Copy", "Event", "Run", "Side", "events_of", "side_of"]
 
 OPERATOR: Final = -1  # the operator itself, where a body is numbered from 0
 
+# One of an operator's two lists, or of a body's.
 Side: TypeAlias = Literal["inputs", "outputs"]
 
 
@@ -29,10 +30,20 @@ class Copy:
     Attributes:
         source: the operator (`OPERATOR`) or the number of its body, and which of its lists.
         to: the same for where the copies go.
+        skip: how many of the source's tensors come before the one whose bytes the first of `to` gets. Where both of a
+            pair lie in one place, nothing is copied. None: it is not known which gets which, or they are changed.
     """
 
     source: tuple[int, Side]
     to: tuple[int, Side]
+    skip: int | None = None
+
+    def pairs(self, op: Op) -> tuple[tuple[int, int], ...]:
+        """The positions in `source` and `to` of the tensors with the same bytes; () if they are not known."""
+        if self.skip is None:
+            return ()
+        count = min(len(side_of(op, self.source)) - self.skip, len(side_of(op, self.to)))
+        return tuple((self.skip + k, k) for k in range(count))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +69,24 @@ def events_of(op: Op) -> tuple[Event, ...]:
     """
     numbers = range(len(op.bodies))
     if op.type in RUN_ONCE:
-        return tuple(event for k in numbers for event in (_enter(k), Run(k), _leave(k)))
+        taken, given = (1, 0) if op.type == "IF" else (None, None)  # the first input is what IF decides by
+        enter = [Copy(_INPUTS, (k, "inputs"), taken) for k in numbers]
+        leave = [Copy((k, "outputs"), _OUTPUTS, given) for k in numbers]
+        return tuple(event for k in numbers for event in (enter[k], Run(k), leave[k]))
     if len(op.bodies) == 2:
-        round_ = (Copy(_OUTPUTS, (1, "inputs")), Run(1), _leave(1))
-        return (_enter(0), Copy(_INPUTS, _OUTPUTS), Run(0), *round_, Copy(_OUTPUTS, (0, "inputs")), Run(0))
-    each = tuple(event for k in numbers for event in (_enter(k), Run(k), _leave(k)))
+        skip = 0 if op.type == "WHILE" else None
+        start = (Copy(_INPUTS, (0, "inputs"), skip), Copy(_INPUTS, _OUTPUTS, skip), Run(0))
+        round_ = (Copy(_OUTPUTS, (1, "inputs"), skip), Run(1), Copy((1, "outputs"), _OUTPUTS, skip))
+        return (*start, *round_, Copy(_OUTPUTS, (0, "inputs"), skip), Run(0))
+    each = tuple(
+        event for k in numbers for event in (Copy(_INPUTS, (k, "inputs")), Run(k), Copy((k, "outputs"), _OUTPUTS))
+    )
     return (Copy(_INPUTS, _OUTPUTS), *each, *each)
 
 
-def _enter(body: int) -> Copy:
-    return Copy(_INPUTS, (body, "inputs"))
-
-
-def _leave(body: int) -> Copy:
-    return Copy((body, "outputs"), _OUTPUTS)
+def side_of(op: Op, side: tuple[int, Side]) -> tuple[int, ...]:
+    """The indices of the tensors that a copy is from or to: the operator's in its graph, a body's in the body."""
+    number, name = side
+    if number == OPERATOR:
+        return op.inputs if name == "inputs" else op.outputs
+    return op.bodies[number].inputs if name == "inputs" else op.bodies[number].outputs

@@ -87,6 +87,8 @@ class Graph:
         layout: how shapes are to be read where the format says so.
         precedence: pairs (before, after) of operator indices: in every order of the operators the first runs before
             the second, whatever they read and write.
+        number: which graph of the file it is, where several operators may run one: bodies with one number are in the
+            same memory. -1: it is in memory of its own.
     """
 
     name: str
@@ -96,6 +98,7 @@ class Graph:
     outputs: tuple[int, ...]
     layout: Layout = ""
     precedence: tuple[tuple[int, int], ...] = ()
+    number: int = -1
     _digest: str = field(default="", init=False, repr=False, compare=False)  # computed at the first call of `digest`
 
     def __post_init__(self) -> None:
@@ -140,8 +143,8 @@ class Graph:
 def digest(graph: Graph) -> str:
     """SHA-256 (hex) of what a plan depends on: operators in order, tensor names, dtypes, shapes and kinds.
 
-    Weights do not count: a retrained model keeps its plan. Neither does `precedence`, which says what other orders
-    there are.
+    Weights do not count: a retrained model keeps its plan. Neither do `precedence`, which says what other orders there
+    are, and `number`: plans that it makes different are told apart by their places.
     """
     if not graph._digest:  # noqa: SLF001 - the cache of this function
         object.__setattr__(graph, "_digest", _hashed(graph))

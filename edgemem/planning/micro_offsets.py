@@ -12,6 +12,7 @@ import numpy as np
 
 from edgemem.bounds import lower_bounds, naive_size
 from edgemem.model.aliasing import RULES
+from edgemem.model.control import OPERATOR, Copy, events_of
 from edgemem.model.graph import digest
 from edgemem.model.steps import steps_of
 from edgemem.plans import LEFT_TO_RUNTIME, OffsetPlan, PlanSet
@@ -22,7 +23,7 @@ from edgemem.suitability import micro_offsets, micro_refusal
 from edgemem.targets import BUILT_IN
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from edgemem.model.graph import Graph
 
@@ -72,7 +73,7 @@ def plan_of_offsets(graph: Graph, offsets: Mapping[str, int]) -> PlanSet:
         offsets: in bytes by tensor.
     """
     rules = BUILT_IN["tflm"]
-    lives = lifetimes(graph, replace(rules, aliasing="none"))
+    lives = lifetimes(graph, replace(rules, aliasing="none"), apart=True)
     alone = {record.name: record for record in lives.problem.records}
     left = [(name, LEFT_TO_RUNTIME) for name in alone if name not in offsets]
     groups = _in_one_place(graph, {name: record for name, record in alone.items() if name in offsets}, offsets)
@@ -110,20 +111,33 @@ def plan_of_offsets(graph: Graph, offsets: Mapping[str, int]) -> PlanSet:
 def _in_one_place(
     graph: Graph, records: Mapping[str, UsageRecord], offsets: Mapping[str, int]
 ) -> list[list[UsageRecord]]:
-    """Records grouped: an output that an operator may write over an input, and has the place of it, is with it.
+    """Records grouped: what may lie in the place of another tensor, and does, is with it.
 
-    Whether the input dies there is left to the proof.
+    That is an output that an operator may write over an input, and what a body takes in or gives back. Whether the
+    values are still there when they are needed is left to the proof.
     """
-    rules = RULES[BUILT_IN["tflm"].aliasing]
     group = {name: [record] for name, record in records.items()}
-    for step in steps_of(graph):
-        out = step.writes[0] if step.writes else ""
-        positions = (0,) if step.op.type in rules.views else rules.in_place.get(step.op.type, ())
-        for source in (step.reads[p] for p in positions if p < len(step.reads)):
-            if source not in group or out not in group or group[source] is group[out]:
-                continue
-            if offsets[source] == offsets[out] and records[source].size == records[out].size:
-                group[source] += group[out]
-                for record in group[out]:
-                    group[record.name] = group[source]
+    for source, to in _pairs(graph):
+        if source not in group or to not in group or group[source] is group[to]:
+            continue
+        if offsets[source] == offsets[to] and records[source].size == records[to].size:
+            group[source] += group[to]
+            for record in group[to]:
+                group[record.name] = group[source]
     return list({id(members): members for members in group.values()}.values())
+
+
+def _pairs(graph: Graph) -> Iterator[tuple[str, str]]:
+    """Names of tensors, where the second may be the first under another name, or be written over it."""
+    rules = RULES[BUILT_IN["tflm"].aliasing]
+    for step in steps_of(graph):
+        op, reads, writes = step.op, step.reads, step.writes
+        positions = (0,) if op.type in rules.views else rules.in_place.get(op.type, ())
+        yield from ((reads[p], writes[0]) for p in positions if p < len(reads) and writes)
+        sides = {(OPERATOR, "inputs"): reads, (OPERATOR, "outputs"): writes}
+        for k, body in enumerate(op.bodies):
+            sides[k, "inputs"] = tuple(body.tensors[i].name for i in body.inputs)
+            sides[k, "outputs"] = tuple(body.tensors[i].name for i in body.outputs)
+        for event in events_of(op) if op.bodies else ():
+            if isinstance(event, Copy):
+                yield from ((sides[event.source][i], sides[event.to][k]) for i, k in event.pairs(op))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from edgemem.errors import ModelError
 from edgemem.model.aliasing import RULES, AliasRules
-from edgemem.model.control import OPERATOR, Copy, Run, events_of
+from edgemem.model.control import OPERATOR, Copy, Run, events_of, side_of
 from edgemem.model.graph import digest
 from edgemem.plans import OffsetPlan
 from edgemem.proof.marks import Marks, overlaps
@@ -22,6 +22,7 @@ from edgemem.proof.violations import MOST, Cause, Violation, violation
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from edgemem.model.control import Side
     from edgemem.model.graph import Graph, Op
     from edgemem.plans import Plan, PlanSet
     from edgemem.proof.marks import Span
@@ -196,7 +197,7 @@ class _Rehearsal:
         done: dict[int, _Done] = {}
         for event in events_of(op):
             if isinstance(event, Copy):
-                self._copy(_tensors(op, names, event, to=False), _tensors(op, names, event, to=True))
+                self._copy(op, names, event)
             elif event.body in done:
                 self._again(done[event.body])
             else:
@@ -223,14 +224,18 @@ class _Rehearsal:
         for name, view in done.writes.items():
             self._write(name, view=view)
 
-    def _copy(self, source: Sequence[str], to: Sequence[str]) -> None:
+    def _copy(self, op: Op, names: Sequence[str], event: Copy) -> None:
+        source, to = _tensors(op, names, event.source), _tensors(op, names, event.to)
+        span = self._marks.span
+        # Nothing is copied between two in one place: they hold one value from now on.
+        stays = {to[k] for i, k in event.pairs(op) if span.get(source[i]) == span.get(to[k]) and to.count(to[k]) == 1}
         for name in source:
             self._read(name, "copies")
         for name in to:
-            if name in self._marks.span:
-                self._write(name)
+            if name in span:
+                self._write(name, view=name in stays)
         for name in (*source, *to):
-            if name in self._marks.span and not self._marks.is_intact(name):
+            if name in span and not self._marks.is_intact(name):
                 by = self._marks.overwriter(name)
                 self._report(Cause.CLOBBERED_INPUT, f"as it is copied, {name!r} is overwritten by {by!r}", name)
 
@@ -287,10 +292,8 @@ class _Rehearsal:
             self.found.append(violation(self._plan, cause, f"{message} ({label})", *names, op=self._step))
 
 
-def _tensors(op: Op, names: Sequence[str], event: Copy, *, to: bool) -> list[str]:
-    """The tensors on one side of a copy."""
-    where, side = event.to if to else event.source
-    if where == OPERATOR:
-        return [names[i] for i in (op.inputs if side == "inputs" else op.outputs) if i >= 0]
-    body = op.bodies[where]
-    return [body.tensors[i].name for i in (body.inputs if side == "inputs" else body.outputs) if i >= 0]
+def _tensors(op: Op, names: Sequence[str], side: tuple[int, Side]) -> list[str]:
+    """The tensors on one side of a copy; "" for an absent one."""
+    number = side[0]
+    known = names if number == OPERATOR else [t.name for t in op.bodies[number].tensors]
+    return [known[i] if i >= 0 else "" for i in side_of(op, side)]

@@ -1,7 +1,7 @@
 """From a graph under a target to usage records.
 
-Time is counted in steps (`edgemem.model.steps`). What a loop's body takes in stays whole for as long as any body of
-that operator runs, because it is read again; what a body gives back stays until the operator is done.
+Time is counted in steps (`edgemem.model.steps`). `edgemem.records.bodies` says how long operators that run bodies need
+what they take in and give back.
 
 Which tensors share memory is decided in two parts. `find_sharing` says which may, in whatever order the operators run;
 `merge` decides which do in the order at hand. The search for a better order (`edgemem.schedule`) reads the first part,
@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from edgemem.model.aliasing import RULES
-from edgemem.model.graph import RUN_ONCE
+from edgemem.model.dtypes import DTYPE_BITS
 from edgemem.model.steps import scratch_name, steps_of
+from edgemem.records.bodies import begin_loops, body_spans, join_bodies, join_inputs
 from edgemem.records.problem import Problem, UsageRecord
 from edgemem.records.requested import join_states, pin_tensors
 from edgemem.records.sizes import tensor_bytes
@@ -100,14 +101,15 @@ class Sharing:
     sole_reader: bool
 
 
-def lifetimes(graph: Graph, target: Target) -> Lifetimes:
+def lifetimes(graph: Graph, target: Target, *, apart: bool = False) -> Lifetimes:
     """The usage records of a graph in the order of its operators.
 
-    Tensors that alias under the target's rules (`edgemem.model.aliasing`) share one record. Raises UnsupportedError for
-    an activation whose dtype has no fixed width, and as `find_lives`.
+    Tensors that alias under the target's rules (`edgemem.model.aliasing`) share one record, and so do tensors in bodies
+    that are one piece of memory (`edgemem.records.bodies`), unless they are to be `apart`: for plans that somebody
+    else made. Raises UnsupportedError for an activation whose dtype has no fixed width, and as `find_lives`.
     """
     steps = steps_of(graph, bodies=target.bodies == "inline")
-    lives = find_lives(graph, steps, target)
+    lives = find_lives(graph, steps, target, apart=apart)
     classes = merge(lives, steps, find_sharing(lives, steps, target), target)
     records, unplanned = [], []
     for life in lives.values():
@@ -149,14 +151,15 @@ def memory_size(life: Life, layout: Layout, target: Target) -> Size | str:
     return life.outside or size or "empty"
 
 
-def find_lives(graph: Graph, steps: Sequence[Step], target: Target) -> dict[str, Life]:
-    """The life of every tensor that is no constant, by name, before any share memory.
+def find_lives(graph: Graph, steps: Sequence[Step], target: Target, *, apart: bool = False) -> dict[str, Life]:
+    """The life of every tensor that is no constant, by name, before any share memory under the alias rules.
 
     Args:
         graph: the graph.
         steps: its operators in time, with bodies where the target plans them inline.
         target: says which inputs, outputs and variables are in the plan, and for how long; and which tensors are states
             or pinned. The value that is written in a state has no life of its own.
+        apart: tensors in bodies have lives of their own, each as long as any plan needs it.
 
     Raises ModelError and UnsupportedError as `edgemem.records.requested` for states and pins that are not to be had.
     """
@@ -197,9 +200,8 @@ def find_lives(graph: Graph, steps: Sequence[Step], target: Target) -> dict[str,
 
     enter(graph, 0, end, top=True, keep_inputs=target.inputs == "whole_run")
     for number, step in enumerate(steps):
-        once = step.op.type in RUN_ONCE
-        for body, start in zip(step.op.bodies, step.starts, strict=False):  # no starts: bodies are elsewhere
-            enter(body, start if once else step.starts[0], number, top=False, keep_inputs=not once)
+        for body, (first, last) in zip(step.op.bodies, body_spans(step, number), strict=False):
+            enter(body, first, last, top=False, keep_inputs=False)
     for number, step in enumerate(steps):
         for name in step.writes:
             if life := lives.get(name):
@@ -212,7 +214,12 @@ def find_lives(graph: Graph, steps: Sequence[Step], target: Target) -> dict[str,
         if life.first > life.last:
             life.outside = life.outside or "never written"
             life.first = life.last = 0
+    begin_loops(steps, lives)
+    if not apart:
+        join_bodies(graph, steps, target, lives)
     join_states(graph, steps, target, lives)
+    if not apart:
+        join_inputs(steps, target, lives)
     pin_tensors(target, lives)
     return lives
 
@@ -243,6 +250,8 @@ def find_sharing(lives: Mapping[str, Life], steps: Sequence[Step], target: Targe
             if view:
                 root[out.tensor.name] = viewed = source.tensor.name
                 continue
+            if _bits(source.tensor) != _bits(out.tensor):  # element k must lie on element k
+                continue
             if size <= rules.over or (rules.sole_reader and readers[name] > 1):
                 continue
             if all(p in positions for p, read in enumerate(step.reads) if root.get(read) == source.tensor.name):
@@ -261,7 +270,7 @@ def merge(lives: Mapping[str, Life], steps: Sequence[Step], sharing: Sharing, ta
 
     def join(out: Life, source: Life) -> None:
         source.last = max(source.last, out.last)
-        source.names.append(out.tensor.name)
+        source.names += out.names
         classes[out.tensor.name] = source
 
     for number, step in enumerate(steps):
@@ -283,6 +292,11 @@ def merge(lives: Mapping[str, Life], steps: Sequence[Step], sharing: Sharing, ta
             if classes[name] is life and not sharing.readers[name] and not life.fixed:
                 life.kind, life.last, life.kept = "output", len(steps) - 1, True
     return classes
+
+
+def _bits(tensor: Tensor) -> int:
+    """Of an element."""
+    return DTYPE_BITS.get(tensor.dtype, 0)
 
 
 def _inner_tensors(graph: Graph) -> list[Tensor]:

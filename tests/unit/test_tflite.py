@@ -120,7 +120,7 @@ def test_a_loop_has_a_condition_and_a_body() -> None:
     assert loop.bodies[0].ops[0].type == "CUSTOM_TEST"
 
 
-def test_a_subgraph_that_two_operators_run_has_two_sets_of_names_and_no_place_in_one_vector() -> None:
+def test_a_subgraph_that_two_operators_run_has_two_sets_of_names_in_one_place() -> None:
     main = S(
         [T("c", "bool", (1,)), T("x"), T("y"), T("z"), T("e")],
         [O("IF", (0, 1), (2,), (IF, (1, 1))), O("EXP", (2,), (4,)), O("IF", (0, 4), (3,), (IF, (1, 1)))],
@@ -130,8 +130,12 @@ def test_a_subgraph_that_two_operators_run_has_two_sets_of_names_and_no_place_in
     model = opened(M([main, S([T("i", shape=(1, 64)), T("o")], [O("NEG", (0,), (1,))], (0,), (1,))]))
     names = [t.name for op in model.graph().ops for body in op.bodies for t in body.tensors]
     assert len(set(names)) == len(names) == 8
+    offsets = model.with_plan(b"", planned(model)).offline()
+    assert offsets["IF_0.0/o"] == offsets["IF_0.1/o"] == offsets["IF_2.0/o"] == offsets["IF_2.1/o"]
+    apart = lifetimes(model.graph(), BUILT_IN["tflm"], apart=True)
+    planset = replace(api.plan(apart.problem, strategy="offsets/naive"), target=BUILT_IN["tflm"], steps=apart.steps)
     with pytest.raises(UnsupportedError, match="two operators run subgraph 1"):
-        model.with_plan(b"", planned(model))
+        model.with_plan(b"", planset)
 
 
 def test_empty_and_doubled_names_get_their_index() -> None:

@@ -83,7 +83,7 @@ class _Builder:
             ops.append(Op(name, op.type, op.inputs, op.outputs, bodies, ordered=op.type in _ORDERED))
         inputs, outputs = (tuple(i for i in ends if i >= 0) for ends in (file.inputs, file.outputs))
         pairs = self._control[number] if self._control else ()
-        return Graph(file.name or f"subgraph_{number}", tensors, tuple(ops), inputs, outputs, "nhwc", pairs)
+        return Graph(file.name or f"subgraph_{number}", tensors, tuple(ops), inputs, outputs, "nhwc", pairs, number)
 
     def _names(self, number: int, path: str) -> list[str]:
         """Unique names: the file's, with the path of the body as a prefix, and the index as a suffix of duplicates."""

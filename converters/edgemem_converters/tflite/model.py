@@ -223,8 +223,8 @@ class TfliteConverter:
             index = starts[number] + tensor
             if vector[index] not in (-1, offset):
                 raise UnsupportedError(
-                    f"{name!r} has two places, because two operators run subgraph {number}; TensorFlow Lite Micro "
-                    'knows one: plan for a target with bodies = "outside"'
+                    f"the plan has two places for {name!r}, because two operators run subgraph {number}; TensorFlow "
+                    "Lite Micro knows one: plan again"
                 )
             vector[index] = offset
         return np.array([1, 0, len(vector), *vector], dtype="<i4").tobytes()

@@ -10,17 +10,15 @@ from __future__ import annotations
 
 from bisect import insort
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from edgemem.distribution import requirement
 from edgemem.errors import ModelError, RuntimeBindError
 from edgemem.formats import MicroPlanned
-from edgemem.records.lifetime import lifetimes
-from edgemem.records.sizes import padded
 from edgemem.runtime.memory import Origin, origin_of
+from edgemem.runtime.tflm.buffers import buffers_of
 from edgemem.runtime.tflm.execute import execute, input_values, is_installed
 from edgemem.runtime.tflm.file_plan import file_plan
-from edgemem.targets import BUILT_IN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,8 +29,6 @@ if TYPE_CHECKING:
     from edgemem.model.graph import Graph
 
 __all__ = ["TflmSize", "predicted_head", "size_of"]
-
-_ALIGNMENT: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,23 +105,21 @@ def predicted_head(graph: Graph, offline: Mapping[str, int]) -> int:
     Tensors without one go where TensorFlow Lite Micro's planner puts them: large ones first, each into the first gap
     between what is alive at the same time.
     """
-    problem = lifetimes(graph, replace(BUILT_IN["tflm"], aliasing="none")).problem
     placed: list[tuple[int, int, int, int]] = []  # offset, end, first, last; by offset
-    rows = []
-    for record in problem.records:
-        assert isinstance(record.size, int)
-        size = padded(record.size, _ALIGNMENT)
-        if record.name in offline:
-            insort(placed, (offline[record.name], offline[record.name] + size, record.first_op, record.last_op))
+    free = []
+    for buffer in buffers_of(graph):
+        if buffer.name in offline:
+            offset = offline[buffer.name]
+            insort(placed, (offset, offset + buffer.size, buffer.first, buffer.last))
         else:
-            rows.append((size, record.first_op, record.last_op))
-    rows.reverse()  # among equals the last one first
-    for size, first, last in sorted(rows, key=lambda r: -r[0]):
+            free.append(buffer)
+    free.reverse()  # among equals the last one first
+    for buffer in sorted(free, key=lambda b: -b.size):
         offset = 0
-        for start, end, other_first, other_last in placed:
-            if other_first <= last and first <= other_last:
-                if start - offset >= size:
+        for start, end, first, last in placed:
+            if first <= buffer.last and buffer.first <= last:
+                if start - offset >= buffer.size:
                     break
                 offset = max(offset, end)
-        insort(placed, (offset, offset + size, first, last))
+        insort(placed, (offset, offset + buffer.size, buffer.first, buffer.last))
     return max((end for _, end, _, _ in placed), default=0)
