@@ -37,12 +37,14 @@ class _Commands(click.Group):
     """Turns edgemem's errors, and signals that end a command, into one line on stderr and an exit code."""
 
     def main(self, *args: Any, **extra: Any) -> Any:
+        from edgemem.cli.console import printable_output
         from edgemem.cli.signals import ended_by_signals
 
-        with ended_by_signals():
+        with ended_by_signals(), printable_output():
             return super().main(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
+        from edgemem.cli.console import printable
         from edgemem.errors import (
             BudgetExceededError,
             EdgememError,
@@ -70,7 +72,7 @@ class _Commands(click.Group):
         except OSError as e:
             message = f"{e.filename}: {e.strerror}" if e.filename else str(e)
             code = EXIT_FAILED
-        click.echo(f"edgemem: {message}", err=True)
+        click.echo(f"edgemem: {printable(message)}", err=True)
         return ctx.exit(code)
 
 
