@@ -1,44 +1,178 @@
-"""Writing files so that a failure loses nothing."""
+"""Writing files so that a failure loses nothing, and temporary files so that nothing of them is left.
+
+Where the system has nameless files (`O_TMPFILE`), an unfinished output has no name until it takes the place of the old
+file. Every other temporary file or folder is listed in this module before it exists, and `remove_unfinished` removes
+those that still do: at the end of the process, and when a signal ends a command.
+"""
 
 from __future__ import annotations
 
+import atexit
+import errno
 import os
+import secrets
+import shutil
+import stat
+import sys
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["atomic_write"]
+__all__ = ["atomic_write", "remove_unfinished", "temporary_folder"]
+
+_PLAIN: Final = 0o777  # the bits of a mode that say who may read, write and execute: no set-ID bits, not sticky
+_NEW: Final = 0o666  # of a new file; the system takes the umask from it
+_HIDDEN: Final = ".edgemem-"  # begins the names of unfinished files
+_MOST_LINKS: Final = 40  # as many symbolic links as Linux follows
+
+# Temporary files and folders that exist, or are about to.
+_unfinished: set[Path] = set()
 
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     """A binary file that takes the name `path` when the block ends, and vanishes if it fails.
 
-    An existing file keeps its permissions; a symbolic link keeps pointing where it did.
+    An existing regular file keeps its permissions, without set-user-ID, set-group-ID and sticky bits; a new one has
+    those that the umask leaves. A symbolic link keeps pointing where it did. What is no regular file (a device, a
+    FIFO) and what an open descriptor names (/dev/stdout, /dev/fd/5) is not replaced: the content is written to it when
+    the block ends, and not if the block fails.
+
+    Raises OSError with `path` as its `filename` if the file cannot be written.
     """
-    path = path.resolve()
     try:
-        opened = tempfile.NamedTemporaryFile(prefix=f".{path.name}.", dir=path.parent, delete=False)  # noqa: SIM115
+        descriptor = _descriptor(path)
+        if descriptor is not None or _is_special(path):
+            with tempfile.TemporaryFile() as file:
+                yield file
+                _write_through(file, path, descriptor)
+        else:
+            with _replacement(Path(os.path.realpath(path))) as file:
+                yield file
     except OSError as e:
-        raise OSError(e.errno, e.strerror, str(path)) from None  # the user knows this name, not the temporary one
-    with opened as file:
-        temporary = Path(file.name)
-        try:
+        if e.errno is not None and _HIDDEN in f"{e.filename or _HIDDEN}":
+            e.filename, e.filename2 = str(path), None  # the user knows this name, not the temporary one
+        raise
+
+
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """An empty folder that only this user can read, and that vanishes with its content when the block ends."""
+    folder = Path(tempfile.gettempdir(), f"edgemem-{secrets.token_hex(8)}")
+    _unfinished.add(folder)
+    try:
+        folder.mkdir(mode=0o700)
+        yield folder
+    finally:
+        _remove(folder)
+
+
+def remove_unfinished() -> None:
+    """Remove all temporary files and folders of this process. Blocks that still use them fail."""
+    for path in tuple(_unfinished):
+        _remove(path)
+
+
+atexit.register(remove_unfinished)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_unfinished.clear)  # they are the parent's
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
+    _unfinished.discard(path)
+
+
+def _descriptor(path: Path) -> int | None:
+    """The number of the open descriptor that a path names, through any symbolic links; None if it names none."""
+    folders = {os.path.realpath(name) for name in ("/dev/fd", "/proc/self/fd")}
+    for _ in range(_MOST_LINKS):
+        if path.name.isdecimal() and os.path.realpath(path.parent) in folders:
+            return int(path.name)
+        if not path.is_symlink():
+            return None
+        path = path.parent / path.readlink()
+    return None
+
+
+def _is_special(path: Path) -> bool:
+    """Whether there is something at the path that is no regular file. Raises IsADirectoryError for a folder."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return False
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    return not stat.S_ISREG(mode)
+
+
+def _write_through(content: IO[bytes], path: Path, descriptor: int | None) -> None:
+    if descriptor is None:
+        target = os.open(path, os.O_WRONLY)
+    else:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()  # what was printed before comes before
+        target = os.dup(descriptor)
+    content.seek(0)
+    with open(target, "wb") as out:  # noqa: PTH123 - a descriptor
+        shutil.copyfileobj(content, out)
+
+
+@contextmanager
+def _replacement(path: Path) -> Iterator[IO[bytes]]:
+    """A file that replaces `path`, which is a regular file or does not exist, when the block ends."""
+    mode = path.stat().st_mode & _PLAIN if path.exists() else None
+    temporary = path.parent / f"{_HIDDEN}{secrets.token_hex(8)}"  # short, however long the name of the file is
+    _unfinished.add(temporary)
+    try:
+        with _nameless(path.parent, mode) or _named(temporary, mode) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-            temporary.chmod(path.stat().st_mode & 0o7777 if path.exists() else 0o666 & ~_umask())
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+            if not temporary.exists():
+                _name(file, temporary, mode)
+        if mode is not None:
+            temporary.chmod(mode)  # whatever the umask took from it
+        temporary.replace(path)
+    finally:
+        _remove(temporary)
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def _nameless(folder: Path, mode: int | None) -> IO[bytes] | None:
+    """A new file without a name; None where the system or the file system has none, or cannot name it later."""
+    flag = getattr(os, "O_TMPFILE", None)
+    if flag is None or not os.path.isdir("/proc/self/fd"):  # noqa: PTH112 - as one system call
+        return None
+    try:
+        return open(os.open(folder, flag | os.O_RDWR, _NEW if mode is None else mode), "w+b")  # noqa: PTH123
+    except OSError:
+        return None
+
+
+def _named(path: Path, mode: int | None) -> IO[bytes]:
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    return open(os.open(path, flags, _NEW if mode is None else mode), "w+b")  # noqa: PTH123 - Path.open takes no mode
+
+
+def _name(file: IO[bytes], path: Path, mode: int | None) -> None:
+    """Give a nameless file its first name, or where the file system cannot, copy it."""
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        # With a folder given, Python calls linkat, which follows the link in /proc; link does not.
+        os.link(f"/proc/self/fd/{file.fileno()}", path.name, src_dir_fd=folder, dst_dir_fd=folder)
+    except OSError:
+        file.seek(0)
+        with _named(path, mode) as copy:
+            shutil.copyfileobj(file, copy)
+            copy.flush()
+            os.fsync(copy.fileno())
+    finally:
+        os.close(folder)

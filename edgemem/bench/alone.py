@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from edgemem.bench.instances import instance
 from edgemem.bench.run import Limits, solvers
 from edgemem.bounds import lower_bounds
-from edgemem.runtime.child import run_child
+from edgemem.child import run_child
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

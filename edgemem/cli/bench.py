@@ -147,12 +147,12 @@ def bench(
 
 def _show(rows: Sequence[Row], totals: Sequence[Summary], *, memory: bool) -> None:
     """The answer first, then the table, and the reasons for what is missing."""
-    from rich.console import Console
+    from edgemem.cli.console import console_for
 
     notes: list[str] = []
     columns = 3 if memory else 2
     cells = [[_cells(row, result, notes)[:columns] for result in row.results] for row in rows]
-    console = Console(highlight=False, markup=False, emoji=False)
+    console = console_for()
     table = _wide(rows, cells, totals, ("s", "RSS")[: columns - 1])
     needed = console.measure(table, options=console.options.update(max_width=10_000)).maximum
     if not console.is_terminal:

@@ -1,6 +1,7 @@
 """`edgemem`: plan, show, verify, strategies, export, run, size, measure, bench.
 
-Exit codes: 0 ok, 1 a check failed or the model cannot be planned, 2 usage, 3 over budget, 4 invalid plan.
+Exit codes: 0 ok, 1 a check failed or the model cannot be planned, 2 usage, 3 over budget, 4 invalid plan, 128 + n ended
+by the signal n (130 for Ctrl-C).
 Heavy imports stay inside the commands, so that `--help` is quick.
 """
 
@@ -8,9 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,6 +20,7 @@ from edgemem.cli.running import measure, run, size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from edgemem.commands.verify import Report
     from edgemem.commands.verify_run import ExecutorRun
@@ -30,12 +30,21 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 EXIT_FAILED, EXIT_USAGE, EXIT_BUDGET, EXIT_INVALID = 1, 2, 3, 4
+EXIT_INTERRUPTED = 130
 
 
 class _Commands(click.Group):
-    """Turns edgemem's errors into one line on stderr and an exit code."""
+    """Turns edgemem's errors, and signals that end a command, into one line on stderr and an exit code."""
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        from edgemem.cli.console import printable_output
+        from edgemem.cli.signals import ended_by_signals
+
+        with ended_by_signals(), printable_output():
+            return super().main(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
+        from edgemem.cli.console import printable
         from edgemem.errors import (
             BudgetExceededError,
             EdgememError,
@@ -55,12 +64,15 @@ class _Commands(click.Group):
         except EdgememError as e:
             message = str(e)
             code = next((code for kind, code in codes.items() if isinstance(e, kind)), EXIT_FAILED)
+        except KeyboardInterrupt as e:
+            message = str(e) or "interrupted"
+            code = getattr(e, "code", EXIT_INTERRUPTED)
         except BrokenPipeError:
             raise  # the reader has gone, and click ends quietly
         except OSError as e:
             message = f"{e.filename}: {e.strerror}" if e.filename else str(e)
             code = EXIT_FAILED
-        click.echo(f"edgemem: {message}", err=True)
+        click.echo(f"edgemem: {printable(message)}", err=True)
         return ctx.exit(code)
 
 
@@ -158,6 +170,7 @@ def plan(
     from edgemem.cli.console import progress as progress_line
     from edgemem.commands.executors import where_it_runs
     from edgemem.commands.prepare import prepare
+    from edgemem.files import temporary_folder
     from edgemem.formats import Bindings, Model
 
     if record and (output is None or output.suffix.lower() != ".onnx"):
@@ -166,13 +179,11 @@ def plan(
         raise click.UsageError("--offsets-only writes offsets into a TFLite model: give -o PLANNED.tflite")
     begin = time.perf_counter()
     values = feeds(inputs)
-    with tempfile.TemporaryDirectory(prefix="edgemem-") as folder, progress_line() as progress:
+    with temporary_folder() as folder, progress_line() as progress:
         wanted: dict[str, dict[str, str]] = {name: {} for name, on in (("fold", fold), ("reorder", reorder)) if on}
         if optimize:
             wanted["optimize"] = {"level": optimize}
-        model = prepare(
-            source, Path(folder), wanted, bindings=Bindings(dims, input_shapes), target=target, feeds=values
-        )
+        model = prepare(source, folder, wanted, bindings=Bindings(dims, input_shapes), target=target, feeds=values)
         carrier = model if isinstance(model, Model) else None
         if output and carrier is None and output.suffix != ".edgemem":
             raise click.UsageError("usage records have no model to write the plan into; use -o FILE.edgemem")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from edgemem.bounds import operator_breadths
-from edgemem.cli.console import console_for
+from edgemem.cli.console import console_for, printable
 from edgemem.distribution import requirement
 from edgemem.report.peak import find_peak
 from edgemem.report.sizes import ratio_text, size_text
@@ -106,11 +106,11 @@ def _show_family(
 
 
 def _strategy_text(plan: Plan) -> str:
-    return " ".join([plan.strategy, *(f"{k}={v}" for k, v in plan.options.items())])
+    return printable(" ".join([plan.strategy, *(f"{k}={v}" for k, v in plan.options.items())]))
 
 
 def _prover(plans: Sequence[Plan], bound: int) -> str:
-    return next(p.strategy for p in plans if p.search and p.search.bound == bound)
+    return printable(next(p.strategy for p in plans if p.search and p.search.bound == bound))
 
 
 def _show_searches(console: Console, planset: PlanSet, *, texels: bool) -> None:
@@ -151,14 +151,14 @@ def _show_peak(console: Console, planset: PlanSet, top: int, *, texels: bool) ->
         return
     size, count = size_text(peak.size, texels=texels), len(peak.alive)
     console.print(
-        f"\npeak at {peak.label} (op {peak.op}): {size} in {count} tensor{'s' * (count != 1)}",
+        f"\npeak at {printable(peak.label)} (op {peak.op}): {size} in {count} tensor{'s' * (count != 1)}",
         soft_wrap=True,
     )
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(justify="right", no_wrap=True)
     table.add_column(overflow="fold")
     for name, bytes_or_texels in peak.alive[:top]:
-        table.add_row(f"{bytes_or_texels:,}", name)
+        table.add_row(f"{bytes_or_texels:,}", printable(name))
     console.print(table)
 
 
@@ -167,7 +167,7 @@ def _show_unplanned(console: Console, planset: PlanSet, top: int) -> None:
         return
     reasons: dict[str, list[str]] = {}
     for name, reason in planset.unplanned:
-        reasons.setdefault(reason, []).append(name)
+        reasons.setdefault(printable(reason), []).append(printable(name))
     console.print("\nnot in the plan:")
     for reason, names in reasons.items():
         shown = ", ".join(names[: max(top, 1)])
@@ -189,7 +189,7 @@ def show_tensors(planset: PlanSet) -> None:
             str(int(objects.assignment[i])) if objects else "",
             size,
             f"{record.first_op}-{record.last_op}",
-            ", ".join(record.tensors or (record.name,)),
+            printable(", ".join(record.tensors or (record.name,))),
         )
     console = console_for()
     console.print()
@@ -211,7 +211,7 @@ def show_profile(planset: PlanSet) -> None:
     peak = max(rows, default=0)
     for op, size in enumerate(rows):
         label = planset.steps[op] if op < len(planset.steps) else ""
-        table.add_row(str(op), f"{size:,}", "#" * (size * _BAR // peak if peak else 0), label)
+        table.add_row(str(op), f"{size:,}", "#" * (size * _BAR // peak if peak else 0), printable(label))
     console = console_for()
     console.print()
     console.print(table)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.table import Table
 
-from edgemem.cli.console import console_for
+from edgemem.cli.console import console_for, printable
 from edgemem.cli.plan_view import answer
 from edgemem.report.sizes import ratio_text, size_text
 
@@ -52,18 +52,18 @@ def show_report(report: Report) -> None:
 def show_executor_runs(runs: Sequence[ExecutorRun]) -> None:
     """A line an executor: the plan that it ran and what it took, or why it did not run it."""
     for run in runs:
-        click.echo(f"  {run}")
+        click.echo(f"  {printable(str(run))}")
 
 
 def show_outcome(outcome: Outcome) -> None:
     """Memory and plan first, then what came out."""
-    click.echo(str(outcome.report))
+    click.echo(printable(str(outcome.report)))
     if outcome.identical is not None:
         verdict = "identical to a plain run" if outcome.identical else f"DIFFERENT: {', '.join(outcome.different)}"
-        click.echo(f"outputs {verdict}")
+        click.echo(printable(f"outputs {verdict}"))
     for name, value in outcome.outputs.items():
         shape = "x".join(map(str, getattr(value, "shape", ()))) or "scalar"
-        click.echo(f"  {name}: {getattr(value, 'dtype', type(value).__name__)} {shape}")
+        click.echo(f"  {printable(name)}: {getattr(value, 'dtype', type(value).__name__)} {shape}")
 
 
 def show_size(size: ModelSize) -> None:
@@ -85,9 +85,9 @@ def show_size(size: ModelSize) -> None:
     for name, value, about in rows:
         shown = f"{'not measured':>14}" if value is None else f"{value:>14,}  {size_text(value):>10}"
         click.echo(f"{name:11} {shown}  {about}" if value is not None else f"{name:11} {shown}")
-    click.echo(f"plan        {size.plan}")
+    click.echo(f"plan        {printable(size.plan)}")
     if size.reason:
-        click.echo(f"not measured: {size.reason}", err=True)
+        click.echo(f"not measured: {printable(size.reason)}", err=True)
 
 
 def show_measured(rows: Sequence[MeasureRow]) -> None:
@@ -117,7 +117,7 @@ def show_measured(rows: Sequence[MeasureRow]) -> None:
     console.print(table)
     for row in rows:
         if about := "; ".join(filter(None, (row.plan, row.note))):
-            console.print(f"{row.configuration}: {about}", soft_wrap=True)
+            console.print(f"{row.configuration}: {printable(about)}", soft_wrap=True)
 
 
 def _size_or_dash(size: int | None) -> str:

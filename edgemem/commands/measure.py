@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -16,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from edgemem.child import run_child
 from edgemem.commands.run import planned_bindings
 from edgemem.errors import ModelError
+from edgemem.files import temporary_folder
 from edgemem.formats import Bindings, onnx_editor
-from edgemem.runtime.child import run_child
 from edgemem.runtime.feeds import make_feeds
 from edgemem.runtime.onnxruntime.optimise import onnxruntime
 
@@ -120,13 +120,13 @@ def measure(
     forms = onnx_editor().parts(data, path.parent).input_forms()
     wanted = planned_bindings(data, bindings or Bindings())
     values = dict(feeds) if feeds else make_feeds(forms, wanted)
-    with tempfile.TemporaryDirectory(prefix="edgemem-") as folder:
-        file = Path(folder) / "feeds.npz"
+    with temporary_folder() as folder:
+        file = folder / "feeds.npz"
         np.savez(file, **values)  # type: ignore[arg-type]  # numpy's stub takes the names for its own options
         task = {
             "model": str(path),
             "feeds": str(file),
-            "cache": folder,
+            "cache": str(folder),
             "dims": dict(wanted.dims),
             "threads": threads,
             "repeats": repeats,

@@ -6,6 +6,7 @@
 #include "planner/offsets/breadth.h"
 #include "planner/offsets/placement.h"
 #include "python/arrays.h"
+#include "python/signals.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -17,19 +18,24 @@ void bind_offsets(nb::module_& m) {
       [](const Array& first, const Array& last, const Array& size, std::int64_t alignment, const Array& order,
          const std::optional<Array>& pinned, const std::optional<Array>& reserved) {
         const edgemem::Records given = records(first, last, size, alignment, pinned, reserved);
-        return result(without_gil([&] { return edgemem::place_in_smallest_gap(given, column(order)); }));
+        const edgemem::Poll poll(signals());
+        return result(without_gil(
+            [&] { return edgemem::place_in_smallest_gap(given, column(order), edgemem::kScanLimit, poll); }));
       },
       "first_op"_a.noconvert(), "last_op"_a.noconvert(), "size"_a.noconvert(), "alignment"_a, "order"_a.noconvert(),
       "pinned"_a.noconvert() = nb::none(), "reserved"_a.noconvert() = nb::none(),
-      "Offsets of the records, placed in `order`, each in the smallest gap that holds it.");
+      "Offsets of the records, placed in `order`, each in the smallest gap that holds it. Ctrl-C ends it.");
   m.def(
       "place_on_offset_lines",
       [](const Array& first, const Array& last, const Array& size, std::int64_t alignment, const Array& preference) {
         const edgemem::Records given = records(first, last, size, alignment);
-        return result(without_gil([&] { return edgemem::place_on_offset_lines(given, column(preference)); }));
+        const edgemem::Poll poll(signals());
+        return result(without_gil([&] { return edgemem::place_on_offset_lines(given, column(preference), poll); }));
       },
       "first_op"_a.noconvert(), "last_op"_a.noconvert(), "size"_a.noconvert(), "alignment"_a,
-      "preference"_a.noconvert(), "Offsets by best fit on the lowest offset line, the first of `preference` first.");
+      "preference"_a.noconvert(),
+      "Offsets by best fit on the lowest offset line, the first of `preference` first.\n"
+      "Ctrl-C ends it.");
   m.def(
       "offset_lower_bound",
       [](const Array& first, const Array& last, const Array& size, std::int64_t alignment,

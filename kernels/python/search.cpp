@@ -4,12 +4,12 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/tuple.h>
 
-#include <functional>
 #include <tuple>
 #include <utility>
 
 #include "planner/shared_objects/search/search.h"
 #include "python/arrays.h"
+#include "python/signals.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -28,16 +28,6 @@ const char* name(edgemem::Stop stop) {
     default:
       return "time";
   }
-}
-
-// Raises what a signal asks for. Nothing outside the main thread, since signals arrive only there.
-std::function<void()> signals() {
-  const nb::module_ threading = nb::module_::import_("threading");
-  if (!threading.attr("main_thread")().is(threading.attr("current_thread")())) return {};
-  return [] {
-    const nb::gil_scoped_acquire acquired;
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();
-  };
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "planner/shared_objects/assignment.h"
 #include "planner/shared_objects/positional_maxima.h"
 #include "python/arrays.h"
+#include "python/signals.h"
 
 namespace nb = nanobind;
 using namespace edgemem::python;
@@ -37,17 +38,22 @@ void bind_shared_objects(nb::module_& m) {
   m.def(
       "assign_nearest",
       [](const Array& first, const Array& last, const Rows& extent, const Array& stage, bool new_first) {
-        return run([&] { return edgemem::assign_nearest(records(first, last, extent), column(stage), new_first); });
+        const edgemem::Poll poll(signals());
+        return run(
+            [&] { return edgemem::assign_nearest(records(first, last, extent), column(stage), new_first, poll); });
       },
       "first_op"_a.noconvert(), "last_op"_a.noconvert(), "extent"_a.noconvert(), "stage"_a.noconvert(), "new_first"_a,
-      "Objects [n] of records (extent [n, 1 to 3]), stage by stage the pair with the fewest idle operators first.");
+      "Objects [n] of records (extent [n, 1 to 3]), stage by stage the pair with the fewest idle operators first.\n"
+      "Ctrl-C ends it.");
   m.def(
       "assign_by_min_cost_flow",
       [](const Array& first, const Array& last, const Rows& extent) {
-        return run([&] { return edgemem::assign_by_min_cost_flow(records(first, last, extent)); });
+        const edgemem::Poll poll(signals());
+        return run([&] { return edgemem::assign_by_min_cost_flow(records(first, last, extent), poll); });
       },
       "first_op"_a.noconvert(), "last_op"_a.noconvert(), "extent"_a.noconvert(),
-      "Objects [n] of records (extent [n, 1 to 3]) by the cheapest flow that serves every record.");
+      "Objects [n] of records (extent [n, 1 to 3]) by the cheapest flow that serves every record.\n"
+      "Ctrl-C ends it.");
   m.def(
       "positional_maxima",
       [](const Array& first, const Array& last, const Array& size) {

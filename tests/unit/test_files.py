@@ -1,15 +1,41 @@
+"""Outputs that replace whole files, that go through what is no regular file, and that leave nothing of a failure."""
+
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
 
 import pytest
 
-from edgemem.files import atomic_write
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from edgemem.files import atomic_write, temporary_folder
 
 
+@pytest.fixture(params=["nameless", "named", "no link in /proc"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The ways in which file systems have unfinished files."""
+    name: str = request.param
+    if name == "named":
+        monkeypatch.delattr(os, "O_TMPFILE", raising=False)
+    elif name != "nameless":
+
+        def refuse(*_: object, **__: object) -> None:
+            raise OSError("no links here")
+
+        monkeypatch.setattr(os, "link", refuse)
+    return name
+
+
+def write(path: Path, content: bytes) -> None:
+    with atomic_write(path) as file:
+        file.write(content)
+
+
+@pytest.mark.usefixtures("way")
 def test_a_failure_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:
     file = tmp_path / "out"
     file.write_bytes(b"old")
@@ -25,28 +51,151 @@ def test_a_failure_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [file]
 
 
+@pytest.mark.usefixtures("way")
 def test_success_replaces_and_keeps_permissions_and_links(tmp_path: Path) -> None:
     file, link = tmp_path / "out", tmp_path / "link"
     file.write_bytes(b"old")
     file.chmod(0o640)
     link.symlink_to(file)
-    with atomic_write(link) as out:
-        out.write(b"new")
+    write(link, b"new")
     assert file.read_bytes() == b"new"
     assert link.is_symlink()
     assert file.stat().st_mode & 0o777 == 0o640
+    assert sorted(tmp_path.iterdir()) == [link, file]
 
 
-def test_a_new_file_has_the_usual_permissions(tmp_path: Path) -> None:
-    plain, atomic = tmp_path / "plain", tmp_path / "atomic"
-    plain.write_bytes(b"")
-    with atomic_write(atomic):
-        pass
-    assert plain.stat().st_mode == atomic.stat().st_mode
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("mode", [0o4755, 0o2755, 0o1755, 0o6755])
+def test_no_special_permissions_are_kept(tmp_path: Path, mode: int) -> None:
+    file = tmp_path / "out"
+    file.write_bytes(b"old")
+    file.chmod(mode)
+    write(file, b"new")
+    assert file.stat().st_mode & 0o7777 == 0o755
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("umask", [0o022, 0o077, 0o027, 0])
+def test_a_new_file_has_the_permissions_that_the_umask_leaves(tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        write(tmp_path / "out", b"")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "out").stat().st_mode & 0o7777 == 0o666 & ~umask
+
+
+def test_the_umask_of_other_threads_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: int) -> int:
+        raise AssertionError("the umask belongs to the whole process")
+
+    monkeypatch.setattr(os, "umask", refuse)
+    write(tmp_path / "out", b"")
 
 
 def test_an_error_names_the_file_that_the_user_named(tmp_path: Path) -> None:
-    wanted = tmp_path / "no folder" / "plan.json"
-    with pytest.raises(OSError) as caught, atomic_write(wanted):
-        pass
-    assert caught.value.filename == str(wanted)
+    (tmp_path / "file").write_bytes(b"")
+    (tmp_path / "loop").symlink_to("loop")
+    for name in ("no folder/plan.json", "file/plan.json", "loop", "n" * 300, "."):
+        with pytest.raises(OSError) as caught:
+            write(tmp_path / name, b"")
+        assert caught.value.filename == str(tmp_path / name)
+
+
+def test_a_name_may_be_as_long_as_the_system_lets_it(tmp_path: Path) -> None:
+    file = tmp_path / ("n" * 255)
+    write(file, b"first")
+    write(file, b"second")
+    assert file.read_bytes() == b"second"
+
+
+def test_a_fifo_is_written_through(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    read: list[bytes] = []
+    reader = threading.Thread(target=lambda: read.append(fifo.read_bytes()), daemon=True)
+    reader.start()
+    write(fifo, b"content")
+    reader.join(30)
+    assert read == [b"content"]
+    assert fifo.is_fifo()
+
+
+def test_a_device_is_written_through_and_errors_are_told(tmp_path: Path) -> None:
+    for device, link in (("/dev/null", tmp_path / "null"), ("/dev/full", tmp_path / "full")):
+        link.symlink_to(device)
+    write(tmp_path / "null", b"content")
+    assert Path("/dev/null").is_char_device()
+    with pytest.raises(OSError, match="No space left") as caught:
+        write(tmp_path / "full", b"content")
+    assert caught.value.filename == str(tmp_path / "full")
+
+
+def test_nothing_is_written_through_if_the_block_fails(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+
+    def fail() -> None:
+        with atomic_write(fifo) as file:  # would wait for a reader if it were opened
+            file.write(b"half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "link"])
+@pytest.mark.parametrize("mode", ["ab", "wb"])
+def test_stdout_is_appended_to_and_not_replaced(tmp_path: Path, name: str, mode: str) -> None:
+    (tmp_path / "link").symlink_to("/dev/stdout")
+    script = f"""
+import sys
+import tempfile
+from pathlib import Path
+from edgemem.files import atomic_write
+print("printed before")
+with atomic_write(Path({name!r})) as file:
+    file.write(b"written\\n")
+print("printed behind")
+"""
+    log = tmp_path / "log"
+    log.write_bytes(b"old\n")
+    with log.open(mode) as out:
+        subprocess.run([sys.executable, "-c", script], stdout=out, cwd=tmp_path, check=True, timeout=60)
+    old = b"old\n" if mode == "ab" else b""
+    assert log.read_bytes() == old + b"printed before\nwritten\nprinted behind\n"
+
+
+def test_a_temporary_folder_is_private_and_vanishes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with temporary_folder() as folder:
+        (folder / "inner").mkdir()
+        (folder / "inner" / "file").write_bytes(b"")
+        assert folder.stat().st_mode & 0o777 == 0o700
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_killed_process_leaves_no_half_written_file(tmp_path: Path) -> None:
+    script = f"""
+import os, signal
+from pathlib import Path
+from edgemem.files import atomic_write
+with atomic_write(Path({str(tmp_path / "out")!r})) as file:
+    file.write(b"half")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    done = subprocess.run([sys.executable, "-c", script], check=False, timeout=60)
+    assert done.returncode == -signal.SIGKILL
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_end_of_the_process_removes_what_is_left(tmp_path: Path) -> None:
+    script = """
+from pathlib import Path
+from edgemem.files import temporary_folder
+left = temporary_folder()
+(left.__enter__() / "file").write_bytes(b"")
+"""
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", script], env=environment, check=True, timeout=60)
+    assert not list(tmp_path.iterdir())

@@ -15,6 +15,7 @@ MAY_IMPORT = {
     "distribution": "",
     "errors": "distribution",
     "files": "",
+    "child": "files",
     "protobuf": "errors",
     "model": "errors",
     "targets": "errors model",
@@ -26,7 +27,7 @@ MAY_IMPORT = {
     "formats": "errors model plans records",
     "planfile": "errors files plans records targets trace",
     "bounds": "errors native plans records",
-    "strategy": "errors native plans records",
+    "strategy": "child errors native plans records",
     "proof": "errors model native plans records targets trace",
     "schedule": "bounds errors model records targets",
     "planning": "bounds distribution errors formats model plans proof records strategy suitability targets trace",
@@ -35,13 +36,13 @@ MAY_IMPORT = {
     "report": "errors model native plans proof records targets",
     "api": "errors formats model planfile planning plans proof records report targets verification",
     "replay": "errors files planfile plans proof trace",
-    "runtime": "distribution errors files formats model passes planfile planning plans proof protobuf records replay "
-    "report suitability targets trace",
-    "commands": "errors files formats passes planfile plans proof report runtime suitability targets trace "
+    "runtime": "child distribution errors files formats model passes planfile planning plans proof protobuf records "
+    "replay report suitability targets trace",
+    "commands": "child errors files formats passes planfile plans proof report runtime suitability targets trace "
     "verification",
-    "bench": "api bounds distribution errors formats planning plans proof records runtime strategy",
-    "cli": "api bench bounds commands distribution errors files formats plans proof report runtime strategy targets "
-    "verification",
+    "bench": "api bounds child distribution errors formats planning plans proof records strategy",
+    "cli": "api bench bounds child commands distribution errors files formats plans proof report runtime strategy "
+    "targets verification",
 }
 RUNTIMES = ("onnxruntime", "ai_edge_litert", "tflite_runtime", "tflite_micro", "torch")
 FORMATS = ("onnx", "edgemem_converters")

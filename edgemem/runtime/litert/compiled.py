@@ -8,7 +8,6 @@ accelerator is measured as far as the process's heap shows it.
 from __future__ import annotations
 
 import ctypes
-import tempfile
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import numpy as np
 
 from edgemem.errors import MissingDependencyError, ModelError, RuntimeBindError
+from edgemem.files import temporary_folder
 from edgemem.records.sizes import padded
 from edgemem.replay.arena import Arena
 from edgemem.runtime.litert.layout import graph_of, open_tflite, refusal
@@ -156,10 +156,10 @@ class CompiledModel:
     def _compile(self, model: bytes, accelerator: Accelerator, storage: Storage) -> None:
         library = self._library
         environment = self._new("LiteRtCreateEnvironment", "LiteRtDestroyEnvironment", 0, None)
-        with tempfile.NamedTemporaryFile(suffix=".tflite") as file:
-            file.write(model)
-            file.flush()
-            name = str(Path(file.name)).encode()
+        with temporary_folder() as folder:
+            file = folder / "model.tflite"
+            file.write_bytes(model)
+            name = str(file).encode()
             self._file = self._new("LiteRtCreateModelFromFile", "LiteRtDestroyModel", environment, name)
             options = self._new("LiteRtCreateOptions", "LiteRtDestroyOptions")
             self._check(library.LiteRtSetOptionsHardwareAccelerators(options, _ACCELERATORS[accelerator]), "choose")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import ModelError
-from edgemem.files import atomic_write
+from edgemem.files import atomic_write, temporary_folder
 from edgemem.formats import Bindings, onnx_editor
 from edgemem.runtime.feeds import make_feeds
 from edgemem.runtime.onnxruntime.optimise import Baked, bake
@@ -15,6 +13,7 @@ from edgemem.runtime.onnxruntime.prepared import profiled_forms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -47,8 +46,8 @@ def bake_sized(
         MissingDependencyError: onnxruntime is not installed.
     """
     known = bindings or Bindings()
-    with tempfile.TemporaryDirectory(prefix="edgemem-") as folder:
-        file = Path(folder) / "baked.onnx"
+    with temporary_folder() as folder:
+        file = folder / "baked.onnx"
         note = bake(model_path, file, level, dims=known.dims)
         parts = onnx_editor().parts(file.read_bytes(), file.parent)
         values = dict(feeds) if feeds else make_feeds(parts.input_forms(), known)

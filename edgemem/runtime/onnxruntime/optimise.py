@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import platform
-import tempfile
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib import import_module
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import MissingDependencyError, ModelError, PlanFileError, RuntimeBindError
-from edgemem.files import atomic_write
+from edgemem.files import atomic_write, temporary_folder
 from edgemem.formats import onnx_editor
 from edgemem.runtime.onnxruntime.file import OLD_TRACE_KEY, PLAN_KEY
 
@@ -190,8 +189,8 @@ def optimised(model_path: Path, level: str, *, dims: Mapping[str, int]) -> bytes
     options.log_severity_level = _ERRORS_ONLY
     options.intra_op_num_threads = 1
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, LEVELS[level])
-    with tempfile.TemporaryDirectory(prefix="edgemem-") as folder:
-        path = Path(folder) / "optimised.onnx"
+    with temporary_folder() as folder:
+        path = folder / "optimised.onnx"
         options.optimized_model_filepath = str(path)
         try:
             session = ort.InferenceSession(str(model_path), options, providers=["CPUExecutionProvider"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 import time
 from dataclasses import dataclass, field, replace
 from math import prod
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.errors import ModelError
+from edgemem.files import temporary_folder
 from edgemem.model.dtypes import DTYPE_BITS, byte_size
 from edgemem.replay.context import Context
 from edgemem.runtime.onnxruntime.optimise import onnxruntime, runtime_errors
@@ -59,9 +59,9 @@ def kernels_run(model: Path | bytes, feeds: Feeds, options: Any, *, runs: int = 
     `options` are changed. Raises ModelError if ONNX Runtime cannot run the model on these feeds.
     """
     ort = onnxruntime()
-    with tempfile.TemporaryDirectory(prefix="edgemem-") as folder:
+    with temporary_folder() as folder:
         options.enable_profiling = True
-        options.profile_file_prefix = str(Path(folder) / "profile")
+        options.profile_file_prefix = str(folder / "profile")
         source = model if isinstance(model, bytes) else str(model)
         try:
             session = ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from edgemem.errors import ModelError, PlanFileError, RuntimeBindError, UnsupportedError
-from edgemem.files import atomic_write
+from edgemem.files import atomic_write, temporary_folder
 from edgemem.formats import Bindings
 from edgemem.planning.model_plan import plan_recording
 from edgemem.runtime.feeds import make_feeds
@@ -24,6 +22,7 @@ from edgemem.trace.recording import Recording
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from edgemem.plans import PlanSet
 
@@ -85,8 +84,8 @@ def record(
 def _profiling(options: Any) -> Iterator[None]:
     """Enables profiling into a temporary folder in these options, and restores them afterwards."""
     profiles, prefix = options.enable_profiling, options.profile_file_prefix
-    with tempfile.TemporaryDirectory(prefix="edgemem-") as folder:
-        options.enable_profiling, options.profile_file_prefix = True, str(Path(folder) / "profile")
+    with temporary_folder() as folder:
+        options.enable_profiling, options.profile_file_prefix = True, str(folder / "profile")
         try:
             yield
         finally:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 import subprocess
-import tempfile
 from dataclasses import dataclass
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from edgemem.child import run_child
 from edgemem.errors import MissingDependencyError, RuntimeBindError
-from edgemem.runtime.child import run_child
+from edgemem.files import temporary_folder
 from edgemem.runtime.feeds import make_feeds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -96,8 +96,7 @@ def execute(
     """
     if not is_installed():
         raise MissingDependencyError("tflite-micro", extra="tflm", purpose="running TensorFlow Lite Micro")
-    with tempfile.TemporaryDirectory(prefix="edgemem-") as name:
-        folder = Path(name)
+    with temporary_folder() as folder:
         (folder / "model.tflite").write_bytes(model)
         for k, value in enumerate(inputs):
             np.save(folder / f"input{k}.npy", value)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from edgemem.errors import MissingDependencyError, SolverError
+from edgemem.errors import SolverError
 from edgemem.native import kernels
 from edgemem.strategy.offsets.greedy_by_size import greedy_by_size
+from edgemem.strategy.offsets.mip_solver import Program, solve
 from edgemem.strategy.registry import Found, offsets_strategy
 
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ def mip(problem: Problem) -> Found:
     unit = problem.alignment
     exact = problem.size[records] / unit
     padded = -(-problem.size[records] // unit)
-    j_below, proved = _solve(exact, padded, (i, j), (bound / unit, arena / unit))
+    lists = exact.tolist(), padded.tolist(), i.tolist(), j.tolist()
+    j_below, proved = solve(Program(*lists, bound / unit, arena / unit, _NODES))
 
     below, above = np.where(j_below, j, i), np.where(j_below, i, j)
     offsets = np.zeros(len(problem), dtype=np.int64)
@@ -60,60 +62,6 @@ def mip(problem: Problem) -> Found:
     step = int(np.gcd.reduce(problem.size[records], initial=unit))
     least = math.ceil(proved * unit * (1 - _TOLERANCE) / step) * step
     return Found(offsets, max(bound, least), "proof")
-
-
-def _solve(
-    exact: NDArray[np.float64],
-    padded: NDArray[np.int64],
-    pairs: tuple[NDArray[np.int64], NDArray[np.int64]],
-    limits: tuple[float, float],
-) -> tuple[NDArray[np.bool_], float]:
-    """Whether j lies below i, for every pair (the paper's z), and the bound proved. All in units of the alignment."""
-    try:
-        from scipy.optimize import Bounds, LinearConstraint, milp
-        from scipy.sparse import csr_array
-    except ImportError:
-        raise MissingDependencyError("scipy", extra="solvers", purpose="the strategy mip") from None
-
-    # Variables: u, x_1..x_n, z_1..z_m. x may be fractional: only the order z is read from the answer, and with z fixed
-    # the lowest x are sums of sizes.
-    i, j = pairs
-    bound, arena = limits
-    n, m = len(exact), len(i)
-    big = np.ceil(arena)
-    rows = np.arange(n + 2 * m)
-    z = 1 + n + np.arange(m)
-    plus_one = np.concatenate([1 + np.arange(n), 1 + i, 1 + j])
-    minus_one = np.concatenate([np.zeros(n, dtype=np.int64), 1 + j, 1 + i])
-    choice = np.concatenate([np.full(m, -big), np.full(m, big)])
-    matrix = csr_array(
-        (
-            np.concatenate([np.ones(n + 2 * m), -np.ones(n + 2 * m), choice]),
-            (
-                np.concatenate([rows, rows, n + np.arange(2 * m)]),
-                np.concatenate([plus_one, minus_one, z, z]),
-            ),
-        ),
-        shape=(n + 2 * m, 1 + n + m),
-    )
-    upper = np.concatenate([-exact, -padded[i], big - padded[j]])
-    answer = milp(
-        np.concatenate([[1.0], np.zeros(n + m)]),
-        integrality=np.concatenate([np.zeros(1 + n), np.ones(m)]),
-        bounds=Bounds(
-            np.concatenate([[bound], np.zeros(n + m)]),
-            # A whole unit above the known arena: bounds that are tight to a rounding error make HiGHS give up.
-            np.concatenate([[big], np.full(n, big), np.ones(m)]),
-        ),
-        constraints=LinearConstraint(matrix, -np.inf, upper),
-        options={"node_limit": _NODES, "mip_rel_gap": 0.0},
-    )
-    if not answer.success:
-        raise SolverError(
-            f"HiGHS found no smallest arena for {n} records within {_NODES} nodes: {answer.message} "
-            "Use another strategy."
-        )
-    return np.asarray(answer.x[1 + n :] > 0.5), float(answer.mip_dual_bound)
 
 
 def _lowest_offsets(padded: NDArray[np.int64], below: NDArray[np.int64], above: NDArray[np.int64]) -> NDArray[np.int64]:

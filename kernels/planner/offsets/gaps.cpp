@@ -58,7 +58,7 @@ std::vector<std::int64_t> place_by_scan(const Records& records, Column order) {
   return offsets;
 }
 
-std::vector<std::int64_t> place_by_time_index(const Records& records, Column order) {
+std::vector<std::int64_t> place_by_time_index(const Records& records, Column order, Poll& poll) {
   std::vector<std::size_t> ids;
   std::vector<TimeIndex::Lifetime> lifetimes;
   std::vector<std::int64_t> needs;
@@ -84,6 +84,7 @@ std::vector<std::int64_t> place_by_time_index(const Records& records, Column ord
   }
   const IntervalSet reserved = reserved_set(records);
   for (std::size_t k = pins; k < ids.size(); ++k) {
+    poll.step();
     if (k + kAhead < ids.size()) index.prefetch(k + kAhead);
     free.reset(needs[k]);
     free.cut(reserved);
@@ -97,10 +98,11 @@ std::vector<std::int64_t> place_by_time_index(const Records& records, Column ord
 
 }  // namespace
 
-std::vector<std::int64_t> place_in_smallest_gap(const Records& records, Column order, std::size_t scan_limit) {
+std::vector<std::int64_t> place_in_smallest_gap(const Records& records, Column order, std::size_t scan_limit,
+                                                Poll poll) {
   check(records);
   check_permutation(order, records.count());
-  return records.count() <= scan_limit ? place_by_scan(records, order) : place_by_time_index(records, order);
+  return records.count() <= scan_limit ? place_by_scan(records, order) : place_by_time_index(records, order, poll);
 }
 
 }  // namespace edgemem

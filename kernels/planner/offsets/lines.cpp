@@ -108,7 +108,7 @@ class OffsetLines {
 
 }  // namespace
 
-std::vector<std::int64_t> place_on_offset_lines(const Records& records, Column preference) {
+std::vector<std::int64_t> place_on_offset_lines(const Records& records, Column preference, Poll poll) {
   check(records);
   check_permutation(preference, records.count());
   std::vector<std::int64_t> offsets(records.count(), 0);
@@ -128,6 +128,7 @@ std::vector<std::int64_t> place_on_offset_lines(const Records& records, Column p
   LifetimeTree left(std::move(points));
   OffsetLines lines(begin, end);
   for (std::size_t placed = 0; placed < ids.size();) {
+    poll.step();
     const std::size_t line = lines.lowest();
     const std::int32_t rank = left.best_within(lines.at(line).begin, lines.at(line).end);
     if (rank == LifetimeTree::kNone) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "planner/common/poll.h"
 #include "planner/common/records.h"
 
 namespace edgemem {
@@ -20,10 +21,10 @@ inline constexpr std::size_t kScanLimit = 512;
 // conflicts with (the lowest of equal gaps), else above them all. Returns offsets [n].
 // `scan_limit` chooses between two implementations with equal results, O(n^2) and O(n log n (log n + g)) for g gaps.
 std::vector<std::int64_t> place_in_smallest_gap(const Records& records, Column order,
-                                                std::size_t scan_limit = kScanLimit);
+                                                std::size_t scan_limit = kScanLimit, Poll poll = {});
 
 // Best fit with offset lines (Sekiyama et al. 2018, section 3.2): into the lowest line (leftmost of equals) goes the
 // first record of `preference` that fits between its ends; where none does, the line is lifted. Returns offsets [n].
-std::vector<std::int64_t> place_on_offset_lines(const Records& records, Column preference);
+std::vector<std::int64_t> place_on_offset_lines(const Records& records, Column preference, Poll poll = {});
 
 }  // namespace edgemem

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "planner/common/poll.h"
 #include "planner/common/records.h"
 #include "planner/shared_objects/object_records.h"
 
@@ -26,10 +27,10 @@ std::vector<std::int64_t> assign_in_order(const ObjectRecords& records, Column o
 // operators between the record and the object's nearest other one; of equal pairs the largest record, then the lowest
 // index. A record without a free object opens one after all others of its stage, or before them with `new_first`.
 // O(n^2).
-std::vector<std::int64_t> assign_nearest(const ObjectRecords& records, Column stage, bool new_first);
+std::vector<std::int64_t> assign_nearest(const ObjectRecords& records, Column stage, bool new_first, Poll poll = {});
 
 // Lee et al. 2019: the cheapest set of chains of records, where a chain costs its first record and every increase from
 // one record to the next. The records are taken in stable order of first_op.
-std::vector<std::int64_t> assign_by_min_cost_flow(const ObjectRecords& records);
+std::vector<std::int64_t> assign_by_min_cost_flow(const ObjectRecords& records, Poll poll = {});
 
 }  // namespace edgemem

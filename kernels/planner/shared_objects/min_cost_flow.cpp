@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <limits>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "planner/shared_objects/assignment.h"
@@ -24,7 +25,8 @@ constexpr std::int64_t kUnreached = kInt64Max;
 template <std::size_t Rank>
 class Flow {
  public:
-  Flow(const ObjectRecords& records, const std::vector<std::size_t>& order) : count_(order.size()) {
+  Flow(const ObjectRecords& records, const std::vector<std::size_t>& order, Poll poll)
+      : count_(order.size()), poll_(std::move(poll)) {
     extents_.reserve(count_);
     content_.reserve(count_);
     for (const std::size_t i : order) {
@@ -91,7 +93,10 @@ class Flow {
     current_ = {source()};
     for (round_ = 1; !current_.empty(); ++round_) {
       next_.clear();
-      for (const std::size_t vertex : current_) visit(vertex);
+      for (const std::size_t vertex : current_) {
+        poll_.step();
+        visit(vertex);
+      }
       current_.swap(next_);
     }
     return distance_[sink()] != kUnreached;
@@ -164,6 +169,7 @@ class Flow {
   static constexpr std::size_t kBlock = 64;
 
   std::size_t count_;
+  Poll poll_;
   std::vector<Extent<Rank>> extents_;
   std::vector<std::int64_t> content_;
   std::vector<std::size_t> heirs_from_;
@@ -180,12 +186,12 @@ class Flow {
 };
 
 template <std::size_t Rank>
-std::vector<std::int64_t> by_min_cost_flow(const ObjectRecords& records) {
+std::vector<std::int64_t> by_min_cost_flow(const ObjectRecords& records, Poll poll) {
   std::vector<std::size_t> order(records.count());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return records.first[a] < records.first[b]; });
-  Flow<Rank> flow(records, order);
+  Flow<Rank> flow(records, order, std::move(poll));
   const std::vector<std::size_t>& heir = flow.solve();
 
   std::vector<bool> inherits(order.size(), false);
@@ -216,15 +222,15 @@ std::vector<std::int64_t> by_min_cost_flow(const ObjectRecords& records) {
 
 }  // namespace
 
-std::vector<std::int64_t> assign_by_min_cost_flow(const ObjectRecords& records) {
+std::vector<std::int64_t> assign_by_min_cost_flow(const ObjectRecords& records, Poll poll) {
   check(records);
   switch (records.rank) {
     case 1:
-      return by_min_cost_flow<1>(records);
+      return by_min_cost_flow<1>(records, std::move(poll));
     case 2:
-      return by_min_cost_flow<2>(records);
+      return by_min_cost_flow<2>(records, std::move(poll));
     default:
-      return by_min_cost_flow<3>(records);
+      return by_min_cost_flow<3>(records, std::move(poll));
   }
 }
 

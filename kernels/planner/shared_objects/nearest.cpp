@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "planner/shared_objects/assignment.h"
@@ -23,8 +24,8 @@ struct Waiting {
 template <std::size_t Rank>
 class NearestFirst {
  public:
-  NearestFirst(const ObjectRecords& records, Column stage, bool new_first)
-      : objects_(records), stage_(stage), new_first_(new_first) {
+  NearestFirst(const ObjectRecords& records, Column stage, bool new_first, Poll poll)
+      : objects_(records), stage_(stage), new_first_(new_first), poll_(std::move(poll)) {
     waiting_.reserve(records.count());
     for (std::size_t i = 0; i < records.count(); ++i) {
       waiting_.push_back(
@@ -42,6 +43,7 @@ class NearestFirst {
       auto best =
           std::min_element(next, stage_end, [this](const Waiting& a, const Waiting& b) { return comes_before(a, b); });
       for (; next != stage_end; ++next) {
+        poll_.step();
         std::iter_swap(next, best);
         best = place(*next, next + 1, stage_end);
         assignment[static_cast<std::size_t>(next->record)] = next->object;
@@ -127,21 +129,22 @@ class NearestFirst {
   ObjectTable<Rank> objects_;
   Column stage_;
   bool new_first_;
+  Poll poll_;
   std::vector<Waiting> waiting_;  // placed ones at the front, then ascending stages
 };
 
 }  // namespace
 
-std::vector<std::int64_t> assign_nearest(const ObjectRecords& records, Column stage, bool new_first) {
+std::vector<std::int64_t> assign_nearest(const ObjectRecords& records, Column stage, bool new_first, Poll poll) {
   check(records);
   if (stage.size() != records.count()) throw std::invalid_argument("the stages differ in length from the records");
   switch (records.rank) {
     case 1:
-      return NearestFirst<1>(records, stage, new_first).run();
+      return NearestFirst<1>(records, stage, new_first, std::move(poll)).run();
     case 2:
-      return NearestFirst<2>(records, stage, new_first).run();
+      return NearestFirst<2>(records, stage, new_first, std::move(poll)).run();
     default:
-      return NearestFirst<3>(records, stage, new_first).run();
+      return NearestFirst<3>(records, stage, new_first, std::move(poll)).run();
   }
 }
 

@@ -1,0 +1,94 @@
+"""How SIGINT (Ctrl-C), SIGTERM and SIGHUP end a command: at once, with exit code 128 + their number, leaving nothing.
+
+A signal raises `Ended` in the main thread. Blocks that have temporary files or child processes clean up as the
+exception passes them, and the command ends in its usual way. Python raises only between two of its own instructions,
+though, and a runtime or a solver may compute for minutes inside one. So a thread watches besides: where the command has
+not ended a moment after the signal, it ends the children, removes the temporary files and ends the process.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from edgemem.child import end_children
+from edgemem.files import remove_unfinished
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Ended", "ended_by_signals"]
+
+_SIGNALS: Final = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+_GRACE_S: Final = 0.3
+_SHOW_CURSOR: Final = b"\x1b[?25h"  # a line of progress hides it
+
+
+class Ended(KeyboardInterrupt):
+    """A signal asks the command to end; `number` is the signal's."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+    @property
+    def code(self) -> int:
+        """The exit code, as shells have it for a process that a signal ended."""
+        return 128 + self.number
+
+    def __str__(self) -> str:
+        return f"ended by {signal.Signals(self.number).name}"
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """In this block signals raise Ended, and end the process a moment later where that has not ended it.
+
+    Signals that are ignored, as `nohup` does with SIGHUP, stay ignored. Outside the main thread nothing changes.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    handlers = {n: signal.getsignal(n) for n in _SIGNALS}
+    numbers = [n for n, handler in handlers.items() if handler is not signal.SIG_IGN]
+    threading.Thread(target=_watch, args=(reading, frozenset(numbers)), name="signals", daemon=True).start()
+    descriptor = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    for number in numbers:
+        signal.signal(number, _raise)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            if signal.getsignal(number) is _raise:  # no signal came
+                signal.signal(number, handlers[number] or signal.SIG_DFL)
+        signal.set_wakeup_fd(descriptor)
+        os.close(writing)  # ends the thread, unless it is to end the process
+
+
+def _raise(number: int, _frame: object) -> NoReturn:
+    for other in _SIGNALS:
+        signal.signal(other, signal.SIG_IGN)  # a second one must not interrupt the cleaning up
+    raise Ended(number)
+
+
+def _watch(reading: int, numbers: frozenset[int]) -> None:
+    """Wait for a signal, then for the process to end, and end it."""
+    while data := os.read(reading, 1):
+        if data[0] in numbers:
+            time.sleep(_GRACE_S)
+            _end(Ended(data[0]))
+    os.close(reading)
+
+
+def _end(ended: Ended) -> NoReturn:
+    end_children()
+    remove_unfinished()
+    with suppress(OSError):
+        os.write(2, (_SHOW_CURSOR if os.isatty(2) else b"") + f"edgemem: {ended}\n".encode())
+    os._exit(ended.code)
