@@ -6,6 +6,7 @@ neither a file format nor a runtime.
 
 from __future__ import annotations
 
+import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeAlias, runtime_checkable
@@ -292,8 +293,14 @@ def load(path: str | Path, bindings: Bindings | None = None) -> Model | RecordFi
     """Open a file with the converter for its suffix. Raises ModelError if there is none, or it cannot be read."""
     path = Path(path)
     converter = _converter(path.suffix, path.name)
-    if not path.is_file():
-        raise ModelError(f"no file {path}")
+    try:
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        raise ModelError(f"no file {path}") from None
+    except (OSError, ValueError) as e:  # ValueError: a null character in the name
+        raise ModelError(f"cannot read {path}: {e}") from None
+    if not stat.S_ISREG(mode):
+        raise ModelError(f"{path} is no regular file; copy the content into one")
     opened: Model | RecordFile = converter.open(path, bindings or Bindings())
     return opened
 

@@ -7,6 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from edgemem.errors import ModelError
+from edgemem_converters.onnx.limits import MAX_ELEMENTS, MAX_RANK, exceeds
 from edgemem_converters.onnx.rules import dims_of
 from edgemem_converters.onnx.scopes import tensor_type
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Symbols", "bind_inputs"]
 
-_MAX_ELEMENTS = 2**47  # no machine addresses more, and C++ inference could overflow beyond
-
 
 @dataclass(slots=True)
 class Symbols:
@@ -32,12 +31,14 @@ class Symbols:
         declared: the names that the file has for dimensions.
         met: names that edgemem gave to unknown dimensions.
         roots: symbols that a value from the user would resolve -> the first tensor with that dimension.
+        made: the types made so far, so that values of one type share it.
     """
 
     bound: dict[str, int]
     declared: set[str] = field(default_factory=set)
     met: set[str] = field(default_factory=set)
     roots: dict[str, str] = field(default_factory=dict)
+    made: dict[tuple[int, tuple[int | str, ...]], TypeProto] = field(default_factory=dict)
 
     def complete_type(
         self, name: str, made: TypeProto | None, declared: TypeProto | None, *, root: bool
@@ -58,13 +59,18 @@ class Symbols:
             return tensor_type(made.tensor_type.elem_type, None)
         if said is None or len(said) != len(dims):
             said = [None] * len(dims)
+        if len(dims) > MAX_RANK:
+            raise exceeds(f"{name!r} has {len(dims)} dimensions", "MAX_RANK")
         filled = [self._dim(name, k, d, s, root=root) for k, (d, s) in enumerate(zip(dims, said, strict=True))]
-        if prod(d for d in filled if isinstance(d, int)) > _MAX_ELEMENTS:
-            raise ModelError(f"{name!r} has the shape {filled}, which no machine can hold")
+        if prod(d for d in filled if isinstance(d, int)) > MAX_ELEMENTS:
+            raise exceeds(f"{name!r} has the shape {filled}, which no machine can hold", "MAX_ELEMENTS")
         elem_type = made.tensor_type.elem_type
         if not elem_type and declared is not None and declared.HasField("tensor_type"):
             elem_type = declared.tensor_type.elem_type
-        return tensor_type(elem_type, filled)
+        key = elem_type, tuple(filled)
+        if key not in self.made:
+            self.made[key] = tensor_type(elem_type, filled)
+        return self.made[key]
 
     def _dim(self, tensor: str, axis: int, dim: int | str | None, said: int | str | None, *, root: bool) -> int | str:
         if isinstance(dim, int):
@@ -96,8 +102,8 @@ def bind_inputs(scope: Scope, bindings: Bindings) -> tuple[dict[str, TypeProto],
     two values, and values that are no sizes.
     """
     for name, value in bindings.dims.items():
-        if value < 0:
-            raise ModelError(f"dimension {name!r} cannot be {value}")
+        if not 0 <= value <= MAX_ELEMENTS:
+            raise ModelError(f"dimension {name!r} cannot be {_shown(value)}")
     bound = dict(bindings.dims)
     for name, shape in bindings.input_shapes.items():
         if name not in scope.inputs:
@@ -118,8 +124,8 @@ def bind_inputs(scope: Scope, bindings: Bindings) -> tuple[dict[str, TypeProto],
 def _bind_shape(name: str, shape: Sequence[int], made: TypeProto, bound: dict[str, int]) -> None:
     if not made.HasField("tensor_type"):
         raise ModelError(f"input {name!r} is no tensor and has no shape")
-    if any(d < 0 for d in shape):
-        raise ModelError(f"input {name!r} cannot have the shape {tuple(shape)}")
+    if any(not 0 <= d <= MAX_ELEMENTS for d in shape):
+        raise ModelError(f"input {name!r} cannot have the shape ({', '.join(map(_shown, shape))})")
     dims = dims_of(made)
     if dims is None:
         return
@@ -132,6 +138,11 @@ def _bind_shape(name: str, shape: Sequence[int], made: TypeProto, bound: dict[st
                 raise ModelError(f"input {name!r} is {symbol} long in axis {axis}, and cannot be {size}")
         elif bound.setdefault(symbol, size) != size:
             raise ModelError(f"dimension {symbol!r} cannot be {bound[symbol]} and, as input {name!r} has it, {size}")
+
+
+def _shown(value: int) -> str:
+    """A number as text; Python refuses to write numbers of thousands of digits."""
+    return str(value) if abs(value) < 2**63 else f"{'-' * (value < 0)}2**{value.bit_length() - 1} or more"
 
 
 def _declared(scope: Scope) -> Iterable[str]:

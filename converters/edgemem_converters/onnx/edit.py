@@ -6,13 +6,15 @@ from heapq import heappop, heappush
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import onnx
 from google.protobuf.message import EncodeError  # type: ignore[import-untyped]
 from onnx import ModelProto, TensorProto
 
 from edgemem.errors import ModelError
+from edgemem_converters.onnx.external import tensors
+from edgemem_converters.onnx.limits import MAX_FILE_BYTES
 from edgemem_converters.onnx.parts import Parts, value_info
 from edgemem_converters.onnx.scopes import scope_of
+from edgemem_converters.onnx.weights import external_size, with_values
 from edgemem_converters.onnx.wire import permute_nodes
 
 if TYPE_CHECKING:
@@ -68,15 +70,18 @@ def completed(data: bytes, inputs: Sequence[str], folder: Path) -> bytes:
     """
     model = ModelProto.FromString(data)
     kept = [i for i in model.graph.input if i.name in inputs]
-    outside = any(t.data_location == TensorProto.EXTERNAL for t in model.graph.initializer)
-    if len(kept) == len(model.graph.input) and not outside:
+    external = [t for t in tensors(model) if t.data_location == TensorProto.EXTERNAL]
+    if len(kept) == len(model.graph.input) and not external:
         return data
     del model.graph.input[:]
     model.graph.input.extend(kept)
+    if sum(map(external_size, external)) > MAX_FILE_BYTES:
+        raise ModelError("the model's weights cannot be brought into one file: protobuf allows no file so large")
     try:
-        onnx.external_data_helper.load_external_data_for_model(model, str(folder))
+        for tensor in external:
+            tensor.CopyFrom(with_values(tensor, folder))
         return bytes(model.SerializeToString(deterministic=True))
-    except (OSError, ValueError, EncodeError, onnx.checker.ValidationError) as e:
+    except (OSError, ValueError, EncodeError) as e:
         raise ModelError(f"the model's weights cannot be brought into one file: {e}") from None
 
 

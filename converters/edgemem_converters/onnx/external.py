@@ -1,4 +1,4 @@
-"""Weights that an ONNX model keeps in files beside it: finds these files, and copies them when the model is saved."""
+"""Weights that an ONNX model keeps in files beside it: names these files, and copies them when the model is saved."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from onnx import TensorProto
 
 from edgemem.errors import ModelError
 from edgemem.files import atomic_write
+from edgemem_converters.onnx.regular import open_inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from onnx import GraphProto, ModelProto, NodeProto, SparseTensorProto
 
-__all__ = ["bring_along", "location", "locations"]
+__all__ = ["bring_along", "location", "locations", "tensors"]
 
 _BLOCK = 1 << 20
 
@@ -27,15 +28,25 @@ def locations(model: ModelProto) -> tuple[str, ...]:
 
     Raises ModelError for one outside the folder, as onnx and onnxruntime do.
     """
-    found = dict.fromkeys(location(t) for t in _tensors(model) if t.data_location == TensorProto.EXTERNAL)
+    found = dict.fromkeys(location(t) for t in tensors(model) if t.data_location == TensorProto.EXTERNAL)
     return tuple(found)
 
 
 def location(tensor: TensorProto) -> str:
-    """The file an external tensor lies in, relative to the model's folder; ModelError unless it is inside."""
-    name = next((e.value for e in tensor.external_data if e.key == "location"), "")
+    """The file an external tensor lies in, relative to the model's folder; ModelError unless it is inside.
+
+    A tensor with two locations is refused, because readers differ in which one they take; so is one whose entries are
+    no text.
+    """
+    entries = [(e.key, e.value) for e in tensor.external_data]
+    if any(not isinstance(text, str) for entry in entries for text in entry):
+        raise ModelError(f"the file is damaged: where tensor {tensor.name!r} lies is no UTF-8")
+    keys = [key for key, _ in entries]
+    if len(set(keys)) != len(keys):
+        raise ModelError(f"the file is damaged: tensor {tensor.name!r} says twice where it lies")
+    name: str = dict(entries).get("location", "")
     path, windows = PurePosixPath(name), PureWindowsPath(name)
-    if not path.name or path.is_absolute() or windows.drive or windows.root or ".." in windows.parts:
+    if not path.name or path.is_absolute() or windows.drive or windows.root or ".." in windows.parts or "\0" in name:
         raise ModelError(
             f"tensor {tensor.name!r} lies in {name!r}, which is no file in the model's folder; "
             "save the model anew with its weights beside it"
@@ -46,26 +57,35 @@ def location(tensor: TensorProto) -> str:
 def bring_along(names: Iterable[str], source: Path, folder: Path) -> None:
     """Copy the files to another folder. Links would not do: onnx refuses weights that have a second name.
 
-    Nothing is overwritten: a file that is there must have the same content. Raises ModelError if it has another one,
-    and if a file is missing in `source`.
+    Copies get the permissions of a new file, whatever those of the original are. Nothing is overwritten: a file that
+    is there must have the same content. Raises ModelError if it has another one, if a file in `source` is missing, is
+    hidden, is no regular file or is reached through a symbolic link, and if a link in `folder` leads elsewhere.
     """
     for name in names:
         origin, target = source / name, folder / name
-        if not origin.is_file():
-            raise ModelError(f"the model's weights are missing: no file {origin}")
+        if any(part.startswith(".") for part in PurePosixPath(name).parts):
+            raise ModelError(f"the model's weights are in a hidden file, {name!r}, and are not copied; rename it")
         try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if not os.path.lexists(target):
-                _copy_file(origin, target)
-            elif not target.exists() or not _same(origin, target):
-                raise ModelError(f"{target} exists and is not the model's; move it away or save elsewhere")
+            with open_inside(source, name) as file:
+                _bring(file, target, folder)
+        except FileNotFoundError:
+            if origin.exists():  # it is the target that is not there
+                raise ModelError(f"cannot put the weights at {target}: a folder is missing") from None
+            raise ModelError(f"the model's weights are missing: no file {origin}") from None
         except OSError as e:
             raise ModelError(f"cannot put the weights at {target}: {e}") from None
 
 
-def _copy_file(origin: Path, target: Path) -> None:
-    with origin.open("rb") as source, atomic_write(target) as copy:
-        _copy(source, copy)
+def _bring(source: IO[bytes], target: Path, folder: Path) -> None:
+    linked = [p for p in target.parents if p.is_relative_to(folder) and p != folder and p.is_symlink()]
+    if linked:
+        raise ModelError(f"{linked[-1]} is a symbolic link, and weights are not written through one; remove it")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if not os.path.lexists(target):
+        with atomic_write(target) as copy:
+            _copy(source, copy)
+    elif not target.is_file() or not _same(source, target):
+        raise ModelError(f"{target} exists and is not the model's; move it away or save elsewhere")
 
 
 def _copy(source: IO[bytes], copy: IO[bytes]) -> None:
@@ -92,19 +112,21 @@ def _copy(source: IO[bytes], copy: IO[bytes]) -> None:
     copy.truncate(size)
 
 
-def _same(a: Path, b: Path) -> bool:
-    if a.samefile(b):
-        return True
-    if not b.is_file() or a.stat().st_size != b.stat().st_size:
-        return False
-    with a.open("rb") as left, b.open("rb") as right:
-        while block := left.read(_BLOCK):
+def _same(source: IO[bytes], b: Path) -> bool:
+    with b.open("rb") as right:
+        here, there = os.fstat(source.fileno()), os.fstat(right.fileno())
+        if os.path.samestat(here, there):
+            return True
+        if here.st_size != there.st_size:
+            return False
+        while block := source.read(_BLOCK):
             if block != right.read(_BLOCK):
                 return False
     return True
 
 
-def _tensors(model: ModelProto) -> Iterator[TensorProto]:
+def tensors(model: ModelProto) -> Iterator[TensorProto]:
+    """All tensors of a model, those in the attributes of nodes, bodies and functions included."""
     yield from _of_graph(model.graph)
     for function in model.functions:
         yield from _of_nodes(function.node)

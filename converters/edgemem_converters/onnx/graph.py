@@ -12,6 +12,8 @@ from edgemem_converters.onnx.rules import dims_of
 from edgemem_converters.onnx.scopes import op_type
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from onnx import TypeProto
 
     from edgemem.model.graph import TensorKind
@@ -54,7 +56,7 @@ def graph_of(scope: Scope, sizes: Sizes) -> Graph:
         Op(
             name=node.label,
             type=op_type(node.proto),
-            inputs=tuple(index[n] for n in (*node.inputs, *(c for c in node.captured if c not in node.inputs))),
+            inputs=tuple(index[n] for n in (*node.inputs, *_besides(node.captured, node.inputs))),
             outputs=tuple(index[n] for n in node.outputs),
             bodies=tuple(graph_of(body, sizes) for body in node.bodies),
             ordered=op_type(node.proto) in _RANDOM,
@@ -63,6 +65,12 @@ def graph_of(scope: Scope, sizes: Sizes) -> Graph:
     )
     inputs = tuple(index[n] for n in scope.inputs)
     return Graph(scope.name, tuple(tensors), ops, inputs, tuple(index[n] for n in scope.outputs), layout="nchw")
+
+
+def _besides(names: Sequence[str], others: Sequence[str]) -> list[str]:
+    """The names that are not among the others."""
+    known = set(others)
+    return [n for n in names if n not in known]
 
 
 def _tensors(scope: Scope, sizes: Sizes) -> list[Tensor]:

@@ -20,10 +20,13 @@ from edgemem.files import atomic_write
 from edgemem.formats import Bindings
 from edgemem_converters.onnx.edit import priority_order, reordered
 from edgemem_converters.onnx.external import bring_along, locations
+from edgemem_converters.onnx.functions import has_functions
 from edgemem_converters.onnx.graph import graph_of
-from edgemem_converters.onnx.scopes import has_functions, scope_of
+from edgemem_converters.onnx.limits import MAX_FILE_BYTES
+from edgemem_converters.onnx.regular import read_regular
+from edgemem_converters.onnx.scopes import scope_of
 from edgemem_converters.onnx.shapes import infer
-from edgemem_converters.onnx.wire import metadata, permute_nodes, with_metadata, without_metadata
+from edgemem_converters.onnx.wire import check_depth, metadata, permute_nodes, with_metadata, without_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +40,6 @@ __all__ = ["PLAN_KEY", "OnnxConverter"]
 PLAN_KEY = "edgemem.plan"
 _OLD_KEY = "edgemem.trace"  # of recordings, in edgemem 0.1
 _BAKED_KEY = "edgemem.baked"  # the note of a file whose nodes run in their order
-_PROTOBUF_LIMIT = 2**31 - 1
 
 
 class OnnxConverter:
@@ -64,18 +66,22 @@ class OnnxConverter:
         Raises ModelError for what is no ONNX model, is damaged, or keeps weights outside its folder.
         """
         try:
-            if path.stat().st_size > _PROTOBUF_LIMIT:
-                raise ModelError(f"{path} is larger than protobuf allows; save it with external data")
-            data = path.read_bytes()
-        except OSError as e:
+            data = read_regular(path, MAX_FILE_BYTES)
+        except (OSError, ValueError) as e:  # ValueError: a null character in the name
             raise ModelError(f"cannot read {path}: {e}") from None
+        if data is None:
+            raise ModelError(f"{path} is larger than protobuf allows; save it with external data")
         return cls.from_bytes(data, bindings, path)
 
     @classmethod
     def from_bytes(cls, data: bytes, bindings: Bindings | None = None, path: Path = Path("model.onnx")) -> Self:
         """As `open`, for a file in memory; its weight files are in the folder of `path`."""
         with _parsing(path):
-            model = ModelProto.FromString(data)
+            try:
+                model = ModelProto.FromString(data)
+            except DecodeError:
+                check_depth(data)
+                raise
             if not model.HasField("graph") or not model.opset_import:
                 lacks = "graph" if model.opset_import else "operator set"
                 raise ModelError(f"{path} is no ONNX model: it has no {lacks}")
@@ -169,7 +175,7 @@ class OnnxConverter:
                 bring_along(self._weight_files, self._path.parent, path.parent)
             with atomic_write(path) as file:
                 file.write(self._data)
-        except OSError as e:
+        except (OSError, RuntimeError) as e:  # RuntimeError: symbolic links that lead to one another
             raise ModelError(f"cannot write {path}: {e}") from None
 
     def _with(self, data: bytes) -> Self:

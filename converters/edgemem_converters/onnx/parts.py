@@ -8,16 +8,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import onnx.inliner
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import ModelProto, TensorProto, ValueInfoProto, numpy_helper
 
 from edgemem.errors import ModelError
 from edgemem.model.dtypes import DTYPE_BITS, byte_size
+from edgemem_converters.onnx.functions import has_functions, inlined
 from edgemem_converters.onnx.graph import graph_of
 from edgemem_converters.onnx.rules import dims_of
 from edgemem_converters.onnx.scopes import op_type, scope_of, tensor_type
 from edgemem_converters.onnx.shapes import Sizes
+from edgemem_converters.onnx.weights import dtype_of, with_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -35,7 +36,7 @@ __all__ = ["Parts", "Piece", "elem_type", "value_info"]
 # Smaller constants are copied into their piece: they may be sizes, which shape inference needs.
 _SHARED_BYTES = 1024
 _DATA_DEPENDENT = frozenset(("Compress", "NonMaxSuppression", "NonZero", "StringSplit", "Unique"))
-_DTYPES = {"float32": "FLOAT", "float64": "DOUBLE"}
+_ELEM_TYPES = {"float32": "FLOAT", "float64": "DOUBLE"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +72,8 @@ class Parts:
             model = ModelProto.FromString(data)
         except (DecodeError, UnicodeDecodeError, RecursionError) as e:
             raise ModelError(f"the model is damaged or no ONNX model: {e}") from None
-        if model.functions:
-            model = onnx.inliner.inline_local_functions(model)
+        if has_functions(model):
+            model = inlined(model, values=True)
         self._model = model
         self._folder = folder
         scope, _ = scope_of(model, folder)
@@ -108,15 +109,14 @@ class Parts:
         declared = {**self._scope.inputs, **self._scope.declared}
         found += [f"{n!r} is no tensor" for n, t in declared.items() if t.WhichOneof("value") != "tensor_type"]
         found += [f"{s.values.name!r} is a sparse constant" for s in self._model.graph.sparse_initializer]
-        found += [
-            f"output {n!r} is an input or a constant" for n in self.outputs if n not in set().union(*self.node_outputs)
-        ]
+        written = set().union(*self.node_outputs)
+        found += [f"output {n!r} is an input or a constant" for n in self.outputs if n not in written]
         return tuple(found)
 
     def input_forms(self) -> dict[str, tuple[str, tuple[int | str | None, ...]]]:
         """Dtype and declared shape of every input; symbols by name, None for undeclared dimensions."""
         return {
-            name: (_dtype(made.tensor_type.elem_type), tuple(dims_of(made) or ()))
+            name: (dtype_of(made.tensor_type.elem_type), tuple(dims_of(made) or ()))
             for name, made in self._scope.inputs.items()
         }
 
@@ -153,8 +153,8 @@ class Parts:
         return graph_of(self._scope, Sizes(types, {}))
 
     def constant(self, name: str) -> NDArray[Any]:
-        """The values of an initializer."""
-        return numpy_helper.to_array(self._initializers[name], str(self._folder))
+        """The values of an initializer. Raises ModelError if they cannot be read."""
+        return numpy_helper.to_array(_complete(self._initializers[name], self._folder))
 
     def piece(self, number: int, forms: Mapping[str, Form]) -> Piece:
         """A node as a model. `forms` says what it reads and writes."""
@@ -193,21 +193,24 @@ class Parts:
     def _add_initializer(self, model: ModelProto, name: str) -> bool:
         """Add the initializer, without values that are large enough to share; returns whether they are shared."""
         tensor = self._initializers[name]
-        bits = DTYPE_BITS.get(_dtype(tensor.data_type), 0)
-        plain = bits >= 8 and not _dtype(tensor.data_type).startswith(("float8", "bfloat16"))
+        bits = DTYPE_BITS.get(dtype_of(tensor.data_type), 0)
+        plain = bits >= 8 and not dtype_of(tensor.data_type).startswith(("float8", "bfloat16"))
         made = model.graph.initializer.add()
-        if plain and byte_size(_dtype(tensor.data_type), _elements(tensor)) >= _SHARED_BYTES:
+        if plain and byte_size(dtype_of(tensor.data_type), _elements(tensor)) >= _SHARED_BYTES:
             made.name, made.data_type = name, tensor.data_type
             made.dims.extend(tensor.dims)
             made.data_location = TensorProto.EXTERNAL
             made.external_data.add(key="location", value="given")
             return True
-        made.CopyFrom(tensor)
-        if tensor.data_location == TensorProto.EXTERNAL:
-            onnx.external_data_helper.load_external_data_for_tensor(made, str(self._folder))
-            made.ClearField("external_data")
-            made.ClearField("data_location")
+        made.CopyFrom(_complete(tensor, self._folder))
         return False
+
+
+def _complete(tensor: TensorProto, folder: Path) -> TensorProto:
+    try:
+        return with_values(tensor, folder)
+    except OSError as e:
+        raise ModelError(f"the values of constant {tensor.name!r} cannot be read: {e}") from None
 
 
 def _inner_names(scope: Scope) -> Iterator[str]:
@@ -243,9 +246,4 @@ def _elements(tensor: TensorProto) -> int:
 
 def elem_type(dtype: str) -> int:
     """ONNX's number for a dtype. Raises ValueError for one it does not know."""
-    return int(TensorProto.DataType.Value(_DTYPES.get(dtype, dtype.upper())))
-
-
-def _dtype(elem_type: int) -> str:
-    name = str(TensorProto.DataType.Name(elem_type))
-    return {"FLOAT": "float32", "DOUBLE": "float64"}.get(name, name.lower())
+    return int(TensorProto.DataType.Value(_ELEM_TYPES.get(dtype, dtype.upper())))

@@ -20,11 +20,13 @@ from onnx import TensorProto, TypeProto
 
 from edgemem.errors import ModelError, UnknownShapeError, UnsupportedError
 from edgemem_converters.onnx.bind import bind_inputs
-from edgemem_converters.onnx.corrections import guessed, made_explicit, said_by_the_specification
-from edgemem_converters.onnx.rules import dims_of, is_known, malformed, onnx_types, onnxruntime_types, single
-from edgemem_converters.onnx.scopes import SMALL, tensor_type
-from edgemem_converters.onnx.types import at, common, merged, sliced, stacked, widened
-from edgemem_converters.onnx.values import BOUNDED, FOLDED, evaluate, shape_value
+from edgemem_converters.onnx.constants import SMALL
+from edgemem_converters.onnx.limits import MAX_TYPE_BYTES, MAX_VALUE_BYTES, Budget, inference_work
+from edgemem_converters.onnx.operators import Inferred, Operators
+from edgemem_converters.onnx.rules import dims_of, is_known
+from edgemem_converters.onnx.scopes import tensor_type
+from edgemem_converters.onnx.types import at, common, sliced, stacked, widened
+from edgemem_converters.onnx.values import BOUNDED, FOLDED, shape_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["Sizes", "infer"]
 
 _NAMED = 10  # tensors that an error names
+_FLAGS = 50  # and flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ def infer(scope: Scope, model: ModelProto, bindings: Bindings) -> Sizes:
     that contradict the model.
     """
     types, symbols = bind_inputs(scope, bindings)
-    walk = _Walk(model, symbols, types)
+    walk = _Walk(Operators(model, inference_work(_count(scope))), symbols, types)
     walk.scope(scope)
     symbols.check_used(bindings.dims)
     missing = [n for n in _names(scope) if walk.lacks(n)]
@@ -67,7 +70,7 @@ def infer(scope: Scope, model: ModelProto, bindings: Bindings) -> Sizes:
 
 @dataclass(slots=True)
 class _Walk:
-    model: ModelProto
+    operators: Operators
     symbols: Symbols
     types: dict[str, TypeProto]
     values: dict[str, NDArray[np.generic]] = field(default_factory=dict)
@@ -75,8 +78,23 @@ class _Walk:
     dead: dict[str, str] = field(default_factory=dict)  # value -> why it is never computed
     reasons: dict[str, str] = field(default_factory=dict)  # value -> why its operator's rule failed
     contradicted: set[str] = field(default_factory=set)  # values whose operator cannot take inputs of known sizes
+    type_bytes: Budget = field(
+        default_factory=lambda: Budget(
+            "MAX_TYPE_BYTES", MAX_TYPE_BYTES, "the types of the model's values have too many bytes"
+        )
+    )
+    value_bytes: Budget = field(
+        default_factory=lambda: Budget(
+            "MAX_VALUE_BYTES", MAX_VALUE_BYTES, "the values that sizes may follow from have too many bytes"
+        )
+    )
+
+    @property
+    def work(self) -> Budget:
+        return self.operators.work
 
     def scope(self, scope: Scope) -> None:
+        self.work.spend(len(scope.constants) // 4)
         for name, constant in scope.constants.items():
             self.types[name] = tensor_type(constant.elem_type, constant.dims)
             if constant.values is not None:
@@ -92,44 +110,35 @@ class _Walk:
             known += [self.types.get(n) for b in node.bodies for n in b.outputs if n not in self.dead]
             taint = any(n in self.tainted for n in node.inputs)
             root = all(map(is_known, known)) and not taint
-            for name, inferred in zip(node.outputs, _padded(made, len(node.outputs)), strict=True):
+            for name, inferred in zip(node.outputs, _padded(made.types, len(node.outputs)), strict=True):
                 if not name:
                     continue
                 completed = self.symbols.complete_type(name, inferred, scope.declared.get(name), root=root)
                 if completed is not None:
+                    self.type_bytes.spend(completed.ByteSize())
                     self.types[name] = completed
-            self._fold(node, taint=taint)
+            self._fold(node, made, taint=taint)
 
-    def _made(self, node: Node) -> Sequence[TypeProto | None]:
+    def _made(self, node: Node) -> Inferred:
         default = node.proto.domain in ("", "ai.onnx")
         control = {"If": self._if, "Loop": self._loop, "Scan": self._scan, "SequenceMap": self._sequence_map}
         if default and node.proto.op_type in control:
-            return control[node.proto.op_type](node)
+            return Inferred(control[node.proto.op_type](node))
         for body in node.bodies:
             self._enter(body, list(body.inputs.values()))
         return self._by_rule(node)
 
-    def _by_rule(self, node: Node) -> Sequence[TypeProto | None]:
+    def _by_rule(self, node: Node) -> Inferred:
         types = [self.types.get(n) if n else None for n in node.inputs]
         values = [self.values.get(n) for n in node.inputs]
-        if (partly := guessed(node.proto, types, values)) is not None:
-            return partly
-        model = single(node, self.model, types, values)
-        if reason := malformed(model):
-            self.reasons |= dict.fromkeys(filter(None, node.outputs), f"{node.label!r}: {reason}")
-            return [None] * len(node.outputs)
-        made_explicit(model.graph.node[0])
-        made, reason = onnx_types(model)
-        made = said_by_the_specification(node.proto, self.model, types, made)
-        known = all(is_known(t) for n, t in zip(node.inputs, types, strict=True) if n)
-        if known and not all(is_known(t) for n, t in zip(node.outputs, made, strict=True) if n):
-            made = [merged(a, b) for a, b in zip(made, onnxruntime_types(model), strict=True)]
-        if reason and known:
-            self.reasons |= dict.fromkeys(filter(None, node.outputs), f"{node.label!r}: {reason}")
+        made = self.operators.infer(node, types, values)
+        if made.reason:
+            self.reasons |= dict.fromkeys(filter(None, node.outputs), f"{node.label!r}: {made.reason}")
+        if made.contradicted:
             self.contradicted.update(filter(None, node.outputs))
         return made
 
-    def _fold(self, node: Node, *, taint: bool) -> None:
+    def _fold(self, node: Node, made: Inferred, *, taint: bool) -> None:
         """Compute the node's outputs if they are small and follow from what is known."""
         if node.proto.domain not in ("", "ai.onnx") or node.proto.op_type not in FOLDED or not node.outputs:
             return
@@ -153,14 +162,17 @@ class _Walk:
         counted = all(_elements(self.types.get(n)) <= SMALL for n in outputs)
         if not counted and node.proto.op_type not in BOUNDED:
             return
-        model = single(node, self.model, [None] * len(node.inputs), [self.values.get(n) for n in node.inputs])
-        for name, value in zip(outputs, evaluate(model) or (), strict=False):
-            if not counted:
-                self.types[name] = tensor_type(self.types[name].tensor_type.elem_type, value.shape)
-            if list(value.shape) == dims_of(self.types[name]):
+        found = self.operators.evaluate(node, made, [self.values.get(n) for n in node.inputs])
+        for name, value in zip(outputs, found or (), strict=False):
+            self.value_bytes.spend(value.nbytes)
+            known = self.types.get(name)
+            if not counted and known is not None:
+                self.types[name] = tensor_type(known.tensor_type.elem_type, value.shape)
+            if list(value.shape) == dims_of(self.types.get(name)):
                 self.values[name] = value
 
     def _enter(self, body: Scope, inputs: Sequence[TypeProto | None], *, root: bool = False) -> None:
+        self.work.spend(1 + len(body.inputs))
         for (name, said), made in zip(body.inputs.items(), inputs, strict=False):
             self.types.pop(name, None)
             completed = self.symbols.complete_type(name, made, said, root=root)
@@ -188,6 +200,7 @@ class _Walk:
             current = [*turned, *current[len(turned) :]]
 
     def _if(self, node: Node) -> Sequence[TypeProto | None]:
+        self.work.spend(sum(map(_count, node.bodies)) // 4)  # names are looked at here
         condition = self.values.get(node.inputs[0]) if node.inputs else None
         chosen = None if condition is None else "then_branch" if condition.any() else "else_branch"
         live = [b for b in node.bodies if chosen in (None, b.name)]
@@ -234,13 +247,12 @@ class _Walk:
         always = (not condition or bool(np.any(self.values.get(condition, False)))) and bool(
             body.outputs and np.any(self.values.get(body.outputs[0], False))
         )
-        trip_value = self.values.get(trips)
-        turns = max(0, int(trip_value.item())) if trip_value is not None and trip_value.size == 1 and always else None
+        turns = _count_of(self.values.get(trips)) if always else None
         stacks = [stacked(self.types.get(n), turns, 0) for n in body.outputs[1 + count :]]
         return _padded([*results, *stacks], len(node.outputs))
 
     def _scan(self, node: Node) -> Sequence[TypeProto | None]:
-        version = next((o.version for o in self.model.opset_import if o.domain in ("", "ai.onnx")), 0)
+        version = next((o.version for o in self.operators.model.opset_import if o.domain in ("", "ai.onnx")), 0)
         ints = {a.name: a.i for a in node.proto.attribute}
         lists = {a.name: list(a.ints) for a in node.proto.attribute}
         body = node.bodies[0] if node.bodies else None
@@ -282,6 +294,18 @@ def _padded(types: Sequence[TypeProto | None], count: int) -> list[TypeProto | N
     return [*types[:count], *[None] * (count - len(types))]
 
 
+def _count_of(trips: NDArray[np.generic] | None) -> int | None:
+    """How often a loop runs by its first input, if that is known."""
+    if trips is None or trips.size != 1 or trips.dtype.kind not in "iu":
+        return None
+    return min(max(0, int(trips.item())), 2**63 - 1)
+
+
+def _count(scope: Scope) -> int:
+    """The nodes of a scope and its bodies."""
+    return sum(1 + sum(map(_count, node.bodies)) for node in scope.nodes)
+
+
 def _elements(made: TypeProto | None) -> int:
     """The number of elements, or more than SMALL if unknown."""
     dims = dims_of(made)
@@ -321,7 +345,8 @@ def _unknown(missing: list[str], walk: _Walk, scope: Scope) -> UnknownShapeError
             unnamed |= own
     flags = [*(f"--dim {s}=VALUE" for s in symbols if s not in unnamed), *flags]
     if flags:
-        text += f"; say how large, or at most how large, it is: {' '.join(flags)}"
+        more = f" and {len(flags) - _FLAGS} more" if len(flags) > _FLAGS else ""
+        text += f"; say how large, or at most how large, it is: {' '.join(flags[:_FLAGS])}{more}"
     elif reason := walk.reasons.get(missing[0]):
         text += f"; the operators do not take these sizes: {reason}"
     else:

@@ -6,12 +6,13 @@ Only small tensors are computed, by operators that occur in such computations; w
 from __future__ import annotations
 
 import warnings
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 from onnx.reference import ReferenceEvaluator
 
-from edgemem_converters.onnx.scopes import SMALL
+from edgemem_converters.onnx.constants import SMALL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +37,15 @@ FOLDED = BOUNDED | frozenset(
 )
 
 
+_BROADCAST = frozenset(
+    (
+        *("Add", "Sub", "Mul", "Div", "Mod", "Pow", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"),
+        *("And", "Or", "Xor", "Where", "Max", "Min"),
+    )
+)
+_MOST_MADE = 2**22  # elements while an operator is computed
+
+
 def shape_value(node: NodeProto, dims: Sequence[int]) -> NDArray[np.int64]:
     """What Shape (with `start` and `end`) or Size gives for a tensor of these dimensions."""
     if node.op_type == "Size":
@@ -44,14 +54,45 @@ def shape_value(node: NodeProto, dims: Sequence[int]) -> NDArray[np.int64]:
     return np.array(dims[bounds.get("start", 0) : bounds.get("end")], dtype=np.int64)
 
 
-def evaluate(model: ModelProto) -> list[NDArray[np.generic]] | None:
-    """The outputs of a model of one node without inputs; None if they are no small tensors or it cannot be run."""
+def evaluate(model: ModelProto, values: Sequence[NDArray[np.generic] | None]) -> list[NDArray[np.generic]] | None:
+    """The outputs of a model of one node without inputs; None if they are no small tensors or it cannot be run.
+
+    `values` are those of the node's inputs, None for an absent one.
+    """
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
+            if _elements_made(model.graph.node[0], [v for v in values if v is not None]) > _MOST_MADE:
+                return None
             made = ReferenceEvaluator(model).run(None, {})
     except Exception:  # noqa: BLE001 - an evaluator of foreign nodes; a value that is not found is only unknown
         return None
     if not all(isinstance(v, np.ndarray | np.generic) and v.size <= SMALL for v in made):
         return None
     return [np.asarray(v) for v in made]
+
+
+def _elements_made(node: NodeProto, values: Sequence[NDArray[np.generic]]) -> int:
+    """At least as many elements as the node's result has, whatever the file declares.
+
+    Raises an error of any type for inputs that the operator does not take.
+    """
+    kind, sizes = node.op_type, [int(v.size) for v in values]
+    if kind in ("ConstantOfShape", "Expand", "Tile"):
+        factors: list[int] = [max(1, int(d)) for d in values[-1].flat]
+        return prod(factors) * prod(sizes[:-1])
+    if kind == "Range":
+        start, limit, step = (float(v.item()) for v in values)
+        return int((limit - start) / step) + 1
+    axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
+    if kind in ("GatherElements", "ScatterElements"):
+        length, indices = values[0].shape[axis], values[1].astype(np.int64)
+        if np.any((indices < -length) | (indices >= length)):  # numpy takes time in proportion to them
+            raise IndexError
+    if kind == "Gather":
+        return sizes[0] // max(1, int(values[0].shape[axis])) * sizes[1]
+    if kind == "GatherND":
+        return sizes[0] * sizes[1] // max(1, int(values[1].shape[-1]))
+    if kind in _BROADCAST:
+        return prod(np.broadcast_shapes(*(v.shape for v in values)))
+    return sum(sizes)

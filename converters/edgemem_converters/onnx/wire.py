@@ -1,7 +1,7 @@
 """Positions in the bytes of an ONNX file, so that a change affects those bytes and no others.
 
 Only the layout of ModelProto that never changes is used here: `graph` is field 7, `metadata_props` 14; a graph's `node`
-is 1; an entry's `key` is 1 and its `value` 2.
+is 1; a node's `attribute` is 5; an attribute's `g` is 6 and its `graphs` 11; an entry's `key` is 1 and its `value` 2.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from edgemem.errors import ModelError
 from edgemem.protobuf import LENGTH_DELIMITED, encode_field, fields, pair
+from edgemem_converters.onnx.limits import MAX_DEPTH, exceeds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from edgemem.protobuf import Content, Field
 
 __all__ = [
+    "check_depth",
     "metadata",
     "permute_nodes",
     "with_metadata",
@@ -24,12 +26,30 @@ __all__ = [
 ]
 
 _GRAPH, _METADATA_PROPS, _NODE, _KEY, _VALUE = 7, 14, 1, 1, 2
+_ATTRIBUTE, _BODY, _BODIES = 5, 6, 11
 
 
 def metadata(data: Content, key: str) -> bytes | None:
     """The value of a `metadata_props` entry as it stands in the file; the last one counts. None if there is none."""
     found = [value for _, value in _entries(data, key)]
     return found[-1] if found else None
+
+
+def check_depth(data: Content) -> None:
+    """Raise ModelError for graphs in graphs that are deeper than `MAX_DEPTH`, and for bytes that are no message."""
+    graphs = [(f.body, f.end, 0) for f in fields(data, 0, len(data)) if _is(f, _GRAPH)]
+    while graphs:
+        start, end, depth = graphs.pop()
+        if depth > MAX_DEPTH:
+            raise exceeds(f"the model has graphs in graphs, {depth} deep or deeper", "MAX_DEPTH")
+        for node in fields(data, start, end):
+            for attribute in fields(data, node.body, node.end) if _is(node, _NODE) else ():
+                inner = fields(data, attribute.body, attribute.end) if _is(attribute, _ATTRIBUTE) else ()
+                graphs += [(f.body, f.end, depth + 1) for f in inner if _is(f, _BODY) or _is(f, _BODIES)]
+
+
+def _is(field: Field, number: int) -> bool:
+    return field.number == number and field.wire == LENGTH_DELIMITED
 
 
 def with_metadata(data: bytes, key: str, value: bytes) -> bytes:

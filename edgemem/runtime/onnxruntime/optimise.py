@@ -126,11 +126,23 @@ def baked_note(model: str | Path | bytes | Mapping[str, str]) -> Baked | None:
         return None
     try:
         note = Baked(**json.loads(text))
-    except (ValueError, TypeError) as e:
+    except (ValueError, TypeError, RecursionError) as e:
         raise PlanFileError(f"the note {BAKED_KEY} is damaged: {e}; bake the model again") from None
-    if note.level not in LEVELS or not isinstance(note.dims, dict):
-        raise PlanFileError(f"the note {BAKED_KEY} is damaged: no level {note.level!r}; bake the model again")
+    if wrong := _wrong(note):
+        raise PlanFileError(f"the note {BAKED_KEY} is damaged: {wrong}; bake the model again")
     return note
+
+
+def _wrong(note: Baked) -> str:
+    """What a note from a file says that no baked file does, or ""."""
+    for name in ("level", "onnxruntime", "machine"):
+        if not isinstance(getattr(note, name), str):
+            return f"its {name} is no text"
+    if note.level not in LEVELS:
+        return f"no level {note.level[:40]!r}"
+    if not isinstance(note.dims, dict) or not all(type(v) is int and 0 <= v < 2**63 for v in note.dims.values()):
+        return "its dims are no sizes"
+    return ""
 
 
 def _text(data: bytes | mmap) -> str | None:
