@@ -46,7 +46,7 @@ def show_report(report: Report) -> None:
     lines += [("unchecked", text) for text in report.not_checked]
     for name, text in lines:
         indent = " " * 13
-        click.echo(textwrap.fill(f"  {name:<11}{text}", 80, subsequent_indent=indent))
+        click.echo(textwrap.fill(f"  {name:<11}{printable(text)}", 80, subsequent_indent=indent))
 
 
 def show_executor_runs(runs: Sequence[ExecutorRun]) -> None:

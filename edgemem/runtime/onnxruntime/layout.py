@@ -42,7 +42,7 @@ def planned_layout(proved: Proved, sizes: Mapping[str, tuple[int, int]], *, reme
         remedy: what the user can do about a plan that cannot be run.
 
     Raises:
-        InvalidPlanError: the plan was proved for no graph, there is no one arena, or a tensor is larger in ONNX Runtime.
+        InvalidPlanError: the plan was proved for no graph or has no one arena, or a tensor is larger in ONNX Runtime.
         RuntimeBindError: a tensor's place is no address for its elements.
     """
     planset = proved.planset
