@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from edgemem.bounds import lower_bounds, naive_size
+from edgemem.errors import ModelError
 from edgemem.model.aliasing import RULES
 from edgemem.model.control import OPERATOR, Copy, events_of
 from edgemem.model.graph import digest
@@ -71,10 +72,16 @@ def plan_of_offsets(graph: Graph, offsets: Mapping[str, int]) -> PlanSet:
     Args:
         graph: of the file.
         offsets: in bytes by tensor.
+
+    Raises ModelError for an offset of a tensor whose size the file does not tell, such as a resource.
     """
-    rules = BUILT_IN["tflm"]
+    # A variable with an offset is in the arena, for good.
+    rules = replace(BUILT_IN["tflm"], variables="whole_run")
     lives = lifetimes(graph, replace(rules, aliasing="none"), apart=True)
     alone = {record.name: record for record in lives.problem.records}
+    for name, reason in lives.unplanned:
+        if name in offsets and reason != "empty":
+            raise ModelError(f"{_STRATEGY} places {name!r}, which cannot be proved: it is {reason}")
     left = [(name, LEFT_TO_RUNTIME) for name in alone if name not in offsets]
     groups = _in_one_place(graph, {name: record for name, record in alone.items() if name in offsets}, offsets)
     records = []

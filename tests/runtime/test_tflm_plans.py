@@ -14,7 +14,7 @@ import pytest
 from edgemem import api, planfile
 from edgemem.commands.run_tflite import run
 from edgemem.commands.size import ModelSize, check_size, size_of
-from edgemem.errors import BudgetExceededError, InvalidPlanError, PlanError, RuntimeBindError
+from edgemem.errors import BudgetExceededError, InvalidPlanError, ModelError, PlanError, RuntimeBindError
 from edgemem.planning.micro_offsets import plan_of_offsets, verify_offsets
 from edgemem.proof import verify_planset
 from edgemem.runtime.tflm import execute as tflm
@@ -195,6 +195,42 @@ def test_offsets_of_any_planner_are_proved() -> None:
         assert verify_planset(plan_of_offsets(graph, offsets), graph) == (), offsets
     for offsets in ({**apart, "b": 256}, {**apart, "c": 256}, {**apart, "b": 300}, {**apart, "c": 528}):
         assert verify_planset(plan_of_offsets(graph, offsets), graph), offsets
+
+
+def test_a_variable_with_an_offset_is_in_the_arena_for_good() -> None:
+    tensors = [T("x"), T("state", variable=True), T("a"), T("b"), T("y")]
+    ops = [O("TANH", (0,), (2,)), O("ADD", (2, 1), (3,), ADD_OPTIONS), O("TANH", (3,), (4,))]
+    graph = TfliteConverter.from_bytes(build(M([S(tensors, ops, (0,), (4,))]))).graph()
+    apart = {"x": 0, "a": 16, "b": 32, "y": 48}
+    assert verify_planset(plan_of_offsets(graph, apart), graph) == ()
+    assert verify_planset(plan_of_offsets(graph, {**apart, "state": 64}), graph) == ()
+    for at in apart.values():  # TensorFlow Lite Micro keeps it there from run to run
+        assert verify_planset(plan_of_offsets(graph, {**apart, "state": at}), graph), at
+
+
+def test_an_offset_of_what_has_no_known_size_is_refused() -> None:
+    tensors = [T("x"), T("handle", "resource", ()), T("y")]
+    ops = [O("VAR_HANDLE", (), (1,), (111, ()), "v"), O("TANH", (0,), (2,))]
+    graph = TfliteConverter.from_bytes(build(M([S(tensors, ops, (0,), (2,))]))).graph()
+    assert verify_planset(plan_of_offsets(graph, {"x": 0, "y": 16}), graph) == ()
+    with pytest.raises(ModelError, match="places 'handle'"):
+        plan_of_offsets(graph, {"x": 0, "y": 16, "handle": 0})
+
+
+def test_two_entries_of_offsets_are_refused(tmp_path: Path) -> None:
+    """TensorFlow Lite Micro reads the last one, and another reader the first."""
+    tensors = [T(name) for name in "xay"]
+    ops = [O("TANH", (k,), (k + 1,)) for k in range(2)]
+    data = np.array([1, 0, 3, 0, 16, 0], "<i4").tobytes()
+    metadata = {"OfflineMemoryAllocation": data, "OfflineMemoryAllocatioM": bytes(len(data))}
+    forged = build(M([S(tensors, ops, (0,), (2,))], metadata)).replace(
+        b"OfflineMemoryAllocatioM", b"OfflineMemoryAllocation"
+    )
+    path = write(tmp_path, forged)
+    for command in (("verify",), ("show",), ("run", "--runtime", "tflm"), ("size",)):
+        done = edgemem(*command, path)
+        assert done.exit_code == 1, done.output
+        assert "2 entries OfflineMemoryAllocation" in done.output
 
 
 # --- size ------------------------------------------------------------------------------------------------------------

@@ -230,14 +230,13 @@ class TfliteConverter:
         return np.array([1, 0, len(vector), *vector], dtype="<i4").tobytes()
 
     def _entry(self, name: str) -> bytes | None:
-        """A metadata entry, changed or not; None if there is none."""
+        """A metadata entry, changed or not; None if there is none. Raises ModelError if there are several."""
         if name in self._changes:
             return self._changes[name]
-        for entry in self._file.metadata:
-            if entry.name == name:
-                buffer = self._file.buffers[entry.buffer]
-                return self._base[buffer.start : buffer.start + buffer.size]
-        return None
+        found = [self._file.buffers[entry.buffer] for entry in self._file.metadata if entry.name == name]
+        if len(found) > 1:
+            raise ModelError(f"the TFLite file has {len(found)} entries {name}, of which runtimes may read any")
+        return self._base[found[0].start : found[0].start + found[0].size] if found else None
 
     def _control(self) -> tuple[Pairs, ...]:
         """The pairs of operators of each subgraph that keep their order; () if the file has no such entry.
