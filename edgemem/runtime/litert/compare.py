@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.model.graph import Graph
+    from edgemem.runtime.litert.delegate import Delegate
     from edgemem.runtime.litert.layout import Inputs, Layout, WantedPlan
     from edgemem.runtime.litert.memory import Memory
-    from edgemem.runtime.litert.probe import Delegate
 
 __all__ = ["Divergence", "RunReport", "compare_run", "random_inputs"]
 

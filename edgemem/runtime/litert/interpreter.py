@@ -17,9 +17,9 @@ from edgemem.runtime.litert.probe import observe, probe
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from edgemem.runtime.litert.delegate import Delegate
     from edgemem.runtime.litert.layout import Inputs, Layout, WantedPlan
     from edgemem.runtime.litert.placement import Placement
-    from edgemem.runtime.litert.probe import Delegate
 
 _LiteRT: Any = interpreter_class()
 OpResolverType: Any = op_resolvers()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from edgemem.formats import Model
     from edgemem.model.graph import Graph
     from edgemem.plans import PlanSet
-    from edgemem.runtime.litert.probe import Probe
+    from edgemem.runtime.litert.probed import Probe
     from edgemem.runtime.memory import Source
 
 __all__ = [

@@ -8,7 +8,7 @@ from edgemem.runtime.memory import MemoryReport
 
 if TYPE_CHECKING:
     from edgemem.runtime.litert.layout import Layout
-    from edgemem.runtime.litert.probe import Probe
+    from edgemem.runtime.litert.probed import Probe
 
 __all__ = ["Memory", "Mode", "bound_memory", "plain_memory"]
 

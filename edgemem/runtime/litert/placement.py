@@ -33,9 +33,10 @@ if TYPE_CHECKING:
 
     from edgemem.formats import Model
     from edgemem.model.graph import Graph
+    from edgemem.runtime.litert.delegate import Delegate
     from edgemem.runtime.litert.layout import WantedPlan
     from edgemem.runtime.litert.memory import Mode
-    from edgemem.runtime.litert.probe import Delegate, Probe
+    from edgemem.runtime.litert.probed import Probe
 
 __all__ = [
     "PLAIN_HINT",
