@@ -2,8 +2,8 @@
 
     python -m tests.runtime.litert_permutations
 
-Prints a line of JSON for each pair: the structure, the fields, and what came of it: the verdict of the check, or how its
-process ended.
+Prints a line of JSON for each pair: the structure, the fields, and what came of it: the verdict of the check, or how
+its process ended.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ STRUCTURES = ("Node", "TensorStruct", "Context", "NativeDelegate", "Registration
 
 def exchanged(structure: str, one: int, other: int) -> None:
     """Let `structs` have a structure with two fields exchanged, and let the others refer to it."""
-    old = getattr(structs, structure)
+    names: Any = structs
+    old = getattr(names, structure)
     fields = list(old._fields_)
     fields[one], fields[other] = fields[other], fields[one]
     made = type(structure, (ctypes.Structure,), {"_fields_": fields})
     setattr(structs, structure, made)
     if structure in ("Node", "TensorStruct"):
         renewed: list[tuple[str, Any]] = []
-        for name, kind in structs.Context._fields_:
+        for name, kind in names.Context._fields_:
             if name == "tensors":
                 renewed.append((name, ctypes.POINTER(structs.TensorStruct)))
             elif name == "get_node_and_registration":
@@ -41,7 +42,7 @@ def exchanged(structure: str, one: int, other: int) -> None:
                 renewed.append((name, ctypes.CFUNCTYPE(ctypes.c_int, *arguments)))
             else:
                 renewed.append((name, kind))
-        structs.Context = type("Context", (ctypes.Structure,), {"_fields_": renewed})  # type: ignore[misc]
+        names.Context = type("Context", (ctypes.Structure,), {"_fields_": renewed})
 
 
 def verdict(structure: str, one: int, other: int) -> str:
