@@ -11,6 +11,8 @@ import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from edgemem.errors import ModelError, RuntimeBindError
 from edgemem.formats import Resizable
 from edgemem.runtime.litert.delegate import make_observed
@@ -22,6 +24,8 @@ from edgemem.runtime.litert.structs_check import check_structs
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from edgemem.formats import Model
     from edgemem.model.graph import Graph, Tensor
     from edgemem.runtime.litert.delegate import Delegate
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["LiteRTProbe", "annotate", "observe", "probe", "probe_apart"]
 
 _CHILD: Final = "edgemem.runtime.litert.probe_child"
+_TIMEOUT_S: Final = 120.0
 _REMEMBERED: Final = 8  # answers of processes; a command asks several times about one file
 
 
@@ -38,7 +43,8 @@ def probe(model: bytes, input_shapes: Mapping[int, Sequence[int]] | None = None)
 
     This process loads the file, which crashes it if LiteRT does; `probe_apart` is safe.
 
-    A model with tensors of dynamic size is run once on zeros, because LiteRT places what follows them only then.
+    A model with tensors of dynamic size is run once on zeros and empty strings, because LiteRT places what follows them
+    only then.
 
     Args:
         model: a .tflite file.
@@ -63,11 +69,18 @@ def probe(model: bytes, input_shapes: Mapping[int, Sequence[int]] | None = None)
         if any(t.allocation == "dynamic" for t in delegate.read().main.tensors):
             # The inputs in a fresh arena hold arbitrary bytes, and kernels that look up values need valid ones.
             for details in interpreter.get_input_details():
-                interpreter.tensor(details["index"])()[...] = 0
+                interpreter.set_tensor(details["index"], _zeros(details))
             interpreter.invoke()
-    except (RuntimeError, ValueError) as e:
-        raise RuntimeBindError(f"LiteRT cannot run the model: {str(e).strip() or 'no reason given'}") from None
+    except (RuntimeError, ValueError, TypeError) as e:
+        reason = " ".join(str(e).split()) or "no reason given"
+        raise RuntimeBindError(f"LiteRT cannot run the model: {reason}") from None
     return delegate.read()
+
+
+def _zeros(details: Mapping[str, Any]) -> NDArray[Any]:
+    """A value for an input as LiteRT's Python interface shows it."""
+    shape, dtype = tuple(details["shape"]), np.dtype(details["dtype"])
+    return np.full(shape, b"", object) if dtype.kind == "S" else np.zeros(shape, dtype)
 
 
 def probe_apart(model: bytes, input_shapes: Mapping[int, Sequence[int]] | None = None) -> Probe:
@@ -78,7 +91,7 @@ def probe_apart(model: bytes, input_shapes: Mapping[int, Sequence[int]] | None =
     shapes = sorted((int(index), tuple(map(int, shape))) for index, shape in (input_shapes or {}).items())
     key = (hashlib.sha256(model).hexdigest(), tuple(shapes))
     if key not in _answers:
-        answer = ask(_CHILD, Question({"shapes": shapes}, model), doing="preparing the model")
+        answer = ask(_CHILD, Question({"shapes": shapes}, model), doing="preparing the model", timeout_s=_TIMEOUT_S)
         while len(_answers) >= _REMEMBERED:
             _answers.pop(next(iter(_answers)), None)
         _answers[key] = probe_of(answer.data["subgraphs"])

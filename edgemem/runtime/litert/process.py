@@ -24,16 +24,15 @@ import numpy as np
 from edgemem import errors
 from edgemem.errors import EdgememError, RuntimeBindError
 from edgemem.runtime.child import run_child
-from edgemem.runtime.litert.package import interpreter_class
+from edgemem.runtime.litert.package import require_package
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-__all__ = ["TIMEOUT_S", "Answer", "Question", "ask", "serve"]
+__all__ = ["Answer", "Question", "ask", "serve"]
 
-TIMEOUT_S: Final = 600.0
 _LEAST_MEMORY: Final = 8 << 30  # bytes of addresses that a child may use in any case
 # Errors that can be made of their message.
 _PASSED: Final = (
@@ -59,7 +58,7 @@ class Answer:
     arrays: Sequence[NDArray[Any]] = field(default=())
 
 
-def ask(module: str, question: Question, *, doing: str, timeout_s: float = TIMEOUT_S) -> Answer:
+def ask(module: str, question: Question, *, doing: str, timeout_s: float) -> Answer:
     """Have a question answered by a module that calls `serve`, in a process of its own.
 
     Args:
@@ -72,7 +71,7 @@ def ask(module: str, question: Question, *, doing: str, timeout_s: float = TIMEO
         MissingDependencyError: no LiteRT is installed.
         RuntimeBindError: LiteRT crashed, or did not end in time. Errors that the child raises are raised here as well.
     """
-    interpreter_class()
+    require_package()
     with tempfile.TemporaryDirectory(prefix="edgemem-") as name:
         folder = Path(name)
         (folder / "model.tflite").write_bytes(question.model)
