@@ -2,7 +2,8 @@
 
 A wrong layout could crash the process, or let edgemem write where it must not. So a process of its own runs a small
 model (`structs_model`) and examines everything that edgemem reads of the structures, writes to them and calls: with a
-wrong layout a value is not what it must be, or the process crashes. This takes a fraction of a second, once a process.
+wrong layout a value is not what it must be, or the process crashes. This takes a fraction of a second, once for an
+installation: that a layout is right is noted (`structs_note`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from edgemem.runtime.litert.guard import TensorGuard
 from edgemem.runtime.litert.package import interpreter_class, op_resolvers
 from edgemem.runtime.litert.structs import INVOKE, Registration
 from edgemem.runtime.litert.structs_model import OPERATORS, TENSORS, model_bytes, results
+from edgemem.runtime.litert.structs_note import is_noted, write_note
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,11 +41,11 @@ _verdicts: dict[str, str] = {}  # the module of LiteRT's class -> what is wrong,
 
 
 def check_structs() -> None:
-    """Raise RuntimeBindError unless the installed LiteRT has the known layout; the first call starts a process."""
+    """Raise RuntimeBindError unless the installed LiteRT has the known layout; the first call may start a process."""
     package = interpreter_class().__module__
     with _lock:
         if package not in _verdicts:
-            _verdicts[package] = _verdict()
+            _verdicts[package] = _verdict(package)
     _refuse(_verdicts[package])
 
 
@@ -60,7 +62,9 @@ def _refuse(verdict: str) -> None:
         raise UnknownLayoutError(verdict)
 
 
-def _verdict() -> str:
+def _verdict(package: str) -> str:
+    if is_noted(package):
+        return ""
     try:
         done = run_child(_CHILD, timeout_s=_TIMEOUT_S)
     except subprocess.TimeoutExpired:
@@ -69,7 +73,10 @@ def _verdict() -> str:
         return difference()
     if done.returncode:
         return "reading it crashes"
-    return done.stdout.rpartition("verdict:")[2]
+    verdict = done.stdout.rpartition("verdict:")[2]
+    if not verdict:
+        write_note(package)
+    return verdict
 
 
 def difference() -> str:
