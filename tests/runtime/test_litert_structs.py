@@ -138,6 +138,20 @@ def test_a_note_that_is_not_of_this_installation_counts_as_absent(
         assert (tmp_path / "elsewhere").read_bytes() == content
 
 
+@pytest.mark.parametrize("where", ["frozen", "no executable", "no processes"])
+def test_where_no_process_can_be_started_this_one_examines_it(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    def child(module: str, **_: Any) -> subprocess.CompletedProcess[str]:
+        assert where == "no processes", module
+        raise PermissionError
+
+    if where == "frozen":
+        monkeypatch.setattr(sys, "frozen", True, raising=False)
+    if where == "no executable":
+        monkeypatch.setattr(sys, "executable", "")
+    monkeypatch.setattr(structs_check, "run_child", child)
+    Interpreter(model_content=SMALL, **BUILTIN).allocate_tensors()
+
+
 def test_a_folder_that_cannot_be_written_does_not_matter(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     monkeypatch.setenv("EDGEMEM_CACHE", str(tmp_path / "file"))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import subprocess
+import sys
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
@@ -65,6 +66,8 @@ def _refuse(verdict: str) -> None:
 def _verdict(package: str) -> str:
     if is_noted(package):
         return ""
+    if getattr(sys, "frozen", False) or not sys.executable:  # the executable is an application, not Python
+        return difference()
     try:
         done = run_child(_CHILD, timeout_s=_TIMEOUT_S)
     except subprocess.TimeoutExpired:
