@@ -47,8 +47,6 @@ def litert_refusal(planset: PlanSet) -> Refusal | None:
         return Refusal(f"the plan is for {name} and leaves out the workspace of LiteRT's kernels", "--target litert")
     if target.texels:
         return _texels(target.name, "--target litert")
-    if target.inputs == "outside" or target.outputs == "outside":
-        return Refusal("the plan has no place for the model's inputs and outputs", "--target litert")
     if planset.problem.alignment % _NATIVE_ALIGNMENT:
         return Refusal(
             f"its offsets are multiples of {planset.problem.alignment} only", "--target litert --alignment 64"

@@ -100,7 +100,7 @@ def build(model: M) -> bytes:
     buffers, marks = [], {}
     for i, content in enumerate(data):
         if i in outside:
-            mark = (1 << 40) + i
+            mark = (0x5EED << 40) + i
             marks[i] = mark
             buffers.append(table([(1, "Uint64", mark), (2, "Uint64", len(outside[i]))]))
         else:

@@ -52,7 +52,10 @@ def outcome_data(outcome: Outcome) -> dict[str, Any]:
 def same(a: Any, b: Any) -> bool:
     """Whether two results are the same, bit for bit; sequences element by element."""
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
-        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+        if a.dtype != b.dtype or a.shape != b.shape:
+            return False
+        # The bytes of an array of objects, such as strings, are where they lie.
+        return a.tolist() == b.tolist() if a.dtype == object else a.tobytes() == b.tobytes()
     if isinstance(a, list) and isinstance(b, list):
         return len(a) == len(b) and all(map(same, a, b))
     return bool(a == b)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from edgemem.commands.executors import EXECUTORS
 from edgemem.commands.outcome import Outcome, same
+from edgemem.commands.run_litert import run_litert
 from edgemem.commands.tflite_file import open_model, plans_of, values_of
-from edgemem.errors import ModelError, PlanError, RuntimeBindError
+from edgemem.errors import PlanError, RuntimeBindError
 from edgemem.runtime.tflm.execute import execute
 from edgemem.runtime.tflm.file_plan import file_plan, memory_of
 from edgemem.runtime.tflm.size import predicted_head
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from edgemem.commands.tflite_file import TfliteModel
     from edgemem.plans import PlanSet
 
-__all__ = ["RUNTIMES", "litert_forms", "refused", "run", "runtime_of"]
+__all__ = ["RUNTIMES", "refused", "run", "runtime_of"]
 
 RUNTIMES = ("litert", "tflm")
 
@@ -70,7 +69,7 @@ def run(
     if refusals and None not in refusals:
         assert refusals[0] is not None
         raise refused("LiteRT", path, refusals[0])
-    return _in_litert(path, model, feeds, runs=runs, threads=threads, compare=compare, poison=poison)
+    return run_litert(path, model, feeds, runs=runs, threads=threads, compare=compare, poison=poison)
 
 
 def runtime_of(plansets: Sequence[PlanSet], *, offsets: bool) -> str:
@@ -92,66 +91,6 @@ def refused(runtime: str, path: Path, refusal: Refusal) -> RuntimeBindError:
         f"{runtime} cannot run the plan in {path.name}: {refusal.why}; "
         f"make one with: edgemem plan {refusal.remedy} {path.name} -o PLANNED.tflite"
     )
-
-
-def litert_forms(details: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, tuple[int, ...]]]:
-    """Name, dtype and shape of each input that LiteRT's Python interface shows."""
-    return [(d["name"], np.dtype(d["dtype"]).name, tuple(d["shape"].tolist())) for d in details]
-
-
-def _in_litert(
-    path: Path,
-    model: TfliteModel,
-    feeds: Mapping[str, NDArray[Any]] | None,
-    *,
-    runs: int,
-    threads: int,
-    compare: bool,
-    poison: bool,
-) -> Outcome:
-    from edgemem.runtime.litert.interpreter import Interpreter
-    from edgemem.runtime.litert.package import interpreter_class, op_resolvers
-
-    options: dict[str, Any] = {
-        "model_path": str(path),
-        "experimental_op_resolver_type": op_resolvers().BUILTIN_WITHOUT_DEFAULT_DELEGATES,
-        "num_threads": threads,
-    }
-    # A file with a plan runs inside it or not at all; one without may run as LiteRT has it, which the report says.
-    refuse: Literal["raise", "plain"] = "raise" if model.plan() is not None else "plain"
-    try:
-        bound = Interpreter(**options, poison=poison, refuse=refuse)
-        details = _prepare(bound, model)
-        values = values_of(litert_forms(details), feeds)
-        results = [_outputs(bound, details, values) for _ in range(runs)]
-        different: tuple[str, ...] = ()
-        if compare:
-            plain = interpreter_class()(**options)
-            _prepare(plain, model)
-            # Variables live on between runs: both sides run as often, and are compared run by run.
-            wanted = [_outputs(plain, details, values) for _ in range(runs)]
-            pairs = list(zip(results, wanted, strict=True))
-            different = tuple(n for n in results[-1] if any(not same(a[n], b[n]) for a, b in pairs))
-    except (RuntimeError, ValueError) as e:
-        raise ModelError(f"LiteRT cannot run {path.name}: {str(e).strip() or 'no reason given'}") from None
-    memory = bound.memory
-    return Outcome(results[-1], memory, memory, not different if compare else None, different)
-
-
-def _prepare(interpreter: Any, model: TfliteModel) -> list[dict[str, Any]]:
-    """Allocate tensors in the model's sizes; what the interpreter shows of its inputs."""
-    for index, shape in model.inputs().items():
-        interpreter.resize_tensor_input(index, list(shape))
-    interpreter.allocate_tensors()
-    details: list[dict[str, Any]] = interpreter.get_input_details()
-    return details
-
-
-def _outputs(interpreter: Any, details: Sequence[Mapping[str, Any]], values: Sequence[Any]) -> dict[str, Any]:
-    for entry, value in zip(details, values, strict=True):
-        interpreter.set_tensor(entry["index"], value)
-    interpreter.invoke()
-    return {d["name"]: interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()}
 
 
 def _in_tflm(

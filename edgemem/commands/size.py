@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from edgemem.commands.run_litert import bind_litert
 from edgemem.commands.tflite_file import open_model, plans_of
 from edgemem.errors import BudgetExceededError, PlanError
+from edgemem.runtime.litert.probe import probe_apart
 from edgemem.runtime.tflm import size as tflm
 from edgemem.suitability import litert_refusal
 
@@ -130,11 +132,7 @@ def _in_tflm(path: Path, model: TfliteModel) -> ModelSize:
 
 
 def _in_litert(path: Path, model: TfliteModel) -> ModelSize:
-    from edgemem.runtime.litert.interpreter import Interpreter
-    from edgemem.runtime.litert.package import op_resolvers
-    from edgemem.runtime.litert.probe import probe
-
-    main = probe(model.content(), model.inputs()).main
+    main = probe_apart(model.content(), model.inputs()).main
     scratch = {i for tensors in main.scratch for i in tensors}
     inside = [(i, t.size) for i, t in enumerate(main.tensors) if t.allocation == "arena"]
     planned, plan = None, "LiteRT's own"
@@ -143,15 +141,8 @@ def _in_litert(path: Path, model: TfliteModel) -> ModelSize:
         assert refusals[0] is not None
         plan = f"LiteRT's own ({refusals[0].why}; plan with {refusals[0].remedy})"
     elif refusals:
-        bound = Interpreter(
-            model_path=str(path),
-            experimental_op_resolver_type=op_resolvers().BUILTIN_WITHOUT_DEFAULT_DELEGATES,
-            plan="file",
-        )
-        for index, shape in model.inputs().items():
-            bound.resize_tensor_input(index, list(shape))
-        bound.allocate_tensors()
-        planned, plan = bound.memory.planned, str(bound.memory)
+        memory = bind_litert(path, model)
+        planned, plan = memory.planned, str(memory)
     return ModelSize(
         "litert",
         path.stat().st_size,

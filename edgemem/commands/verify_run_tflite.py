@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from functools import partial
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from edgemem.commands.outcome import same
+from edgemem.commands.run_litert import ask_litert
 from edgemem.commands.run_tflite import refused
 from edgemem.commands.tflite_file import open_model, plans_of, values_of
 from edgemem.commands.verify_run import ExecutorRun, check_verified
 from edgemem.errors import MissingDependencyError, ModelError, PlanFileError, RuntimeBindError
 from edgemem.proof import Cause, Violation
+from edgemem.runtime.litert.memory import memory_from
 from edgemem.runtime.tflm.execute import execute
 from edgemem.runtime.tflm.file_plan import file_plan, memory_of
 from edgemem.runtime.tflm.size import predicted_head
@@ -97,19 +98,15 @@ def _in_litert(path: Path, model: TfliteModel, feeds: Mapping[str, NDArray[Any]]
     if None not in refusals:
         assert refusals[0] is not None
         raise refused("LiteRT", path, refusals[0])
-    if find_spec("ai_edge_litert") is None and find_spec("tflite_runtime") is None:
-        raise MissingDependencyError("ai-edge-litert", extra="tflite", purpose="running LiteRT")
-    from edgemem.runtime.litert.compare import compare_run
-
     graph = model.graph()
     inputs = [graph.tensors[i] for i in graph.inputs]
     values = values_of([(t.name, t.dtype, t.shape) for t in inputs], feeds)
-    run = compare_run(path.read_bytes(), values=values, plan="file", resize=model.inputs())
-    if run.memory.origin is None or run.memory.origin.source != "file":
-        raise RuntimeBindError(run.memory.reason or "LiteRT did not run the plan in the file")
-    found = run.divergence
+    found, _ = ask_litert("compare", path, model, values)
+    memory = memory_from(found["memory"])
+    if memory.origin is None or memory.origin.source != "file":
+        raise RuntimeBindError(memory.reason or "LiteRT did not run the plan in the file")
     violations: tuple[Violation, ...] = ()
-    if not run.equal:
-        message = str(found) if found else "the outputs differ from those of a run without sharing"
-        violations = (Violation(Cause.DIFFERENT_OUTPUT, message, "litert", (found.tensor,) if found else ()),)
-    return ExecutorRun("litert", run.memory, violations=violations, note=f"{run.operators} operators compared")
+    if not found["equal"]:
+        message = found["divergence"] or "the outputs differ from those of a run without sharing"
+        violations = (Violation(Cause.DIFFERENT_OUTPUT, message, "litert", tuple(found["tensors"])),)
+    return ExecutorRun("litert", memory, violations=violations, note=f"{found['operators']} operators compared")

@@ -108,7 +108,7 @@ def arms(count: int, width: int) -> bytes:
 
 @pytest.mark.parametrize(("count", "width"), [(300, 1), (20, 2), (12, 8)])
 def test_bodies_within_bodies_without_end(count: int, width: int) -> None:
-    with pytest.raises(ModelError, match="too often"):
+    with pytest.raises(ModelError, match=r"too often.* more than 100,000 tensors|too deep; the limit is 32"):
         TfliteConverter.from_bytes(arms(count, width)).graph()
 
 

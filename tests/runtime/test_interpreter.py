@@ -22,6 +22,7 @@ pytest.importorskip("ai_edge_litert")
 from ai_edge_litert.interpreter import Interpreter as LiteRT
 from ai_edge_litert.interpreter import OpResolverType
 
+from edgemem.runtime.litert import delegate
 from edgemem.runtime.litert import probe as litert
 from edgemem.runtime.litert.compare import random_inputs
 from edgemem.runtime.litert.interpreter import Interpreter
@@ -275,13 +276,13 @@ def test_plain_goes_on_with_other_sizes() -> None:
 
 
 def test_another_layout_of_structures_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = litert._expected
+    expected = delegate._expected
 
     def changed(interpreter: Any) -> list[Any]:
         (main,) = expected(interpreter)
         return [replace(main, tensors={**main.tensors, 1: replace(main.tensors[1], size=32)})]
 
-    monkeypatch.setattr(litert, "_expected", changed)
+    monkeypatch.setattr(delegate, "_expected", changed)
     with pytest.raises(RuntimeBindError, match=r"laid out in another way than edgemem knows \(sizes\)"):
         Interpreter(model_content=small(), **BUILTIN)
     bound = allocated(Interpreter, small(), refuse="plain", **BUILTIN)

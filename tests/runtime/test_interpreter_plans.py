@@ -19,6 +19,8 @@ from edgemem.errors import InvalidPlanError, RuntimeBindError, StalePlanError
 from edgemem.formats import Bindings
 from edgemem.planning.model_plan import graph_under, plan_graph
 from edgemem.plans import Settings
+from edgemem.runtime.litert.binding import Binding
+from edgemem.runtime.litert.compare import compare_run
 from edgemem.runtime.litert.interpreter import Interpreter
 from edgemem.targets import BUILT_IN
 from edgemem_converters.tflite.model import TfliteConverter
@@ -234,3 +236,64 @@ def test_a_closed_arena_runs_nothing() -> None:
     arena.close()
     with pytest.raises(RuntimeBindError, match="closed"):
         run(bound)
+
+
+@pytest.mark.parametrize("inputs", ["outside", "whole_run"])
+@pytest.mark.parametrize("outputs", ["outside", "to_end"])
+def test_a_plan_that_leaves_inputs_or_outputs_out_runs(inputs: Any, outputs: Any) -> None:
+    target = replace(BUILT_IN["litert"], name="mine", inputs=inputs, outputs=outputs)
+    data = small()
+    planset = api.plan(TfliteConverter.from_bytes(data), target=target, strategy="offsets/greedy_by_size")
+    assert planset.best_offsets is not None
+    expected = run(allocated(LiteRT, data, **BUILTIN))
+    for mode in ("repoint", "custom"):
+        content = planned(data, target=target, strategy="offsets/greedy_by_size")
+        for file, plan in ((data, planset), (content, "file")):
+            for refuse in ("raise", "plain"):
+                bound = allocated(Interpreter, file, plan=plan, mode=mode, refuse=refuse, poison=True, **BUILTIN)
+                assert source_of(bound) == ("file" if plan == "file" else "given")
+                for seed in (3, 3):
+                    assert same(run(bound, seed), expected)
+                names = {bound.get_tensor_details()[i]["name"] for i, _, _ in bound.layout.places}
+                # Taken out of LiteRT's arena, they lie behind the planned tensors.
+                assert ("x" in names) == (inputs != "outside" or mode == "custom")
+                assert ("y" in names) == (outputs != "outside" or mode == "custom")
+    assert compare_run(content, plan="file").equal
+
+
+def test_outputs_that_a_plan_leaves_out_are_compared() -> None:
+    target = replace(BUILT_IN["litert"], name="mine", outputs="outside")
+    planset = api.plan(TfliteConverter.from_bytes(small()), target=target, strategy="offsets/naive")
+    (plan,) = planset.offsets
+    where = {n: i for i, r in enumerate(planset.problem.records) for n in r.tensors}
+    offsets = plan.offsets.copy()
+    offsets[where["c"]] = offsets[where["a"]]
+    wrong = replace(planset, offsets=(replace(plan, offsets=offsets),))
+    assert not compare_run(small(), plan=wrong).outputs_equal
+
+
+def test_no_argument_runs_a_plan_without_proof() -> None:
+    with pytest.raises((TypeError, ValueError), match="trust"):
+        Interpreter(model_content=small(), trust=True, **BUILTIN)
+
+
+def test_a_layout_of_litert_s_own_keeps_inputs_and_says_so() -> None:
+    memory = allocated(Interpreter, small(), inputs="release").memory
+    assert memory.mode == "boundary"
+    assert 'inputs="release" has no effect' in memory.reason
+    assert "release" not in allocated(Interpreter, small()).memory.reason
+
+
+def test_allocation_is_asked_for_as_litert_s_class_asks() -> None:
+    # tflite-runtime applies its default delegates only where no subgraph is named.
+    calls: list[tuple[int, ...]] = []
+
+    class Native:
+        def AllocateTensors(self, *subgraph: int) -> None:
+            calls.append(subgraph)
+
+    bound = Binding(Native(), None, edgemem.Arena())
+    bound.AllocateTensors()
+    bound.AllocateTensors(0)
+    bound.AllocateTensors(1)
+    assert calls == [(), (0,), (1,)]

@@ -15,7 +15,7 @@ from edgemem import api
 from edgemem.errors import ModelError, RuntimeBindError
 from edgemem.formats import Bindings
 from edgemem.records.lifetime import lifetimes
-from edgemem.runtime.litert.probe import LiteRTProbe, Probe, annotate, probe
+from edgemem.runtime.litert.probe import LiteRTProbe, annotate, probe
 from edgemem.targets import BUILT_IN
 from edgemem_converters.tflite.model import TfliteConverter
 from edgemem_converters.tflite.reader import read
@@ -25,6 +25,7 @@ from tests.tflite_models import ADD_OPTIONS, IF, M, O, S, T, build, floats
 
 if TYPE_CHECKING:
     from edgemem.model.graph import Graph
+    from edgemem.runtime.litert.probed import Probe
 
 pytest.importorskip("ai_edge_litert")
 
@@ -217,22 +218,27 @@ def test_what_litert_cannot_run_is_said() -> None:
 
 
 def test_a_layout_that_is_not_the_models_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    from edgemem.runtime.litert import probe as litert
+    from edgemem.runtime.litert import delegate
 
-    data = build(M([S([T("x"), T("y")], [O("ABS", (0,), (1,))], (0,), (1,))]))
-    expected = litert._expected
-    for field, wrong in (("name", "z"), ("size", 32), ("type", "i4")):
+    tensors = [T("x", "int8", (2, 5)), T("y", "int8", (2, 5))]
+    data = build(M([S(tensors, [O("MAXIMUM", (0, 0), (1,))], (0,), (1,))]))
+    probe(data)
+    expected = delegate._expected
+    for field, wrong in (("name", "z"), ("size", 32), ("type", "i4"), ("shape", (5, 2))):
 
         def changed(interpreter: Any, field: str = field, wrong: Any = wrong) -> list[Any]:
             (main,) = expected(interpreter)
             return [replace(main, tensors={**main.tensors, 1: replace(main.tensors[1], **{field: wrong})})]
 
-        monkeypatch.setattr(litert, "_expected", changed)
+        monkeypatch.setattr(delegate, "_expected", changed)
         with pytest.raises(RuntimeBindError, match=rf"laid out in another way than edgemem knows \({field}s\)"):
             probe(data)
-    monkeypatch.setattr(litert, "_expected", lambda it: [replace(e, inputs=((1,),)) for e in expected(it)])
-    with pytest.raises(RuntimeBindError, match="operator 0"):
-        probe(data)
+    for ends in (((1, 1), (1,)), ((0, 0), (0,))):
+        monkeypatch.setattr(
+            delegate, "_expected", lambda it, e=ends: [replace(x, operators=(e,)) for x in expected(it)]
+        )
+        with pytest.raises(RuntimeBindError, match="operator 0"):
+            probe(data)
 
 
 def test_a_graph_of_another_model_is_refused() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -16,6 +16,10 @@ from edgemem.runtime.litert.compiled import CompiledModel, Storage
 from edgemem_converters.tflite.model import TfliteConverter
 from tests.runtime.test_litert import fetched, outputs_of
 from tests.runtime.test_litert_c import inputs_of
+from tests.tflite_models import M, O, S, T, build
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.mark.parametrize("name", ["mp_hand_recrop", "mp_iris_landmark", "mp_face_detection_short"])
@@ -42,6 +46,49 @@ def test_a_planned_file_is_compiled_too() -> None:
         CompiledModel(planned).run(inputs_of(data)), CompiledModel(data).run(inputs_of(data)), strict=True
     ):
         np.testing.assert_array_equal(one, other)
+
+
+def signed(data: bytes, inputs: dict[str, int], outputs: dict[str, int]) -> bytes:
+    """The file with a signature: names of its own -> tensors, in an order of its own."""
+    import flatbuffers
+    from ai_edge_litert import schema_py_generated as schema
+
+    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(data, 0))
+    signature = schema.SignatureDefT()
+    signature.signatureKey = b"serve"
+    signature.inputs, signature.outputs = ([entry(schema, *e) for e in ends.items()] for ends in (inputs, outputs))
+    model.signatureDefs = [signature]
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+def entry(schema: Any, name: str, tensor: int) -> Any:
+    made = schema.TensorMapT()
+    made.name, made.tensorIndex = name, tensor
+    return made
+
+
+def test_a_signature_may_rename_tensors_and_list_them_in_another_order() -> None:
+    tensors = [T("unused"), T("p"), T("q"), T("d"), T("e")]
+    ops = [O("SUB", (1, 2), (3,), (28, (0,))), O("NEG", (3,), (4,))]
+    data = build(M([S(tensors, ops, (1, 2), (3, 4))]))
+    renamed = signed(data, {"minus": 2, "from": 1}, {"a": 4, "b": 3})
+    p, q = np.array([[1, 2, 3, 4]], "f4"), np.array([[10, 30, 50, 70]], "f4")
+    for file in (data, renamed):
+        difference, negated = CompiledModel(file).run([p, q])
+        assert difference.tolist() == [[-9, -28, -47, -66]]
+        assert negated.tolist() == [[9, 28, 47, 66]]
+
+
+def test_a_model_is_given_by_its_path(tmp_path: Path) -> None:
+    data = build(M([S([T("x"), T("y")], [O("NEG", (0,), (1,))], (0,), (1,))]))
+    (tmp_path / "model.tflite").write_bytes(data)
+    for path in (tmp_path / "model.tflite", str(tmp_path / "model.tflite")):
+        (result,) = CompiledModel(path).run([np.array([[1, 2, 3, 4]], "f4")])
+        assert result.tolist() == [[-1, -2, -3, -4]]
+    with pytest.raises(ModelError, match=r"cannot read .*nowhere"):
+        CompiledModel(tmp_path / "nowhere.tflite")
 
 
 def test_what_is_refused() -> None:

@@ -9,14 +9,16 @@ same names.
 from __future__ import annotations
 
 import struct
+from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from edgemem.errors import MissingDependencyError, ModelError, UnsupportedError
+from edgemem.errors import ModelError, UnsupportedError
 from edgemem_converters.tflite.control import CONTROL
 from edgemem_converters.tflite.names import DTYPES, OPERATOR_CODES
 from edgemem_converters.tflite.reader import IDENTIFIER, read
+from edgemem_converters.tflite.schema import load_schema
 from edgemem_converters.tflite.sparse import Level, densify
 
 if TYPE_CHECKING:
@@ -33,6 +35,9 @@ _FLOAT16, _FLOAT32 = DTYPES.index("float16"), DTYPES.index("float32")
 _WIDTHS: Final = {
     DTYPES.index(name): np.dtype(name) for name in ("float32", "float16", "int8", "uint8", "int16", "int32", "float64")
 }
+# Limits of the decompressed constants, so that a small file cannot become a large one.
+_MOST: Final = 1 << 24  # bytes, beyond _TIMES the length of the file
+_TIMES: Final = 64
 
 
 def fold(data: bytes) -> bytes:
@@ -48,7 +53,7 @@ def fold(data: bytes) -> bytes:
     file = read(data)
     if not any(op.type in ("DEQUANTIZE", "DENSIFY") for s in file.subgraphs for op in s.operators):
         return data
-    schema = _schema()
+    schema = load_schema(len(data))
     try:
         return _folded(schema, schema.ModelT.InitFromObj(schema.Model.GetRootAs(data, 0)), data, file)
     except (struct.error, AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as e:
@@ -59,26 +64,19 @@ def fold(data: bytes) -> bytes:
 def _folded(schema: ModuleType, model: Any, data: bytes, file: FileModel) -> bytes:
     if any(entry.name == CONTROL.encode() for entry in model.metadata or []):
         raise UnsupportedError("the model carries control dependencies by operator number, which folding would change")
+    if sum(place.size for place in file.buffers) > _TIMES * len(data) + _MOST:
+        raise ModelError("damaged TFLite file: its buffers overlap so often that it cannot be folded")
     for buffer, place in zip(model.buffers, file.buffers, strict=True):
         if buffer.offset > 1 or buffer.size > 1:  # data behind the flatbuffer come into it
             buffer.data = np.frombuffer(data, np.uint8, place.size, place.start) if place.size else None
             buffer.offset = buffer.size = 0
     if any(op.largeCustomOptionsSize for s in model.subgraphs for op in s.operators or []):
         raise UnsupportedError("the model has operator options behind the flatbuffer, which folding would lose")
-    folding = _Folding(schema, model)
+    folding = _Folding(schema, model, _TIMES * len(data) + _MOST)
     if not sum(folding.subgraph(subgraph, number) for number, subgraph in enumerate(model.subgraphs)):
         return data
     folding.drop_buffers()
     return _packed(schema, model)
-
-
-def _schema() -> ModuleType:
-    try:
-        from ai_edge_litert import schema_py_generated
-    except ImportError:
-        raise MissingDependencyError("ai-edge-litert", extra="tflite", purpose="folding constants") from None
-    module: ModuleType = schema_py_generated
-    return module
 
 
 def _indices(vector: Any) -> list[int]:
@@ -88,11 +86,17 @@ def _indices(vector: Any) -> list[int]:
 class _Folding:
     """A model whose constants are being folded, in place."""
 
-    def __init__(self, schema: ModuleType, model: Any) -> None:
+    def __init__(self, schema: ModuleType, model: Any, most: int) -> None:
+        """For constants of `most` bytes in all, once they are decompressed."""
         self._schema = schema
         self._model = model
+        self._most = self._left = most
         self._widened: dict[int, int] = {}  # float16 buffer -> the float32 one made of it
         self._emptied: set[int] = set()
+        self._named: dict[int, list[Any]] = {}  # subgraph -> the tensors that its signatures name
+        for signature in model.signatureDefs or []:
+            named = self._named.setdefault(signature.subgraphIndex, [])
+            named += [*(signature.inputs or []), *(signature.outputs or [])]
 
     def subgraph(self, subgraph: Any, number: int) -> int:
         """Fold one subgraph; returns the operators that were removed."""
@@ -140,9 +144,11 @@ class _Folding:
         if code == _DENSIFY:
             if source.sparsity is None or source.type not in _WIDTHS or source.type != result.type:
                 return False
+            self._reserve(prod(_indices(source.shape)) * _WIDTHS[source.type].itemsize)
             result.buffer = self._add(_dense(source, buffer).tobytes())
         elif source.type == _FLOAT16 and result.type == _FLOAT32 and source.sparsity is None:
             if source.buffer not in self._widened:
+                self._reserve(2 * len(buffer.data))
                 half = np.frombuffer(bytes(bytearray(buffer.data)), "<f2")
                 self._widened[source.buffer] = self._add(half.astype("<f4").tobytes())
             result.buffer = self._widened[source.buffer]
@@ -152,6 +158,15 @@ class _Folding:
         result.shape = source.shape if result.shape is None else result.shape
         return True
 
+    def _reserve(self, size: int) -> None:
+        """Count the bytes of a decompressed constant before they are allocated."""
+        self._left -= max(size, 0)
+        if self._left < 0:
+            raise ModelError(
+                f"the constants of the TFLite file take more than {self._most:,} bytes once decompressed: the "
+                f"limit is {_TIMES} times the file and {_MOST:,} bytes. Plan the model without --fold"
+            )
+
     def _add(self, data: bytes) -> int:
         buffer = self._schema.BufferT()
         buffer.data = np.frombuffer(data, np.uint8)
@@ -160,8 +175,7 @@ class _Folding:
 
     def _drop_tensors(self, subgraph: Any, number: int, candidates: set[int]) -> None:
         """Remove the candidates without references, and renumber the remaining tensors."""
-        signatures = [s for s in self._model.signatureDefs or [] if s.subgraphIndex == number]
-        maps = [m for s in signatures for m in (*(s.inputs or []), *(s.outputs or []))]
+        maps = self._named.get(number, [])
         named = {*_indices(subgraph.inputs), *_indices(subgraph.outputs), *(m.tensorIndex for m in maps)}
         for op in subgraph.operators:
             named.update(_indices(op.inputs) + _indices(op.outputs) + _indices(op.intermediates))

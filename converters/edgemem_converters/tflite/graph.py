@@ -34,8 +34,12 @@ _ORDERED: Final = frozenset(
         *("HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_SIZE"),
     }
 )
-_DEEPEST: Final = 32
-_MOST: Final = 100_000  # tensors and operators that bodies may add, beyond a few times those of the file
+# Limits of what bodies may add to the graph, because a subgraph is a body of every operator that runs it.
+_DEEPEST: Final = 32  # bodies within bodies
+_MOST: Final = 100_000  # tensors and operators, beyond _TIMES those of the file
+_LONGEST: Final = 1 << 26  # letters of all names, beyond _TIMES those of the file
+_TIMES: Final = 4
+_MOST_ITEMS: Final = 2**59 - 1  # of a tensor, so that its bytes are within int64
 
 
 def build(model: FileModel, shapes: Shapes, control: Sequence[Pairs] = ()) -> tuple[Graph, dict[str, Place]]:
@@ -55,19 +59,21 @@ class _Builder:
         self._control = control
         self._shapes = shapes
         self._tensors: dict[int, tuple[Tensor, ...]] = {}
-        self._left = _MOST + 4 * sum(len(s.tensors) + len(s.operators) for s in model.subgraphs)
+        self._left = _MOST + _TIMES * sum(len(s.tensors) + len(s.operators) for s in model.subgraphs)
+        self._letters = _LONGEST + _TIMES * sum(len(t.name) for s in model.subgraphs for t in s.tensors)
         self.places: dict[str, Place] = {}
 
     def build(self) -> tuple[Graph, dict[str, Place]]:
-        return self._graph(0, "", ()), self.places
+        return self._graph(0, "", (), 0), self.places
 
-    def _graph(self, number: int, path: str, within: tuple[int, ...]) -> Graph:
+    def _graph(self, number: int, path: str, within: tuple[int, ...], label: int) -> Graph:
+        """A subgraph and its bodies; `label` is how many letters precede the names of its operators in reports."""
         file = self._model.subgraphs[number]
         if number in within:
             raise ModelError(f"subgraph {number} of the TFLite file runs itself")
-        self._left -= len(file.tensors) + len(file.operators)
-        if len(within) > _DEEPEST or self._left < 0:
-            raise ModelError("the subgraphs of the TFLite file run each other too often")
+        if len(within) > _DEEPEST:
+            raise ModelError(f"the subgraphs of the TFLite file run each other too deep; the limit is {_DEEPEST}")
+        self._spend(file, len(path), label)
         if number not in self._tensors:
             self._tensors[number] = self._checked(number)
         tensors = tuple(
@@ -78,12 +84,34 @@ class _Builder:
         for i, op in enumerate(file.operators):
             name = f"{op.type}_{i}"
             bodies = tuple(
-                self._graph(body, f"{path}{name}.{k}/", (*within, number)) for k, body in enumerate(op.bodies)
+                self._graph(
+                    body,
+                    f"{path}{name}.{k}/",
+                    (*within, number),
+                    label + len(name) + len(self._model.subgraphs[body].name),
+                )
+                for k, body in enumerate(op.bodies)
             )
             ops.append(Op(name, op.type, op.inputs, op.outputs, bodies, ordered=op.type in _ORDERED))
         inputs, outputs = (tuple(i for i in ends if i >= 0) for ends in (file.inputs, file.outputs))
         pairs = self._control[number] if self._control else ()
         return Graph(file.name or f"subgraph_{number}", tensors, tuple(ops), inputs, outputs, "nhwc", pairs, number)
+
+    def _spend(self, file: FileSubgraph, path: int, label: int) -> None:
+        """Count what one more copy of a subgraph takes, so that a small file cannot make a large graph."""
+        self._left -= len(file.tensors) + len(file.operators)
+        if self._left < 0:
+            raise ModelError(
+                "the subgraphs of the TFLite file run each other too often: with all copies they have more than "
+                f"{_MOST:,} tensors and operators beyond {_TIMES} times those in the file"
+            )
+        self._letters -= path * len(file.tensors) + sum(len(t.name) for t in file.tensors)
+        self._letters -= label * len(file.operators) + sum(len(op.type) for op in file.operators)
+        if self._letters < 0:
+            raise ModelError(
+                f"the names in the TFLite file are too long: with all copies of its subgraphs they have more than "
+                f"{_LONGEST:,} letters beyond {_TIMES} times those in the file"
+            )
 
     def _names(self, number: int, path: str) -> list[str]:
         """Unique names: the file's, with the path of the body as a prefix, and the index as a suffix of duplicates."""
@@ -114,6 +142,8 @@ class _Builder:
             shape = self._shapes.get((number, i)) or self._shape(tensor)
             if shape is None and kind not in ("constant", "opaque"):
                 unknown.append(label)
+            if kind not in ("constant", "opaque") and prod(shape or ()) > _MOST_ITEMS:
+                raise ModelError(f"tensor {label!r} has the shape {list(shape or ())}, which no memory holds")
             tensors.append(Tensor(label, dtype, shape or (), kind, note))
         if unknown:
             inputs = [file.tensors[i].name for i in file.inputs if i >= 0] if number == 0 else []

@@ -19,7 +19,7 @@ from edgemem_converters.tflite.control import CONTROL, decode_control, encode_co
 from edgemem_converters.tflite.fold import fold
 from edgemem_converters.tflite.graph import build
 from edgemem_converters.tflite.reader import read
-from edgemem_converters.tflite.writer import permuted, split, write
+from edgemem_converters.tflite.writer import permuted, read_parts, write
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from edgemem.plans import PlanSet
     from edgemem_converters.tflite.control import Pairs
     from edgemem_converters.tflite.graph import Place
+    from edgemem_converters.tflite.reader import FileModel
 
 __all__ = ["TfliteConverter"]
 
@@ -42,12 +43,14 @@ class TfliteConverter:
     suffixes: ClassVar[tuple[str, ...]] = (".tflite",)
     default_target: ClassVar[str] = "tflm"
 
-    def __init__(self, base: bytes, changes: Mapping[str, bytes | None], bindings: Bindings) -> None:
-        """The file without edgemem's additions, and the metadata that differ from it."""
+    def __init__(
+        self, base: bytes, changes: Mapping[str, bytes | None], bindings: Bindings, file: FileModel | None = None
+    ) -> None:
+        """The file without edgemem's additions, the metadata that differ from it, and what `read` gives for it."""
         self.bindings = bindings
         self._base = base
         self._changes = dict(changes)
-        self._file = read(base)
+        self._file = file or read(base)
         self._built: tuple[Graph, dict[str, Place]] | None = None
 
     @classmethod
@@ -71,7 +74,8 @@ class TfliteConverter:
                 f"TFLite has no symbolic dimensions, so {', '.join(bindings.dims)} cannot be bound; "
                 "give an input's whole shape instead: --input-shape NAME=1,224,224,3"
             )
-        return cls(*split(data), bindings)
+        base, changes, file = read_parts(data)
+        return cls(base, changes, bindings, file)
 
     def graph(self) -> Graph:
         """Its graph, with the bodies of IF, WHILE and the like, in the sizes that the file or `bindings` say.
@@ -84,7 +88,7 @@ class TfliteConverter:
 
     def content(self) -> bytes:
         """The file as it would be saved."""
-        return write(self._base, self._changes)
+        return write(self._base, self._changes, self._file)
 
     def with_order(self, order: tuple[int, ...]) -> Self:
         """The model with the operators of its main subgraph in another order, without the plan of the old one.
@@ -122,7 +126,7 @@ class TfliteConverter:
             changes[_OFFLINE] = self._offline_of(planset)
         elif changes.get(_OFFLINE):
             changes[_OFFLINE] = None  # what an earlier plan left
-        return type(self)(self._base, changes, self.bindings)
+        return type(self)(self._base, changes, self.bindings, self._file)
 
     def with_offsets(self, planset: PlanSet) -> Self:
         """The model with the offsets of a plan's smallest arena for TensorFlow Lite Micro, and without the plan.
@@ -137,11 +141,11 @@ class TfliteConverter:
                 f"TensorFlow Lite Micro cannot run the plan: {refusal.why}; plan with {refusal.remedy}"
             )
         changes = {**self._changes, _PLAN: None, _OFFLINE: self._offline_of(planset)}
-        return type(self)(self._base, changes, self.bindings)
+        return type(self)(self._base, changes, self.bindings, self._file)
 
     def without_plan(self) -> Self:
         """The model without a plan, for itself or for TensorFlow Lite Micro."""
-        return type(self)(self._base, {**self._changes, _PLAN: None, _OFFLINE: None}, self.bindings)
+        return type(self)(self._base, {**self._changes, _PLAN: None, _OFFLINE: None}, self.bindings, self._file)
 
     def plan(self) -> bytes | None:
         """The encoded plan it carries, or None."""

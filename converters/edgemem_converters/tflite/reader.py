@@ -20,6 +20,7 @@ IDENTIFIER: Final = b"TFL3"
 # The fields of Model that version 3 has had so far: all are references except the first.
 MODEL_FIELDS: Final = 10
 _CASE: Final = 23  # StablehloCaseOptions, the one with a vector of subgraphs
+_MOST_DIMENSIONS: Final = 64  # of a tensor; no kernel takes more than 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,10 @@ class _Reader:
         """Count items. Valid files share few tables, so they cannot have more items than bytes."""
         self._left -= items
         if self._left < 0:
-            raise ModelError("damaged TFLite file: its parts overlap so often that it cannot be read")
+            raise ModelError(
+                "damaged TFLite file: its parts overlap so often that it cannot be read; it lists more than "
+                f"{len(self.data):,} items, one for each of its bytes"
+            )
 
     def text(self, at: int) -> str:
         start, count = self.vector(at, 1)
@@ -269,6 +273,9 @@ def _tensor(table: _Table, buffers: int) -> FileTensor:
         bool(table.number(5, "<B")),
         bool(table.number(10, "<I")),
     )
+    rank = max(len(tensor.shape), len(tensor.signature))
+    if rank > _MOST_DIMENSIONS:
+        raise ModelError(f"damaged TFLite file: a tensor has {rank:,} dimensions; the limit is {_MOST_DIMENSIONS}")
     if tensor.buffer >= buffers and tensor.buffer:
         raise ModelError(f"damaged TFLite file: tensor {tensor.name!r} is in buffer {tensor.buffer}, not there")
     return tensor

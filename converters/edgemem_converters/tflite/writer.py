@@ -23,7 +23,9 @@ from edgemem_converters.tflite.reader import IDENTIFIER, read
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["permuted", "split", "write"]
+    from edgemem_converters.tflite.reader import FileModel
+
+__all__ = ["permuted", "read_parts", "split", "write"]
 
 _MARK: Final = b"edgemem\x01"
 _BUFFERS, _METADATA = 4, 6
@@ -33,12 +35,14 @@ _LIMIT: Final = 2**31 - 1
 _COMPILED: Final = "DISPATCH_OP"
 
 
-def write(base: bytes, changes: Mapping[str, bytes | None]) -> bytes:
+def write(base: bytes, changes: Mapping[str, bytes | None], model: FileModel | None = None) -> bytes:
     """The file with metadata set (bytes) or removed (None); the file itself if that changes nothing.
+
+    `model` is what `read` gives for the file, where that is known.
 
     Raises UnsupportedError for files that would break in another place: compiled for an accelerator, or too large.
     """
-    model = read(base)
+    model = model or read(base)
     kept = [m for m in model.metadata if m.name not in changes]
     added = {name: data for name, data in sorted(changes.items()) if data is not None}
     if not added and len(kept) == len(model.metadata):
@@ -77,9 +81,14 @@ def split(data: bytes) -> tuple[bytes, dict[str, bytes | None]]:
 
     A file without a prefix, or one that another tool changed afterwards, is returned whole with no changes.
     """
+    return read_parts(data)[:2]
+
+
+def read_parts(data: bytes) -> tuple[bytes, dict[str, bytes | None], FileModel]:
+    """As `split`, and what `read` gives for the file without the prefix. Raises as `read`."""
     length = int.from_bytes(data[16:24], "little")
     if data[8:16] != _MARK or length % 64 or data[length + 4 : length + 8] != IDENTIFIER:
-        return data, {}
+        return data, {}, read(data)
     try:
         outer = read(data)
         base = _shifted(data[length:], [at - length for at in outer.absolute], -length)
@@ -90,11 +99,11 @@ def split(data: bytes) -> tuple[bytes, dict[str, bytes | None]]:
             if entry.at < length:
                 buffer = outer.buffers[entry.buffer]
                 changes[entry.name] = data[buffer.start : buffer.start + buffer.size]
-        if write(base, changes) == data:
-            return base, changes
+        if write(base, changes, inner) == data:
+            return base, changes, inner
     except (ModelError, struct.error, OverflowError):
         pass
-    return data, {}
+    return data, {}, read(data)
 
 
 def permuted(base: bytes, order: Sequence[int]) -> bytes:

@@ -87,10 +87,12 @@ class Binding:
                 self._guard.release()
         return result
 
-    def AllocateTensors(self, subgraph: int = 0) -> Any:  # noqa: N802
+    def AllocateTensors(self, *subgraph: int) -> Any:  # noqa: N802
+        # Without a number both runtimes allocate the main subgraph, but with one tflite-runtime leaves its default
+        # delegates out.
         with self.arena.lock:
-            result = self._native.AllocateTensors(subgraph)
-            if subgraph or self.placement is None:
+            result = self._native.AllocateTensors(*subgraph)
+            if any(number > 0 for number in subgraph) or self.placement is None:
                 return result
             try:
                 self._bind(self.placement)
@@ -237,4 +239,4 @@ class Binding:
         self.placement, self._reason = None, reason
         for index, (shape, strict) in self._resized.items():
             self._native.ResizeInputTensor(index, shape, strict, 0)
-        self._native.AllocateTensors(0)
+        self._native.AllocateTensors()

@@ -15,7 +15,6 @@ import numpy as np
 
 from edgemem.errors import ModelError, RuntimeBindError
 from edgemem.model.steps import scratch_name
-from edgemem.plans import PlanSet
 from edgemem.runtime.litert.binding import POISON
 from edgemem.runtime.litert.interpreter import Interpreter
 from edgemem.runtime.litert.layout import graph_of, open_tflite
@@ -28,9 +27,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.model.graph import Graph
+    from edgemem.runtime.litert.delegate import Delegate
     from edgemem.runtime.litert.layout import Inputs, Layout, WantedPlan
     from edgemem.runtime.litert.memory import Memory
-    from edgemem.runtime.litert.probe import Delegate
 
 __all__ = ["Divergence", "RunReport", "compare_run", "random_inputs"]
 
@@ -106,17 +105,15 @@ def compare_run(
         InvalidPlanError: the plan in the file is wrong, or was made for another LiteRT.
     """
     kernels = op_resolvers().BUILTIN_WITHOUT_DEFAULT_DELEGATES
-    bound = Interpreter(
-        model_content=model,
-        experimental_op_resolver_type=kernels,
-        inputs=inputs,
-        plan=plan,
-        poison=True,
-        trust=isinstance(plan, PlanSet),
-    )
-    for index, shape in (resize or {}).items():
-        bound.resize_tensor_input(index, list(shape))
-    bound.allocate_tensors()
+    try:
+        bound = _UnprovedInterpreter(
+            model_content=model, experimental_op_resolver_type=kernels, inputs=inputs, plan=plan, poison=True
+        )
+        for index, shape in (resize or {}).items():
+            bound.resize_tensor_input(index, list(shape))
+        bound.allocate_tensors()
+    except (RuntimeError, ValueError) as e:
+        raise RuntimeBindError(f"LiteRT cannot run the model: {_reason(e)}") from None
     details = bound.get_input_details()
     values = random_inputs(details, seed) if values is None else values
     if len(values) != len(details):
@@ -128,18 +125,36 @@ def compare_run(
     reference = _reference(model, graph, values, resize or {})
     watch = _Watch(graph, delegate, layout, bound.arena.memory, reference)
     with bound.arena.lock:
-        for entry, value in zip(details, values, strict=True):
-            bound.set_tensor(entry["index"], value)
-        watch.attach()
         try:
+            for entry, value in zip(details, values, strict=True):
+                bound.set_tensor(entry["index"], value)
+            watch.attach()
             bound.invoke()
+        except (RuntimeError, ValueError) as e:
+            raise watch.failed or RuntimeBindError(f"LiteRT cannot run the model: {_reason(e)}") from None
         finally:
             watch.detach()
     if watch.failed is not None:
         raise watch.failed
     # A model may name one tensor twice among its outputs.
-    same = all(watch.intact(i) for i in dict.fromkeys(graph.outputs))
+    same = all(watch.intact(i) and _is_same(bound, i, reference) for i in dict.fromkeys(graph.outputs))
     return RunReport(len(graph.ops), bound.memory, same, watch.divergence)
+
+
+class _UnprovedInterpreter(Interpreter):
+    """Runs a plan that the caller gives as it stands, to see what it does."""
+
+    _proves = False
+
+
+def _is_same(bound: Interpreter, index: int, reference: Mapping[int, bytes]) -> bool:
+    """Whether a caller reads the same output as in the run without sharing, wherever it is."""
+    return index not in reference or bound.get_tensor(index).tobytes() == reference[index]
+
+
+def _reason(error: Exception) -> str:
+    """What LiteRT says, in one line."""
+    return " ".join(str(error).split()) or "no reason given"
 
 
 def random_inputs(details: Sequence[dict[str, Any]], seed: int) -> list[NDArray[Any]]:
@@ -169,13 +184,13 @@ def _reference(
     )
     for index, shape in resize.items():
         alone.resize_tensor_input(index, list(shape))
-    alone.allocate_tensors()
-    for entry, value in zip(alone.get_input_details(), values, strict=True):
-        alone.set_tensor(entry["index"], value)
     try:
+        alone.allocate_tensors()
+        for entry, value in zip(alone.get_input_details(), values, strict=True):
+            alone.set_tensor(entry["index"], value)
         alone.invoke()
-    except RuntimeError as e:
-        raise RuntimeBindError(f"LiteRT cannot run the model with all tensors preserved: {str(e).strip()}") from None
+    except (RuntimeError, ValueError) as e:
+        raise RuntimeBindError(f"LiteRT cannot run the model with all tensors preserved: {_reason(e)}") from None
     used = {i for op in graph.ops for i in (*op.inputs, *op.outputs)} | {*graph.inputs, *graph.outputs}
     activations = (i for i in sorted(used) if i >= 0 and graph.tensors[i].kind == "activation")
     return {i: alone.get_tensor(i).tobytes() for i in activations}

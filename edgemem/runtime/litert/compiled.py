@@ -78,7 +78,7 @@ class CompiledModel:
 
     def __init__(
         self,
-        model: bytes,
+        model: bytes | str | Path,
         *,
         accelerator: Accelerator = "cpu",
         storage: Storage = "default",
@@ -87,7 +87,7 @@ class CompiledModel:
         """Compile a .tflite file.
 
         Args:
-            model: the file.
+            model: the file, or its path.
             accelerator: what runs it.
             storage: what a GPU keeps its tensors in; `default` leaves it to LiteRT.
             arena: for inputs and outputs; one of its own by default.
@@ -96,12 +96,13 @@ class CompiledModel:
             MissingDependencyError: ai-edge-litert is not installed.
             RuntimeBindError: LiteRT cannot compile the model for the accelerator (a GPU needs Vulkan), or its outputs
                 have sizes that depend on the data: LiteRT would leave such outputs unwritten without an error.
-            ModelError: `storage` is given for a CPU.
+            ModelError: `storage` is given for a CPU, or the file cannot be read or is damaged.
         """
         if accelerator == "cpu" and storage != "default":
             raise ModelError("a CPU has no storage to choose; it is for the GPU")
-        opened_model = open_tflite(model)
-        probed = probe(model)
+        data = model if isinstance(model, bytes) else _read(model)
+        opened_model = open_tflite(data)
+        probed = probe(data)
         self._graph: Graph = graph_of(opened_model, probed)
         dynamic = refusal(self._graph, probed)
         if dynamic:
@@ -110,7 +111,7 @@ class CompiledModel:
         self._made: list[tuple[str, Any]] = []  # what is to be destroyed, and by which call
         self._library = _library(gpu=accelerator == "gpu")
         before = _heap()
-        self._compile(model, accelerator, storage)
+        self._compile(data, accelerator, storage)
         after = _heap()
         self.host_kept = None if before is None or after is None else after - before
         inputs, outputs = (self._ends(which) for which in ("Input", "Output"))
@@ -189,20 +190,16 @@ class CompiledModel:
         self._check(library.LiteRtGetModelSignature(self._file, ctypes.c_size_t(0), ctypes.byref(signature)), "show")
         self._check(getattr(library, f"LiteRtGetNumSignature{which}s")(signature, ctypes.byref(count)), "show")
         own = self._graph.inputs if which == "Input" else self._graph.outputs
-        if count.value != len(own):
-            raise RuntimeBindError("the model's signature has other inputs or outputs than its main subgraph")
-        if len(own) == 1:
-            return list(own)
-        named = {self._graph.tensors[i].name: i for i in own}
         ends = []
         for k in range(count.value):
-            name = ctypes.c_char_p()
-            call = getattr(library, f"LiteRtGetSignature{which}Name")
-            self._check(call(signature, ctypes.c_size_t(k), ctypes.byref(name)), "show")
-            index = named.get((name.value or b"").decode(errors="backslashreplace"))
-            if index is None:
-                raise RuntimeBindError("the model's signature renames its tensors, so their order is not known")
-            ends.append(index)
+            # A signature may list tensors in another order than the subgraph, and under other names.
+            tensor, index = ctypes.c_void_p(), ctypes.c_uint32()
+            call = getattr(library, f"LiteRtGetSignature{which}TensorByIndex")
+            self._check(call(signature, ctypes.c_size_t(k), ctypes.byref(tensor)), "show")
+            self._check(library.LiteRtGetTensorIndex(tensor, ctypes.byref(index)), "show")
+            ends.append(index.value)
+        if sorted(ends) != sorted(own):
+            raise RuntimeBindError("the model's signature has other inputs or outputs than its main subgraph")
         return ends
 
     def _buffers(self, ends: Sequence[int]) -> Any:
@@ -235,6 +232,13 @@ class CompiledModel:
     def _check(self, status: int, what: str) -> None:
         if status:
             raise RuntimeBindError(f"LiteRT could not {what} (status {status}); a GPU needs a Vulkan driver")
+
+
+def _read(path: str | Path) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as e:
+        raise ModelError(f"cannot read {path}: {e.strerror or e}") from None
 
 
 def _library(*, gpu: bool) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from edgemem.errors import RuntimeBindError
-from edgemem.runtime.litert.probe import ARENA, CUSTOM
+from edgemem.runtime.litert.probed import ALLOCATIONS
 from edgemem.runtime.litert.structs import TensorStruct
 
 if TYPE_CHECKING:
@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from edgemem.runtime.litert.probe import Delegate
+    from edgemem.runtime.litert.delegate import Delegate
 
 __all__ = ["TensorGuard"]
 
+_PLACED: Final = (ALLOCATIONS.index("arena"), ALLOCATIONS.index("custom"))
 _WORD: Final = 4  # the fields that are watched are whole words of this many bytes
 
 
@@ -91,7 +92,7 @@ class TensorGuard:
         """Raise for the first tensor that is not as planned."""
         for i, offset, size in self._places:
             tensor = tensors[i]
-            if tensor.bytes != size or tensor.allocation_type not in (ARENA, CUSTOM):
+            if tensor.bytes != size or tensor.allocation_type not in _PLACED:
                 raise RuntimeBindError(
                     f"tensor {i} was planned with {size:,} bytes and has {tensor.bytes:,} now; call allocate_tensors()"
                 )

@@ -17,9 +17,9 @@ from edgemem.runtime.litert.probe import observe, probe
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from edgemem.runtime.litert.delegate import Delegate
     from edgemem.runtime.litert.layout import Inputs, Layout, WantedPlan
     from edgemem.runtime.litert.placement import Placement
-    from edgemem.runtime.litert.probe import Delegate
 
 _LiteRT: Any = interpreter_class()
 OpResolverType: Any = op_resolvers()
@@ -46,7 +46,6 @@ class Interpreter(_LiteRT):  # type: ignore[misc]
         arena: to run in; one of its own by default.
         refuse: `raise` when the model cannot be bound or the plan cannot be run, or run it `plain`.
         poison: fill the arena with a pattern before every run, so that reading unwritten memory shows in the outputs.
-        trust: run the given plan without proof, to see what it does.
 
     Raises:
         RuntimeBindError: when it is made or its tensors are allocated: LiteRT's structures are not as expected, the
@@ -54,6 +53,8 @@ class Interpreter(_LiteRT):  # type: ignore[misc]
         InvalidPlanError: the plan is wrong, or not for this model.
         StalePlanError: the plan was made for another LiteRT, or for other sizes.
     """
+
+    _proves = True  # plans that the caller gives are proved before they run
 
     def __init__(
         self,
@@ -71,7 +72,6 @@ class Interpreter(_LiteRT):  # type: ignore[misc]
         arena: Arena | None = None,
         refuse: Literal["raise", "plain"] = "raise",
         poison: bool = False,
-        trust: bool = False,
         **experimental: Any,
     ) -> None:
         theirs = tuple(experimental_delegates or ())
@@ -119,7 +119,7 @@ class Interpreter(_LiteRT):  # type: ignore[misc]
         # The attributes of LiteRT's class: delegates, the model's bytes, signatures. Only the native part is replaced.
         self.__dict__.update(made.__dict__)
         strategies = (strategy,) if isinstance(strategy, str) else tuple(strategy or ())
-        request = PlanRequest(plan, strategies, inputs, trust)
+        request = PlanRequest(plan, strategies, inputs, is_proved=self._proves)
         # No other reference may exist: LiteRT's class counts references to find views that are still held.
         self._interpreter = Binding(
             made._interpreter,  # noqa: SLF001

@@ -13,6 +13,7 @@ from edgemem.model.steps import scratch_name
 from edgemem.planning.model_plan import plan_graph
 from edgemem.plans import Settings
 from edgemem.proof import prove
+from edgemem.records.sizes import padded
 from edgemem.runtime.litert.probe import annotate
 from edgemem.runtime.memory import Origin, origin_of
 from edgemem.suitability import Refusal, litert_refusal
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from edgemem.formats import Model
     from edgemem.model.graph import Graph
     from edgemem.plans import PlanSet
-    from edgemem.runtime.litert.probe import Probe
+    from edgemem.runtime.litert.probed import Probe
     from edgemem.runtime.memory import Source
 
 __all__ = [
@@ -254,6 +255,13 @@ def _layout(graph: Graph, probed: Probe, planset: PlanSet, source: Source, *, re
             if record.kind != "variable":
                 places[index[name]] = offset
     used = {i for op in graph.ops for i in (*op.inputs, *op.outputs)} | {*graph.inputs, *graph.outputs}
+    end = best.size
+    for i in _left_out(graph, planset):
+        # LiteRT keeps inputs and outputs to the end of a run: they stay in its arena, unless they were taken out.
+        if i not in places and tensors[i].allocation == "custom":
+            places[i] = padded(end, _ALIGNMENT)
+            end = places[i] + tensors[i].size
+        used.discard(i)
     for i in sorted(used):
         if i >= 0 and i not in places and tensors[i].allocation in ("arena", "custom") and tensors[i].size:
             raise InvalidPlanError(f"the plan has no place for {tensors[i].name!r}; {_REMEDY}")
@@ -263,6 +271,17 @@ def _layout(graph: Graph, probed: Probe, planset: PlanSet, source: Source, *, re
     sized = tuple((i, offset, tensors[i].size) for i, offset in sorted(places.items()))
     size = max((best.size, *(o + s for _, o, s in sized)))
     return Layout(sized, size, planset, origin_of(planset, best, source), reason)
+
+
+def _left_out(graph: Graph, planset: PlanSet) -> list[int]:
+    """The inputs and outputs that a plan leaves to the runtime."""
+    rules = planset.target
+    if rules is None:
+        return []
+    return [
+        *(graph.inputs if rules.inputs == "outside" else ()),
+        *(graph.outputs if rules.outputs == "outside" else ()),
+    ]
 
 
 def _workspace(graph: Graph, probed: Probe) -> dict[str, tuple[int, int]]:

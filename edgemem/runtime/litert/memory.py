@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from edgemem.runtime.memory import MemoryReport
+from edgemem.runtime.memory import MemoryReport, Origin
 
 if TYPE_CHECKING:
-    from edgemem.runtime.litert.layout import Layout
-    from edgemem.runtime.litert.probe import Probe
+    from collections.abc import Mapping
 
-__all__ = ["Memory", "Mode", "bound_memory", "plain_memory"]
+    from edgemem.runtime.litert.layout import Layout
+    from edgemem.runtime.litert.probed import Probe
+
+__all__ = ["Memory", "Mode", "bound_memory", "memory_from", "plain_memory"]
 
 Mode: TypeAlias = Literal["custom", "repoint", "boundary", "plain"]
 
@@ -78,3 +80,9 @@ def bound_memory(mode: Mode, layout: Layout, probed: Probe, *, reserved: int, de
 def plain_memory(reason: str) -> Memory:
     """The report of a model that LiteRT runs in memory of its own, which was not measured."""
     return Memory("litert", "plain", reason=reason)
+
+
+def memory_from(data: Mapping[str, Any]) -> Memory:
+    """The report that `edgemem.runtime.memory.as_data` has written."""
+    origin = data["origin"]
+    return Memory(**{**data, "origin": None if origin is None else Origin(**origin)})

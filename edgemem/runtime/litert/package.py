@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.errors import MissingDependencyError
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-__all__ = ["interpreter_class", "op_resolvers"]
+__all__ = ["interpreter_class", "op_resolvers", "require_package"]
+
+_PACKAGES: Final = ("ai_edge_litert", "tflite_runtime")
 
 
 def interpreter_class() -> Any:
@@ -23,10 +26,20 @@ def op_resolvers() -> Any:
     return _module().OpResolverType
 
 
+def require_package() -> None:
+    """Raise MissingDependencyError if neither package is installed. Loads none of them."""
+    if not any(find_spec(package) for package in _PACKAGES):
+        raise _missing()
+
+
 def _module() -> ModuleType:
-    for package in ("ai_edge_litert", "tflite_runtime"):
+    for package in _PACKAGES:
         try:
             return import_module(f"{package}.interpreter")
         except ImportError:
             continue
-    raise MissingDependencyError("ai-edge-litert", extra="tflite", purpose="running LiteRT")
+    raise _missing()
+
+
+def _missing() -> MissingDependencyError:
+    return MissingDependencyError("ai-edge-litert", extra="tflite", purpose="running LiteRT")

@@ -33,9 +33,10 @@ if TYPE_CHECKING:
 
     from edgemem.formats import Model
     from edgemem.model.graph import Graph
+    from edgemem.runtime.litert.delegate import Delegate
     from edgemem.runtime.litert.layout import WantedPlan
     from edgemem.runtime.litert.memory import Mode
-    from edgemem.runtime.litert.probe import Delegate, Probe
+    from edgemem.runtime.litert.probed import Probe
 
 __all__ = [
     "PLAIN_HINT",
@@ -63,13 +64,13 @@ class PlanRequest:
             carries a plan and no strategy is named, and `make` elsewhere.
         strategies: what a new plan is made with; quick ones if there are none.
         inputs: whether inputs are kept after a run.
-        trust: run the given plan set without proof.
+        is_proved: whether a plan set is proved before it runs; only the comparison of runs examines wrong ones.
     """
 
     plan: WantedPlan = None
     strategies: tuple[str, ...] = ()
     inputs: Inputs = "keep"
-    trust: bool = False
+    is_proved: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,7 @@ class Repoint:
     def _layout(self, graph: Graph, probed: Probe, *, is_resized: bool) -> Layout:
         request = self._request
         if isinstance(request.plan, PlanSet):
-            return given_layout(graph, probed, request.plan, trust=request.trust)
+            return given_layout(graph, probed, request.plan, trust=not request.is_proved)
         plansets = () if request.plan == "make" or request.strategies else plans_in(self._model)
         if plansets or request.plan == "file":
             in_file = self._model.graph()
@@ -164,14 +165,17 @@ class Boundary:
     mode: Mode = "boundary"
     forgets = False
 
-    def __init__(self, delegate: Delegate, model: Model) -> None:
+    def __init__(self, delegate: Delegate, model: Model, request: PlanRequest) -> None:
         self.delegate = delegate
+        self._releases = request.inputs == "release"
         self._carries_plan = model.plan() is not None
 
     def place(self, resized: Resized, delegated: int) -> Placed:  # noqa: ARG002 - LiteRT has sized them
         """As `Placement.place`."""
         probed = self.delegate.read(workspace=False)
         reasons = ["a delegate keeps the tensors of its operators to itself"] if delegated else []
+        if self._releases:
+            reasons.append('inputs="release" has no effect: the layout is LiteRT\'s own, which keeps inputs')
         if self._carries_plan:
             reasons.append(
                 "the plan in the file is not used, because it is for builtin kernels alone "
@@ -186,7 +190,7 @@ class Boundary:
 def placement_for(mode: Mode, delegate: Delegate, model: Model, request: PlanRequest) -> Placement:
     """The placement of a mode that binds."""
     if mode == "boundary":
-        return Boundary(delegate, model)
+        return Boundary(delegate, model, request)
     return (Custom if mode == "custom" else Repoint)(delegate, model, request)
 
 

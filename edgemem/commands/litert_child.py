@@ -1,0 +1,108 @@
+"""Runs a .tflite model in LiteRT, in a process of its own, for `edgemem.commands.run_litert`.
+
+    python -m edgemem.commands.litert_child FOLDER
+
+FOLDER holds the question and gets the answer (`edgemem.runtime.litert.process`). `task` is `run`, `bind` or `compare`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from edgemem.commands.outcome import same
+from edgemem.commands.tflite_file import values_of
+from edgemem.errors import ModelError
+from edgemem.runtime.litert.compare import compare_run
+from edgemem.runtime.litert.interpreter import Interpreter
+from edgemem.runtime.litert.package import interpreter_class, op_resolvers
+from edgemem.runtime.litert.process import Answer, Question, serve
+from edgemem.runtime.litert.structs_check import check_here
+from edgemem.runtime.memory import as_data
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from edgemem.runtime.litert.memory import Memory
+
+__all__: list[str] = []
+
+
+def _answer(question: Question) -> Answer:
+    check_here()
+    task = {"run": _run, "bind": _bind, "compare": _compare}[question.data["task"]]
+    try:
+        return task(question)
+    except (RuntimeError, ValueError, TypeError) as e:
+        reason = " ".join(str(e).split()) or "no reason given"
+        raise ModelError(f"LiteRT cannot run {question.data['file']}: {reason}") from None
+
+
+def _run(question: Question) -> Answer:
+    data = question.data
+    options = {**_options(question), "num_threads": data["threads"]}
+    bound = Interpreter(**options, poison=data["poison"], refuse=data["refuse"])
+    details = _prepared(bound, data["shapes"])
+    forms = [(d["name"], np.dtype(d["dtype"]).name, tuple(d["shape"].tolist())) for d in details]
+    values = values_of(forms, dict(zip(data["feeds"], question.arrays, strict=True)))
+    results = [_outputs(bound, details, values) for _ in range(data["runs"])]
+    different: list[str] = []
+    if data["compare"]:
+        plain = interpreter_class()(**options)
+        _prepared(plain, data["shapes"])
+        # Variables live on between runs: both sides run as often, and are compared run by run.
+        wanted = [_outputs(plain, details, values) for _ in range(data["runs"])]
+        pairs = list(zip(results, wanted, strict=True))
+        different = [n for n in results[-1] if any(not same(a[n], b[n]) for a, b in pairs)]
+    found = {"outputs": list(results[-1]), "different": different, "memory": _report(bound.memory)}
+    return Answer(found, [np.asarray(value) for value in results[-1].values()])
+
+
+def _bind(question: Question) -> Answer:
+    bound = Interpreter(**_options(question), plan="file")
+    _prepared(bound, question.data["shapes"])
+    return Answer({"memory": _report(bound.memory)})
+
+
+def _compare(question: Question) -> Answer:
+    run = compare_run(question.model, values=question.arrays, plan="file", resize=dict(question.data["shapes"]))
+    found = run.divergence
+    return Answer(
+        {
+            "operators": run.operators,
+            "equal": run.equal,
+            "divergence": str(found) if found else "",
+            "tensors": [found.tensor] if found else [],
+            "memory": _report(run.memory),
+        }
+    )
+
+
+def _options(question: Question) -> dict[str, Any]:
+    kernels = op_resolvers().BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    return {"model_content": question.model, "experimental_op_resolver_type": kernels}
+
+
+def _report(memory: Memory) -> dict[str, Any]:
+    return as_data(memory)
+
+
+def _prepared(interpreter: Any, shapes: Sequence[tuple[int, Sequence[int]]]) -> list[dict[str, Any]]:
+    """Allocate tensors in these sizes; what the interpreter shows of its inputs."""
+    for index, shape in shapes:
+        interpreter.resize_tensor_input(index, list(shape))
+    interpreter.allocate_tensors()
+    details: list[dict[str, Any]] = interpreter.get_input_details()
+    return details
+
+
+def _outputs(interpreter: Any, details: Sequence[Mapping[str, Any]], values: Sequence[Any]) -> dict[str, Any]:
+    for entry, value in zip(details, values, strict=True):
+        interpreter.set_tensor(entry["index"], value)
+    interpreter.invoke()
+    return {d["name"]: interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()}
+
+
+if __name__ == "__main__":
+    serve(_answer)

@@ -1,0 +1,24 @@
+"""Probes a model in a process of its own, for `edgemem.runtime.litert.probe.probe_apart`.
+
+    python -m edgemem.runtime.litert.probe_child FOLDER
+
+FOLDER holds the question, with the shapes of inputs by tensor index, and gets the answer (`process`).
+"""
+
+from __future__ import annotations
+
+from edgemem.runtime.litert.probe import probe
+from edgemem.runtime.litert.probed import probe_data
+from edgemem.runtime.litert.process import Answer, Question, serve
+from edgemem.runtime.litert.structs_check import check_here
+
+__all__: list[str] = []
+
+
+def _probe(question: Question) -> Answer:
+    check_here()
+    return Answer({"subgraphs": probe_data(probe(question.model, dict(question.data["shapes"])))})
+
+
+if __name__ == "__main__":
+    serve(_probe)
