@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from edgemem.runtime.memory import MemoryReport
 
 __all__ = ["Outcome", "outcome_data", "same", "write_outputs"]
+
+
+_LONGEST_NAME: Final = 200  # characters of a file's name; most systems take 255
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,9 +65,24 @@ def same(a: Any, b: Any) -> bool:
 
 
 def write_outputs(outcome: Outcome, folder: str | Path) -> None:
-    """Write every output that is an array to FOLDER/NAME.npy; other characters than letters and digits become `_`."""
+    """Write every output that is an array to FOLDER/NAME.npy.
+
+    Other characters than letters and digits become `_`, long names are cut, and names that become the same, with or
+    without regard to case, get a number.
+    """
     Path(folder).mkdir(parents=True, exist_ok=True)
+    used: set[str] = set()
     for name, value in outcome.outputs.items():
         if isinstance(value, np.ndarray):
-            with atomic_write(Path(folder) / f"{re.sub(r'[^A-Za-z0-9.-]', '_', name)}.npy") as file:
+            with atomic_write(Path(folder) / f"{_file_name(name, used)}.npy") as file:
                 np.save(file, value, allow_pickle=False)
+
+
+def _file_name(name: str, used: set[str]) -> str:
+    base = made = re.sub(r"[^A-Za-z0-9.-]", "_", name)[:_LONGEST_NAME] or "_"
+    number = 1
+    while made.lower() in used:
+        number += 1
+        made = f"{base}_{number}"
+    used.add(made.lower())
+    return made

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgemem.report.c_header import comment, identifier
+from edgemem.report.c_header import comment, prefix_of
 
 __all__ = ["as_c_array"]
 
@@ -19,8 +19,7 @@ def as_c_array(content: bytes, name: str, *, arena: int, about: str) -> str:
         arena: bytes of the tensor arena; rounded up to a multiple of 16.
         about: one line on the plan and on how the arena's size was found.
     """
-    prefix = identifier(name) or "model"
-    prefix = f"_{prefix}" if prefix[0].isdigit() else prefix
+    prefix = prefix_of(name)
     upper = prefix.upper()
     rows = (content[start : start + _BYTES_A_LINE] for start in range(0, len(content), _BYTES_A_LINE))
     body = ",\n".join("  " + ", ".join(f"0x{byte:02x}" for byte in row) for row in rows)

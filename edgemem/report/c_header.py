@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from edgemem.report.offsets import best_offsets
 
 if TYPE_CHECKING:
     from edgemem.plans import PlanSet
 
-__all__ = ["as_c_header", "comment", "identifier"]
+__all__ = ["as_c_header", "comment", "identifier", "prefix_of"]
+
+# Of C and C++, in lower case: other identifiers of a name are in capitals.
+_KEYWORDS: Final = frozenset(
+    """
+    alignas alignof and and_eq asm atomic_cancel atomic_commit atomic_noexcept auto bitand bitor bool break case catch
+    char char8_t char16_t char32_t class co_await co_return co_yield compl concept const consteval constexpr constinit
+    const_cast continue contract_assert decltype default delete do double dynamic_cast else enum explicit export extern
+    false float for friend goto if inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq
+    private protected public reflexpr register reinterpret_cast requires restrict return short signed sizeof static
+    static_assert static_cast struct switch synchronized template this thread_local throw true try typedef typeid
+    typename typeof typeof_unqual union unsigned using virtual void volatile wchar_t while xor xor_eq
+    """.split()
+)
 
 
 def as_c_header(planset: PlanSet, name: str) -> str:
@@ -30,7 +43,7 @@ def as_c_header(planset: PlanSet, name: str) -> str:
         f"#define {upper}_ARENA_ALIGNMENT {planset.problem.alignment}",
         "",
     ]
-    used: set[str] = set()
+    used: dict[str, int] = {}  # macro -> the last number that was tried with it
     for i, record in enumerate(planset.problem.records):
         for tensor in record.tensors or (record.name,):
             macro = _unique(identifier(tensor).upper() or "TENSOR", used)
@@ -45,16 +58,34 @@ def identifier(text: str) -> str:
     return re.sub(r"\W", "_", text, flags=re.ASCII)
 
 
+def prefix_of(name: str) -> str:
+    """An identifier for C and C++ that is made of a name and that other identifiers may begin with.
+
+    It is no keyword, and not one of those that C keeps for itself. Without a name it is `model`.
+    """
+    made = identifier(name)
+    if not made.strip("_"):
+        return "model"
+    is_reserved = made in _KEYWORDS or made.startswith("__") or re.match(r"_[A-Z]", made)
+    return f"model_{made.lstrip('_')}" if is_reserved else f"_{made}" if made[0].isdigit() else made
+
+
 def comment(text: str) -> str:
-    """The text as it may stand in a C comment: printable ASCII that neither ends the comment nor continues its line."""
-    printable = re.sub(r"[^ -~]", "?", text)
-    return printable.replace("*/", "*?").replace("/*", "?*").replace("??", "? ?").rstrip("\\")
+    """The text as it may stand in a C comment, `//` or `/* */`, wherever it is cut into lines and whatever follows.
+
+    Only printable ASCII is left, without what begins or ends a comment, without backslashes, which continue a line, and
+    without two question marks in a row, which begin a trigraph.
+    """
+    ascii_only = re.sub(r"[^ -~]|\\", "?", text)
+    apart = re.sub(r"(?<=\*)/|/(?=\*)", "?", ascii_only)
+    return re.sub(r"\?(?=\?)", "? ", apart)
 
 
-def _unique(base: str, used: set[str]) -> str:
-    macro, number = base, 1
+def _unique(base: str, used: dict[str, int]) -> str:
+    """`base`, or with the first number from 2 on that gives a macro which is not used."""
+    macro = base
     while macro in used:
-        number += 1
-        macro = f"{base}_{number}"
-    used.add(macro)
+        used[base] += 1
+        macro = f"{base}_{used[base]}"
+    used[macro] = 1
     return macro

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from edgemem.errors import PlanError
-from edgemem.report.c_header import as_c_header, identifier
+from edgemem.report.c_header import as_c_header, prefix_of
 from edgemem.report.csv import as_csv
 from edgemem.report.document import document
 from edgemem.report.svg import as_svg
@@ -52,5 +52,4 @@ def export(proved: Proved, form: str, *, name: str = "model", graph: Graph | Non
     """
     if form not in _FORMS:
         raise PlanError(f"no export format {form!r}; there are {', '.join(FORMATS)}")
-    prefix = identifier(name)
-    return _FORMS[form](proved.planset, f"_{prefix}" if prefix[:1].isdigit() else prefix, graph)
+    return _FORMS[form](proved.planset, prefix_of(name), graph)

@@ -1,7 +1,7 @@
 """Whether onnx's rule for an operator can be applied to a node, checked before its C++ code sees the node.
 
 Rules do not check everything that they rely on. Given other nodes, they crash, never end or take all memory. The checks
-for single operators here were found by calling all rules with random nodes (tests/fuzz/test_onnx_operators.py).
+for single operators here were found by calling all rules with random nodes (tests/fuzz/onnx_operators.py).
 """
 
 from __future__ import annotations
