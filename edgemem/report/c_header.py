@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["as_c_header", "comment", "identifier", "prefix_of"]
 
 # Of C and C++, in lower case: other identifiers of a name are in capitals.
-_KEYWORDS: Final = frozenset(
-    """
+_WORDS: Final = """
     alignas alignof and and_eq asm atomic_cancel atomic_commit atomic_noexcept auto bitand bitor bool break case catch
     char char8_t char16_t char32_t class co_await co_return co_yield compl concept const consteval constexpr constinit
     const_cast continue contract_assert decltype default delete do double dynamic_cast else enum explicit export extern
@@ -22,7 +21,8 @@ _KEYWORDS: Final = frozenset(
     private protected public reflexpr register reinterpret_cast requires restrict return short signed sizeof static
     static_assert static_cast struct switch synchronized template this thread_local throw true try typedef typeid
     typename typeof typeof_unqual union unsigned using virtual void volatile wchar_t while xor xor_eq
-    """.split()
+"""
+_KEYWORDS: Final = frozenset(_WORDS.split())
 )
 
 

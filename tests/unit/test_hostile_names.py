@@ -41,7 +41,7 @@ HOSTILE = (
     "trigraphs ????/",
     "??=define A ??/",
     "two\nlines\r\nof text\x0b\x0c\x85\u2028\u2029",
-    'quotes " and \' and `',
+    "quotes \" and ' and `",
     "</title><script>alert(1)</script>&amp;]]>",
     "\x1b[31mred\x1b[0m \x9b31m \x07\x00",
     "\u202eright to left\u202c",

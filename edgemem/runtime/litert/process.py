@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from edgemem import errors
+from edgemem.child import run_child
 from edgemem.errors import EdgememError, RuntimeBindError
-from edgemem.runtime.child import run_child
 from edgemem.runtime.litert.package import require_package
 
 if TYPE_CHECKING:
