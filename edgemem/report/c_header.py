@@ -23,7 +23,6 @@ _WORDS: Final = """
     typename typeof typeof_unqual union unsigned using virtual void volatile wchar_t while xor xor_eq
 """
 _KEYWORDS: Final = frozenset(_WORDS.split())
-)
 
 
 def as_c_header(planset: PlanSet, name: str) -> str:
