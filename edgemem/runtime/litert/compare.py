@@ -95,18 +95,18 @@ def compare_run(
     Args:
         model: the file.
         values: for each input; random ones by default.
-        plan: to run in, as for `Interpreter`; a plan set is run whether it is right or not.
+        plan: to run in, as for `Interpreter`.
         resize: tensor index of an input -> the shape to give it.
         inputs: as for `Interpreter`.
         seed: of the random inputs.
 
     Raises:
         RuntimeBindError: the model cannot run in the plan, or LiteRT's structures are not as expected.
-        InvalidPlanError: the plan in the file is wrong, or was made for another LiteRT.
+        InvalidPlanError: the plan is wrong by the static proof, or was made for another LiteRT.
     """
     kernels = op_resolvers().BUILTIN_WITHOUT_DEFAULT_DELEGATES
     try:
-        bound = _UnprovedInterpreter(
+        bound = Interpreter(
             model_content=model, experimental_op_resolver_type=kernels, inputs=inputs, plan=plan, poison=True
         )
         for index, shape in (resize or {}).items():
@@ -139,12 +139,6 @@ def compare_run(
     # A model may name one tensor twice among its outputs.
     same = all(watch.intact(i) and _is_same(bound, i, reference) for i in dict.fromkeys(graph.outputs))
     return RunReport(len(graph.ops), bound.memory, same, watch.divergence)
-
-
-class _UnprovedInterpreter(Interpreter):
-    """Runs a plan that the caller gives as it stands, to see what it does."""
-
-    _proves = False
 
 
 def _is_same(bound: Interpreter, index: int, reference: Mapping[int, bytes]) -> bool:

@@ -54,8 +54,6 @@ class Interpreter(_LiteRT):  # type: ignore[misc]
         StalePlanError: the plan was made for another LiteRT, or for other sizes.
     """
 
-    _proves = True  # plans that the caller gives are proved before they run
-
     def __init__(
         self,
         model_path: str | Path | None = None,
@@ -119,7 +117,7 @@ class Interpreter(_LiteRT):  # type: ignore[misc]
         # The attributes of LiteRT's class: delegates, the model's bytes, signatures. Only the native part is replaced.
         self.__dict__.update(made.__dict__)
         strategies = (strategy,) if isinstance(strategy, str) else tuple(strategy or ())
-        request = PlanRequest(plan, strategies, inputs, is_proved=self._proves)
+        request = PlanRequest(plan, strategies, inputs)
         # No other reference may exist: LiteRT's class counts references to find views that are still held.
         self._interpreter = Binding(
             made._interpreter,  # noqa: SLF001

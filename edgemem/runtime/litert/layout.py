@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from edgemem.formats import Model
     from edgemem.model.graph import Graph
     from edgemem.plans import PlanSet
+    from edgemem.proof import Proved
     from edgemem.runtime.litert.probed import Probe
     from edgemem.runtime.memory import Source
 
@@ -49,6 +50,7 @@ WantedPlan: TypeAlias = "PlanSet | Literal['file', 'make'] | None"
 # Quick strategies; litert_arena gives the plan of LiteRT's own planner, so that ours is never larger.
 _QUICK: Final = Settings(("offsets/greedy_by_size", "offsets/greedy_by_breadth", "offsets/litert_arena"))
 _ALIGNMENT: Final = 64
+_PLANNED: Final = ("arena", "custom")  # where tensors are that a plan has places for
 _REMEDY: Final = "plan again with `edgemem plan --target litert`, or let one be made now: Interpreter(..., plan='make')"
 
 
@@ -119,8 +121,8 @@ def refusal(graph: Graph, probed: Probe) -> str:
     return ""
 
 
-def given_layout(graph: Graph, probed: Probe, planset: PlanSet, *, trust: bool = False) -> Layout:
-    """The layout by a plan that the caller gave, proved unless it is to be trusted.
+def given_layout(graph: Graph, probed: Probe, planset: PlanSet) -> Layout:
+    """The layout by a plan that the caller gave, once it is proved.
 
     Raises InvalidPlanError if the plan is not right for this graph inside this LiteRT.
     """
@@ -130,9 +132,7 @@ def given_layout(graph: Graph, probed: Probe, planset: PlanSet, *, trust: bool =
         )
     if planset.target is not None and planset.target.texels:
         raise InvalidPlanError("the plan counts texels, not bytes: plan this model for the target litert")
-    if not trust:
-        prove(planset, graph, remedy="plan this model for the target litert")
-    return _layout(graph, probed, planset, "given")
+    return _layout(graph, probed, prove(planset, graph, remedy="plan this model for the target litert"), "given")
 
 
 def file_layout(
@@ -183,7 +183,7 @@ def file_layout(
             )
         shapes = ", ".join(f"{name} = {list(shape)}" for name, shape in planset.input_shapes.items())
         raise StalePlanError(f"the plan in the file is for the input {shapes}: call resize_tensor_input first")
-    return _layout(graph, probed, prove(planset, graph, remedy=_REMEDY).planset, "file")
+    return _layout(graph, probed, prove(planset, graph, remedy=_REMEDY), "file")
 
 
 def _has_other_inputs(planset: PlanSet, graph: Graph, in_file: Graph) -> bool:
@@ -202,8 +202,8 @@ def plan_layout(graph: Graph, probed: Probe, inputs: Inputs, settings: Settings 
     # Under LiteRT's rules its own planner is among the strategies, so the plan is never larger than LiteRT's.
     rules = (bound_target(inputs), *((BUILT_IN["litert"],) if inputs == "keep" else ()))
     candidates = [_made(graph, target, settings or _QUICK) for target in rules]
-    planset = min(candidates, key=lambda p: p.best_offsets.size if p.best_offsets else 0)
-    return _layout(graph, probed, planset, "made now")
+    proved = min(candidates, key=lambda p: p.planset.best_offsets.size if p.planset.best_offsets else 0)
+    return _layout(graph, probed, proved, "made now")
 
 
 def native_layout(probed: Probe, bound: Collection[int] | None = None) -> Layout:
@@ -218,21 +218,24 @@ def native_layout(probed: Probe, bound: Collection[int] | None = None) -> Layout
     return Layout(places, max((o + s for _, o, s in places), default=0), None, origin)
 
 
-def _made(graph: Graph, rules: Target, settings: Settings) -> PlanSet:
+def _made(graph: Graph, rules: Target, settings: Settings) -> Proved:
     planset = plan_graph(graph, rules, settings, families=("offsets",))
     if planset.best_offsets is None:
         raise InvalidPlanError("the strategies give no offsets, and LiteRT runs in one arena: name one for offsets")
-    return planset
+    return prove(planset, graph)
 
 
-def _layout(graph: Graph, probed: Probe, planset: PlanSet, source: Source, *, reason: str = "") -> Layout:
+def _layout(graph: Graph, probed: Probe, proved: Proved, source: Source, *, reason: str = "") -> Layout:
     """Where a plan's records go, by tensor index.
 
     Raises InvalidPlanError if a tensor in use has no place, StalePlanError if the kernels of this LiteRT take other
     workspace than those that the plan was made with.
     """
+    planset = proved.planset
     best = planset.best_offsets
     assert best is not None
+    if best.regions is not None and best.regions.any():
+        raise InvalidPlanError(f"the plan lies in several regions, and LiteRT runs in one arena; {_REMEDY}")
     tensors = probed.main.tensors
     index = {t.name: i for i, t in enumerate(graph.tensors)}
     workspace = _workspace(graph, probed)
@@ -252,8 +255,14 @@ def _layout(graph: Graph, probed: Probe, planset: PlanSet, source: Source, *, re
         for name in record.tensors:
             if name not in index:
                 raise InvalidPlanError(f"the plan places {name!r}, which the model does not have; {_REMEDY}")
+            i = index[name]
+            if isinstance(record.size, int) and record.size < tensors[i].size and tensors[i].allocation in _PLANNED:
+                raise InvalidPlanError(
+                    f"the plan is refused: {name!r} has {tensors[i].size} bytes in LiteRT, and {record.size} in the "
+                    f"plan; {_REMEDY}"
+                )
             if record.kind != "variable":
-                places[index[name]] = offset
+                places[i] = offset
     used = {i for op in graph.ops for i in (*op.inputs, *op.outputs)} | {*graph.inputs, *graph.outputs}
     end = best.size
     for i in _left_out(graph, planset):
@@ -263,7 +272,7 @@ def _layout(graph: Graph, probed: Probe, planset: PlanSet, source: Source, *, re
             end = places[i] + tensors[i].size
         used.discard(i)
     for i in sorted(used):
-        if i >= 0 and i not in places and tensors[i].allocation in ("arena", "custom") and tensors[i].size:
+        if i >= 0 and i not in places and tensors[i].allocation in _PLANNED and tensors[i].size:
             raise InvalidPlanError(f"the plan has no place for {tensors[i].name!r}; {_REMEDY}")
     for name, (_, i) in workspace.items():
         if i not in places and tensors[i].size:

@@ -64,13 +64,11 @@ class PlanRequest:
             carries a plan and no strategy is named, and `make` elsewhere.
         strategies: what a new plan is made with; quick ones if there are none.
         inputs: whether inputs are kept after a run.
-        is_proved: whether a plan set is proved before it runs; only the comparison of runs examines wrong ones.
     """
 
     plan: WantedPlan = None
     strategies: tuple[str, ...] = ()
     inputs: Inputs = "keep"
-    is_proved: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +128,7 @@ class Repoint:
     def _layout(self, graph: Graph, probed: Probe, *, is_resized: bool) -> Layout:
         request = self._request
         if isinstance(request.plan, PlanSet):
-            return given_layout(graph, probed, request.plan, trust=not request.is_proved)
+            return given_layout(graph, probed, request.plan)
         plansets = () if request.plan == "make" or request.strategies else plans_in(self._model)
         if plansets or request.plan == "file":
             in_file = self._model.graph()

@@ -14,6 +14,7 @@ from edgemem.suitability import Refusal, micro_refusal
 if TYPE_CHECKING:
     from edgemem.formats import MicroPlanned
     from edgemem.plans import PlanSet
+    from edgemem.proof import Proved
     from edgemem.runtime.tflm.execute import TflmRun
 
 __all__ = ["FilePlan", "file_plan", "memory_of"]
@@ -26,12 +27,17 @@ class FilePlan:
     """What a file tells TensorFlow Lite Micro.
 
     Attributes:
-        planset: the plan of its offsets; None if it has no offsets, so that the runtime places everything itself.
+        proved: the plan of its offsets; None if it has no offsets, so that the runtime places everything itself.
         refusal: why it does not run the plan in the file; None if it does, or there is none.
     """
 
-    planset: PlanSet | None
+    proved: Proved | None
     refusal: Refusal | None = None
+
+    @property
+    def planset(self) -> PlanSet | None:
+        """The plan, without the proof."""
+        return self.proved.planset if self.proved else None
 
 
 def file_plan(model: MicroPlanned) -> FilePlan:
@@ -46,14 +52,14 @@ def file_plan(model: MicroPlanned) -> FilePlan:
         if model.offline_metadata() is None:
             return FilePlan(None)
         graph = model.graph()
-        return FilePlan(prove(plan_of_offsets(graph, model.offline()), graph, remedy=_REMEDY).planset)
+        return FilePlan(prove(plan_of_offsets(graph, model.offline()), graph, remedy=_REMEDY))
     offsets = model.offline()
     planset = next((p for p in plansets if micro_refusal(p) is None), None)
     if planset is None and not offsets:
         return FilePlan(None, micro_refusal(plansets[0]))
     refuse(verify_offsets(offsets, plansets), remedy=_REMEDY)
     assert planset is not None
-    return FilePlan(prove(planset, model.graph(), remedy=_REMEDY).planset)
+    return FilePlan(prove(planset, model.graph(), remedy=_REMEDY))
 
 
 def memory_of(plan: FilePlan, run: TflmRun, tensors: int) -> MemoryReport:
