@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from edgemem.records.problem import Problem
 
 __all__ = [
+    "Assuming",
     "Bindings",
     "Foldable",
     "Form",
@@ -151,6 +152,17 @@ class Resizable(Protocol):
 
     def inputs(self) -> dict[int, tuple[int, ...]]:
         """The inputs whose shape is not the file's: tensor index -> shape."""
+
+
+@runtime_checkable
+class Assuming(Protocol):
+    """A model whose file may leave the sizes of inputs open and yet have figures in their place."""
+
+    def assumed_inputs(self) -> dict[str, tuple[int, ...]]:
+        """The shapes that stand in the file for inputs that nobody gave a shape, by name.
+
+        Raises UnknownShapeError, naming the flags, for figures that are no sizes.
+        """
 
 
 @runtime_checkable

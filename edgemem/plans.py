@@ -133,7 +133,8 @@ class PlanSet:
         steps: the operator at each op index; () for plain usage records.
         unplanned: (tensor, reason) for what has no place in the plan.
         order: the graph's operators in the order planned for, or None for the file's own order.
-        dims, input_shapes: what the user bound the model's symbols and inputs to.
+        dims, input_shapes: what the user bound the model's symbols and inputs to, and the sizes that stand in a file
+            which leaves them open.
         versions: of edgemem and of whatever else the plan depends on.
         settings: what the user asked for.
         recording: the recorded stream that this is a plan of; None for a plan of a graph or of plain usage records.

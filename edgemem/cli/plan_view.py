@@ -54,6 +54,9 @@ def show_plan(planset: PlanSet, *, elapsed_s: float | None = None, top: int = 5,
         console.print(f"{label} {text}{took}", soft_wrap=True)
     if planset.target is not None and planset.target.scratch == "unknown":
         console.print("These are the tensors; the workspace of kernels is not in this plan.", soft_wrap=True)
+    if planset.input_shapes:
+        sizes = "; ".join(f"{name} = {','.join(map(str, shape))}" for name, shape in planset.input_shapes.items())
+        console.print(printable(f"Planned for {sizes} (--input-shape gives other sizes)."), soft_wrap=True)
     _show_peak(console, planset, top, texels=texels)
     for family in families:
         _show_family(console, planset, family, rows, texels=texels)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from edgemem.distribution import VERSION
-from edgemem.formats import Bindings, Model
+from edgemem.formats import Assuming, Bindings, Model
 from edgemem.model.graph import Graph, digest
 from edgemem.planning.choice import choices
 from edgemem.planning.limits import Limits
@@ -47,12 +47,18 @@ def plan_model(
     fits: int | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> PlanSet:
-    """Proved plans of a model's graph under a target. Arguments and errors are those of `plan_graph`."""
+    """Proved plans of a model's graph under a target.
+
+    Arguments and errors are those of `plan_graph`. The sizes of inputs that the file leaves open are kept with those
+    that the user gave; UnknownShapeError if they are not to be had.
+    """
+    assumed = model.assumed_inputs() if isinstance(model, Assuming) else {}
+    bindings = replace(model.bindings, input_shapes={**assumed, **model.bindings.input_shapes})
     return plan_graph(
         graph_under(model, target),
         target,
         settings,
-        bindings=model.bindings,
+        bindings=bindings,
         families=families,
         fits=fits,
         progress=progress,

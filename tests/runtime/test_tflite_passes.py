@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from dataclasses import replace
@@ -21,7 +22,7 @@ from edgemem.schedule.peak import peak_of
 from edgemem.targets import BUILT_IN
 from edgemem_converters.tflite.model import TfliteConverter
 from tests.runtime.test_litert import LOADABLE, branches, fetched, outputs_of
-from tests.tflite_models import M, O, S, T, build, up16
+from tests.tflite_models import WHILE, M, O, S, T, build, up16
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -204,6 +205,35 @@ def test_exports_compile(tmp_path: Path) -> None:
     for command in (["gcc", "-std=c99", *flags, str(main)], ["g++", "-std=c++17", *flags, str(source)]):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
+
+
+def test_a_buffer_plan_lists_tensors_as_the_file_does() -> None:
+    """TensorFlow Lite Micro asks for subgraph after subgraph, whichever runs first and however often."""
+
+    def loop(name: str, condition: int, body: int) -> S:
+        run = O("WHILE", (0,), (1,), (WHILE, (condition, body)))
+        return S([T(f"{name}0"), T(f"{name}1"), T(f"{name}2")], [run, O("NEG", (1,), (2,))], (0,), (2,), name)
+
+    def less(name: str) -> S:
+        limit = T(f"{name}1", data=bytes(16))
+        return S([T(f"{name}0"), limit, T(f"{name}2", "bool")], [O("LESS", (0, 1), (2,))], (0,), (2,), name)
+
+    nest = S([T("e0"), T("e1"), T("e2")], [O("NEG", (0,), (1,)), O("ABS", (1,), (2,))], (0,), (2,), "e")
+    main = loop("a", 3, 4)
+    main.ops.insert(0, O("WHILE", (0,), (3,), (WHILE, (1, 2))))
+    main.tensors += [T("a3"), T("a4", shape=(3, 4))]  # nothing uses the last one, but it has a place
+    data = build(M([main, less("b"), nest, less("c"), loop("d", 1, 2)]))
+    model = TfliteConverter.from_bytes(data)
+    planset = api.plan(model)
+    text = export(prove(planset), "tflm-bufferplan", name="m", graph=model.graph())
+    entries = [(int(offset), name) for offset, name in re.findall(r"\{(\d+)\},  // (\S+)", text)]
+    assert [name.rpartition("/")[2] for _, name in entries] == [
+        *("a0", "a1", "a2", "a3", "a4", "b0", "b2", "e0", "e1", "e2", "c0", "c2", "d0", "d1", "d2"),
+    ]
+    offsets = model.with_plan(b"", planset).offline()
+    assert [offset for offset, name in entries if name != "a4"] == [offsets[n] for _, n in entries if n != "a4"]
+    assert planset.best_offsets is not None
+    assert {name: offset for offset, name in entries}["a4"] == up16(planset.best_offsets.size)
 
 
 def test_the_metadata_can_be_taken_out() -> None:

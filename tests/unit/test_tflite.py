@@ -12,6 +12,8 @@ from flatbuffers.number_types import UOffsetTFlags
 from edgemem import api
 from edgemem.errors import InvalidPlanError, ModelError, UnknownShapeError, UnsupportedError
 from edgemem.formats import Bindings, load
+from edgemem.planning.model_plan import plan_graph
+from edgemem.plans import Settings
 from edgemem.records.lifetime import lifetimes
 from edgemem.targets import BUILT_IN
 from edgemem_converters.tflite.model import TfliteConverter
@@ -215,6 +217,44 @@ def test_a_shape_without_a_figure_is_an_error(shape: tuple[int, ...] | None) -> 
     with pytest.raises(UnknownShapeError, match="'x'") as caught:
         opened(M([S(tensors, [O("ABS", (0,), (1,))], (0,), (1,))])).graph()
     assert caught.value.tensors == ("x",)
+
+
+def test_sizes_that_nobody_chose_are_asked_for() -> None:
+    def of(shape: tuple[int, ...], signature: tuple[int, ...], bindings: Bindings | None = None) -> TfliteConverter:
+        tensors = [T("x", shape=shape, signature=signature), T("y", shape=shape, signature=signature)]
+        return opened(M([S(tensors, [O("ABS", (0,), (1,))], (0,), (1,))]), bindings)
+
+    with pytest.raises(UnknownShapeError, match=r"'x' open.*--input-shape x=1,N,N,3$") as caught:
+        planned(of((1, 1, 1, 3), (-1, -1, -1, 3)))
+    assert caught.value.tensors == ("x",)
+    with pytest.raises(UnknownShapeError, match=r"--input-shape x=N$"):
+        planned(of((1,), (-1,)))
+    # A batch of 1, a size that the converter knew, and what the user says is such: named in the plan.
+    for shape, signature in (((1, 4), (-1, 4)), ((1, 43844, 1), (-1, -1, 1)), ((3, 4), (-1, -1))):
+        assert planned(of(shape, signature)).input_shapes == {"x": shape}
+    for name in ("x", "0"):
+        chosen = of((1, 1, 1, 3), (-1, -1, -1, 3), Bindings(input_shapes={name: (1, 1, 1, 3)}))
+        assert planned(chosen).input_shapes == {name: (1, 1, 1, 3)}
+    assert planned(of((1, 1, 1, 3), ())).input_shapes == {}
+    # What was planned before is what its plan says.
+    model = of((1, 1, 1, 3), (-1, -1, -1, 3))
+    assert api.verify(plan_graph(model.graph(), BUILT_IN["tflm"], Settings()), model) == ()
+
+
+def test_constant_strings_are_constants() -> None:
+    words = T("words", "string", (2,), data=bytes(16))
+    tensors = [T("x", "int32"), words, T("y", "string"), T("table", "resource", (1,))]
+    ops = [O("HASHTABLE_IMPORT", (3, 1, 1), ()), O("HASHTABLE_FIND", (3, 0, 1), (2,))]
+    table = O("HASHTABLE", (), (3,))
+    graph = opened(M([S(tensors, [table, *ops], (0,), (2,))])).graph()
+    assert [t.kind for t in graph.tensors] == ["activation", "constant", "opaque", "opaque"]
+
+
+def test_what_vela_has_compiled_is_refused_with_the_reason() -> None:
+    tensors = [T("x"), T("scratch", "uint8", (1, 64)), T("commands", "uint8", data=bytes(4)), T("y")]
+    model = opened(M([S(tensors, [O("ethos-u", (2, 2, 1, 1, 0), (3,))], (0,), (3,))]))
+    with pytest.raises(UnsupportedError, match=r"compiled for an Arm Ethos-U.*before Vela"):
+        model.graph()
 
 
 def test_sizes_that_depend_on_data_are_not_guessed() -> None:

@@ -26,6 +26,8 @@ Shapes: TypeAlias = "Mapping[Place, tuple[int, ...] | None]"
 
 # They compute weights from weights; the runtimes keep the result.
 _FOLDED: Final = frozenset({"DEQUANTIZE", "DENSIFY"})
+# What Vela makes of the operators that an Ethos-U runs. Its tensors lie within its scratch tensor, where Vela says.
+_ETHOS_U: Final = "ethos-u"
 _DATA_DEPENDENT: Final = frozenset({"WHERE", "UNIQUE"})
 _ORDERED: Final = frozenset(
     {
@@ -48,7 +50,8 @@ def build(model: FileModel, shapes: Shapes, control: Sequence[Pairs] = ()) -> tu
     `control` has the pairs of operators of each subgraph that keep their order, if the file has any.
 
     A subgraph that several operators run is a body of each, under names of its own. Raises UnknownShapeError,
-    UnsupportedError for a type of tensor that edgemem does not know, and ModelError for subgraphs that run themselves.
+    UnsupportedError for a type of tensor that edgemem does not know and for what Vela has compiled, and ModelError for
+    subgraphs that run themselves.
     """
     return _Builder(model, shapes, control).build()
 
@@ -64,6 +67,11 @@ class _Builder:
         self.places: dict[str, Place] = {}
 
     def build(self) -> tuple[Graph, dict[str, Place]]:
+        if any(op.type == _ETHOS_U for subgraph in self._model.subgraphs for op in subgraph.operators):
+            raise UnsupportedError(
+                "the model is compiled for an Arm Ethos-U: the commands for it have the places of its tensors in them, "
+                "so that no other plan is right; plan the model before Vela compiles it, or keep Vela's plan"
+            )
         return self._graph(0, "", (), 0), self.places
 
     def _graph(self, number: int, path: str, within: tuple[int, ...], label: int) -> Graph:
@@ -171,7 +179,9 @@ class _Builder:
         for i, tensor in enumerate(file.tensors):
             dtype = DTYPES[tensor.type] if 0 <= tensor.type < len(DTYPES) else ""
             size = self._model.buffers[tensor.buffer].size if tensor.buffer < len(self._model.buffers) else 0
-            if dtype in ("string", "resource", "variant"):
+            if dtype == "string" and (size or tensor.external) and i not in written:
+                kinds[i] = "constant", ""
+            elif dtype in ("string", "resource", "variant"):
                 kinds[i] = "opaque", f"a {dtype}, not a dense tensor"
             elif tensor.variable:
                 kinds[i] = "variable", ""

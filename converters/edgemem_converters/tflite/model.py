@@ -7,11 +7,12 @@ for tensors that it places itself.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
 
-from edgemem.errors import InvalidPlanError, ModelError, UnsupportedError
+from edgemem.errors import InvalidPlanError, ModelError, UnknownShapeError, UnsupportedError
 from edgemem.files import atomic_write
 from edgemem.formats import Bindings, find_probe
 from edgemem.suitability import MICRO_ALIGNMENT, micro_offsets, micro_refusal
@@ -209,6 +210,38 @@ class TfliteConverter:
             if tuple(shape) != main.tensors[index].shape:
                 resized[index] = tuple(shape)
         return resized
+
+    def assumed_inputs(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of inputs whose size the file leaves open, where the user has given none, by name.
+
+        Converters write 1 for every size that they do not know. A batch of 1 is what runtimes take, too; any other 1 in
+        such a place is no size that anybody chose. Raises UnknownShapeError for one, naming the flag that gives it.
+        """
+        main = self._file.subgraphs[0]
+        inputs = [(str(k), main.tensors[i]) for k, i in enumerate(main.inputs) if i >= 0]
+        names = Counter(tensor.name for _, tensor in inputs)
+        assumed, flags = {}, []
+        for position, tensor in inputs:
+            name = tensor.name if tensor.name and names[tensor.name] == 1 else position
+            is_open = len(tensor.signature) == len(tensor.shape) and min(tensor.signature, default=0) < 0
+            if not is_open or {name, position} & self.bindings.input_shapes.keys():
+                continue
+            assumed[name] = tensor.shape
+            unknown = [
+                at >= (len(tensor.shape) > 1) and declared < 0 and size == 1
+                for at, (declared, size) in enumerate(zip(tensor.signature, tensor.shape, strict=True))
+            ]
+            if any(unknown):
+                shape = ",".join("N" if u else str(size) for u, size in zip(unknown, tensor.shape, strict=True))
+                flags.append((name, f"--input-shape {name}={shape}"))
+        if flags:
+            listed = ", ".join(repr(name) for name, _ in flags)
+            raise UnknownShapeError(
+                f"the file leaves the size of {listed} open, and has 1 in its place; say how large it is: "
+                + " ".join(flag for _, flag in flags),
+                tensors=[name for name, _ in flags],
+            )
+        return assumed
 
     def _offline_of(self, planset: PlanSet) -> bytes:
         """The offsets of a plan as TensorFlow Lite Micro reads them."""

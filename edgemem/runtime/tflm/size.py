@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from edgemem.distribution import requirement
 from edgemem.errors import ModelError, RuntimeBindError
 from edgemem.formats import MicroPlanned
+from edgemem.records.micro_buffers import buffers_of
 from edgemem.runtime.memory import Origin, origin_of
-from edgemem.runtime.tflm.buffers import buffers_of
 from edgemem.runtime.tflm.execute import execute, input_values, is_installed
 from edgemem.runtime.tflm.file_plan import file_plan
 
