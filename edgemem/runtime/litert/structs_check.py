@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from edgemem.child import run_child
 from edgemem.errors import RuntimeBindError
-from edgemem.runtime.child import run_child
 from edgemem.runtime.litert.delegate import UnknownLayoutError, make_observed
 from edgemem.runtime.litert.guard import TensorGuard
 from edgemem.runtime.litert.package import interpreter_class, op_resolvers
