@@ -14,7 +14,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -24,6 +23,7 @@ import numpy as np
 from edgemem import errors
 from edgemem.child import run_child
 from edgemem.errors import EdgememError, RuntimeBindError
+from edgemem.files import temporary_folder
 from edgemem.runtime.litert.package import require_package
 
 if TYPE_CHECKING:
@@ -72,12 +72,11 @@ def ask(module: str, question: Question, *, doing: str, timeout_s: float) -> Ans
         RuntimeBindError: LiteRT crashed, or did not end in time. Errors that the child raises are raised here as well.
     """
     require_package()
-    with tempfile.TemporaryDirectory(prefix="edgemem-") as name:
-        folder = Path(name)
+    with temporary_folder() as folder:
         (folder / "model.tflite").write_bytes(question.model)
         _put(folder, "question", question.data, question.arrays)
         try:
-            done = run_child(module, [name], timeout_s=timeout_s)
+            done = run_child(module, [str(folder)], timeout_s=timeout_s)
         except subprocess.TimeoutExpired:
             raise RuntimeBindError(
                 f"LiteRT did not end within {timeout_s:g} s while {doing}, and was ended: the model may loop for ever"
