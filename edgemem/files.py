@@ -22,7 +22,7 @@ from typing import IO, TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["atomic_write", "remove_unfinished", "temporary_folder"]
+__all__ = ["atomic_write", "remove_unfinished", "restored_on_failure", "temporary_folder"]
 
 _PLAIN: Final = 0o777  # the bits of a mode that say who may read, write and execute: no set-ID bits, not sticky
 _NEW: Final = 0o666  # of a new file; the system takes the umask from it
@@ -57,6 +57,30 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
         if e.errno is not None and _HIDDEN in f"{e.filename or _HIDDEN}":
             e.filename, e.filename2 = str(path), None  # the user knows this name, not the temporary one
         raise
+
+
+@contextmanager
+def restored_on_failure(path: Path) -> Iterator[None]:
+    """A block that writes `path` more than once: if it fails, the file is what it was before, or is not there.
+
+    What is no regular file stays as the block leaves it. Raises OSError if the old file cannot be kept beside it.
+    """
+    path = Path(os.path.realpath(path))
+    if path.exists() and not path.is_file():
+        yield
+        return
+    kept = path.parent / f"{_HIDDEN}{secrets.token_hex(8)}"
+    _unfinished.add(kept)
+    try:
+        if path.exists():
+            os.link(path, kept)
+        yield
+    except BaseException:
+        with suppress(OSError):
+            kept.replace(path) if kept.exists() else path.unlink(missing_ok=True)
+        raise
+    finally:
+        _remove(kept)
 
 
 @contextmanager

@@ -304,6 +304,8 @@ class RuntimeProbe(Protocol):
 def load(path: str | Path, bindings: Bindings | None = None) -> Model | RecordFile:
     """Open a file with the converter for its suffix. Raises ModelError if there is none, or it cannot be read."""
     path = Path(path)
+    if path.suffix == ".edgemem":
+        raise ModelError(f"{path.name} is a plan without its model; name the model, or a copy that carries the plan")
     converter = _converter(path.suffix, path.name)
     try:
         mode = path.stat().st_mode

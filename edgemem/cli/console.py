@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import sys
+import warnings
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any, cast
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-__all__ = ["console_for", "printable", "printable_output", "progress"]
+__all__ = ["console_for", "plain_warnings", "printable", "printable_output", "progress"]
 
 _LINES = "\n\t"  # what lines and columns are made of
 _PIPED_WIDTH = 120  # columns where the output is no terminal
@@ -79,6 +80,18 @@ def printable_output() -> Iterator[None]:
         yield
     finally:
         sys.stdout, sys.stderr = out, err
+
+
+@contextmanager
+def plain_warnings() -> Iterator[None]:
+    """In this block a warning is one line on stderr, without the file and the line that it comes from."""
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        sys.stderr.write(f"edgemem: {printable(str(message))}\n")
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
 
 
 class _PrintableConsole(Console):

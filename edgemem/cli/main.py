@@ -37,10 +37,10 @@ class _Commands(click.Group):
     """Turns edgemem's errors, and signals that end a command, into one line on stderr and an exit code."""
 
     def main(self, *args: Any, **extra: Any) -> Any:
-        from edgemem.cli.console import printable_output
+        from edgemem.cli.console import plain_warnings, printable_output
         from edgemem.cli.signals import ended_by_signals
 
-        with ended_by_signals(), printable_output():
+        with ended_by_signals(), printable_output(), plain_warnings():
             return super().main(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -170,7 +170,7 @@ def plan(
     from edgemem.cli.console import progress as progress_line
     from edgemem.commands.executors import where_it_runs
     from edgemem.commands.prepare import prepare
-    from edgemem.files import temporary_folder
+    from edgemem.files import restored_on_failure, temporary_folder
     from edgemem.formats import Bindings, Model
 
     if record and (output is None or output.suffix.lower() != ".onnx"):
@@ -200,12 +200,17 @@ def plan(
             progress=progress,
         )
         elapsed = time.perf_counter() - begin
-        plansets = api.save(carrier, planset, output, offsets_only=offsets_only) if output else ()
-    recorded = None
-    if record and output:
-        from edgemem.commands.record import add_recording
+        recorded: PlanSet | None = None
+        plansets: tuple[PlanSet, ...] = ()
+        if record and output:
+            from edgemem.commands.record import add_recording
 
-        recorded = add_recording(output, values, bindings=Bindings(dims, input_shapes), threads=threads or 1)
+            progress("recording")
+            with restored_on_failure(output):
+                plansets = api.save(carrier, planset, output)
+                recorded = add_recording(output, values, bindings=Bindings(dims, input_shapes), threads=threads or 1)
+        elif output:
+            plansets = api.save(carrier, planset, output, offsets_only=offsets_only)
     if as_json:
         _print_json(planset)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,7 +15,20 @@ if TYPE_CHECKING:
 
 __all__ = ["FILE", "bindings", "feeds", "inputs_option", "limits_options", "parsed_size"]
 
-FILE = click.Path(dir_okay=False, path_type=Path)
+
+class _File(click.Path):
+    """A path; an argument that names no file is refused, in the same words by every command."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        if isinstance(param, click.Argument) and not path.exists():
+            from edgemem.errors import ModelError
+
+            raise ModelError(f"no file {path}")
+        return path
+
+
+FILE = _File(dir_okay=False)
 
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
 

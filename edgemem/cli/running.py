@@ -127,8 +127,6 @@ def measure(
     from edgemem.commands.measure import measure as measured
     from edgemem.formats import Bindings
 
-    if model.suffix.lower() == ".tflite":
-        raise click.UsageError("measure runs .onnx models; for .tflite there are `edgemem size` and `run --compare`")
     with progress_line("measuring in fresh processes"):
         rows = measured(
             model,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgemem.child import run_child
+from edgemem.commands.onnx_file import read_onnx
 from edgemem.commands.run import planned_bindings
 from edgemem.errors import ModelError
 from edgemem.files import temporary_folder
@@ -107,16 +108,13 @@ def measure(
         MissingDependencyError: onnxruntime is not installed.
         ModelError: the file cannot be read, or a name is unknown. UnknownShapeError: a size is.
     """
+    path = Path(model_path)
+    data = read_onnx(path, "measure")
     onnxruntime()
     if unknown := [c for c in configurations if c not in CONFIGURATIONS]:
         raise ModelError(f"no configuration {unknown[0]!r}; there are {', '.join(CONFIGURATIONS)}")
     if repeats < 1 or rounds < 1:
         raise ModelError("measure at least one run in at least one round")
-    path = Path(model_path)
-    try:
-        data = path.read_bytes()
-    except OSError as e:
-        raise ModelError(f"cannot read {path}: {e}") from None
     forms = onnx_editor().parts(data, path.parent).input_forms()
     wanted = planned_bindings(data, bindings or Bindings())
     values = dict(feeds) if feeds else make_feeds(forms, wanted)

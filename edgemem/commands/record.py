@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from edgemem.commands.run import in_one_line, planned_bindings
-from edgemem.formats import Bindings
+from edgemem.errors import ModelError
+from edgemem.formats import Bindings, onnx_editor
 from edgemem.runtime.onnxruntime import record as runtime_record
 from edgemem.runtime.onnxruntime.optimise import onnxruntime
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -41,10 +42,37 @@ def add_recording(
     """
     options = onnxruntime().SessionOptions()
     options.intra_op_num_threads = threads
-    wanted = planned_bindings(planned.read_bytes(), bindings or Bindings())
+    data = planned.read_bytes()
+    wanted = planned_bindings(data, bindings or Bindings())
+    if feeds is not None:
+        check_shapes(onnx_editor().parts(data, planned.parent).input_forms(), wanted, feeds)
     with in_one_line(planned):
         recorded = runtime_record.record(
             planned, feeds, dims=wanted.dims, input_shapes=wanted.input_shapes, sess_options=options
         )
     runtime_record.embed(planned, [recorded], planned)
     return recorded
+
+
+def check_shapes(
+    forms: Mapping[str, tuple[str, Sequence[int | str | None]]], bindings: Bindings, feeds: Mapping[str, NDArray[Any]]
+) -> None:
+    """Raise ModelError if a value has another shape than the model's input, with its dimensions bound, is planned for.
+
+    Args:
+        forms: name -> dtype and shape of each input, with symbols by name and None for what is unknown.
+        bindings: what the plan is for. What it does not bind may have any size.
+        feeds: values by name.
+    """
+    for name, value in feeds.items():
+        if name not in forms:
+            raise ModelError(f"no input {name!r}; there are {', '.join(map(repr, forms)) or 'none'}")
+        declared: Sequence[int | str | None] = bindings.input_shapes.get(name, forms[name][1])
+        shape = [bindings.dims.get(d, d) if isinstance(d, str) else d for d in declared]
+        known = [d if isinstance(d, int) and d >= 0 else None for d in shape]
+        if len(known) != value.ndim or any(k not in (None, d) for k, d in zip(known, value.shape, strict=True)):
+            planned, given = ("x".join(map(str, s)) or "scalar" for s in (shape, value.shape))
+            raise ModelError(
+                f"the value for input {name!r} is {given}, but the plan is for {planned}; bind the same with --dim or "
+                "--input-shape, or give another value"
+            )

@@ -6,8 +6,10 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from edgemem.commands.executors import io_binding_refusal
+from edgemem.commands.onnx_file import read_onnx
 from edgemem.commands.outcome import Outcome, same
-from edgemem.errors import ModelError, PlanError
+from edgemem.errors import ModelError, PlanError, RuntimeBindError
 from edgemem.formats import Bindings, onnx_editor
 from edgemem.runtime.feeds import make_feeds
 from edgemem.runtime.onnxruntime.file import plans_in
@@ -58,7 +60,7 @@ def run(
         raise PlanError(f"no executor {executor!r}; there are replay and io-binding")
     options = onnxruntime().SessionOptions()
     options.intra_op_num_threads = threads
-    data = _content(model)
+    data = read_onnx(model, "run")
     parts = onnx_editor().parts(data, model.parent)
     memory: Any
     given = bindings or Bindings()
@@ -71,6 +73,7 @@ def run(
                 report, memory = session.memory_report, session.memory
             make_plain: Callable[[], Any] = partial(_plain, model, data, threads)
         else:
+            _check_plan(model, data)
             bound = make_session(
                 model,
                 dims=given.dims,
@@ -85,6 +88,15 @@ def run(
         different = _different(make_plain(), values, names, results) if compare else ()
     outputs = dict(zip(names, results[-1], strict=True))
     return Outcome(outputs, report, memory, not different if compare else None, different)
+
+
+def _check_plan(model: Path, data: bytes) -> None:
+    """Raise RuntimeBindError for a file whose plan of the graph io-binding does not run."""
+    plansets = plans_in(data)
+    refusal = io_binding_refusal(plansets)
+    if refusal is not None and any(planset.recording is None for planset in plansets):
+        remedy = f"make one with: edgemem plan {refusal.remedy} {model.name} -o PLANNED.onnx"
+        raise RuntimeBindError(f"io-binding cannot run the plan in {model.name}: {refusal.why}; {remedy}")
 
 
 def planned_bindings(data: bytes, given: Bindings) -> Bindings:
@@ -105,13 +117,6 @@ def in_one_line(model: Path) -> Iterator[None]:
         yield
     except runtime_errors() as e:
         raise ModelError(f"ONNX Runtime cannot run {model.name}: {str(e).splitlines()[0]}") from None
-
-
-def _content(model: Path) -> bytes:
-    try:
-        return model.read_bytes()
-    except OSError as e:
-        raise ModelError(f"cannot read {model}: {e}") from None
 
 
 def _plain(model: Path, data: bytes, threads: int) -> Any:

@@ -34,7 +34,7 @@ def open_model(path: Path, input_shapes: Mapping[str, Sequence[int]] | None = No
     shapes = {name: tuple(shape) for name, shape in (input_shapes or {}).items()}
     model = formats.load(path, Bindings(input_shapes=shapes))
     if not isinstance(model, TfliteModel):
-        raise ModelError(f"{path.name} is no .tflite file")
+        raise ModelError(f"{path.name} is no .tflite model; edgemem plan tells what memory other models take")
     if not shapes:
         planned = next((p.input_shapes for p in plans_of(model) if p.input_shapes), None)
         if planned:

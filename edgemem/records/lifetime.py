@@ -117,7 +117,7 @@ def lifetimes(graph: Graph, target: Target, *, apart: bool = False) -> Lifetimes
             continue
         size = memory_size(life, graph.layout, target)
         if isinstance(size, str):
-            unplanned.append((life.tensor.name, size))
+            unplanned += [(name, size) for name in life.names]
         else:
             names = tuple(life.names)
             records.append(UsageRecord(names[0], life.first, life.last, size, life.kind, names, life.offset))
