@@ -22,12 +22,14 @@ from __future__ import annotations
 import csv
 import re
 from dataclasses import dataclass, field
+from io import TextIOWrapper
 from typing import TYPE_CHECKING, ClassVar, Self, get_args
 from urllib.parse import unquote
 
 import numpy as np
 
 from edgemem.errors import ModelError
+from edgemem.reading import open_regular, shown
 from edgemem.records.problem import Kind, Problem, UsageRecord
 
 if TYPE_CHECKING:
@@ -43,10 +45,11 @@ _INCLUSIVE = ("tensor", "first_op", "last_op", "size")
 _HALF_OPEN = ("id", "lower", "upper", "size")
 _MORE = ("offset", "kind", "regions", "spill_cost", "overlap", "within", "object")
 _KINDS: dict[str, Kind] = {kind: kind for kind in get_args(Kind)}
-_NUMBER = re.compile(r"\d{1,30}")
-_SIZE = re.compile(r"\d{1,30}(?:[xX]\d{1,30}){0,2}")
-_REGIONS = re.compile(r"\d{1,3}(?:\|\d{1,3})*")
-_RELATED = re.compile(r"(\S+)@(-?\d{1,30})")
+_NUMBER = re.compile(r"[0-9]{1,30}")
+_OPERATOR = re.compile(r"-?[0-9]{1,30}")
+_SIZE = re.compile(r"[0-9]{1,30}(?:[xX][0-9]{1,30}){0,2}")
+_REGIONS = re.compile(r"[0-9]{1,3}(?:\|[0-9]{1,3})*")
+_RELATED = re.compile(r"(\S+)@(-?[0-9]{1,30})")
 
 
 class CsvConverter:
@@ -67,7 +70,7 @@ class CsvConverter:
         if bindings.dims or bindings.input_shapes:
             raise ModelError(f"{path.name}: usage records have no symbols or inputs to bind")
         try:
-            with path.open(newline="", encoding="utf-8-sig") as file:
+            with open_regular(path) as (content, _), TextIOWrapper(content, "utf-8-sig", newline="") as file:
                 rows = csv.reader(file)
                 header = tuple(cell.strip() for cell in next(rows, ()))
                 columns, more = header[:4], header[4:]
@@ -76,7 +79,7 @@ class CsvConverter:
                     raise ModelError(
                         f"{path.name}: the first line names the columns: {','.join(_INCLUSIVE)} (inclusive) "
                         f"or {','.join(_HALF_OPEN)} (half-open), and behind them any of {', '.join(_MORE)}, "
-                        f"not {','.join(header)!r}"
+                        f"not {shown(','.join(header))}"
                     )
                 return cls(_Reader(path.name, more, half_open=columns == _HALF_OPEN).problem(rows))
         except (OSError, UnicodeDecodeError, csv.Error) as e:
@@ -134,23 +137,22 @@ class _Reader:
         name, low, high, size, *cells = (cell.strip() for cell in row)
         given = dict(zip(self.more, cells, strict=True))
         if not _SIZE.fullmatch(size):
-            raise ModelError(f"{line}: size {size!r} is neither bytes nor WxH or WxHxD texels")
-        try:
-            begin, end = int(low), int(high) - self.half_open
-        except ValueError:
-            raise ModelError(f"{line}: {low!r} and {high!r} must be integers") from None
+            raise ModelError(f"{line}: size {shown(size)} is neither bytes nor WxH or WxHxD texels")
+        if not _OPERATOR.fullmatch(low) or not _OPERATOR.fullmatch(high):
+            raise ModelError(f"{line}: {shown(low)} and {shown(high)} must be integers")
+        begin, end = int(low), int(high) - self.half_open
         if begin < 0 or end < begin:
-            raise ModelError(f"{line}: {name!r} is alive from {low} to {high}, which is no interval")
+            raise ModelError(f"{line}: {shown(name)} is alive from {low} to {high}, which is no interval")
         self.sizes.append(tuple(map(int, size.lower().split("x"))))
         if len(self.sizes[-1]) != len(self.sizes[0]):
-            raise ModelError(f"{line}: {size!r} has another rank than the sizes before it")
+            raise ModelError(f"{line}: {shown(size)} has another rank than the sizes before it")
         self.names.append(name)
         self.spans.append((begin, end))
         offset = _matched(_NUMBER, given.get("offset", ""), f"{line}: offset", "no number of bytes")
         self.pins.append(int(offset) if offset else None)
         kind = given.get("kind") or "tensor"
         if kind not in _KINDS:
-            raise ModelError(f"{line}: kind {kind!r} is none of {', '.join(_KINDS)}")
+            raise ModelError(f"{line}: kind {shown(kind)} is none of {', '.join(_KINDS)}")
         self.kinds.append(_KINDS[kind])
         regions = _matched(_REGIONS, given.get("regions", ""), f"{line}: regions", "no indices such as 0|1")
         self.regions.append(tuple(map(int, regions.split("|"))) if regions else ())
@@ -164,7 +166,7 @@ class _Reader:
             for entry in entries:
                 match = _RELATED.fullmatch(entry)
                 if not match:
-                    raise ModelError(f"{line}: {what} {entry!r} is not NAME@NUMBER; write a space in NAME as %20")
+                    raise ModelError(f"{line}: {what} {shown(entry)} is not NAME@NUMBER; write a space in NAME as %20")
                 found.append((index, unquote(match[1]), int(match[2]), f"{line}: {what}"))
 
     def _resolved(self, rows: list[tuple[int, str, int, str]], indices: dict[str, int]) -> list[tuple[int, int, int]]:
@@ -172,14 +174,14 @@ class _Reader:
         for i, name, number, where in rows:
             if indices.get(name, -1) < 0:
                 many = "two records have" if name in indices else "no record has"
-                raise ModelError(f"{where}: {many} the name {name!r}")
+                raise ModelError(f"{where}: {many} the name {shown(name)}")
             resolved.append((i, indices[name], number))
         return resolved
 
 
 def _matched(pattern: re.Pattern[str], text: str, what: str, otherwise: str) -> str:
     if text and not pattern.fullmatch(text):
-        raise ModelError(f"{what} {text!r} is {otherwise}")
+        raise ModelError(f"{what} {shown(text)} is {otherwise}")
     return text
 
 

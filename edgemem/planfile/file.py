@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, TypeVar
 
 from edgemem.errors import PlanFileError
@@ -10,6 +9,7 @@ from edgemem.files import atomic_write
 from edgemem.planfile.container import HEADER_SIZE, check_header
 from edgemem.planfile.decoding import decode, decode_all
 from edgemem.planfile.encoding import encode_all
+from edgemem.reading import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -52,11 +52,11 @@ def load_all(path: Path) -> tuple[PlanSet, ...]:
 
 def _loaded(path: Path, read: Callable[[bytes], _Contents]) -> _Contents:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as (file, size):
             # A large file that is no plan is not read at all.
-            check_header(file.read(HEADER_SIZE), os.fstat(file.fileno()).st_size)
+            check_header(file.read(HEADER_SIZE), size)
             file.seek(0)
-            return read(file.read())
+            return read(file.read(size))
     except PlanFileError as e:
         raise PlanFileError(f"{path}: {e}") from None
     except (OSError, ValueError) as e:

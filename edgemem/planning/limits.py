@@ -1,12 +1,14 @@
-"""How hard the searches try, and the clock that they share."""
+"""How hard the searches try, how hard a file may make them try, and the clock that they share."""
 
 from __future__ import annotations
 
+import os
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 from edgemem.errors import UnknownStrategyError
+from edgemem.planning.choice import choices
 from edgemem.strategy.catalogue import registered
 from edgemem.strategy.options import default_of
 
@@ -14,10 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from edgemem.planning.choice import Choice
-    from edgemem.plans import OptionValue
+    from edgemem.plans import OptionValue, Settings
     from edgemem.strategy.registry import Strategy
 
-__all__ = ["Clock", "Limits"]
+__all__ = ["Clock", "Limits", "bounded"]
+
+_MOST_ALIGNMENT: Final = 1 << 16  # bytes: no processor asks for more than its pages
+_MOST_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +78,48 @@ class Clock:
     def is_up(self) -> bool:
         """Whether there is a limit and no time is left."""
         return self.left() == 0.0
+
+
+def bounded(settings: Settings) -> Settings:
+    """What settings that came with a file ask for, as far as it suits a program that plans while a caller waits.
+
+    Whoever made the file does not decide how long this machine works: a search has effort "default" at most and as many
+    threads as there are processors, a time limit is 10 seconds at most, and strategies that take long for many records
+    are left out, as are those that this edgemem does not have and an alignment above 64 KiB. Where no strategy is left,
+    it is `auto`.
+    """
+    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    kept = tuple(text for name in settings.strategies for text in _bounded(name, threads))
+    alignment = settings.alignment
+    return replace(
+        settings,
+        strategies=kept or ("auto",),
+        effort=settings.effort if settings.effort in (None, "fast") else "default",
+        time_limit=None if settings.time_limit is None else min(settings.time_limit, _MOST_SECONDS),
+        threads=None if settings.threads is None else min(settings.threads, threads),
+        alignment=alignment if alignment is not None and alignment <= _MOST_ALIGNMENT else None,
+    )
+
+
+def _bounded(text: str, threads: int) -> list[str]:
+    """The strategies that a text names, each with the options that it may have."""
+    if text == "auto":
+        return [text]
+    try:
+        chosen = choices(text)
+    except UnknownStrategyError:
+        return []
+    named = []
+    for choice in chosen:
+        if choice.strategy.limit is not None:
+            continue
+        options = dict(choice.options)
+        if options.get("effort") == "max":
+            options["effort"] = "default"
+        if isinstance(options.get("threads"), int):
+            options["threads"] = min(int(options["threads"]), threads)
+        if isinstance(options.get("time_limit"), int | float):
+            options["time_limit"] = min(float(options["time_limit"]), _MOST_SECONDS)
+        ending = ",".join(f"{name}={value}" for name, value in options.items())
+        named.append(f"{choice.strategy.family}/{choice.strategy.name}{f':{ending}' if ending else ''}")
+    return named

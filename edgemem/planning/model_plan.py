@@ -12,7 +12,7 @@ from edgemem.distribution import VERSION
 from edgemem.formats import Assuming, Bindings, Model
 from edgemem.model.graph import Graph, digest
 from edgemem.planning.choice import choices
-from edgemem.planning.limits import Limits
+from edgemem.planning.limits import Limits, bounded
 from edgemem.planning.plan_sets import make_plans
 from edgemem.planning.workspace import with_workspace
 from edgemem.proof import prove
@@ -130,7 +130,9 @@ def plan_problem(
     return prove(_plans(problem, settings, families=families, fits=fits, progress=progress)).planset
 
 
-def plan_recording(recording: Recording, settings: Settings, *, names: Sequence[str] | None = None) -> PlanSet:
+def plan_recording(
+    recording: Recording, settings: Settings, *, names: Sequence[str] | None = None, from_file: bool = False
+) -> PlanSet:
     """The smallest offset plan of a recorded stream, proved.
 
     Strategies for shared objects do not apply; if the settings name no other, all strategies are tried as for `auto`.
@@ -140,12 +142,14 @@ def plan_recording(recording: Recording, settings: Settings, *, names: Sequence[
         recording: the stream and what it belongs to.
         settings: what the user asked for; an alignment below 64 bytes is raised to 64.
         names: a label for every request; they default to `request 0`, `request 1`, ...
+        from_file: the settings came with a file, and are followed as far as `edgemem.planning.limits.bounded` allows.
 
     Raises as `plan_graph`.
     """
-    alignment = max(settings.alignment or _BLOCK_ALIGNMENT, _BLOCK_ALIGNMENT)
+    wanted = bounded(settings) if from_file else settings
+    alignment = max(wanted.alignment or _BLOCK_ALIGNMENT, _BLOCK_ALIGNMENT)
     problem = recording.trace.problem(alignment=alignment, names=names, outlive=recording.fingerprint.signature.shared)
-    made = _plans(problem, _for_offsets(settings), families=("offsets",), quick=True)
+    made = _plans(problem, _for_offsets(wanted), families=("offsets",), quick=True)
     best = made.best_offsets
     assert best is not None
     fingerprint = recording.fingerprint

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict
 import numpy as np
 
 from edgemem.errors import ModelError
+from edgemem.reading import shown
 from edgemem.records.fixed import check_places
 from edgemem.records.pins import widened
 from edgemem.records.relations import check_overlap, check_within, relation_rows
@@ -31,6 +32,7 @@ Feature: TypeAlias = Literal["pinned", "reserved", "overlap", "within", "state",
 Rows: TypeAlias = "NDArray[np.int64] | Iterable[tuple[int, int, int]]"
 
 INT64_MAX = 2**63 - 1
+MOST_ALIGNMENT = 2**62
 MOST_REGIONS = 62  # a region is a bit of an int64
 
 
@@ -211,8 +213,8 @@ class Problem:
         spill_cost: ArrayLike | None,
         states: Sequence[int] = (),
     ) -> None:
-        if alignment < 1 or alignment & (alignment - 1):
-            raise ModelError(f"alignment {alignment} is not a power of two")
+        if not 0 < alignment <= MOST_ALIGNMENT or alignment & (alignment - 1):
+            raise ModelError(f"alignment {shown(alignment)} is not a power of two up to 2**62")
         try:
             self.first_op, self.last_op, sizes = map(_column, columns)
         except (OverflowError, ValueError, TypeError) as e:

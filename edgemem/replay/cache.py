@@ -19,6 +19,7 @@ from edgemem import planfile
 from edgemem.errors import EdgememError
 from edgemem.files import atomic_write
 from edgemem.proof import prove
+from edgemem.reading import read_bounded
 
 if TYPE_CHECKING:
     from edgemem.plans import PlanSet, Settings
@@ -27,9 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PlanCache", "cache_folder"]
 
-_MOST_BYTES: Final = 1 << 30  # of one file; the plan of a million requests is smaller
-# Without waiting for a FIFO's writer, and not through a symbolic link; Windows has neither.
-_READ: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+MOST_BYTES: Final = 1 << 25  # of one file; the plan of a million events, the most that are recorded, is smaller
 
 
 def cache_folder() -> Path | None:
@@ -54,12 +53,12 @@ class PlanCache:
     def load(self, fingerprint: Fingerprint, settings: Settings) -> Proved | None:
         """The plan recorded with exactly this fingerprint and made with these settings, proved; or None."""
         try:
-            planset = planfile.decode(_content(self._path(fingerprint, settings)))
+            planset = planfile.decode(read_bounded(self._path(fingerprint, settings), MOST_BYTES, follow=False))
             recording = planset.recording
             if recording is None or recording.fingerprint != fingerprint or planset.settings != settings:
                 return None
             return prove(planset)
-        except (OSError, ValueError, EdgememError):
+        except (OSError, ValueError, MemoryError, EdgememError):
             return None
 
     def save(self, planset: PlanSet) -> None:
@@ -68,21 +67,13 @@ class PlanCache:
         path = self._path(planset.recording.fingerprint, planset.settings)
         with suppress(OSError, ValueError, EdgememError):
             path.parent.mkdir(parents=True, exist_ok=True)
-            if path.is_symlink():  # which may lead anywhere
-                path.unlink()
             data = planfile.encode(planset)
+            with suppress(FileNotFoundError):
+                if not stat.S_ISREG(path.lstat().st_mode):  # a link may lead anywhere, a FIFO waits for a reader
+                    path.unlink()
             with atomic_write(path) as file:
                 file.write(data)
 
     def _path(self, fingerprint: Fingerprint, settings: Settings) -> Path:
         text = json.dumps([asdict(fingerprint), asdict(settings)], sort_keys=True)
         return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:40]}.edgemem"
-
-
-def _content(path: Path) -> bytes:
-    """The bytes of a regular file of a size that can be. Raises OSError for anything else."""
-    with open(os.open(path, _READ), "rb") as file:  # noqa: PTH123 - Path.open takes no flags
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode) or status.st_size > _MOST_BYTES:
-            raise OSError(f"{path} is no plan file")
-        return file.read()

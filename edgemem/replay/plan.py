@@ -54,12 +54,17 @@ def replay_plan(proved: Proved) -> ReplayPlan:
         proved: plans of a recording; the smallest offset plan is taken.
 
     Raises:
-        InvalidPlanError: the plan set is not of a recording, has no offset plan, or the allocator refuses the plan.
+        InvalidPlanError: the plan set is not of a recording, has no offset plan, takes more memory than its records end
+            to end (a proof accepts that, but no strategy makes such a plan), or the allocator refuses the plan.
     """
     planset = proved.planset
     best = planset.best_offsets
     if planset.recording is None or best is None:
         raise InvalidPlanError("there is no offset plan of a recording to replay; record the model again")
+    if best.size > planset.naive:
+        raise InvalidPlanError(
+            f"the plan takes {best.size:,} bytes, and its records end to end {planset.naive:,}; record the model again"
+        )
     return ReplayPlan(
         planset.recording.trace.stream,
         places_of(planset),

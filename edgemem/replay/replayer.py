@@ -189,7 +189,11 @@ class Replayer:
         return result
 
     def _replay(self, slot: Slot, ready: ReplayPlan, lane: _Lane, call: Callable[[], _Result]) -> _Result:
-        memory = self.shared.acquire(ready.size) if self.shared is not None else self._memory(lane, ready.size)
+        try:
+            memory = self.shared.acquire(ready.size) if self.shared is not None else self._memory(lane, ready.size)
+        except (MemoryError, RuntimeBindError) as e:
+            self._forget(slot, ready, e)
+            return self._record(slot, lane, call)
         try:
             if not lane.context.begin_replay(ready, memory, poison=self.poison):
                 return call()
@@ -211,6 +215,26 @@ class Replayer:
             else:
                 self._deviated(slot, ready, stats)
         return result
+
+    def _forget(self, slot: Slot, ready: ReplayPlan, error: MemoryError | RuntimeBindError) -> None:
+        """There is no arena for a plan: one from the cache may be another's, so it is forgotten and the run recorded.
+
+        Raises the error for a plan that was made now, and RuntimeBindError for one that is in the model file.
+        """
+        with self._lock:
+            if slot.ready is not ready:
+                return  # it was planned anew meanwhile
+            source = slot.found.source if slot.found is not None else "made now"
+            if source == "cache":
+                slot.found = slot.ready = None
+                slot.mode = "record"
+            elif source == "file" and isinstance(error, MemoryError):
+                raise RuntimeBindError(
+                    f"there is no memory for the plan in the model file, which takes {ready.size:,} bytes; record it "
+                    "again, or open the session with stored=False"
+                ) from None
+            else:
+                raise error
 
     def _deviated(self, slot: Slot, ready: ReplayPlan, stats: Stats) -> None:
         self.counters.bails += 1

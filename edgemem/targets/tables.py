@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import ModelError, PlanError
 from edgemem.model.aliasing import RULES
+from edgemem.reading import read_bounded, shown
 from edgemem.targets.builtin import BUILT_IN
 from edgemem.targets.rules import Region, Target
 from edgemem.targets.units import parse_size
@@ -32,6 +33,8 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 # A region's index is a bit of a record's mask.
 _MOST_REGIONS = 62
 _MOST = 2**63 - 1
+_MOST_ALIGNMENT = 2**62
+_MOST_BYTES = 1 << 20  # of a TOML file
 
 
 def find_target(name: str) -> Target:
@@ -40,7 +43,7 @@ def find_target(name: str) -> Target:
     The file has the attributes of `Target` as keys (those not given are as in `generic`); one or more `[[region]]`
     with `name`, `capacity` ("256KiB" or bytes) and `reserved` (["0..4KiB"]); a table `[pins]` of tensors and offsets
     ("4KiB" or bytes); and a table `[states]` of graph inputs and the values that they are in the next run. Raises
-    ModelError for a file that cannot be read or has a key or value that is none of these.
+    ModelError for a file that cannot be read, is larger than 1 MiB, or has a key or value that is none of these.
     """
     if name in BUILT_IN:
         return BUILT_IN[name]
@@ -48,8 +51,10 @@ def find_target(name: str) -> Target:
     if path.suffix != ".toml":
         raise ModelError(f"no target {name!r}; there are {', '.join(BUILT_IN)}, or the name of a .toml file")
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as e:
+        table = tomllib.loads(read_bounded(path, _MOST_BYTES).decode())
+    except RecursionError:
+        raise ModelError(f"cannot read target {path}: its values are nested too deep") from None
+    except (OSError, ValueError) as e:  # ValueError: no UTF-8, no TOML, a number of thousands of digits
         raise ModelError(f"cannot read target {path}: {e}") from None
     return from_table({"name": path.stem, **table}, where=str(path))
 
@@ -61,15 +66,15 @@ def from_table(table: Mapping[str, Any], *, where: str) -> Target:
     known = [f.name for f in dataclasses.fields(Target) if f.name not in ("regions", "pins", "states")]
     for key, value in fields.items():
         if key not in known:
-            raise ModelError(f"{where}: unknown key {key!r}; there are {', '.join(known)}, region, pins, states")
+            raise ModelError(f"{where}: unknown key {shown(key)}; there are {', '.join(known)}, region, pins, states")
         default = getattr(BUILT_IN["generic"], key)
         choices = _CHOICES.get(key)
         if type(value) is not type(default) or (choices and value not in choices):
             expected = f"one of {', '.join(choices)}" if choices else type(default).__name__
-            raise ModelError(f"{where}: {key} is {expected}, not {value!r}")
+            raise ModelError(f"{where}: {key} is {expected}, not {shown(value)}")
     alignment = fields.get("alignment", 64)
-    if alignment < 1 or alignment & (alignment - 1):
-        raise ModelError(f"{where}: alignment {alignment} is not a power of two")
+    if not 0 < alignment <= _MOST_ALIGNMENT or alignment & (alignment - 1):
+        raise ModelError(f"{where}: alignment {shown(alignment)} is not a power of two up to 2**62")
     if not isinstance(regions, list) or len(regions) > _MOST_REGIONS:
         raise ModelError(f"{where}: regions are written as [[region]], {_MOST_REGIONS} at most")
     if regions:
@@ -101,46 +106,54 @@ def to_table(target: Target) -> dict[str, Any]:
 def _region(table: object, where: str) -> Region:
     if not isinstance(table, dict) or set(table) - {"name", "capacity", "reserved"}:
         raise ModelError(f"{where}: a region has a name, a capacity, and reserved ranges")
-    capacity = table.get("capacity")
+    name, capacity = table.get("name", "arena"), table.get("capacity")
     return Region(
-        str(table.get("name", "arena")),
-        None if capacity is None else parse_size(str(capacity)),
+        name if isinstance(name, str) else shown(name),
+        None if capacity is None else _bytes(capacity, f"{where}: capacity {shown(capacity)}"),
         _ranges(table.get("reserved", []), where),
     )
+
+
+def _bytes(value: object, what: str) -> int:
+    """A size from a text such as "4KiB", or a number of bytes. Raises ModelError, which begins with `what`."""
+    try:
+        size = parse_size(value) if isinstance(value, str) else value
+    except PlanError as e:
+        raise ModelError(f"{what}: {e}") from None
+    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+        raise ModelError(f"{what}, which is no number of bytes")
+    if size > _MOST:
+        raise ModelError(f"{what}, beyond int64")
+    return size
 
 
 def _ranges(listed: object, where: str) -> tuple[tuple[int, int], ...]:
     """Ranges of bytes from texts such as "64KiB..65KiB"."""
     if not isinstance(listed, list):
-        raise ModelError(f'{where}: reserved is a list of ranges such as "0..4KiB", not {listed!r}')
+        raise ModelError(f'{where}: reserved is a list of ranges such as "0..4KiB", not {shown(listed)}')
     ranges = []
     for text in listed:
-        begin, dots, end = str(text).partition("..")
+        begin, dots, end = text.partition("..") if isinstance(text, str) else ("", "", "")
         try:
             low, high = parse_size(begin), parse_size(end)
         except PlanError as e:
-            raise ModelError(f'{where}: reserved {text!r} is no range such as "0..4KiB": {e}') from None
+            raise ModelError(f'{where}: reserved {shown(text)} is no range such as "0..4KiB": {e}') from None
         if not dots or high < low or high > _MOST:
-            raise ModelError(f"{where}: reserved {text!r} is no range of bytes within int64")
+            raise ModelError(f"{where}: reserved {shown(text)} is no range of bytes within int64")
         ranges.append((low, high))
     return tuple(ranges)
 
 
 def _pins(table: object, where: str) -> dict[str, int]:
     if not isinstance(table, dict):
-        raise ModelError(f'{where}: pins is a table such as "tensor" = "4KiB", not {table!r}')
-    pins = {}
-    for tensor, offset in table.items():
-        try:
-            pins[tensor] = parse_size(str(offset))
-        except PlanError as e:
-            raise ModelError(f"{where}: tensor {tensor!r} is pinned at {offset!r}: {e}") from None
-        if pins[tensor] > _MOST:
-            raise ModelError(f"{where}: tensor {tensor!r} is pinned at {offset!r}, beyond int64")
-    return pins
+        raise ModelError(f'{where}: pins is a table such as "tensor" = "4KiB", not {shown(table)}')
+    return {
+        tensor: _bytes(offset, f"{where}: tensor {shown(tensor)} is pinned at {shown(offset)}")
+        for tensor, offset in table.items()
+    }
 
 
 def _states(table: object, where: str) -> dict[str, str]:
     if not isinstance(table, dict) or not all(isinstance(value, str) for value in table.values()):
-        raise ModelError(f'{where}: states is a table such as "past.*" = "present.*", not {table!r}')
+        raise ModelError(f'{where}: states is a table such as "past.*" = "present.*", not {shown(table)}')
     return dict(table)

@@ -291,6 +291,10 @@ TEST(the_largest_values_do_not_overflow) {
   CHECK((sections.starts == Values{0, kMax - 1}));
   instance.add(0, 0, 8);
   CHECK_REFUSED(edgemem::offset_lower_bound(instance.records()));
+  constexpr std::int64_t kAligned = kMax - 63;  // the last multiple of 64
+  const Instance aligned{{0}, {0}, {kAligned}, 64};
+  CHECK(aligned.records().padded(0) == kAligned);
+  CHECK(edgemem::place_in_smallest_gap(aligned.records(), Values{0}) == Values{0});
 }
 
 TEST(a_bounded_gap_wins_over_the_top_however_wide) {

@@ -15,65 +15,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from edgemem.errors import PlanFileError
-from edgemem.planfile import decode, decode_all, encode, encode_all
-from edgemem.plans import LowerBounds, OffsetPlan, PlanSet, Settings, SharedObjectsPlan
-from edgemem.records.problem import Problem, UsageRecord
-from edgemem.targets import BUILT_IN
-from edgemem.trace import Trace
-from edgemem.trace.recording import Fingerprint, Recording, Signature
+from edgemem.planfile import decode
 from tests.forge import sealed
-from tests.plansets import recorded
-
-
-def small() -> PlanSet:
-    problem = Problem([UsageRecord("a", 0, 1, (2, 3), "input", ("a", "v")), UsageRecord("ü", 1, 1, (4, 1))])
-    column = np.array([0, 1], np.int64)
-    return PlanSet(
-        problem,
-        naive=10,
-        bounds=LowerBounds(10, 10),
-        offsets=(OffsetPlan("o", {"k": True, "t": "x"}, column, 10, True),),
-        shared_objects=(SharedObjectsPlan("s", {}, column, ((2, 3), (4, 1)), 10, False),),
-        target=BUILT_IN["gpu-texture"],
-        digest="00ff",
-        steps=("x", "y"),
-        unplanned=(("u", "why"),),
-        order=(1, 0),
-        dims={"N": 2},
-        input_shapes={"a": (1, 2)},
-        versions={"edgemem": "1"},
-    )
-
-
-def bare() -> PlanSet:
-    return PlanSet(Problem([UsageRecord("a", 0, 0, 1)]), 1, LowerBounds(1, 1), (), ())
-
-
-def bare_recording() -> PlanSet:
-    """One request with a place, and two on the heap, of which one is freed."""
-    problem = Problem([UsageRecord("", 1, 1, 1)])
-    plan = OffsetPlan("", {}, np.array([0], np.int64), 1, True)
-    signature = Signature("c", (("i", "t", (2,)),))
-    recording = Recording(Fingerprint("", "", "", {}, signature), Trace.from_stream([8, 1, -2, -1, 4]))
-    return PlanSet(problem, 1, LowerBounds(1, 1), (plan,), (), settings=Settings(seed=1), recording=recording)
-
-
-FILES = {
-    "small": encode(small()),
-    "bare": encode(bare()),
-    "bare recording": encode(bare_recording()),
-    "several": encode_all([recorded(), small(), bare_recording()]),
-}
-
-
-def refused_or_sound(data: bytes) -> bool:
-    """Whether the bytes were read; then they must be plan sets that survive being written again."""
-    try:
-        plansets = decode_all(data)
-    except PlanFileError:
-        return False
-    assert encode_all(decode_all(encode_all(plansets))) == encode_all(plansets)
-    return True
+from tests.fuzz.plan_files import FILES, refused_or_sound
 
 
 @pytest.mark.parametrize("name", ["small", "bare", "bare recording"])

@@ -3,53 +3,24 @@
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from edgemem.errors import EdgememError, ModelError
-from edgemem.records.lifetime import lifetimes
-from edgemem.targets import BUILT_IN
 from edgemem_converters.tflite.model import TfliteConverter
 from edgemem_converters.tflite.writer import split, write
-from tests.tflite_models import ADD_OPTIONS, IF, M, O, S, T, build, floats
-
-
-def whole() -> bytes:
-    """A file with something of everything that is read."""
-    main = S(
-        [T("c", "bool", (1,)), T("x", signature=(-1, 4)), T("w", data=floats(1, 2, 3, 4)), T("a"), T("y"), T("z")],
-        [
-            O("ADD", (1, 2), (3,), ADD_OPTIONS),
-            O("IF", (0, 3), (4,), (IF, (1, 1))),
-            O("Magic", (4,), (5,), custom_options=b"mm"),
-        ],
-        (0, 1),
-        (5,),
-    )
-    arm = S([T("i"), T("v", behind=floats(5, 6, 7, 8)), T("o")], [O("ADD", (0, 1), (2,), ADD_OPTIONS)], (0,), (2,))
-    return build(M([main, arm], metadata={"mine": b"12345"}))
-
-
-WHOLE = whole()
-PLANNED = write(
-    WHOLE, {"edgemem.plan": b"plan" * 9, "OfflineMemoryAllocation": struct.pack("<12i", 1, 0, 9, *[-1] * 9)}
-)
+from tests.fuzz import tflite_files
+from tests.fuzz.tflite_files import PLANNED, WHOLE
+from tests.tflite_models import IF, M, O, S, T, build
 
 
 def use(data: bytes) -> None:
     """All that is done with a file; only edgemem's errors may come of it."""
-    try:
-        model = TfliteConverter.from_bytes(data)
-        model.plan()
-        model.content()
-        graph = model.graph()
-        for target in ("tflm", "generic"):
-            lifetimes(graph, BUILT_IN[target])
-        model.with_order(tuple(range(len(graph.ops)))[::-1])
-    except EdgememError:
-        pass
+    with suppress(EdgememError):
+        tflite_files.use(data)
 
 
 @given(st.sampled_from((WHOLE, PLANNED)), st.data())

@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 import edgemem
 from edgemem import planfile
 from edgemem.errors import ModelError, PlanFileError
+from edgemem.protobuf import encode_field
 from edgemem.runtime.onnxruntime.file import OLD_TRACE_KEY, PLAN_KEY, model_digest, plans_in, with_plans
 from edgemem.runtime.onnxruntime.record import embed, record
 from edgemem.runtime.onnxruntime.session import InferenceSession
@@ -167,3 +168,14 @@ def test_a_file_that_is_no_model_is_onnx_runtimes_error(tmp_path: Path, content:
         path.write_bytes(content)
     with pytest.raises(Exception, match="ONNXRuntimeError"):
         InferenceSession(path, options(), cache=False)
+
+
+@pytest.mark.parametrize("name", [b"\xff\xfe", b"w" * 300, b"..", b"weights", b"loop"])
+def test_a_digest_of_a_model_with_any_name_of_a_weight_file(tmp_path: Path, name: bytes) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    digests = set()
+    for key in (name, name + b"2"):
+        entry = encode_field(13, encode_field(1, b"location") + encode_field(2, key))
+        data = encode_field(7, encode_field(5, entry))
+        digests |= {model_digest(data, tmp_path), model_digest(data, None)}
+    assert len(digests) == 2

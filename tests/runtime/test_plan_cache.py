@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,9 +14,17 @@ import platformdirs
 import pytest
 
 from edgemem import planfile
+from edgemem.errors import InvalidPlanError, RuntimeBindError
 from edgemem.planning.model_plan import plan_recording
 from edgemem.plans import OffsetPlan, Settings
-from edgemem.replay.cache import PlanCache, cache_folder
+from edgemem.proof import prove
+from edgemem.replay.arena import Arena
+from edgemem.replay.cache import MOST_BYTES, PlanCache, cache_folder
+from edgemem.replay.context import MOST_EVENTS
+from edgemem.replay.library import library
+from edgemem.replay.plan import replay_plan
+from edgemem.replay.replayer import Replayer
+from edgemem.replay.store import StoredPlans
 from edgemem.trace import Trace
 from edgemem.trace.recording import Fingerprint, Recording, Signature
 from tests.onnx_sessions import feeds, options, plain, same, small
@@ -22,7 +32,8 @@ from tests.onnx_sessions import feeds, options, plain, same, small
 if TYPE_CHECKING:
     from edgemem.plans import PlanSet
 
-FINGERPRINT = Fingerprint("runtime", "1", "model", {"threads": 1}, Signature("run", ()))
+SIGNATURE = Signature("run", ())
+FINGERPRINT = Fingerprint("runtime", "1", "model", {"threads": 1}, SIGNATURE)
 
 
 @pytest.fixture
@@ -89,6 +100,114 @@ def test_what_is_no_regular_file_is_absent_and_is_not_written_through(planset: P
     assert mine.read_bytes() == b"mine"
     assert not path.is_symlink()
     assert cache.load(FINGERPRINT, Settings()) is not None
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no such files")
+def test_a_fifo_in_the_place_of_an_entry_is_replaced(planset: PlanSet, tmp_path: Path) -> None:
+    cache = PlanCache(tmp_path)
+    cache.save(planset)
+    path = stored(cache)
+    path.unlink()
+    os.mkfifo(path)
+    cache.save(planset)
+    assert path.is_file()
+    assert cache.load(FINGERPRINT, Settings()) is not None
+    path.unlink()
+    path.mkdir()
+    cache.save(planset)
+    assert cache.load(FINGERPRINT, Settings()) is None
+
+
+def test_an_entry_that_is_too_large_is_not_read(planset: PlanSet, tmp_path: Path) -> None:
+    cache = PlanCache(tmp_path)
+    cache.save(planset)
+    with stored(cache).open("r+b") as file:
+        file.truncate(1 << 40)  # nothing is written, so it takes no room
+    assert cache.load(FINGERPRINT, Settings()) is None
+
+
+def test_the_largest_recording_can_be_stored() -> None:
+    count = 1 << 19
+    stream = np.empty(2 * count, np.int64)
+    stream[0::2], stream[1::2] = 10**6, -np.arange(count) - 1
+    planset = plan_recording(Recording(FINGERPRINT, Trace.from_stream(stream)), Settings(("offsets/naive",)))
+    assert len(stream) == MOST_EVENTS
+    assert len(planfile.encode(planset)) <= MOST_BYTES
+
+
+def session(cache: PlanCache) -> Replayer:
+    """A program that asks for memory as the recording of `planset` does."""
+    stored = StoredPlans(replace(FINGERPRINT, signature=Signature("", ())), (), Settings(), cache)
+    return Replayer(stored, partial(plan_recording, settings=Settings()))
+
+
+def requests() -> None:
+    """As in the recording of `planset`."""
+    c = library().c
+    c.em_allocate.restype, c.em_allocate.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+    c.em_free.restype, c.em_free.argtypes = None, [ctypes.c_void_p]
+    first, second = c.em_allocate(64), c.em_allocate(128)
+    c.em_free(first)
+    third = c.em_allocate(256)
+    c.em_free(second)
+    c.em_free(third)
+
+
+def moved(planset: PlanSet, distance: int) -> PlanSet:
+    """The same plan far away: the proof finds nothing wrong with it."""
+    (best,) = planset.offsets
+    plan = OffsetPlan(best.strategy, {}, best.offsets + distance, best.size + distance, optimal=False)
+    return prove(replace(planset, offsets=(plan,))).planset
+
+
+@pytest.mark.parametrize("distance", [1 << 20, 1 << 40, 1 << 60])
+def test_a_plan_far_away_is_absent(planset: PlanSet, tmp_path: Path, distance: int) -> None:
+    cache = PlanCache(tmp_path)
+    cache.save(moved(planset, distance))
+    replayer = session(cache)
+    for _ in range(2):
+        replayer.run(SIGNATURE, requests)
+    assert (replayer.counters.replayed, replayer.arena_bytes()) == (1, 384)
+    with pytest.raises(InvalidPlanError, match=r"takes .* bytes, and its records end to end 448; record"):
+        replay_plan(prove(moved(planset, distance)))
+
+
+@pytest.mark.parametrize("size", [1 << 50, 1 << 59])
+def test_a_recording_of_more_memory_than_there_is_is_forgotten(tmp_path: Path, size: int) -> None:
+    cache = PlanCache(tmp_path)
+    trace = Trace.from_stream(np.array([size, 64, -1, -2]))
+    cache.save(plan_recording(Recording(FINGERPRINT, trace), Settings()))
+    assert cache.load(FINGERPRINT, Settings()) is not None
+    replayer = session(cache)
+    for _ in range(3):
+        replayer.run(SIGNATURE, requests)
+    assert replayer.counters.replayed >= 1
+    assert replayer.current is not None
+    assert replayer.current.found is not None
+    assert replayer.current.found.source == "made now"
+
+
+def test_a_recording_in_the_file_of_more_memory_than_there_is_is_an_error() -> None:
+    trace = Trace.from_stream(np.array([1 << 50, 64, -1, -2]))
+    planset = plan_recording(Recording(FINGERPRINT, trace), Settings())
+    without = replace(FINGERPRINT, signature=Signature("", ()))
+    replayer = Replayer(
+        StoredPlans(without, (prove(planset),), Settings(), None), partial(plan_recording, settings=Settings())
+    )
+    with pytest.raises(RuntimeBindError, match=r"no memory for the plan in the model file, .*stored=False"):
+        replayer.run(SIGNATURE, requests)
+
+
+def test_an_arena_that_is_too_small_for_an_entry_forgets_the_entry(tmp_path: Path) -> None:
+    cache = PlanCache(tmp_path)
+    trace = Trace.from_stream(np.array([1 << 16, -1]))
+    cache.save(plan_recording(Recording(FINGERPRINT, trace), Settings()))
+    replayer = session(cache)
+    with Arena(1024) as arena:
+        replayer.shared = arena
+        for _ in range(2):
+            replayer.run(SIGNATURE, requests)
+        assert replayer.counters.replayed == 1
 
 
 def test_where_it_lies(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_mixed_ranks_are_refused() -> None:
         Problem([UsageRecord("a", 0, 0, (4, 3)), UsageRecord("b", 0, 0, 7)])
 
 
-@pytest.mark.parametrize("alignment", [0, -1, 3, 48])
+@pytest.mark.parametrize("alignment", [0, -1, 3, 48, 2**63, 2**2000, 3**10000], ids=lambda a: str(a % 1000))
 def test_alignment_is_a_power_of_two(alignment: int) -> None:
     with pytest.raises(ModelError, match="power of two"):
         Problem([], alignment=alignment)

@@ -83,6 +83,11 @@ HEAD = "tensor,first_op,last_op,size"
         (f"{HEAD},within\na,0,1,4\n", "line 2: 4 fields, not 5"),
         (f"{HEAD}\na,0,1,{'9' * 5000}\n", "line 2: size '999"),
         (f"{HEAD},kind\na,0,1,{'9' * 25},\n", "within int64"),
+        (f"{HEAD}\na,{'9' * 5000},1,4\n", r"line 2: '9+\.\.\. and '1' must be integers"),
+        (f"{HEAD}\na,1_0,1,4\n", "line 2: '1_0' and '1' must be integers"),
+        (f"{HEAD}\na,0,\u0663,4\n", "line 2: '0' and '\u0663' must be integers"),
+        (f"{HEAD}\n{'a' * 5000},3,1,4\n", r"line 2: 'a+\.\.\. is alive from 3 to 1"),
+        (f"{HEAD},kind\na,0,1,4,{'k' * 5000}\n", r"line 2: kind 'k+\.\.\. is none of"),
     ],
 )
 def test_a_wrong_line_says_what_is_wrong(tmp_path: Path, text: str, what: str) -> None:

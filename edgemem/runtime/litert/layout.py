@@ -10,6 +10,7 @@ from edgemem.errors import InvalidPlanError, RuntimeBindError, StalePlanError
 from edgemem.formats import open_bytes
 from edgemem.model.graph import digest
 from edgemem.model.steps import scratch_name
+from edgemem.planning.limits import bounded
 from edgemem.planning.model_plan import plan_graph
 from edgemem.plans import Settings
 from edgemem.proof import prove
@@ -177,7 +178,7 @@ def file_layout(
         )
     if planset.digest != digest(graph) and _has_other_inputs(planset, graph, in_file):
         if is_resized:
-            made = _made(graph, rules, replace(planset.settings, alignment=rules.alignment))
+            made = _made(graph, rules, replace(bounded(planset.settings), alignment=rules.alignment))
             return _layout(
                 graph, probed, made, "made now", reason="inputs have other sizes than the file's plan is for"
             )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import stat
 from typing import TYPE_CHECKING
 
 from edgemem import planfile
@@ -49,10 +50,18 @@ def model_digest(data: Content, folder: Path | None = None) -> str:
                 digest.update(kept)
             position = end
     for name in external:
-        path = folder / name if folder is not None else None
-        size = path.stat().st_size if path is not None and path.is_file() else -1
-        digest.update(f"\0{name}\0{size}".encode())
+        size = -1 if folder is None else _size(folder / name)
+        digest.update(f"\0{name}\0{size}".encode(errors="surrogateescape"))
     return digest.hexdigest()
+
+
+def _size(path: Path) -> int:
+    """Bytes of a regular file; -1 for what is none, and for names that no file can have."""
+    try:
+        status = path.stat()
+    except (OSError, ValueError):
+        return -1
+    return status.st_size if stat.S_ISREG(status.st_mode) else -1
 
 
 def plans_in(data: Content, *, old: bool = True) -> tuple[PlanSet, ...]:

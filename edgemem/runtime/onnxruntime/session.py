@@ -170,7 +170,7 @@ class InferenceSession:
         if not self._plain and not {CUDA, _CPU}.issuperset(present):
             self._plain = f"plans are replayed for {_CPU} and {CUDA} alone, and this session has {', '.join(present)}"
         if not self._plain:
-            # The settings of the graph's plan apply to recordings, too.
+            # The settings of the graph's plan apply to recordings, too, within what a file may ask for.
             settings = next((p.settings for p in plansets if p.recording is None), Settings())
             recordings = [prove(p, remedy="record it again") for p in plansets if p.recording is not None and stored]
             if not recordings:
@@ -363,7 +363,7 @@ def _plans(data: Content, *, stored: bool) -> tuple[PlanSet, ...]:
 
 
 def _planned(recording: Recording, settings: Settings) -> PlanSet:
-    planset: PlanSet = import_module(_PLANNER).plan_recording(recording, settings)
+    planset: PlanSet = import_module(_PLANNER).plan_recording(recording, settings, from_file=True)
     return planset
 
 

@@ -25,7 +25,7 @@ struct Records {
   bool constrained() const { return !pinned.empty() || !reserved.empty(); }
   bool is_pinned(std::size_t i) const { return !pinned.empty() && pinned[i] >= 0 && size[i] > 0; }
   // The bytes that record i takes from its offset on: its size, rounded up to the alignment.
-  std::int64_t padded(std::size_t i) const { return (size[i] + alignment - 1) & -alignment; }
+  std::int64_t padded(std::size_t i) const { return (size[i] + (alignment - 1)) & -alignment; }
 };
 
 // Throws std::invalid_argument for columns of different lengths, negative values, an interval that ends before it
