@@ -123,9 +123,9 @@ def check_graph(case: Case, changes: int, tally: Tally) -> None:
     wanted = [p for p in plansets if p.problem.records]
     for k in range(changes if wanted else 0):
         planset = wanted[k % len(wanted)]
-        made = mutated(rng, planset)
+        made = mutated(rng, planset, case.checker.program)
         if made is not None and rng.random() < 0.15:  # two changes
-            again = mutated(rng, made[1])
+            again = mutated(rng, made[1], case.checker.program)
             made = again and ("two changes", again[1])
         if made is not None:
             compare(case, *made, tally)
