@@ -317,7 +317,7 @@ def test_offsets_in_a_file_are_read_and_changed() -> None:
     pytest.importorskip("ai_edge_litert")
     from edgemem import plan
     from edgemem.formats import open_bytes
-    from tests.oracle.memory_plans.files import wrongs_of_offsets
+    from tests.oracle.memory_plans.micro_file import wrongs_of_offsets
     from tests.oracle.memory_plans.tflite_builder import File
 
     file = File()

@@ -56,12 +56,13 @@ def test_random_graphs_in_litert() -> None:
 
 def test_changed_files(tmp_path: Path) -> None:
     pytest.importorskip("ai_edge_litert")
-    from tests.oracle.memory_plans.files import change_onnx_files, change_tflite_files
+    from tests.oracle.memory_plans.files import change_onnx_files, change_tflite_files, reorder_tflite
 
     tally = Tally()
     for seed in range(8):
         change_onnx_files(seed, 5, tmp_path, tally)
         change_tflite_files(seed, 10, tmp_path, tally)
+        reorder_tflite(seed, tmp_path, tally)
     assert not tally.findings
     assert sum(n for (_, wrong, _), n in tally.changes.items() if wrong) > 10
 

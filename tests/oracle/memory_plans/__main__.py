@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from tests.oracle.memory_plans.campaign import FORMS, Tally, check_random
 from tests.oracle.memory_plans.catalogue import catalogue_names, check_model
-from tests.oracle.memory_plans.files import change_onnx_files, change_tflite_files
+from tests.oracle.memory_plans.files import change_onnx_files, change_tflite_files, reorder_tflite
 from tests.oracle.memory_plans.real_runs import run_onnx, run_tflite
 
 if TYPE_CHECKING:
@@ -45,7 +45,11 @@ def main() -> int:
     # Not every change applies to every plan.
     each = -(-given.mutations * 3 // (2 * max(given.graphs, 1) * len(given.forms)))
     work: list[_Job] = [(form, a, b, each) for a, b in _shares(given.first, given.graphs) for form in given.forms]
-    work += [(what, a, b, 20) for a, b in _shares(given.first, given.files) for what in ("onnx files", "tflite files")]
+    work += [
+        (what, a, b, 20)
+        for a, b in _shares(given.first, given.files)
+        for what in ("onnx files", "tflite files", "reordered")
+    ]
     work += [(what, a, b, 0) for a, b in _shares(given.first, given.runs) for what in ("onnx runs", "tflite runs")]
     if given.catalogue is not None:
         work += [("model", k, k + 1, given.catalogue) for k in range(len(catalogue_names()))]
@@ -53,6 +57,7 @@ def main() -> int:
     with ProcessPoolExecutor(given.jobs) as pool:
         for part in pool.map(_share, work):
             tally.add(part)
+            print(f"{tally.mutations:,} changes, {len(tally.findings)} findings", file=sys.stderr)
     print(report(tally, time.perf_counter() - start))
     return 1 if tally.findings else 0
 
@@ -73,6 +78,8 @@ def _share(job: _Job) -> Tally:
                     change_onnx_files(seed, changes, folder, tally)
                 case "tflite files":
                     change_tflite_files(seed, changes, folder, tally)
+                case "reordered":
+                    reorder_tflite(seed, folder, tally)
                 case "onnx runs":
                     run_onnx(seed, folder, tally)
                 case "tflite runs":

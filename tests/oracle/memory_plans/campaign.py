@@ -8,6 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import edgemem
+from edgemem import planfile
 from edgemem.errors import EdgememError, InvalidPlanError
 from edgemem.formats import find_probe, open_bytes
 from edgemem.model.graph import digest
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from edgemem.model.graph import Graph
 
 __all__ = ["FORMS", "Case", "Tally", "check_graph", "check_random", "compare", "litert_case", "random_case"]
+
+_THROUGH_A_FILE = 8  # every so manieth refused change is tried from a plan file, too
 
 FORMS = ("onnx", "tflite", "litert")  # files of the two formats, and .tflite files under the target litert
 
@@ -120,9 +123,9 @@ def check_graph(case: Case, changes: int, tally: Tally) -> None:
     wanted = [p for p in plansets if p.problem.records]
     for k in range(changes if wanted else 0):
         planset = wanted[k % len(wanted)]
-        made = mutated(rng, planset)
+        made = mutated(rng, planset, case.checker.program)
         if made is not None and rng.random() < 0.15:  # two changes
-            again = mutated(rng, made[1])
+            again = mutated(rng, made[1], case.checker.program)
             made = again and ("two changes", again[1])
         if made is not None:
             compare(case, *made, tally)
@@ -166,6 +169,8 @@ def compare(case: Case, kind: str, planset: PlanSet, tally: Tally) -> None:
     except Exception as e:  # noqa: BLE001 -- what is no error of edgemem's is a finding
         tally.findings.append(f"{case.name}: verify raises {type(e).__name__}: {e} after {kind!r}")
         accepted = False
+    if not accepted and tally.mutations % _THROUGH_A_FILE == 0 and _is_accepted_from_a_file(planset, case.graph):
+        tally.findings.append(f"{case.name}: verify accepts {kind!r} when it comes from a file")
     if planset.digest == digest(case.graph):  # an executor takes the order of the file, which is the one planned for
         planset = replace(planset, order=None)
     try:
@@ -176,6 +181,14 @@ def compare(case: Case, kind: str, planset: PlanSet, tally: Tally) -> None:
     if wrongs and accepted:
         target = _brief(planset.target) if planset.target else "no target"
         tally.findings.append(f"{case.name}: verify accepts {kind!r} for {target}: {wrongs[0]}")
+
+
+def _is_accepted_from_a_file(planset: PlanSet, graph: Graph) -> bool:
+    """Whether the plan set is accepted as a plan file has it."""
+    try:
+        return not edgemem.verify(planfile.decode(planfile.encode(planset)), graph)
+    except (EdgememError, ValueError, TypeError, OverflowError):  # nobody can write such a file, or read it
+        return False
 
 
 def _brief(target: Target) -> str:

@@ -104,7 +104,7 @@ def check_model(name: str, tally: Tally, *, mutations: int = 0) -> None:
             tally.findings.append(f"{name} for {target}: {wrongs[0] if wrongs else 'refused'}")
             continue
         for _ in range(mutations):
-            made = mutated(rng, planset)
+            made = mutated(rng, planset, case.checker.program)
             if made is None:
                 continue
             compare(case, *made, tally)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from edgemem.records.problem import Size
+    from tests.oracle.memory_plans.program import Program
 
 __all__ = ["MUTATIONS", "Draft", "draft_of", "kind", "larger", "names_of", "planset_of", "random_size", "remove"]
 
@@ -26,6 +27,7 @@ __all__ = ["MUTATIONS", "Draft", "draft_of", "kind", "larger", "names_of", "plan
 class Draft:
     """A plan set with one plan, taken apart: records in order, with an offset or an object each."""
 
+    program: Program
     planset: PlanSet
     plan: OffsetPlan | SharedObjectsPlan
     records: list[UsageRecord]
@@ -56,11 +58,12 @@ class Draft:
         return a, b if a != b else (a + 1) % len(self.records)
 
 
-def draft_of(planset: PlanSet, plan: OffsetPlan | SharedObjectsPlan) -> Draft:
+def draft_of(program: Program, planset: PlanSet, plan: OffsetPlan | SharedObjectsPlan) -> Draft:
     problem = planset.problem
     places = plan.offsets if isinstance(plan, OffsetPlan) else plan.assignment
     overlap, within = ([] if t is None else t.tolist() for t in (problem.overlap, problem.within))
     return Draft(
+        program,
         planset,
         plan,
         list(problem.records),

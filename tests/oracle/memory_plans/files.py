@@ -6,9 +6,12 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import edgemem
+from edgemem.commands.prepare import prepare
 from edgemem.errors import EdgememError
+from edgemem.formats import Model
 from edgemem.targets import BUILT_IN
 from tests.oracle.memory_plans.checker import Checker
+from tests.oracle.memory_plans.micro_file import wrongs_of_offsets
 from tests.oracle.memory_plans.onnx_file import read_onnx, reordered_onnx
 from tests.oracle.memory_plans.program import Unknown
 from tests.oracle.memory_plans.random_onnx import random_onnx
@@ -26,29 +29,9 @@ if TYPE_CHECKING:
     from tests.oracle.memory_plans.campaign import Tally
     from tests.oracle.memory_plans.program import Program
 
-__all__ = ["change_onnx_files", "change_tflite_files", "wrongs_of_offsets"]
+__all__ = ["change_onnx_files", "change_tflite_files", "reorder_tflite"]
 
 _ALIGNMENT = 16  # of TensorFlow Lite Micro's arena
-
-
-def wrongs_of_offsets(data: bytes) -> list[str]:
-    """What is wrong with the offsets that TensorFlow Lite Micro takes from a file; it chooses where there is none."""
-    offsets = offline_offsets(data)
-    if offsets is None:
-        return []
-    program = read_tflite(data)
-    stage = Checker(program).stage(BUILT_IN["tflm"])
-    timeline, placed = stage.timeline, {}
-    for name, value in program.values.items():
-        assert value.place is not None
-        offset, i = offsets[value.place], timeline.ids[name]
-        if offset == -1 or value.role == "constant" or not timeline.units[i] or i not in timeline.used:
-            continue
-        if offset < 0 or offset % _ALIGNMENT:
-            return [f"{name!r} is at {offset}"]
-        placed[i] = (offset, offset + timeline.units[i])
-    difference = stage.difference(placed)
-    return [f"{difference.tensor!r}, {difference.why}, is wrong"] if difference else []
 
 
 def _well_ordered(program: Program) -> bool:
@@ -155,3 +138,34 @@ def change_onnx_files(seed: int, changes: int, folder: Path, tally: Tally) -> No
         tally.changes["file: nodes exchanged", bool(wrongs), accepted] += 1
         if wrongs and accepted:
             tally.findings.append(f"onnx file {seed}: verify accepts nodes {k} and {k + 1} exchanged: {wrongs[0]}")
+
+
+def reorder_tflite(seed: int, folder: Path, tally: Tally) -> None:
+    """Has the operators of a random file put in another order, as --reorder does, and plans it."""
+    rng = Random(f"reordered {seed}")
+    source, path = folder / f"{seed}.tflite", folder / f"{seed}.reordered.tflite"
+    data = random_tflite(rng)
+    source.write_bytes(data)
+    try:
+        model = prepare(source, folder, {"reorder": {}}, target="tflm")
+        assert isinstance(model, Model)
+        edgemem.save(model, edgemem.plan(model, target="tflm", strategy="offsets/greedy_by_size"), path)
+    except EdgememError as e:
+        tally.not_planned[f"{type(e).__name__}: {' '.join(str(e).split()[:4])}"] += 1
+        return
+    tally.graphs["reordered files"] += 1
+    made = path.read_bytes()
+    before, after = read_tflite(data), read_tflite(made)
+    if wrongs := wrongs_of_offsets(made):
+        tally.findings.append(f"reordered file {seed}: the offsets of the planned file are wrong: {wrongs[0]}")
+    elif not _accepted(path, made, tally, f"reordered file {seed}"):
+        tally.findings.append(f"reordered file {seed}: the planned file is refused")
+    # Tensors of bodies are called after the position of the operator, which is another one now.
+    elif not before.has_control and _results(before) != _results(after):
+        tally.findings.append(f"reordered file {seed}: the outputs are others")
+
+
+def _results(program: Program) -> list[int]:
+    stage = Checker(program).stage(BUILT_IN["generic"])
+    count = len(program.main.outputs)
+    return stage.expected[0][-count:]

@@ -109,7 +109,7 @@ def placements(planset: PlanSet, plan: OffsetPlan | SharedObjectsPlan, timeline:
     for k, record in enumerate(planset.problem.records):
         for name in names_of(record):
             i = timeline.ids.get(name)
-            if i is not None and timeline.units[i]:
+            if i is not None and timeline.units[i] and 0 <= where[k] < len(bases):
                 begin = bases[where[k]] + (int(plan.offsets[k]) if isinstance(plan, OffsetPlan) else 0)
                 size = timeline.units[i] if _has_size(timeline, name) else int(planset.problem.size[k])
                 if size:
