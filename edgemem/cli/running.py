@@ -15,6 +15,13 @@ if TYPE_CHECKING:
 
 __all__ = ["measure", "run", "size"]
 
+_timeout = click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="End a .tflite model that runs longer, in the process that it has to itself.  [default: 600]",
+)
+
 EXIT_FAILED = 1
 
 
@@ -34,6 +41,7 @@ EXIT_FAILED = 1
 @click.option("--runs", default=3, show_default=True, type=click.IntRange(min=1), help="The first one may record.")
 @click.option("--compare", is_flag=True, help="Compare with a plain session, bit for bit; exit code 1 if they differ.")
 @click.option("--poison", is_flag=True, help="Fill unused arena memory with a pattern first.")
+@_timeout
 @click.option("-o", "--output", type=click.Path(file_okay=False), help="Write each output to FOLDER/NAME.npy.")
 @click.option("--json", "as_json", is_flag=True, help="Print the memory report as JSON.")
 def run(
@@ -48,6 +56,7 @@ def run(
     runs: int,
     compare: bool,
     poison: bool,
+    timeout: float | None,
     output: str | None,
     as_json: bool,
 ) -> None:
@@ -74,6 +83,7 @@ def run(
                 runs=runs,
                 compare=compare,
                 poison=poison,
+                timeout_s=timeout,
             )
     else:
         from edgemem.commands import run as onnx_run
@@ -81,6 +91,8 @@ def run(
 
         if runtime is not None:
             raise click.UsageError(f"--runtime {runtime} is for .tflite models; .onnx models have --executor")
+        if timeout is not None:
+            raise click.UsageError("--timeout is for .tflite models; Ctrl-C ends an .onnx model")
         with progress_line("running the model"):
             result = onnx_run.run(
                 model,
@@ -151,8 +163,9 @@ def measure(
     callback=parsed_size,
     help="Exit code 3 if the model needs more RAM than SIZE, workspace and tail included.",
 )
+@_timeout
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
-def size(*, model: Path, runtime: str, budget: int | None, as_json: bool) -> None:
+def size(*, model: Path, runtime: str, budget: int | None, timeout: float | None, as_json: bool) -> None:
     """Tell how much flash and RAM a .tflite model takes in a runtime, and for what.
 
     The runtime runs the plan in the file where it can, else places everything by itself. Exit code 1 if something
@@ -163,7 +176,7 @@ def size(*, model: Path, runtime: str, budget: int | None, as_json: bool) -> Non
     from edgemem.commands.size import check_size, size_data, size_of
 
     with progress_line("running the model to measure its arena"):
-        made = size_of(model, runtime)
+        made = size_of(model, runtime, timeout_s=timeout)
     if as_json:
         click.echo(json.dumps(size_data(made)))
     else:
