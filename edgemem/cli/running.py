@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgemem.cli.options import FILE, bindings, feeds, inputs_option, parsed_size
+from edgemem.cli.options import FILE, FileCommand, bindings, feeds, inputs_option, parsed_size
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +25,7 @@ _timeout = click.option(
 EXIT_FAILED = 1
 
 
-@click.command()
+@click.command(cls=FileCommand)
 @click.argument("model", type=FILE)
 @inputs_option
 @bindings
@@ -114,7 +114,7 @@ def run(
         click.get_current_context().exit(EXIT_FAILED)
 
 
-@click.command()
+@click.command(cls=FileCommand)
 @click.argument("model", type=FILE)
 @inputs_option
 @bindings
@@ -139,6 +139,11 @@ def measure(
     from edgemem.commands.measure import measure as measured
     from edgemem.formats import Bindings
 
+    if model.suffix.lower() == ".tflite":
+        raise click.UsageError(
+            f"measure runs .onnx models; for .tflite models there are: edgemem size {model.name}, and "
+            f"edgemem run --compare {model.name}"
+        )
     with progress_line("measuring in fresh processes"):
         rows = measured(
             model,
@@ -154,7 +159,7 @@ def measure(
         view.show_measured(rows)
 
 
-@click.command()
+@click.command(cls=FileCommand)
 @click.argument("model", type=FILE)
 @click.option("--runtime", type=click.Choice(["litert", "tflm"]), default="tflm", show_default=True)
 @click.option(

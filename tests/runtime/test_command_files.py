@@ -59,7 +59,6 @@ def test_a_missing_file_is_told_in_the_same_words(command: str, suffix: str, tmp
         ("measure", "plan.edgemem", "plan.edgemem is a plan without its model, .*edgemem plan MODEL.onnx"),
         ("size", "plan.edgemem", "plan.edgemem is a plan without its model"),
         ("plan", "plan.edgemem", "plan.edgemem is a plan without its model"),
-        ("measure", "model.tflite", "edgemem size model.tflite, and edgemem run --compare model.tflite"),
         ("run", "records.csv", "no model that run takes; give an .onnx or .tflite file"),
         ("measure", "records.csv", "no model that measure takes; give an .onnx file"),
         ("size", "model.onnx", "model.onnx is no .tflite model; edgemem plan"),
@@ -75,6 +74,12 @@ def test_another_file_is_refused_with_what_to_do(
     assert result.exit_code == 1
     assert len(result.output.splitlines()) == 1
     assert re.search(says, result.output), result.output
+
+
+def test_measure_names_what_there_is_for_tflite(tflite: Path) -> None:
+    result = edgemem("measure", tflite)
+    assert result.exit_code == 2
+    assert "edgemem size model.tflite, and edgemem run --compare model.tflite" in result.output
 
 
 def test_a_plan_of_shared_objects_alone_gives_one_exit_code(model: Path, tflite: Path, tmp_path: Path) -> None:
