@@ -23,13 +23,19 @@ if TYPE_CHECKING:
 
 __all__ = ["child_command", "end_children", "run_child"]
 
-# What the process does first. It ignores Ctrl-C, which its parent hears as well, and binds its life to the parent's.
+# What the process does first. It ignores Ctrl-C, which its parent hears as well, leaves no file if it crashes, and
+# binds its life to the parent's.
 # Then it loads the parent's edgemem from where that lies, wherever another one is installed.
 _START: Final = """
 import json, os, runpy, signal, sys, threading
 from importlib.util import module_from_spec, spec_from_file_location
 task = json.loads(sys.argv.pop(1))
 signal.signal(signal.SIGINT, signal.SIG_IGN)
+try:
+    import resource
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+except ImportError:
+    pass
 if sys.platform == "linux":
     import ctypes
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG

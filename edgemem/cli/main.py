@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgemem.cli.bench import bench
-from edgemem.cli.options import FILE, bindings, feeds, inputs_option, limits_options, parsed_size
+from edgemem.cli.options import FILE, FileCommand, bindings, feeds, inputs_option, limits_options, parsed_size
 from edgemem.cli.running import measure, run, size
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ EXIT_INTERRUPTED = 130
 
 class _Commands(click.Group):
     """Turns edgemem's errors, and signals that end a command, into one line on stderr and an exit code."""
+
+    command_class = FileCommand
 
     def main(self, *args: Any, **extra: Any) -> Any:
         from edgemem.cli.console import plain_warnings, printable_output

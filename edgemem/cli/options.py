@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,22 +12,24 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["FILE", "bindings", "feeds", "inputs_option", "limits_options", "parsed_size"]
+__all__ = ["FILE", "FileCommand", "bindings", "feeds", "inputs_option", "limits_options", "parsed_size"]
 
 
-class _File(click.Path):
-    """A path; an argument that names no file is refused, in the same words by every command."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        path = Path(os.fsdecode(super().convert(value, param, ctx)))
-        if isinstance(param, click.Argument) and not path.exists():
-            from edgemem.errors import ModelError
-
-            raise ModelError(f"no file {path}")
-        return path
+FILE = click.Path(dir_okay=False, path_type=Path)
 
 
-FILE = _File(dir_okay=False)
+class FileCommand(click.Command):
+    """A command whose arguments of the type FILE have to be there. All say so in the same words."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        from edgemem.errors import ModelError
+
+        for parameter in self.params:
+            path = ctx.params.get(parameter.name or "") if parameter.type is FILE else None
+            if isinstance(parameter, click.Argument) and path is not None and not path.exists():
+                raise ModelError(f"no file {path}")
+        return super().invoke(ctx)
+
 
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
 

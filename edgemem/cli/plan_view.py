@@ -5,6 +5,7 @@ Everything fits into 80 columns; long names are folded, and digits are never cut
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING
 
 from rich.table import Table
@@ -84,12 +85,15 @@ def _show_family(
     label, plans, bound, proved = family
     table = Table(box=None, pad_edge=False)
     table.add_column(label, overflow="fold")
-    for column in ("texels" if texels else "bytes", "of bound", "of naive"):
+    unit = "texels" if texels else "bytes"
+    for column in (unit, "of bound", "of naive"):
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_row("lower bound", f"{bound:,}", "", "", "")
     if proved > bound:
-        table.add_row(f"bound proved by {_prover(plans, proved)}", f"{proved:,}", ratio_text(proved, bound), "", "")
+        table.add_row(
+            f"bound proved by {_prover(plans, proved)}", f"{proved:,}", ratio_text(proved, bound, unit), "", ""
+        )
     ordered = sorted(plans, key=lambda p: p.size)
     shown = ordered if rows is None else ordered[:rows]
     naive = [p for p in ordered if p.strategy == "naive" and p not in shown]
@@ -97,8 +101,8 @@ def _show_family(
         table.add_row(
             _strategy_text(plan),
             f"{plan.size:,}",
-            ratio_text(plan.size, bound),
-            ratio_text(plan.size, planset.naive),
+            ratio_text(plan.size, bound, unit),
+            ratio_text(plan.size, planset.naive, unit),
             "optimal" if plan.optimal else "",
         )
     console.print()
@@ -221,7 +225,7 @@ def show_profile(planset: PlanSet) -> None:
 
 
 def show_strategies(strategies: Sequence[Strategy]) -> None:
-    """What is registered: two lines a strategy, so that nothing is cut at 80 columns."""
+    """What is registered: two lines a strategy, folded between words where the terminal is narrower."""
     console = console_for()
     family = ""
     for strategy in strategies:
@@ -229,8 +233,15 @@ def show_strategies(strategies: Sequence[Strategy]) -> None:
             family = strategy.family
             console.print(f"{family.replace('_', ' ')}")
         options = "; ".join(f"{k}={summary(option)}" for k, option in strategy.options.items())
-        console.print(f"  {strategy.name}{f'  {options}' if options else ''}", soft_wrap=True)
+        _print_folded(console, f"  {strategy.name}{f'  {options}' if options else ''}")
         extra = f", needs {requirement(strategy.extra)}" if strategy.extra else ""
         honoured = ", ".join(sorted(strategy.honours))
-        console.print(f"      {strategy.paper}; {strategy.complexity}; honours {honoured}{extra}", soft_wrap=True)
+        _print_folded(console, f"      {strategy.paper}; {strategy.complexity}; honours {honoured}{extra}")
     console.print("The first value of an option is its default.")
+
+
+def _print_folded(console: Console, text: str) -> None:
+    """A line; on a terminal it is folded between words, and the rest is indented."""
+    if console.is_terminal:
+        text = textwrap.fill(text, console.width, subsequent_indent=" " * 6, break_long_words=False)
+    console.print(text, soft_wrap=True)

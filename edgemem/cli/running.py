@@ -8,17 +8,24 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgemem.cli.options import FILE, bindings, feeds, inputs_option, parsed_size
+from edgemem.cli.options import FILE, FileCommand, bindings, feeds, inputs_option, parsed_size
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = ["measure", "run", "size"]
 
+_timeout = click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="End a .tflite model that runs longer, in the process that it has to itself.  [default: 600]",
+)
+
 EXIT_FAILED = 1
 
 
-@click.command()
+@click.command(cls=FileCommand)
 @click.argument("model", type=FILE)
 @inputs_option
 @bindings
@@ -34,6 +41,7 @@ EXIT_FAILED = 1
 @click.option("--runs", default=3, show_default=True, type=click.IntRange(min=1), help="The first one may record.")
 @click.option("--compare", is_flag=True, help="Compare with a plain session, bit for bit; exit code 1 if they differ.")
 @click.option("--poison", is_flag=True, help="Fill unused arena memory with a pattern first.")
+@_timeout
 @click.option("-o", "--output", type=click.Path(file_okay=False), help="Write each output to FOLDER/NAME.npy.")
 @click.option("--json", "as_json", is_flag=True, help="Print the memory report as JSON.")
 def run(
@@ -48,6 +56,7 @@ def run(
     runs: int,
     compare: bool,
     poison: bool,
+    timeout: float | None,
     output: str | None,
     as_json: bool,
 ) -> None:
@@ -74,6 +83,7 @@ def run(
                 runs=runs,
                 compare=compare,
                 poison=poison,
+                timeout_s=timeout,
             )
     else:
         from edgemem.commands import run as onnx_run
@@ -81,6 +91,8 @@ def run(
 
         if runtime is not None:
             raise click.UsageError(f"--runtime {runtime} is for .tflite models; .onnx models have --executor")
+        if timeout is not None:
+            raise click.UsageError("--timeout is for .tflite models; Ctrl-C ends an .onnx model")
         with progress_line("running the model"):
             result = onnx_run.run(
                 model,
@@ -102,7 +114,7 @@ def run(
         click.get_current_context().exit(EXIT_FAILED)
 
 
-@click.command()
+@click.command(cls=FileCommand)
 @click.argument("model", type=FILE)
 @inputs_option
 @bindings
@@ -127,6 +139,11 @@ def measure(
     from edgemem.commands.measure import measure as measured
     from edgemem.formats import Bindings
 
+    if model.suffix.lower() == ".tflite":
+        raise click.UsageError(
+            f"measure runs .onnx models; for .tflite models there are: edgemem size {model.name}, and "
+            f"edgemem run --compare {model.name}"
+        )
     with progress_line("measuring in fresh processes"):
         rows = measured(
             model,
@@ -142,7 +159,7 @@ def measure(
         view.show_measured(rows)
 
 
-@click.command()
+@click.command(cls=FileCommand)
 @click.argument("model", type=FILE)
 @click.option("--runtime", type=click.Choice(["litert", "tflm"]), default="tflm", show_default=True)
 @click.option(
@@ -151,8 +168,9 @@ def measure(
     callback=parsed_size,
     help="Exit code 3 if the model needs more RAM than SIZE, workspace and tail included.",
 )
+@_timeout
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
-def size(*, model: Path, runtime: str, budget: int | None, as_json: bool) -> None:
+def size(*, model: Path, runtime: str, budget: int | None, timeout: float | None, as_json: bool) -> None:
     """Tell how much flash and RAM a .tflite model takes in a runtime, and for what.
 
     The runtime runs the plan in the file where it can, else places everything by itself. Exit code 1 if something
@@ -163,7 +181,7 @@ def size(*, model: Path, runtime: str, budget: int | None, as_json: bool) -> Non
     from edgemem.commands.size import check_size, size_data, size_of
 
     with progress_line("running the model to measure its arena"):
-        made = size_of(model, runtime)
+        made = size_of(model, runtime, timeout_s=timeout)
     if as_json:
         click.echo(json.dumps(size_data(made)))
     else:

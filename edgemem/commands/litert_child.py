@@ -13,10 +13,11 @@ import numpy as np
 
 from edgemem.commands.outcome import same
 from edgemem.commands.tflite_file import values_of
-from edgemem.errors import ModelError
+from edgemem.errors import ModelError, RuntimeBindError
 from edgemem.runtime.litert.compare import compare_run
 from edgemem.runtime.litert.interpreter import Interpreter
 from edgemem.runtime.litert.package import interpreter_class, op_resolvers
+from edgemem.runtime.litert.placement import PLAIN_HINT
 from edgemem.runtime.litert.process import Answer, Question, serve
 from edgemem.runtime.litert.structs_check import check_here
 from edgemem.runtime.memory import as_data
@@ -34,6 +35,10 @@ def _answer(question: Question) -> Answer:
     task = {"run": _run, "bind": _bind, "compare": _compare}[question.data["task"]]
     try:
         return task(question)
+    except RuntimeBindError as e:
+        file = question.data["file"]
+        remedy = f"plan it anew: edgemem plan --target litert {file} -o PLANNED.tflite"
+        raise RuntimeBindError(f"{str(e).removesuffix(PLAIN_HINT)}; {remedy}") from None
     except (RuntimeError, ValueError, TypeError) as e:
         reason = " ".join(str(e).split()) or "no reason given"
         raise ModelError(f"LiteRT cannot run {question.data['file']}: {reason}") from None

@@ -33,6 +33,7 @@ def run_litert(
     threads: int,
     compare: bool,
     poison: bool,
+    timeout_s: float | None = None,
 ) -> Outcome:
     """Run a .tflite model with LiteRT's builtin kernels inside the plan in its file, or one that is made now.
 
@@ -44,6 +45,7 @@ def run_litert(
         threads: of the kernels.
         compare: also run it without a plan.
         poison: fill the arena with a pattern before every run.
+        timeout_s: seconds until it is ended; None for ten minutes and one more for each run.
 
     Raises:
         ModelError: LiteRT refuses the model or the inputs. RuntimeBindError: it crashes, or cannot run the plan.
@@ -55,6 +57,7 @@ def run_litert(
         path,
         model,
         tuple(given.values()),
+        timeout_s=timeout_s,
         feeds=list(given),
         runs=runs,
         threads=threads,
@@ -68,17 +71,23 @@ def run_litert(
     return Outcome(outputs, memory, memory, not different if compare else None, different)
 
 
-def bind_litert(path: Path, model: TfliteModel) -> Memory:
+def bind_litert(path: Path, model: TfliteModel, *, timeout_s: float | None = None) -> Memory:
     """The memory of a model once LiteRT has bound it to the plan in its file. Errors as `run_litert`."""
-    return memory_from(ask_litert("bind", path, model)[0]["memory"])
+    return memory_from(ask_litert("bind", path, model, timeout_s=timeout_s)[0]["memory"])
 
 
 def ask_litert(
-    task: str, path: Path, model: TfliteModel, arrays: Sequence[NDArray[Any]] = (), **more: Any
+    task: str,
+    path: Path,
+    model: TfliteModel,
+    arrays: Sequence[NDArray[Any]] = (),
+    *,
+    timeout_s: float | None = None,
+    **more: Any,
 ) -> tuple[dict[str, Any], Sequence[NDArray[Any]]]:
     """What `edgemem.commands.litert_child` answers for a task, as data and arrays. Errors as `run_litert`."""
     data = {"task": task, "file": path.name, "shapes": list(model.inputs().items()), **more}
     doing = f"{'preparing' if task == 'bind' else 'running'} {path.name}"
-    timeout_s = _TIMEOUT_S + _RUN_S * more.get("runs", 0)
-    answer = ask(_CHILD, Question(data, path.read_bytes(), arrays), doing=doing, timeout_s=timeout_s)
+    limit_s = _TIMEOUT_S + _RUN_S * more.get("runs", 0) if timeout_s is None else timeout_s
+    answer = ask(_CHILD, Question(data, path.read_bytes(), arrays), doing=doing, timeout_s=limit_s)
     return dict(answer.data), answer.arrays

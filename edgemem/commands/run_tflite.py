@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from edgemem.commands.executors import EXECUTORS
@@ -38,6 +39,7 @@ def run(
     threads: int = 1,
     compare: bool = False,
     poison: bool = False,
+    timeout_s: float | None = None,
 ) -> Outcome:
     """Run a .tflite model a few times inside the plan in its file.
 
@@ -52,9 +54,12 @@ def run(
         threads: of LiteRT's kernels.
         compare: run without the plan, too.
         poison: fill LiteRT's arena with a pattern before every run.
+        timeout_s: seconds until the process that runs the model is ended; None for ten minutes and, in LiteRT, one
+            more for each run.
 
     Raises:
         RuntimeBindError: the runtime cannot run the plan in the file; names the reason and the command that makes one.
+            Or it does not end in time.
         InvalidPlanError: the plan, or the offsets beside it, are wrong. PlanFileError: the plan is damaged.
         MissingDependencyError, ModelError: as the runtime does.
     """
@@ -64,12 +69,14 @@ def run(
     plansets = plans_of(model)
     chosen = runtime or runtime_of(plansets, offsets=model.offline_metadata() is not None)
     if chosen == "tflm":
-        return _in_tflm(path, model, feeds, runs=runs, compare=compare)
+        return _in_tflm(path, model, feeds, runs=runs, compare=compare, timeout_s=timeout_s)
     refusals = [litert_refusal(planset) for planset in plansets]
     if refusals and None not in refusals:
         assert refusals[0] is not None
         raise refused("LiteRT", path, refusals[0])
-    return run_litert(path, model, feeds, runs=runs, threads=threads, compare=compare, poison=poison)
+    return run_litert(
+        path, model, feeds, runs=runs, threads=threads, compare=compare, poison=poison, timeout_s=timeout_s
+    )
 
 
 def runtime_of(plansets: Sequence[PlanSet], *, offsets: bool) -> str:
@@ -94,7 +101,13 @@ def refused(runtime: str, path: Path, refusal: Refusal) -> RuntimeBindError:
 
 
 def _in_tflm(
-    path: Path, model: TfliteModel, feeds: Mapping[str, NDArray[Any]] | None, *, runs: int, compare: bool
+    path: Path,
+    model: TfliteModel,
+    feeds: Mapping[str, NDArray[Any]] | None,
+    *,
+    runs: int,
+    compare: bool,
+    timeout_s: float | None,
 ) -> Outcome:
     if model.inputs():
         raise RuntimeBindError("TensorFlow Lite Micro cannot resize inputs: give the file itself other sizes")
@@ -105,10 +118,11 @@ def _in_tflm(
     inputs = [graph.tensors[i] for i in graph.inputs]
     names = [graph.tensors[i].name for i in graph.outputs]
     values = values_of([(t.name, t.dtype, t.shape) for t in inputs], feeds)
-    ran = execute(model.content(), values, outputs=len(names), runs=runs)
+    run_micro = partial(execute, outputs=len(names), runs=runs, timeout_s=timeout_s)
+    ran = run_micro(model.content(), values)
     different: tuple[str, ...] = ()
     if compare:
-        plain = execute(model.without_plan().content(), values, outputs=len(names), runs=runs)
+        plain = run_micro(model.without_plan().content(), values)
         different = tuple(n for n, a, b in zip(names, ran.outputs, plain.outputs, strict=True) if not same(a, b))
     report = memory_of(plan, ran, predicted_head(graph, model.offline()))
     outputs = dict(zip(names, ran.outputs, strict=True))

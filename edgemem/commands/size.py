@@ -67,19 +67,21 @@ class ModelSize:
         return self.activations + self.workspace + self.tail
 
 
-def size_of(path: Path, runtime: str = "tflm") -> ModelSize:
+def size_of(path: Path, runtime: str = "tflm", *, timeout_s: float | None = None) -> ModelSize:
     """What a .tflite model takes in a runtime: with the plan in its file where the runtime runs it, else by itself.
 
     Args:
         path: the file.
         runtime: `tflm` or `litert`.
+        timeout_s: seconds until each process that runs the model is ended; None for ten minutes.
 
     Raises:
         InvalidPlanError: the plan in the file, or the offsets beside it, are wrong. PlanFileError: it is damaged.
         MissingDependencyError, ModelError, RuntimeBindError: as the runtime does.
     """
     model = open_model(path)
-    return _in_tflm(path, model) if runtime == "tflm" else _in_litert(path, model)
+    measured = _in_tflm if runtime == "tflm" else _in_litert
+    return measured(path, model, timeout_s)
 
 
 def size_data(size: ModelSize) -> dict[str, Any]:
@@ -111,8 +113,8 @@ def check_size(size: ModelSize, budget: int | None) -> None:
         raise PlanError(f"whether the model needs more than {budget:,} bytes is not known: {size.reason}")
 
 
-def _in_tflm(path: Path, model: TfliteModel) -> ModelSize:
-    made = tflm.size_of(model)
+def _in_tflm(path: Path, model: TfliteModel, timeout_s: float | None) -> ModelSize:
+    made = tflm.size_of(model, timeout_s=timeout_s)
     if made.origin is not None:
         plan = f"{made.origin.strategy}, plan of the {made.origin.of}, from the file"
     else:
@@ -131,7 +133,7 @@ def _in_tflm(path: Path, model: TfliteModel) -> ModelSize:
     )
 
 
-def _in_litert(path: Path, model: TfliteModel) -> ModelSize:
+def _in_litert(path: Path, model: TfliteModel, timeout_s: float | None) -> ModelSize:
     main = probe_apart(model.content(), model.inputs()).main
     scratch = {i for tensors in main.scratch for i in tensors}
     inside = [(i, t.size) for i, t in enumerate(main.tensors) if t.allocation == "arena"]
@@ -141,7 +143,7 @@ def _in_litert(path: Path, model: TfliteModel) -> ModelSize:
         assert refusals[0] is not None
         plan = f"LiteRT's own ({refusals[0].why}; plan with {refusals[0].remedy})"
     elif refusals:
-        memory = bind_litert(path, model)
+        memory = bind_litert(path, model, timeout_s=timeout_s)
         planned, plan = memory.planned, str(memory)
     return ModelSize(
         "litert",

@@ -17,10 +17,10 @@ def size_text(size: int, *, texels: bool = False) -> str:
     return f"{size} B"
 
 
-def ratio_text(size: int, of: int) -> str:
-    """1.234x; where three digits would hide a difference, with the difference in bytes: "1.000x + 40"."""
+def ratio_text(size: int, of: int, unit: str = "bytes") -> str:
+    """1.234x; where three digits would hide a difference, with the difference: "1.000x + 40 bytes"."""
     if not of:
         return "-"
     text = f"{size / of:.3f}x"
     hidden = size != of and abs(size / of - 1) < 0.0005
-    return f"{text} {'+' if size > of else '-'} {abs(size - of):,}" if hidden else text
+    return f"{text} {'+' if size > of else '-'} {abs(size - of):,} {unit}" if hidden else text

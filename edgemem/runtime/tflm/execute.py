@@ -76,7 +76,7 @@ def execute(
     arena: int | None = None,
     runs: int = 1,
     find_smallest: bool = False,
-    timeout_s: float = _TIMEOUT_S,
+    timeout_s: float | None = None,
 ) -> TflmRun:
     """Run a .tflite file in TensorFlow Lite Micro.
 
@@ -88,7 +88,7 @@ def execute(
         runs: how often it runs with these inputs.
         find_smallest: look for the smallest arena that is enough, in steps of 16 bytes, in a process of its own:
             should it fail, the rest is known all the same.
-        timeout_s: for each process.
+        timeout_s: seconds for each process; None for ten minutes.
 
     Raises:
         MissingDependencyError: tflite-micro is not installed.
@@ -113,7 +113,8 @@ def execute(
     return TflmRun(found, done["head"], done["tail"], smallest or None, reason)
 
 
-def _work(folder: Path, job: Mapping[str, int], timeout_s: float) -> dict[str, int]:
+def _work(folder: Path, job: Mapping[str, int], timeout_s: float | None) -> dict[str, int]:
+    timeout_s = _TIMEOUT_S if timeout_s is None else timeout_s
     (folder / "job.json").write_text(json.dumps(job))
     try:
         done = run_child("edgemem.runtime.tflm.worker", [str(folder)], timeout_s=timeout_s)

@@ -61,13 +61,20 @@ class TflmSize:
         return self.tensors + (self.workspace or 0)
 
 
-def size_of(model: object, *, measure: bool = True, values: Sequence[NDArray[Any]] | None = None) -> TflmSize:
+def size_of(
+    model: object,
+    *,
+    measure: bool = True,
+    values: Sequence[NDArray[Any]] | None = None,
+    timeout_s: float | None = None,
+) -> TflmSize:
     """The arena that a .tflite model takes in TensorFlow Lite Micro, planned or not.
 
     Args:
         model: as `edgemem.load` gives it.
         measure: also run it, where tflite-micro is installed.
         values: what to run it on, one array an input in order; random ones by default.
+        timeout_s: seconds until each process that runs it is ended; None for ten minutes.
 
     Raises:
         ModelError: the model is not a .tflite file, or has sizes that are not known.
@@ -88,7 +95,13 @@ def size_of(model: object, *, measure: bool = True, values: Sequence[NDArray[Any
     if not is_installed():
         return replace(size, reason=f"tflite-micro is not installed: pip install {requirement('tflm')}")
     try:
-        run = execute(model.content(), values or input_values(graph), outputs=len(graph.outputs), find_smallest=True)
+        run = execute(
+            model.content(),
+            values or input_values(graph),
+            outputs=len(graph.outputs),
+            find_smallest=True,
+            timeout_s=timeout_s,
+        )
     except RuntimeBindError as e:
         return replace(size, reason=str(e))
     workspace = max(run.head - size.tensors, 0)
