@@ -12,8 +12,9 @@ namespace edgemem::proof {
 // - so many bytes, outside the pinned ones that count and the reserved ranges, end at some address at the lowest; where
 //   that is above the pinned ones, a free record is on top, whose padding need not be in the arena.
 // And the end of every pinned record.
-// O((n + r) log n) for n records and r rows of relations; pinned records inside others take O(n) more for each of
-// those. Throws as `check` does, and for sizes, pins and ranges that together are beyond int64.
+// O((n + r) log n) for n records and r rows of relations, if a record that lies inside another is alive together with
+// it, which records of a `Problem` are. Throws as `check` does, and for sizes, pins and ranges that together are beyond
+// int64.
 Value offsets_bound(const Records& records);
 
 // The sum of the positional maxima: the greatest k-th largest size at any operator, for every k. O(n log n).

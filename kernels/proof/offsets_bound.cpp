@@ -47,6 +47,12 @@ class Uncovered {
     for (std::size_t at = end - 1 + leaves_; at /= 2;) count(at);
   }
 
+  // Calls `use` with the numbers in [begin, end) that are not covered, ascending. O(log n) each.
+  template <typename Use>
+  void each_uncovered(Index begin, Index end, const Use& use) const {
+    if (begin < end) walk(1, 0, leaves_, begin, end, use);
+  }
+
   bool is_covered(Index number) const {
     for (std::size_t at = number + leaves_; at > 0; at /= 2) {
       if (nodes_[at].covers > 0) return true;
@@ -61,6 +67,18 @@ class Uncovered {
     Value padded = 0;
     Value padding = 0;
   };
+
+  template <typename Use>
+  void walk(std::size_t at, std::size_t low, std::size_t high, Index begin, Index end, const Use& use) const {
+    if (high <= begin || end <= low || nodes_[at].least > 0) return;
+    if (at >= leaves_) {
+      use(static_cast<Index>(low));
+      return;
+    }
+    const std::size_t middle = low + (high - low) / 2;
+    walk(2 * at, low, middle, begin, end, use);
+    walk(2 * at + 1, middle, high, begin, end, use);
+  }
 
   void change(std::size_t at, int times) {
     nodes_[at].covers += times;
@@ -91,6 +109,7 @@ class Bound {
         room_(cuts(records)),
         taken_(records.pinned.size()),
         alive_pinned_(records.pinned.size()),
+        pinned_(nesting_.flat() || records.pinned.empty() ? 0 : records.count(), kNone),
         rows_(overlaps(records)) {
     for (std::size_t k = 0; k < records.reserved.size(); k += 2) {
       room_.take(records.reserved[k], records.reserved[k + 1]);
@@ -98,9 +117,8 @@ class Bound {
     for (std::size_t i = 0; i < records.pinned.size(); ++i) {
       if (records.pinned[i] < 0 || records.size[i] == 0) continue;
       best_ = std::max(best_, records.pinned[i] + records.size[i]);
-      pinned_.emplace_back(nesting_.enter(static_cast<Index>(i)), static_cast<Index>(i));
+      if (!nesting_.flat()) pinned_[nesting_.enter(static_cast<Index>(i))] = static_cast<Index>(i);
     }
-    std::sort(pinned_.begin(), pinned_.end());
     const auto key = [&](const Overlap& row) {
       return std::tuple(records_.first[row.made], row.made, row.input, row.distance);
     };
@@ -177,9 +195,16 @@ class Bound {
     const Index begin = nesting_.enter(record) + 1;
     const Index end = nesting_.leave(record);
     if (begin == end) return;
+    // Only what is covered for the first time, or no longer at all, counts otherwise than before. Records alive with
+    // their container are covered during one span of time, so that each changes twice.
+    changed_.clear();
+    const auto note = [&](Index number) {
+      if (!pinned_.empty() && pinned_[number] != kNone) changed_.push_back(pinned_[number]);
+    };
+    if (times > 0) free_.each_uncovered(begin, end, note);
     free_.cover(begin, end, times);
-    const auto from = std::lower_bound(pinned_.begin(), pinned_.end(), std::pair<Index, Index>(begin, 0));
-    for (auto at = from; at != pinned_.end() && at->first < end; ++at) follow(at->second);
+    if (times < 0) free_.each_uncovered(begin, end, note);
+    for (const Index inner : changed_) follow(inner);
   }
 
   // Takes or gives the bytes of a pinned record, as it counts now or not.
@@ -237,7 +262,8 @@ class Bound {
   Room room_;
   std::vector<bool> taken_;
   std::vector<bool> alive_pinned_;
-  std::vector<std::pair<Index, Index>> pinned_;           // their numbers in `Nesting`, ascending, and they
+  std::vector<Index> pinned_;                             // the pinned record of each number in `Nesting`, or kNone
+  std::vector<Index> changed_;                            // those that `cover` is about, kept for its memory
   std::priority_queue<std::pair<Value, Index>> highest_;  // ends of those that count or did
   std::vector<Overlap> rows_;                             // by operator, closest distance of a pair first
   std::size_t row_ = 0;

@@ -250,6 +250,18 @@ TEST(a_proof_of_many_records_alive_at_once_ends) {
   }
 }
 
+TEST(a_bound_of_pinned_records_in_one_another_ends) {
+  constexpr std::size_t kCount = 200'000;
+  std::vector<Value> first(kCount), last(kCount, kCount), size(kCount), pinned(kCount, 0), within;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    first[i] = static_cast<Value>(i % 7);
+    size[i] = static_cast<Value>(kCount - i);
+    if (i > 0) within.insert(within.end(), {static_cast<Value>(i), static_cast<Value>(i) - 1, 0});
+  }
+  const edgemem::proof::Records records{first, last, size, 1, pinned, {}, {}, within};
+  CHECK(offsets_bound(records) == static_cast<Value>(kCount));
+}
+
 TEST(offsets_at_the_ends_of_int64_are_judged) {
   constexpr Value kLeast = std::numeric_limits<Value>::min();
   const auto causes = [](const Plan& plan, Value arena) {
