@@ -49,8 +49,8 @@ def rehearse(planset: PlanSet, graph: Graph) -> Iterator[Violation]:
     yield from check_records(planset, graph, contents)
     uses = _uses(graph, contents, planset.target)
     for plan in planset.plans:
-        count = len(plan.offsets if isinstance(plan, OffsetPlan) else plan.assignment)
-        if count != len(planset.problem):
+        columns = (plan.offsets, plan.regions) if isinstance(plan, OffsetPlan) else (plan.assignment,)
+        if any(column is not None and len(column) != len(planset.problem) for column in columns):
             continue  # the sweep has said so
         rehearsal = _Rehearsal(planset, plan, contents, uses)
         rehearsal.run(graph)

@@ -243,8 +243,8 @@ def find_sharing(lives: Mapping[str, Life], steps: Sequence[Step], target: Targe
             source = lives[root[name]] if name in lives else None
             if source is None or out is None or source.outside or tensor_bytes(source.tensor, target) != size:
                 continue
-            if source.offset is not None:
-                continue
+            if source.offset is not None or (target.texels and source.tensor.shape != out.tensor.shape):
+                continue  # as many texels in another form are another texture
             if source.fixed and not (view and rules.views_of_outputs and source.kind == "output"):
                 continue
             if view:

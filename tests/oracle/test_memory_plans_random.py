@@ -90,9 +90,6 @@ def test_random_models_run_in_tensorflow_lite_micro(tmp_path: Path) -> None:
     assert tally.graphs["run in TensorFlow Lite Micro"] > 3
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the planner has a view and what it is of in one record, whatever their textures"
-)
 def test_views_in_textures() -> None:
     file = onnx.parser.parse_model(
         """<ir_version: 10, opset_import: ["": 21]> g (float[1,2,1,8] x) => (float[16] y)
@@ -103,7 +100,6 @@ def test_views_in_textures() -> None:
     assert not edgemem.verify(edgemem.plan(graph, target=target), graph)
 
 
-@pytest.mark.xfail(strict=True, raises=ValueError, reason="verify does not count the regions of a plan")
 def test_as_many_regions_as_records() -> None:
     case = random_case("onnx", 0)
     planset = edgemem.plan(case.graph, strategy="offsets/greedy_by_size")
