@@ -1,8 +1,7 @@
 """TensorFlow Lite files: their graph, their order, and a plan inside them.
 
-A plan is stored as two metadata entries. `edgemem.plan` is the encoded plan. `OfflineMemoryAllocation` is what
-TensorFlow Lite Micro reads and follows: int32 [1, 0, n, offsets...] for the tensors of all subgraphs in file order, -1
-for tensors that it places itself.
+A plan is stored as two metadata entries: `edgemem.plan` is the encoded plan, and `OfflineMemoryAllocation` is what
+TensorFlow Lite Micro reads and follows (`edgemem_converters.tflite.offsets`).
 """
 
 from __future__ import annotations
@@ -10,15 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
-import numpy as np
-
 from edgemem.errors import InvalidPlanError, ModelError, UnknownShapeError, UnsupportedError
 from edgemem.files import atomic_write
 from edgemem.formats import Bindings, find_probe
-from edgemem.suitability import MICRO_ALIGNMENT, micro_offsets, micro_refusal
+from edgemem.suitability import micro_refusal
 from edgemem_converters.tflite.control import CONTROL, decode_control, encode_control, file_order
 from edgemem_converters.tflite.fold import fold
 from edgemem_converters.tflite.graph import build
+from edgemem_converters.tflite.offsets import OFFLINE, decode_offsets, encode_offsets
 from edgemem_converters.tflite.reader import read
 from edgemem_converters.tflite.writer import permuted, read_parts, write
 
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
 __all__ = ["TfliteConverter"]
 
 _PLAN: Final = "edgemem.plan"
-_OFFLINE: Final = "OfflineMemoryAllocation"
 
 
 class TfliteConverter:
@@ -124,29 +121,28 @@ class TfliteConverter:
         """
         changes = {**self._changes, _PLAN: plan}
         if micro_refusal(planset) is None:
-            changes[_OFFLINE] = self._offline_of(planset)
-        elif changes.get(_OFFLINE):
-            changes[_OFFLINE] = None  # what an earlier plan left
+            changes[OFFLINE] = encode_offsets(planset, self._file, self._build()[1])
+        elif changes.get(OFFLINE):
+            changes[OFFLINE] = None  # what an earlier plan left
         return type(self)(self._base, changes, self.bindings, self._file)
 
     def with_offsets(self, planset: PlanSet) -> Self:
         """The model with the offsets of a plan's smallest arena for TensorFlow Lite Micro, and without the plan.
 
-        Raises InvalidPlanError for a plan that TensorFlow Lite Micro does not run, for tensors that the model does not
-        have, and for offsets that are no multiple of 16 or beyond int32; UnsupportedError if a subgraph that several
-        operators run has several places, or the file is compiled for an accelerator.
+        Raises InvalidPlanError for a plan that TensorFlow Lite Micro does not run, and otherwise as
+        `edgemem_converters.tflite.offsets.encode_offsets`.
         """
         refusal = micro_refusal(planset)
         if refusal is not None:
             raise InvalidPlanError(
                 f"TensorFlow Lite Micro cannot run the plan: {refusal.why}; plan with {refusal.remedy}"
             )
-        changes = {**self._changes, _PLAN: None, _OFFLINE: self._offline_of(planset)}
+        changes = {**self._changes, _PLAN: None, OFFLINE: encode_offsets(planset, self._file, self._build()[1])}
         return type(self)(self._base, changes, self.bindings, self._file)
 
     def without_plan(self) -> Self:
         """The model without a plan, for itself or for TensorFlow Lite Micro."""
-        return type(self)(self._base, {**self._changes, _PLAN: None, _OFFLINE: None}, self.bindings, self._file)
+        return type(self)(self._base, {**self._changes, _PLAN: None, OFFLINE: None}, self.bindings, self._file)
 
     def plan(self) -> bytes | None:
         """The encoded plan it carries, or None."""
@@ -154,7 +150,7 @@ class TfliteConverter:
 
     def offline_metadata(self) -> bytes | None:
         """The bytes of the file's OfflineMemoryAllocation, for tools that put it into another copy of the model."""
-        return self._entry(_OFFLINE)
+        return self._entry(OFFLINE)
 
     def offline(self) -> dict[str, int]:
         """The offsets in bytes for TensorFlow Lite Micro, by tensor; tensors without an offset are absent.
@@ -163,21 +159,7 @@ class TfliteConverter:
         meaning. Raises ModelError if the number of offsets is not that of the tensors, or an offset is below -1.
         """
         data = self.offline_metadata()
-        if not data:
-            return {}
-        starts = np.cumsum([0, *(len(s.tensors) for s in self._file.subgraphs)]).tolist()
-        numbers = np.frombuffer(data[: len(data) // 4 * 4], dtype="<i4").tolist()
-        if len(numbers) != 3 + starts[-1] or numbers[2] != starts[-1]:
-            raise ModelError(f"the {_OFFLINE} of the file has not one offset for each of the {starts[-1]} tensors")
-        places = self._build()[1]
-        offsets = {name: numbers[3 + starts[number] + tensor] for name, (number, tensor) in places.items()}
-        negative = next((name for name, offset in offsets.items() if offset < -1), None)
-        if negative is not None:
-            raise ModelError(
-                f"the {_OFFLINE} of the file places {negative!r} at {offsets[negative]}, before the arena: "
-                "plan the file again"
-            )
-        return {name: offset for name, offset in offsets.items() if offset >= 0}
+        return decode_offsets(data, self._file, self._build()[1]) if data else {}
 
     def weights(self) -> int:
         """Bytes of all constants in the file, as they are stored; one that several tensors share counts once."""
@@ -242,29 +224,6 @@ class TfliteConverter:
                 tensors=[name for name, _ in flags],
             )
         return assumed
-
-    def _offline_of(self, planset: PlanSet) -> bytes:
-        """The offsets of a plan as TensorFlow Lite Micro reads them."""
-        places = self._build()[1]
-        starts = np.cumsum([0, *(len(s.tensors) for s in self._file.subgraphs)]).tolist()
-        vector = [-1] * starts[-1]
-        for name, offset in micro_offsets(planset).items():
-            if offset % MICRO_ALIGNMENT or not 0 <= offset < 2**31:
-                raise InvalidPlanError(
-                    f"{name!r} is at offset {offset}; TensorFlow Lite Micro takes multiples of {MICRO_ALIGNMENT} "
-                    "below 2 GiB: plan with --alignment 16 or more"
-                )
-            if name not in places:
-                raise InvalidPlanError(f"the plan places {name!r}, a tensor that the model does not have")
-            number, tensor = places[name]
-            index = starts[number] + tensor
-            if vector[index] not in (-1, offset):
-                raise UnsupportedError(
-                    f"the plan has two places for {name!r}, because two operators run subgraph {number}; TensorFlow "
-                    "Lite Micro knows one: plan again"
-                )
-            vector[index] = offset
-        return np.array([1, 0, len(vector), *vector], dtype="<i4").tobytes()
 
     def _entry(self, name: str) -> bytes | None:
         """A metadata entry, changed or not; None if there is none. Raises ModelError if there are several."""

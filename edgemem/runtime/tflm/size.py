@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.model.graph import Graph
+    from edgemem.records.micro_buffers import Buffer
 
-__all__ = ["TflmSize", "predicted_head", "size_of"]
+__all__ = ["TflmSize", "place_buffers", "predicted_head", "size_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,18 +115,24 @@ def predicted_head(graph: Graph, offline: Mapping[str, int]) -> int:
     Args:
         graph: of a .tflite file.
         offline: offsets that the file decides, by tensor.
+    """
+    return max((offset + buffer.size for buffer, offset in place_buffers(graph, offline)), default=0)
+
+
+def place_buffers(graph: Graph, offline: Mapping[str, int]) -> list[tuple[Buffer, int]]:
+    """The offset of every buffer in the head, but workspace. Arguments are those of `predicted_head`.
 
     Tensors without one go where TensorFlow Lite Micro's planner puts them: large ones first, each into the first gap
     between what is alive at the same time.
     """
-    placed: list[tuple[int, int, int, int]] = []  # offset, end, first, last; by offset
-    free = []
+    made, free = [], []
     for buffer in buffers_of(graph):
         if buffer.name in offline:
-            offset = offline[buffer.name]
-            insort(placed, (offset, offset + buffer.size, buffer.first, buffer.last))
+            made.append((buffer, offline[buffer.name]))
         else:
             free.append(buffer)
+    placed = [(offset, offset + b.size, b.first, b.last) for b, offset in made]
+    placed.sort()
     free.reverse()  # among equals the last one first
     for buffer in sorted(free, key=lambda b: -b.size):
         offset = 0
@@ -135,4 +142,5 @@ def predicted_head(graph: Graph, offline: Mapping[str, int]) -> int:
                     break
                 offset = max(offset, end)
         insort(placed, (offset, offset + buffer.size, buffer.first, buffer.last))
-    return max((end for _, end, _, _ in placed), default=0)
+        made.append((buffer, offset))
+    return made
