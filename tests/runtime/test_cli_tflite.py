@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from edgemem.cli.main import main
 from models.fetch import FetchError, fetch
+from tests.tflite_models import M, O, S, T, build
 
 pytest.importorskip("ai_edge_litert")
 
@@ -105,3 +106,36 @@ def test_measure_says_what_it_runs(tmp_path: Path) -> None:
     done = edgemem("measure", planned("tflm_sine_float", tmp_path))
     assert done.exit_code == 2
     assert "edgemem size" in done.output
+
+
+def test_sizes_that_the_file_leaves_open(tmp_path: Path) -> None:
+    """They are asked for; what was given is in the plan, and holds for every command that runs it."""
+    signature = (-1, -1, -1, 3)
+    tensors = [T(name, shape=(1, 1, 1, 3), signature=signature) for name in "xay"]
+    source, planned_file = tmp_path / "open.tflite", tmp_path / "planned.tflite"
+    source.write_bytes(build(M([S(tensors, [O("ABS", (0,), (1,)), O("NEG", (1,), (2,))], (0,), (2,))])))
+    asked = edgemem("plan", source)
+    assert asked.exit_code == 1
+    assert "--input-shape x=1,N,N,3" in asked.output
+    done = edgemem("plan", source, "-t", "litert", "--input-shape", "x=1,8,8,3", "-o", planned_file)
+    assert done.exit_code == 0, done.output
+    assert "Planned for x = 1,8,8,3" in done.output
+    assert "Planned for x = 1,8,8,3" in edgemem("show", planned_file).output
+    ran = edgemem("run", planned_file, "--compare")
+    assert ran.exit_code == 0, ran.output
+    assert "1x8x8x3" in ran.output
+    assert edgemem("verify", "--run", planned_file).exit_code == 0
+    # TensorFlow Lite Micro runs the file in its own sizes.
+    refused = edgemem("plan", source, "--input-shape", "x=1,8,8,3", "-o", planned_file)
+    assert refused.exit_code == 1
+    assert "cannot resize inputs" in refused.output
+    same = edgemem("plan", source, "--input-shape", "x=1,1,1,3", "-o", planned_file)
+    assert same.exit_code == 0, same.output
+    assert edgemem("verify", planned_file).exit_code == 0
+
+
+def test_a_size_that_is_planned_without_being_chosen_is_named(tmp_path: Path) -> None:
+    source = tmp_path / "batch.tflite"
+    tensors = [T(name, shape=(1, 4), signature=(-1, 4)) for name in "xy"]
+    source.write_bytes(build(M([S(tensors, [O("ABS", (0,), (1,))], (0,), (1,))])))
+    assert "Planned for x = 1,4" in edgemem("plan", source).output

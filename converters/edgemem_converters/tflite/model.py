@@ -121,7 +121,7 @@ class TfliteConverter:
         """
         changes = {**self._changes, _PLAN: plan}
         if micro_refusal(planset) is None:
-            changes[OFFLINE] = encode_offsets(planset, self._file, self._build()[1])
+            changes[OFFLINE] = self._encoded(planset)
         elif changes.get(OFFLINE):
             changes[OFFLINE] = None  # what an earlier plan left
         return type(self)(self._base, changes, self.bindings, self._file)
@@ -129,15 +129,15 @@ class TfliteConverter:
     def with_offsets(self, planset: PlanSet) -> Self:
         """The model with the offsets of a plan's smallest arena for TensorFlow Lite Micro, and without the plan.
 
-        Raises InvalidPlanError for a plan that TensorFlow Lite Micro does not run, and otherwise as
-        `edgemem_converters.tflite.offsets.encode_offsets`.
+        Raises InvalidPlanError for a plan that TensorFlow Lite Micro does not run, UnsupportedError for sizes that are
+        not the file's, and otherwise as `edgemem_converters.tflite.offsets.encode_offsets`.
         """
         refusal = micro_refusal(planset)
         if refusal is not None:
             raise InvalidPlanError(
                 f"TensorFlow Lite Micro cannot run the plan: {refusal.why}; plan with {refusal.remedy}"
             )
-        changes = {**self._changes, _PLAN: None, OFFLINE: encode_offsets(planset, self._file, self._build()[1])}
+        changes = {**self._changes, _PLAN: None, OFFLINE: self._encoded(planset)}
         return type(self)(self._base, changes, self.bindings, self._file)
 
     def without_plan(self) -> Self:
@@ -156,10 +156,19 @@ class TfliteConverter:
         """The offsets in bytes for TensorFlow Lite Micro, by tensor; tensors without an offset are absent.
 
         The first two numbers of the entry differ between the tools that write it (edgemem, Vela, others) and have no
-        meaning. Raises ModelError if the number of offsets is not that of the tensors, or an offset is below -1.
+        meaning. Raises ModelError if the number of offsets is not that of the tensors, or an offset is below -1, and
+        InvalidPlanError if `bindings` resize inputs.
         """
         data = self.offline_metadata()
-        return decode_offsets(data, self._file, self._build()[1]) if data else {}
+        if not data:
+            return {}
+        offsets = decode_offsets(data, self._file, self._build()[1])
+        if offsets and self.inputs():
+            raise InvalidPlanError(
+                f"the {OFFLINE} of the file is for {self._resized()}, and TensorFlow Lite Micro runs the file in its "
+                "own sizes: plan the file again without --input-shape"
+            )
+        return offsets
 
     def weights(self) -> int:
         """Bytes of all constants in the file, as they are stored; one that several tensors share counts once."""
@@ -224,6 +233,19 @@ class TfliteConverter:
                 tensors=[name for name, _ in flags],
             )
         return assumed
+
+    def _encoded(self, planset: PlanSet) -> bytes:
+        """The offsets of a plan as TensorFlow Lite Micro reads them."""
+        if self.inputs():
+            raise UnsupportedError(
+                f"TensorFlow Lite Micro cannot resize inputs, and the plan is for {self._resized()}: convert the model "
+                "in these sizes, or plan for LiteRT (--target litert)"
+            )
+        return encode_offsets(planset, self._file, self._build()[1])
+
+    def _resized(self) -> str:
+        tensors = self._file.subgraphs[0].tensors
+        return ", ".join(f"{tensors[i].name} = {','.join(map(str, shape))}" for i, shape in self.inputs().items())
 
     def _entry(self, name: str) -> bytes | None:
         """A metadata entry, changed or not; None if there is none. Raises ModelError if there are several."""
