@@ -7,6 +7,7 @@ loops run as their runtime runs them (`edgemem.model.control`).
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -228,7 +229,8 @@ class _Rehearsal:
         source, to = _tensors(op, names, event.source), _tensors(op, names, event.to)
         span = self._marks.span
         # Nothing is copied between two in one place: they hold one value from now on.
-        stays = {to[k] for i, k in event.pairs(op) if span.get(source[i]) == span.get(to[k]) and to.count(to[k]) == 1}
+        often = Counter(to)
+        stays = {to[k] for i, k in event.pairs(op) if span.get(source[i]) == span.get(to[k]) and often[to[k]] == 1}
         for name in source:
             self._read(name, "copies")
         for name in to:

@@ -24,6 +24,7 @@ of a WHILE has two originals, one after the other, so that this goes only for wh
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from edgemem.model.control import Copy, events_of
@@ -99,22 +100,21 @@ def _results_of_branches(step: Step, target: Target, lives: Mapping[str, Life]) 
     What a branch takes in stays where it was copied to, and a graph that several operators run may be in itself a part
     of the other branch.
     """
-    found: list[list[Life]] = []
-    for position, name in enumerate(step.writes) if step.op.type in RUN_ONCE else ():
-        members = []
-        for body in step.op.bodies:
-            index = body.outputs[position] if position < len(body.outputs) else -1
-            tensor = body.tensors[index] if index >= 0 else None
-            life = lives.get(tensor.name) if tensor is not None and tensor.kind == "activation" else None
-            if life is None or life.outside or len(life.names) > 1 or life.tensor.name in target.pins:
-                return []
-            if index in body.inputs or body.outputs.count(index) > 1:
+    if step.op.type not in RUN_ONCE or any(name not in lives or lives[name].outside for name in step.writes):
+        return []
+    found: list[list[Life]] = [[] for _ in step.writes]
+    for body in step.op.bodies:
+        if len(body.outputs) < len(found) or len({*body.outputs}) < len(body.outputs):
+            return []
+        taken = {*body.inputs}
+        for members, index in zip(found, body.outputs, strict=False):
+            tensor = body.tensors[index]
+            life = lives.get(tensor.name) if tensor.kind == "activation" and index not in taken else None
+            if life is None or life.outside or len(life.names) > 1 or tensor.name in target.pins:
                 return []
             members.append(life)
-        if name not in lives or lives[name].outside or len({(m.tensor.dtype, m.tensor.shape) for m in members}) != 1:
-            return []
-        found.append(members)
-    return found
+    alike = all(len({(m.tensor.dtype, m.tensor.shape) for m in members}) == 1 for members in found)
+    return found if alike else []
 
 
 def _join(members: Sequence[Life], lives: dict[str, Life]) -> Life:
@@ -135,8 +135,13 @@ def join_inputs(steps: Sequence[Step], target: Target, lives: dict[str, Life]) -
     """
     holders = {name: life for life in lives.values() for name in life.names}
     for step in steps if not target.texels else ():
-        for number, body in enumerate(step.op.bodies if step.starts else ()):
-            for side, position, k in _originals(step.op, number):
+        copies: dict[int, list[Copy]] = {}  # to the inputs of each body; none where it is not known what becomes what
+        for event in events_of(step.op) if step.starts else ():
+            if isinstance(event, Copy) and event.skip is not None and event.to[1] == "inputs":
+                copies.setdefault(event.to[0], []).append(event)
+        for number, to_body in copies.items():
+            body = step.op.bodies[number]
+            for side, position, k in _originals(step.op, number, to_body):
                 name = (step.reads if side == "inputs" else step.writes)[position]
                 life, home = lives.get(body.tensors[body.inputs[k]].name), holders.get(name)
                 if life is not None and home is not None and _fits(life, home, target):
@@ -148,42 +153,37 @@ def join_inputs(steps: Sequence[Step], target: Target, lives: dict[str, Life]) -
 
 def _fits(life: Life, home: Life, target: Target) -> bool:
     """Whether what a body takes in is a copy of all of another tensor, and no other memory is promised to either."""
-    if (
-        life is home
-        or life.outside
-        or home.outside
-        or len(life.names) > 1
-        or {*life.names, *home.names} & {*target.pins}
-    ):
+    if life is home or life.outside or home.outside or len(life.names) > 1:
+        return False
+    if target.pins and not target.pins.keys().isdisjoint((*life.names, *home.names)):
         return False
     one, other = life.tensor, home.tensor
     alike = one.dtype == other.dtype and tensor_bytes(one, target) == tensor_bytes(other, target)
     return alike and life.kind == "tensor" and home.kind in ("tensor", "input", "output")
 
 
-def _originals(op: Op, number: int) -> list[tuple[Side, int, int]]:
+def _originals(op: Op, number: int, copies: Sequence[Copy]) -> list[tuple[Side, int, int]]:
     """The inputs of a body that need no memory of their own, each after the place of its original.
 
-    That is one of the operator's two lists, and a position in it.
+    That is one of the operator's two lists, and a position in it. `copies` are those to the body's inputs.
     """
     body = op.bodies[number]
-    copies = [event for event in events_of(op) if isinstance(event, Copy) and event.to == (number, "inputs")]
     sides: set[Side] = {event.source[1] for event in copies}
-    if not all(event.pairs(op) for event in copies):
-        return []
     read = {i for inner in body.ops for i in inner.inputs} | {*body.outputs}
+    taken, written = Counter(body.inputs), Counter(op.outputs)
+    given: dict[int, set[int]] = {}
+    for at, index in enumerate(body.outputs):
+        given.setdefault(index, set()).add(at)
     found: list[tuple[Side, int, int]] = []
-    for position, k in copies[-1].pairs(op) if copies else ():
+    for position, k in copies[-1].pairs(op):
         index = body.inputs[k]
-        if body.inputs.count(index) > 1:
+        if taken[index] > 1:
             continue
         if sides == {"inputs"}:
             found.append(("inputs", position, k))
-        elif op.outputs.count(op.outputs[position]) > 1:
+        elif written[op.outputs[position]] > 1:
             continue
-        elif sides == {"outputs"}:  # until they are written anew: from what the body gives back, one after the other
-            if all(at == position for at, given in enumerate(body.outputs) if given == index):
-                found.append(("outputs", position, k))
-        elif index not in read:
+        # The outputs stay as they are until the body's are copied there, one after the other.
+        elif given.get(index, set()) <= {position} if sides == {"outputs"} else index not in read:
             found.append(("outputs", position, k))
     return found

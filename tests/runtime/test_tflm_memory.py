@@ -133,7 +133,7 @@ def test_a_variable_in_a_body_would_have_no_memory() -> None:
 
 
 def test_what_the_offsets_leave_out_is_placed_around_them() -> None:
-    """Also what nothing uses, and weights that its kernel decompresses in every run."""
+    """Also what nothing uses."""
     tensors = [T("x"), T("a"), T("y"), T("unused", shape=(1, 40)), T("other", shape=(1, 30))]
     ops = [O("NEG", (0,), (1,)), O("ABS", (1,), (2,))]
     model = TfliteConverter.from_bytes(build(M([S(tensors, ops, (0,), (2,))])))
@@ -144,3 +144,18 @@ def test_what_the_offsets_leave_out_is_placed_around_them() -> None:
     assert own.outputs[0].tobytes() == ours.outputs[0].tobytes()
     assert own.head == predicted_head(model.graph(), {}) == up16(160) + up16(120)
     assert ours.head == predicted_head(model.graph(), planned_model.offline()) == own.head
+
+
+def test_weights_that_a_kernel_decompresses_in_every_run_are_placed_around_the_plan() -> None:
+    """They count as constants, because LiteRT decompresses them once."""
+    tensors = [T("x"), T("q", "int8", data=bytes([1, 2, 3, 4])), *(T(name) for name in "waby")]
+    ops = [O("DEQUANTIZE", (1,), (2,)), O("NEG", (0,), (3,)), O("ABS", (3,), (4,)), O("ADD", (4, 2), (5,), ADD_OPTIONS)]
+    model = TfliteConverter.from_bytes(build(M([S(tensors, ops, (0,), (5,))])))
+    values = [np.array([[1, -2, 3, -4]], "f4")]
+    planset = api.plan(model)
+    planned_model = model.with_plan(b"", planset)
+    own, ours = (execute(m.content(), values, outputs=1, runs=2) for m in (model, planned_model))
+    assert own.outputs[0].tobytes() == ours.outputs[0].tobytes()
+    assert own.head == predicted_head(model.graph(), {}) == 48
+    assert ours.head == predicted_head(model.graph(), planned_model.offline()) == 48
+    assert planset.best_offsets.size == 32  # type: ignore[union-attr]
