@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from edgemem import OffsetPlan, PlanSet, Problem, SharedObjectsPlan, UsageRecord, lower_bounds
+from edgemem.bounds import naive_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -90,7 +91,7 @@ def planset_of(draft: Draft, *, repaired: bool) -> PlanSet:
     bounds, naive = old.bounds, old.naive
     size: int
     if repaired:
-        bounds, naive = lower_bounds(problem), int(problem.size.sum())
+        bounds, naive = lower_bounds(problem), naive_size(problem)
     places = np.array(draft.places, np.int64)
     plan: Any = draft.plan
     if isinstance(plan, OffsetPlan):
