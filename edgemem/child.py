@@ -54,6 +54,8 @@ spec.loader.exec_module(package)
 runpy.run_module(task["module"], run_name="__main__", alter_sys=True)
 """
 
+_LONGEST_S: Final = 1e6  # the system's calls that wait take no more than some weeks
+
 _running: set[subprocess.Popen[str]] = set()
 
 
@@ -94,6 +96,7 @@ def run_child(
     Raises subprocess.TimeoutExpired, after the process has been ended.
     """
     command = child_command(module, arguments)
+    limit_s = None if timeout_s is None else min(timeout_s, _LONGEST_S)
     with temporary_folder() as folder, _pipe() as end:
         process = subprocess.Popen(  # noqa: S603 - ourselves
             command,
@@ -108,7 +111,7 @@ def run_child(
         _running.add(process)
         with process:  # closes its pipes
             try:
-                out, err = process.communicate(stdin, timeout_s)
+                out, err = process.communicate(stdin, limit_s)
             finally:
                 process.kill()  # does nothing where it has ended by itself
                 _running.discard(process)

@@ -47,6 +47,7 @@ class _Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         from edgemem.cli.console import printable
+        from edgemem.cli.signals import received
         from edgemem.errors import (
             BudgetExceededError,
             EdgememError,
@@ -66,14 +67,15 @@ class _Commands(click.Group):
         except EdgememError as e:
             message = str(e)
             code = next((code for kind, code in codes.items() if isinstance(e, kind)), EXIT_FAILED)
-        except KeyboardInterrupt as e:
-            message = str(e) or "interrupted"
-            code = getattr(e, "code", EXIT_INTERRUPTED)
+        except KeyboardInterrupt:
+            message, code = "interrupted", EXIT_INTERRUPTED
         except BrokenPipeError:
             raise  # the reader has gone, and click ends quietly
         except OSError as e:
             message = f"{e.filename}: {e.strerror}" if e.filename else str(e)
             code = EXIT_FAILED
+        if ended := received():  # the error may have come of it
+            message, code = str(ended), ended.code
         click.echo(f"edgemem: {printable(message)}", err=True)
         return ctx.exit(code)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from contextlib import contextmanager, suppress
@@ -21,7 +22,7 @@ from edgemem.files import remove_unfinished
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Ended", "ended_by_signals"]
+__all__ = ["Ended", "ended_by_signals", "received"]
 
 _SIGNALS: Final = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 _GRACE_S: Final = 0.3
@@ -44,11 +45,16 @@ class Ended(KeyboardInterrupt):
         return f"ended by {signal.Signals(self.number).name}"
 
 
+_received: list[Ended] = []
+
+
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
     """In this block signals raise Ended, and end the process a moment later where that has not ended it.
 
-    Signals that are ignored, as `nohup` does with SIGHUP, stay ignored. Outside the main thread nothing changes.
+    Libraries take exceptions for errors of their own, or drop them. So SystemExit with the signal's code leaves the
+    block after a signal, whatever else came of it. Signals that are ignored, as `nohup` does with SIGHUP, stay ignored.
+    Outside the main thread nothing changes.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -61,6 +67,7 @@ def ended_by_signals() -> Iterator[None]:
     descriptor = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     for number in numbers:
         signal.signal(number, _raise)
+    _received.clear()
     try:
         yield
     finally:
@@ -69,12 +76,20 @@ def ended_by_signals() -> Iterator[None]:
                 signal.signal(number, handlers[number] or signal.SIG_DFL)
         signal.set_wakeup_fd(descriptor)
         os.close(writing)  # ends the thread, unless it is to end the process
+        if _received:
+            sys.exit(_received[0].code)
+
+
+def received() -> Ended | None:
+    """The signal that came in the innermost block of `ended_by_signals`; None if there was none."""
+    return _received[0] if _received else None
 
 
 def _raise(number: int, _frame: object) -> NoReturn:
+    _received.append(Ended(number))
     for other in _SIGNALS:
         signal.signal(other, signal.SIG_IGN)  # a second one must not interrupt the cleaning up
-    raise Ended(number)
+    raise _received[0]
 
 
 def _watch(reading: int, numbers: frozenset[int]) -> None:

@@ -100,6 +100,33 @@ _COMPUTES = """
 """
 
 
+_TURNS_INTO_ERRORS = """
+        try:
+            time.sleep(60)
+        except BaseException:
+            from edgemem.errors import ModelError
+            raise ModelError("something else")
+"""
+_ENDS_WELL = """
+        try:
+            time.sleep(60)
+        except BaseException:
+            return
+"""
+
+
+@pytest.mark.parametrize("number", ENDING)
+@pytest.mark.parametrize("what", [_TURNS_INTO_ERRORS, _ENDS_WELL], ids=["turns it into an error", "ends well"])
+def test_what_comes_of_a_signal_is_its_exit_code(tmp_path: Path, number: signal.Signals, what: str) -> None:
+    command = started(tmp_path / "temporary", script=_STUCK.format(what.strip()))
+    command.wait_for(lambda: any(command.folder.rglob("file")))
+    time.sleep(0.5)
+    code, _, err = command.ended_by(number)
+    assert code == 128 + number
+    assert err in ("", f"edgemem: ended by {number.name}\n")
+    assert not left_behind(command.folder)
+
+
 @pytest.mark.parametrize("number", ENDING)
 @pytest.mark.parametrize("what", [_SWALLOWS, _COMPUTES], ids=["swallows exceptions", "computes in one call"])
 def test_a_command_that_does_not_end_by_itself_is_ended(tmp_path: Path, number: signal.Signals, what: str) -> None:
