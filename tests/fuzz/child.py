@@ -77,8 +77,11 @@ def _most_resident() -> int:
 
 
 def _limit_memory(more: int) -> None:
-    """Let the process map `more` bytes than it has now; what goes beyond is a MemoryError."""
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    """Let the process map `more` bytes than it has now; what goes beyond is a MemoryError. Linux alone tells them."""
+    about = Path("/proc/self/statm")
+    if not about.exists():
+        return
+    pages = int(about.read_text(encoding="ascii").split()[0])
     limit = pages * resource.getpagesize() + more
     resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
 
