@@ -19,7 +19,7 @@ from edgemem.targets import BUILT_IN, Target, find_target
 from edgemem.verification import graph_for, plans_of, verdict_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
     from edgemem.plans import Plan
     from edgemem.proof import Violation
@@ -256,11 +256,14 @@ def save(
 def _intact_recordings(model: Model) -> tuple[PlanSet, ...]:
     """The plan sets of recordings in a model, one a fingerprint; () if they are damaged or none."""
     try:
-        recordings = [p for p in plans_of(model) if p.recording is not None]
+        plansets = plans_of(model)
     except PlanFileError:
         return ()
-    fingerprints = [p.recording.fingerprint for p in recordings if p.recording is not None]
-    return tuple(p for k, p in enumerate(recordings) if fingerprints[k] not in fingerprints[:k])
+    first: dict[Hashable, PlanSet] = {}
+    for planset in plansets:
+        if planset.recording is not None:
+            first.setdefault(planset.recording.fingerprint.key, planset)
+    return tuple(first.values())
 
 
 def offline_metadata(model: object) -> bytes:

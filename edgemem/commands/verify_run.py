@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from edgemem.proof import Cause, Violation
 from edgemem.runtime.feeds import make_feeds, random_values
 from edgemem.runtime.onnxruntime.compare import compare_nodes
 from edgemem.runtime.onnxruntime.file import plans_in
-from edgemem.runtime.onnxruntime.optimise import metadata_for, onnxruntime, session_options_for
+from edgemem.runtime.onnxruntime.optimise import LEVELS, metadata_for, onnxruntime, session_options_for
 from edgemem.runtime.onnxruntime.prepared import prepare
 from edgemem.runtime.onnxruntime.session import InferenceSession
 
@@ -29,10 +30,12 @@ if TYPE_CHECKING:
 
     from edgemem.plans import PlanSet
     from edgemem.runtime.memory import MemoryReport
-    from edgemem.trace.recording import Fingerprint
+    from edgemem.trace.recording import Fingerprint, Signature
 
 __all__ = ["ExecutorRun", "check_verified", "verify_run"]
 
+_MOST_ELEMENTS = 1 << 28  # of the inputs that are made up
+_MOST_THREADS = 256
 _RUNS = 2  # the second one finds what the first one left
 
 
@@ -137,8 +140,7 @@ def _replay(planned: Path, data: bytes, planset: PlanSet, feeds: Mapping[str, ND
         raise RuntimeBindError(
             f"the recording is of calls of {signature.call}, and only those of run are repeated here"
         )
-    rng = np.random.default_rng(0)
-    values = dict(feeds) if feeds else {n: random_values(t, shape, rng) for n, t, shape in signature.inputs}
+    values = dict(feeds) if feeds else _values(signature)
     outputs = list(signature.outputs) or None
     with in_one_line(planned):
         plain = onnxruntime().InferenceSession(
@@ -183,14 +185,31 @@ def _replay(planned: Path, data: bytes, planset: PlanSet, feeds: Mapping[str, ND
     )
 
 
+def _values(signature: Signature) -> dict[str, NDArray[Any]]:
+    """Random inputs as the recording had them. Raises RuntimeBindError for more than a file may ask for."""
+    elements = sum(prod(shape) for _, _, shape in signature.inputs)
+    if elements > _MOST_ELEMENTS:
+        raise RuntimeBindError(f"the recording is of inputs with {elements:,} elements; give them with --input")
+    rng = np.random.default_rng(0)
+    return {name: random_values(dtype, shape, rng) for name, dtype, shape in signature.inputs}
+
+
 def _options(fingerprint: Fingerprint) -> Any:
-    """Session options as the recording had them."""
+    """Session options as the recording had them. Raises RuntimeBindError for threads that no session has."""
     ort = onnxruntime()
     options = ort.SessionOptions()
-    level = str(fingerprint.options.get("level", ""))
-    options.graph_optimization_level = getattr(
-        ort.GraphOptimizationLevel, level, ort.GraphOptimizationLevel.ORT_ENABLE_ALL
-    )
-    options.intra_op_num_threads = int(fingerprint.options.get("intra_threads", 1))
-    options.inter_op_num_threads = int(fingerprint.options.get("inter_threads", 1))
+    level = fingerprint.options.get("level", "")
+    known = level if level in LEVELS.values() else LEVELS["all"]
+    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, str(known))
+    options.intra_op_num_threads = _threads(fingerprint, "intra_threads")
+    options.inter_op_num_threads = _threads(fingerprint, "inter_threads")
     return options
+
+
+def _threads(fingerprint: Fingerprint, name: str) -> int:
+    count = fingerprint.options.get(name, 1)
+    if type(count) is not int or not 0 <= count <= _MOST_THREADS:
+        raise RuntimeBindError(
+            f"the recording is of a session with {str(count)[:40]!r} threads; record the model again"
+        )
+    return count

@@ -14,14 +14,14 @@ import numpy as np
 from edgemem.errors import PlanFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from edgemem.plans import OffsetPlan, OptionValue, Plan, PlanSet, SearchReport, Settings, SharedObjectsPlan
-    from edgemem.trace.recording import Fingerprint, Signature
+    from edgemem.trace.recording import Signature
 
-__all__ = ["check_ascending", "check_length", "check_planset", "check_plansets", "fingerprint_key"]
+__all__ = ["check_ascending", "check_length", "check_planset", "check_plansets"]
 
 
 def check_plansets(plansets: Sequence[PlanSet]) -> None:
@@ -30,17 +30,11 @@ def check_plansets(plansets: Sequence[PlanSet]) -> None:
         raise PlanFileError("there are no plan sets")
     if sum(p.recording is None for p in plansets) > 1:
         raise PlanFileError("there are several plan sets without a recording; a file holds one of a graph")
-    keys = [fingerprint_key(p.recording.fingerprint) for p in plansets if p.recording is not None]
+    keys = [p.recording.fingerprint.key for p in plansets if p.recording is not None]
     if len(set(keys)) != len(keys):
         raise PlanFileError("two recordings have the same fingerprint")
     for planset in plansets:
         check_planset(planset)
-
-
-def fingerprint_key(fingerprint: Fingerprint) -> Hashable:
-    """Equal for equal fingerprints, and only for those."""
-    f = fingerprint
-    return f.runtime, f.version, f.model, tuple(sorted(f.options.items())), f.signature
 
 
 def check_planset(p: PlanSet) -> None:

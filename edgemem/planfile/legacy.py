@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgemem.errors import EdgememError, PlanFileError
-from edgemem.planfile.conditions import check_planset, fingerprint_key
+from edgemem.planfile.conditions import check_planset
 from edgemem.planfile.decoding import decode
 from edgemem.planfile.streams import HeapRequests, stream_of
 from edgemem.trace.recording import Fingerprint, Recording, Signature
@@ -62,7 +62,7 @@ def decode_recordings(data: bytes) -> tuple[PlanSet, ...]:
         for entry in json.loads(body[:length]):
             size = _count(entry["bytes"])
             recording, planset = _decoded(entry, body[position : position + size])
-            found.setdefault(fingerprint_key(recording.fingerprint), planset)
+            found.setdefault(recording.fingerprint.key, planset)
             position += size
     except (EdgememError, ValueError, TypeError, KeyError, IndexError, OverflowError, RecursionError) as e:
         raise PlanFileError(f"the recorded plan is malformed: {e}; record it again") from None

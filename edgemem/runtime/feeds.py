@@ -57,7 +57,7 @@ def random_values(dtype: str | np.dtype[Any] | type, shape: Sequence[int], rng: 
     """
     try:
         kind = np.dtype(dtype)
-    except TypeError:
+    except (TypeError, ValueError, SyntaxError):
         raise UnsupportedError(f"there are no values of the dtype {dtype}; give them") from None
     made: NDArray[Any]
     if kind.kind == "f":

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Hashable, Mapping
 
     from edgemem.trace.trace import Trace
 
@@ -51,6 +51,11 @@ class Fingerprint:
     model: str
     options: Mapping[str, OptionText] = field(default_factory=dict)
     signature: Signature = Signature("", ())
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for equal fingerprints, and only for those; hashable, which a fingerprint with its options is not."""
+        return self.runtime, self.version, self.model, tuple(sorted(self.options.items())), self.signature
 
     def differences(self, other: Fingerprint) -> tuple[str, ...]:
         """What differs, in words such as `version 1.30.0 instead of 1.31.1`; `other` is what is wanted."""

@@ -77,8 +77,11 @@ def _most_resident() -> int:
 
 
 def _limit_memory(more: int) -> None:
-    """Let the process map `more` bytes than it has now; what goes beyond is a MemoryError."""
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    """Let the process map `more` bytes than it has now; what goes beyond is a MemoryError. Linux alone tells them."""
+    about = Path("/proc/self/statm")
+    if not about.exists():
+        return
+    pages = int(about.read_text(encoding="ascii").split()[0])
     limit = pages * resource.getpagesize() + more
     resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
 
@@ -93,14 +96,12 @@ def _at_random(runner: Runner, seeds: Sequence[bytes], seed: int, cases: int) ->
         found = runner.run(data)
         if found not in known:
             known.add(found)
-            kept[_place(len(kept), len(seeds), number) :] = [data]
+            if len(kept) < len(seeds) + _MOST_KEPT:
+                kept.append(data)
+            else:
+                kept[len(seeds) + number % _MOST_KEPT] = data
         if number % 256 == 0:
             gc.collect()
-
-
-def _place(count: int, seeds: int, number: int) -> int:
-    """Where a new case is kept: at the end, or in place of an older one that is no seed."""
-    return count if count < _MOST_KEPT + seeds else seeds + number % _MOST_KEPT
 
 
 def _by_coverage(runner: Runner, seeds: Sequence[bytes], seed: int, cases: int, corpus: Path) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["Kind", "describe", "is_known", "listed", "record"]
+__all__ = ["Kind", "describe", "listed", "record"]
 
 Kind: TypeAlias = Literal["foreign", "crash", "slow", "hang", "memory"]
 
@@ -29,11 +29,6 @@ def record(folder: Path, target: str, kind: Kind, detail: str, data: bytes) -> P
     again = f"python -m tests.fuzz --target {target} --repeat {case.with_suffix('.bin')}"
     case.with_suffix(".txt").write_text(f"{kind}: {len(data)} bytes\n{again}\n\n{detail}\n", "utf-8", "replace")
     return case.with_suffix(".txt")
-
-
-def is_known(folder: Path, target: str, kind: Kind, detail: str) -> bool:
-    """Whether a case of this sort is kept."""
-    return any(folder.glob(f"{target}-{kind}-{_sort(kind, detail)}-*.txt"))
 
 
 def listed(folder: Path, target: str) -> tuple[Path, ...]:

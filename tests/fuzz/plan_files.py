@@ -13,10 +13,12 @@ from edgemem.errors import PlanFileError
 from edgemem.planfile import decode_all, encode, encode_all
 from edgemem.planfile.legacy import MAGIC, decode_recordings
 from edgemem.plans import LowerBounds, OffsetPlan, PlanSet, Settings, SharedObjectsPlan
-from edgemem.proof import verify_planset
+from edgemem.proof import prove, verify_planset
 from edgemem.records.problem import Problem, UsageRecord
 from edgemem.report.csv import as_csv
 from edgemem.report.document import document
+from edgemem.report.export import export
+from edgemem.report.peak import find_peak
 from edgemem.targets import BUILT_IN
 from edgemem.trace import Trace
 from edgemem.trace.recording import Fingerprint, Recording, Signature
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FILES", "TARGET", "change_planset", "refused_or_sound", "resealed"]
 
+_FORMS = ("json", "csv", "svg", "c-header")  # the last two show offsets
 _HEADER = 16  # bytes: magic, version, checksum, length
 
 
@@ -149,9 +152,13 @@ def _run(data: bytes) -> None:
     plansets = decode_all(data)
     assert encode_all(decode_all(encode_all(plansets))) == encode_all(plansets)
     for planset in plansets:
-        verify_planset(planset)
         as_csv(planset)
         document(planset)
+        if not verify_planset(planset):
+            proved = prove(planset)
+            find_peak(planset)
+            for form in _FORMS if planset.offsets else _FORMS[:2]:
+                export(proved, form)
 
 
 def _mutate(chance: random.Random, data: bytes, others: Sequence[bytes]) -> bytes:

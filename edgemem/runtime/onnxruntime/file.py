@@ -75,9 +75,9 @@ def plans_in(data: Content, *, old: bool = True) -> tuple[PlanSet, ...]:
     if old and OLD_TRACE_KEY in found:
         from edgemem.planfile import legacy  # imported on use: only old files need it
 
-        known = [p.recording.fingerprint for p in plansets if p.recording is not None]
+        known = {p.recording.fingerprint.key for p in plansets if p.recording is not None}
         recorded = legacy.decode_recordings(_decoded(found[OLD_TRACE_KEY]))
-        plansets += tuple(p for p in recorded if p.recording is not None and p.recording.fingerprint not in known)
+        plansets += tuple(p for p in recorded if p.recording is not None and p.recording.fingerprint.key not in known)
     return plansets
 
 

@@ -114,8 +114,8 @@ def embed(model: Path, recordings: Sequence[PlanSet], output: Path) -> None:
     try:
         data = model.read_bytes()
         present = _readable(data)
-        new = [p.recording.fingerprint for p in recordings if p.recording is not None]
-        kept = [p for p in present if p.recording is None or p.recording.fingerprint not in new]
+        new = {p.recording.fingerprint.key for p in recordings if p.recording is not None}
+        kept = [p for p in present if p.recording is None or p.recording.fingerprint.key not in new]
         with atomic_write(output) as file:
             file.write(with_plans(data, (*kept, *recordings)))
     except OSError as e:
