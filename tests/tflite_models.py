@@ -48,11 +48,12 @@ class M:
     subgraphs: list[S]
     metadata: dict[str, bytes] = field(default_factory=dict)
     version: int = 3
+    unused: tuple[str, ...] = ()  # types that the file lists and no operator has
 
 
 def build(model: M) -> bytes:
     b = flatbuffers.Builder(1024)
-    types = list(dict.fromkeys(op.type for s in model.subgraphs for op in s.ops))
+    types = list(dict.fromkeys((*(op.type for s in model.subgraphs for op in s.ops), *model.unused)))
     data: list[bytes] = [b""]
     behind: list[tuple[int, bytes]] = []
     tensor_buffers: dict[int, int] = {}

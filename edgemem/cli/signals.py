@@ -52,9 +52,9 @@ _received: list[Ended] = []
 def ended_by_signals() -> Iterator[None]:
     """In this block signals raise Ended, and end the process a moment later where that has not ended it.
 
-    Libraries take exceptions for errors of their own, or drop them. So SystemExit with the signal's code leaves the
-    block after a signal, whatever else came of it. Signals that are ignored, as `nohup` does with SIGHUP, stay ignored.
-    Outside the main thread nothing changes.
+    Libraries take exceptions for errors of their own, or drop them. So the process ends with the block after a signal,
+    whatever else came of it, and at once: with the threads of runtimes at work, Python's own end is slow, or crashes.
+    Signals that are ignored, as `nohup` does with SIGHUP, stay ignored. Outside the main thread nothing changes.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -77,7 +77,10 @@ def ended_by_signals() -> Iterator[None]:
         signal.set_wakeup_fd(descriptor)
         os.close(writing)  # ends the thread, unless it is to end the process
         if _received:
-            sys.exit(_received[0].code)
+            with suppress(OSError, ValueError):  # where this waits for a reader, the thread does not
+                sys.stdout.flush()
+                sys.stderr.flush()
+            _leave(_received[0].code)
 
 
 def received() -> Ended | None:
@@ -97,13 +100,13 @@ def _watch(reading: int, numbers: frozenset[int]) -> None:
     while data := os.read(reading, 1):
         if data[0] in numbers:
             time.sleep(_GRACE_S)
-            _end(Ended(data[0]))
+            with suppress(OSError):
+                os.write(2, (_SHOW_CURSOR if os.isatty(2) else b"") + f"edgemem: {Ended(data[0])}\n".encode())
+            _leave(Ended(data[0]).code)
     os.close(reading)
 
 
-def _end(ended: Ended) -> NoReturn:
+def _leave(code: int) -> NoReturn:
     end_children()
     remove_unfinished()
-    with suppress(OSError):
-        os.write(2, (_SHOW_CURSOR if os.isatty(2) else b"") + f"edgemem: {ended}\n".encode())
-    os._exit(ended.code)
+    os._exit(code)

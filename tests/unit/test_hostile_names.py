@@ -7,8 +7,7 @@ import shutil
 import subprocess
 import time
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 import numpy as np
@@ -16,6 +15,7 @@ import pytest
 
 import edgemem
 from edgemem.commands.outcome import Outcome, write_outputs
+from edgemem.model.graph import Graph, Op, Tensor
 from edgemem.records.problem import Problem, UsageRecord
 from edgemem.report.c_array import as_c_array
 from edgemem.report.c_header import as_c_header, comment, identifier, prefix_of
@@ -103,7 +103,8 @@ def test_many_equal_names_take_no_quadratic_time() -> None:
 @pytest.mark.parametrize("first", [0, 6, 7, 8])
 def test_a_buffer_plan_keeps_every_entry(first: int, tmp_path: Path) -> None:
     names = (*HOSTILE[first:], *HOSTILE[:first])
-    graph: Any = SimpleNamespace(tensors=[SimpleNamespace(name=n) for n in names], ops=[])
+    ops = tuple(Op(f"op{k}", "ABS", (k - 1,) if k else (), (k,)) for k in range(len(names)))
+    graph = Graph("g", tuple(Tensor(n, "int8", (16,)) for n in names), ops, (), (len(names) - 1,), number=0)
     planset = planned(names)
     source = as_tflm_bufferplan(planset, "model", graph)
     count = f"sizeof(model_buffer_plan.entries) == {len(names)} * sizeof(int32_t)"

@@ -139,6 +139,21 @@ def test_a_command_that_does_not_end_by_itself_is_ended(tmp_path: Path, number: 
     assert not left_behind(command.folder)
 
 
+@pytest.mark.parametrize("number", ENDING)
+def test_a_command_whose_output_nobody_reads_is_ended(tmp_path: Path, number: signal.Signals) -> None:
+    prints = """
+        sys.stdout.write("x" * (1 << 20))
+        time.sleep(60)
+"""
+    command = started(tmp_path / "temporary", script=_STUCK.format(prints.strip()))
+    command.wait_for(lambda: any(command.folder.rglob("file")))
+    time.sleep(0.5)
+    command.process.send_signal(number)
+    assert command.process.wait(AT_ONCE_S) == 128 + number
+    command.process.communicate()
+    assert not left_behind(command.folder)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_child_dies_with_its_parent(tmp_path: Path, number: signal.Signals) -> None:
     """Also a library's parent, which has no handlers, and a child that neither reads nor prints."""

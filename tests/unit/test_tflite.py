@@ -389,6 +389,11 @@ def test_a_file_compiled_for_an_accelerator_is_not_moved() -> None:
         model.with_plan(b"p", planned(model)).content()
 
 
+def test_a_file_that_only_lists_the_operator_of_compiled_files_is_planned() -> None:
+    model = opened(M([S([T("x"), T("y")], [O("ABS", (0,), (1,))], (0,), (1,))], unused=("DISPATCH_OP",)))
+    assert opened(model.with_plan(b"p", planned(model)).content()).plan() == b"p"
+
+
 def test_operators_change_places_and_drop_the_plan() -> None:
     tensors = [T("x"), T("a"), T("b"), T("y")]
     ops = [O("ABS", (0,), (1,)), O("NEG", (0,), (2,)), O("ADD", (1, 2), (3,), ADD_OPTIONS)]

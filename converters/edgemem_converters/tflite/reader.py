@@ -85,7 +85,6 @@ class FileModel:
         version: the schema's.
         references: field number of Model -> position of what it refers to, for the fields that are present.
         absolute: positions of the 64-bit fields that count from the start of the file.
-        custom_codes: of all custom operators it declares.
     """
 
     version: int
@@ -94,7 +93,6 @@ class FileModel:
     metadata: tuple[FileMetadata, ...]
     references: dict[int, int]
     absolute: tuple[int, ...]
-    custom_codes: tuple[str, ...]
 
 
 class _Reader:
@@ -215,8 +213,7 @@ def read(data: bytes) -> FileModel:
         if entry.buffer >= len(buffers):
             raise ModelError(f"damaged TFLite file: metadata {entry.name!r} is in buffer {entry.buffer}, not there")
     references = {field: model.reference(field) for field in model.present() if field}
-    custom = tuple(name for code, name in codes if code == CUSTOM)
-    return FileModel(version, subgraphs, buffers, metadata, references, tuple(absolute), custom)
+    return FileModel(version, subgraphs, buffers, metadata, references, tuple(absolute))
 
 
 def _code(table: _Table) -> tuple[int, str]:

@@ -47,7 +47,7 @@ def write(base: bytes, changes: Mapping[str, bytes | None], model: FileModel | N
     added = {name: data for name, data in sorted(changes.items()) if data is not None}
     if not added and len(kept) == len(model.metadata):
         return base
-    if _COMPILED in model.custom_codes:
+    if any(operator.type == _COMPILED for subgraph in model.subgraphs for operator in subgraph.operators):
         raise UnsupportedError("the model is compiled for an accelerator; plan it before it is compiled")
     prefix = _Prefix()
     fields = sorted(({*model.references} - {_METADATA}) | {_BUFFERS} | ({_METADATA} if kept or added else set()))
