@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import resource
 import struct
-import time
 
 import numpy as np
 import pytest
@@ -127,14 +126,3 @@ def test_constants_that_lie_on_each_other_are_not_copied_without_end(behind: boo
     data = overlapping(500, 1 << 18, behind=behind)
     with pytest.raises(ModelError, match="overlap so often that it cannot be folded"):
         fold(data)
-
-
-def test_reading_a_planned_file_takes_time_in_proportion_to_its_length() -> None:
-    def seconds(count: int) -> float:
-        ops = [O("ABS", (k,), (k + 1,)) for k in range(count)]
-        data = build(M([S([T(f"t{k}") for k in range(count + 1)], ops, (0,), (count,))]))
-        start = time.process_time()
-        TfliteConverter.from_bytes(data).graph()
-        return time.process_time() - start
-
-    assert seconds(20_000) < 40 * max(seconds(2000), 0.01)
