@@ -204,6 +204,23 @@ TEST(reserved_ranges_above_all_records_do_not_count) {
   CHECK(search(instance, 1000).size == 21);
 }
 
+// The bound rises by a little, thousands of times, and every search ends at once: their limit must not grow for ever.
+TEST(a_bound_that_rises_in_small_steps_below_a_far_pin) {
+  Instance instance;
+  instance.alignment = 128;
+  instance.add(63, 66, 86, -1);
+  instance.add(0, 0, 2147483647);
+  instance.add(63, 94, 2147483647);
+  instance.add(63, 85, 35, 128);
+  instance.add(0, 22, 25, 2147483520);
+  edgemem::SearchLimits limits;
+  limits.work = 3000;
+  limits.seed = 230;
+  const SearchResult found = search_offsets(instance.records(), limits);
+  CHECK(is_valid(instance, found.offsets));
+  CHECK(found.size == arena_of(instance, found.offsets) && found.bound <= found.size);
+}
+
 TEST(pins_that_cannot_be_honoured_are_refused) {
   const auto refused = [](const Instance& instance) {
     try {

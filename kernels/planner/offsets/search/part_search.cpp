@@ -21,7 +21,8 @@ constexpr std::int64_t kWeightRules = 4;
 constexpr std::int64_t kPlainSearches = 2 * kWeightRules;  // whose weights carry no noise
 constexpr std::int64_t kSearchesPerTurn = 4;
 constexpr std::int64_t kLeastNodes = 1000;  // of a search before it starts again
-constexpr double kMoreNodes = 1.3;          // that limit's growth
+constexpr double kMostNodes = 1e15;  // more than any search can do; searches that end at once raise the limit, too
+constexpr double kMoreNodes = 1.3;   // that limit's growth
 constexpr std::int64_t kSearchesPerLimit = 16;
 
 PlateauSearch::Ordering ordering_of(std::int64_t turn) {
@@ -148,7 +149,7 @@ void PartSearch::search_below(std::int64_t goal, Budget& budget) {
   const Outcome outcome = plateau_->run(Ceiling(part_, goal), weight_, ordering_of(searches_below_), limits, budget);
   if (outcome == Outcome::kFound) keep(plateau_->offsets());
   if (outcome == Outcome::kNone) bound_ = next_size(goal);
-  if (++searches_below_ % kSearchesPerLimit == 0) node_limit_ *= kMoreNodes;
+  if (++searches_below_ % kSearchesPerLimit == 0) node_limit_ = std::min(node_limit_ * kMoreNodes, kMostNodes);
 }
 
 // Searches with guessed holes for so many steps, or more if the guess is a good one; once at least.
