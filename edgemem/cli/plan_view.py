@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from edgemem.bounds import operator_breadths
-from edgemem.cli.console import console_for, printable
+from edgemem.cli.console import console_for
+from edgemem.cli.printable import printable
 from edgemem.distribution import requirement
 from edgemem.report.peak import find_peak
 from edgemem.report.sizes import ratio_text, size_text

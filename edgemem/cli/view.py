@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import click
 from rich.table import Table
 
-from edgemem.cli.console import console_for, printable
+from edgemem.cli.console import console_for
 from edgemem.cli.plan_view import answer
+from edgemem.cli.printable import printable
 from edgemem.report.sizes import ratio_text, size_text
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ import pytest
 from click.testing import CliRunner, Result
 from onnx import TensorProto, helper
 
-from edgemem.cli.console import printable
 from edgemem.cli.main import main
+from edgemem.cli.printable import printable
 
 if TYPE_CHECKING:
     from pathlib import Path
