@@ -221,6 +221,23 @@ TEST(a_bound_that_rises_in_small_steps_below_a_far_pin) {
   CHECK(found.size == arena_of(instance, found.offsets) && found.bound <= found.size);
 }
 
+// Ceilings that rule all out before the first step are 134 million here; they count as work, so that it ends.
+TEST(searches_that_end_at_once_are_work_too) {
+  constexpr std::int64_t kLarge = 2147483647;
+  Instance instance;
+  instance.alignment = 16;
+  instance.add(17, 17, kLarge, -1);
+  instance.add(0, 23, kLarge);
+  instance.add(39, 51, kLarge);
+  instance.add(0, 6, kLarge, 2147483632);
+  instance.add(0, 31, kLarge);
+  edgemem::SearchLimits limits;
+  limits.work = 3000;
+  const SearchResult found = search_offsets(instance.records(), limits);
+  CHECK(is_valid(instance, found.offsets));
+  CHECK(found.stopped == Stop::kWork && found.work == limits.work);
+}
+
 TEST(pins_that_cannot_be_honoured_are_refused) {
   const auto refused = [](const Instance& instance) {
     try {

@@ -21,6 +21,10 @@ constexpr std::int64_t kWeightRules = 4;
 constexpr std::int64_t kPlainSearches = 2 * kWeightRules;  // whose weights carry no noise
 constexpr std::int64_t kSearchesPerTurn = 4;
 constexpr std::int64_t kLeastNodes = 1000;  // of a search before it starts again
+// Searches that end before their first step, because the ceiling alone rules all placements out, cost nothing up to
+// this many, and so many steps each from then on: a bound may rise by a byte at a time.
+constexpr std::int64_t kIdleSearches = 1000;
+constexpr std::int64_t kIdleSteps = 4;
 constexpr double kMostNodes = 1e15;  // more than any search can do; searches that end at once raise the limit, too
 constexpr double kMoreNodes = 1.3;   // that limit's growth
 constexpr std::int64_t kSearchesPerLimit = 16;
@@ -146,7 +150,9 @@ void PartSearch::draw_weights(std::int64_t turn) {
 void PartSearch::search_below(std::int64_t goal, Budget& budget) {
   draw_weights(searches_below_);
   const PlateauSearch::Limits limits{static_cast<std::int64_t>(node_limit_)};
+  const std::int64_t before = budget.spent();
   const Outcome outcome = plateau_->run(Ceiling(part_, goal), weight_, ordering_of(searches_below_), limits, budget);
+  if (budget.spent() == before && ++idle_searches_ > kIdleSearches) budget.spend(kIdleSteps);
   if (outcome == Outcome::kFound) keep(plateau_->offsets());
   if (outcome == Outcome::kNone) bound_ = next_size(goal);
   if (++searches_below_ % kSearchesPerLimit == 0) node_limit_ = std::min(node_limit_ * kMoreNodes, kMostNodes);

@@ -61,6 +61,7 @@ class PartSearch {
   // How many of each were done: the turns of their schedules.
   std::int64_t greedy_passes_;
   std::int64_t searches_below_;
+  std::int64_t idle_searches_ = 0;  // those below that ended before their first step
   std::int64_t rising_searches_;
   double node_limit_;
   std::vector<double> weight_;
