@@ -78,8 +78,17 @@ def events_of(op: Op) -> tuple[Event, ...]:
         start = (Copy(_INPUTS, (0, "inputs"), skip), Copy(_INPUTS, _OUTPUTS, skip), Run(0))
         round_ = (Copy(_OUTPUTS, (1, "inputs"), skip), Run(1), Copy((1, "outputs"), _OUTPUTS, skip))
         return (*start, *round_, Copy(_OUTPUTS, (0, "inputs"), skip), Run(0))
+    # The outputs are kept while a body runs: what was collected in them, and values that the next round takes in.
     each = tuple(
-        event for k in numbers for event in (Copy(_INPUTS, (k, "inputs")), Run(k), Copy((k, "outputs"), _OUTPUTS))
+        event
+        for k in numbers
+        for event in (
+            Copy(_INPUTS, (k, "inputs")),
+            Copy(_OUTPUTS, (k, "inputs")),
+            Run(k),
+            Copy(_OUTPUTS, _OUTPUTS),
+            Copy((k, "outputs"), _OUTPUTS),
+        )
     )
     return (Copy(_INPUTS, _OUTPUTS), *each, *each)
 

@@ -144,7 +144,7 @@ class _Done:
 
     Attributes:
         reads: what it read that it had not written itself.
-        writes: what it wrote, in order, and whether as a view.
+        writes: what it wrote, in the order of the last time, and whether as a view.
     """
 
     reads: dict[str, None] = field(default_factory=dict)
@@ -215,7 +215,9 @@ class _Rehearsal:
         self._operators(body)
         done, outer = self._done.pop(), self._done[-1]
         outer.reads |= dict.fromkeys(name for name in done.reads if name not in outer.writes)
-        outer.writes |= done.writes
+        for name, view in done.writes.items():
+            outer.writes.pop(name, None)
+            outer.writes[name] = view
         return done
 
     def _again(self, done: _Done) -> None:
@@ -275,7 +277,9 @@ class _Rehearsal:
                 message = f"{name!r} lies on the state {state!r}, which is kept from run to run"
                 self._report(Cause.STATE_NOT_KEPT, message, name, state)
         self._marks.write(name, view=view)
-        self._done[-1].writes.setdefault(name, view)
+        writes = self._done[-1].writes
+        writes.pop(name, None)  # in the order of the last time, which decides what is intact in the end
+        writes[name] = view
 
     def _read(self, name: str, why: str) -> None:
         if name not in self._marks.span:

@@ -101,6 +101,8 @@ def pin_tensors(target: Target, lives: dict[str, Life]) -> None:
             raise ModelError(f"tensor {tensor!r} is pinned, but is none of those to plan{near(tensor, holders)}")
         if life.outside:
             raise ModelError(f"tensor {tensor!r} is pinned, but has no place in the plan: {life.outside}")
+        if not target.texels and not tensor_bytes(life.tensor, target):
+            raise ModelError(f"tensor {tensor!r} is pinned, but is empty: it has no bytes that could lie anywhere")
         if life.offset not in (None, offset):
             raise ModelError(f"{' and '.join(map(repr, life.names))} are one state, but are pinned at two offsets")
         life.offset = offset
