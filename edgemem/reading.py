@@ -27,6 +27,8 @@ def open_regular(path: Path, *, follow: bool = True) -> Iterator[tuple[IO[bytes]
     """
     flags = _READ | (0 if follow else getattr(os, "O_NOFOLLOW", 0))
     try:
+        if not stat.S_ISREG(path.stat().st_mode):  # opening some devices changes their state
+            raise OSError(f"{path} is no regular file")
         descriptor = os.open(path, flags)
     except ValueError as e:  # a NUL in the path
         raise OSError(f"{str(path)!r} is no file: {e}") from None

@@ -376,7 +376,7 @@ def export(planned: Path, form: str, output: Path | None) -> None:
         return
     with atomic_write(output) as file:
         file.write(data)
-    click.echo(f"wrote {output}")
+    click.echo(f"wrote {output}", err=not output.is_file())  # what is no file may be stdout
 
 
 def _print_json(planset: PlanSet) -> None:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 from edgemem.commands.executors import EXECUTORS
 from edgemem.commands.outcome import Outcome, same
 from edgemem.commands.run_litert import run_litert
-from edgemem.commands.tflite_file import open_model, plans_of, values_of
+from edgemem.commands.tflite_file import open_model, values_of
 from edgemem.errors import PlanError, RuntimeBindError
 from edgemem.runtime.tflm.execute import execute
 from edgemem.runtime.tflm.file_plan import file_plan, memory_of
 from edgemem.runtime.tflm.size import predicted_head
 from edgemem.suitability import Refusal, litert_refusal
+from edgemem.verification import plans_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

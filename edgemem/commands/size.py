@@ -6,11 +6,12 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from edgemem.commands.run_litert import bind_litert
-from edgemem.commands.tflite_file import open_model, plans_of
+from edgemem.commands.tflite_file import open_model
 from edgemem.errors import BudgetExceededError, PlanError
 from edgemem.runtime.litert.probe import probe_apart
 from edgemem.runtime.tflm import size as tflm
 from edgemem.suitability import litert_refusal
+from edgemem.verification import plans_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from edgemem import formats, planfile
+from edgemem import formats
 from edgemem.errors import ModelError, UnsupportedError
 from edgemem.formats import Bindings, MicroPlanned, Model, Resizable
 from edgemem.runtime.feeds import make_feeds
+from edgemem.verification import plans_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,9 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from edgemem.plans import PlanSet
-
-__all__ = ["TfliteModel", "open_model", "plans_of", "values_of"]
+__all__ = ["TfliteModel", "open_model", "values_of"]
 
 
 @runtime_checkable
@@ -40,12 +39,6 @@ def open_model(path: Path, input_shapes: Mapping[str, Sequence[int]] | None = No
         if planned:
             return open_model(path, planned)
     return model
-
-
-def plans_of(model: Model) -> tuple[PlanSet, ...]:
-    """All plan sets in a file; () without any. Raises PlanFileError if they are damaged."""
-    data = model.plan()
-    return () if data is None else planfile.decode_all(data)
 
 
 def values_of(

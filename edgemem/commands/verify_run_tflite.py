@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from edgemem.commands.outcome import same
 from edgemem.commands.run_litert import ask_litert
 from edgemem.commands.run_tflite import refused
-from edgemem.commands.tflite_file import open_model, plans_of, values_of
+from edgemem.commands.tflite_file import open_model, values_of
 from edgemem.commands.verify_run import ExecutorRun, check_verified
 from edgemem.errors import MissingDependencyError, ModelError, PlanFileError, RuntimeBindError
 from edgemem.proof import Cause, Violation
@@ -17,6 +17,7 @@ from edgemem.runtime.tflm.execute import execute
 from edgemem.runtime.tflm.file_plan import file_plan, memory_of
 from edgemem.runtime.tflm.size import predicted_head
 from edgemem.suitability import litert_refusal
+from edgemem.verification import plans_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -18,12 +18,12 @@ from onnx import ModelProto
 from edgemem.errors import ModelError, PlanFileError, UnsupportedError
 from edgemem.files import atomic_write
 from edgemem.formats import Bindings
+from edgemem.reading import open_regular
 from edgemem_converters.onnx.edit import priority_order, reordered
 from edgemem_converters.onnx.external import bring_along, locations
 from edgemem_converters.onnx.functions import has_functions
 from edgemem_converters.onnx.graph import graph_of
 from edgemem_converters.onnx.limits import MAX_FILE_BYTES
-from edgemem_converters.onnx.regular import read_regular
 from edgemem_converters.onnx.scopes import scope_of
 from edgemem_converters.onnx.shapes import infer
 from edgemem_converters.onnx.wire import check_depth, metadata, permute_nodes, with_metadata, without_metadata
@@ -66,11 +66,12 @@ class OnnxConverter:
         Raises ModelError for what is no ONNX model, is damaged, or keeps weights outside its folder.
         """
         try:
-            data = read_regular(path, MAX_FILE_BYTES)
-        except (OSError, ValueError) as e:  # ValueError: a null character in the name
+            with open_regular(path) as (file, size):
+                if size > MAX_FILE_BYTES:
+                    raise ModelError(f"{path} is larger than protobuf allows; save it with external data")
+                data = file.read(size)
+        except OSError as e:
             raise ModelError(f"cannot read {path}: {e}") from None
-        if data is None:
-            raise ModelError(f"{path} is larger than protobuf allows; save it with external data")
         return cls.from_bytes(data, bindings, path)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Regular files: the only ones that are read. Devices, FIFOs and folders are refused before anything waits for them."""
+"""Regular files inside a folder: what a model may name. Links, devices, FIFOs and folders are refused."""
 
 from __future__ import annotations
 
@@ -10,26 +10,13 @@ from typing import IO
 
 from edgemem.errors import ModelError
 
-__all__ = ["open_inside", "read_regular"]
+__all__ = ["open_inside"]
 
 # Opening a FIFO for reading waits for a writer without O_NONBLOCK.
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
 _HAS_FOLDERS = os.open in os.supports_dir_fd and os.stat in os.supports_dir_fd
-
-
-def read_regular(path: Path, limit: int) -> bytes | None:
-    """The content of a regular file, or of one that a symbolic link leads to; None if it has more than `limit` bytes.
-
-    Raises ModelError for what is no regular file, and OSError if it cannot be read.
-    """
-    _check_regular(path.stat().st_mode, path)  # before it is opened: opening some devices changes their state
-    descriptor = os.open(path, _READ)
-    with os.fdopen(descriptor, "rb") as file:
-        about = os.fstat(descriptor)
-        _check_regular(about.st_mode, path)
-        return None if about.st_size > limit else file.read(about.st_size)
 
 
 def open_inside(folder: Path, name: str) -> IO[bytes]:

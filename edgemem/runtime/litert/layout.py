@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from edgemem import planfile
 from edgemem.errors import InvalidPlanError, RuntimeBindError, StalePlanError
 from edgemem.formats import open_bytes
 from edgemem.model.graph import digest
@@ -41,7 +40,6 @@ __all__ = [
     "native_layout",
     "open_tflite",
     "plan_layout",
-    "plans_in",
     "refusal",
 ]
 
@@ -89,12 +87,6 @@ def bound_target(inputs: Inputs) -> Target:
 def open_tflite(data: bytes) -> Model:
     """A .tflite file in memory, as its converter gives it. Raises ModelError if it is damaged."""
     return open_bytes(data, ".tflite")
-
-
-def plans_in(model: Model) -> tuple[PlanSet, ...]:
-    """All plan sets that a file carries. Raises PlanFileError if they are damaged."""
-    data = model.plan()
-    return () if data is None else planfile.decode_all(data)
 
 
 def graph_of(model: Any, probed: Probe) -> Graph:

@@ -23,10 +23,10 @@ from edgemem.runtime.litert.layout import (
     graph_of,
     native_layout,
     plan_layout,
-    plans_in,
     refusal,
 )
 from edgemem.runtime.litert.probe import probe
+from edgemem.verification import plans_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -129,7 +129,7 @@ class Repoint:
         request = self._request
         if isinstance(request.plan, PlanSet):
             return given_layout(graph, probed, request.plan)
-        plansets = () if request.plan == "make" or request.strategies else plans_in(self._model)
+        plansets = () if request.plan == "make" or request.strategies else plans_of(self._model)
         if plansets or request.plan == "file":
             in_file = self._model.graph()
             return file_layout(graph, probed, plansets, request.inputs, in_file=in_file, is_resized=is_resized)
