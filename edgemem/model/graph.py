@@ -102,16 +102,23 @@ class Graph:
     _digest: str = field(default="", init=False, repr=False, compare=False)  # computed at the first call of `digest`
 
     def __post_init__(self) -> None:
-        """Raise ModelError unless every index is a tensor, and every tensor is written before it is read.
+        """Raise ModelError unless every index is a tensor, and each is written by one operator before it is read.
 
         The same goes for pairs of operators that are not there, or in another order.
         """
         count = len(self.tensors)
         known = set(self.inputs) | {i for i, t in enumerate(self.tensors) if t.kind not in ("activation", "opaque")}
+        written = set(self.inputs)
         for op in self.ops:
             for index in (*op.inputs, *op.outputs):
                 if not -1 <= index < count:
                     raise ModelError(f"operator {op.name!r} names tensor {index}, but there are {count}")
+            for index in dict.fromkeys(op.outputs):
+                if index in written and self.tensors[index].kind == "activation":
+                    raise ModelError(
+                        f"operator {op.name!r} writes {self.tensors[index].name!r}, which has a value before"
+                    )
+            written.update(i for i in op.outputs if i >= 0)
             for index in op.inputs:
                 if index >= 0 and index not in known:
                     raise ModelError(

@@ -117,3 +117,11 @@ def test_pairs_of_operators_keep_their_order() -> None:
     for pair in ((0, 3), (-1, 2)):
         with pytest.raises(ModelError, match="but there are 3"):
             replace(graph, precedence=(pair,))
+
+
+@pytest.mark.parametrize("ops", [((0,), (1,), (0,), (1,)), ((0,), (1,), (1,), (1,)), ((0,), (0,), (0,), (1,))])
+def test_a_value_is_written_once(ops: tuple[tuple[int, ...], ...]) -> None:
+    tensors = tuple(Tensor(name, "float32", (4,)) for name in "xy")
+    first, second = Op("f", "ABS", ops[0], ops[1]), Op("g", "ABS", ops[2], ops[3])
+    with pytest.raises(ModelError, match="which has a value before"):
+        Graph("g", tensors, (first, second), (0,), (1,))

@@ -53,7 +53,7 @@ def test_an_early_output_lives_to_the_end() -> None:
 
 
 def test_an_output_nobody_reads_lives_at_its_operator() -> None:
-    graph = _graph("xay", ("Split", "x", "ay"), ("Conv", "x", "y"))
+    graph = _graph("xaby", ("Split", "x", "ab"), ("Conv", "b", "y"))
     assert _spans(graph, GENERIC)["a"] == (0, 0)
 
 
