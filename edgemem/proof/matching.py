@@ -38,6 +38,8 @@ class Contents:
         workspace: the step and the bytes of every workspace, by the name of its record.
         labels: the operator at each step.
         states: the value that is written in each state -> the graph input that it is in the next run.
+        variables: names of those that keep their value from run to run, each with the graph of the file and the tensor
+            in it that it is. What several operators run is in memory once, so that two names may be one variable.
     """
 
     tensors: dict[str, Tensor] = field(default_factory=dict)
@@ -45,6 +47,7 @@ class Contents:
     workspace: dict[str, tuple[int, int]] = field(default_factory=dict)
     labels: list[str] = field(default_factory=list)
     states: dict[str, str] = field(default_factory=dict)
+    variables: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
 def contents_of(graph: Graph, target: Target | None) -> Contents:
@@ -67,6 +70,7 @@ def contents_of(graph: Graph, target: Target | None) -> Contents:
             contents.tensors[tensor.name] = tensor
             outside = tensor.kind == "opaque" or not _has_room(tensor, target, g)
             if tensor.kind == "variable":
+                contents.variables[tensor.name] = (g.number, index) if g.number >= 0 else (-1, len(contents.variables))
                 outside = outside or target is None or target.variables == "outside"
             else:
                 outside = outside or index not in made

@@ -171,15 +171,17 @@ class _Rehearsal:
     def run(self, graph: Graph) -> None:
         """Run the graph once, from inputs that are there to outputs that must be."""
         inputs = [graph.tensors[i].name for i in graph.inputs]
-        variables = [t.name for t in self._contents.tensors.values() if t.kind == "variable"]
+        variables = self._contents.variables
         there = [name for name in dict.fromkeys((*variables, *inputs)) if name in self._marks.span]
+        known: set[tuple[int, int]] = set()
         for name in there:
-            self._write(name)
+            self._write(name, view=variables.get(name) in known)
+            known |= {variables[name]} if name in variables else set()
         for name in there:  # whatever order the caller fills them in
             self._read(name, "before the first operator nothing is left of")
         self._operators(graph)
         self._step = max(self._step - 1, 0)
-        kept = [graph.tensors[i].name for i in graph.outputs] + variables
+        kept = [graph.tensors[i].name for i in graph.outputs] + [*variables]
         if self._target is not None and self._target.inputs == "whole_run":
             kept += [name for name in inputs if name not in self._contents.states.values()]
         for name in dict.fromkeys((*kept, *self._contents.states)):

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 import edgemem
 from edgemem.commands.run import run
 from edgemem.errors import EdgememError, PlanError, RuntimeBindError
-from edgemem.formats import open_bytes
+from edgemem.formats import onnx_editor, open_bytes
+from edgemem.runtime.feeds import make_feeds
 from edgemem.runtime.tflm.execute import execute, input_values
 from tests.oracle.memory_plans.random_onnx import random_onnx
 from tests.oracle.memory_plans.random_tflite import random_tflite
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from numpy.typing import NDArray
 
     from tests.oracle.memory_plans.campaign import Tally
@@ -75,5 +77,28 @@ def run_onnx(seed: int, folder: Path, tally: Tally) -> None:
         tally.not_planned[f"ONNX Runtime: {' '.join(str(e).split()[:14])}"] += 1
         return
     tally.graphs["run in ONNX Runtime"] += 1
-    if not outcome.identical:
+    if not outcome.identical and not _writes_all(data):
+        # Seen with 1.31: Scan does not write a state that its body hands through.
+        tally.not_planned["ONNX Runtime does not write an output"] += 1
+    elif not outcome.identical:
         tally.findings.append(f"real onnx {seed}: {outcome.different} are wrong in its plan")
+
+
+def _writes_all(data: bytes) -> bool:
+    """Whether ONNX Runtime by itself writes all outputs of a model: whatever was in their memory is gone."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
+    feeds = make_feeds(onnx_editor().parts(data, Path()).input_forms())
+    values = session.run(None, feeds)
+    for fill in (0x55, 0xAA):
+        binding = session.io_binding()
+        for name, value in feeds.items():
+            binding.bind_cpu_input(name, value)
+        places = [np.full(value.nbytes, fill, np.uint8).view(value.dtype).reshape(value.shape) for value in values]
+        for output, place in zip(session.get_outputs(), places, strict=True):
+            binding.bind_output(output.name, "cpu", 0, place.dtype, place.shape, place.ctypes.data)
+        session.run_with_iobinding(binding)
+        if not all(map(_same, values, places)):
+            return False
+    return True
