@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -11,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import signal
     from collections.abc import Callable
 
 __all__ = ["Command", "left_behind", "started"]
@@ -52,8 +52,15 @@ def started(folder: Path, *arguments: object, script: str | None = None) -> Comm
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "TMPDIR": str(folder)},
+        preexec_fn=_as_in_a_terminal,  # noqa: PLW1509 - it only sets what signals do
     )
     return Command(process, folder)
+
+
+def _as_in_a_terminal() -> None:
+    """A suite that a shell runs in the background ignores SIGINT, and so would its processes."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def children_of(folder: Path) -> list[int]:
