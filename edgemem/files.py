@@ -22,7 +22,7 @@ from typing import IO, TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["atomic_write", "remove_unfinished", "restored_on_failure", "temporary_folder"]
+__all__ = ["atomic_write", "remove_unfinished", "restored_on_failure", "temporary_folder", "write_entry"]
 
 _PLAIN: Final = 0o777  # the bits of a mode that say who may read, write and execute: no set-ID bits, not sticky
 _NEW: Final = 0o666  # of a new file; the system takes the umask from it
@@ -81,6 +81,20 @@ def restored_on_failure(path: Path) -> Iterator[None]:
         raise
     finally:
         _remove(kept)
+
+
+def write_entry(path: Path, content: bytes) -> None:
+    """Write a file of a cache, which nobody but edgemem makes, whole or not at all; its folder is made.
+
+    What else is in its place is removed and not written to: a link may lead anywhere, a FIFO waits for a reader. Raises
+    OSError if it cannot be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileNotFoundError):
+        if not stat.S_ISREG(path.lstat().st_mode):
+            path.unlink()
+    with atomic_write(path) as file:
+        file.write(content)
 
 
 @contextmanager

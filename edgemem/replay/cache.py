@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import stat
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from edgemem import planfile
 from edgemem.errors import EdgememError
-from edgemem.files import atomic_write
+from edgemem.files import write_entry
 from edgemem.proof import prove
 from edgemem.reading import read_bounded
 
@@ -66,13 +65,7 @@ class PlanCache:
         assert planset.recording is not None
         path = self._path(planset.recording.fingerprint, planset.settings)
         with suppress(OSError, ValueError, EdgememError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            data = planfile.encode(planset)
-            with suppress(FileNotFoundError):
-                if not stat.S_ISREG(path.lstat().st_mode):  # a link may lead anywhere, a FIFO waits for a reader
-                    path.unlink()
-            with atomic_write(path) as file:
-                file.write(data)
+            write_entry(path, planfile.encode(planset))
 
     def _path(self, fingerprint: Fingerprint, settings: Settings) -> Path:
         text = json.dumps([asdict(fingerprint), asdict(settings)], sort_keys=True)

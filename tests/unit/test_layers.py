@@ -38,7 +38,7 @@ MAY_IMPORT = {
     "api": "errors formats model planfile planning plans proof records report targets verification",
     "replay": "errors files planfile plans proof reading trace",
     "runtime": "child distribution errors files formats model passes planfile planning plans proof protobuf records "
-    "replay report suitability targets trace verification",
+    "reading replay report suitability targets trace verification",
     "commands": "child errors files formats passes plans proof report runtime suitability targets trace verification",
     "bench": "api bounds child distribution errors formats planning plans proof records strategy",
     "cli": "api bench bounds child commands distribution errors files formats plans proof report runtime strategy "

@@ -8,15 +8,14 @@ not noted. The folder may be deleted at any time.
 from __future__ import annotations
 
 import hashlib
-import os
 import platform
-import stat
 import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from edgemem.files import atomic_write
+from edgemem.files import write_entry
+from edgemem.reading import read_bounded
 from edgemem.replay.cache import cache_folder
 from edgemem.runtime.litert import structs
 
@@ -27,7 +26,6 @@ __all__ = ["is_noted", "write_note"]
 
 _LIBRARIES: Final = (".so", ".dylib", ".pyd", ".dll")
 # Without waiting for a FIFO's writer, and not through a symbolic link; Windows has neither.
-_READ: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
 _STRUCTURES: Final[tuple[type[ctypes.Structure], ...]] = (
     *(structs.Context, structs.TensorStruct, structs.Node, structs.NativeDelegate, structs.Registration),
 )
@@ -37,8 +35,7 @@ def is_noted(package: str) -> bool:
     """Whether the layout of a package of LiteRT, which is loaded, was found right before."""
     try:
         path, content = _note(package)
-        with open(os.open(path, _READ), "rb") as file:  # noqa: PTH123 - Path.open takes no flags
-            return stat.S_ISREG(os.fstat(file.fileno()).st_mode) and file.read(len(content) + 1) == content
+        return read_bounded(path, len(content), follow=False) == content
     except (OSError, ValueError):
         return False
 
@@ -47,11 +44,7 @@ def write_note(package: str) -> None:
     """Note that the layout of a package of LiteRT is right; nothing happens where that cannot be written."""
     with suppress(OSError, ValueError):
         path, content = _note(package)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.is_symlink():  # which may lead anywhere
-            path.unlink()
-        with atomic_write(path) as file:
-            file.write(content)
+        write_entry(path, content)
 
 
 def _note(package: str) -> tuple[Path, bytes]:
