@@ -13,7 +13,7 @@ from edgemem.errors import UnsupportedError
 if TYPE_CHECKING:
     from edgemem.plans import PlanSet
 
-__all__ = ["MICRO_ALIGNMENT", "Refusal", "litert_refusal", "micro_offsets", "micro_refusal"]
+__all__ = ["MICRO_ALIGNMENT", "Refusal", "has_regions", "litert_refusal", "micro_offsets", "micro_refusal"]
 
 MICRO_ALIGNMENT: Final = 16  # TensorFlow Lite Micro takes no offset that is not a multiple of it
 _NATIVE_ALIGNMENT: Final = 64  # of everything in LiteRT's arena
@@ -39,7 +39,7 @@ def litert_refusal(planset: PlanSet) -> Refusal | None:
     """Why LiteRT's builtin kernels do not run a plan set; None if they do, once it is proved there."""
     if planset.recording is not None or planset.best_offsets is None:
         return Refusal("the file has no offset plan of its graph", "--strategy auto")
-    if _has_regions(planset):
+    if has_regions(planset):
         return _regions("--target litert")
     target = planset.target
     if target is None or target.scratch != "litert":
@@ -58,7 +58,7 @@ def micro_refusal(planset: PlanSet) -> Refusal | None:
     """Why TensorFlow Lite Micro does not run a plan set; None if it does."""
     if planset.recording is not None or planset.best_offsets is None:
         return Refusal("the file has no offset plan of its graph", "--strategy auto")
-    if _has_regions(planset):
+    if has_regions(planset):
         return _regions("--target tflm")
     target = planset.target
     if target is None or target.scratch != "unknown":
@@ -74,7 +74,7 @@ def micro_refusal(planset: PlanSet) -> Refusal | None:
     return None
 
 
-def _has_regions(planset: PlanSet) -> bool:
+def has_regions(planset: PlanSet) -> bool:
     """Whether some of the smallest offset plan lies in another region than the first."""
     best = planset.best_offsets
     return best is not None and best.regions is not None and bool(best.regions.any())

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from edgemem.proof import Proved, Violation
 
-__all__ = ["Verdict", "graph_for", "plans_of", "read_plan", "right_plan", "verdict_of"]
+__all__ = ["Verdict", "graph_for", "plans_of", "right_plan", "verdict_of"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,18 +79,12 @@ def right_plan(path: str | Path) -> tuple[Proved, Model | None]:
     return prove(verdict.planset, verdict.graph), verdict.model
 
 
-def read_plan(path: str | Path) -> tuple[PlanSet, Model | None]:
-    """The plan in a planned model or in a stand-alone `.edgemem` file, with the model it is in. Nothing is proved.
-
-    The model is bound to the sizes the plan was made for. Offsets for TensorFlow Lite Micro without a plan are read as
-    the plan that they amount to. Raises PlanFileError when there is neither.
-    """
-    plansets, model = _read(Path(path))
-    return _of_graph(plansets), model
-
-
 def _read(path: Path) -> tuple[tuple[PlanSet, ...], Model | None]:
-    """All plan sets in a file, and the model they are in, bound to the sizes of the graph's plan."""
+    """All plan sets in a file, and the model they are in, bound to the sizes of the graph's plan; nothing is proved.
+
+    Offsets for TensorFlow Lite Micro without a plan are read as the plan that they amount to. Raises PlanFileError when
+    there is neither.
+    """
     if path.suffix == ".edgemem":
         return planfile.load_all(path), None
     model = formats.load(path)

@@ -274,7 +274,7 @@ class _Rehearsal:
 
     def _write(self, name: str, *, view: bool = False) -> None:
         span = self._marks.span[name]
-        for state, kept in self._states.items() if self._states else ():
+        for state, kept in self._states.items():
             if overlaps(kept, span) and self._record.get(name) != self._record[state]:
                 message = f"{name!r} lies on the state {state!r}, which is kept from run to run"
                 self._report(Cause.STATE_NOT_KEPT, message, name, state)

@@ -29,7 +29,7 @@ from edgemem.plans import Settings
 from edgemem.proof import prove
 from edgemem.report.export import export
 from edgemem.targets import BUILT_IN
-from edgemem.verification import read_plan
+from edgemem.verification import verdict_of
 from edgemem_converters.onnx.model import OnnxConverter
 from edgemem_converters.tflite.model import TfliteConverter
 from edgemem_converters.tflite.writer import write
@@ -101,8 +101,8 @@ _entries = cache(formats._entries)  # which takes longer than all the rest
 
 
 def _use(path: Path, *models: Path) -> None:
-    edgemem.verify(path)
-    planset, model = read_plan(path)
+    verdict = verdict_of(path)
+    planset, model = verdict.planset, verdict.model
     if model is None:
         for other in models:
             edgemem.verify(planset, other)

@@ -24,7 +24,7 @@ from edgemem.proof import Cause, verify_planset
 from edgemem.records.problem import Problem, UsageRecord
 from edgemem.strategy.catalogue import registered
 from edgemem.targets import BUILT_IN, Region
-from edgemem.verification import read_plan
+from edgemem.verification import right_plan
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -281,7 +281,7 @@ def test_a_target_reserves_ranges_for_a_model(tmp_path: Path) -> None:
     planned = tmp_path / "planned.onnx"
     edgemem.save(model, planset, planned)
     assert edgemem.verify(planned) == ()
-    back, _ = read_plan(planned)
+    back = right_plan(planned)[0].planset
     assert back.target == planset.target
     assert back.target is not None
     assert back.target.region == Region("sram", 5 * 1024, ((0, 100), (1024, 2048)))

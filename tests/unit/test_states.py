@@ -21,7 +21,7 @@ from edgemem.records.problem import Problem
 from edgemem.schedule.order import find_order
 from edgemem.schedule.problem import order_problem
 from edgemem.targets import BUILT_IN
-from edgemem.verification import read_plan
+from edgemem.verification import right_plan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -320,7 +320,7 @@ def test_states_and_pins_survive_a_file(tmp_path: Path) -> None:
     planned = tmp_path / "planned.onnx"
     edgemem.save(path, planset, planned)
     assert edgemem.verify(planned) == ()
-    back, _ = read_plan(planned)
+    back = right_plan(planned)[0].planset
     assert back.target == planset.target
     assert back.problem.records == planset.problem.records
 

@@ -16,7 +16,7 @@ from edgemem.proof import prove
 from edgemem.records.sizes import padded
 from edgemem.runtime.litert.probe import annotate
 from edgemem.runtime.memory import Origin, origin_of
-from edgemem.suitability import Refusal, litert_refusal
+from edgemem.suitability import Refusal, has_regions, litert_refusal
 from edgemem.targets import BUILT_IN, Target
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ def _layout(graph: Graph, probed: Probe, proved: Proved, source: Source, *, reas
     planset = proved.planset
     best = planset.best_offsets
     assert best is not None
-    if best.regions is not None and best.regions.any():
+    if has_regions(planset):
         raise InvalidPlanError(f"the plan lies in several regions, and LiteRT runs in one arena; {_REMEDY}")
     tensors = probed.main.tensors
     index = {t.name: i for i, t in enumerate(graph.tensors)}

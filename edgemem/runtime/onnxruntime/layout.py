@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgemem.errors import InvalidPlanError, RuntimeBindError
+from edgemem.suitability import has_regions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,7 +50,7 @@ def planned_layout(proved: Proved, sizes: Mapping[str, tuple[int, int]], *, reme
     best = planset.best_offsets
     if not proved.graph:
         raise InvalidPlanError(f"the plan is proved for its usage records, and for no graph; {remedy}")
-    if best is not None and best.regions is not None and best.regions.any():
+    if has_regions(planset):
         raise InvalidPlanError(f"the plan lies in several regions, and this executor has one arena; {remedy}")
     if best is None:
         raise InvalidPlanError(f"the plan has no arena, only shared objects; {remedy}")
