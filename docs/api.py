@@ -83,10 +83,20 @@ def api_page() -> str:
     parts += ["# Formats and runtimes: edgemem.formats", *docstring(formats.tree)]
     for item in declarations(formats.tree):
         parts += [f"## edgemem.formats.{item.name}", *described(item)]
+    for item in declarations(parse("formats.onnx_editing").tree):
+        parts += [f"## edgemem.formats.{item.name}", *described(item)]
     passes = parse("passes.protocol")
     parts += ["# Passes: edgemem.passes.protocol", *docstring(passes.tree)]
     for item in declarations(passes.tree):
         parts += [f"## edgemem.passes.protocol.{item.name}", *described(item)]
+    training = parse("torch")
+    parts += ["# Training steps: edgemem.torch", *docstring(training.tree)]
+    for line in training.tree.body:
+        if isinstance(line, ast.ImportFrom) and (line.module or "").startswith("edgemem.torch."):
+            for alias in line.names:
+                module, declaration = find((line.module or "").removeprefix("edgemem."), alias.name)
+                shown = described(declaration, called=alias.name, bases=bases_of(declaration, module))
+                parts += [f"## edgemem.torch.{alias.name}", *shown]
     return "\n\n".join(parts) + "\n"
 
 
@@ -158,7 +168,7 @@ def described(node: Declaration, *, called: str = "", bases: tuple[ast.ClassDef,
     yield from docstring(node)
     for source in (node, *bases):
         for member in source.body:
-            if isinstance(member, ast.FunctionDef) and not member.name.startswith("_"):
+            if isinstance(member, ast.FunctionDef) and (member.name == "__call__" or not member.name.startswith("_")):
                 yield f"**`{called}.{member.name}`**"
                 yield f"```pyi\n{function(member, member.name)}\n```"
                 yield from docstring(member)

@@ -15,6 +15,7 @@ from edgemem.errors import MissingDependencyError
 
 if TYPE_CHECKING:
     from edgemem.api import load as load
+    from edgemem.api import order as order
     from edgemem.api import plan as plan
     from edgemem.api import save as save
     from edgemem.api import verify as verify
@@ -27,16 +28,20 @@ if TYPE_CHECKING:
     from edgemem.records.problem import UsageRecord as UsageRecord
     from edgemem.replay.arena import Arena as Arena
     from edgemem.runtime.litert.interpreter import Interpreter as Interpreter
+    from edgemem.runtime.onnxruntime.decoder import DecoderState as DecoderState
     from edgemem.runtime.onnxruntime.session import InferenceSession as InferenceSession
+    from edgemem.schedule.ordering import Ordering as Ordering
     from edgemem.strategy.catalogue import registered as strategies
     from edgemem.targets import Target as Target
 
 __all__ = [
     "Arena",
+    "DecoderState",
     "EdgememError",
     "InferenceSession",
     "Interpreter",
     "OffsetPlan",
+    "Ordering",
     "PlanSet",
     "Problem",
     "SharedObjectsPlan",
@@ -44,6 +49,7 @@ __all__ = [
     "UsageRecord",
     "load",
     "lower_bounds",
+    "order",
     "plan",
     "save",
     "strategies",
@@ -52,10 +58,12 @@ __all__ = [
 
 _HOMES = {
     "Arena": "replay.arena:Arena",
+    "DecoderState": "runtime.onnxruntime.decoder:DecoderState",
     "EdgememError": "errors:EdgememError",
     "InferenceSession": "runtime.onnxruntime.session:InferenceSession",
     "Interpreter": "runtime.litert.interpreter:Interpreter",
     "OffsetPlan": "plans:OffsetPlan",
+    "Ordering": "schedule.ordering:Ordering",
     "PlanSet": "plans:PlanSet",
     "Problem": "records.problem:Problem",
     "SharedObjectsPlan": "plans:SharedObjectsPlan",
@@ -63,6 +71,7 @@ _HOMES = {
     "UsageRecord": "records.problem:UsageRecord",
     "load": "api:load",
     "lower_bounds": "bounds:lower_bounds",
+    "order": "api:order",
     "plan": "api:plan",
     "save": "api:save",
     "strategies": "strategy.catalogue:registered",

@@ -2,10 +2,15 @@
 # dtype or layout is a TypeError, columns of different lengths or impossible values are a ValueError. `pinned` holds
 # offsets, -1 for a free record; `reserved` begin and end of each range by turns.
 
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+# --- digests: kernels/python/digest.cpp; each part is contiguous bytes ---
+
+def sha256(parts: list[bytes | memoryview]) -> bytes: ...
 
 # --- offset calculation: kernels/python/offsets.cpp ---
 
@@ -65,6 +70,30 @@ def assign_by_min_cost_flow(
     last_op: NDArray[np.int64],
     extent: NDArray[np.int64],
 ) -> NDArray[np.int64]: ...
+def search_related_offsets(
+    first_op: NDArray[np.int64],
+    last_op: NDArray[np.int64],
+    size: NDArray[np.int64],
+    alignment: int,
+    work: int,
+    seed: int = 1,
+    seconds: float | None = None,
+    pinned: NDArray[np.int64] | None = None,
+    reserved: NDArray[np.int64] | None = None,
+    overlap: NDArray[np.int64] | None = None,
+    within: NDArray[np.int64] | None = None,
+    roles: NDArray[np.int64] | None = None,
+) -> tuple[NDArray[np.int64], int, Literal["bound", "proof", "work", "time"], int]: ...
+def related_lower_bound(
+    first_op: NDArray[np.int64],
+    last_op: NDArray[np.int64],
+    size: NDArray[np.int64],
+    alignment: int,
+    pinned: NDArray[np.int64] | None = None,
+    reserved: NDArray[np.int64] | None = None,
+    overlap: NDArray[np.int64] | None = None,
+    within: NDArray[np.int64] | None = None,
+) -> int: ...
 def search_shared_objects(
     first_op: NDArray[np.int64],
     last_op: NDArray[np.int64],
@@ -78,6 +107,41 @@ def positional_maxima(
     last_op: NDArray[np.int64],
     size: NDArray[np.int64],
 ) -> NDArray[np.int64]: ...
+
+# --- the order of operators: kernels/python/schedule.cpp; fields as in edgemem/schedule/problem.py; a problem
+# that contradicts itself and an order that is not topological are a ValueError ---
+
+class OrderProblem:
+    def __init__(
+        self,
+        before: Sequence[Sequence[int]],
+        size: Sequence[int],
+        reads: Sequence[Sequence[int]],
+        writes: Sequence[Sequence[int]],
+        over: Sequence[Sequence[int]],
+        start: Sequence[int],
+        kept: Sequence[int],
+        lingers: Sequence[int],
+        guarded: Sequence[int],
+        own: Sequence[int],
+        inside: Sequence[int],
+        early: Sequence[int],
+        leaves: Sequence[int],
+        entry: Sequence[int],
+        opening: int,
+    ) -> None: ...
+    def peak(self, order: Sequence[int]) -> int: ...
+    def greedy(self) -> list[int]: ...
+    def bound(self, order: Sequence[int], work: int) -> int: ...
+    def beam(
+        self, work: int, seconds: float | None = None, order: Sequence[int] = (), bound: int = 0
+    ) -> tuple[list[int], int, Literal["bound", "proof", "work", "time"], int]: ...
+    def improve(
+        self, work: int, seed: int = 1, seconds: float | None = None, order: Sequence[int] = (), bound: int = 0
+    ) -> tuple[list[int], int, Literal["bound", "proof", "work", "time"], int]: ...
+    def parts(
+        self, work: int, seconds: float | None = None, order: Sequence[int] = (), bound: int = 0
+    ) -> tuple[list[int], int, Literal["bound", "proof", "work", "time"], int]: ...
 
 # --- the search for offsets: kernels/python/search.cpp; returns (offsets, bound, stopped, work) ---
 

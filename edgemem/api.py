@@ -1,4 +1,4 @@
-"""The library's verbs: load, plan, verify, save. The command line says the same with the same words."""
+"""The library's verbs: load, order, plan, verify, save. The command line says the same with the same words."""
 
 from __future__ import annotations
 
@@ -9,26 +9,35 @@ from typing import TYPE_CHECKING, TypeAlias
 from edgemem import formats, planfile
 from edgemem.errors import BudgetExceededError, ModelError, PlanFileError
 from edgemem.formats import Bindings, MicroPlanned, Model, RecordFile, load_model
+from edgemem.lists import listed
 from edgemem.model.graph import Graph
-from edgemem.planning.model_plan import plan_graph, plan_model, plan_problem, replan_recording
+from edgemem.planning.model_plan import plan_graph, plan_model, plan_problem
+from edgemem.planning.recording_plan import replan_recording
 from edgemem.plans import OffsetPlan, PlanSet, Settings
 from edgemem.proof import prove
 from edgemem.records.problem import Problem
 from edgemem.report.peak import find_peak
+from edgemem.schedule.order import find_order
+from edgemem.schedule.registry import SOLVERS
 from edgemem.targets import BUILT_IN, Target, find_target
-from edgemem.verification import graph_for, plans_of, verdict_of
+from edgemem.verification import bindings_of, graph_for, plans_of, verdict_of
+from edgemem.workspace import graph_under
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
     from edgemem.plans import Plan
     from edgemem.proof import Violation
+    from edgemem.schedule.ordering import Ordering
+    from edgemem.schedule.registry import Solver
 
 __all__ = [
     "Source",
     "check_budget",
     "load",
     "offline_metadata",
+    "order",
+    "order_methods",
     "plan",
     "save",
     "verify",
@@ -40,21 +49,66 @@ Source: TypeAlias = "str | Path | Model | RecordFile | Graph | Problem"
 def load(
     path: str | Path,
     *,
-    dims: Mapping[str, int] | None = None,
+    dims: Mapping[str, int | str] | None = None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> Model | RecordFile:
     """Open a model (.onnx, .tflite) or a file of usage records (.csv).
 
     Args:
         path: the file; its suffix names the format.
-        dims: values for symbolic dimensions, by name.
+        dims: values for symbolic dimensions, by name; or texts for what is not one number: "1..8" is a range with both
+            ends, "past+1" the sum of other dimensions. A plan of the model then holds over the range.
         input_shapes: shapes of graph inputs, by name.
 
     Raises:
-        ModelError: no converter knows the suffix, or the file cannot be read.
+        ModelError: no converter knows the suffix, or the file cannot be read; a text is no range.
     """
-    shapes = {name: tuple(shape) for name, shape in (input_shapes or {}).items()}
-    return formats.load(path, Bindings(dict(dims or {}), shapes))
+    return formats.load(path, Bindings.of(dims, input_shapes))
+
+
+def order(
+    graph: str | Path | Model | Graph,
+    method: str = "auto",
+    *,
+    target: str | Target | None = None,
+    alignment: int | None = None,
+    dims: Mapping[str, int | str] | None = None,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    effort: str | None = None,
+    seed: int | None = None,
+    time_limit: float | None = None,
+) -> Ordering:
+    """The order of a graph's operators with the smallest peak that was found; never above that of its own order.
+
+    Operators with side effects keep their order among themselves. Nothing is changed: `Graph.reordered` and
+    `Model.with_order` take `Ordering.order`. ONNX Runtime runs the nodes of a file in an order of its own; what
+    `edgemem plan --order` writes runs in the order that was found.
+
+    Args:
+        graph: a path, what `load` gave, or a Graph, in the order of its file.
+        method: `auto` for the best of all solvers, or one of them; see `edgemem strategies`.
+        target: as for `plan`: whose lifetimes, aliases and overlaps count.
+        alignment: of every offset in bytes, instead of the target's.
+        dims: as for `load`, when `graph` is a path.
+        input_shapes: as for `load`, when `graph` is a path.
+        effort: "fast", "default" or "max": work of every solver, the same on every machine.
+        seed: of the solvers' random choices, 0 or more.
+        time_limit: seconds for all solvers together; with it the order depends on the machine.
+
+    Raises:
+        ModelError: the file cannot be read, or holds usage records, which have no operators.
+        UnknownShapeError: sizes are missing; names the tensors and the flags that bind them.
+        UnsupportedError: a tensor's dtype has no fixed width.
+        UnknownStrategyError: there is no such method, or an option is out of range.
+    """
+    source = _opened(graph, dims, input_shapes)
+    if isinstance(source, Problem | RecordFile):
+        raise ModelError("usage records have no operators to order; give the model that they were made from")
+    rules = _target_of(source, target)
+    if alignment is not None:
+        rules = replace(rules, alignment=alignment)
+    whole = source if isinstance(source, Graph) else graph_under(source, rules)
+    return find_order(whole, rules, method=method, effort=effort, seed=seed, time_limit=time_limit)
 
 
 def plan(
@@ -63,7 +117,7 @@ def plan(
     strategy: str | Iterable[str] = "auto",
     target: str | Target | None = None,
     alignment: int | None = None,
-    dims: Mapping[str, int] | None = None,
+    dims: Mapping[str, int | str] | None = None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     budget: int | None = None,
     effort: str | None = None,
@@ -108,10 +162,7 @@ def plan(
         PlanError: an unknown strategy, or one that failed.
         InvalidPlanError: a strategy gave a wrong plan (a bug; nothing is returned).
     """
-    if isinstance(source, str | Path):
-        source = load(source, dims=dims, input_shapes=input_shapes)
-    elif dims or input_shapes:
-        raise ModelError("dims and input_shapes bind a file as it is opened: give them to load")
+    source = _opened(source, dims, input_shapes)
     names = (strategy,) if isinstance(strategy, str) else tuple(strategy)
     settings = Settings(names or ("auto",), effort, seed, time_limit, threads, alignment)
     if isinstance(source, RecordFile):
@@ -139,10 +190,25 @@ def plan(
     return planset
 
 
+def order_methods() -> tuple[Solver, ...]:
+    """What `order` takes as a method beside `auto`, the quick ones first."""
+    return tuple(sorted(SOLVERS.values(), key=lambda solver: solver.rank))
+
+
+def _opened(
+    source: Source, dims: Mapping[str, int | str] | None, input_shapes: Mapping[str, Sequence[int]] | None
+) -> Model | RecordFile | Graph | Problem:
+    if isinstance(source, str | Path):
+        return load(source, dims=dims, input_shapes=input_shapes)
+    if dims or input_shapes:
+        raise ModelError("dims and input_shapes bind a file as it is opened: give them to load")
+    return source
+
+
 def _target_of(source: Model | Graph, target: str | Target | None) -> Target:
     if isinstance(target, str):
         return find_target(target)
-    return target or BUILT_IN["generic" if isinstance(source, Graph) else source.default_target]
+    return target or BUILT_IN[source.default_target]
 
 
 def _available(budget: int | None, target: Target | None) -> list[tuple[int, str]]:
@@ -159,12 +225,11 @@ def check_budget(planset: PlanSet, budget: int | None, target: Target | None = N
     for available, what in _available(budget, target):
         if best and best.size > available:
             peak = find_peak(planset)
-            alive = ", ".join(f"{name} {size:,}" for name, size in peak.alive[:5])
-            more = f" and {len(peak.alive) - 5} more" if len(peak.alive) > 5 else ""
+            alive = listed((f"{name} {size:,}" for name, size in peak.alive), most=5)
             hint, impossible = _hint(planset, best, available)
             raise BudgetExceededError(
                 f"{best.size:,} bytes required, {available:,} available in {what}; "
-                f"the peak is at {peak.label} with {peak.size:,} alive: {alive}{more}. {hint}",
+                f"the peak is at {peak.label} with {peak.size:,} alive: {alive}. {hint}",
                 required=best.size,
                 available=available,
                 op=peak.label,
@@ -236,7 +301,7 @@ def save(
         planfile.save(prove(planset).planset, path)
         return (planset,)
     if isinstance(source, str | Path):
-        source = load_model(source, Bindings(planset.dims, planset.input_shapes))
+        source = load_model(source, bindings_of(planset))
     if source is None:
         raise ModelError(f"there is no model to write to {path.name}; a plan alone goes into a .edgemem file")
     if path.suffix.lower() not in source.suffixes:

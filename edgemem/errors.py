@@ -4,6 +4,8 @@
     ├── ModelError               a model or record file cannot be read, or says something impossible
     │   ├── UnknownShapeError    dimensions are missing; names the tensors, symbols and the flag that binds them
     │   └── UnsupportedError     an operator, dtype or format that edgemem does not know
+    │       ├── TilingError      an operator cannot be computed in stripes or tiles
+    │       └── NumericDifferenceError  a changed model's outputs differ from the original's
     ├── PlanError                no plan was made
     │   ├── UnknownStrategyError the name or an option is not registered; names the ones that are
     │   ├── BudgetExceededError  the plan needs more than the budget or the region holds
@@ -27,11 +29,13 @@ __all__ = [
     "InvalidPlanError",
     "MissingDependencyError",
     "ModelError",
+    "NumericDifferenceError",
     "PlanError",
     "PlanFileError",
     "RuntimeBindError",
     "SolverError",
     "StalePlanError",
+    "TilingError",
     "UnknownShapeError",
     "UnknownStrategyError",
     "UnsupportedError",
@@ -60,6 +64,23 @@ class UnknownShapeError(ModelError):
 
 class UnsupportedError(ModelError):
     """An operator, dtype or format that edgemem does not know."""
+
+
+class TilingError(UnsupportedError):
+    """An operator cannot be computed in stripes or tiles. `op` is its name, `why` the reason."""
+
+    def __init__(self, op: str, why: str) -> None:
+        super().__init__(f"{op} cannot be computed in parts: {why}; leave it out of the stage")
+        self.op = op
+        self.why = why
+
+
+class NumericDifferenceError(UnsupportedError):
+    """A changed model gives other outputs than the original. `largest` is the largest relative difference."""
+
+    def __init__(self, message: str, *, largest: float) -> None:
+        super().__init__(message)
+        self.largest = largest
 
 
 class PlanError(EdgememError):

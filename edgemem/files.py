@@ -10,11 +10,10 @@ from __future__ import annotations
 import atexit
 import errno
 import os
-import secrets
-import shutil
 import stat
 import sys
-import tempfile
+import threading
+import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
@@ -22,15 +21,30 @@ from typing import IO, TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["atomic_write", "remove_unfinished", "restored_on_failure", "temporary_folder", "write_entry"]
+__all__ = [
+    "atomic_write",
+    "remove_unfinished",
+    "restored_on_failure",
+    "temporary_folder",
+    "without_new_files",
+    "write_entry",
+]
 
 _PLAIN: Final = 0o777  # the bits of a mode that say who may read, write and execute: no set-ID bits, not sticky
 _NEW: Final = 0o666  # of a new file; the system takes the umask from it
 _HIDDEN: Final = ".edgemem-"  # begins the names of unfinished files
+_PART: Final = 1 << 18  # bytes that are copied at once
 _MOST_LINKS: Final = 40  # as many symbolic links as Linux follows
+
+_TRIES: Final = 50  # to remove a folder that others still write in
+_PAUSE_S: Final = 0.01  # between them
+_PATIENCE_S: Final = 1.0  # a system call that makes a file takes longer only where the disk does not answer
 
 # Temporary files and folders that exist, or are about to.
 _unfinished: set[Path] = set()
+# Held while one of them is listed and made. It stands in `with` by itself: a signal that raises in a context manager
+# written in Python could leave it locked.
+_making = threading.Lock()
 
 
 @contextmanager
@@ -47,6 +61,8 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     try:
         descriptor = _descriptor(path)
         if descriptor is not None or _is_special(path):
+            import tempfile  # rarely needed, and large
+
             with tempfile.TemporaryFile() as file:
                 yield file
                 _write_through(file, path, descriptor)
@@ -69,11 +85,12 @@ def restored_on_failure(path: Path) -> Iterator[None]:
     if path.exists() and not path.is_file():
         yield
         return
-    kept = path.parent / f"{_HIDDEN}{secrets.token_hex(8)}"
-    _unfinished.add(kept)
+    kept = path.parent / f"{_HIDDEN}{os.urandom(8).hex()}"
     try:
         if path.exists():
-            os.link(path, kept)
+            with _making:
+                _unfinished.add(kept)
+                os.link(path, kept)
         yield
     except BaseException:
         with suppress(OSError):
@@ -100,10 +117,13 @@ def write_entry(path: Path, content: bytes) -> None:
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
     """An empty folder that only this user can read, and that vanishes with its content when the block ends."""
-    folder = Path(tempfile.gettempdir(), f"edgemem-{secrets.token_hex(8)}")
-    _unfinished.add(folder)
+    import tempfile  # only where a command or a child needs a folder
+
+    folder = Path(tempfile.gettempdir(), f"edgemem-{os.urandom(8).hex()}")
     try:
-        folder.mkdir(mode=0o700)
+        with _making:
+            _unfinished.add(folder)
+            folder.mkdir(mode=0o700)
         yield folder
     finally:
         _remove(folder)
@@ -115,14 +135,43 @@ def remove_unfinished() -> None:
         _remove(path)
 
 
+@contextmanager
+def without_new_files() -> Iterator[None]:
+    """A block in which other threads wait before they make a temporary file or folder.
+
+    What `remove_unfinished` removes in it is not made again by a thread that was about to.
+    """
+    lock = _making
+    is_locked = lock.acquire(timeout=_PATIENCE_S)
+    try:
+        yield
+    finally:
+        if is_locked:
+            lock.release()
+
+
+def _forget() -> None:
+    """In a forked child: the files are the parent's, and a thread that was making one is not there."""
+    global _making  # noqa: PLW0603 - the lock may be held by a thread that the child does not have
+    _making = threading.Lock()
+    _unfinished.clear()
+
+
 atexit.register(remove_unfinished)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_unfinished.clear)  # they are the parent's
+    os.register_at_fork(after_in_child=_forget)
 
 
 def _remove(path: Path) -> None:
     if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
+        import shutil  # only where there is a folder: it loads the libraries of archives
+
+        # A thread or a child may still write into the folder while it is emptied.
+        for _ in range(_TRIES):
+            shutil.rmtree(path, ignore_errors=True)
+            if not path.exists():
+                break
+            time.sleep(_PAUSE_S)
     else:
         with suppress(OSError):
             path.unlink()
@@ -161,15 +210,14 @@ def _write_through(content: IO[bytes], path: Path, descriptor: int | None) -> No
         target = os.dup(descriptor)
     content.seek(0)
     with open(target, "wb") as out:  # noqa: PTH123 - a descriptor
-        shutil.copyfileobj(content, out)
+        _copy(content, out)
 
 
 @contextmanager
 def _replacement(path: Path) -> Iterator[IO[bytes]]:
     """A file that replaces `path`, which is a regular file or does not exist, when the block ends."""
     mode = path.stat().st_mode & _PLAIN if path.exists() else None
-    temporary = path.parent / f"{_HIDDEN}{secrets.token_hex(8)}"  # short, however long the name of the file is
-    _unfinished.add(temporary)
+    temporary = path.parent / f"{_HIDDEN}{os.urandom(8).hex()}"  # short, however long the name of the file is
     try:
         with _nameless(path.parent, mode) or _named(temporary, mode) as file:
             yield file
@@ -197,7 +245,9 @@ def _nameless(folder: Path, mode: int | None) -> IO[bytes] | None:
 
 def _named(path: Path, mode: int | None) -> IO[bytes]:
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    return open(os.open(path, flags, _NEW if mode is None else mode), "w+b")  # noqa: PTH123 - Path.open takes no mode
+    with _making:
+        _unfinished.add(path)
+        return open(os.open(path, flags, _NEW if mode is None else mode), "w+b")  # noqa: PTH123 - Path.open takes no mode
 
 
 def _name(file: IO[bytes], path: Path, mode: int | None) -> None:
@@ -205,12 +255,19 @@ def _name(file: IO[bytes], path: Path, mode: int | None) -> None:
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         # With a folder given, Python calls linkat, which follows the link in /proc; link does not.
-        os.link(f"/proc/self/fd/{file.fileno()}", path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        with _making:
+            _unfinished.add(path)
+            os.link(f"/proc/self/fd/{file.fileno()}", path.name, src_dir_fd=folder, dst_dir_fd=folder)
     except OSError:
         file.seek(0)
         with _named(path, mode) as copy:
-            shutil.copyfileobj(file, copy)
+            _copy(file, copy)
             copy.flush()
             os.fsync(copy.fileno())
     finally:
         os.close(folder)
+
+
+def _copy(source: IO[bytes], to: IO[bytes]) -> None:
+    while part := source.read(_PART):
+        to.write(part)

@@ -11,11 +11,13 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from edgemem.model.ranges import Dimension
     from edgemem.records.problem import Problem, Size
     from edgemem.targets import Target
     from edgemem.trace.recording import Recording
 
 __all__ = [
+    "DEPENDS_ON_DATA",
     "LEFT_TO_RUNTIME",
     "LowerBounds",
     "OffsetPlan",
@@ -31,6 +33,9 @@ OptionValue: TypeAlias = str | int | bool | float
 
 # Why a tensor has no place where a file has offsets for some tensors only: TensorFlow Lite Micro places the others.
 LEFT_TO_RUNTIME: Final = "the file leaves it to the runtime"
+
+# How the reason begins why a tensor has no place whose size depends on the data. The operators follow in brackets.
+DEPENDS_ON_DATA: Final = "of a size that depends on the data"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +143,7 @@ class PlanSet:
         versions: of edgemem and of whatever else the plan depends on.
         settings: what the user asked for.
         recording: the recorded stream that this is a plan of; None for a plan of a graph or of plain usage records.
+        ranges: symbols for which the plan holds at other values than those in `dims`, which are the highest.
     """
 
     problem: Problem
@@ -155,6 +161,7 @@ class PlanSet:
     versions: Mapping[str, str] = field(default_factory=dict)
     settings: Settings = Settings()
     recording: Recording | None = None
+    ranges: Mapping[str, Dimension] = field(default_factory=dict)
 
     @property
     def proved(self) -> LowerBounds:

@@ -13,9 +13,19 @@ from edgemem.errors import UnsupportedError
 if TYPE_CHECKING:
     from edgemem.plans import PlanSet
 
-__all__ = ["MICRO_ALIGNMENT", "Refusal", "has_regions", "litert_refusal", "micro_offsets", "micro_refusal"]
+__all__ = [
+    "MICRO_ALIGNMENT",
+    "MICRO_KERNELS",
+    "Refusal",
+    "has_regions",
+    "kernels_refusal",
+    "litert_refusal",
+    "micro_offsets",
+    "micro_refusal",
+]
 
 MICRO_ALIGNMENT: Final = 16  # TensorFlow Lite Micro takes no offset that is not a multiple of it
+MICRO_KERNELS: Final = "tflm-reference"  # the kernel profile of the Python package tflite-micro
 _NATIVE_ALIGNMENT: Final = 64  # of everything in LiteRT's arena
 # Rules under which an output lies on an input only where TensorFlow Lite Micro's kernels read an element before they
 # write the same one. LiteRT's own rules have SOFTMAX in place, which its kernels alone are written for.
@@ -28,7 +38,7 @@ class Refusal:
 
     Attributes:
         why: the reason.
-        remedy: what to add to `edgemem plan`, such as `--record`.
+        remedy: what to add to `edgemem plan`, such as `--record`; "" where nothing helps.
     """
 
     why: str
@@ -51,11 +61,36 @@ def litert_refusal(planset: PlanSet) -> Refusal | None:
         return Refusal(
             f"its offsets are multiples of {planset.problem.alignment} only", "--target litert --alignment 64"
         )
-    return None
+    return kernels_refusal(planset)
 
 
-def micro_refusal(planset: PlanSet) -> Refusal | None:
-    """Why TensorFlow Lite Micro does not run a plan set; None if it does."""
+def kernels_refusal(planset: PlanSet, kernels: str = "none") -> Refusal | None:
+    """Why kernels of a profile do not run a plan set whose results overlap inputs; None if they do.
+
+    A plan for one profile may be right for another: `edgemem.proof.prove` tells, given the graph.
+
+    Args:
+        planset: the plan set.
+        kernels: the profile of the runtime (`edgemem.model.profiles.PROFILES`); `none` for one whose kernels may read
+            any byte of an input at any time.
+    """
+    made_for = "none" if planset.target is None else planset.target.kernels
+    if made_for in ("none", kernels):
+        return None
+    others = "others" if kernels == "none" else f"those of {kernels}"
+    return Refusal(
+        f"its results overlap inputs as far as the kernels of {made_for} allow, and the kernels here are {others}",
+        f"--overlap {kernels}",
+    )
+
+
+def micro_refusal(planset: PlanSet, kernels: str | None = None) -> Refusal | None:
+    """Why TensorFlow Lite Micro does not run a plan set; None if it does.
+
+    Args:
+        planset: the plan set.
+        kernels: the profile of the kernels that it is built with, such as MICRO_KERNELS; None: those of the plan.
+    """
     if planset.recording is not None or planset.best_offsets is None:
         return Refusal("the file has no offset plan of its graph", "--strategy auto")
     if has_regions(planset):
@@ -71,7 +106,7 @@ def micro_refusal(planset: PlanSet) -> Refusal | None:
         )
     if planset.problem.alignment % MICRO_ALIGNMENT:
         return Refusal(f"its offsets are multiples of {planset.problem.alignment} only", "--alignment 16")
-    return None
+    return None if kernels is None else kernels_refusal(planset, kernels)
 
 
 def has_regions(planset: PlanSet) -> bool:

@@ -16,16 +16,17 @@ from edgemem.formats import Bindings, MicroPlanned, Model, OldRecordings, load_m
 from edgemem.model.graph import Graph
 from edgemem.planfile import legacy
 from edgemem.planning.micro_offsets import plan_of_offsets, verify_offsets
-from edgemem.planning.model_plan import graph_under
 from edgemem.plans import PlanSet
 from edgemem.proof import Cause, examine, prove, refuse
+from edgemem.ranges import RangeCheck, check_range, graphs_over
+from edgemem.workspace import graph_under
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from edgemem.proof import Proved, Violation
 
-__all__ = ["Verdict", "graph_for", "plans_of", "right_plan", "verdict_of"]
+__all__ = ["Verdict", "bindings_of", "graph_for", "plans_of", "right_plan", "verdict_of"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,6 +41,7 @@ class Verdict:
         offsets: how many of the file's offsets for TensorFlow Lite Micro were compared with the plan's; None if the
             file has none beside a plan.
         violations: everything that is wrong; () is right.
+        range: what was looked at over the plan's range of sizes; None if it has no range, or there is no model.
     """
 
     planset: PlanSet
@@ -48,6 +50,7 @@ class Verdict:
     recordings: tuple[PlanSet, ...]
     offsets: int | None
     violations: tuple[Violation, ...]
+    range: RangeCheck | None = None
 
 
 def verdict_of(source: str | Path | PlanSet, model: str | Path | Model | Graph | None = None) -> Verdict:
@@ -55,17 +58,31 @@ def verdict_of(source: str | Path | PlanSet, model: str | Path | Model | Graph |
     plansets, inside = ((source,), None) if isinstance(source, PlanSet) else _read(Path(source))
     planset = _of_graph(plansets)
     if isinstance(model, str | Path):
-        model = load_model(model, Bindings(planset.dims, planset.input_shapes))
+        model = load_model(model, bindings_of(planset))
     model = model or inside
     graph = None if model is None or planset.recording is not None else graph_for(planset, model)
     recordings = tuple(p for p in plansets if p.recording is not None)
     violations = [] if planset in recordings else list(examine(planset, graph))
     violations += [v for recording in recordings for v in examine(recording)]
+    over = None if violations or isinstance(model, Graph) else _over_range(planset, model, graph)
+    violations += over.violations if over is not None else ()
     offsets = _offsets_beside_a_plan(inside)
     if offsets is not None:
         violations += verify_offsets(offsets, plansets)
     count = None if offsets is None else len(offsets)
-    return Verdict(planset, inside, graph, recordings, count, tuple(violations))
+    return Verdict(planset, inside, graph, recordings, count, tuple(violations), over)
+
+
+def _over_range(planset: PlanSet, model: Model | None, graph: Graph | None) -> RangeCheck | None:
+    if model is None or graph is None or not planset.ranges:
+        return None
+    graphs, total = graphs_over(model, len(graph.ops))
+    return check_range(planset, graphs, planset.ranges, total)
+
+
+def bindings_of(planset: PlanSet) -> Bindings:
+    """The sizes that a plan set was made for."""
+    return Bindings(planset.dims, planset.input_shapes, planset.ranges)
 
 
 def right_plan(path: str | Path) -> tuple[Proved, Model | None]:
@@ -97,7 +114,7 @@ def _read(path: Path) -> tuple[tuple[PlanSet, ...], Model | None]:
         return (bare,), model
     plansets = plans_of(model)
     planset = _of_graph(plansets)
-    bindings = Bindings(planset.dims, planset.input_shapes)
+    bindings = bindings_of(planset)
     return plansets, model if bindings == Bindings() else load_model(path, bindings)
 
 

@@ -1,10 +1,11 @@
-"""Builds a reference network as an ONNX file with random weights, or its usage records as CSV.
+"""Builds a reference network with random weights as an ONNX or .tflite file, or its usage records as CSV.
 
     python models/build.py mobilenet_v2 -o mobilenet_v2.onnx
     python models/build.py mobilenet_v2 -o mobilenet_v2.csv --records
     python models/build.py all -o DIR --size small
+    python models/build.py mobilenet_v2_tflite --alpha 0.3 --size 80 --classes 2 --int8 -o mobilenet_v2.tflite
 
-The same arguments make the same bytes. Needs numpy and onnx only.
+The same arguments make the same bytes. Needs numpy and onnx only, and ai-edge-litert for .tflite files.
 """
 
 from __future__ import annotations
@@ -66,8 +67,13 @@ NETWORKS = {
 }
 
 
+# Networks as .tflite files, which have options of their own.
+TFLITE = {"mobilenet_v2_tflite": "MobileNet v2 of any width and input size, float32 or int8 (.tflite)"}
+TFLITE_SIZES = {"small": (0.25, 96), "full": (1.0, 224)}  # width and pixels
+
+
 def names() -> tuple[str, ...]:
-    """The networks."""
+    """The networks that are made as ONNX files."""
     return tuple(NETWORKS)
 
 
@@ -113,12 +119,45 @@ def records_csv(rows: Sequence[Record]) -> str:
     return text.getvalue()
 
 
+def build_tflite(
+    name: str,
+    *,
+    size: Size | int = "full",
+    alpha: float | None = None,
+    int8: bool = False,
+    classes: int = 1000,
+    seed: int = 0,
+) -> bytes:
+    """The .tflite file of a network: batch 1, NHWC, weights drawn from `seed`.
+
+    Args:
+        name: of the network.
+        size: height and width in pixels; `small` and `full` also choose the width of the network.
+        alpha: that width: a multiplier of channel counts.
+        int8: int8 instead of float32.
+        classes: how many it tells apart.
+        seed: draws the weights.
+
+    Raises ValueError for an unknown name, and sizes that make no network. Needs ai-edge-litert.
+    """
+    if name not in TFLITE:
+        raise ValueError(f"no .tflite network {name!r}; there are: {', '.join(TFLITE)}")
+    from models import tflite_networks  # needs ai-edge-litert
+
+    width, pixels = TFLITE_SIZES[size] if isinstance(size, str) else (1.0, size)
+    return tflite_networks.mobilenet_v2(
+        alpha=width if alpha is None else alpha, size=pixels, int8=int8, classes=classes, seed=seed
+    )
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns its exit status."""
     args = _parser().parse_args(arguments)
     if args.list:
         for name, network in NETWORKS.items():
-            print(f"{name:14} {(network.build.__doc__ or '').splitlines()[0]}")
+            print(f"{name:20} {(network.build.__doc__ or '').splitlines()[0]}")
+        for name, about in TFLITE.items():
+            print(f"{name:20} {about}")
         return 0
     if args.name is None or args.output is None:
         print("build.py: a NAME and -o are needed; --list shows the names", file=sys.stderr)
@@ -131,8 +170,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         chosen = [n for n in NETWORKS if not (args.records and n == "dynamic")]
         wanted = {name: args.output / f"{name}{suffix}" for name in chosen}
     try:
+        _check_options(args)
         for name, path in wanted.items():
-            if args.records:
+            if name in TFLITE:
+                data = build_tflite(
+                    name, size=args.size, alpha=args.alpha, int8=args.int8, classes=args.classes or 1000, seed=args.seed
+                )
+            elif args.records:
                 rows = records(name, size=args.size, batch=batch, seed=args.seed)
                 data = records_csv(rows).encode()
             else:
@@ -140,10 +184,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 data = model.SerializeToString(deterministic=True)
             write_atomically(path, data)
             print(f"{path}: {len(data):,} bytes")
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ImportError) as error:
         print(f"build.py: {error}", file=sys.stderr)
         return 2
     return 0
+
+
+def _check_options(args: argparse.Namespace) -> None:
+    """Raise ValueError for an option that the network does not have."""
+    if args.name in TFLITE:
+        given = ["--records"] * args.records + ["--batch"] * (args.batch != "1")
+        kind = "ONNX"
+    else:
+        given = ["--alpha"] * (args.alpha is not None) + ["--int8"] * args.int8
+        given += ["--classes"] * (args.classes is not None) + ["--size PIXELS"] * isinstance(args.size, int)
+        kind = ".tflite"
+    if given:
+        raise ValueError(f"{given[0]} is an option of {kind} networks; leave it out")
+
+
+def _size(text: str) -> Size | int:
+    """`small`, `full`, or a number of pixels. Raises argparse.ArgumentTypeError for anything else."""
+    match text:
+        case "small" | "full":
+            return text
+        case _ if text.isdecimal():
+            return int(text)
+    raise argparse.ArgumentTypeError(f"it is small, full or a number of pixels, not {text!r}")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -151,7 +218,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("name", nargs="?", help="a network, or `all`")
     parser.add_argument("-o", "--output", type=Path, help="the file; with `all`, the folder")
     parser.add_argument("--records", action="store_true", help="write usage records as CSV instead of the ONNX file")
-    parser.add_argument("--size", choices=("small", "full"), default="full", help="small: below 2 MB, for tests")
+    parser.add_argument(
+        "--size", type=_size, default="full", help="small: below 2 MB, for tests; .tflite: also a number of pixels"
+    )
+    parser.add_argument("--alpha", type=float, help=".tflite: multiplier of channel counts (default 1)")
+    parser.add_argument("--int8", action="store_true", help=".tflite: int8 instead of float32")
+    parser.add_argument("--classes", type=int, help=".tflite: how many classes (default 1000)")
     parser.add_argument("--batch", default="1", help="a number, or a symbol such as N that stays open (default 1)")
     parser.add_argument("--seed", type=int, default=0, help="draws the weights, and randwire's wiring (default 0)")
     parser.add_argument("--list", action="store_true", help="list the networks")

@@ -56,7 +56,7 @@ def mobilenet_v1_body(
 def mobilenet_v2(net: Net, *, small: bool) -> None:
     """MobileNet v2 1.0 224 (Sandler et al. 2018); small: 0.25 at 96 pixels."""
     side, depth = (96, 0.25) if small else (224, 1.0)
-    x = mobilenet_v2_body(net, net.input("image", 3, side, side), lambda c: _divisible(c * depth))
+    x = mobilenet_v2_body(net, net.input("image", 3, side, side), lambda c: divisible(c * depth))
     x = net.conv(x, int(1280 * min(1.0, depth)), act="relu6", name="conv_last")
     _classify(net, x, SMALL_CLASSES if small else CLASSES)
 
@@ -191,7 +191,7 @@ def _classify(net: Net, x: Tensor, classes: int) -> None:
     net.output(net.softmax(x, name="softmax"))
 
 
-def _divisible(channels: float) -> int:
+def divisible(channels: float) -> int:
     """A multiple of 8, at least 8, that loses no more than a tenth (Sandler et al. 2018's code)."""
     rounded = max(8, int(channels + 4) // 8 * 8)
     return rounded + 8 if rounded < 0.9 * channels else rounded

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from models.net import Net, Tensor
 
 # The cells of Liu et al. 2019 (DARTS, second order): per intermediate node two (operation, input) pairs; inputs 0 and
@@ -77,22 +79,33 @@ def randwire(net: Net, *, small: bool) -> None:
 
 
 def small_world(nodes: int, neighbours: int, rewire: float, *, seed: tuple[int, ...]) -> list[list[int]]:
+    """The predecessors of each node in a `watts_strogatz` graph drawn from the seed."""
+    rng = np.random.default_rng(seed)
+    return watts_strogatz(nodes, neighbours, rewire, rng.random, lambda free: free[int(rng.integers(len(free)))])
+
+
+def watts_strogatz(
+    nodes: int,
+    neighbours: int,
+    rewire: float,
+    chance: Callable[[], float],
+    choose: Callable[[Sequence[int]], int],
+) -> list[list[int]]:
     """The predecessors of each node in a Watts-Strogatz graph whose edges run from the lower to the higher index.
 
     Every node starts linked to `neighbours` around it on a ring; each link then moves to a random node with
-    probability `rewire`.
+    probability `rewire`. `chance` draws from [0, 1), `choose` one of the nodes that are not linked yet.
     """
-    rng = np.random.default_rng(seed)
     links = {frozenset((i, (i + j) % nodes)) for j in range(1, neighbours // 2 + 1) for i in range(nodes)}
     for j in range(1, neighbours // 2 + 1):
         for i in range(nodes):
-            if rng.random() >= rewire:
+            if chance() >= rewire:
                 continue
             free = [k for k in range(nodes) if k != i and frozenset((i, k)) not in links]
             old = frozenset((i, (i + j) % nodes))
             if free and old in links:
                 links.remove(old)
-                links.add(frozenset((i, free[int(rng.integers(len(free)))])))
+                links.add(frozenset((i, choose(free))))
     before: list[list[int]] = [[] for _ in range(nodes)]
     for low, high in sorted((min(link), max(link)) for link in links):
         before[high].append(low)

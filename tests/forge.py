@@ -13,7 +13,7 @@ import numpy as np
 
 from edgemem.errors import PlanFileError
 from edgemem.planfile import decode_all
-from edgemem.planfile import plan_fbs as fbs
+from tests import plan_fbs as fbs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

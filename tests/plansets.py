@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 from hypothesis import strategies as st
 
+from edgemem.model.profiles import PROFILES
 from edgemem.plans import LowerBounds, OffsetPlan, PlanSet, SearchReport, Settings, SharedObjectsPlan
 from edgemem.records.problem import Kind, Problem, UsageRecord
 from edgemem.targets import BUILT_IN, Region, Target
@@ -98,6 +99,7 @@ def targets(draw: DrawFn) -> Target:
         regions += [Region(name) for name in draw(st.lists(texts, max_size=2, unique=True)) if name != regions[0].name]
         names = st.dictionaries(texts, texts, max_size=2)
         target = replace(target, regions=tuple(regions), pins=draw(pins), states=draw(names))
+        target = replace(target, kernels=draw(st.sampled_from(PROFILES)), slots=draw(st.booleans()))
     return target
 
 

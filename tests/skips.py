@@ -53,10 +53,12 @@ ALLOWED: Final = (
         "tflite-micro has no wheel for Python 3.13 and later",
         in_ci=sys.version_info >= (3, 13),
     ),
+    Allowed(r"could not import 'torch'", "PyTorch is in the extra `torch`; a stage of .ci/run installs it"),
     # CI has a network, npm, a compiler and the extra `test`.
     Allowed(
         r"was not downloaded|which is not on PATH; install Node\.js", "models are fetched by pip and npm", in_ci=False
     ),
+    Allowed(r"^this ONNX Runtime takes the allocator$", "tests the refusal of older versions"),
     Allowed(r"^needs gcc and g\+\+$", "compiles what was exported", in_ci=False),
     Allowed(
         r"could not import '(onnxruntime|ai_edge_litert|scipy|ortools|sympy|ml_dtypes)\b",

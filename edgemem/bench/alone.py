@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgemem.bench.instances import instance
 from edgemem.bench.run import Limits, solvers
 from edgemem.bounds import lower_bounds
 from edgemem.child import run_child
+from edgemem.process_memory import peak_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,16 +46,7 @@ def main() -> None:
     problem = instance(task["instance"], **task["bindings"]).problem()
     (solver,) = solvers(task["strategies"], task["peers"], task["family"], None)
     solver.prepare(problem, lower_bounds(problem), Limits(task["peer_seconds"]))()
-    sys.stdout.write(f"\n{json.dumps(_peak())}\n")
-
-
-def _peak() -> int | None:
-    # Not ru_maxrss, which starts at the parent's resident memory at the fork.
-    try:
-        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return None
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), None)
+    sys.stdout.write(f"\n{json.dumps(peak_bytes())}\n")
 
 
 if __name__ == "__main__":

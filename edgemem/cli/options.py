@@ -12,7 +12,19 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["FILE", "FileCommand", "bindings", "feeds", "inputs_option", "limits_options", "parsed_size"]
+    from edgemem.model.ranges import Dimension
+
+__all__ = [
+    "FILE",
+    "FileCommand",
+    "bindings",
+    "feeds",
+    "inputs_option",
+    "limits_options",
+    "parsed_size",
+    "range_bindings",
+    "timeout_option",
+]
 
 
 FILE = click.Path(dir_okay=False, path_type=Path)
@@ -41,6 +53,26 @@ def _dims(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...])
         if not name or not number.isdecimal():
             raise click.BadParameter(f"{value!r} is not NAME=VALUE with a whole number")
         pairs[name] = int(number)
+    return pairs
+
+
+def _dims_or_ranges(
+    _ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
+) -> dict[str, int | Dimension]:
+    from edgemem.errors import ModelError
+    from edgemem.model.ranges import parse_dimension
+
+    pairs = {}
+    for value in values:
+        name, _, size = value.rpartition("=")
+        try:
+            pairs[name] = parse_dimension(size)
+        except ModelError:
+            pairs[""] = 0
+        if not name or "" in pairs:
+            raise click.BadParameter(
+                f"{value!r} is not NAME=VALUE with a whole number, a range LOW..HIGH, or a sum such as past+1"
+            )
     return pairs
 
 
@@ -81,6 +113,23 @@ def bindings(command: _Command) -> _Command:
     dim = click.option(
         "--dim", "dims", multiple=True, metavar="NAME=VALUE", callback=_dims, help="Bind a dimension; repeatable."
     )
+    return dim(_shape_option(command))
+
+
+def range_bindings(command: _Command) -> _Command:
+    """As `bindings`, where a dimension may have a range of values, too."""
+    dim = click.option(
+        "--dim",
+        "dims",
+        multiple=True,
+        metavar="NAME=VALUE|LOW..HIGH",
+        callback=_dims_or_ranges,
+        help="Bind a dimension to a number, a range, or a sum of others such as past+1; repeatable.",
+    )
+    return dim(_shape_option(command))
+
+
+def _shape_option(command: _Command) -> _Command:
     shape = click.option(
         "--input-shape",
         "input_shapes",
@@ -89,7 +138,7 @@ def bindings(command: _Command) -> _Command:
         callback=_shapes,
         help="Bind an input's shape; repeatable.",
     )
-    return dim(shape(command))
+    return shape(command)
 
 
 def limits_options(command: _Command) -> _Command:
@@ -97,17 +146,21 @@ def limits_options(command: _Command) -> _Command:
     effort = click.option(
         "--effort",
         type=click.Choice(["fast", "default", "max"]),
-        help="Work of every search, the same on every machine; auto tries fast first, then default.",
+        help="Work of every search, for plans and for an order, the same on every machine; auto tries fast first, "
+        "then default.",
     )
     limit = click.option(
         "--time-limit",
         type=click.FloatRange(min=0),
         metavar="SECONDS",
-        help="Besides, stop making plans after SECONDS; they then depend on the machine.",
+        help="Besides, stop making plans after SECONDS, of which the search for an order takes half at most; the "
+        "results then depend on the machine.",
     )
     seed = click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Of the random choices of every search.")
     threads = click.option(
-        "--threads", type=click.IntRange(1, 256), help="Of every search, and of the recorded run (--record). Default 1."
+        "--threads",
+        type=click.IntRange(1, 256),
+        help="Of every search (default 1), and of the recorded run (--record; default: as a session has them).",
     )
     return effort(limit(seed(threads(command))))
 
@@ -122,6 +175,16 @@ def inputs_option(command: _Command) -> _Command:
         callback=_files,
         help="Feed an input from a file; made up where none is given. Repeatable.",
     )(command)
+
+
+def timeout_option(what: str, default: str = "600") -> Callable[[_Command], _Command]:
+    """`--timeout`, given to the command as `timeout`: seconds, or None; `what` says what it ends."""
+    return click.option(
+        "--timeout",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="SECONDS",
+        help=f"{what}  [default: {default}]",
+    )
 
 
 def feeds(inputs: dict[str, Path]) -> dict[str, NDArray[Any]] | None:

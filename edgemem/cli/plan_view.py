@@ -5,6 +5,7 @@ Everything fits into 80 columns; long names are folded, and digits are never cut
 
 from __future__ import annotations
 
+import re
 import textwrap
 from typing import TYPE_CHECKING
 
@@ -14,20 +15,27 @@ from edgemem.bounds import operator_breadths
 from edgemem.cli.console import console_for
 from edgemem.cli.printable import printable
 from edgemem.distribution import requirement
+from edgemem.lists import listed
+from edgemem.plans import DEPENDS_ON_DATA
 from edgemem.report.peak import find_peak
 from edgemem.report.sizes import ratio_text, size_text
 from edgemem.strategy.options import summary
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from rich.console import Console
 
+    from edgemem.commands.price import Price
     from edgemem.plans import Plan, PlanSet
+    from edgemem.schedule.ordering import Ordering
+    from edgemem.schedule.registry import Solver
+    from edgemem.strategy.options import Option
     from edgemem.strategy.registry import Strategy
 
-__all__ = ["answer", "show_plan", "show_profile", "show_strategies", "show_tensors"]
+__all__ = ["answer", "show_order", "show_plan", "show_price", "show_profile", "show_strategies", "show_tensors"]
 
+_UNIT = re.compile(r"(\d) (%|[KMG]iB|B\b)")  # a number and its unit stay on one line
 _BAR = 24  # characters of the longest bar
 _ENDED = {
     "bound": "met the lower bound",
@@ -37,7 +45,9 @@ _ENDED = {
 }
 
 
-def show_plan(planset: PlanSet, *, elapsed_s: float | None = None, top: int = 5, rows: int | None = 4) -> None:
+def show_plan(
+    planset: PlanSet, *, elapsed_s: float | None = None, top: int = 5, rows: int | None = 4, note: str = ""
+) -> None:
     """The answer, what is alive at the peak, a table of the best plans, and what is not in the plan.
 
     Args:
@@ -45,25 +55,104 @@ def show_plan(planset: PlanSet, *, elapsed_s: float | None = None, top: int = 5,
         elapsed_s: seconds that planning took, shown with the answer.
         top: how many tensors to list.
         rows: how many plans of each family to list beside naive, the smallest first; None lists all.
+        note: what to say of the graph below the answer.
     """
     console = console_for()
     texels = planset.problem.extents is not None
     families = _families(planset)
     for number, (label, plans, bound, proved) in enumerate(families):
         best = min(plans, key=lambda p: p.size)
-        took = f", {elapsed_s * 1e3:.0f} ms in all" if elapsed_s is not None and not number else ""
+        took = f", {_time_text(elapsed_s)} in all" if elapsed_s is not None and not number else ""
         text = answer(best, bound, planset.naive, proved=proved, texels=texels)
         console.print(f"{label} {text}{took}", soft_wrap=True)
+    if note:
+        _print_folded(console, note, indent=0)
     if planset.target is not None and planset.target.scratch == "unknown":
         console.print("These are the tensors; the workspace of kernels is not in this plan.", soft_wrap=True)
+    if planset.target is not None and planset.target.kernels != "none":
+        console.print(
+            f"Results overlap inputs as the kernels of {planset.target.kernels} allow: the plan is wrong with others.",
+            soft_wrap=True,
+        )
+    if unsized := _depend_on_data(planset):
+        console.print(printable(unsized), soft_wrap=True)
+    states = [r for r in planset.problem.records if r.kind == "state"]
+    if states:
+        taken = size_text(sum(r.size for r in states if isinstance(r.size, int)), texels=texels)
+        first = " = ".join(printable(name) for name in states[0].tensors)
+        each = f"{len(states)} states, {taken}" if len(states) > 1 else f"1 state, {taken}"
+        console.print(f"{each}, kept in place from run to run: {first}{', ...' * (len(states) > 1)}", soft_wrap=True)
     if planset.input_shapes:
         sizes = "; ".join(f"{name} = {','.join(map(str, shape))}" for name, shape in planset.input_shapes.items())
         console.print(printable(f"Planned for {sizes} (--input-shape gives other sizes)."), soft_wrap=True)
+    if planset.ranges:
+        ranges = ", ".join(f"{name}={made}" for name, made in planset.ranges.items())
+        console.print(printable(f"Planned for {ranges}: this is the largest."), soft_wrap=True)
     _show_peak(console, planset, top, texels=texels)
     for family in families:
         _show_family(console, planset, family, rows, texels=texels)
     _show_searches(console, planset, texels=texels)
     _show_unplanned(console, planset, top)
+
+
+def _time_text(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds >= 10 else f"{seconds * 1e3:.0f} ms"
+
+
+def show_order(ordering: Ordering, before: str, *, texels: bool = False) -> None:
+    """What another order of the operators is worth, whatever the plan makes of it.
+
+    Args:
+        ordering: what the search for an order found.
+        before: whose peak `given_peak` is.
+        texels: peaks are texels, not bytes.
+    """
+
+    def size(peak: int) -> str:
+        return size_text(peak, texels=texels)
+
+    name, saved = "unchanged", ""
+    if ordering.peak < ordering.given_peak:
+        ratio = (ordering.peak / ordering.given_peak - 1) * 100
+        name, saved = ordering.method, f", {before} {size(ordering.given_peak)} ({ratio:.1f} %)"
+    if ordering.optimal:
+        bound = "optimal"
+    elif ordering.stopped in ("bound", "proof"):
+        bound = "optimal but for padding"
+    else:
+        ended = f" ({_ENDED[ordering.stopped]})" if ordering.stopped in _ENDED else ""
+        bound = f"bound {size(ordering.lower_bound)}{ended}"
+    _print_folded(console_for(), f"order {name}: peak {size(ordering.peak)}{saved}, {bound}")
+
+
+def show_price(price: Price) -> None:
+    """What the changes of the model cost, and how far below the bound of the original they are."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("price of the changes", overflow="fold")
+    for column in ("before", "after", "ratio"):
+        table.add_column(column, justify="right", no_wrap=True)
+    rows = [("operators", price.operators), ("file without a plan", price.file), ("multiply-accumulates", price.macs)]
+    if price.tail is not None:
+        rows.append(("tail (predicted)", price.tail))
+    for name, (before, after) in rows:
+        table.add_row(name, f"{before:,}", f"{after:,}", f"{after / before:.3f}x" if before else "")
+    console = console_for()
+    console.print()
+    console.print(table)
+    console.print(
+        f"no plan of the original model takes less than {size_text(price.bound)} with its tensors side by side",
+        soft_wrap=True,
+    )
+
+
+def _depend_on_data(planset: PlanSet) -> str:
+    """How many tensors have sizes that depend on the data, and which operators make them so; "" if there are none."""
+    reasons = [reason for _, reason in planset.unplanned if reason.startswith(DEPENDS_ON_DATA)]
+    if not reasons:
+        return ""
+    operators = listed(sorted({reason.partition("(")[2].partition(")")[0] for reason in reasons}))
+    are = "tensor is" if len(reasons) == 1 else "tensors are"
+    return f"{len(reasons)} {are} not in these figures: sizes that depend on the data ({operators}) are the runtime's."
 
 
 def _families(planset: PlanSet) -> list[tuple[str, Sequence[Plan], int, int]]:
@@ -158,8 +247,10 @@ def _show_peak(console: Console, planset: PlanSet, top: int, *, texels: bool) ->
     if not peak.alive or not top:
         return
     size, count = size_text(peak.size, texels=texels), len(peak.alive)
+    best = planset.best_offsets
+    shared = ", which share memory in the plan" if best is not None and best.size < peak.size else ""
     console.print(
-        f"\npeak at {printable(peak.label)} (op {peak.op}): {size} in {count} tensor{'s' * (count != 1)}",
+        f"\npeak at {printable(peak.label)} (op {peak.op}): {size} in {count} tensor{'s' * (count != 1)}{shared}",
         soft_wrap=True,
     )
     table = Table(box=None, pad_edge=False, show_header=False)
@@ -178,9 +269,7 @@ def _show_unplanned(console: Console, planset: PlanSet, top: int) -> None:
         reasons.setdefault(printable(reason), []).append(printable(name))
     console.print("\nnot in the plan:")
     for reason, names in reasons.items():
-        shown = ", ".join(names[: max(top, 1)])
-        more = f" and {len(names) - max(top, 1)} more" if len(names) > max(top, 1) else ""
-        console.print(f"  {reason}: {shown}{more}", soft_wrap=True)
+        console.print(f"  {reason}: {listed(names, most=max(top, 1))}", soft_wrap=True)
 
 
 def show_tensors(planset: PlanSet) -> None:
@@ -225,24 +314,37 @@ def show_profile(planset: PlanSet) -> None:
     console.print(table)
 
 
-def show_strategies(strategies: Sequence[Strategy]) -> None:
-    """What is registered: two lines a strategy, folded between words where the terminal is narrower."""
+def show_strategies(strategies: Sequence[Strategy], solvers: Sequence[Solver]) -> None:
+    """What is registered: two lines each, folded between words where the terminal is narrower."""
     console = console_for()
     family = ""
     for strategy in strategies:
         if strategy.family != family:
             family = strategy.family
             console.print(f"{family.replace('_', ' ')}")
-        options = "; ".join(f"{k}={summary(option)}" for k, option in strategy.options.items())
-        _print_folded(console, f"  {strategy.name}{f'  {options}' if options else ''}")
+        _print_folded(console, _headed(strategy.name, strategy.options))
         extra = f", needs {requirement(strategy.extra)}" if strategy.extra else ""
         honoured = ", ".join(sorted(strategy.honours))
         _print_folded(console, f"      {strategy.paper}; {strategy.complexity}; honours {honoured}{extra}")
+    console.print("order of operators (--order)")
+    for solver in solvers:
+        _print_folded(console, _headed(solver.name, solver.options))
+        extra = f", needs {requirement(solver.extra)}" if solver.extra else ""
+        limit = f", up to {solver.limit:,} operators in auto" if solver.limit is not None else ""
+        _print_folded(console, f"      {solver.paper}; {solver.complexity}{limit}{extra}")
     console.print("The first value of an option is its default.")
 
 
-def _print_folded(console: Console, text: str) -> None:
+def _headed(name: str, options: Mapping[str, Option]) -> str:
+    listed = "; ".join(f"{k}={summary(option)}" for k, option in options.items())
+    return f"  {name}{f'  {listed}' if listed else ''}"
+
+
+def _print_folded(console: Console, text: str, indent: int = 6) -> None:
     """A line; on a terminal it is folded between words, and the rest is indented."""
     if console.is_terminal:
-        text = textwrap.fill(text, console.width, subsequent_indent=" " * 6, break_long_words=False)
+        whole = _UNIT.sub("\\1\0\\2", text)
+        text = textwrap.fill(
+            whole, console.width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
+        ).replace("\0", " ")
     console.print(text, soft_wrap=True)

@@ -1,26 +1,20 @@
-"""`edgemem run`, `edgemem size` and `edgemem measure`: models inside their plans, in real runtimes."""
+"""`edgemem run` and `edgemem size`: models inside their plans, in real runtimes."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from typing import TYPE_CHECKING
 
 import click
 
-from edgemem.cli.options import FILE, FileCommand, bindings, feeds, inputs_option, parsed_size
+from edgemem.cli.options import FILE, FileCommand, bindings, feeds, inputs_option, parsed_size, timeout_option
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["measure", "run", "size"]
+__all__ = ["run", "size"]
 
-_timeout = click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="SECONDS",
-    help="End a .tflite model that runs longer, in the process that it has to itself.  [default: 600]",
-)
+_timeout = timeout_option("End a .tflite model that runs longer, in the process that it has to itself.")
 
 EXIT_FAILED = 1
 
@@ -112,51 +106,6 @@ def run(
         view.show_outcome(result)
     if result.identical is False:
         click.get_current_context().exit(EXIT_FAILED)
-
-
-@click.command(cls=FileCommand)
-@click.argument("model", type=FILE)
-@inputs_option
-@bindings
-@click.option("--repeats", default=20, show_default=True, type=click.IntRange(min=1), help="Timed runs a process.")
-@click.option("--rounds", default=3, show_default=True, type=click.IntRange(min=1), help="Processes of each kind.")
-@click.option("--threads", default=1, show_default=True, type=click.IntRange(min=1), help="Of one operator.")
-@click.option("--json", "as_json", is_flag=True, help="Print the rows as JSON.")
-def measure(
-    *,
-    model: Path,
-    inputs: dict[str, Path],
-    dims: dict[str, int],
-    input_shapes: dict[str, tuple[int, ...]],
-    repeats: int,
-    rounds: int,
-    threads: int,
-    as_json: bool,
-) -> None:
-    """Measure an ONNX model's real memory and latency: ONNX Runtime as it is, tuned by hand, and inside plans."""
-    from edgemem.cli import view
-    from edgemem.cli.console import progress as progress_line
-    from edgemem.commands.measure import measure as measured
-    from edgemem.formats import Bindings
-
-    if model.suffix.lower() == ".tflite":
-        raise click.UsageError(
-            f"measure runs .onnx models; for .tflite models there are: edgemem size {model.name}, and "
-            f"edgemem run --compare {model.name}"
-        )
-    with progress_line("measuring in fresh processes"):
-        rows = measured(
-            model,
-            feeds(inputs),
-            bindings=Bindings(dims, input_shapes),
-            repeats=repeats,
-            rounds=rounds,
-            threads=threads,
-        )
-    if as_json:
-        click.echo(json.dumps([dataclasses.asdict(row) for row in rows]))
-    else:
-        view.show_measured(rows)
 
 
 @click.command(cls=FileCommand)

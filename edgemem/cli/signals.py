@@ -17,12 +17,13 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from edgemem.child import end_children
-from edgemem.files import remove_unfinished
+from edgemem.files import remove_unfinished, without_new_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import FrameType
 
-__all__ = ["Ended", "ended_by_signals", "received"]
+__all__ = ["Ended", "ended_by_signals", "received", "say_once"]
 
 _SIGNALS: Final = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 _GRACE_S: Final = 0.3
@@ -46,6 +47,7 @@ class Ended(KeyboardInterrupt):
 
 
 _received: list[Ended] = []
+_said = threading.Lock()  # taken by the thread that says it, and never given back
 
 
 @contextmanager
@@ -68,6 +70,8 @@ def ended_by_signals() -> Iterator[None]:
     for number in numbers:
         signal.signal(number, _raise)
     _received.clear()
+    if _said.locked():
+        _said.release()
     try:
         yield
     finally:
@@ -88,11 +92,28 @@ def received() -> Ended | None:
     return _received[0] if _received else None
 
 
-def _raise(number: int, _frame: object) -> NoReturn:
+def say_once(ended: Ended) -> None:
+    """Say on stderr which signal ended the command, unless the other thread has said it."""
+    if _said.acquire(blocking=False):
+        with suppress(OSError):
+            os.write(2, (_SHOW_CURSOR if os.isatty(2) else b"") + f"edgemem: {ended}\n".encode())
+
+
+def _raise(number: int, frame: FrameType | None) -> None:
     _received.append(Ended(number))
+    if _is_importing(frame):
+        return  # a compiled module ends the process at an exception while it is made; the thread ends the command
     for other in _SIGNALS:
         signal.signal(other, signal.SIG_IGN)  # a second one must not interrupt the cleaning up
     raise _received[0]
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _watch(reading: int, numbers: frozenset[int]) -> None:
@@ -100,13 +121,13 @@ def _watch(reading: int, numbers: frozenset[int]) -> None:
     while data := os.read(reading, 1):
         if data[0] in numbers:
             time.sleep(_GRACE_S)
-            with suppress(OSError):
-                os.write(2, (_SHOW_CURSOR if os.isatty(2) else b"") + f"edgemem: {Ended(data[0])}\n".encode())
+            say_once(Ended(data[0]))
             _leave(Ended(data[0]).code)
     os.close(reading)
 
 
 def _leave(code: int) -> NoReturn:
-    end_children()
-    remove_unfinished()
-    os._exit(code)
+    with without_new_files():
+        end_children()
+        remove_unfinished()
+        os._exit(code)

@@ -1,29 +1,54 @@
-"""What `run`, `size`, `measure` and `record` print: the answer first, then tables."""
+"""What `run`, `size`, `verify` and `record` print: the answer first, then tables."""
 
 from __future__ import annotations
 
+import json
 import textwrap
 from typing import TYPE_CHECKING
 
 import click
-from rich.table import Table
 
-from edgemem.cli.console import console_for
 from edgemem.cli.plan_view import answer
 from edgemem.cli.printable import printable
-from edgemem.report.sizes import ratio_text, size_text
+from edgemem.report.document import document
+from edgemem.report.sizes import size_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from edgemem.commands.measure import MeasureRow
     from edgemem.commands.outcome import Outcome
+    from edgemem.commands.price import Price
     from edgemem.commands.size import ModelSize
     from edgemem.commands.verify import Report
     from edgemem.commands.verify_run import ExecutorRun
     from edgemem.plans import PlanSet
+    from edgemem.schedule.ordering import Ordering
 
-__all__ = ["show_executor_runs", "show_measured", "show_outcome", "show_recorded", "show_report", "show_size"]
+__all__ = [
+    "print_json",
+    "show_executor_runs",
+    "show_outcome",
+    "show_recorded",
+    "show_report",
+    "show_size",
+]
+
+
+def print_json(planset: PlanSet, price: Price | None = None, ordering: Ordering | None = None) -> None:
+    """The plans as JSON, with the price of the changes that a model went through, and what its order is worth."""
+    data = document(planset)
+    if ordering is not None:
+        names = ("method", "peak", "given_peak", "lower_bound", "optimal", "stopped", "seconds")
+        data["ordering"] = {name: getattr(ordering, name) for name in names}
+    if price is not None:
+        before_after = {name: dict(zip(("before", "after"), pair, strict=True)) for name, pair in _pairs(price)}
+        data["price"] = {**before_after, "classical_bound": price.bound}
+    click.echo(json.dumps(data))
+
+
+def _pairs(price: Price) -> tuple[tuple[str, tuple[int, int]], ...]:
+    tail = () if price.tail is None else (("tail", price.tail),)
+    return ("operators", price.operators), ("file", price.file), ("macs", price.macs), *tail
 
 
 def show_recorded(recorded: PlanSet) -> None:
@@ -89,37 +114,3 @@ def show_size(size: ModelSize) -> None:
     click.echo(f"plan        {printable(size.plan)}")
     if size.reason:
         click.echo(f"not measured: {printable(size.reason)}", err=True)
-
-
-def show_measured(rows: Sequence[MeasureRow]) -> None:
-    """One line a configuration."""
-    table = Table(box=None, pad_edge=False)
-    table.add_column("configuration")
-    for column in ("activations", "of default", "arena", "of bound", "outputs", "RSS", "ms", "time", "exact"):
-        table.add_column(column, justify="right")
-    default = next((row.activation for row in rows if row.configuration == "default"), None)
-    for row in rows:
-        if row.unavailable:
-            table.add_row(row.configuration, f"{row.unavailable}")
-            continue
-        table.add_row(
-            row.configuration,
-            _size_or_dash(row.activation),
-            ratio_text(row.activation, default) if row.activation is not None and default else "-",
-            _size_or_dash(row.planned),
-            ratio_text(row.planned, row.bound) if row.planned is not None and row.bound else "-",
-            _size_or_dash(row.outputs),
-            _size_or_dash(row.rss),
-            "-" if row.latency_ms is None else f"{row.latency_ms:.2f}",
-            "-" if row.latency_ratio is None else f"{row.latency_ratio:.2f}x",
-            "-" if row.exact is None else "yes" if row.exact else "NO",
-        )
-    console = console_for()
-    console.print(table)
-    for row in rows:
-        if about := "; ".join(filter(None, (row.plan, row.note))):
-            console.print(f"{row.configuration}: {printable(about)}", soft_wrap=True)
-
-
-def _size_or_dash(size: int | None) -> str:
-    return "-" if size is None else size_text(size)

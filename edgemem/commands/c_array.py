@@ -8,6 +8,7 @@ from edgemem.commands.run_tflite import refused
 from edgemem.commands.tflite_file import open_model
 from edgemem.errors import PlanError, PlanFileError
 from edgemem.report.c_array import as_c_array
+from edgemem.report.c_header import kernel_warning
 from edgemem.runtime.tflm.file_plan import file_plan
 from edgemem.runtime.tflm.size import size_of
 
@@ -30,12 +31,12 @@ def c_array_of(path: Path, name: str) -> str:
         PlanError: the arena could not be measured.
     """
     model = open_model(path)
-    plan = file_plan(model)
+    plan = file_plan(model, kernels=None)
     if plan.refusal is not None:
         raise refused("TensorFlow Lite Micro", path, plan.refusal)
     if plan.planset is None:
         raise PlanFileError(f"{path.name} carries no plan; make one with: edgemem plan {path.name} -o PLANNED.tflite")
-    size = size_of(model)
+    size = size_of(model, kernels=None)
     measured = size.arena or (size.head + size.tail if size.tail is not None else None)
     if measured is None:
         raise PlanError(f"the arena's size is not known: {size.reason}")
@@ -45,4 +46,4 @@ def c_array_of(path: Path, name: str) -> str:
         f"an arena of {measured}, measured on this computer; a device with smaller pointers needs less tail"
     )
     offsets = model if model.plan() is None else model.with_offsets(plan.planset)
-    return as_c_array(offsets.content(), name, arena=measured, about=about)
+    return as_c_array(offsets.content(), name, arena=measured, about=about, warning=kernel_warning(plan.planset))

@@ -10,11 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from edgemem.suitability import Refusal, litert_refusal, micro_refusal
+from edgemem.plans import DEPENDS_ON_DATA
+from edgemem.proof import Cause, examine
+from edgemem.suitability import MICRO_KERNELS, Refusal, kernels_refusal, litert_refusal, micro_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from edgemem.model.graph import Graph
     from edgemem.plans import PlanSet
 
 __all__ = ["EXECUTORS", "Executor", "Refusal", "io_binding_refusal", "where_it_runs"]
@@ -51,7 +54,16 @@ def io_binding_refusal(plansets: Sequence[PlanSet]) -> Refusal | None:
         return Refusal(
             f"the plan is for the target {planset.target.name} and counts texels, not bytes", "--target generic"
         )
-    return None
+    return kernels_refusal(planset)
+
+
+def _node_by_node(plansets: Sequence[PlanSet]) -> Refusal | None:
+    """As `io_binding_refusal`, and why a model runs outside the plan that it has."""
+    refusal, planset = io_binding_refusal(plansets), _of_graph(plansets)
+    if refusal is not None or planset is None:
+        return refusal
+    why = next((f"{name!r} is {why}" for name, why in planset.unplanned if why.startswith(DEPENDS_ON_DATA)), "")
+    return Refusal(why, "") if why else None
 
 
 def _replay(plansets: Sequence[PlanSet]) -> Refusal | None:
@@ -70,30 +82,50 @@ def _of_any(refusal: Callable[[PlanSet], Refusal | None]) -> Callable[[Sequence[
     return of_file
 
 
+def _micro_refusal(planset: PlanSet) -> Refusal | None:
+    """Why the Python package tflite-micro does not run a plan set, as far as the plan tells; None if it does."""
+    return micro_refusal(planset, MICRO_KERNELS)
+
+
 EXECUTORS = (
-    Executor(
-        "io-binding", "ONNX Runtime, node by node (edgemem run --executor io-binding)", ".onnx", io_binding_refusal
-    ),
+    Executor("io-binding", "ONNX Runtime, node by node (edgemem run --executor io-binding)", ".onnx", _node_by_node),
     Executor("replay", "ONNX Runtime sessions (edgemem.InferenceSession)", ".onnx", _replay),
-    Executor("tflm", "TensorFlow Lite Micro", ".tflite", _of_any(micro_refusal)),
+    Executor("tflm", "TensorFlow Lite Micro", ".tflite", _of_any(_micro_refusal)),
     Executor("litert", "LiteRT with builtin kernels (edgemem.Interpreter)", ".tflite", _of_any(litert_refusal)),
 )
 
 
-def where_it_runs(plansets: Sequence[PlanSet], suffix: str) -> str:
+def where_it_runs(plansets: Sequence[PlanSet], suffix: str, graph: Graph | None = None) -> str:
     """One line that names the executors that run a file's plans as they stand, and what to add for the others.
 
     Args:
         plansets: all plan sets in the file.
         suffix: of the file, such as `.onnx`; a stand-alone plan has none that an executor runs.
+        graph: of the model. With it, a plan for other kernels than those of the Python package tflite-micro is proved
+            for these, too.
     """
+    other = next((p for p in plansets if p.target is not None and _is_for_a_device(p)), None)
+    device = other.target.kernels if other is not None and other.target is not None else ""
+    holds = other is not None and graph is not None and not _wrong_here(other, graph)
     able, unable = [], []
     for executor in EXECUTORS:
         if executor.suffix == suffix.lower():
             refusal = executor.refusal(plansets)
-            if refusal is None:
+            if refusal is None or (holds and executor.name == "tflm"):
                 able.append(executor.title)
             else:
-                unable.append(f"{executor.title}: plan with {refusal.remedy}")
+                unable.append(f"{executor.title}: {f'plan with {refusal.remedy}' if refusal.remedy else refusal.why}")
+    if device and suffix.lower() == ".tflite":
+        able.append(f"TensorFlow Lite Micro built with the kernels of {device}")
     runs = f"runs as planned in {' and in '.join(able)}" if able else "no executor runs this plan as it is"
     return "; ".join([runs, *unable])
+
+
+def _wrong_here(planset: PlanSet, graph: Graph) -> bool:
+    """Whether a plan set is wrong on the kernels of the Python package tflite-micro."""
+    return any(v.cause is not Cause.OVER_CAPACITY for v in examine(planset, graph, MICRO_KERNELS))
+
+
+def _is_for_a_device(planset: PlanSet) -> bool:
+    """Whether TensorFlow Lite Micro runs a plan set, but not with the kernels that its Python package has."""
+    return micro_refusal(planset) is None and _micro_refusal(planset) is not None

@@ -2,7 +2,8 @@
 
     python -m edgemem.commands.litert_child FOLDER
 
-FOLDER holds the question and gets the answer (`edgemem.runtime.litert.process`). `task` is `run`, `bind` or `compare`.
+FOLDER holds the question and gets the answer (`edgemem.runtime.litert.process`). `task` is `run`, `bind`, `compare` or
+`plain`.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from edgemem.errors import ModelError, RuntimeBindError
 from edgemem.runtime.litert.compare import compare_run
 from edgemem.runtime.litert.interpreter import Interpreter
 from edgemem.runtime.litert.package import interpreter_class, op_resolvers
-from edgemem.runtime.litert.placement import PLAIN_HINT
 from edgemem.runtime.litert.process import Answer, Question, serve
+from edgemem.runtime.litert.request import PLAIN_HINT
 from edgemem.runtime.litert.structs_check import check_here
 from edgemem.runtime.memory import as_data
 
@@ -32,7 +33,7 @@ __all__: list[str] = []
 
 def _answer(question: Question) -> Answer:
     check_here()
-    task = {"run": _run, "bind": _bind, "compare": _compare}[question.data["task"]]
+    task = {"run": _run, "bind": _bind, "compare": _compare, "plain": _plain}[question.data["task"]]
     try:
         return task(question)
     except RuntimeBindError as e:
@@ -62,6 +63,15 @@ def _run(question: Question) -> Answer:
         different = [n for n in results[-1] if any(not same(a[n], b[n]) for a, b in pairs)]
     found = {"outputs": list(results[-1]), "different": different, "memory": _report(bound.memory)}
     return Answer(found, [np.asarray(value) for value in results[-1].values()])
+
+
+def _plain(question: Question) -> Answer:
+    """The outputs of runs on made-up inputs, one run after the other, as LiteRT has the model."""
+    plain = interpreter_class()(**_options(question))
+    details = _prepared(plain, question.data["shapes"])
+    forms = [(str(k), np.dtype(d["dtype"]).name, tuple(d["shape"].tolist())) for k, d in enumerate(details)]
+    runs = [_outputs(plain, details, values_of(forms, {}, seed=seed)) for seed in range(question.data["runs"])]
+    return Answer({"outputs": list(runs[0])}, [np.asarray(value) for run in runs for value in run.values()])
 
 
 def _bind(question: Question) -> Answer:

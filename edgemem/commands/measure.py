@@ -1,17 +1,19 @@
 """Real memory and latency of an ONNX model under ONNX Runtime as it is, tuned by hand, and inside a plan.
 
 Every configuration runs in fresh processes, because ONNX Runtime's allocators belong to a process; the processes of
-the configurations take turns, so that what else the machine does hits all of them alike.
+the configurations take turns, so that what else the machine does hits all of them alike. A process serves the requests
+in turn, as many runs as are timed and three before them.
 """
 
 from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -22,45 +24,56 @@ from edgemem.errors import ModelError
 from edgemem.files import temporary_folder
 from edgemem.formats import Bindings, onnx_editor
 from edgemem.runtime.feeds import make_feeds
+from edgemem.runtime.onnxruntime.file import plans_in
 from edgemem.runtime.onnxruntime.optimise import onnxruntime
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
+
+    from edgemem.runtime.feeds import Feeds
 
 __all__ = ["CONFIGURATIONS", "MeasureRow", "measure"]
 
 CONFIGURATIONS = {
     "default": "ONNX Runtime as it is",
     "tuned": "ONNX Runtime tuned by hand: an arena that grows by exact sizes, no memory pattern, no reuse of its own",
-    "edgemem": "an ordinary session whose requests are served from the plan",
+    "recording": "an ordinary session that has no plan yet: it records its first run",
+    "edgemem": "an ordinary session whose plan is in the file or the cache",
     "io_binding": "one session a node, bound into the plan",
 }
+_WARM_RUNS: Final = 3  # of each process, which are not among the timed ones
 
 
 @dataclass(frozen=True, slots=True)
 class MeasureRow:
-    """One configuration's figures; sizes in bytes, None for what is not known.
+    """One configuration's figures; sizes in bytes, times in ms, None for what is not known.
 
     Attributes:
-        configuration: default, tuned, edgemem, io_binding.
+        configuration: default, tuned, recording, edgemem, io_binding.
         about: what that is, for people.
         unavailable: why there are no figures, or "".
         activation: peak memory for everything but weights. For `default` and `tuned` it is what ONNX Runtime's CPU
-            arena held at most over three runs less what it had in use before the first (weights, prepacked or not),
-            taken from the counters of its profile: intermediate tensors, workspaces and graph outputs, with what the
-            arena keeps and does not use. For `edgemem` and `io_binding` it is the planned arena and the outputs
-            outside it; `edgemem` shares its outputs in the arena, as ONNX Runtime does, unless the file has recordings
-            with results outside. `io_binding` knows nothing of workspaces, which its sessions take from the heap.
-        planned: the arena alone; None for ONNX Runtime's own.
+            arena held at most over the requests (three runs at least) less what it had in use before the first
+            (weights, prepacked or not), taken from the counters of its profile: intermediate tensors, workspaces and
+            graph outputs, with what the arena keeps and does not use. For the others it is their arenas and the
+            outputs outside them; sessions share their outputs in the arena, as ONNX Runtime does, unless the file has
+            recordings with results outside. `io_binding` knows nothing of workspaces, which its sessions take from
+            the heap.
+        planned: the arena of the plan that ran last; None for ONNX Runtime's own.
         plan: which plan it ran and what that takes, in one line; "" for ONNX Runtime's own.
-        outputs: the graph's outputs, which `activation` contains.
-        bound: what no plan can go below: of the recorded requests for `edgemem`, of the tensors for `io_binding`.
-        rss: growth of the process's resident memory from after loading to its peak; the least of all rounds, so that
-            a plan that was recorded in an earlier round does not count its recording.
-        latency_ms: median over the rounds of the median of a round's runs.
-        latency_ratio: to `default`, median over the rounds; None for the first row and without it.
+        outputs: the graph's outputs, those of the largest request, which `activation` contains.
+        bound: what no plan can go below: of the recorded requests for sessions, of the tensors for `io_binding`.
+        rss_loaded, rss_first, rss_steady: growth of the process's resident memory since before the session was made,
+            with all that was imported for it: once it is loaded, after the first run, and after the last one.
+        rss_peak: the same of its peak. The four are medians over the rounds.
+        load_ms: to make the session; median over the rounds, like the next.
+        first_ms: of the first run.
+        latency_ms: median of the timed runs of all rounds.
+        p99_ms: 99 % of them took no longer.
+        latency_ratio: to `default`, of the rounds' medians, median over the rounds; None for the first row and without
+            it.
         exact: the outputs equal those of `default` bit for bit.
         note: what a reader has to know, such as why a run left the plan.
     """
@@ -72,8 +85,14 @@ class MeasureRow:
     planned: int | None = None
     outputs: int | None = None
     bound: int | None = None
-    rss: int | None = None
+    rss_loaded: int | None = None
+    rss_first: int | None = None
+    rss_steady: int | None = None
+    rss_peak: int | None = None
+    load_ms: float | None = None
+    first_ms: float | None = None
     latency_ms: float | None = None
+    p99_ms: float | None = None
     latency_ratio: float | None = None
     exact: bool | None = None
     note: str = ""
@@ -82,9 +101,11 @@ class MeasureRow:
 
 def measure(
     model_path: str | Path,
-    feeds: Mapping[str, NDArray[Any]] | None = None,
+    feeds: Mapping[str, NDArray[Any]] | Sequence[Mapping[str, NDArray[Any]]] | None = None,
     *,
     bindings: Bindings | None = None,
+    vary: Mapping[str, tuple[int, int]] | None = None,
+    seed: int = 0,
     repeats: int = 20,
     rounds: int = 3,
     threads: int = 1,
@@ -95,10 +116,13 @@ def measure(
 
     Args:
         model_path: an .onnx file.
-        feeds: what to run it on; made up otherwise (`edgemem.runtime.feeds.make_feeds`).
+        feeds: what to run it on, one request or several in turn; made up otherwise
+            (`edgemem.runtime.feeds.make_feeds`).
         bindings: values for symbolic dimensions, and shapes of inputs; what is not given is as in the plan that is in
             the file.
-        repeats: timed runs in each process.
+        vary: symbolic dimensions whose value is drawn for every made-up request, from the first to the last inclusive.
+        seed: of the values, and of what is drawn.
+        repeats: timed runs in each process; more where there are more requests.
         rounds: processes of each configuration.
         threads: of one operator.
         configurations: names out of CONFIGURATIONS, in the order of the rows.
@@ -106,7 +130,8 @@ def measure(
 
     Raises:
         MissingDependencyError: onnxruntime is not installed.
-        ModelError: the file cannot be read, or a name is unknown. UnknownShapeError: a size is.
+        ModelError: the file cannot be read, a name is unknown, or `feeds` and `vary` are both given.
+        UnknownShapeError: a size is unknown.
     """
     path = Path(model_path)
     data = read_onnx(path, "measure")
@@ -115,25 +140,40 @@ def measure(
         raise ModelError(f"no configuration {unknown[0]!r}; there are {', '.join(CONFIGURATIONS)}")
     if repeats < 1 or rounds < 1:
         raise ModelError("measure at least one run in at least one round")
-    forms = onnx_editor().parts(data, path.parent).input_forms()
+    if feeds and vary:
+        raise ModelError("sizes vary in made-up inputs alone; give either inputs or what varies")
     wanted = planned_bindings(data, bindings or Bindings())
-    values = dict(feeds) if feeds else make_feeds(forms, wanted)
+    forms = onnx_editor().parts(data, path.parent).input_forms()
+    if vary:
+        requests = _varied(forms, wanted, vary, _WARM_RUNS + repeats, seed)
+        # A session's dimension that is bound has one value.
+        wanted = replace(wanted, dims={name: value for name, value in wanted.dims.items() if name not in vary})
+    else:
+        given = [feeds] if isinstance(feeds, Mapping) else feeds
+        requests = [dict(one) for one in given] if given else [make_feeds(forms, wanted, seed=seed)]
+    recorded = [p.recording.fingerprint.signature for p in plans_in(data) if p.recording]
     with temporary_folder() as folder:
-        file = folder / "feeds.npz"
-        np.savez(file, **values)  # type: ignore[arg-type]  # numpy's stub takes the names for its own options
         task = {
             "model": str(path),
-            "feeds": str(file),
-            "cache": str(folder),
+            "requests": _saved(requests, folder),
+            "cache": str(folder / "plans"),
+            "share": all(signature.shared for signature in recorded),
             "dims": dict(wanted.dims),
+            "input_shapes": {name: list(shape) for name, shape in wanted.input_shapes.items()},
             "threads": threads,
-            "repeats": repeats,
+            "warm": _WARM_RUNS,
+            "repeats": max(repeats, len(requests) - _WARM_RUNS),
         }
         measured: dict[str, list[dict[str, Any]]] = {c: [] for c in configurations}
+        if len({_shapes(request) for request in requests}) > 1 and "io_binding" in measured:
+            why = "the plan of a graph is for one shape, and the requests have several"
+            measured["io_binding"].append({"failed": why})
+        if "edgemem" in measured and not recorded:
+            _child({**task, "configuration": "edgemem", "what": "serve"}, timeout_s)  # leaves its plans in the cache
         for _ in range(rounds):
             for name, answers in measured.items():
                 if not (answers and "failed" in answers[0]):
-                    answers.append(_child({**task, "configuration": name, "what": "time"}, timeout_s))
+                    answers.append(_child({**task, "configuration": name, "what": "serve"}, timeout_s))
         memory = {
             name: _child({**task, "configuration": name, "what": "memory"}, timeout_s)
             for name in measured
@@ -143,33 +183,80 @@ def measure(
     return tuple(_compared(row, measured[row.configuration], measured.get("default", [])) for row in rows)
 
 
+def _varied(
+    forms: Mapping[str, tuple[str, Sequence[int | str | None]]],
+    wanted: Bindings,
+    vary: Mapping[str, tuple[int, int]],
+    count: int,
+    seed: int,
+) -> list[Feeds]:
+    """Requests of drawn sizes. Raises ModelError for a dimension that no input has."""
+    named = {d for _, shape in forms.values() for d in shape if isinstance(d, str)}
+    if unknown := sorted(vary.keys() - named):
+        known = ", ".join(sorted(named)) or "none"
+        raise ModelError(f"no input has the dimension {unknown[0]!r}; those with a name are: {known}")
+    rng = np.random.default_rng(seed)
+    made = []
+    for k in range(count):
+        drawn = {name: int(rng.integers(first, last, endpoint=True)) for name, (first, last) in vary.items()}
+        made.append(make_feeds(forms, replace(wanted, dims={**wanted.dims, **drawn}), seed=seed + k))
+    return made
+
+
+def _saved(requests: Sequence[Feeds], folder: Path) -> list[dict[str, str]]:
+    """A file for each array, by request and input."""
+    files: list[dict[str, str]] = []
+    for k, request in enumerate(requests):
+        files.append({name: str(folder / f"{k}-{place}.npy") for place, name in enumerate(request)})
+        for name, file in files[-1].items():
+            np.save(file, request[name])
+    return files
+
+
+def _shapes(request: Feeds) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    return tuple((name, np.shape(value)) for name, value in sorted(request.items()))
+
+
 def _row(name: str, answers: Sequence[Mapping[str, Any]], memory: Mapping[str, Any]) -> MeasureRow:
     failed = next((a["failed"] for a in answers if "failed" in a), "")
     row = MeasureRow(name, CONFIGURATIONS[name], unavailable=failed)
     if failed:
         return row
-    last = answers[-1]  # by then a recorded plan is there
+    last = answers[-1]
     planned = last.get("planned")
+    latencies = [ms for a in answers for ms in a["latencies_ms"]]
     return replace(
         row,
-        activation=memory.get("activation") if planned is None else planned + last["outside"],
+        activation=memory.get("activation") if planned is None else last["reserved"] + last["outside"],
         planned=planned,
         outputs=last["outputs"],
         bound=last.get("bound"),
-        rss=min((a["rss"] for a in answers if "rss" in a), default=None),
-        latency_ms=median(a["latency_ms"] for a in answers),
+        rss_loaded=_middle(answers, "rss_loaded"),
+        rss_first=_middle(answers, "rss_first"),
+        rss_steady=_middle(answers, "rss_steady"),
+        rss_peak=_middle(answers, "rss_peak"),
+        load_ms=median(a["load_ms"] for a in answers),
+        first_ms=median(a["first_ms"] for a in answers),
+        latency_ms=median(latencies),
+        p99_ms=float(np.percentile(latencies, 99)),
         plan=last.get("plan", ""),
         note="; ".join(filter(None, (last.get("note"), memory.get("note"), memory.get("failed")))),
     )
+
+
+def _middle(answers: Sequence[Mapping[str, Any]], key: str) -> int | None:
+    """The median of a size, rounded; None if a process could not tell it."""
+    known = [a[key] for a in answers if a[key] is not None]
+    return int(median(known)) if len(known) == len(answers) else None
 
 
 def _compared(row: MeasureRow, mine: Sequence[Mapping[str, Any]], default: Sequence[Mapping[str, Any]]) -> MeasureRow:
     """The row with what it says about the default one."""
     if row.configuration == "default" or row.unavailable or not default or "failed" in default[0]:
         return row
-    ratios = [a["latency_ms"] / b["latency_ms"] for a, b in zip(mine, default, strict=False)]
-    exact = all(a["digest"] == b["digest"] for a, b in zip(mine, default, strict=False))
-    return replace(row, latency_ratio=median(ratios), exact=exact)
+    pairs = list(zip(mine, default, strict=False))
+    ratios = [median(a["latencies_ms"]) / median(b["latencies_ms"]) for a, b in pairs]
+    return replace(row, latency_ratio=median(ratios), exact=all(a["digest"] == b["digest"] for a, b in pairs))
 
 
 def _child(task: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:

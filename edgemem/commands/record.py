@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from edgemem.commands.run import in_one_line, planned_bindings
 from edgemem.errors import ModelError
 from edgemem.formats import Bindings, onnx_editor
+from edgemem.model.ranges import in_ranges
 from edgemem.runtime.onnxruntime import record as runtime_record
 from edgemem.runtime.onnxruntime.optimise import onnxruntime
 
@@ -26,17 +27,20 @@ def add_recording(
     feeds: Mapping[str, NDArray[Any]] | None = None,
     *,
     bindings: Bindings | None = None,
-    threads: int = 1,
-) -> PlanSet:
+    threads: int = 0,
+) -> tuple[PlanSet, ...]:
     """Record a model and add the plan of what ONNX Runtime asked for to those in its file, atomically.
 
-    The plan is made with the settings of the plan of the graph in the file, which stays there.
+    The plan is made with the settings of the plan of the graph in the file, which stays there. Over a range of sizes it
+    serves all of them (`edgemem.runtime.onnxruntime.record.record_over`).
 
     Args:
         planned: an .onnx file.
         feeds: inputs by name; made up otherwise.
         bindings: sizes of made-up inputs; what is not given is as in the plan that is in the file.
-        threads: of one operator; sessions that replay the plan have to have as many.
+        threads: of one operator; 0 is as many as a session has by default. Sessions with others try the plan, too.
+
+    Returns one plan, or several where the number of requests depends on the sizes.
 
     Raises what `edgemem.runtime.onnxruntime.record.record` and `embed` raise; the file stays as it was then.
     """
@@ -47,10 +51,8 @@ def add_recording(
     if feeds is not None:
         check_shapes(onnx_editor().parts(data, planned.parent).input_forms(), wanted, feeds)
     with in_one_line(planned):
-        recorded = runtime_record.record(
-            planned, feeds, dims=wanted.dims, input_shapes=wanted.input_shapes, sess_options=options
-        )
-    runtime_record.embed(planned, [recorded], planned)
+        recorded = runtime_record.record_over(planned, wanted, feeds, sess_options=options)
+    runtime_record.embed(planned, recorded, planned)
     return recorded
 
 
@@ -61,14 +63,16 @@ def check_shapes(
 
     Args:
         forms: name -> dtype and shape of each input, with symbols by name and None for what is unknown.
-        bindings: what the plan is for. What it does not bind may have any size.
+        bindings: what the plan is for. What it does not bind may have any size, and what has a range any in it.
         feeds: values by name.
     """
+    ranged: dict[str, int] = {}
     for name, value in feeds.items():
         if name not in forms:
             raise ModelError(f"no input {name!r}; there are {', '.join(map(repr, forms)) or 'none'}")
         declared: Sequence[int | str | None] = bindings.input_shapes.get(name, forms[name][1])
-        shape = [bindings.dims.get(d, d) if isinstance(d, str) else d for d in declared]
+        fixed = {symbol: size for symbol, size in bindings.dims.items() if symbol not in bindings.ranges}
+        shape = [fixed.get(d, d) if isinstance(d, str) else d for d in declared]
         known = [d if isinstance(d, int) and d >= 0 else None for d in shape]
         if len(known) != value.ndim or any(k not in (None, d) for k, d in zip(known, value.shape, strict=True)):
             planned, given = ("x".join(map(str, s)) or "scalar" for s in (shape, value.shape))
@@ -76,3 +80,6 @@ def check_shapes(
                 f"the value for input {name!r} is {given}, but the plan is for {planned}; bind the same with --dim or "
                 "--input-shape, or give another value"
             )
+        ranged |= {d: n for d, n in zip(shape, value.shape, strict=True) if isinstance(d, str) and d in bindings.ranges}
+    if why := in_ranges(ranged, {}, bindings.ranges):
+        raise ModelError(f"the values for the inputs are outside of what the plan is for: {why}; give others")

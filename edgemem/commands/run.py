@@ -11,6 +11,7 @@ from edgemem.commands.onnx_file import read_onnx
 from edgemem.commands.outcome import Outcome, same
 from edgemem.errors import ModelError, PlanError, RuntimeBindError
 from edgemem.formats import Bindings, onnx_editor
+from edgemem.model.ranges import resolve
 from edgemem.runtime.feeds import make_feeds
 from edgemem.runtime.onnxruntime.file import plans_in
 from edgemem.runtime.onnxruntime.io_binding import make_session
@@ -67,7 +68,7 @@ def run(
     values = dict(feeds) if feeds else make_feeds(parts.input_forms(), planned_bindings(data, given))
     with in_one_line(model):
         if executor == "replay":
-            with InferenceSession(str(model), options, poison=poison) as session:
+            with InferenceSession(str(model), options, poison=poison, background=False) as session:
                 names = [o.name for o in session.get_outputs()]
                 results = [session.run(names, values) for _ in range(runs)]
                 report, memory = session.memory_report, session.memory
@@ -107,7 +108,10 @@ def planned_bindings(data: bytes, given: Bindings) -> Bindings:
     graph = next((p for p in plans_in(data, old=False) if p.recording is None), None)
     if graph is None:
         return given
-    return Bindings({**graph.dims, **given.dims}, {**graph.input_shapes, **given.input_shapes})
+    ranges = {**{name: made for name, made in graph.ranges.items() if name not in given.dims}, **given.ranges}
+    fixed = {name: value for name, value in given.dims.items() if name not in given.ranges}
+    dims = resolve(graph.dims, ranges, fixed)
+    return Bindings(dims, {**graph.input_shapes, **given.input_shapes}, ranges)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from edgemem.errors import PlanError, RuntimeBindError
 from edgemem.runtime.tflm.execute import execute
 from edgemem.runtime.tflm.file_plan import file_plan, memory_of
 from edgemem.runtime.tflm.size import predicted_head
-from edgemem.suitability import Refusal, litert_refusal
+from edgemem.suitability import Refusal, litert_refusal, micro_refusal
 from edgemem.verification import plans_of
 
 if TYPE_CHECKING:
@@ -90,7 +90,8 @@ def runtime_of(plansets: Sequence[PlanSet], *, offsets: bool) -> str:
     if not plansets:
         return "tflm" if offsets else "litert"
     able = (e.name for e in EXECUTORS if e.suffix == ".tflite" and e.refusal(plansets) is None)
-    return next(able, "litert")
+    # A plan for kernels that are not installed is not one for LiteRT either; the error of its own runtime tells more.
+    return next(able, "tflm" if any(micro_refusal(planset) is None for planset in plansets) else "litert")
 
 
 def refused(runtime: str, path: Path, refusal: Refusal) -> RuntimeBindError:

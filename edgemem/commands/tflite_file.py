@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from edgemem import formats
 from edgemem.errors import ModelError, UnsupportedError
-from edgemem.formats import Bindings, MicroPlanned, Model, Resizable
+from edgemem.formats import Bindings, MicroPlanned, Model, Resizable, Rewritable
 from edgemem.runtime.feeds import make_feeds
 from edgemem.verification import plans_of
 
@@ -21,7 +21,7 @@ __all__ = ["TfliteModel", "open_model", "values_of"]
 
 
 @runtime_checkable
-class TfliteModel(Model, MicroPlanned, Resizable, Protocol):
+class TfliteModel(Model, MicroPlanned, Resizable, Rewritable, Protocol):
     """What the converter of .tflite files gives."""
 
 
@@ -42,13 +42,14 @@ def open_model(path: Path, input_shapes: Mapping[str, Sequence[int]] | None = No
 
 
 def values_of(
-    inputs: Sequence[tuple[str, str, Sequence[int]]], given: Mapping[str, NDArray[Any]] | None
+    inputs: Sequence[tuple[str, str, Sequence[int]]], given: Mapping[str, NDArray[Any]] | None, *, seed: int = 0
 ) -> list[NDArray[Any]]:
     """A value for every input, in order: the one given for its name, or a random one that is not all zero.
 
     Args:
         inputs: name, dtype (numpy's name) and shape of each.
         given: values by name.
+        seed: of the random values.
 
     Raises:
         ModelError: a value is given for an input that there is not.
@@ -60,7 +61,8 @@ def values_of(
     if unknown is not None:
         raise ModelError(f"no input {unknown!r}; there are {', '.join(map(repr, names)) or 'none'}")
     try:
-        made = make_feeds({name: (dtype, tuple(shape)) for name, dtype, shape in inputs if name not in given})
+        missing = {name: (dtype, tuple(shape)) for name, dtype, shape in inputs if name not in given}
+        made = make_feeds(missing, seed=seed)
     except TypeError as e:
         raise UnsupportedError(
             f"no values can be made for an input: {e}; give them with --input NAME=FILE.npy"

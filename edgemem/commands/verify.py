@@ -24,7 +24,7 @@ class Leg:
     """One of the arguments that together make the proof.
 
     Attributes:
-        name: `sweep`, `rehearsal`, `stream` or `file`.
+        name: `sweep`, `rehearsal`, `range`, `stream` or `file`.
         checked: what it went through, in words.
     """
 
@@ -104,6 +104,9 @@ def _legs(verdict: Verdict, plansets: list[PlanSet]) -> list[Leg]:
         placed = sum(len(r.tensors) for r in verdict.planset.problem.records)
         steps = _count(len(verdict.planset.steps), "operator")
         legs.append(Leg("rehearsal", f"{steps} on {_count(placed, 'tensor')}, in each plan: nothing is read too late"))
+    if verdict.range is not None:
+        ranges = ", ".join(f"{name}={made}" for name, made in verdict.planset.ranges.items())
+        legs.append(Leg("range", f"{ranges}: {verdict.range}"))
     if verdict.recordings:
         requests = sum(len(p.recording.trace.requests) for p in verdict.recordings if p.recording is not None)
         streams = _count(len(verdict.recordings), "recorded stream")
@@ -121,6 +124,8 @@ def _not_checked(path: Path, verdict: Verdict, able: list[str], *, is_run: bool)
         found.append("a run: no runtime here takes shared objects")
     if "TensorFlow Lite Micro" in able:
         found.append("workspace, which TensorFlow Lite Micro places by itself beside the plan")
+    if planset.ranges and verdict.range is None:
+        found.append("sizes in the range other than the largest (name the model with --model)")
     left = sum(why == LEFT_TO_RUNTIME for _, why in planset.unplanned)
     if left:
         found.append(f"{_count(left, 'tensor')} that the file leaves to TensorFlow Lite Micro")

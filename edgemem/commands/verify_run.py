@@ -14,21 +14,27 @@ from edgemem.commands.executors import io_binding_refusal
 from edgemem.commands.outcome import same
 from edgemem.commands.run import in_one_line
 from edgemem.errors import ModelError, PlanFileError, RuntimeBindError
+from edgemem.formats import Bindings, load_model, onnx_editor
+from edgemem.model.random import random_values_of
+from edgemem.model.ranges import Range, resolve
 from edgemem.proof import Cause, Violation
 from edgemem.runtime.feeds import make_feeds, random_values
 from edgemem.runtime.onnxruntime.compare import compare_nodes
 from edgemem.runtime.onnxruntime.file import plans_in
+from edgemem.runtime.onnxruntime.fitting import OtherSizes, misfit
 from edgemem.runtime.onnxruntime.optimise import LEVELS, metadata_for, onnxruntime, session_options_for
-from edgemem.runtime.onnxruntime.prepared import prepare
+from edgemem.runtime.onnxruntime.prepared import Prepared, prepare
 from edgemem.runtime.onnxruntime.session import InferenceSession
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
+    from edgemem.model.ranges import Dimension
     from edgemem.plans import PlanSet
+    from edgemem.runtime.feeds import Feeds
     from edgemem.runtime.memory import MemoryReport
     from edgemem.trace.recording import Fingerprint, Signature
 
@@ -36,6 +42,7 @@ __all__ = ["ExecutorRun", "check_verified", "verify_run"]
 
 _MOST_ELEMENTS = 1 << 28  # of the inputs that are made up
 _MOST_THREADS = 256
+_NAMED = 10  # results that a note names
 _RUNS = 2  # the second one finds what the first one left
 
 
@@ -90,13 +97,19 @@ def verify_run(planned: Path, feeds: Mapping[str, NDArray[Any]] | None = None) -
         )
     recordings = [p for p in plansets if p.recording is not None]
     remedy = f"add one with: edgemem plan {planned.name} --record -o PLANNED.onnx"
+    others = _other_sizes(planned, data, plansets) if feeds is None and len(recordings) == 1 else []
     runs = (
         _attempt("io-binding", partial(_run_nodes, planned, plansets, feeds)),
-        *(_attempt("replay", partial(_replay, planned, data, planset, feeds)) for planset in recordings),
+        *(_attempt("replay", partial(_replay, planned, data, planset, feeds, others)) for planset in recordings),
         *(() if recordings else (ExecutorRun("replay", refusal=f"no recording in the file; {remedy}"),)),
     )
     check_verified(planned, runs)
     return runs
+
+
+def _names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{more}"
 
 
 def check_verified(planned: Path, runs: Sequence[ExecutorRun]) -> None:
@@ -120,19 +133,85 @@ def _run_nodes(planned: Path, plansets: Sequence[PlanSet], feeds: Mapping[str, N
     if refusal is not None:
         remedy = f"make one with: edgemem plan {refusal.remedy} {planned.name} -o PLANNED.onnx"
         raise RuntimeBindError(f"{refusal.why}; {remedy}")
-    prepared = prepare(planned)
-    forms = {name: prepared.forms[name] for name in prepared.names_in if name in prepared.forms}
-    if prepared.reason:
-        raise RuntimeBindError(prepared.reason)
-    with in_one_line(planned):
-        run = compare_nodes(prepared, dict(feeds) if feeds else make_feeds(forms))
-    left = f"not compared, because they differ from run to run: {', '.join(run.random)}" if run.random else ""
-    found = run.divergence
-    violations = (Violation(Cause.DIFFERENT_OUTPUT, str(found), "io-binding", (found.tensor,)),) if found else ()
-    return ExecutorRun("io-binding", run.report, violations=violations, note=left)
+    largest = prepare(planned)
+    if largest.reason:
+        raise RuntimeBindError(largest.reason)
+    violations: list[Violation] = []
+    random: dict[str, None] = {}
+    sizes: list[str] = []
+    report: MemoryReport | None = None
+    for prepared, at in _over_range(planned, largest, feeds):
+        forms = {name: prepared.forms[name] for name in prepared.names_in if name in prepared.forms}
+        with in_one_line(planned):
+            run = compare_nodes(prepared, dict(feeds) if feeds else make_feeds(forms))
+        report = report or run.report
+        random |= dict.fromkeys(run.random)
+        sizes += [at] if at else []
+        if found := run.divergence:
+            message = f"at {at}: {found}" if at else str(found)
+            violations.append(Violation(Cause.DIFFERENT_OUTPUT, message, "io-binding", (found.tensor,)))
+    notes = [f"at {', at '.join(sizes)}"] if sizes else []
+    notes += [f"not compared, because they differ from run to run: {_names(list(random))}"] if random else []
+    return ExecutorRun("io-binding", report, violations=tuple(violations), note="; ".join(notes))
 
 
-def _replay(planned: Path, data: bytes, planset: PlanSet, feeds: Mapping[str, NDArray[Any]] | None) -> ExecutorRun:
+def _over_range(
+    planned: Path, largest: Prepared, feeds: Mapping[str, NDArray[Any]] | None
+) -> Iterator[tuple[Prepared, str]]:
+    """The model at the sizes of the feeds; without any at the largest, the smallest and the middle ones of its range.
+
+    With each, the sizes in words; "" for a plan without a range.
+    """
+    planset = largest.proved.planset if largest.proved is not None else None
+    ranges = planset.ranges if planset is not None else {}
+    if planset is None or not ranges:
+        yield largest, ""
+        return
+    if feeds is not None:
+        if misfit(largest, [], feeds) and not misfit(largest, [], feeds, shapes=False):
+            other = OtherSizes[Prepared](largest).find(feeds, lambda prepared: prepared)
+            if isinstance(other, str):
+                raise RuntimeBindError(other)
+            largest = other
+        yield largest, ""
+        return
+    yield largest, _said({name: planset.dims[name] for name, made in ranges.items() if isinstance(made, Range)})
+    for values in _inner_sizes(ranges):
+        yield prepare(planned, bindings=Bindings(values)), _said(values)
+
+
+def _other_sizes(planned: Path, data: bytes, plansets: Sequence[PlanSet]) -> list[tuple[str, Feeds]]:
+    """Inputs of the smallest and the middle sizes that the plan of the graph holds for, with the sizes in words."""
+    graph = next((p for p in plansets if p.recording is None and p.ranges), None)
+    if graph is None:
+        return []
+    forms = onnx_editor().parts(data, planned.parent).input_forms()
+    found = []
+    for values in _inner_sizes(graph.ranges):
+        dims = resolve(graph.dims, graph.ranges, values)
+        found.append((_said(values), make_feeds(forms, Bindings(dims, graph.input_shapes))))
+    return found
+
+
+def _inner_sizes(ranges: Mapping[str, Dimension]) -> tuple[dict[str, int], ...]:
+    """The smallest sizes of ranges, and those in the middle."""
+    ends = {name: made for name, made in ranges.items() if isinstance(made, Range)}
+    low = {name: made.low for name, made in ends.items()}
+    middle = {name: (made.low + made.high) // 2 for name, made in ends.items()}
+    return (low,) if low == middle else (low, middle)
+
+
+def _said(values: Mapping[str, int]) -> str:
+    return " ".join(f"{name}={value}" for name, value in values.items())
+
+
+def _replay(
+    planned: Path,
+    data: bytes,
+    planset: PlanSet,
+    feeds: Mapping[str, NDArray[Any]] | None,
+    others: Sequence[tuple[str, Feeds]],
+) -> ExecutorRun:
     assert planset.recording is not None
     fingerprint = planset.recording.fingerprint
     signature = fingerprint.signature
@@ -140,7 +219,7 @@ def _replay(planned: Path, data: bytes, planset: PlanSet, feeds: Mapping[str, ND
         raise RuntimeBindError(
             f"the recording is of calls of {signature.call}, and only those of run are repeated here"
         )
-    values = dict(feeds) if feeds else _values(signature)
+    runs = [("", dict(feeds) if feeds else _values(signature)), *others]
     outputs = list(signature.outputs) or None
     with in_one_line(planned):
         plain = onnxruntime().InferenceSession(
@@ -149,23 +228,36 @@ def _replay(planned: Path, data: bytes, planset: PlanSet, feeds: Mapping[str, ND
             providers=["CPUExecutionProvider"],
         )
         names = outputs or [o.name for o in plain.get_outputs()]
-        wanted, again = (plain.run(names, values) for _ in range(2))
+        wanted = [[plain.run(names, values) for _ in range(2)] for _, values in runs]
         del plain
-        steady = [k for k in range(len(names)) if same(wanted[k], again[k])]
-        different: set[str] = set()
+        random = _random_outputs(planned, signature)
+        steady = [
+            k
+            for k, name in enumerate(names)
+            if name not in random and all(same(one[k], again[k]) for one, again in wanted)
+        ]
+        different: dict[str, str] = {}
+        outside: list[str] = []
         with InferenceSession(
             str(planned),
             _options(fingerprint),
             cache=False,
             poison=True,
+            record="never",
             bind_outputs=signature.bound,
             share_outputs=signature.shared,
         ) as session:
-            for _ in range(_RUNS):
-                results = session.run(outputs, values)
-                different |= {names[k] for k in steady if not same(results[k], wanted[k])}
-                del results
-            report = session.memory_report
+            for (at, values), (expected, _) in zip(runs, wanted, strict=True):
+                before = session.memory.replayed
+                for _ in range(_RUNS):
+                    results = session.run(outputs, values)
+                    bad = [names[k] for k in steady if not same(results[k], expected[k])]
+                    different |= {name: at for name in bad if name not in different}
+                    del results
+                if not at:
+                    report = session.memory_report
+                elif session.memory.replayed < before + _RUNS:
+                    outside.append(at)
     if report.details["replayed"] < _RUNS or report.origin is None or report.origin.source != "file":
         reason = report.reason or "the session did not take the recording in the file"
         remedy = "where branches are free, ONNX Runtime orders them anew in every session; plan with --optimize all"
@@ -173,16 +265,35 @@ def _replay(planned: Path, data: bytes, planset: PlanSet, feeds: Mapping[str, ND
     if not steady:
         raise RuntimeBindError("its results differ from run to run even without a plan, so there is nothing to compare")
     left = [name for k, name in enumerate(names) if k not in steady]
+    notes = [f"also at {', at '.join(at for at, _ in others)}"] if others else []
+    notes += [f"partly outside of the plan at {', at '.join(outside)}"] if outside else []
+    notes += [f"not compared, because they differ from run to run: {_names(left)}"] if left else []
     return ExecutorRun(
         "replay",
         report,
         violations=tuple(
-            Violation(Cause.DIFFERENT_OUTPUT, f"output {name!r} differs from a plain run's", "replay", (name,))
-            for name in names
-            if name in different
+            Violation(
+                Cause.DIFFERENT_OUTPUT,
+                f"{f'at {at}: ' if at else ''}output {name!r} differs from a plain run's",
+                "replay",
+                (name,),
+            )
+            for name, at in different.items()
         ),
-        note=f"not compared, because they differ from run to run: {', '.join(left)}" if left else "",
+        note="; ".join(notes),
     )
+
+
+def _random_outputs(planned: Path, signature: Signature) -> frozenset[str]:
+    """The results of a model that are computed from random numbers; they may be equal in two runs by chance.
+
+    Of a model whose sizes are not known beforehand none are: its results tell by themselves what differs.
+    """
+    try:
+        shapes = {name: shape for name, _, shape in signature.inputs}
+        return random_values_of(load_model(planned, Bindings({}, shapes)).graph())
+    except ModelError:
+        return frozenset()
 
 
 def _values(signature: Signature) -> dict[str, NDArray[Any]]:

@@ -13,6 +13,7 @@ from edgemem.commands.verify_run import ExecutorRun, check_verified
 from edgemem.errors import MissingDependencyError, ModelError, PlanFileError, RuntimeBindError
 from edgemem.proof import Cause, Violation
 from edgemem.runtime.litert.memory import memory_from
+from edgemem.runtime.tflm.divergence import first_divergence
 from edgemem.runtime.tflm.execute import execute
 from edgemem.runtime.tflm.file_plan import file_plan, memory_of
 from edgemem.runtime.tflm.size import predicted_head
@@ -29,18 +30,24 @@ if TYPE_CHECKING:
 
 __all__ = ["verify_run_tflite"]
 
-_RUNS = 2  # the second one finds what the first one left
+_SETS = (
+    3  # of inputs; each but the first one finds what another one left in the arena, and so does the first at the end
+)
 
 
-def verify_run_tflite(planned: Path, feeds: Mapping[str, NDArray[Any]] | None = None) -> tuple[ExecutorRun, ...]:
+def verify_run_tflite(
+    planned: Path, feeds: Mapping[str, NDArray[Any]] | None = None, *, timeout_s: float | None = None
+) -> tuple[ExecutorRun, ...]:
     """Run the plans in a .tflite file on inputs that are not zero, and compare with runs without them, bit for bit.
 
     LiteRT runs a plan for its builtin kernels in poisoned memory, compared operator by operator. TensorFlow Lite Micro
-    runs the file's offsets twice in one arena, whose outputs are compared with those of the file without offsets.
+    runs the file's offsets on several inputs, one after the other in one arena that is not cleaned, and each time its
+    outputs are compared with those of the file without offsets.
 
     Args:
         planned: a .tflite file with a plan, or with offsets for TensorFlow Lite Micro.
         feeds: inputs by tensor name; random ones otherwise.
+        timeout_s: seconds until each process that runs the model is ended; None for ten minutes.
 
     Raises:
         RuntimeBindError: no runtime ran a plan, so that nothing was verified.
@@ -53,8 +60,8 @@ def verify_run_tflite(planned: Path, feeds: Mapping[str, NDArray[Any]] | None = 
             f"{planned.name} carries no plan; make one with: edgemem plan {planned.name} -o PLANNED.tflite"
         )
     runs = (
-        _attempt("tflm", partial(_in_tflm, planned, model, feeds)),
-        _attempt("litert", partial(_in_litert, planned, model, feeds)),
+        _attempt("tflm", partial(_in_tflm, planned, model, feeds, timeout_s)),
+        _attempt("litert", partial(_in_litert, planned, model, feeds, timeout_s)),
     )
     check_verified(planned, runs)
     return runs
@@ -67,7 +74,9 @@ def _attempt(executor: str, attempt: Callable[[], ExecutorRun]) -> ExecutorRun:
         return ExecutorRun(executor, refusal=str(e))
 
 
-def _in_tflm(path: Path, model: TfliteModel, feeds: Mapping[str, NDArray[Any]] | None) -> ExecutorRun:
+def _in_tflm(
+    path: Path, model: TfliteModel, feeds: Mapping[str, NDArray[Any]] | None, timeout_s: float | None
+) -> ExecutorRun:
     plan = file_plan(model)
     if plan.refusal is not None:
         raise refused("TensorFlow Lite Micro", path, plan.refusal)
@@ -76,19 +85,30 @@ def _in_tflm(path: Path, model: TfliteModel, feeds: Mapping[str, NDArray[Any]] |
     graph = model.graph()
     inputs = [graph.tensors[i] for i in graph.inputs]
     names = [graph.tensors[i].name for i in graph.outputs]
-    values = values_of([(t.name, t.dtype, t.shape) for t in inputs], feeds)
-    ran = execute(model.content(), values, outputs=len(names), runs=_RUNS)
-    plain = execute(model.without_plan().content(), values, outputs=len(names), runs=_RUNS)
+    forms = [(t.name, t.dtype, t.shape) for t in inputs]
+    sets = [values_of(forms, feeds, seed=seed) for seed in range(_SETS)]
+    run_all = partial(execute, inputs=sets[0], then=(*sets[1:], sets[0]), outputs=len(names), timeout_s=timeout_s)
+    ran, plain = run_all(model.content()), run_all(model.without_plan().content())
+    different = [
+        name
+        for k, name in enumerate(names)
+        if not all(same(one[k], other[k]) for one, other in zip(ran.each, plain.each, strict=True))
+    ]
+    first = ""
+    if different and plan.planset is not None:
+        op = first_divergence(model, plan.planset, different[0], (*sets, sets[0]), timeout_s=timeout_s)
+        first = f"; the first operator that computes something else is {op.name or op.type} ({op.type})" if op else ""
     violations = tuple(
-        Violation(Cause.DIFFERENT_OUTPUT, f"output {name!r} differs from a run without the offsets", "tflm", (name,))
-        for name, one, other in zip(names, ran.outputs, plain.outputs, strict=True)
-        if not same(one, other)
+        Violation(Cause.DIFFERENT_OUTPUT, f"output {n!r} differs from a run without the offsets{first}", "tflm", (n,))
+        for n in different
     )
     report = memory_of(plan, ran, predicted_head(graph, model.offline()))
     return ExecutorRun("tflm", report, violations=violations, note=f"head {ran.head:,} + tail {ran.tail:,} bytes")
 
 
-def _in_litert(path: Path, model: TfliteModel, feeds: Mapping[str, NDArray[Any]] | None) -> ExecutorRun:
+def _in_litert(
+    path: Path, model: TfliteModel, feeds: Mapping[str, NDArray[Any]] | None, timeout_s: float | None
+) -> ExecutorRun:
     plansets = plans_of(model)
     if not plansets:
         raise RuntimeBindError(
@@ -102,7 +122,7 @@ def _in_litert(path: Path, model: TfliteModel, feeds: Mapping[str, NDArray[Any]]
     graph = model.graph()
     inputs = [graph.tensors[i] for i in graph.inputs]
     values = values_of([(t.name, t.dtype, t.shape) for t in inputs], feeds)
-    found, _ = ask_litert("compare", path, model, values)
+    found, _ = ask_litert("compare", path, model, values, timeout_s=timeout_s)
     memory = memory_from(found["memory"])
     if memory.origin is None or memory.origin.source != "file":
         raise RuntimeBindError(memory.reason or "LiteRT did not run the plan in the file")

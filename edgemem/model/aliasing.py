@@ -3,6 +3,7 @@
 A *view* has the input's bytes for output: both names stand for one value. An *in-place* operator may write its
 output over an input that dies there, because it reads each element before it writes the same one and never looks
 back. Both need equal byte sizes. Operators that make two passes (Gelu, Softmax, normalisations) are not in the table.
+An *update* writes rows into a state that keeps its place from run to run: the rest of the output is the input's bytes.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ class AliasRules:
         sole_reader: only the first input that no other operator reads, earlier or later, is considered for being
             overwritten, and nothing else may read the memory that it is a view of.
         over: bytes that an input must exceed to be overwritten.
+        updates: operator type -> pairs (input, output) of positions: where the two are one state, the operator writes
+            only what changes, and leaves the rest as it is.
     """
 
     views: frozenset[str] = frozenset()
@@ -34,6 +37,7 @@ class AliasRules:
     views_of_outputs: bool = False
     sole_reader: bool = False
     over: int = 0
+    updates: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
 
 _ONNX_VIEWS = ("Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity")
@@ -52,11 +56,19 @@ _BINARY = (
     *("ADD", "DIV", "LOGICAL_AND", "LOGICAL_OR", "MAXIMUM", "MINIMUM", "MUL", "SQUARED_DIFFERENCE", "SUB"),
 )
 
+# Kernels of ONNX Runtime that write new rows into a cache when it is bound as input and output (measured with 1.31.1).
+_UPDATES: Mapping[str, tuple[tuple[int, int], ...]] = {
+    "ScatterND": ((0, 0),),
+    "TensorScatter": ((0, 0),),
+    "com.microsoft::GroupQueryAttention": ((3, 1), (4, 2)),
+}
+
 RULES: Mapping[str, AliasRules] = {
     "none": AliasRules(),
     "elementwise": AliasRules(
         views=frozenset((*_ONNX_VIEWS, *_TFLITE_VIEWS)),
         in_place={**dict.fromkeys(_UNARY, (0,)), **dict.fromkeys(_BINARY, (0, 1))},
+        updates=_UPDATES,
     ),
     # The operators that LiteRT's own arena planner runs in place; their kernels support it. Deviation: LiteRT 2.3
     # counts the readers of an input and of the tensor that owns its memory, but not of views between them, so after

@@ -5,16 +5,19 @@ A converter resolves every dimension before it makes a Graph; nothing here is sy
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, Self, TypeAlias
 
 from edgemem.errors import ModelError
 from edgemem.model.dtypes import byte_size
 
-__all__ = ["RUN_ONCE", "Graph", "Layout", "Op", "Tensor", "TensorKind", "digest"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
+__all__ = ["RUN_ONCE", "Attribute", "Graph", "Layout", "Op", "Tensor", "TensorKind", "digest"]
+
+Attribute: TypeAlias = "int | str | tuple[int, ...]"
 TensorKind: TypeAlias = Literal["activation", "constant", "variable", "captured", "opaque"]
 Layout: TypeAlias = Literal["nchw", "nhwc", ""]
 
@@ -63,6 +66,11 @@ class Op:
         bodies: graphs it runs (branches, loop conditions and bodies), in order.
         scratch: bytes of workspace it needs while it runs.
         ordered: it has side effects and keeps its place among the other ordered ones.
+        attributes: what decides which bytes it reads and writes, as far as the format tells; a key that is absent is
+            unknown. `kernel`, `stride`, `dilation`: (height, width). `pads`: (top, left, bottom, right). `group`.
+            `paddings`: before and after each dimension. `begin`, `size`: of a slice, by dimension. `axis`: 0 or more.
+            `align_corners`, `half_pixel_centers`: 0 or 1. `mode`: of a resize, `nearest` or `linear`. `value`: `lowest`
+            where a padding is of the least number.
     """
 
     name: str
@@ -72,6 +80,7 @@ class Op:
     bodies: tuple[Graph, ...] = ()
     scratch: tuple[int, ...] = ()
     ordered: bool = False
+    attributes: Mapping[str, Attribute] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +98,10 @@ class Graph:
             the second, whatever they read and write.
         number: which graph of the file it is, where several operators may run one: bodies with one number are in the
             same memory. -1: it is in memory of its own.
+        default_target: the target a plan is made for when none is named.
     """
+
+    default_target: ClassVar[str] = "generic"
 
     name: str
     tensors: tuple[Tensor, ...]
@@ -135,7 +147,7 @@ class Graph:
                 names = f"{self.ops[first].name!r} must run before operator {self.ops[then].name!r}"
                 raise ModelError(f"operator {names}, and does not: keep the order that the model's file gives the two")
 
-    def reordered(self, order: tuple[int, ...]) -> Graph:
+    def reordered(self, order: tuple[int, ...]) -> Self:
         """The same graph running `ops[order[0]], ops[order[1]], ...`; ModelError if the order is not topological."""
         if sorted(order) != list(range(len(self.ops))):
             raise ModelError(f"an order is a permutation of the {len(self.ops)} operators")
@@ -159,6 +171,8 @@ def digest(graph: Graph) -> str:
 
 
 def _hashed(graph: Graph) -> str:
+    import hashlib  # only plans of graphs need it: it takes 4 MiB, and a session makes plans of recordings
+
     sha = hashlib.sha256()
 
     def feed(*values: object) -> None:

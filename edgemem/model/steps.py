@@ -22,6 +22,7 @@ class Step:
     Attributes:
         label: the operator's name, or its type if it has none, with the path through the bodies that it is in.
         op: the operator.
+        graph: the one that the operator is in: the graph itself, or one of its bodies.
         reads: names of its inputs, "" for an absent one.
         writes: names of its outputs, "" for an absent one.
         starts: the first step of each of its bodies; empty where bodies are left out.
@@ -31,6 +32,7 @@ class Step:
 
     label: str
     op: Op
+    graph: Graph
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     starts: tuple[int, ...]
@@ -52,7 +54,7 @@ def steps_of(graph: Graph, *, bodies: bool = True) -> tuple[Step, ...]:
                 starts.append(len(steps))
                 walk(body, f"{label}/{body.name}/", depth + 1)
             reads, writes = tuple(names[i] for i in op.inputs), tuple(names[i] for i in op.outputs)
-            steps.append(Step(label, op, reads, writes, tuple(starts), depth, index))
+            steps.append(Step(label, op, g, reads, writes, tuple(starts), depth, index))
 
     walk(graph, "", 0)
     return tuple(steps)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgemem.errors import PlanError
+from edgemem.native.pure_related import related_lower_bound
+from edgemem.native.pure_schedule import OrderProblem
 from edgemem.records.sizes import padded
 
 if TYPE_CHECKING:
@@ -19,7 +21,15 @@ if TYPE_CHECKING:
 
     Column = NDArray[np.int64]
 
-__all__ = ["offset_lower_bound", "place_in_smallest_gap", "positional_maxima", "range_minimum", "section_breadths"]
+__all__ = [
+    "OrderProblem",
+    "offset_lower_bound",
+    "place_in_smallest_gap",
+    "positional_maxima",
+    "range_minimum",
+    "related_lower_bound",
+    "section_breadths",
+]
 
 
 def place_in_smallest_gap(

@@ -53,6 +53,11 @@ def check_planset(p: PlanSet) -> None:
     _order(p.order)
     if any(type(v) is not int or v < 0 for v in p.dims.values()):
         raise PlanFileError("dims has a value that is no dimension")
+    if p.ranges:
+        from edgemem.model.ranges import resolve  # plans of recordings have none
+
+        if resolve(p.dims, p.ranges, {}) != dict(p.dims):
+            raise PlanFileError("dims is not the highest value of each range")
     if any(type(v) is not str for v in p.versions.values()):
         raise PlanFileError("versions has a value that is no text")
     _naturals("input_dims", (d for shape in p.input_shapes.values() for d in shape))

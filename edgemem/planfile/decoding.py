@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from edgemem.errors import EdgememError, PlanFileError
+from edgemem.model.ranges import Range, Sum, parse_dimension
 from edgemem.planfile.columns import (
     read_codes,
     read_column,
@@ -22,7 +23,6 @@ from edgemem.planfile.container import unwrap
 from edgemem.planfile.reader import root
 from edgemem.planfile.recordings import read_recording
 from edgemem.planfile.schema import KINDS, PLAN_FILE, PLAN_SET, slots
-from edgemem.planfile.target import TargetMaps, target_from
 from edgemem.planfile.versions import SEVERAL, least_version
 from edgemem.plans import LowerBounds, OffsetPlan, PlanSet, SearchReport, Settings, SharedObjectsPlan
 from edgemem.records.problem import Problem, UsageRecord, region_indices
@@ -30,6 +30,7 @@ from edgemem.records.problem import Problem, UsageRecord, region_indices
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from edgemem.model.ranges import Dimension
     from edgemem.planfile.reader import Table
     from edgemem.records.problem import Size
     from edgemem.targets import Target
@@ -96,6 +97,7 @@ def _planset(table: Table) -> PlanSet:
         versions=cast("dict[str, str]", read_values(table, "versions")),
         settings=_settings(table),
         recording=None if recording is None else read_recording(recording, problem),
+        ranges=_ranges(table),
     )
 
 
@@ -209,6 +211,8 @@ def _target(table: Table) -> Target | None:
         if regions or pins or states:
             raise PlanFileError("regions, pins or states without a target")
         return None
+    from edgemem.planfile.target import TargetMaps, target_from  # plans of recordings have no target
+
     return target_from(TargetMaps(read_map(fields, "target"), regions, pins, states))
 
 
@@ -219,6 +223,16 @@ def _input_shapes(table: Table) -> dict[str, tuple[int, ...]]:
     shapes = read_groups(flat, table.int64s("input_ends"), "input_ends")
     check_length("input_ends", len(shapes), len(names))
     return dict(zip(names, shapes, strict=True))
+
+
+def _ranges(table: Table) -> dict[str, Dimension]:
+    ranges: dict[str, Dimension] = {}
+    for name, text in read_values(table, "ranges").items():
+        made = parse_dimension(text) if isinstance(text, str) else text
+        if not isinstance(made, Range | Sum) or str(made) != text:
+            raise PlanFileError(f"the range of {name[:60]!r} is none")
+        ranges[name] = made
+    return ranges
 
 
 def _settings(table: Table) -> Settings:

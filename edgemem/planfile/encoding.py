@@ -10,12 +10,10 @@ import flatbuffers
 import numpy as np
 
 from edgemem.errors import EdgememError, PlanFileError
-from edgemem.planfile import plan_fbs
 from edgemem.planfile.conditions import check_plansets
 from edgemem.planfile.container import wrap
-from edgemem.planfile.schema import KINDS, PLAN_FILE, PLAN_SET, VALUE_TYPES
+from edgemem.planfile.schema import DEFAULTS, KINDS, PLAN_FILE, PLAN_SET, VALUE_TYPES, slots
 from edgemem.planfile.streams import heap_requests, stream_of
-from edgemem.planfile.target import target_from, target_maps
 from edgemem.planfile.versions import SEVERAL, least_version
 from edgemem.plans import Settings
 from edgemem.records.fixed import check_places
@@ -65,8 +63,11 @@ def encode_all(plansets: Sequence[PlanSet]) -> bytes:
 def _check_made(p: PlanSet) -> None:
     """Raise PlanFileError or ModelError for parts that disagree, in ways that the bytes cannot show."""
     check_places(p.problem, lambda i: p.problem.names[i])
-    if p.target is not None and target_from(target_maps(p.target)) != p.target:
-        raise PlanFileError(f"target {p.target} does not survive as a table")
+    if p.target is not None:
+        from edgemem.planfile.target import target_from, target_maps  # plans of recordings have no target
+
+        if target_from(target_maps(p.target)) != p.target:
+            raise PlanFileError(f"target {p.target} does not survive as a table")
     if p.recording is not None:
         trace = p.recording.trace
         stream = stream_of(p.problem, heap_requests(trace, p.problem), len(trace))
@@ -80,7 +81,7 @@ class _Writer:
     def __init__(self, plansets: Sequence[PlanSet], *, several: bool) -> None:
         self._builder = flatbuffers.Builder(sum(map(_estimate, plansets)))
         if several:
-            file = self._table("PlanFile", PlanSets=self._tables(map(self._planset, plansets)))
+            file = self._table("PlanFile", plan_sets=self._tables(map(self._planset, plansets)))
             self._builder.Finish(file, PLAN_FILE)
         else:
             self._builder.Finish(self._planset(plansets[0]), PLAN_SET)
@@ -90,25 +91,26 @@ class _Writer:
         shapes = dict(sorted(p.input_shapes.items()))
         return self._table(
             "PlanSet",
-            Problem=self._problem(p.problem),
-            Naive=_int64(p.naive),
-            OffsetsBound=_int64(p.bounds.offsets),
-            SharedObjectsBound=_int64(p.bounds.shared_objects),
-            Offsets=self._tables(self._offset_plan(plan) for plan in p.offsets),
-            SharedObjects=self._tables(self._shared_objects_plan(plan) for plan in p.shared_objects),
+            problem=self._problem(p.problem),
+            naive=_int64(p.naive),
+            offsets_bound=_int64(p.bounds.offsets),
+            shared_objects_bound=_int64(p.bounds.shared_objects),
+            offsets=self._tables(self._offset_plan(plan) for plan in p.offsets),
+            shared_objects=self._tables(self._shared_objects_plan(plan) for plan in p.shared_objects),
             **self._target(p.target),
-            Digest=self._string(p.digest),
-            Steps=self._strings(p.steps),
-            Unplanned=self._strings([tensor for tensor, _ in p.unplanned]),
-            UnplannedReasons=self._strings([reason for _, reason in p.unplanned]),
-            Order=None if p.order is None else self._int64s(p.order),
-            Dims=self._values(p.dims),
-            Inputs=self._strings(list(shapes)),
-            InputDims=self._int64s([d for shape in shapes.values() for d in shape]),
-            InputEnds=self._ends(shapes.values()),
-            Versions=self._values(p.versions),
-            Settings=None if p.settings == Settings() else self._settings(p.settings),
-            Recording=None if p.recording is None else self._recording(p.recording, p.problem),
+            digest=self._string(p.digest),
+            steps=self._strings(p.steps),
+            unplanned=self._strings([tensor for tensor, _ in p.unplanned]),
+            unplanned_reasons=self._strings([reason for _, reason in p.unplanned]),
+            order=None if p.order is None else self._int64s(p.order),
+            dims=self._values(p.dims),
+            inputs=self._strings(list(shapes)),
+            input_dims=self._int64s([d for shape in shapes.values() for d in shape]),
+            input_ends=self._ends(shapes.values()),
+            versions=self._values(p.versions),
+            settings=None if p.settings == Settings() else self._settings(p.settings),
+            recording=None if p.recording is None else self._recording(p.recording, p.problem),
+            ranges=self._values({name: str(made) for name, made in p.ranges.items()}) if p.ranges else None,
         )
 
     def _problem(self, p: Problem) -> int:
@@ -116,21 +118,21 @@ class _Writer:
         listed = any(r.tensors for r in records)
         return self._table(
             "Problem",
-            Names=self._strings(p.names),
-            FirstOp=self._int64s(p.first_op),
-            LastOp=self._int64s(p.last_op),
-            Rank=1 if p.extents is None else p.extents.shape[1],
-            Sizes=self._int64s(p.size if p.extents is None else p.extents.reshape(-1)),
-            Kinds=self._octets(bytes(KINDS.index(r.kind) for r in records)),
-            Tensors=self._strings([t for r in records for t in r.tensors]) if listed else None,
-            TensorEnds=self._ends([r.tensors for r in records]) if listed else None,
-            Alignment=_int64(p.alignment),
-            Pinned=None if p.pinned is None else self._int64s(p.pinned),
-            Reserved=self._int64s([x for pair in p.reserved for x in pair]) if p.reserved else None,
-            Overlap=self._rows(p.overlap),
-            Within=self._rows(p.within),
-            Regions=None if p.regions is None else self._int64s(p.regions),
-            SpillCost=None if p.spill_cost is None else self._int64s(p.spill_cost),
+            names=self._strings(p.names),
+            first_op=self._int64s(p.first_op),
+            last_op=self._int64s(p.last_op),
+            rank=1 if p.extents is None else p.extents.shape[1],
+            sizes=self._int64s(p.size if p.extents is None else p.extents.reshape(-1)),
+            kinds=self._octets(bytes(KINDS.index(r.kind) for r in records)),
+            tensors=self._strings([t for r in records for t in r.tensors]) if listed else None,
+            tensor_ends=self._ends([r.tensors for r in records]) if listed else None,
+            alignment=_int64(p.alignment),
+            pinned=None if p.pinned is None else self._int64s(p.pinned),
+            reserved=self._int64s([x for pair in p.reserved for x in pair]) if p.reserved else None,
+            overlap=self._rows(p.overlap),
+            within=self._rows(p.within),
+            regions=None if p.regions is None else self._int64s(p.regions),
+            spill_cost=None if p.spill_cost is None else self._int64s(p.spill_cost),
         )
 
     def _rows(self, relation: NDArray[np.int64] | None) -> int | None:
@@ -139,14 +141,14 @@ class _Writer:
     def _offset_plan(self, p: OffsetPlan) -> int:
         return self._table(
             "OffsetPlan",
-            Strategy=self._string(p.strategy),
-            Options=self._values(p.options),
-            Offsets=self._int64s(p.offsets),
-            Size=_int64(p.size),
-            Optimal=bool(p.optimal),
-            Search=self._search(p.search),
-            Regions=None if p.regions is None else self._int64s(p.regions),
-            RegionSizes=self._int64s(p.region_sizes) if p.region_sizes else None,
+            strategy=self._string(p.strategy),
+            options=self._values(p.options),
+            offsets=self._int64s(p.offsets),
+            size=_int64(p.size),
+            optimal=bool(p.optimal),
+            search=self._search(p.search),
+            regions=None if p.regions is None else self._int64s(p.regions),
+            region_sizes=self._int64s(p.region_sizes) if p.region_sizes else None,
         )
 
     def _search(self, report: SearchReport | None) -> int | None:
@@ -154,73 +156,75 @@ class _Writer:
             return None
         return self._table(
             "Search",
-            Bound=_int64(report.bound),
-            Stopped=self._string(report.stopped),
-            Work=_int64(report.work),
-            Seed=-1 if report.seed is None else _int64(report.seed),
+            bound=_int64(report.bound),
+            stopped=self._string(report.stopped),
+            work=_int64(report.work),
+            seed=-1 if report.seed is None else _int64(report.seed),
         )
 
     def _shared_objects_plan(self, p: SharedObjectsPlan) -> int:
         rows = [o if isinstance(o, tuple) else (o,) for o in p.objects]
         return self._table(
             "SharedObjectsPlan",
-            Strategy=self._string(p.strategy),
-            Options=self._values(p.options),
-            Assignment=self._int64s(p.assignment),
-            Objects=self._int64s([x for row in rows for x in row]),
-            Size=_int64(p.size),
-            Optimal=bool(p.optimal),
-            Search=self._search(p.search),
+            strategy=self._string(p.strategy),
+            options=self._values(p.options),
+            assignment=self._int64s(p.assignment),
+            objects=self._int64s([x for row in rows for x in row]),
+            size=_int64(p.size),
+            optimal=bool(p.optimal),
+            search=self._search(p.search),
         )
 
     def _target(self, target: Target | None) -> dict[str, int | None]:
         if target is None:
             return {}
+        from edgemem.planfile.target import target_maps  # see above
+
         maps = target_maps(target)
         return {
-            "Target": self._values(maps.values),
-            "Regions": self._tables(map(self._values, maps.regions)),
-            "Pins": self._values(maps.pins) if maps.pins else None,
-            "States": self._values(maps.states) if maps.states else None,
+            "target": self._values(maps.values),
+            "regions": self._tables(map(self._values, maps.regions)),
+            "pins": self._values(maps.pins) if maps.pins else None,
+            "states": self._values(maps.states) if maps.states else None,
         }
 
     def _settings(self, s: Settings) -> int:
         return self._table(
             "Settings",
-            Strategies=self._strings(s.strategies),
-            Effort=None if s.effort is None else self._string(s.effort),
-            Seed=None if s.seed is None else _int64(s.seed),
-            TimeLimit=None if s.time_limit is None else abs(float(s.time_limit)),  # -0.0 is 0.0
-            Threads=None if s.threads is None else _int64(s.threads),
-            Alignment=None if s.alignment is None else _int64(s.alignment),
+            strategies=self._strings(s.strategies),
+            effort=None if s.effort is None else self._string(s.effort),
+            seed=None if s.seed is None else _int64(s.seed),
+            time_limit=None if s.time_limit is None else abs(float(s.time_limit)),  # -0.0 is 0.0
+            threads=None if s.threads is None else _int64(s.threads),
+            alignment=None if s.alignment is None else _int64(s.alignment),
         )
 
     def _recording(self, r: Recording, problem: Problem) -> int:
         heap = heap_requests(r.trace, problem)
         return self._table(
             "Recording",
-            Runtime=self._string(r.fingerprint.runtime),
-            Version=self._string(r.fingerprint.version),
-            Model=self._string(r.fingerprint.model),
-            Options=self._values(r.fingerprint.options),
-            Signature=self._signature(r.fingerprint.signature),
-            Events=len(r.trace),
-            HeapEvents=self._int64s(heap.events),
-            HeapSizes=self._int64s(heap.sizes),
-            HeapEnds=self._int64s(heap.ends) if (heap.ends >= 0).any() else None,
+            runtime=self._string(r.fingerprint.runtime),
+            version=self._string(r.fingerprint.version),
+            model=self._string(r.fingerprint.model),
+            options=self._values(r.fingerprint.options),
+            signature=self._signature(r.fingerprint.signature),
+            events=len(r.trace),
+            heap_events=self._int64s(heap.events),
+            heap_sizes=self._int64s(heap.sizes),
+            heap_ends=self._int64s(heap.ends) if (heap.ends >= 0).any() else None,
         )
 
     def _signature(self, s: Signature) -> int:
         return self._table(
             "Signature",
-            Call=self._string(s.call),
-            Inputs=self._strings([name for name, _, _ in s.inputs]),
-            Types=self._strings([element_type for _, element_type, _ in s.inputs]),
-            Dims=self._int64s([d for _, _, shape in s.inputs for d in shape]),
-            DimEnds=self._ends([shape for _, _, shape in s.inputs]),
-            Outputs=self._strings(s.outputs),
-            Bound=bool(s.bound),
-            Shared=bool(s.shared),
+            call=self._string(s.call),
+            inputs=self._strings([name for name, _, _ in s.inputs]),
+            types=self._strings([element_type for _, element_type, _ in s.inputs]),
+            dims=self._int64s([d for _, _, shape in s.inputs for d in shape]),
+            dim_ends=self._ends([shape for _, _, shape in s.inputs]),
+            outputs=self._strings(s.outputs),
+            bound=bool(s.bound),
+            shared=bool(s.shared),
         )
 
     def _values(self, values: Mapping[str, OptionValue]) -> int:
@@ -232,16 +236,16 @@ class _Writer:
         reals = [e if isinstance(e, float) else 0.0 for e in entries] if float in map(type, entries) else None
         return self._table(
             "Values",
-            Keys=self._strings(keys),
-            Types=self._octets(bytes(VALUE_TYPES.index(type(e)) for e in entries)),
-            Integers=self._int64s([0 if isinstance(e, str | float) else int(e) for e in entries]),
-            Texts=self._strings([e if isinstance(e, str) else "" for e in entries]),
-            Reals=None if reals is None else int(self._builder.CreateNumpyVector(np.array(reals))),
+            keys=self._strings(keys),
+            types=self._octets(bytes(VALUE_TYPES.index(type(e)) for e in entries)),
+            integers=self._int64s([0 if isinstance(e, str | float) else int(e) for e in entries]),
+            texts=self._strings([e if isinstance(e, str) else "" for e in entries]),
+            reals=None if reals is None else int(self._builder.CreateNumpyVector(np.array(reals))),
         )
 
     def _strings(self, strings: Sequence[str]) -> int:
         pieces = [s.encode() for s in strings]
-        return self._table("Strings", Text=self._octets(b"".join(pieces)), Ends=self._ends(pieces))
+        return self._table("Strings", text=self._octets(b"".join(pieces)), ends=self._ends(pieces))
 
     def _string(self, text: str) -> int:
         return int(self._builder.CreateString(text))
@@ -267,11 +271,17 @@ class _Writer:
 
     def _table(self, name: str, **fields: float | None) -> int:
         """A table of the schema; None is an absent field."""
-        getattr(plan_fbs, f"{name}Start")(self._builder)
+        builder, places, defaults = self._builder, slots(name), DEFAULTS.get(name, {})
+        add_number = {int: builder.PrependInt64Slot, bool: builder.PrependBoolSlot, float: builder.PrependFloat64Slot}
+        builder.StartObject(len(places))
         for field, value in fields.items():
-            if value is not None:
-                getattr(plan_fbs, f"{name}Add{field}")(self._builder, value)
-        return int(getattr(plan_fbs, f"{name}End")(self._builder))
+            if value is None:
+                continue
+            if field in defaults:
+                add_number[type(defaults[field])](places[field], value, defaults[field])
+            else:
+                builder.PrependUOffsetTRelativeSlot(places[field], value, 0)
+        return int(builder.EndObject())
 
 
 def _int64(value: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from edgemem.errors import PlanFileError
 from edgemem.targets import BUILT_IN, from_table, to_table
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from edgemem.targets import Target
 
 __all__ = ["TargetMaps", "target_from", "target_maps"]
+
+_LATER: Final = ("kernels", "slots")  # absent in older files, where they have their defaults
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +39,13 @@ class TargetMaps:
 def target_maps(target: Target) -> TargetMaps:
     """The maps that a plan file holds.
 
-    Files are older than `sub_byte`. It is left out where reading adds it, so that old files stay as they are.
+    Files are older than some attributes. Those are left out where reading adds them, so that old files stay as they
+    are.
     """
     table = to_table(target)
+    for name in _LATER:
+        if table[name] == getattr(BUILT_IN["generic"], name):
+            del table[name]
     if target.sub_byte == _sub_byte(target.name):
         del table["sub_byte"]
     regions, pins, states = table.pop("region"), table.pop("pins", {}), table.pop("states", {})

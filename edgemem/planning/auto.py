@@ -14,9 +14,10 @@ from edgemem.strategy.catalogue import registered
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from edgemem.planning.limits import Clock, Limits
+    from edgemem.planning.limits import Limits
     from edgemem.plans import LowerBounds, Plan
     from edgemem.records.problem import Problem
+    from edgemem.strategy.clock import Clock
     from edgemem.strategy.registry import Family, Strategy
 
 __all__ = ["COMPARE_ALL", "SEARCH_AGAIN", "AutoPlanner"]
@@ -82,6 +83,9 @@ class AutoPlanner:
         self._quick = quick
         self._standing = _Standing(bounds.offsets if family == "offsets" else bounds.shared_objects)
         able = [s for s in registered(family) if s.can_plan(problem) and not (quick and s.extra is not None)]
+        if family == "offsets" and problem.overlap is not None:
+            # A solver takes long, and without overlaps it solves another problem.
+            able = [s for s in able if s.extra is None or "overlap" in s.honours]
         strategies = sorted(able, key=lambda s: s.limit is not None)
         if limits.time_limit is None:
             self._first: tuple[Strategy, ...] = tuple(strategies)

@@ -1,9 +1,8 @@
-"""How hard the searches try, how hard a file may make them try, and the clock that they share."""
+"""How hard the searches try, and how hard a file may make them try."""
 
 from __future__ import annotations
 
 import os
-import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from edgemem.plans import OptionValue, Settings
     from edgemem.strategy.registry import Strategy
 
-__all__ = ["Clock", "Limits", "bounded"]
+__all__ = ["Limits", "bounded"]
 
 _MOST_ALIGNMENT: Final = 1 << 16  # bytes: no processor asks for more than its pages
 _MOST_SECONDS: Final = 10.0
@@ -62,22 +61,6 @@ class Limits:
             raise UnknownStrategyError(
                 f"no strategy among those chosen has the option {name!r}; it belongs to {having}"
             )
-
-
-class Clock:
-    """Counts the seconds of a time limit from when it is made."""
-
-    def __init__(self, limit: float | None) -> None:
-        self._limit = limit
-        self._begin = time.monotonic()
-
-    def left(self, sharers: int = 1) -> float | None:
-        """The seconds left, divided evenly among `sharers`; None where there is no limit."""
-        return None if self._limit is None else max(0.0, self._limit - (time.monotonic() - self._begin)) / sharers
-
-    def is_up(self) -> bool:
-        """Whether there is a limit and no time is left."""
-        return self.left() == 0.0
 
 
 def bounded(settings: Settings) -> Settings:

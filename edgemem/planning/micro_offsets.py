@@ -18,15 +18,17 @@ from edgemem.model.graph import digest
 from edgemem.model.steps import steps_of
 from edgemem.plans import LEFT_TO_RUNTIME, OffsetPlan, PlanSet
 from edgemem.proof import Cause, Violation
+from edgemem.proof.permissions import permissions_of
 from edgemem.records.lifetime import lifetimes
 from edgemem.records.problem import Problem, UsageRecord
-from edgemem.suitability import micro_offsets, micro_refusal
+from edgemem.suitability import MICRO_KERNELS, micro_offsets, micro_refusal
 from edgemem.targets import BUILT_IN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from edgemem.model.graph import Graph
+    from edgemem.targets import Target
 
 __all__ = ["plan_of_offsets", "verify_offsets"]
 
@@ -63,15 +65,17 @@ def verify_offsets(offsets: Mapping[str, int], plansets: Sequence[PlanSet]) -> t
     return tuple(found)
 
 
-def plan_of_offsets(graph: Graph, offsets: Mapping[str, int]) -> PlanSet:
+def plan_of_offsets(graph: Graph, offsets: Mapping[str, int], kernels: str = MICRO_KERNELS) -> PlanSet:
     """The plan set that offsets without a plan amount to, under the rules of TensorFlow Lite Micro; not proved.
 
     Tensors of one value, or results in place, are one record where they have one offset. Tensors without an offset are
-    left to the runtime and not in the plan.
+    left to the runtime and not in the plan. Where offsets let results overlap inputs, or lie inside others, the rules
+    have the kernels or the slots that permit it.
 
     Args:
         graph: of the file.
         offsets: in bytes by tensor.
+        kernels: the profile of the kernels that are to obey them.
 
     Raises ModelError for an offset of a tensor whose size the file does not tell, such as a resource.
     """
@@ -97,7 +101,9 @@ def plan_of_offsets(graph: Graph, offsets: Mapping[str, int]) -> PlanSet:
                 tuple(member.name for member in members),
             )
         )
-    problem = Problem(records, alignment=rules.alignment)
+    overlap, within = _shared(graph, replace(rules, kernels=kernels, slots=True), records, offsets)
+    rules = replace(rules, kernels=kernels if overlap else "none", slots=bool(within))
+    problem = Problem(records, alignment=rules.alignment, overlap=overlap, within=within)
     bounds = lower_bounds(problem)
     array = np.array([offsets[record.name] for record in records], np.int64)
     size = int((array + problem.size).max(initial=0))
@@ -113,6 +119,42 @@ def plan_of_offsets(graph: Graph, offsets: Mapping[str, int]) -> PlanSet:
         steps=lives.steps,
         unplanned=(*lives.unplanned, *left),
     )
+
+
+def _shared(
+    graph: Graph, rules: Target, records: Sequence[UsageRecord], offsets: Mapping[str, int]
+) -> tuple[list[tuple[int, int, int]], list[tuple[int, int, int]]]:
+    """The rows of `overlap` and of `within` that the rules permit and the offsets use."""
+    number = {name: k for k, record in enumerate(records) for name in record.tensors}
+    at = [(offsets[r.name], r.size if isinstance(r.size, int) else 0, r.first_op, r.last_op) for r in records]
+    permissions = [(op, p) for op, p in zip(graph.ops, permissions_of(graph, rules), strict=True) if p is not None]
+    within: dict[int, tuple[int, int, int]] = {}
+    # A record has one container at most. A slice that is a piece, too, can do without a row if its input dies.
+    pieces = [
+        (piece, whole, alias.delta, whole != graph.tensors[op.outputs[0]].name)
+        for op, permission in permissions
+        for (piece, whole), alias in permission.aliases.items()
+    ]
+    for piece, whole, delta, _ in sorted(pieces, key=lambda entry: entry[3]):
+        i, j = number.get(piece, -1), number.get(whole, -1)
+        if min(i, j) < 0 or i == j or i in within or at[i][0] - at[j][0] != delta:
+            continue
+        meet = at[i][2] <= at[j][3] and at[j][2] <= at[i][3]
+        if meet and delta + at[i][1] <= at[j][1] and delta % rules.alignment == 0:
+            within[i] = (i, j, delta)
+    nested = {frozenset(row[:2]) for row in within.values()}
+    overlap: dict[tuple[int, int], int] = {}
+    for op, permission in permissions:
+        for name in {graph.tensors[index].name for index in op.inputs if index >= 0}:
+            i = number.get(name, -1)
+            j = number.get(graph.tensors[op.outputs[0]].name, -1) if op.outputs and op.outputs[0] >= 0 else -1
+            if min(i, j) < 0 or i == j or at[i][3] != at[j][2] or frozenset((i, j)) in nested:
+                continue
+            apart = at[i][0] - at[j][0]
+            least = permission.least_distance(name) if -at[i][1] < apart < at[j][1] else None
+            if least is not None and least <= apart:
+                overlap[i, j] = max(least, overlap.get((i, j), least))
+    return [(i, j, least) for (i, j), least in overlap.items()], list(within.values())
 
 
 def _in_one_place(

@@ -1,7 +1,7 @@
 """Proof that a plan is right, independent of how it was made.
 
-Nothing here imports a strategy or the lifetime rules: plans, graphs, targets and two tables of what runtimes do
-(`edgemem.model.aliasing`, `edgemem.model.control`) are all it knows.
+Nothing here imports a strategy or the lifetime rules: plans, graphs, targets and four tables of what runtimes do
+(`edgemem.model.aliasing`, `edgemem.model.control`, `edgemem.model.overlap`, `edgemem.model.slots`) are all it knows.
 Its hot loops are a kernel of its own (kernels/proof), which shares no code with the planner's kernels although one
 extension module holds both; and the same in Python (`pure`) where edgemem was built without a compiler.
 Arguments that share no code, each of which refutes a bad plan:
@@ -10,7 +10,8 @@ Arguments that share no code, each of which refutes a bad plan:
    but as their relations allow; offsets are aligned, inside, where they are pinned and in no reserved range; sizes,
    bounds and counts are what they claim to be.
 2. With the graph, records and tensors one to one (`matching`), and a rehearsal (`rehearsal`): the graph runs inside
-   the plan on marks, and nothing is read after it was overwritten. Sizes and times in the records do not count.
+   the plan on marks, and nothing is read after it was overwritten. Sizes, times and relations in the records do not
+   count: what may overlap, or lie inside what, is derived from the graph (`permissions`).
 3. For a recording, records and requests one to one (`recording`).
 
 What is in a file beside the plan, as a runtime reads it, is compared in `edgemem.verification`. `prove` is the only

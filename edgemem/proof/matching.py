@@ -225,7 +225,7 @@ def _check_left_out(planset: PlanSet, contents: Contents, place: dict[str, int])
     # TensorFlow Lite Micro places what its offsets leave out by itself, clear of what they say.
     left = planset.target is not None and planset.target.name == "tflm"
     left_out = {name for name, why in planset.unplanned if left and why == LEFT_TO_RUNTIME}
-    for name in contents.needed - place.keys() - left_out:
+    for name in sorted(contents.needed - place.keys() - left_out):
         yield Violation(Cause.MISSING_TENSOR, f"{name!r} has no place", records=(name,))
     for name, _ in planset.unplanned:
         if name in place:

@@ -52,7 +52,10 @@ def check_records(
 
 
 class Nesting:
-    """Which records lie inside which; those inside a record have the numbers `enter` + 1 to `leave` (exclusive).
+    """Which records lie inside which; each has a number, `enter`, and those inside a record have higher ones.
+
+    Attributes:
+        root: of each record, the one that it lies in and that lies in no other. Records of one root are a nest.
 
     Raises ValueError for a record inside two others, or inside itself by a chain.
     """
@@ -60,33 +63,42 @@ class Nesting:
     def __init__(self, count: int, rows: Sequence[tuple[int, int, int]]) -> None:
         self.is_flat = not rows
         self.enter = list(range(count))
-        self.leave = list(range(1, count + 1))
+        self.root = list(range(count))
         self.outer: dict[int, int] = {}
+        self.delta: dict[int, int] = {}
         self.inside: dict[int, list[int]] = {}
-        for inner, outer, _ in rows:
+        for inner, outer, delta in rows:
             if inner in self.outer:
                 raise ValueError("a record lies inside two others")
-            self.outer[inner] = outer
+            self.outer[inner], self.delta[inner] = outer, delta
             self.inside.setdefault(outer, []).append(inner)
         if self.is_flat:
             return
         number = 0
-        todo = [(record, False) for record in range(count) if record not in self.outer]
+        todo = [record for record in reversed(range(count)) if record not in self.outer]
         while todo:
-            record, done = todo.pop()
-            if done:
-                self.leave[record] = number
-                continue
+            record = todo.pop()
             self.enter[record] = number
+            self.root[record] = self.root[self.outer[record]] if record in self.outer else record
             number += 1
-            todo.append((record, True))
-            todo += [(inner, False) for inner in self.inside.get(record, ())]
+            todo += self.inside.get(record, [])
         if number < count:
             raise ValueError("a record lies inside itself")
 
     def related(self, a: int, b: int) -> bool:
-        """Whether one of the two lies inside the other."""
-        return self._holds(a, b) or self._holds(b, a)
+        """Whether the two are of one nest: what they share at their distance is the same bytes of the same value."""
+        return self.root[a] == self.root[b]
 
-    def _holds(self, outer: int, inner: int) -> bool:
-        return self.enter[outer] <= self.enter[inner] < self.leave[outer]
+    def places(self, size: Sequence[int]) -> dict[int, int]:
+        """Of the records in nests of several: where they begin, counted from the outermost one.
+
+        Not of nests with a record that does not fit where it should lie.
+        """
+        place: dict[int, int] = {}
+        wrong = set()
+        for record in sorted({*self.outer, *self.inside}, key=self.enter.__getitem__):
+            outer, delta = self.outer.get(record, record), self.delta.get(record, 0)
+            place[record] = place.get(outer, 0) + delta
+            if not 0 <= delta <= size[outer] - size[record]:
+                wrong.add(self.root[record])
+        return {record: at for record, at in place.items() if self.root[record] not in wrong}

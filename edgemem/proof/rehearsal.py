@@ -15,9 +15,11 @@ from edgemem.errors import ModelError
 from edgemem.model.aliasing import RULES, AliasRules
 from edgemem.model.control import OPERATOR, Copy, Run, events_of, side_of
 from edgemem.model.graph import digest
+from edgemem.model.overlap import distance
 from edgemem.plans import OffsetPlan
 from edgemem.proof.marks import Marks, overlaps
 from edgemem.proof.matching import check_records, contents_of, in_place_form
+from edgemem.proof.permissions import permissions_of
 from edgemem.proof.violations import MOST, Cause, Violation, violation
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from edgemem.plans import Plan, PlanSet
     from edgemem.proof.marks import Span
     from edgemem.proof.matching import Contents
+    from edgemem.proof.permissions import Permission
     from edgemem.targets import Target
 
 __all__ = ["rehearse"]
@@ -95,6 +98,8 @@ class _Use:
         first: its first output, which may be a view or in place; "" without one.
         viewed: the input that `first` is a view of where both have one place; "" if it may not be one.
         in_place: the positions of the inputs that `first` may be written over.
+        updates: (position of an input, output) of the states that it writes rows into.
+        permission: what else it may share inside an arena; None: nothing.
     """
 
     reads: tuple[str, ...]
@@ -104,21 +109,24 @@ class _Use:
     first: str
     viewed: str
     in_place: frozenset[int]
+    updates: frozenset[tuple[int, str]]
+    permission: Permission | None
 
 
 def _uses(graph: Graph, contents: Contents, target: Target | None) -> list[_Use]:
     """What every operator does with memory, by its step."""
     rules = RULES[target.aliasing] if target else AliasRules()
     inline = target is None or target.bodies == "inline"
+    kernels = target.kernels if target and not target.texels else "none"
     tensors = contents.tensors
     made: list[_Use] = []
 
-    def walk(g: Graph) -> None:
+    def walk(g: Graph, permissions: Sequence[Permission | None]) -> None:
         names = [t.name for t in g.tensors]
         names.append("")  # index -1: absent
-        for op in g.ops:
+        for op, permission in zip(g.ops, permissions, strict=True):
             for body in op.bodies if inline else ():
-                walk(body)
+                walk(body, [None] * len(body.ops))
             inputs, outputs = tuple(names[i] for i in op.inputs), tuple(names[i] for i in op.outputs)
             first = outputs[0] if outputs else ""
             viewed, in_place = "", []
@@ -129,13 +137,35 @@ def _uses(graph: Graph, contents: Contents, target: Target | None) -> list[_Use]
                     viewed = inputs[0]
                 # Element k must lie on element k, or a result would overwrite elements that are still to be read.
                 alike = [p for p in rules.in_place.get(op.type, ()) if p < len(forms)]
-                in_place = [p for p in alike if forms[p] == (elements, bits)]
+                in_place = [p for p in alike if forms[p] == (elements, bits) and _has_read(kernels, g, op, p)]
             workspace = tuple(f"{contents.labels[len(made)]}:scratch{k}" for k in range(len(op.scratch)))
             reads = tuple(n for n in dict.fromkeys(inputs) if n in tensors)
-            made.append(_Use(reads, inputs, workspace, outputs, first, viewed, frozenset(in_place)))
+            updates = frozenset(_updates(rules, op.type, inputs, outputs, contents))
+            made.append(
+                _Use(reads, inputs, workspace, outputs, first, viewed, frozenset(in_place), updates, permission)
+            )
 
-    walk(graph)
+    walk(graph, permissions_of(graph, target))
     return made
+
+
+def _has_read(kernels: str, graph: Graph, op: Op, position: int) -> bool:
+    """Whether an operator's result may begin where its input does, as far as the kernels of a profile are known."""
+    least = 0 if kernels == "none" else distance(kernels, graph, op, position)
+    return least is not None and least <= 0
+
+
+def _updates(
+    rules: AliasRules, kind: str, inputs: Sequence[str], outputs: Sequence[str], contents: Contents
+) -> Iterator[tuple[int, str]]:
+    """(position, output) of each state that an operator updates; the input stands in that position alone."""
+    for position, number in rules.updates.get(kind, ()):
+        if position < len(inputs) and number < len(outputs) and outputs[number] in contents.states:
+            past, present = inputs[position], outputs[number]
+            is_state = contents.states[present] == past and inputs.count(past) == 1
+            forms = [in_place_form(contents.tensors[name]) for name in (past, present) if name in contents.tensors]
+            if is_state and len(forms) == 2 and forms[0] == forms[1]:
+                yield position, present
 
 
 @dataclass(slots=True)
@@ -144,11 +174,11 @@ class _Done:
 
     Attributes:
         reads: what it read that it had not written itself.
-        writes: what it wrote, in the order of the last time, and whether as a view.
+        writes: what it wrote, in the order of the last time, and the ranges that held the same bytes before.
     """
 
     reads: dict[str, None] = field(default_factory=dict)
-    writes: dict[str, bool] = field(default_factory=dict)
+    writes: dict[str, tuple[Span, ...]] = field(default_factory=dict)
 
 
 class _Rehearsal:
@@ -161,6 +191,7 @@ class _Rehearsal:
         self._target = planset.target
         self._uses = uses
         self._inline = planset.target is None or planset.target.bodies == "inline"
+        self._is_arena = isinstance(plan, OffsetPlan)
         self._marks = Marks(_spans(planset, plan))
         self._step = 0
         self._done = [_Done()]
@@ -173,10 +204,12 @@ class _Rehearsal:
         inputs = [graph.tensors[i].name for i in graph.inputs]
         variables = self._contents.variables
         there = [name for name in dict.fromkeys((*variables, *inputs)) if name in self._marks.span]
-        known: set[tuple[int, int]] = set()
+        known: dict[tuple[int, int], Span] = {}
         for name in there:
-            self._write(name, view=variables.get(name) in known)
-            known |= {variables[name]} if name in variables else set()
+            span = self._marks.span[name]
+            is_known = name in variables and known.get(variables[name]) == span
+            self._write(name, (span,) if is_known else ())
+            known |= {variables[name]: span} if name in variables else {}
         for name in there:  # whatever order the caller fills them in
             self._read(name, "before the first operator nothing is left of")
         self._operators(graph)
@@ -217,17 +250,17 @@ class _Rehearsal:
         self._operators(body)
         done, outer = self._done.pop(), self._done[-1]
         outer.reads |= dict.fromkeys(name for name in done.reads if name not in outer.writes)
-        for name, view in done.writes.items():
+        for name, kept in done.writes.items():
             outer.writes.pop(name, None)
-            outer.writes[name] = view
+            outer.writes[name] = kept
         return done
 
     def _again(self, done: _Done) -> None:
         """Another round of a body: it reads and writes what it did in the first."""
         for name in done.reads:
             self._read(name, "in another round it reads")
-        for name, view in done.writes.items():
-            self._write(name, view=view)
+        for name, kept in done.writes.items():
+            self._write(name, kept)
 
     def _copy(self, op: Op, names: Sequence[str], event: Copy) -> None:
         source, to = _tensors(op, names, event.source), _tensors(op, names, event.to)
@@ -239,7 +272,7 @@ class _Rehearsal:
             self._read(name, "copies")
         for name in to:
             if name in span:
-                self._write(name, view=name in stays)
+                self._write(name, (span[name],) if name in stays else ())
         for name in (*source, *to):
             if name in span and not self._marks.is_intact(name):
                 by = self._marks.overwriter(name)
@@ -251,37 +284,71 @@ class _Rehearsal:
             self._read(name, "reads")
         writes = [name for name in (*use.workspace, *use.outputs) if name in span]
         for name in writes:
-            self._write(name, view=self._check_inputs(use, name))
+            self._write(name, self._check_inputs(use, name))
         for name in writes:
             if not marks.is_intact(name):
                 by = marks.overwriter(name)
                 self._report(Cause.CLOBBERED_INPUT, f"{name!r} and {by!r} lie on each other", name)
 
-    def _check_inputs(self, use: _Use, name: str) -> bool:
-        """Report an output that lies on an input it must not overwrite; whether it is a view of one."""
+    def _check_inputs(self, use: _Use, name: str) -> tuple[Span, ...]:
+        """Report an output that lies on an input it must not overwrite.
+
+        Returns the ranges whose bytes it does not change: those of an input that it is a view of, or a slice or a
+        concatenation of, where that is in its slot.
+        """
         spans = self._marks.span
-        low, high = span = spans[name]
-        view = False
+        span = spans[name]
+        kept, others = [], []
         for position, source in enumerate(use.inputs):
             there = spans.get(source)
-            if there is None or there[0] >= high or low >= there[1] or not self._marks.is_intact(source):
+            if there is None or not overlaps(there, span) or not self._marks.is_intact(source):
                 continue
+            slot = self._slot(use, source, name)
             if name == use.first and there == span and position == 0 and source == use.viewed:
-                view = True
+                kept.append(span)
+            elif slot is not None:
+                kept.append(slot)
+            elif there == span and (position, name) in use.updates:
+                continue
             elif not (name == use.first and there == span and position in use.in_place):
-                self._report(Cause.CLOBBERED_INPUT, f"{name!r} lies on the input {source!r}", name, source)
-        return view
+                others.append((source, there))
+        for source, there in others:
+            if not _is_covered((max(there[0], span[0]), min(there[1], span[1])), kept):
+                self._check_reach(use, source, name)
+        return tuple(kept)
 
-    def _write(self, name: str, *, view: bool = False) -> None:
+    def _slot(self, use: _Use, source: str, name: str) -> Span | None:
+        """The bytes that an output has in common with an input, where the smaller one is in its slot in the other."""
+        if use.permission is None or not self._is_arena:
+            return None
+        spans = self._marks.span
+        for piece, whole in ((source, name), (name, source)):
+            alias = use.permission.aliases.get((piece, whole))
+            if alias is not None and spans[piece][0] == spans[whole][0] + alias.delta:
+                return spans[piece][0], spans[piece][0] + alias.size
+        return None
+
+    def _check_reach(self, use: _Use, source: str, name: str) -> None:
+        """Report an output that lies on an input, unless the kernel has read each byte there before it writes it."""
+        may = use.permission if self._is_arena and name in use.outputs else None
+        least = may.least_distance(source) if may is not None else None
+        apart = self._marks.span[source][0] - self._marks.span[name][0]
+        if least is None:
+            self._report(Cause.CLOBBERED_INPUT, f"{name!r} lies on the input {source!r}", name, source)
+        elif apart < least:
+            message = f"the input {source!r} begins {apart} bytes after {name!r}, which needs {least} to lie on it"
+            self._report(Cause.CLOBBERED_INPUT, message, name, source)
+
+    def _write(self, name: str, kept: tuple[Span, ...] = ()) -> None:
         span = self._marks.span[name]
-        for state, kept in self._states.items():
-            if overlaps(kept, span) and self._record.get(name) != self._record[state]:
+        for state, place in self._states.items():
+            if overlaps(place, span) and span not in kept and self._record.get(name) != self._record[state]:
                 message = f"{name!r} lies on the state {state!r}, which is kept from run to run"
                 self._report(Cause.STATE_NOT_KEPT, message, name, state)
-        self._marks.write(name, view=view)
+        self._marks.write(name, kept)
         writes = self._done[-1].writes
         writes.pop(name, None)  # in the order of the last time, which decides what is intact in the end
-        writes[name] = view
+        writes[name] = kept
 
     def _read(self, name: str, why: str) -> None:
         if name not in self._marks.span:
@@ -298,6 +365,16 @@ class _Rehearsal:
         label = labels[self._step] if self._step < len(labels) else f"step {self._step}"
         if len(self.found) < MOST:
             self.found.append(violation(self._plan, cause, f"{message} ({label})", *names, op=self._step))
+
+
+def _is_covered(span: Span, by: Sequence[Span]) -> bool:
+    """Whether every byte of a range is in one of these ranges."""
+    at = span[0]
+    for low, high in sorted(by):
+        if low > at:
+            break
+        at = max(at, high)
+    return at >= span[1]
 
 
 def _tensors(op: Op, names: Sequence[str], side: tuple[int, Side]) -> list[str]:

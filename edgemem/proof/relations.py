@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+from edgemem.records.relations import relation_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,17 +15,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.records.problem import Problem
+    from edgemem.records.relations import RelationColumns
 
     Column = NDArray[np.int64]
 
-__all__ = ["Regions", "RelationColumns", "Relations", "relations_of"]
-
-
-class RelationColumns(TypedDict, total=False):
-    """`overlap` and `within` row by row, int64, as kernels take them."""
-
-    overlap: Column
-    within: Column
+__all__ = ["Regions", "Relations", "relations_of"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,7 +30,8 @@ class Relations:
         overlap: int64 [k, 3], rows (i, j, distance): record i dies in the operator that makes j (last_op[i] is
             first_op[j]), and the two may share bytes if offset[i] - offset[j] >= distance.
         within: int64 [k, 3], rows (i, j, delta): record i lies inside j, offset[i] == offset[j] + delta. A record lies
-            inside one other at most, which may lie inside another in turn.
+            inside one other at most, which may lie inside another in turn. All that lie inside one record, by chains,
+            are parts of one value, and may share bytes with each other.
         state: bool or int64 [n], true for a record that keeps its bytes from run to run, and so lives for all of it.
 
     Overlap and within concern offsets only: shared objects are proved without them.
@@ -47,12 +44,7 @@ class Relations:
     @property
     def columns(self) -> RelationColumns:
         """`overlap` and `within`, where there are any."""
-        given = RelationColumns()
-        if self.overlap is not None and len(self.overlap):
-            given["overlap"] = np.ascontiguousarray(self.overlap, np.int64).reshape(-1)
-        if self.within is not None and len(self.within):
-            given["within"] = np.ascontiguousarray(self.within, np.int64).reshape(-1)
-        return given
+        return relation_columns(self.overlap, self.within)
 
 
 def relations_of(problem: Problem) -> Relations:

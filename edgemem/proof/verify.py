@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from edgemem.proof.recording import check_stream
-from edgemem.proof.rehearsal import rehearse
 from edgemem.proof.sweep import sweep_claims, sweep_plan
 from edgemem.proof.violations import MOST
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from edgemem.proof.relations import Relations
     from edgemem.proof.violations import Violation
 
-__all__ = ["verify_planset"]
+__all__ = ["verify_kernels", "verify_planset"]
 
 
 def verify_planset(
@@ -33,5 +33,23 @@ def verify_planset(
     if planset.recording is not None:
         found += check_stream(planset, planset.recording)
     elif graph is not None:
+        from edgemem.proof.permissions import check_rows  # both are large, and a session proves plans of recordings
+        from edgemem.proof.rehearsal import rehearse
+
+        found += check_rows(planset, graph)
         found += rehearse(planset, graph)
     return tuple(found[:MOST])
+
+
+def verify_kernels(planset: PlanSet, graph: Graph, kernels: str) -> tuple[Violation, ...]:
+    """Everything that goes wrong when the graph runs inside each plan on kernels of another profile than the target's.
+
+    At most 100 violations; () proves it right there, too, if `verify_planset` finds nothing. `kernels` is one of
+    `edgemem.model.profiles.PROFILES`.
+    """
+    target = planset.target
+    if target is None or target.kernels in ("none", kernels):
+        return ()
+    from edgemem.proof.rehearsal import rehearse
+
+    return tuple(rehearse(replace(planset, target=replace(target, kernels=kernels)), graph))[:MOST]

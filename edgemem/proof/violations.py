@@ -47,6 +47,7 @@ class Cause(StrEnum):
     RECORD_TOO_SMALL = "record smaller than its tensor"
     OVERWRITTEN = "read after it was overwritten"
     CLOBBERED_INPUT = "written over an input of the same operator"
+    NOT_PERMITTED = "shares what the graph keeps apart"
     DIFFERENT_OFFSET = "offsets that are not the plan's"
     DIFFERENT_OUTPUT = "another result than without reuse"
 

@@ -1,4 +1,4 @@
-"""Records whose places are fixed, absolutely (pins) or to each other (within): whether they leave each other room."""
+"""Records whose places are fixed, by pins or by what they are within: whether they leave each other room."""
 
 from __future__ import annotations
 
@@ -53,15 +53,15 @@ def _check_related(problem: Problem, name: Callable[[int], str]) -> None:
     """`check_places` where pins are not all there is.
 
     A pinned record is in the first region it may lie in. What lies within a pinned record, and what a pinned record
-    lies within, is pinned with it.
+    lies within, is pinned with it. Such records share bytes only where one lies inside the other.
     """
-    places = _places(problem, name)
+    places, root = _places(problem, name)
     _check_reserved(problem, places, name)
     order = sorted(places, key=lambda i: (int(problem.first_op[i]), i))
     if len(order) < 2:
         return
     first, last = problem.first_op.tolist(), problem.last_op.tolist()
-    spans = {i: (at, at + int(problem.size[i])) for i, (at, _) in places.items()}
+    spans = {i: (at, at + int(problem.size[i])) for i, at in places.items()}
     enter, leave = _numbers(problem)
     lows, highs = sorted({low for low, _ in spans.values()}), sorted({high for _, high in spans.values()})
     begins, ends = _Sums(len(lows)), _Sums(len(highs))
@@ -101,28 +101,31 @@ def _check_related(problem: Problem, name: Callable[[int], str]) -> None:
         if met > allowed:
             for j in sorted(alive):
                 if meet(i, j) and not related(i, j) and not may_overlap(i, j) and not may_overlap(j, i):
-                    how = "pinned" if places[i][1] and places[j][1] else "fixed within the same record"
+                    if root[i] == root[j]:
+                        raise ModelError(
+                            f"within: records {name(j)!r} and {name(i)!r} share bytes of {name(root[i])!r} while both "
+                            "are in use, and neither lies inside the other; only records without a pin may do so. "
+                            "Leave out the pin, or the row of one of them"
+                        )
                     raise ModelError(
                         f"records {name(j)!r} at {spans[j][0]}..{spans[j][1]} and {name(i)!r} at {low}..{high} are "
-                        f"{how} onto each other while both are in use"
+                        "pinned onto each other while both are in use"
                     )
         alive.add(i)
         change(i, 1)
 
 
-def _places(problem: Problem, name: Callable[[int], str]) -> dict[int, tuple[int, bool]]:
-    """Record -> (address, whether it is pinned), for those with a fixed place.
+def _places(problem: Problem, name: Callable[[int], str]) -> tuple[dict[int, int], list[int]]:
+    """Record -> address, for those that are pinned or in one nest with a pinned one; and the outermost of each record.
 
-    Records that nothing fixes to each other get addresses that are apart.
+    Each region has addresses of its own.
     """
     count = len(problem)
     root, depth = list(range(count)), [0] * count  # the outermost container, and the distance from its begin
     rows = outside_in(problem, name)
-    members = {}
     masks = [0] * count if problem.regions is None else problem.regions.tolist()
     for i, j, delta in rows:
         root[i], depth[i] = root[j], depth[j] + delta
-        members[i] = members[root[i]] = root[i]
         common = masks[root[i]] & masks[i] if masks[root[i]] and masks[i] else masks[root[i]] | masks[i]
         if not common and (masks[root[i]] or masks[i]):
             raise ModelError(f"within: there is no region for {name(i)!r} and all that it lies in or beside")
@@ -142,27 +145,21 @@ def _places(problem: Problem, name: Callable[[int], str]) -> dict[int, tuple[int
             )
         if start < 0:
             raise ModelError(f"record {name(i)!r} is pinned at {pin}, but lies at {depth[i]} in {name(root[i])!r}")
-        members[i] = root[i]
-        members[root[i]] = root[i]
     width = 1 + sum(problem.size.tolist()) + max((s for s, _ in begin.values()), default=0)
-    free = width * 64  # behind all regions
     places = {}
-    for i, top in members.items():
-        if top not in begin:
-            begin[top] = (free, -1)
-            free += int(problem.size[top])
-        start, by = begin[top]
-        region = (masks[top] & -masks[top]).bit_length() - 1 if masks[top] and by >= 0 else 0
-        places[i] = (start + depth[i] + width * region, by >= 0)
-    return {i: place for i, place in places.items() if problem.size[i]}
+    for i, top in enumerate(root):
+        if top in begin and problem.size[i]:
+            region = (masks[top] & -masks[top]).bit_length() - 1 if masks[top] else 0
+            places[i] = begin[top][0] + depth[i] + width * region
+    return places, root
 
 
-def _check_reserved(problem: Problem, places: dict[int, tuple[int, bool]], name: Callable[[int], str]) -> None:
+def _check_reserved(problem: Problem, places: dict[int, int], name: Callable[[int], str]) -> None:
     begins = [begin for begin, _ in problem.reserved]
-    for i, (at, pinned) in places.items():
+    for i, at in places.items():
         end = at + int(problem.size[i])
         k = bisect_left(begins, end)
-        if pinned and k and problem.reserved[k - 1][1] > at:
+        if k and problem.reserved[k - 1][1] > at:
             low, high = problem.reserved[k - 1]
             raise ModelError(f"record {name(i)!r}, pinned at {at}..{end}, is in the reserved range {low}..{high}")
 

@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING
 
 from edgemem.model.aliasing import RULES
 from edgemem.model.dtypes import DTYPE_BITS
+from edgemem.model.slots import find_slots
 from edgemem.model.steps import scratch_name, steps_of
 from edgemem.records.bodies import begin_loops, body_spans, join_bodies, join_inputs
 from edgemem.records.problem import Problem, UsageRecord
+from edgemem.records.related import Relations, find_relations, keep_apart
 from edgemem.records.requested import join_states, pin_tensors
 from edgemem.records.sizes import tensor_bytes
 from edgemem.records.textures import texel_extent
@@ -110,7 +112,12 @@ def lifetimes(graph: Graph, target: Target, *, apart: bool = False) -> Lifetimes
     """
     steps = steps_of(graph, bodies=target.bodies == "inline")
     lives = find_lives(graph, steps, target, apart=apart)
-    classes = merge(lives, steps, find_sharing(lives, steps, target), target)
+    sharing = find_sharing(lives, steps, target)
+    is_related = (target.kernels != "none" or target.slots) and not (target.texels or apart)
+    slots = [find_slots(graph, op) for op in graph.ops] if is_related else []
+    if is_related:
+        sharing = keep_apart(graph, steps, sharing, target, slots)
+    classes = merge(lives, steps, sharing, target)
     records, unplanned = [], []
     for life in lives.values():
         if classes[life.tensor.name] is not life:
@@ -134,7 +141,18 @@ def lifetimes(graph: Graph, target: Target, *, apart: bool = False) -> Lifetimes
             for body in op.bodies
             for t in _inner_tensors(body)
         )
-    problem = Problem(records, alignment=target.alignment, reserved=target.region.reserved)
+    found = Relations()
+    if is_related:
+        kept = {life.names[0] for life in lives.values() if life.kept}
+        found = find_relations(graph, steps, target, records, kept, slots)
+    problem = Problem(
+        records,
+        alignment=target.alignment,
+        reserved=target.region.reserved,
+        overlap=found.overlap,
+        within=found.within,
+        roles=found.roles,
+    )
     return Lifetimes(problem, tuple(s.label for s in steps), tuple(unplanned))
 
 

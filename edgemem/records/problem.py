@@ -89,9 +89,12 @@ class Problem:
         overlap: int64 [m, 3], rows (i, j, distance): record i is an input that dies in the operator that makes j; the
             two may be disjoint, or offset_i - offset_j >= distance. None without any.
         within: int64 [m, 3], rows (i, j, delta): record i lies inside j, offset_i == offset_j + delta, a multiple of
-            the alignment. None without any.
+            the alignment. All that lie inside one record, by chains, hold parts of one value, and may share bytes with
+            each other. None without any.
         regions: int64 [n], bit k is set where record i may lie in region k; 0 is any region. None if all may.
         spill_cost: int64 [n], as for `UsageRecord`; None if all are 0.
+        roles: int64 [n], -1 for none: records of one role are the same tensor of different stripes. A search may try
+            them at one offset; no plan has to, so it is no feature of the problem. None if no record has one.
 
     `pinned`, `reserved` and the relations concern offsets only: shared objects are planned without them, and refuse
     `within`. The arrays are read-only. Raises ModelError for intervals that end before they begin, negative values, an
@@ -113,6 +116,7 @@ class Problem:
         "pinned",
         "regions",
         "reserved",
+        "roles",
         "size",
         "spill_cost",
         "within",
@@ -130,6 +134,7 @@ class Problem:
     within: NDArray[np.int64] | None
     regions: NDArray[np.int64] | None
     spill_cost: NDArray[np.int64] | None
+    roles: NDArray[np.int64] | None
 
     def __init__(
         self,
@@ -139,6 +144,7 @@ class Problem:
         reserved: Iterable[tuple[int, int]] = (),
         overlap: Rows = (),
         within: Rows = (),
+        roles: ArrayLike | None = None,
     ) -> None:
         rows = tuple(records)
         negative = next((r.name for r in rows if r.offset is not None and r.offset < 0), None)
@@ -157,6 +163,7 @@ class Problem:
             relations=(overlap, within),
             regions=[_mask(r) for r in rows] if any(rows[i].regions for i in special) else None,
             spill_cost=[r.spill_cost for r in rows] if any(rows[i].spill_cost for i in special) else None,
+            roles=roles,
             states=[i for i in special if rows[i].kind == "state"],
         )
 
@@ -175,6 +182,7 @@ class Problem:
         within: Rows = (),
         regions: ArrayLike | None = None,
         spill_cost: ArrayLike | None = None,
+        roles: ArrayLike | None = None,
     ) -> Problem:
         """A problem from columns: `size` is [n] bytes, or [n, 2 or 3] texels. Names default to the indices."""
         self = cls.__new__(cls)
@@ -189,6 +197,7 @@ class Problem:
             relations=(overlap, within),
             regions=regions,
             spill_cost=spill_cost,
+            roles=roles,
         )
         if self._names is not None and len(self._names) != len(self):
             raise ModelError(f"{len(self._names)} names for {len(self)} records")
@@ -198,7 +207,7 @@ class Problem:
         """The same records at another alignment, around the ranges that were given as reserved."""
         relations = {"overlap": self.overlap, "within": self.within}
         given = {key: rows for key, rows in relations.items() if rows is not None}
-        return Problem(self.records, alignment=alignment, reserved=self.given_reserved, **given)
+        return Problem(self.records, alignment=alignment, reserved=self.given_reserved, roles=self.roles, **given)
 
     def _fill(
         self,
@@ -211,6 +220,7 @@ class Problem:
         relations: tuple[Rows, Rows],
         regions: ArrayLike | None,
         spill_cost: ArrayLike | None,
+        roles: ArrayLike | None,
         states: Sequence[int] = (),
     ) -> None:
         if not 0 < alignment <= MOST_ALIGNMENT or alignment & (alignment - 1):
@@ -245,6 +255,8 @@ class Problem:
         self.regions = masks if masks is not None and masks.any() else None
         costs = self._numbers("spill_cost", spill_cost, "spill cost", name)
         self.spill_cost = costs if costs is not None and costs.any() else None
+        same = self._numbers("roles", roles, "role", name, least=-1)
+        self.roles = same if same is not None and (same >= 0).any() else None
         # What every plan stays below: all records end to end, each padded, above all that is pinned or reserved.
         above = float(max((end for _, end in self.reserved), default=0))
         if self.pinned is not None:

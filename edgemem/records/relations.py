@@ -10,12 +10,21 @@ Two records that are alive at the same operator have disjoint bytes, unless a re
             [ j       )                                         [ i   )
             <-> offset_i - offset_j >= distance             <-> offset_i - offset_j == delta
 
-An overlap is a permission: the two may as well be disjoint. A record that lies within another has no choice.
+An overlap is a permission: the two may as well be disjoint. A record that lies within another has no choice. All that
+lie within one record, by chains, are a nest with it: slices and pieces of one value. Any two of a nest may share bytes,
+whether one lies inside the other or they overlap in part: at their distance these are the same bytes of that value.
+
+    time    whole ───────┐              bytes   [ whole                )
+            slices    ───────                     [ slice    )
+                       ────────                        [ slice    )
+
+Only in a nest with a pinned record two must lie one inside the other, to share bytes while both are in use
+(`edgemem.records.fixed`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
@@ -28,7 +37,7 @@ if TYPE_CHECKING:
 
     from edgemem.records.problem import Problem
 
-__all__ = ["check_overlap", "check_within", "outside_in", "relation_rows"]
+__all__ = ["RelationColumns", "check_overlap", "check_within", "outside_in", "relation_columns", "relation_rows"]
 
 # Distances add up with offsets, of which the greatest is below 2**62.
 _FARTHEST = 2**61
@@ -50,6 +59,23 @@ def relation_rows(rows: NDArray[np.int64] | Iterable[tuple[int, int, int]], what
     array = np.array(array, dtype=np.int64, order="C")
     array.flags.writeable = False
     return array
+
+
+class RelationColumns(TypedDict, total=False):
+    """`overlap` and `within` (int64, three numbers a row), as kernels take them."""
+
+    overlap: NDArray[np.int64]
+    within: NDArray[np.int64]
+
+
+def relation_columns(overlap: NDArray[np.int64] | None, within: NDArray[np.int64] | None) -> RelationColumns:
+    """Relations (int64 [m, 3], or None) row by row, where there are any."""
+    given = RelationColumns()
+    if overlap is not None and len(overlap):
+        given["overlap"] = np.ascontiguousarray(overlap, np.int64).reshape(-1)
+    if within is not None and len(within):
+        given["within"] = np.ascontiguousarray(within, np.int64).reshape(-1)
+    return given
 
 
 def check_overlap(problem: Problem, name: Callable[[int], str]) -> None:

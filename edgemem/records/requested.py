@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from edgemem.errors import ModelError, UnsupportedError
+from edgemem.lists import listed
 from edgemem.model.aliasing import RULES
 from edgemem.records.sizes import tensor_bytes
 from edgemem.targets.states import match_states, near
@@ -74,14 +75,17 @@ def _refuse_early(past: str, present: str, size: int, steps: Sequence[Step], tar
     later = [step.label for step in steps[number + 1 :] if past in step.reads]
     if later:
         raise UnsupportedError(
-            f"the state {past!r} cannot be {present!r}: {', '.join(map(repr, later))} still reads {past!r} after "
+            f"the state {past!r} cannot be {present!r}: {listed(map(repr, later))} still reads {past!r} after "
             f"{writer.label!r} has written {present!r} over it; run the reader first, or leave the state out"
         )
     positions = {p for p, name in enumerate(writer.reads) if name == past}
     rules = RULES[target.aliasing]
     view = writer.op.type in rules.views and positions == {0}
     in_place = positions <= set(rules.in_place.get(writer.op.type, ())) and size > rules.over
-    if positions and not (writer.writes[0] == present and (view or in_place)):
+    updated = len(positions) == 1 and any(
+        positions == {i} and writer.writes[o : o + 1] == (present,) for i, o in rules.updates.get(writer.op.type, ())
+    )
+    if positions and not (updated or (writer.writes[0] == present and (view or in_place))):
         raise UnsupportedError(
             f"the state {past!r} cannot be {present!r}: {writer.label!r} ({writer.op.type}) would write {present!r} "
             f"over {past!r} while it still reads it; only operators that work in place can, so leave the state out"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
+import weakref
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -71,6 +73,7 @@ class Arena:
         self._memory: ArenaMemory | None = None
         self._bytes = np.empty(0, np.uint8)
         self._closed = False
+        _ALL.add(self)
         if capacity:
             self.reserve(capacity)
 
@@ -110,29 +113,20 @@ class Arena:
             self._bytes = raw[start : start + size]
             self.holder = None
 
-    def acquire(self, size: int) -> ArenaMemory:
-        """At least `size` bytes for this thread alone, until `release`.
+    def take(self, size: int) -> ArenaMemory:
+        """At least `size` bytes for this thread, which holds the lock, as long as it holds it.
 
         Raises as `reserve`, and RuntimeBindError without the compiled allocator.
         """
-        self.lock.acquire()
-        try:
-            self._check_open()
-            memory = self._memory
-            if memory is None or memory.size < size or memory.left:
-                self._check_capacity(size)
-                # Made first: the old one stays if there is no memory.
-                memory = ArenaMemory(max(size, self.size), guard=self._guard)
-                self._use(memory)
-            self.holder = memory
-        except BaseException:
-            self.lock.release()
-            raise
+        self._check_open()
+        memory = self._memory
+        if memory is None or memory.size < size or memory.left:
+            self._check_capacity(size)
+            # Made first: the old one stays if there is no memory.
+            memory = ArenaMemory(max(size, self.size), guard=self._guard)
+            self._use(memory)
+        self.holder = memory
         return memory
-
-    def release(self) -> None:
-        """End the turn that `acquire` began."""
-        self.lock.release()
 
     def close(self) -> None:
         """Release the memory; sessions that use it can run no more. Waits for a run to end."""
@@ -140,6 +134,18 @@ class Arena:
             self._closed = True
             self._memory = self.holder = None
             self._bytes = np.empty(0, np.uint8)
+
+    def _start_again(self) -> None:
+        """After a fork, in the child: a thread that is not there may hold the lock, in a run that never ends."""
+        if not self.lock.acquire(blocking=False):
+            size = self.size
+            self.lock = threading.RLock()
+            self._memory = self.holder = None
+            self._bytes = np.empty(0, np.uint8)
+            if not self._closed:
+                self.reserve(size)
+        else:
+            self.lock.release()
 
     def _use(self, memory: ArenaMemory) -> None:
         """Take this memory instead of the old one, which lives on while an array or a block is in it."""
@@ -163,3 +169,15 @@ class Arena:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+_ALL: weakref.WeakSet[Arena] = weakref.WeakSet()
+
+
+def _start_again() -> None:
+    for arena in list(_ALL):
+        arena._start_again()  # noqa: SLF001 - of this module
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_again)

@@ -1,26 +1,30 @@
-"""The user's own store of recorded plans: one small plan file a fingerprint.
+"""The user's own store of recorded plans: one small plan file for the runs of a session that are called alike.
 
 The folder is $EDGEMEM_CACHE/plans, or `edgemem/plans` in the platform's folder for caches, and may be deleted at any
-time. A damaged file, or one whose content does not belong to its name, counts as absent.
+time. A damaged file, or one whose content does not belong to its name, counts as absent. Files that were not used for
+long, and the oldest of too many, are removed.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
+import time
 from contextlib import suppress
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from edgemem import planfile
+from edgemem.caches import cache_folder
 from edgemem.errors import EdgememError
 from edgemem.files import write_entry
+from edgemem.native.digest import sha256
 from edgemem.proof import prove
 from edgemem.reading import read_bounded
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from edgemem.plans import PlanSet, Settings
     from edgemem.proof import Proved
     from edgemem.trace.recording import Fingerprint
@@ -28,45 +32,70 @@ if TYPE_CHECKING:
 __all__ = ["PlanCache", "cache_folder"]
 
 MOST_BYTES: Final = 1 << 25  # of one file; the plan of a million events, the most that are recorded, is smaller
-
-
-def cache_folder() -> Path | None:
-    """The default folder of recorded plans; None if the user has no folder for caches."""
-    if home := os.environ.get("EDGEMEM_CACHE"):
-        return Path(home) / "plans"
-    import platformdirs  # only where a session has no folder of its own
-
-    try:
-        folder = platformdirs.user_cache_path("edgemem", appauthor=False)
-    except (RuntimeError, OSError):  # there is no home
-        return None
-    return folder / "plans" if folder.is_absolute() else None
+MOST_FILES: Final = 512
+MOST_TOTAL: Final = 1 << 27  # bytes of all files
+MOST_DAYS: Final = 90  # since the last use of a file
+_MOST_OF_A_SESSION: Final = 32  # files that are read
 
 
 class PlanCache:
-    """Recorded plans by fingerprint and settings in a folder. No method raises: a failed access counts as no plan."""
+    """Recorded plans by session and settings in a folder. No method raises: a failed access counts as no plan."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def load(self, fingerprint: Fingerprint, settings: Settings) -> Proved | None:
-        """The plan recorded with exactly this fingerprint and made with these settings, proved; or None."""
-        try:
-            planset = planfile.decode(read_bounded(self._path(fingerprint, settings), MOST_BYTES, follow=False))
-            recording = planset.recording
-            if recording is None or recording.fingerprint != fingerprint or planset.settings != settings:
-                return None
-            return prove(planset)
-        except (OSError, ValueError, MemoryError, EdgememError):
-            return None
+    def load(self, session: Fingerprint, settings: Settings) -> tuple[Proved, ...]:
+        """The proved plans that such sessions recorded and made with these settings, the latest first."""
+        found = []
+        for path in self._files(f"{_digest(_session_key(session), asdict(settings))}-*.edgemem")[:_MOST_OF_A_SESSION]:
+            try:
+                planset = planfile.decode(read_bounded(path, MOST_BYTES, follow=False))
+                recording = planset.recording
+                if recording is None or path != self._path(planset) or recording.fingerprint.session != session.session:
+                    continue
+                found.append(prove(planset))
+                os.utime(path)
+            except (OSError, ValueError, MemoryError, EdgememError):
+                continue
+        return tuple(found)
 
     def save(self, planset: PlanSet) -> None:
-        """Keep the plan of a recording in place of an older one, whole or not at all."""
-        assert planset.recording is not None
-        path = self._path(planset.recording.fingerprint, planset.settings)
+        """Keep the plan of a recording, whole or not at all, in place of an older one for as many requests."""
         with suppress(OSError, ValueError, EdgememError):
-            write_entry(path, planfile.encode(planset))
+            write_entry(self._path(planset), planfile.encode(planset))
+            self._prune()
 
-    def _path(self, fingerprint: Fingerprint, settings: Settings) -> Path:
-        text = json.dumps([asdict(fingerprint), asdict(settings)], sort_keys=True)
-        return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:40]}.edgemem"
+    def _path(self, planset: PlanSet) -> Path:
+        recording = planset.recording
+        assert recording is not None
+        session = _digest(_session_key(recording.fingerprint), asdict(planset.settings))
+        run = _digest(repr(recording.fingerprint.signature.family), len(recording.trace.requests))
+        return self.folder / f"{session}-{run[:16]}.edgemem"
+
+    def _files(self, pattern: str) -> list[Path]:
+        """The files of this name, the last used first."""
+        found = []
+        with suppress(OSError):
+            for path in self.folder.glob(pattern):
+                with suppress(FileNotFoundError):  # another process has removed it
+                    found.append((path.lstat().st_mtime, path))
+        return [path for _, path in sorted(found, reverse=True)]
+
+    def _prune(self) -> None:
+        oldest = time.time() - MOST_DAYS * 86400
+        total = 0
+        for number, path in enumerate(self._files("*.edgemem")):
+            with suppress(FileNotFoundError):  # as in _files
+                status = path.lstat()
+                total += status.st_size
+                if number >= MOST_FILES or total > MOST_TOTAL or status.st_mtime < oldest:
+                    path.unlink()
+
+
+def _session_key(fingerprint: Fingerprint) -> str:
+    return repr(fingerprint.session)
+
+
+def _digest(*values: object) -> str:
+    text = json.dumps(values, sort_keys=True)
+    return sha256([text.encode()])[:40]

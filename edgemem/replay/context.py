@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import weakref
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -15,43 +16,94 @@ if TYPE_CHECKING:
     from edgemem.replay.arena import ArenaMemory
     from edgemem.replay.plan import ReplayPlan
 
-__all__ = ["Context"]
+__all__ = ["POISON", "RECORD", "Context", "active_context", "trace_of"]
 
 MOST_EVENTS: Final = 1 << 20
-_OK, _BUSY = 0, -2
-_POISON: Final = 1
-_EVENT = np.dtype([("size", np.int64), ("request", np.int64), ("time_ns", np.int64), ("thread", np.int64)])
+POISON: Final = 1  # fill unused arena memory with a pattern
+RECORD: Final = 2  # record the run while it is replayed
+_OK, _BUSY, _NO_MEMORY = 0, -2, -3
+_BAIL: Final = 3  # the place of `bail` among the fields of Stats
+_EVENT: Final = np.dtype([("size", np.int64), ("request", np.int64), ("time_ns", np.int64), ("thread", np.int64)])
 
 
 class Context(Handle):
-    """Where a thread's run is recorded or replayed, in HOST or DEVICE memory; one run at a time."""
+    """Where a thread's run is recorded or replayed, in HOST or DEVICE memory; one run at a time.
+
+    One that is dropped within a run, because an exception came between two instructions, ends the run.
+    """
 
     def __init__(self, kind: int = HOST) -> None:
-        self._c = library().c
-        super().__init__(self._c.em_context_create(kind), self._c.em_context_destroy, "no context")
+        c = library().c
+        self._c = c
+        self._begin, self._end = library().begin_replay, library().end
+        self._out = (ctypes.c_int64 * (STATS.size // 8))()
+
+        def release(pointer: int) -> None:
+            if c.em_context_destroy(pointer) == _BUSY:
+                c.em_end(pointer, None)
+                c.em_context_destroy(pointer)
+
+        super().__init__(c.em_context_create(kind), release, "no context")
+        _BY_POINTER[self.pointer] = self
 
     def begin_record(self) -> bool:
         """Record every request of this thread until `end`. False if the thread has an active run already."""
-        return int(self._c.em_begin_record(self.pointer, MOST_EVENTS)) == _OK
+        return bool(self._c.em_begin_record(self.pointer, MOST_EVENTS) == _OK)
 
-    def begin_replay(self, plan: ReplayPlan, arena: ArenaMemory, *, poison: bool = False) -> bool:
-        """Serve this thread's requests by the plan until `end`. False if the arena or the thread is in use."""
-        status = self._c.em_begin_replay(self.pointer, plan.pointer, arena.pointer, _POISON if poison else 0)
-        if status not in (_OK, _BUSY):
+    def begin_replay(self, plan: ReplayPlan, arena: ArenaMemory, flags: int = 0) -> bool:
+        """Serve this thread's requests by the plan until `end`. False if the arena or the thread is in use.
+
+        `flags` are POISON and RECORD. Raises RuntimeBindError if the plan and the arena do not belong together,
+        MemoryError if memory is short.
+        """
+        status = self._begin(self.pointer, plan.pointer, arena.pointer, flags)
+        if status == _OK:
+            return True
+        if status == _NO_MEMORY:
+            raise MemoryError(library().error())
+        if status != _BUSY:
             raise RuntimeBindError(f"the allocator refuses to replay: {library().error()}")
-        return int(status) == _OK
+        return False
 
-    def end(self) -> Stats:
-        """End the run of this thread; its statistics."""
-        out = ctypes.create_string_buffer(STATS.size)
-        if self._c.em_end(self.pointer, out) != _OK:
+    def end(self) -> bool:
+        """End the run of this thread. False if a request of a replay did not fit into its plan.
+
+        Raises RuntimeBindError if this thread has no run of this context.
+        """
+        if self._end(self.pointer, self._out) != _OK:
             raise RuntimeBindError(f"the run cannot be ended: {library().error()}")
-        return Stats(*STATS.unpack(out))
+        return self._out[_BAIL] < 0
 
-    def trace(self) -> Trace:
-        """The last recording."""
+    def end_if_active(self) -> None:
+        """End the run of this thread if it has one of this context."""
+        self._c.em_end(self.pointer, None)
+
+    def raw_stats(self) -> bytes:
+        """The statistics of the last run as `Stats.from_raw` reads them."""
+        return bytes(self._out)
+
+    def stats(self) -> Stats:
+        """The statistics of the last run."""
+        return Stats.from_raw(bytes(self._out))
+
+    def take_events(self) -> bytes:
+        """The record of the last run as `trace_of` reads it; the context forgets it."""
         start = ctypes.c_void_p()
         count = self._c.em_events(self.pointer, ctypes.byref(start))
         raw = ctypes.string_at(start.value, count * _EVENT.itemsize) if count and start.value else b""
-        events = np.frombuffer(raw, _EVENT)
-        return Trace.from_columns(*(events[name] for name in ("size", "request", "time_ns", "thread")))
+        self._c.em_events_drop(self.pointer)
+        return raw
+
+
+_BY_POINTER: weakref.WeakValueDictionary[int, Context] = weakref.WeakValueDictionary()
+
+
+def active_context(kind: int = HOST) -> Context | None:
+    """The context of this kind whose run is active on this thread, if it is one of Python's and still exists."""
+    return _BY_POINTER.get(library().c.em_active(kind) or 0)
+
+
+def trace_of(events: bytes) -> Trace:
+    """A trace from what `Context.take_events` gave."""
+    columns = np.frombuffer(events, _EVENT)
+    return Trace.from_columns(*(columns[name] for name in ("size", "request", "time_ns", "thread")))

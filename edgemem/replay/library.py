@@ -31,7 +31,7 @@ _Pointer: TypeAlias = int
 class Stats:
     """One run, as kernels/replay/edgemem_arena.h has it: counts, and bytes for `peak`, `heap_peak` and `arena_top`.
 
-    `bail` is the first event that was not as planned, or -1.
+    `bail` is the number of events before the first request that did not fit into the plan, or -1.
     """
 
     requests: int
@@ -44,6 +44,11 @@ class Stats:
     arena_top: int
     left: int
     failed: int
+
+    @classmethod
+    def from_raw(cls, raw: bytes) -> Stats:
+        """From the bytes of the C structure."""
+        return cls(*STATS.unpack(raw))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,16 +97,28 @@ class Library:
             ("em_begin_replay", flags, (pointer, pointer, pointer, flags)),
             ("em_end", flags, (pointer, pointer)),
             ("em_events", number, (pointer, pointer)),
+            ("em_events_drop", None, (pointer,)),
+            ("em_active", pointer, (flags,)),
+            ("em_trim", number, ()),
             ("em_ort_version", ctypes.c_char_p, ()),
             ("em_ort_error", ctypes.c_char_p, ()),
             ("em_cuda_source", None, (pointer, pointer)),
         ):
             function = getattr(self.c, name)
             function.restype, function.argtypes = result, list(arguments)
+        # Two calls of every run, shorter than giving Python's global lock to other threads and waiting for it again.
+        held = ctypes.PyDLL(str(path))
+        self.begin_replay, self.end = held.em_begin_replay, held.em_end
+        for function, same in ((self.begin_replay, self.c.em_begin_replay), (self.end, self.c.em_end)):
+            function.restype, function.argtypes = same.restype, same.argtypes
 
     def error(self) -> str:
         """Why the last call on this thread was refused."""
         return bytes(self.c.em_last_error()).decode(errors="replace")
+
+    def trim(self) -> int:
+        """Give the free memory outside the arenas back to the system; the bytes that edgemem's pool gave back."""
+        return int(self.c.em_trim())
 
     def totals(self) -> Totals:
         """What it holds now."""

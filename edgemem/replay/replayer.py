@@ -1,276 +1,400 @@
-"""Runs inside recorded plans: which plan serves a run, when a run is recorded, and when planning stops.
+"""Runs inside recorded plans: which plan serves a run, and when a run is recorded.
 
-The first run of a signature is recorded and planned; later ones are replayed. A run that deviates from its plan
-continues on the heap, with right results, and the next run is recorded again (Sekiyama et al. 2018, §4.3). A signature
-whose requests differ from run to run runs without a plan after a number of attempts.
+The first run of a family is recorded and planned; later ones are replayed. A request that does not fit into the plan is
+served by the heap, so results are right in any run; such runs are recorded, too, and the next plan has room for them.
+Planning, its proof and the cache have a thread of their own: until a plan is ready, runs go on with the one before, or
+without one.
 """
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
+import os
+import sys
+import weakref
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Generic, Literal, TypeAlias, TypeVar
 
-from edgemem.errors import InvalidPlanError, RuntimeBindError
-from edgemem.proof import prove
+from edgemem.errors import RuntimeBindError
 from edgemem.replay.arena import ArenaMemory
-from edgemem.replay.context import Context
-from edgemem.replay.library import HOST
-from edgemem.replay.plan import replay_plan
-from edgemem.replay.store import FoundPlan
-from edgemem.trace.recording import Recording
+from edgemem.replay.context import POISON, RECORD, active_context
+from edgemem.replay.lanes import Lanes
+from edgemem.replay.learner import Learner
+from edgemem.replay.library import HOST, Stats, library
+from edgemem.replay.logger import logger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from types import FrameType
 
     from edgemem.plans import PlanSet
     from edgemem.replay.arena import Arena
-    from edgemem.replay.library import Stats
-    from edgemem.replay.plan import ReplayPlan
+    from edgemem.replay.families import Family, Served
+    from edgemem.replay.lanes import Counters, Lane
     from edgemem.replay.store import StoredPlans
-    from edgemem.trace.recording import Fingerprint, Signature
+    from edgemem.trace.recording import Recording, Signature
 
-__all__ = ["Counters", "Mode", "Replayer", "Slot"]
+__all__ = ["Policy", "RecordPolicy", "Replayer"]
 
-Mode: TypeAlias = Literal["record", "replay", "plain"]
+RecordPolicy: TypeAlias = Literal["first-run", "warmup", "never"]
 _Result = TypeVar("_Result")
 
-# A signature is planned anew this often, and after that may deviate this often in a row before it runs plainly.
-MOST_REPLANS = 4
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How a session's runs are planned.
+
+    Attributes:
+        record: which runs may be recorded: `first-run` the first of a family and those that do not fit, `warmup` those
+            within `warm_up` alone, `never` none.
+        background: plan on a thread of its own; else before the recorded run returns, while other runs of the family
+            wait.
+        most_arenas: how many runs at once have an arena; further ones wait. None: as many as there are processors.
+        poison: fill the arena with a pattern before each run, and what is freed.
+    """
+
+    record: RecordPolicy = "first-run"
+    background: bool = True
+    most_arenas: int | None = None
+    poison: bool = False
 
 
-@dataclass(slots=True)
-class Counters:
-    """Of a session since it was opened."""
+@dataclass(frozen=True, slots=True)
+class _Run(Generic[_Result]):
+    """One run, which is done by calling this."""
 
-    runs: int = 0
-    replayed: int = 0
-    bails: int = 0
-    replans: int = 0
+    family: Family
+    described: Callable[[], Signature]  # with the shapes of this run
+    call: Callable[..., _Result]
+    arguments: tuple[object, ...]
 
-
-@dataclass(slots=True)
-class Slot:
-    """What is known about one signature. Changed under the replayer's lock only."""
-
-    fingerprint: Fingerprint
-    found: FoundPlan | None = None
-    ready: ReplayPlan | None = None
-    mode: Mode = "record"
-    reason: str = ""
-    plans_made: int = 0
-    bails_in_a_row: int = 0
-    last: Stats | None = None
-    complete: Stats | None = None  # of the last run that went as planned
-
-    def use(self, found: FoundPlan) -> None:
-        """Replay this plan from now on. Raises InvalidPlanError if the allocator refuses it."""
-        self.ready = replay_plan(found.proved)
-        self.found, self.mode = found, "replay"
+    def __call__(self) -> _Result:
+        return self.call(*self.arguments)
 
 
-@dataclass(slots=True)
-class _Lane:
-    """The context and memory of one run; threads take a free one for each run."""
-
-    context: Context
-    memory: ArenaMemory | None = None
-
-
-@dataclass(slots=True)
 class Replayer:
     """All plans and arenas of one session.
 
-    Attributes:
+    Args:
         plans: stored ones, and where new ones go.
-        plan: makes the proved plan set of a recording.
+        first: makes the first plan of a recording, quickly.
+        better: makes a plan that may take longer, where the first one is above its lower bound.
+        policy: which runs are recorded, and how they are planned.
         silent: the reason to give if a run made no request to the allocator.
         shared: the arena that the session shares with others, or None for its own.
-        poison: fill the arena with a pattern before each run, and what is freed.
         kind: of memory that is planned.
         make: an arena of the session's own, by its size.
-        limit: plans kept, the least recently used one goes first.
     """
 
-    plans: StoredPlans
-    plan: Callable[[Recording], PlanSet]
-    silent: str = "nothing asked the allocator"
-    shared: Arena | None = None
-    poison: bool = False
-    kind: int = HOST
-    make: Callable[[int], ArenaMemory] = ArenaMemory
-    limit: int = 8
-    counters: Counters = field(default_factory=Counters)
-    current: Slot | None = None
-    _slots: OrderedDict[Signature, Slot] = field(default_factory=OrderedDict)
-    _idle: list[_Lane] = field(default_factory=list)
-    _arena_bytes: int = 0
-    _closed: bool = False
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    def __init__(
+        self,
+        plans: StoredPlans,
+        *,
+        first: Callable[[Recording], PlanSet],
+        better: Callable[[Recording], PlanSet],
+        policy: Policy | None = None,
+        silent: str = "nothing asked the allocator",
+        shared: Arena | None = None,
+        kind: int = HOST,
+        make: Callable[[int], ArenaMemory] = ArenaMemory,
+    ) -> None:
+        self.policy = policy or Policy()
+        self.current: Family | None = None
+        # Runs in a shared arena wait for it alone: one that waited for a lane, too, could hold what another waits for.
+        most = sys.maxsize if shared is not None else self.policy.most_arenas or os.cpu_count() or 1
+        self._lanes = Lanes(kind, make, most, shared)
+        self._learner = Learner(plans, first=first, better=better, silent=silent, given_up=self._lanes.drop_idle_memory)
+        self._shared = shared
+        self._kind = kind
+        self._flags = POISON if self.policy.poison else 0
+        self._last: bytes = b""
+        self._complete: bytes = b""
+        self._plain_runs = 0
+        self._is_direct = shared is None  # the usual way of a run, in few steps
+        self._learning = 0
+        _ALL.add(self)
 
-    def run(self, signature: Signature, call: Callable[[], _Result]) -> _Result:
-        """Call, with this thread's requests recorded or replayed. Raises what the call raises."""
-        with self._lock:
-            if self._closed:
-                raise RuntimeBindError("the session is closed; open a new one")
-            slot = self._slot(signature)
-            self.current = slot
-            self.counters.runs += 1
-            mode, ready = slot.mode, slot.ready
-            lane = self._idle.pop() if self._idle else None
-        if mode == "plain":
-            if lane is not None:
-                self._back(lane)
-            return call()
-        lane = lane or _Lane(Context(self.kind))
+    def family(self, signature: Signature) -> Family:
+        """The family of runs that are called like this. Raises InvalidPlanError if a plan in the file is refused."""
+        return self._learner.family(signature)
+
+    def run(
+        self, family: Family, described: Callable[[], Signature], call: Callable[..., _Result], *arguments: object
+    ) -> _Result:
+        """`call(*arguments)`, with this thread's requests recorded or replayed. Raises what the call raises.
+
+        `described` tells the signature with the shapes of this run; it is called only where they matter.
+        """
+        served = family.only
+        if served is None or not self._is_direct:
+            return self._decide(_Run(family, described, call, arguments))
+        # The usual case, in few steps: they are all that a run costs.
+        self.current = family
+        lane = self._lanes.take_idle()
+        if lane is None:
+            return self._replayed(_Run(family, described, call, arguments), served)
         try:
-            if mode == "replay":
-                assert ready is not None
-                return self._replay(slot, ready, lane, call)
-            return self._record(slot, lane, call)
+            context, memory = lane.context, lane.memory
+            is_ready = (
+                memory is not None
+                and memory.size >= served.ready.size
+                and lane.generation == self._learner.generation
+                and context.begin_replay(served.ready, memory, self._flags)
+            )
+            if is_ready:
+                result = call(*arguments)
+                is_whole = context.end()
+        except BaseException:
+            lane.context.end_if_active()
+            self._lanes.give(lane)
+            raise
+        if not is_ready:
+            self._lanes.give(lane)
+            return self._replayed(_Run(family, described, call, arguments), served)
+        self._last = context.raw_stats()
+        lane.counts[0] += 1
+        if is_whole:
+            self._complete = self._last
+            lane.counts[1] += 1
+        else:
+            self._deviated(family, lane)
+        self._lanes.give(lane)
+        return result
+
+    @contextmanager
+    def learning(self) -> Iterator[None]:
+        """Meanwhile every run is recorded, and planned before it returns, whatever the policy is."""
+        with self._learner.lock:
+            self._learning += 1
+            self._is_direct = False
+        try:
+            yield
         finally:
-            self._back(lane)
+            with self._learner.lock:
+                self._learning -= 1
+                self._is_direct = self._shared is None and not self._learning
+            library().trim()
+
+    def start_again(self) -> None:
+        """After a fork, in the child: locks may have been held by threads that are not there."""
+        self._learner.start_again()
+
+    def totals(self) -> Counters:
+        """What has happened so far."""
+        return self._lanes.counters(self._plain_runs, self._learner.replans)
+
+    def last(self) -> tuple[Stats | None, Stats | None]:
+        """Of the last run, and of the last run that was served whole."""
+        return (
+            Stats.from_raw(self._last) if self._last else None,
+            Stats.from_raw(self._complete) if self._complete else None,
+        )
 
     def arena_bytes(self) -> int:
         """Bytes of all arenas that the session has now, the shared one included."""
-        return self.shared.size if self.shared is not None else self._arena_bytes
+        return self._lanes.arena_bytes()
 
     def close(self) -> None:
         """Release every arena and plan; what is in use follows when its run ends."""
-        with self._lock:
-            self._closed = True
-            idle, self._idle = self._idle, []
-            self._slots.clear()
-        for lane in idle:
-            self._discard(lane)
+        self._learner.close()
+        self._lanes.close()
+        library().trim()
 
-    def _slot(self, signature: Signature) -> Slot:
-        slot = self._slots.get(signature)
-        if slot is None:
-            slot = Slot(self.plans.fingerprint(signature), reason=self.plans.why_not_embedded(signature))
-            stored = self.plans.find(signature)
-            if stored is not None:
-                try:
-                    slot.use(stored)
-                except InvalidPlanError:
-                    if stored.source != "cache":
-                        raise
-            self._slots[signature] = slot
-            while len(self._slots) > max(self.limit, 1):
-                self._slots.popitem(last=False)
-        self._slots.move_to_end(signature)
-        return slot
+    def _learnt(self, run: _Run[_Result]) -> _Result:
+        family, signature = run.family, run.described()
+        # A user who holds the shared arena may run, too: it is the first that is taken, always.
+        with nullcontext() if self._shared is None else self._shared.lock, family.gate:
+            with self._learner.lock:
+                self.current = family
+                served = None if family.is_plain else family.choose(signature.inputs)
+            if family.is_plain:
+                return run()
+            result, is_whole, events = self._executed(run, served, RECORD)
+            if events is not None and not is_whole and not family.is_plain:
+                family.is_pending = True
+                self._learner.plan(family, events, signature, is_asked=True, is_hurried=False)
+        return result
 
-    def _record(self, slot: Slot, lane: _Lane, call: Callable[[], _Result]) -> _Result:
-        if not lane.context.begin_record():
-            return call()  # inside another run of this thread, which has these requests in its recording
+    def _decide(self, run: _Run[_Result]) -> _Result:
+        """A run of a family that has no plan, has several, or may get another one."""
+        if self._learning:
+            return self._learnt(run)
+        family = run.family
+        claims = False
         try:
-            result = call()
+            # Without a background, a run that is recorded and planned comes first.
+            is_gated = not self.policy.background
+            with (
+                self._shared.lock if is_gated and self._shared is not None else nullcontext(),
+                family.gate if is_gated else nullcontext(),
+            ):
+                shapes = run.described().inputs if family.mode == "replay" else None
+                with self._learner.lock:
+                    self._learner.check_open()
+                    self.current = family
+                    served = None if family.is_plain else family.choose(shapes)
+                    may_record = self.policy.record == "first-run" and family.may_learn
+                    claims = may_record and (served is None or family.learning > 0)
+                    family.is_pending |= claims  # other runs of the family do not record meanwhile
+                    self._plain_runs += served is None and not claims
+                if claims:
+                    return self._recorded(run, served)
         except BaseException:
-            lane.context.end()
+            if claims:
+                family.is_pending = False
             raise
-        stats = lane.context.end()
-        trace = lane.context.trace() if not stats.failed else None
-        with self._lock:
-            slot.last = stats
-            if slot.mode != "record":
-                return result  # another thread was first
-            if trace is None or not len(trace):
-                slot.mode = "plain"
-                slot.reason = "the run made more requests than can be recorded" if trace is None else self.silent
-                return result
-            # Planned under the lock: it is quick, and two threads would only do the same twice.
-            planset = self.plan(Recording(slot.fingerprint, trace))
-            slot.use(FoundPlan(prove(planset), "made now"))
-            slot.plans_made += 1
-            self.counters.replans += slot.plans_made > 1
-        self.plans.keep(planset)
+        return run() if served is None else self._replayed(run, served)
+
+    def _replayed(self, run: _Run[_Result], served: Served) -> _Result:
+        result, is_whole, events = self._executed(run, served, 0)
+        if is_whole and events is not None and run.family.only is None:
+            with self._learner.lock:
+                run.family.fits(run.described().inputs, served)
         return result
 
-    def _replay(self, slot: Slot, ready: ReplayPlan, lane: _Lane, call: Callable[[], _Result]) -> _Result:
+    def _recorded(self, run: _Run[_Result], served: Served | None) -> _Result:
+        family, signature = run.family, run.described()
+        is_planned = False
         try:
-            memory = self.shared.acquire(ready.size) if self.shared is not None else self._memory(lane, ready.size)
-        except (MemoryError, RuntimeBindError) as e:
-            self._forget(slot, ready, e)
-            return self._record(slot, lane, call)
-        try:
-            if not lane.context.begin_replay(ready, memory, poison=self.poison):
-                return call()
-            try:
-                result = call()
-            except BaseException:
-                lane.context.end()
-                raise
-            stats = lane.context.end()
+            result, is_whole, events = self._executed(run, served, RECORD)
+            if is_whole and served is not None:
+                with self._learner.lock:
+                    family.fits(signature.inputs, served)
+            elif events is not None:
+                is_planned = True
+                if self.policy.background:
+                    self._learner.plan_later(family, events, signature)
+                else:
+                    self._learner.plan(family, events, signature, is_asked=False, is_hurried=False)
         finally:
-            if self.shared is not None:
-                self.shared.release()
-        with self._lock:
-            slot.last = stats
-            if stats.bail < 0:
-                slot.complete = stats
-                slot.bails_in_a_row = 0
-                self.counters.replayed += 1
-            else:
-                self._deviated(slot, ready, stats)
+            if not is_planned:
+                family.is_pending = False
         return result
 
-    def _forget(self, slot: Slot, ready: ReplayPlan, error: MemoryError | RuntimeBindError) -> None:
-        """There is no arena for a plan: one from the cache may be another's, so it is forgotten and the run recorded.
+    def _executed(self, run: _Run[_Result], served: Served | None, flags: int) -> tuple[_Result, bool, bytes | None]:
+        """A run in a lane: its result, whether the plan served it whole, and its events if `flags` has RECORD.
 
-        Raises the error for a plan that was made now, and RuntimeBindError for one that is in the model file.
+        The events are None if there was no run: it was inside another one of this thread.
         """
-        with self._lock:
-            if slot.ready is not ready:
-                return  # it was planned anew meanwhile
-            source = slot.found.source if slot.found is not None else "made now"
-            if source == "cache":
-                slot.found = slot.ready = None
-                slot.mode = "record"
-            elif source == "file" and isinstance(error, MemoryError):
+        if _is_inside_run(self._kind):  # before it waits for a lane, which may be the one that the other run has
+            return run(), False, None
+        lane = self._lanes.take()
+        try:
+            if self._shared is None or served is None:
+                return self._in_lane(run, served, flags, lane)
+            with self._shared.lock:
+                return self._in_lane(run, served, flags, lane)
+        finally:
+            lane.context.end_if_active()
+            self._lanes.give(lane)
+
+    def _in_lane(
+        self, run: _Run[_Result], served: Served | None, flags: int, lane: Lane
+    ) -> tuple[_Result, bool, bytes | None]:
+        context = lane.context
+        if served is None:
+            begun = context.begin_record()
+        else:
+            memory = self._memory(run.family, served, lane)
+            begun = memory is not None and self._begun(lane, served, memory, flags)
+        if not begun:
+            return run(), False, None
+        result = run()
+        is_whole = context.end() and served is not None
+        self._last = context.raw_stats()
+        lane.counts[0] += 1
+        if is_whole:
+            self._complete = self._last
+            lane.counts[1] += 1
+        elif served is not None:
+            self._deviated(run.family, lane)
+        if context.stats().failed and flags & RECORD:
+            self._learner.give_up(run.family, "the run made more requests than can be recorded")
+            return result, is_whole, None
+        return result, is_whole, context.take_events() if flags & RECORD else b""
+
+    def _begun(self, lane: Lane, served: Served, memory: ArenaMemory, flags: int) -> bool:
+        """Begin a replay; False where that is impossible, as inside another run of this thread."""
+        flags |= self._flags
+        if lane.context.begin_replay(served.ready, memory, flags):
+            return True
+        if self._shared is None and memory.left:  # a block that outlived its run
+            memory = self._lanes.new_memory(lane, memory.size, self._learner.generation)
+            return lane.context.begin_replay(served.ready, memory, flags)
+        return False
+
+    def _memory(self, family: Family, served: Served, lane: Lane) -> ArenaMemory | None:
+        """The arena for a run; None, and the plan is forgotten, if it takes more memory than there is.
+
+        Raises RuntimeBindError for a plan in the model file, and for a shared arena that is closed or too small.
+        """
+        try:
+            if self._shared is not None:
+                return self._shared.take(served.ready.size)
+            size, generation = served.ready.size, self._learner.generation
+            if lane.memory is None or lane.memory.size < size or lane.generation != generation:
+                return self._lanes.new_memory(lane, max(self._learner.arena_size, size), generation)
+            return lane.memory
+        except (MemoryError, RuntimeBindError) as error:
+            source = served.found.source
+            if source == "cache" or (source == "made now" and isinstance(error, MemoryError)):
+                self._learner.forget(family, served)
+                logger().warning(
+                    "no memory for an arena of %d bytes: the run goes on without a plan", served.ready.size
+                )
+                return None
+            if source == "file" and isinstance(error, MemoryError):
                 raise RuntimeBindError(
-                    f"there is no memory for the plan in the model file, which takes {ready.size:,} bytes; record it "
-                    "again, or open the session with stored=False"
+                    f"there is no memory for the plan in the model file, which takes {served.ready.size:,} bytes; "
+                    "record it again, or open the session with stored=False"
                 ) from None
-            else:
-                raise error
+            raise
 
-    def _deviated(self, slot: Slot, ready: ReplayPlan, stats: Stats) -> None:
-        self.counters.bails += 1
-        if slot.ready is not ready:
-            return  # it was planned anew meanwhile
-        slot.bails_in_a_row += 1
-        slot.reason = f"the run was not as recorded from event {stats.bail} of {ready.events} on"
-        if slot.plans_made <= MOST_REPLANS:
-            slot.mode = "record"
-        elif slot.bails_in_a_row > MOST_REPLANS:
-            slot.mode = "plain"
-            slot.reason = f"the requests differ from run to run: {slot.plans_made} plans did not hold"
+    def _deviated(self, family: Family, lane: Lane) -> None:
+        """A run did not fit into its plan."""
+        lane.counts[2] += 1
+        stats = lane.context.stats()
+        self._learner.deviates(
+            family,
+            f"the plan did not serve the whole run: {stats.misses} of {stats.requests} requests were served by the "
+            f"heap, the first after {stats.bail} events",
+            is_useless=2 * stats.hits < stats.requests,
+            records=self.policy.record == "first-run",
+        )
+        if family.is_plain and self._shared is None:
+            self._lanes.drop_memory(lane)
+            self._lanes.drop_idle_memory()
 
-    def _memory(self, lane: _Lane, size: int) -> ArenaMemory:
-        if lane.memory is None or lane.memory.size < size or lane.memory.left:
-            # A block that outlived its run keeps the old memory; it is freed with the block.
-            self._drop(lane)
-            lane.memory = self.make(size)
-            with self._lock:
-                self._arena_bytes += size
-        return lane.memory
 
-    def _drop(self, lane: _Lane) -> None:
-        if lane.memory is not None:
-            with self._lock:
-                self._arena_bytes -= lane.memory.size
-            lane.memory.close()
-            lane.memory = None
+def _is_inside_run(kind: int) -> bool:
+    """Whether a run is on in this thread, further down its stack.
 
-    def _discard(self, lane: _Lane) -> None:
-        self._drop(lane)
-        lane.context.close()
+    An exception between two instructions, such as one from a signal's handler, can leave a run behind in which nothing
+    runs any more. It is ended.
+    """
+    active = active_context(kind)
+    if active is None:
+        return False
+    frame: FrameType | None = sys._getframe()  # noqa: SLF001 - the stack tells which runs are still on
+    while frame is not None:
+        lane = frame.f_locals.get("lane") if frame.f_code in _RUNS else None
+        if lane is not None and lane.context is active:
+            return True
+        frame = frame.f_back
+    active.end_if_active()
+    return False
 
-    def _back(self, lane: _Lane) -> None:
-        with self._lock:
-            if not self._closed:
-                self._idle.append(lane)
-                return
-        self._discard(lane)
+
+_RUNS: Final = (Replayer.run.__code__, Replayer._in_lane.__code__)  # noqa: SLF001
+
+_ALL: weakref.WeakSet[Replayer] = weakref.WeakSet()
+
+
+def _start_again() -> None:
+    """In a forked child: locks may have been held by threads that are not there, and no plan is being made."""
+    for replayer in list(_ALL):
+        replayer.start_again()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_again)

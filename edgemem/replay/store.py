@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from edgemem.trace.merge import is_part_of
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from edgemem.plans import PlanSet, Settings
     from edgemem.proof import Proved
     from edgemem.replay.cache import PlanCache
+    from edgemem.trace import Trace
     from edgemem.trace.recording import Fingerprint, Signature
 
 __all__ = ["FoundPlan", "PlanSource", "StoredPlans"]
@@ -30,6 +33,13 @@ class FoundPlan:
         """The plans."""
         return self.proved.planset
 
+    @property
+    def trace(self) -> Trace:
+        """What the plan is made for; AssertionError if it is none of a recording."""
+        recording = self.planset.recording
+        assert recording is not None
+        return recording.trace
+
 
 class StoredPlans:
     """The recorded plans of one session.
@@ -38,34 +48,49 @@ class StoredPlans:
         session: the fingerprint of the session; its signature does not matter.
         embedded: plans of recordings in the model file.
         settings: for plans that are not in the file.
-        cache: where new plans are stored, or None.
+        cache: where new plans are stored, or None. It is read here, once.
     """
 
     def __init__(
         self, session: Fingerprint, embedded: Sequence[Proved], settings: Settings, cache: PlanCache | None
     ) -> None:
         self._session = session
-        self._embedded = tuple(
-            (p.planset.recording.fingerprint, p) for p in embedded if p.planset.recording is not None
-        )
-        self._settings = settings
+        self._embedded = tuple((r.fingerprint, FoundPlan(p, "file")) for p in embedded if (r := p.planset.recording))
         self._cache = cache
+        cached = cache.load(session, settings) if cache is not None else ()
+        self._cached = tuple((r.fingerprint, FoundPlan(p, "cache")) for p in cached if (r := p.planset.recording))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no plan, of any call."""
+        return not (self._embedded or self._cached)
 
     def fingerprint(self, signature: Signature) -> Fingerprint:
         """The session's, when it is called like this."""
         return replace(self._session, signature=signature)
 
-    def find(self, signature: Signature) -> FoundPlan | None:
-        """The plan for this signature, or None."""
+    def find(self, signature: Signature) -> list[FoundPlan]:
+        """The plans for calls like this, of any shapes, those that are to be preferred last.
+
+        A plan in the model file comes before one in the cache, unless that one has room for larger runs, too.
+        """
         wanted = self.fingerprint(signature)
-        for fingerprint, proved in self._embedded:
-            if fingerprint == wanted:
-                return FoundPlan(proved, "file")
-        cached = self._cache.load(wanted, self._settings) if self._cache is not None else None
-        return None if cached is None else FoundPlan(cached, "cache")
+        fitting = [
+            found
+            for fingerprint, found in (*reversed(self._cached), *self._embedded)
+            if fingerprint.session == wanted.session and fingerprint.signature.family == signature.family
+        ]
+        embedded = [found.trace for found in fitting if found.source == "file"]
+        wider = [
+            found
+            for found in fitting
+            if found.source == "cache"
+            and any(is_part_of(t, found.trace) and not is_part_of(found.trace, t) for t in embedded)
+        ]
+        return [found for found in fitting if found not in wider] + wider
 
     def why_not_embedded(self, signature: Signature) -> str:
-        """Why no plan in the model file is for this signature; "" if one is, or the file has none."""
+        """Why no plan in the model file is for this call; "" if one is, or the file has none."""
         wanted = self.fingerprint(signature)
         differences = [fingerprint.differences(wanted) for fingerprint, _ in self._embedded]
         if not all(differences):

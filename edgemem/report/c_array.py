@@ -10,7 +10,7 @@ _BYTES_A_LINE = 12
 _ALIGNMENT = 16  # TensorFlow Lite Micro wants the model and the arena at multiples of it
 
 
-def as_c_array(content: bytes, name: str, *, arena: int, about: str) -> str:
+def as_c_array(content: bytes, name: str, *, arena: int, about: str, warning: str = "") -> str:
     """C and C++ source with the model's bytes, their number, and `NAME_tensor_arena`.
 
     Args:
@@ -18,13 +18,15 @@ def as_c_array(content: bytes, name: str, *, arena: int, about: str) -> str:
         name: becomes the prefix of every identifier.
         arena: bytes of the tensor arena; rounded up to a multiple of 16.
         about: one line on the plan and on how the arena's size was found.
+        warning: one line on what the plan is not right for (`kernel_warning`), or "".
     """
     prefix = prefix_of(name)
     upper = prefix.upper()
     rows = (content[start : start + _BYTES_A_LINE] for start in range(0, len(content), _BYTES_A_LINE))
     body = ",\n".join("  " + ", ".join(f"0x{byte:02x}" for byte in row) for row in rows)
+    warned = f"/* {comment(warning)} */\n" if warning else ""
     return f"""/* {comment(about)} */
-#include <stdint.h>
+{warned}#include <stdint.h>
 
 #ifdef __cplusplus
 #define {upper}_ALIGNED alignas({_ALIGNMENT})

@@ -10,7 +10,7 @@ from edgemem.report.offsets import best_offsets
 if TYPE_CHECKING:
     from edgemem.plans import PlanSet
 
-__all__ = ["as_c_header", "comment", "identifier", "prefix_of"]
+__all__ = ["as_c_header", "comment", "identifier", "kernel_warning", "prefix_of"]
 
 # Of C and C++, in lower case: other identifiers of a name are in capitals.
 _WORDS: Final = """
@@ -32,9 +32,10 @@ def as_c_header(planset: PlanSet, name: str) -> str:
     plan.
     """
     plan = best_offsets(planset)
-    upper = name.upper()
+    upper, warning = name.upper(), kernel_warning(planset)
     lines = [
         f"/* Memory plan: {comment(plan.strategy)}, {len(planset.problem)} records. Offsets and sizes in bytes. */",
+        *([f"/* {comment(warning)} */"] if warning else []),
         f"#ifndef {upper}_PLAN_H_",
         f"#define {upper}_PLAN_H_",
         "",
@@ -50,6 +51,16 @@ def as_c_header(planset: PlanSet, name: str) -> str:
             lines.append(f"#define {upper}_OFFSET_{macro} {int(plan.offsets[i])}")
             lines.append(f"#define {upper}_SIZE_{macro} {int(planset.problem.size[i])}")
     return "\n".join([*lines, "", f"#endif  /* {upper}_PLAN_H_ */", ""])
+
+
+def kernel_warning(planset: PlanSet) -> str:
+    """A line on which kernels the plan is right for, where its results overlap inputs; "" where none may."""
+    if planset.problem.overlap is None or planset.target is None:
+        return ""
+    return (
+        f"WARNING: results overlap inputs. The plan is only right for kernels of the profile {planset.target.kernels}; "
+        "with any other kernels the model gives wrong results without an error."
+    )
 
 
 def identifier(text: str) -> str:

@@ -44,6 +44,7 @@ def document(planset: PlanSet) -> dict[str, Any]:
             "alignment": planset.problem.alignment,
             "reserved": [list(pair) for pair in planset.problem.reserved],
             "dims": dict(planset.dims),
+            **({"ranges": {name: str(made) for name, made in planset.ranges.items()}} if planset.ranges else {}),
             "input_shapes": {name: list(shape) for name, shape in planset.input_shapes.items()},
             "order": None if planset.order is None else list(planset.order),
             "steps": list(planset.steps),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from edgemem.errors import PlanError
 from edgemem.records.micro_buffers import buffers_of
 from edgemem.records.sizes import padded
-from edgemem.report.c_header import comment
+from edgemem.report.c_header import comment, kernel_warning
 from edgemem.report.offsets import best_offsets
 from edgemem.targets import BUILT_IN
 
@@ -38,10 +38,13 @@ def as_tflm_bufferplan(planset: PlanSet, name: str, graph: Graph | None) -> str:
         entries.append(f"        {{{offset}}},  // {comment(buffer.name)}")
     size = end if any(buffer.name not in offset_of for buffer in buffers) else plan.size
     listed = "\n".join(entries)
+    warning = kernel_warning(planset)
+    warned = f"// {comment(warning)}\n" if warning else ""
     return (
         f"// Memory plan: {comment(plan.strategy)}, {size} bytes of arena. Laid out as tflite::BufferPlan;\n"
         f"// pass reinterpret_cast<const tflite::BufferPlan*>(&{name}_buffer_plan) to NonPersistentMemoryPlannerShim.\n"
         "// Workspace of kernels is not in it.\n"
+        f"{warned}"
         "#include <cstdint>\n\n"
         "static const struct {\n  int32_t buffer_count;\n"
         f"  struct {{\n    int32_t offset;\n  }} entries[{len(entries)}];\n"

@@ -8,6 +8,7 @@ import numpy as np
 
 from edgemem.errors import UnknownShapeError, UnsupportedError
 from edgemem.formats import Bindings
+from edgemem.lists import listed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -96,10 +97,9 @@ def _resolved(declared: Mapping[str, Sequence[int | str | None]], bindings: Bind
             unknown[name] = shape
     if unknown:
         flags = [flag for name, shape in unknown.items() for flag in _flags(name, shape)]
-        listed = ", ".join(map(repr, unknown))
         raise UnknownShapeError(
-            f"the size of input{'s' if len(unknown) > 1 else ''} {listed} is unknown; say how large it is: "
-            f"{' '.join(dict.fromkeys(flags))}",
+            f"the size of input{'s' if len(unknown) > 1 else ''} {listed(map(repr, unknown))} is unknown; "
+            f"say how large it is: {listed(dict.fromkeys(flags), most=20, separator=' ')}",
             tensors=list(unknown),
             symbols=list(dict.fromkeys(d for shape in unknown.values() for d in shape if isinstance(d, str))),
         )

@@ -102,7 +102,8 @@ def memory_line(report: MemoryReport) -> str:
         bound = f" ({ratio_text(report.planned, report.lower_bound)} of the lower bound)"
     arena = f"arena {size_text(report.planned)}{bound}"
     if report.origin is None:
-        return ", ".join(filter(None, (arena if report.planned else "no plan", report.mode, report.reason)))
+        without = "no plan yet" if report.mode == "record" else f"no plan, {report.mode}"
+        return ", ".join(filter(None, (f"{arena}, {report.mode}" if report.planned else without, report.reason)))
     made = f"plan of the {report.origin.of}, {_FROM[report.origin.source]}"
     left = "the last run was outside of it" if report.mode == "plain" else ""
     return ", ".join(filter(None, (arena, report.origin.strategy, made, left, report.reason)))

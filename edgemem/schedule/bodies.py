@@ -27,6 +27,8 @@ class Bodies:
         first: held at its first step, in the first of its bodies or at its own step.
         leaves: what its bodies never release.
         always: held for the whole run: variables of all bodies.
+        shared: memory of a graph that several operators run, from one of them to another: the first of them, the last,
+            and the size. Only `inside` and `first` have it, and only of the first operator.
     """
 
     own: tuple[int, ...]
@@ -34,6 +36,7 @@ class Bodies:
     first: tuple[int, ...]
     leaves: tuple[int, ...]
     always: int
+    shared: tuple[tuple[int, int, int], ...] = ()
 
 
 def owners_of(steps: Sequence[Step]) -> list[int]:
@@ -59,6 +62,7 @@ def measure_bodies(steps: Sequence[Step], scratch: Sequence[int], lives: Iterabl
     count = owners[-1] + 1 if owners else 0
     own, inside, first, leaves, always = [0] * count, [0] * count, [-1] * count, [0] * count, 0
     end = {owner: at for at, owner in enumerate(owners)}
+    shared = []
     change = [0] * (len(steps) + 1)
     for life, size in lives:
         if life.present:
@@ -66,6 +70,8 @@ def measure_bodies(steps: Sequence[Step], scratch: Sequence[int], lives: Iterabl
             continue
         owner = owners[life.first]
         leaves[owner] += size if life.kept else 0
+        if owners[life.last] != owner and not life.kept:
+            shared.append((owner, owners[life.last], size))
         change[life.first] += size
         change[min(life.last, end[owner]) + 1] -= size
     held = 0
@@ -78,4 +84,6 @@ def measure_bodies(steps: Sequence[Step], scratch: Sequence[int], lives: Iterabl
             inside[owner] = max(inside[owner], now)
         else:
             own[owner] = now
-    return Bodies(tuple(own), tuple(inside), tuple(first), tuple(leaves), always)
+    for owner, _, size in shared:
+        own[owner] -= size
+    return Bodies(tuple(own), tuple(inside), tuple(first), tuple(leaves), always, tuple(shared))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgemem.schedule.partial import Partial
 from edgemem.schedule.registry import order_solver
 
 if TYPE_CHECKING:
@@ -16,9 +15,4 @@ __all__ = ["greedy_order"]
 @order_solver("greedy", rank=0, paper="none: the usual list scheduling, by memory", complexity="O(m log n)")
 def greedy_order(problem: OrderProblem) -> tuple[int, ...]:
     """Ties are broken by what is alive while the operator runs, then by its number."""
-    partial = Partial(problem)
-    order = []
-    while partial.ready:
-        order.append(partial.ready[0].op)
-        partial.run(order[-1])
-    return tuple(order)
+    return tuple(problem.kernel.greedy())

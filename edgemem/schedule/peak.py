@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from math import gcd
 from typing import TYPE_CHECKING
 
 from edgemem.bounds import lower_bounds
 from edgemem.errors import PlanError
 from edgemem.records.lifetime import lifetimes
-from edgemem.schedule.partial import Partial
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from edgemem.schedule.problem import OrderProblem
     from edgemem.targets import Target
 
-__all__ = ["least_peak", "order_peak", "peak_of"]
+__all__ = ["least_peak", "order_peak", "peak_of", "peak_unit"]
 
 
 def peak_of(graph: Graph, target: Target) -> int:
@@ -32,16 +32,10 @@ def order_peak(problem: OrderProblem, order: Iterable[int]) -> int:
 
     Raises PlanError if an operator runs before those that it waits for, twice, or never.
     """
-    partial = Partial(problem)
-    count = 0
-    for k in order:
-        if not partial.is_ready(k):
-            raise PlanError(f"operator {k} cannot run at place {count} of the order; use an order that is topological")
-        partial.run(k)
-        count += 1
-    if count != problem.count:
-        raise PlanError(f"the order has {count} of {problem.count} operators; an order has all of them")
-    return partial.peak
+    try:
+        return problem.kernel.peak(tuple(order))
+    except ValueError as e:
+        raise PlanError(str(e)) from None
 
 
 def least_peak(problem: OrderProblem) -> int:
@@ -56,3 +50,9 @@ def least_peak(problem: OrderProblem) -> int:
         during = reads + problem.born[k] + problem.own[k] - over
         least = max(least, base + during, base + reads + problem.early[k] + problem.inside[k])
     return least
+
+
+def peak_unit(problem: OrderProblem) -> int:
+    """The greatest size that divides all sizes of the problem, and so the peak of every order; 1 if all are 0."""
+    sizes = (problem.size, problem.own, problem.inside, problem.early, problem.leaves, problem.entry)
+    return gcd(problem.opening, *(size for column in sizes for size in column)) or 1

@@ -8,15 +8,17 @@ together. A class is alive from the operator that writes it to the last one that
     class b             w---------r
     class d                  w----r
 
-Once an order is fixed, everything else follows: `edgemem.schedule.partial` counts it.
+Once an order is fixed, everything else follows: `OrderProblem.kernel` counts it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING
 
+from edgemem import native
 from edgemem.model.steps import steps_of
 from edgemem.records.lifetime import find_lives, find_sharing, memory_size, merge
 from edgemem.records.requested import readers_before_writers
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["OrderProblem", "order_problem"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OrderProblem:
     """The search for an order, without graph or target. Sizes are bytes (or texels), each padded to the alignment.
 
@@ -57,11 +59,11 @@ class OrderProblem:
         entry: for each operator what it adds at its first step if it runs before all others. With bodies that is the
             first operator of the first one, otherwise its own.
         opening: what is alive at the first step only: inputs that nothing reads.
-        padding: the most that padding adds to one piece of memory.
-        after: made from the rest: for each operator those that wait for it.
-        readers: made from the rest: for each class its readers.
-        born: made from the rest: the size of all of an operator's results.
-        staying: made from the rest: the part of them that is alive after the operator.
+        padding: the most that `order_peak` may be above the lower bound of the usage records: what padding adds to one
+            piece of memory, and memory of a graph that several operators run, which the last of them is done with
+            before it is done itself.
+        names: of each class the tensor that the others in it are views of; "" for what belongs to no tensor of the
+            graph. Empty where the problem is not one of a graph.
     """
 
     before: tuple[tuple[int, ...], ...]
@@ -80,29 +82,61 @@ class OrderProblem:
     entry: tuple[int, ...] = ()
     opening: int = 0
     padding: int = 0
-    after: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
-    readers: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
-    born: tuple[int, ...] = field(init=False, repr=False, compare=False)
-    staying: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Fill in zeros for what was not given, and what follows from the rest."""
-        count = len(self.before)
+        """Fill in zeros for what was not given."""
         for name in ("own", "inside", "early", "leaves", "entry"):
             if not getattr(self, name):
-                object.__setattr__(self, name, (0,) * count)
-        readers = _inverse(self.reads, len(self.size))
-        stays = [bool(r) or c in self.kept or c in self.lingers for c, r in enumerate(readers)]
-        object.__setattr__(self, "after", _inverse(self.before, count))
-        object.__setattr__(self, "readers", readers)
-        object.__setattr__(self, "born", tuple(sum(self.size[c] for c in w) for w in self.writes))
-        staying = (sum(self.size[c] for c in w if stays[c]) for w in self.writes)
-        object.__setattr__(self, "staying", tuple(s + left for s, left in zip(staying, self.leaves, strict=True)))
+                object.__setattr__(self, name, (0,) * self.count)
 
     @property
     def count(self) -> int:
         """How many operators there are."""
         return len(self.before)
+
+    @cached_property
+    def after(self) -> tuple[tuple[int, ...], ...]:
+        """For each operator those that wait for it, ascending."""
+        return _inverse(self.before, self.count)
+
+    @cached_property
+    def readers(self) -> tuple[tuple[int, ...], ...]:
+        """For each class the operators that read it, ascending."""
+        return _inverse(self.reads, len(self.size))
+
+    @cached_property
+    def born(self) -> tuple[int, ...]:
+        """For each operator the size of all of its results."""
+        return tuple(sum(self.size[c] for c in w) for w in self.writes)
+
+    @cached_property
+    def staying(self) -> tuple[int, ...]:
+        """For each operator what is alive after it of its results, unless they took memory, and of its bodies."""
+        stays = [bool(r) or c in self.kept or c in self.lingers for c, r in enumerate(self.readers)]
+        staying = (sum(self.size[c] for c in w if stays[c]) for w in self.writes)
+        return tuple(s + left for s, left in zip(staying, self.leaves, strict=True))
+
+    @cached_property
+    def kernel(self) -> native.kernels.OrderProblem:
+        """The same for the compiled solvers. Raises ValueError for a problem that contradicts itself."""
+        return native.kernels.OrderProblem(
+            before=self.before,
+            size=self.size,
+            reads=self.reads,
+            writes=self.writes,
+            over=self.over,
+            start=self.start,
+            kept=sorted(self.kept),
+            lingers=sorted(self.lingers),
+            guarded=sorted(self.guarded),
+            own=self.own,
+            inside=self.inside,
+            early=self.early,
+            leaves=self.leaves,
+            entry=self.entry,
+            opening=self.opening,
+        )
 
 
 def order_problem(graph: Graph, target: Target) -> OrderProblem:
@@ -153,6 +187,10 @@ def order_problem(graph: Graph, target: Target) -> OrderProblem:
     unpadded += [work for step in steps for work in step.op.scratch]
     with_bodies = {owner for owner, step in zip(owners, steps, strict=True) if step.depth}
     results = [early[k] if k in with_bodies else sum(size[c] for c in born) for k, born in enumerate(writes)]
+    for first, then, held in bodies.shared:
+        writes[first] += (len(size),)
+        reads[then][len(size)] = None
+        size.append(held)
     if bodies.always:
         present.append(len(size))
         kept.add(len(size))
@@ -172,8 +210,9 @@ def order_problem(graph: Graph, target: Target) -> OrderProblem:
         early=tuple(early),
         leaves=bodies.leaves,
         entry=tuple(first + born for first, born in zip(bodies.first, results, strict=True)),
-        padding=max((pad(s) - s for s in unpadded), default=0),
+        padding=max((pad(s) - s for s in unpadded), default=0) + sum(held for *_, held in bodies.shared),
         opening=sum(size[c] for c in present if c not in read and c not in kept),
+        names=(*names, *[""] * (len(size) - len(names))),
     )
 
 

@@ -24,5 +24,7 @@ BUILT_IN: dict[str, Target] = {
         Target("tflm", alignment=16, inputs="until_last_use", outputs="to_end", sub_byte="unpacked"),
         Target("gpu-buffer", alignment=256),
         Target("gpu-texture", alignment=1, aliasing="none", texels=True),
+        # Bytes as its allocator is asked for them. Storages that share memory are one tensor in the graph already.
+        Target("pytorch", alignment=1, outputs="to_end", aliasing="none"),
     )
 }

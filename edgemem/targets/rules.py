@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from edgemem.errors import ModelError
@@ -47,6 +47,11 @@ class Target:
         sub_byte: elements narrower than a byte (int4, int2) are `packed`, with the last byte filled up, or `unpacked`,
             a byte each.
         scratch: operators' workspace is not in the plan (`unknown`), or read from the installed LiteRT (`litert`).
+        kernels: the kernel profile whose operators may write over an input that they have not read to the end, at a
+            distance (`edgemem.model.overlap`). With a profile, of `aliasing` only the views hold: which result may lie
+            on an input is up to the profile. `none`: no operator may but those that `aliasing` names.
+        slots: slices and pieces of concatenations along the outermost dimension may lie inside what they are cut from
+            or put into, so that the operator copies bytes onto themselves.
         texels: sizes are texel extents of four channels, for shared objects on textures.
         regions: where the arena goes, in order of preference; one or more.
         pins: tensor -> offset in bytes from the start of the first region, where the tensor must be.
@@ -64,6 +69,8 @@ class Target:
     bodies: Literal["inline", "outside"] = "inline"
     sub_byte: Literal["packed", "unpacked"] = "packed"
     scratch: Literal["unknown", "litert"] = "unknown"
+    kernels: str = "none"
+    slots: bool = False
     texels: bool = False
     regions: tuple[Region, ...] = (Region("arena"),)
     pins: Mapping[str, int] = field(default_factory=dict, hash=False)
@@ -79,6 +86,20 @@ class Target:
         below = next((tensor for tensor, offset in self.pins.items() if offset < 0), None)
         if below is not None:
             raise ModelError(f"tensor {below!r} is pinned at {self.pins[below]}; an offset is 0 or more")
+
+    def changed(self, *, kernels: str | None = None, slots: bool = False) -> Target:
+        """The target with another kernel profile (None keeps its own), and with slots if they are asked for.
+
+        Raises ModelError where the target's memory cannot be shared so.
+        """
+        if self.texels and (slots or kernels not in (None, "none")):
+            raise ModelError(f"the target {self.name!r} keeps tensors as textures, which cannot lie inside each other")
+        if self.scratch == "litert" and kernels not in (None, "none"):
+            raise ModelError(
+                f"no kernel profile holds for the kernels of the target {self.name!r}: they read their inputs again; "
+                "plan without --overlap, or for TensorFlow Lite Micro (--target tflm)"
+            )
+        return replace(self, kernels=self.kernels if kernels is None else kernels, slots=self.slots or slots)
 
     @property
     def region(self) -> Region:

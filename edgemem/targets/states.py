@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from edgemem.errors import ModelError
@@ -60,5 +59,7 @@ def _matches(past: str, present: str, inputs: Collection[str]) -> list[tuple[str
 
 def near(name: str, known: Collection[str]) -> str:
     """The end of a message about an unknown name: those that are like it, or some that there are."""
+    from difflib import get_close_matches  # only for an error
+
     like = get_close_matches(name, known, n=3, cutoff=0.5) or list(known)[:5]
     return f"; near names: {', '.join(map(repr, like))}" if like else "; there are none"

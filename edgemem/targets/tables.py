@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import ModelError, PlanError
 from edgemem.model.aliasing import RULES
+from edgemem.model.profiles import PROFILES
 from edgemem.reading import read_bounded, shown
 from edgemem.targets.builtin import BUILT_IN
 from edgemem.targets.rules import Region, Target
@@ -28,6 +28,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "bodies": ("inline", "outside"),
     "sub_byte": ("packed", "unpacked"),
     "scratch": ("unknown", "litert"),
+    "kernels": PROFILES,
 }
 
 # A region's index is a bit of a record's mask.
@@ -50,6 +51,8 @@ def find_target(name: str) -> Target:
     path = Path(name)
     if path.suffix != ".toml":
         raise ModelError(f"no target {name!r}; there are {', '.join(BUILT_IN)}, or the name of a .toml file")
+    import tomllib  # only for these files
+
     try:
         table = tomllib.loads(read_bounded(path, _MOST_BYTES).decode())
     except RecursionError:

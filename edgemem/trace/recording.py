@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -14,10 +14,13 @@ __all__ = ["Fingerprint", "OptionText", "Recording", "Signature"]
 
 OptionText: TypeAlias = "str | int | bool | float"
 
+# Options that change the sizes of some requests at most; a run inside a plan checks the size of every request.
+_NOT_DECISIVE: Final = frozenset({"intra_threads", "inter_threads"})
+
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """How a session is called. Every signature has a plan of its own.
+    """How a session is called.
 
     Attributes:
         call: the method.
@@ -33,16 +36,22 @@ class Signature:
     bound: bool = False
     shared: bool = False
 
+    @property
+    def family(self) -> Hashable:
+        """Equal for calls that differ in their shapes alone: one plan may serve them all."""
+        return self.call, tuple(name for name, _, _ in self.inputs), self.outputs, self.bound, self.shared
+
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What a stream of requests depends on; a plan of the stream serves no other fingerprint.
+    """What a stream of requests depends on.
 
     Attributes:
         runtime: the runtime's name, such as `onnxruntime`.
         version: of the runtime.
         model: digest of the model file without the plans in it.
-        options: what else the runtime's requests depend on, by name: optimisation level, threads, providers.
+        options: what else the runtime's requests depend on, by name: optimisation level, threads, providers. The
+            numbers of threads tell how it was recorded; a plan is tried with any.
         signature: how the session was called.
     """
 
@@ -57,8 +66,18 @@ class Fingerprint:
         """Equal for equal fingerprints, and only for those; hashable, which a fingerprint with its options is not."""
         return self.runtime, self.version, self.model, tuple(sorted(self.options.items())), self.signature
 
+    @property
+    def session(self) -> Hashable:
+        """Equal for sessions that may run each other's plans, whatever they are called with."""
+        options = tuple(sorted((n, v) for n, v in self.options.items() if n not in _NOT_DECISIVE))
+        return self.runtime, self.version, self.model, options
+
     def differences(self, other: Fingerprint) -> tuple[str, ...]:
-        """What differs, in words such as `version 1.30.0 instead of 1.31.1`; `other` is what is wanted."""
+        """What keeps a plan from being tried, in words such as `version 1.30.0 instead of 1.31.1`.
+
+        `other` is what is wanted. Shapes and numbers of threads are no reason: requests that do not fit are served by
+        the heap.
+        """
         mine, wanted = self._named(), other._named()
         return tuple(
             f"{name.replace('_', ' ')} {mine.get(name)} instead of {wanted.get(name)}"
@@ -67,10 +86,19 @@ class Fingerprint:
         )
 
     def _named(self) -> dict[str, object]:
-        own: dict[str, object] = {"runtime": self.runtime, "version": self.version, "model": self.model}
-        called = {f"{f.name} of the call": getattr(self.signature, f.name) for f in fields(self.signature)}
-        called["method"] = called.pop("call of the call")
-        return own | dict(self.options) | called
+        called = self.signature
+        decisive = {name: value for name, value in self.options.items() if name not in _NOT_DECISIVE}
+        return {
+            "runtime": self.runtime,
+            "version": self.version,
+            "model": self.model,
+            **decisive,
+            "method": called.call,
+            "inputs of the call": tuple(name for name, _, _ in called.inputs),
+            "outputs of the call": called.outputs,
+            "bound of the call": called.bound,
+            "shared of the call": called.shared,
+        }
 
 
 @dataclass(frozen=True, slots=True, eq=False)

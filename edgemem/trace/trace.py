@@ -57,7 +57,8 @@ class Trace:
         )
         if len({len(c) for c in columns}) != 1:
             raise ModelError("a trace's columns differ in length")
-        _check(columns[0].tolist(), columns[1].tolist())
+        if not _is_right(columns[0], columns[1]):
+            _explain(columns[0].tolist(), columns[1].tolist())
         return cls(*columns)
 
     @classmethod
@@ -120,7 +121,23 @@ class Trace:
         )
 
 
-def _check(sizes: list[int], requests: list[int]) -> None:
+def _is_right(size: NDArray[np.int64], request: NDArray[np.int64]) -> bool:
+    """Whether requests are numbered in order, and every free belongs to one that is alive."""
+    made = np.flatnonzero(size)
+    frees = np.flatnonzero(size == 0)
+    freed = request[frees]
+    return bool(
+        size.min(initial=0) >= 0
+        and np.array_equal(request[made], np.arange(len(made)))
+        and freed.min(initial=0) >= 0
+        and freed.max(initial=-1) < len(made)
+        and np.bincount(freed).max(initial=0) <= 1  # np.unique imports numpy.ma, 1.5 MiB
+        and np.all(made[freed] < frees)
+    )
+
+
+def _explain(sizes: list[int], requests: list[int]) -> None:
+    """Raise ModelError for the first event that is wrong."""
     alive: set[int] = set()
     made = 0
     for event, (size, request) in enumerate(zip(sizes, requests, strict=True)):

@@ -11,6 +11,7 @@
 #include <new>
 #include <shared_mutex>
 
+#include "arena/blocks.h"
 #include "arena/totals.h"
 
 namespace {
@@ -173,3 +174,15 @@ void em_arena::poison(int64_t offset, int64_t bytes) {
     place[k] = kPattern[1];
   }
 }
+
+namespace edgemem {
+
+em_arena* arena_of(const void* block) noexcept { return is_in_pool(block) ? nullptr : em_arena::of(block); }
+
+void lock_arenas() { table().mutex.lock(); }
+
+void unlock_arenas() { table().mutex.unlock(); }
+
+void remake_arenas_lock() { new (&table().mutex) std::shared_mutex; }
+
+}  // namespace edgemem

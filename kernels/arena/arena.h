@@ -60,3 +60,16 @@ struct em_arena {
   std::atomic<int64_t> blocks_{0};
   std::atomic<bool> entered_{false};
 };
+
+namespace edgemem {
+
+// The arena that a block lies in, or null: what em_arena::of says, without its lock where the block is the pool's.
+em_arena* arena_of(const void* block) noexcept;
+
+// Around a fork: no other thread is inside while the process is copied. A child cannot unlock what its parent locked as
+// another thread, so it makes the lock anew.
+void lock_arenas();
+void unlock_arenas();
+void remake_arenas_lock();
+
+}  // namespace edgemem

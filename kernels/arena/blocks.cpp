@@ -5,59 +5,53 @@
 #include <new>
 #include <unordered_map>
 
+#include "arena/block_header.h"
+#include "arena/pool.h"
 #include "arena/totals.h"
 
 namespace edgemem {
 
 namespace {
 
-constexpr std::size_t kAlignment = 64;  // also of what runtimes' kernels expect
-
-// Stands in the 64 bytes before every host block.
-struct alignas(kAlignment) Header {
-  int64_t bytes;
-  Origin origin;
-  bool reserved;
-};
-
-Header* header(void* block) { return static_cast<Header*>(block) - 1; }
-
 std::nullptr_t fail(std::size_t bytes) {
   set_error("no memory for a block of %zu bytes", bytes);
   return nullptr;
 }
 
-void* host(std::size_t bytes, Origin origin, bool reserved) noexcept {
-  if (is_above_most(bytes) || !system_may_give()) {
-    return fail(bytes);
-  }
-  const std::size_t whole = (bytes + kAlignment - 1) / kAlignment * kAlignment + sizeof(Header);
-  void* memory = std::aligned_alloc(kAlignment, whole);
-  if (memory == nullptr) {
-    return fail(bytes);
-  }
-  const auto size = static_cast<int64_t>(bytes);
-  if (reserved) {
-    totals().reserve_live.fetch_add(size, std::memory_order_relaxed);
-  } else {
-    count_heap(size);
-  }
-  return new (memory) Header{size, origin, reserved} + 1;
+// Neither this nor what device() gives is ever destroyed: a runtime frees blocks while the process ends.
+Pool& pool() {
+  static Pool* all = new Pool;
+  return *all;
 }
 
 class HostBlocks final : public Blocks {
  public:
-  void* take(std::size_t bytes, Origin origin) noexcept override { return host(bytes, origin, false); }
+  void* take(std::size_t bytes, Origin origin) noexcept override {
+    if (is_above_most(bytes) || !system_may_give()) {
+      return fail(bytes);
+    }
+    const auto size = static_cast<int64_t>(bytes);
+    BlockHeader* block = pool().take(size);
+    if (block == nullptr) {
+      return fail(bytes);
+    }
+    block->bytes = size;
+    block->origin = origin;
+    count_heap(size);
+    return block->payload();
+  }
 
-  Freed give(void* block) noexcept override {
-    const Header was = *header(block);
-    if (was.reserved) {
+  Freed give(void* payload) noexcept override {
+    BlockHeader* block = BlockHeader::of(payload);
+    const Freed was{block->origin, block->bytes};
+    if (block->size == 0) {
       totals().reserve_live.fetch_sub(was.bytes, std::memory_order_relaxed);
+      std::free(block);
     } else {
       count_heap(-was.bytes);
+      pool().give(block);
     }
-    std::free(header(block));
-    return {was.origin, was.bytes};
+    return was;
   }
 };
 
@@ -94,6 +88,9 @@ class DeviceBlocks final : public Blocks {
     return was.freed;
   }
 
+  void lock() { mutex_.lock(); }
+  void unlock() { mutex_.unlock(); }
+
   void source(int (*take)(void**, std::size_t), int (*give)(void*)) noexcept {
     const std::scoped_lock lock(mutex_);
     take_ = give == nullptr ? nullptr : take;
@@ -112,7 +109,6 @@ class DeviceBlocks final : public Blocks {
   int (*give_)(void*) = nullptr;
 };
 
-// Neither is ever destroyed: a runtime frees blocks while the process ends.
 DeviceBlocks& device() {
   static DeviceBlocks* all = new DeviceBlocks;
   return *all;
@@ -128,7 +124,38 @@ Blocks& blocks_of(MemoryKind kind) {
   return device();
 }
 
-void* reserve(std::size_t bytes) noexcept { return bytes == 0 ? nullptr : host(bytes, {}, true); }
+void* reserve(std::size_t bytes) noexcept {
+  if (bytes == 0) {
+    return nullptr;
+  }
+  if (is_above_most(bytes) || !system_may_give()) {
+    return fail(bytes);
+  }
+  const auto size = static_cast<int64_t>(bytes);
+  const auto whole = static_cast<std::size_t>(rounded_up(size, kBlockAlignment)) + sizeof(BlockHeader);
+  void* memory = std::aligned_alloc(kBlockAlignment, whole);
+  if (memory == nullptr) {
+    return fail(bytes);
+  }
+  totals().reserve_live.fetch_add(size, std::memory_order_relaxed);
+  auto* block = new (memory) BlockHeader{};
+  block->bytes = size;
+  return block->payload();
+}
+
+bool is_in_pool(const void* address) noexcept { return pool().contains(address); }
+
+int64_t trim_pool() noexcept { return pool().trim(); }
+
+void lock_blocks() {
+  pool().lock();
+  device().lock();
+}
+
+void unlock_blocks() {
+  device().unlock();
+  pool().unlock();
+}
 
 void set_device_source(int (*take)(void**, std::size_t), int (*give)(void*)) noexcept { device().source(take, give); }
 

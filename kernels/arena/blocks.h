@@ -35,6 +35,16 @@ Blocks& blocks_of(MemoryKind kind);
 // Host memory that a runtime keeps for good, freed as any host block is. Null if `bytes` is 0, and when take() fails.
 void* reserve(std::size_t bytes) noexcept;
 
+// Whether an address lies in the pool of host blocks, where no arena of the library lies. Takes no lock.
+bool is_in_pool(const void* address) noexcept;
+
+// Gives the free pages of the pool of host blocks back to the system; the number of bytes given back.
+int64_t trim_pool() noexcept;
+
+// Around a fork: no other thread is inside while the process is copied.
+void lock_blocks();
+void unlock_blocks();
+
 // Where device memory comes from, with the signatures of cudaMalloc and cudaFree. Null for none. A block goes back to
 // the function that was set together with the one it came from.
 void set_device_source(int (*take)(void**, std::size_t), int (*give)(void*)) noexcept;

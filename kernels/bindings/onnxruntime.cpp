@@ -39,7 +39,8 @@ enum Slot : std::size_t {
 
 constexpr uint32_t kApiVersion = 14;        // the oldest table with every slot above
 constexpr uint32_t kAllocatorVersion = 18;  // with `reserve`, so that weights are told from activations
-constexpr int kOldestMinor = 18;
+constexpr int kOldestMinor =
+    23;  // before it, Python's sessions have an environment that no allocator can be registered with
 constexpr int kLogError = 3;
 constexpr int kFail = 1;
 

@@ -2,9 +2,11 @@
 //
 // A case is a list of calls. Blocks that are alive are filled with a pattern of their own, which must still be there
 // when they are freed: so no two of them share bytes, whatever is recorded, replayed, released or refused meanwhile.
+// The program keeps a list of the events of each run, which is what the record must hold.
 #include <memory>
 
 #include "fuzz/bytes.h"
+#include "fuzz/placed_requests.h"
 #include "replay/edgemem_arena.h"
 
 namespace {
@@ -29,6 +31,23 @@ struct Block {
   std::size_t size;
   unsigned char pattern;
   bool device;
+  std::int64_t run;  // that asked for it; 0: none
+  std::int64_t request;
+};
+
+struct Context {
+  em_context* address;
+  std::int32_t kind;
+};
+
+// An active context, and what its thread has done since it began.
+struct Run {
+  Context context;
+  std::int64_t number;
+  bool recorded;
+  std::int64_t most_noted;  // events
+  std::int64_t requests;
+  std::vector<em_event> events;
 };
 
 class Program {
@@ -45,7 +64,7 @@ class Program {
 
  private:
   void step() {
-    switch (bytes_.below(16)) {
+    switch (bytes_.below(18)) {
       case 0:
         return make_arena();
       case 1:
@@ -69,6 +88,11 @@ class Program {
       case 11:
       case 12:
         return allocate();
+      case 13:
+        HOLDS(em_trim() >= 0);
+        return;
+      case 14:
+        return drop_events();
       default:
         return free_one();
     }
@@ -95,7 +119,7 @@ class Program {
     arenas_.push_back(arena);
   }
 
-  // Mostly one that the program then follows; sometimes numbers at random.
+  // Mostly a right one that the program then follows; sometimes numbers at random.
   void make_plan() {
     if (plans_.size() >= kMostHeld) return;
     const std::size_t count = bytes_.below(12);
@@ -103,19 +127,9 @@ class Program {
     std::vector<std::int64_t> offsets = bytes_.numbers(bytes_.below(12));
     std::int64_t size = bytes_.number();
     std::int64_t alignment = bytes_.below(4) == 0 ? bytes_.number() : std::int64_t{1} << bytes_.below(7);
-    if (bytes_.below(4) != 0) {  // requests end to end, freed in order
-      events.clear();
-      offsets.clear();
-      std::int64_t top = 0;
+    if (bytes_.below(4) != 0) {
       alignment = 64;
-      for (std::size_t k = 0; k < count; ++k) {
-        const std::int64_t bytes = 1 + static_cast<std::int64_t>(bytes_.octet());
-        events.push_back(bytes);
-        offsets.push_back(bytes_.below(5) == 0 ? -1 : top);
-        top += (bytes + 63) / 64 * 64;
-      }
-      for (std::size_t k = 0; k < count; ++k) events.push_back(-static_cast<std::int64_t>(k) - 1);
-      size = top;
+      size = place_requests(bytes_, 2 * count, events, offsets);
     }
     em_plan* plan = em_plan_create(events.data(), static_cast<std::int64_t>(events.size()), offsets.data(),
                                    static_cast<std::int64_t>(offsets.size()), size, alignment);
@@ -129,8 +143,14 @@ class Program {
 
   void make_context() {
     if (contexts_.size() >= kMostHeld) return;
-    em_context* context = em_context_create(kind());
-    if (context != nullptr) contexts_.push_back(context);
+    const std::int32_t asked = kind();
+    em_context* context = em_context_create(asked);
+    if (context != nullptr) contexts_.push_back({context, asked});
+  }
+
+  // One of those there are; of address null if there is none.
+  Context any_context() {
+    return contexts_.empty() ? Context{nullptr, EM_HOST} : contexts_[bytes_.below(contexts_.size())];
   }
 
   void release() {
@@ -146,47 +166,70 @@ class Program {
       expected_.erase(expected_.begin() + static_cast<std::ptrdiff_t>(k));
     } else if (!contexts_.empty()) {
       const std::size_t k = bytes_.below(contexts_.size());
-      const bool active = is_active(contexts_[k]);
-      HOLDS((em_context_destroy(contexts_[k]) == EM_OK) != active);
+      const bool active = run_of(contexts_[k].address) != active_.end();
+      HOLDS((em_context_destroy(contexts_[k].address) == EM_OK) != active);
       if (!active) contexts_.erase(contexts_.begin() + static_cast<std::ptrdiff_t>(k));
     }
   }
 
-  bool is_active(const em_context* context) const {
-    return std::find(active_.begin(), active_.end(), context) != active_.end();
+  std::vector<Run>::iterator run_of(const em_context* context) {
+    return std::find_if(active_.begin(), active_.end(), [&](const Run& run) { return run.context.address == context; });
+  }
+
+  // The run that serves requests of a kind, or null.
+  Run* run_of_kind(std::int32_t kind) {
+    const auto found =
+        std::find_if(active_.begin(), active_.end(), [&](const Run& run) { return run.context.kind == kind; });
+    return found == active_.end() ? nullptr : &*found;
   }
 
   void begin_record() {
-    em_context* context = contexts_.empty() ? nullptr : contexts_[bytes_.below(contexts_.size())];
-    const std::int32_t status = em_begin_record(context, bytes_.number());
-    if (context != nullptr) HOLDS(status == EM_OK || status == EM_BUSY);
-    if (status == EM_OK) active_.push_back(context);
+    const Context context = any_context();
+    const std::int64_t most = bytes_.number();
+    const std::int32_t status = em_begin_record(context.address, most);
+    if (context.address != nullptr) HOLDS(status == EM_OK || status == EM_BUSY);
+    if (status == EM_OK) active_.push_back({context, ++runs_, true, std::max<std::int64_t>(most, 0), 0, {}});
   }
 
   void begin_replay() {
-    em_context* context = contexts_.empty() ? nullptr : contexts_[bytes_.below(contexts_.size())];
+    const Context context = any_context();
     em_arena* arena = arenas_.empty() ? nullptr : arenas_[bytes_.below(arenas_.size())];
     const std::size_t k = plans_.empty() ? 0 : bytes_.below(plans_.size());
     em_plan* plan = plans_.empty() ? nullptr : plans_[k];
-    const bool poison = bytes_.below(2) == 0;
+    const auto flags = static_cast<std::int32_t>(bytes_.below(4));
     // Poison fills what is free of the arena, so that nothing of it may be alive.
-    if (em_begin_replay(context, plan, arena, poison ? EM_POISON : 0) != EM_OK) return;
+    if (em_begin_replay(context.address, plan, arena, flags) != EM_OK) return;
     HOLDS(em_arena_left(arena) == 0);
-    active_.push_back(context);
+    const bool recorded = (flags & EM_RECORD) != 0;
+    active_.push_back({context, ++runs_, recorded, recorded ? INT64_MAX : 0, 0, {}});
     if (bytes_.below(3) != 0) follow(expected_[k]);
   }
 
-  // Ask as the plan expects, up to some event.
+  void drop_events() {
+    const Context context = any_context();
+    const em_event* events = nullptr;
+    const std::int64_t before = em_events(context.address, &events);
+    em_events_drop(context.address);
+    const bool active = run_of(context.address) != active_.end();
+    HOLDS(em_events(context.address, &events) == (active ? before : 0));
+  }
+
+  // Ask as the plan expects, or for less, up to some event; and free as it does, or later.
   void follow(const std::vector<std::int64_t>& events) {
     std::vector<Block> made;
     std::size_t left = bytes_.below(2) == 0 ? events.size() : bytes_.below(events.size() + 1);
+    const std::size_t smaller = bytes_.below(4);
+    const bool is_late = bytes_.below(3) == 0;
     for (const std::int64_t event : events) {
       if (left-- == 0) break;
       if (event > 0 && blocks_.size() + made.size() < 64) {
         Block block{};
-        if (take(static_cast<std::size_t>(event), false, block)) made.push_back(block);
+        const auto less = std::min(static_cast<std::int64_t>(bytes_.below(smaller * 16 + 1)), event - 1);
+        take(static_cast<std::size_t>(event - less), false, block);
+        made.push_back(block);  // of begin null if there was no memory
       } else if (event < 0 && static_cast<std::size_t>(-(event + 1)) < made.size()) {
         Block& block = made[static_cast<std::size_t>(-(event + 1))];
+        if (block.begin == nullptr || (is_late && bytes_.below(2) == 0)) continue;
         give(block);
         block.begin = nullptr;
       }
@@ -197,26 +240,52 @@ class Program {
   }
 
   void end_run() {
-    em_context* context = contexts_.empty() ? nullptr : contexts_[bytes_.below(contexts_.size())];
+    const Context context = any_context();
     em_stats stats{};
-    const std::int32_t status = em_end(context, bytes_.below(4) == 0 ? nullptr : &stats);
-    HOLDS((status == EM_OK) == is_active(context));
+    const bool wanted = bytes_.below(4) != 0;
+    const std::int32_t status = em_end(context.address, wanted ? &stats : nullptr);
+    const auto found = run_of(context.address);
+    HOLDS((status == EM_OK) == (found != active_.end()));
     if (status != EM_OK) return;
-    active_.erase(std::find(active_.begin(), active_.end(), context));
+    const Run run = *found;
+    active_.erase(found);
+    check_record(run);
+    if (!wanted) return;
+    const auto events = static_cast<std::int64_t>(run.events.size());
+    HOLDS(stats.requests == run.requests && stats.events == events);
     HOLDS(stats.hits >= 0 && stats.misses >= 0 && stats.hits + stats.misses <= stats.requests);
-    HOLDS(stats.peak >= 0 && stats.heap_peak >= 0 && stats.events >= 0 && stats.bail >= -1);
+    HOLDS(stats.peak >= stats.heap_peak && stats.heap_peak >= 0 && stats.left >= 0);
+    HOLDS(stats.bail >= -1 && stats.bail <= events);
+    const std::int64_t unserved = stats.requests - stats.hits - stats.misses;
+    HOLDS(stats.failed == unserved + (run.recorded ? events - noted(run) : 0));
+  }
+
+  static std::int64_t noted(const Run& run) {
+    return std::min(run.most_noted, static_cast<std::int64_t>(run.events.size()));
+  }
+
+  void check_record(const Run& run) {
+    const em_event* events = nullptr;
+    HOLDS(em_events(run.context.address, &events) == noted(run));
+    for (std::int64_t k = 0; k < noted(run); ++k) {
+      const em_event& expected = run.events[static_cast<std::size_t>(k)];
+      HOLDS(events[k].size == expected.size && events[k].request == expected.request);
+    }
   }
 
   void look() {
     const em_event* events = nullptr;
-    em_context* context = contexts_.empty() ? nullptr : contexts_[bytes_.below(contexts_.size())];
-    const std::int64_t count = em_events(context, &events);
+    const std::int64_t count = em_events(any_context().address, &events);
     std::int64_t sum = 0;
     for (std::int64_t k = 0; k < count; ++k) sum ^= events[k].size + events[k].request;
     em_totals totals;
     em_totals_get(&totals);
     HOLDS(totals.contexts >= before_.contexts && totals.heap_live >= before_.heap_live && sum != INT64_MIN + 7);
     HOLDS(std::strlen(em_last_error()) < 512);
+    for (const std::int32_t kind : {EM_HOST, EM_DEVICE}) {
+      const Run* run = run_of_kind(kind);
+      HOLDS(em_active(kind) == (run == nullptr ? nullptr : run->context.address));
+    }
   }
 
   void allocate() {
@@ -240,13 +309,18 @@ class Program {
     if (size > kMostTouched && !impossible) return false;
     void* memory = device ? em_cuda_alloc(size) : em_allocate(size);
     HOLDS(memory == nullptr || (size > 0 && !impossible));
+    Run* run = size == 0 ? nullptr : run_of_kind(device ? EM_DEVICE : EM_HOST);
+    const std::int64_t request = run == nullptr ? 0 : run->requests++;
     if (memory == nullptr) return false;
-    block = {static_cast<unsigned char*>(memory), size, ++pattern_, device};
+    if (run != nullptr) run->events.push_back({static_cast<std::int64_t>(size), request, 0, 0});
+    block = {static_cast<unsigned char*>(memory), size, ++pattern_, device, run == nullptr ? 0 : run->number, request};
     if (!device) std::memset(memory, block.pattern, size);
     return true;
   }
 
   void give(const Block& block) {
+    Run* run = run_of_kind(block.device ? EM_DEVICE : EM_HOST);
+    if (run != nullptr && run->number == block.run) run->events.push_back({0, block.request, 0, 0});
     if (block.device) return em_cuda_free(block.begin);
     for (std::size_t k = 0; k < block.size; ++k) HOLDS(block.begin[k] == block.pattern);
     em_free(block.begin);
@@ -254,9 +328,13 @@ class Program {
 
   void end() {
     em_fail_after(-1);
-    for (em_context* context : active_) HOLDS(em_end(context, nullptr) == EM_OK);
+    for (const Run& run : active_) {
+      HOLDS(em_end(run.context.address, nullptr) == EM_OK);
+      check_record(run);
+    }
+    active_.clear();
     for (const Block& block : blocks_) give(block);
-    for (em_context* context : contexts_) HOLDS(em_context_destroy(context) == EM_OK);
+    for (const Context& context : contexts_) HOLDS(em_context_destroy(context.address) == EM_OK);
     for (em_plan* plan : plans_) em_plan_release(plan);
     for (em_arena* arena : arenas_) em_arena_release(arena);
     em_totals after;
@@ -275,8 +353,9 @@ class Program {
   std::vector<em_arena*> arenas_;
   std::vector<em_plan*> plans_;
   std::vector<std::vector<std::int64_t>> expected_;  // the events of each plan
-  std::vector<em_context*> contexts_;
-  std::vector<em_context*> active_;
+  std::vector<Context> contexts_;
+  std::vector<Run> active_;
+  std::int64_t runs_ = 0;
   std::vector<Block> blocks_;
   std::vector<std::unique_ptr<unsigned char[]>> memories_;  // of wrapped arenas; outlive them
   unsigned char pattern_ = 0;

@@ -7,8 +7,9 @@ namespace edgemem::proof {
 
 // What no arena can go below. At each operator, of the records alive there:
 // - those count that have a size and lie inside no other that is alive;
-// - the free ones among them need their padded sizes, less for every overlap between two that count (and are not both
-//   pinned) the most that their padded sizes can share;
+// - the free ones among them need their padded sizes; those of a nest without a pin (nests.h) need the bytes that they
+//   cover together at their distances. Less the most bytes that inputs and results in an overlap (which count, and are
+//   not both pinned, nor of one such nest) can have in common (common_bytes.h);
 // - so many bytes, outside the pinned ones that count and the reserved ranges, end at some address at the lowest; where
 //   that is above the pinned ones, a free record is on top, whose padding need not be in the arena.
 // And the end of every pinned record.

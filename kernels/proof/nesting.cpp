@@ -16,17 +16,20 @@ Nesting::Nesting(std::size_t count, std::span<const Within> rows) {
   }
   enter_.assign(count, kNone);
   leave_.assign(count, kNone);
+  root_.assign(count, kNone);
   Index number = 0;
   for (std::size_t root = 0; root < count; ++root) {
     if (outer[root] != kNone) continue;
     Index at = static_cast<Index>(root);
     enter_[at] = number++;
+    root_[at] = at;
     while (true) {
       if (child[at] != kNone) {
         const Index next = child[at];
         child[at] = sibling[next];
         at = next;
         enter_[at] = number++;
+        root_[at] = static_cast<Index>(root);
         continue;
       }
       leave_[at] = number;

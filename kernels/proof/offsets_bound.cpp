@@ -1,24 +1,27 @@
-// The bound of `bounds.h`. Why it holds: at one operator, let the records that count have their padded intervals. Only
-// the pairs of an overlap intersect, so by Bonferroni's inequality the intervals cover at least the sum of their
-// lengths less the sum of the pairs' intersections. What lies inside a record that counts covers nothing besides, so
-// leaving it out loses nothing. The cover ends at the arena's end at the latest, or above that by the padding of the
-// topmost one.
+// The bound of `bounds.h`. Why it holds: at one operator, let the records alive have their padded intervals. Those of
+// one nest are where their distances say, and cover so many bytes together. Of two nests only an input and a result of
+// an overlap intersect, and no byte is in three of them, so that all cover the sum of what the nests do less what the
+// pairs have in common, which `common_bytes.h` limits. A pair of which one lies inside a record that is alive, and in
+// no pair with the other, is disjoint. The cover ends at the arena's end at the latest, or above that by the padding of
+// the topmost one.
 #include <algorithm>
 #include <queue>
 #include <stdexcept>
 #include <tuple>
 
 #include "proof/bounds.h"
+#include "proof/common_bytes.h"
 #include "proof/nesting.h"
+#include "proof/nests.h"
 #include "proof/room.h"
 
 namespace edgemem::proof {
 namespace {
 
 // The free records that are alive and inside no other that is, by their numbers in `Nesting`. Each node holds how often
-// the whole of it is covered (without what is noted further up), the least cover below it, and the padded sizes and the
-// largest padding of those alive with that cover. The number 0 is never covered, so the root is about those not
-// covered.
+// the whole of it is covered (without what is noted further up), the least cover below it, and the padded sizes (but of
+// those that `Nests` counts) and the largest padding of those alive with that cover. The number 0 is never covered, so
+// the root is about those not covered.
 class Uncovered {
  public:
   explicit Uncovered(std::size_t count)
@@ -106,11 +109,13 @@ class Bound {
         nesting_(records.count(), withins(records)),
         number_(nesting_.flat() ? records.count() : 0),
         free_(records.count()),
+        nests_(records, nesting_),
         room_(cuts(records)),
         taken_(records.pinned.size()),
         alive_pinned_(records.pinned.size()),
         pinned_(nesting_.flat() || records.pinned.empty() ? 0 : records.count(), kNone),
-        rows_(overlaps(records)) {
+        rows_(overlaps(records)),
+        common_(records) {
     for (std::size_t k = 0; k < records.reserved.size(); k += 2) {
       room_.take(records.reserved[k], records.reserved[k + 1]);
     }
@@ -175,7 +180,9 @@ class Bound {
       alive_pinned_[record] = true;
       follow(record);
     } else {
-      free_.set(number(record), padded, padded - records_.size[record]);
+      const bool in_nest = nests_.has(record);
+      if (in_nest) nests_.begin(record);
+      free_.set(number(record), in_nest ? 0 : padded, padded - records_.size[record]);
     }
     cover(record, 1);
   }
@@ -186,6 +193,7 @@ class Bound {
       follow(record);
     } else {
       free_.set(number(record), 0, 0);
+      if (nests_.has(record)) nests_.end(record);
     }
     cover(record, -1);
   }
@@ -222,33 +230,26 @@ class Bound {
     }
   }
 
-  // The most that the padded intervals of both can share: all of the shorter one, unless the distance forbids that.
-  Value most_shared(const Overlap& row) const {
-    const Value input = records_.padded(row.input);
-    const Value made = records_.padded(row.made);
-    if (row.distance <= 0) return std::min(input, made);
-    if (row.distance >= made) return 0;
-    const Value distance = (row.distance + records_.alignment - 1) & -records_.alignment;
-    return std::min(input, made - distance);
-  }
-
-  // The same for all pairs that count at an operator.
+  // The most bytes that pairs can have in common at an operator.
   Value overlapping(Value op) {
-    Value sum = 0;
+    pairs_.clear();
+    mentioned_.clear();
     for (; row_ < rows_.size() && records_.first[rows_[row_].made] <= op; ++row_) {
       const Overlap& row = rows_[row_];
-      const bool again = row_ > 0 && rows_[row_ - 1].made == row.made && rows_[row_ - 1].input == row.input;
-      if (again || records_.size[row.input] == 0 || records_.size[row.made] == 0) continue;
+      if (records_.size[row.input] == 0 || records_.size[row.made] == 0) continue;
+      mentioned_.push_back(row.input);
+      mentioned_.push_back(row.made);
+      if (!pairs_.empty() && pairs_.back().made == row.made && pairs_.back().input == row.input) continue;
       if (records_.is_pinned(row.input) && records_.is_pinned(row.made)) continue;
+      if (nests_.are_one(row.input, row.made)) continue;
       if (free_.is_covered(number(row.input)) || free_.is_covered(number(row.made))) continue;
-      const Value shared = most_shared(row);
-      sum = shared > kLargest - sum ? kLargest : sum + shared;
+      pairs_.push_back(row);
     }
-    return sum;
+    return common_.most(op, pairs_, mentioned_);
   }
 
   void judge(Value shared) {
-    const Value need = free_.padded() - shared;
+    const Value need = free_.padded() + nests_.bytes() - shared;
     if (need <= 0) return;
     while (!highest_.empty() && !taken_[highest_.top().second]) highest_.pop();
     const Value reached = room_.reach(need);
@@ -259,6 +260,7 @@ class Bound {
   Nesting nesting_;
   std::vector<Index> number_;
   Uncovered free_;
+  Nests nests_;
   Room room_;
   std::vector<bool> taken_;
   std::vector<bool> alive_pinned_;
@@ -267,6 +269,9 @@ class Bound {
   std::priority_queue<std::pair<Value, Index>> highest_;  // ends of those that count or did
   std::vector<Overlap> rows_;                             // by operator, closest distance of a pair first
   std::size_t row_ = 0;
+  CommonBytes common_;
+  std::vector<Overlap> pairs_;  // of one operator, those that count
+  std::vector<Index> mentioned_;
   Value best_ = 0;
 };
 

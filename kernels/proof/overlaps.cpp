@@ -1,15 +1,14 @@
 // Records that share bytes while both are alive, by a sweep over the operators.
 //
-//     bytes                          `Space` holds what is alive. A record that begins must be unrelated to nothing
-//     that
-//       |   +---- x ----+            it touches: neither to what reaches over its first byte (a), nor to what begins
-//       | +-+- a -+     |            inside it (b). What is in `Space` shares no bytes, or lies one inside the other;
-//       so | | +-----+-----+            of several that reach over the first byte the innermost begins last, and where
-//       x | +-------+  +-- b --+       lies inside that, x lies inside all others.
+//     bytes                          `Space` holds what is alive. A record x that begins must be of one nest with all
+//       |   +---- x ----+            that it touches: with what reaches over its first byte (a), and with what begins
+//       | +-+- a -+     |            inside it (b). What is in `Space` shares no bytes, or is of one nest; all that
+//       | | +-----+-----+            reaches over the first byte of x shares that byte, so if one of these is of the
+//       | +-------+  +-- b --+       nest of x, all of them are.
 //       +---------------------- operators
 //
 // The inputs of an operator, which may overlap what it makes, leave `Space` for one of their own before that is judged:
-// each of the two then holds no partial overlaps.
+// each of the two then holds nothing that shares bytes but nests.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -117,7 +116,8 @@ class Sweep {
 
   void put(Space& space, Index record) const {
     const Place& place = places_[place_[record]];
-    space.put(place_[record], place.top, place.enter, nesting_.leave(record));
+    const Index root = nesting_.root(record);
+    space.put(place_[record], place.top, nesting_.enter(root), nesting_.leave(root));
   }
 
   void drop(Index record) {
@@ -129,7 +129,7 @@ class Sweep {
   // A record that shares bytes with this one and may not, or kNone.
   Index conflict(Index record, const Space& space) const {
     const Place& place = places_[place_[record]];
-    const Index leave = nesting_.leave(record);
+    const Index root = nesting_.root(record);
     const auto allowed = [&](Index other) { return !rows_.empty() && allowed_for_[other] == record; };
     for (std::size_t end = beginning_[place_[record]];;) {
       const std::size_t k = space.last_reaching(end, place.low);
@@ -140,7 +140,7 @@ class Sweep {
       end = k;
     }
     for (std::size_t begin = beginning_[place_[record]];;) {
-      const std::size_t k = space.next_unrelated(begin, place.enter, leave);
+      const std::size_t k = space.next_unrelated(begin, nesting_.enter(root), nesting_.leave(root));
       if (k == Space::kNowhere || places_[k].region != place.region || places_[k].low > place.top) break;
       if (!allowed(places_[k].record)) return places_[k].record;
       begin = k + 1;

@@ -24,7 +24,8 @@ inline constexpr Index kNone = std::numeric_limits<Index>::max();
 // - overlap (i, j, distance): i dies in the operator that makes j (last[i] == first[j]). The two may also share bytes
 //   where offset[i] - offset[j] >= distance.
 // - within (i, j, delta): i lies inside j, offset[i] == offset[j] + delta. A record lies inside one other at most; that
-//   one may lie inside another in turn, and then holds i as well.
+//   one may lie inside another in turn. All that are inside one record by such chains are slices and pieces of one
+//   value, and may share bytes with it and with each other: at their distances these are the same bytes of that value.
 struct Records {
   Column first;
   Column last;

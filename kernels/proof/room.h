@@ -27,6 +27,9 @@ class Room {
   void take(Value begin, Value end) { add(begin, end, 1); }
   void give(Value begin, Value end) { add(begin, end, -1); }
 
+  // Bytes that are taken, by however many ranges.
+  Value taken() const { return cuts_.back() - nodes_[1].free; }
+
   // The lowest address below which `need` > 0 bytes are not taken.
   Value reach(Value need) const {
     if (nodes_[1].free < need) return cuts_.back() + (need - nodes_[1].free);

@@ -11,14 +11,14 @@
 namespace edgemem::proof {
 
 // One place for every record there is, in ascending order of where it begins; those alive are in. A tree over the
-// places answers in O(log n) which of them reach a byte, and which are unrelated to a record (see `Nesting`).
+// places answers in O(log n) which of them reach a byte, and which are of another nest (see `Nesting`).
 class Space {
  public:
   static constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
 
   explicit Space(std::size_t places) : leaves_(std::bit_ceil(std::max<std::size_t>(places, 1))), nodes_(2 * leaves_) {}
 
-  // A record whose last byte is `top`.
+  // A record whose last byte is `top`, with the numbers of its nest.
   void put(std::size_t place, Value top, Index enter, Index leave) { set(place, {top, leave, enter}); }
   void drop(std::size_t place) { set(place, Node{}); }
 
@@ -37,7 +37,7 @@ class Space {
     return kNowhere;
   }
 
-  // The first place from `begin` on with a record that neither holds the one with these numbers nor lies inside it.
+  // The first place from `begin` on with a record of another nest than the one with these numbers.
   std::size_t next_unrelated(std::size_t begin, Index enter, Index leave) const {
     if (begin >= leaves_) return kNowhere;
     const auto unrelated = [&](const Node& node) { return node.leave <= enter || node.enter >= leave; };

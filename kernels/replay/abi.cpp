@@ -2,7 +2,12 @@
 #include <new>
 #include <optional>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include "arena/arena.h"
+#include "arena/blocks.h"
 #include "arena/totals.h"
 #include "replay/context.h"
 #include "replay/context_binding.h"
@@ -125,7 +130,9 @@ int32_t em_begin_replay(em_context* context, em_plan* plan, em_arena* arena, int
   if (context == nullptr || plan == nullptr || arena == nullptr) {
     return refuse("a replay needs a context, a plan and an arena");
   }
-  return begin_bound(*context, [=] { return context->begin_replay(*plan, *arena, (flags & EM_POISON) != 0); });
+  return begin_bound(*context, [=] {
+    return context->begin_replay(*plan, *arena, (flags & EM_POISON) != 0, (flags & EM_RECORD) != 0);
+  });
 }
 
 int32_t em_end(em_context* context, em_stats* out) {
@@ -148,4 +155,22 @@ int64_t em_events(const em_context* context, const em_event** out) {
   }
   *out = context->events().data();
   return static_cast<int64_t>(context->events().size());
+}
+
+void em_events_drop(em_context* context) {
+  if (context != nullptr && !context->is_running()) {
+    context->forget_events();
+  }
+}
+
+em_context* em_active(int32_t kind) {
+  const std::optional<MemoryKind> known = kind_of(kind);
+  return known ? edgemem::find_context(*known).context : nullptr;
+}
+
+int64_t em_trim(void) {
+#ifdef __GLIBC__
+  malloc_trim(0);  // what a runtime freed while it loaded a model
+#endif
+  return edgemem::trim_pool();
 }

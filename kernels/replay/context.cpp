@@ -11,6 +11,8 @@ namespace {
 
 std::atomic<int64_t> runs{0};
 
+constexpr std::size_t kMostEvents = std::size_t{1} << 20;  // of a recorded replay
+
 }  // namespace
 
 em_context::em_context(edgemem::MemoryKind kind) : kind_(kind), blocks_(edgemem::blocks_of(kind)) {
@@ -34,12 +36,13 @@ int32_t em_context::begin(Mode mode) noexcept {
 int32_t em_context::begin_record(int64_t most_events) noexcept {
   const int32_t status = begin(Mode::recording);
   if (status == EM_OK) {
+    recording_ = true;
     recorder_.start(static_cast<std::size_t>(std::max<int64_t>(most_events, 0)));
   }
   return status;
 }
 
-int32_t em_context::begin_replay(em_plan& plan, em_arena& arena, bool poison) noexcept {
+int32_t em_context::begin_replay(em_plan& plan, em_arena& arena, bool poison, bool record) noexcept {
   if (arena.kind() != kind_ || arena.size() < plan.size() ||
       reinterpret_cast<std::uintptr_t>(arena.base()) % static_cast<std::uintptr_t>(plan.alignment()) != 0) {
     edgemem::set_error("the plan needs %lld bytes aligned to %lld, in memory of the context's kind; the arena has %lld",
@@ -51,7 +54,12 @@ int32_t em_context::begin_replay(em_plan& plan, em_arena& arena, bool poison) no
     edgemem::set_error("the arena is in use: by another run, or by a result that outlived its run");
     return EM_BUSY;
   }
-  const int32_t status = begin(Mode::replaying);
+  int32_t status = begin(Mode::replaying);
+  if (status == EM_OK && !slots_.start(plan)) {
+    edgemem::set_error("no memory for a run of %zu requests", plan.requests());
+    mode_ = Mode::idle;
+    status = EM_NO_MEMORY;
+  }
   if (status != EM_OK) {
     arena.leave();
     return status;
@@ -60,8 +68,11 @@ int32_t em_context::begin_replay(em_plan& plan, em_arena& arena, bool poison) no
   plan_ = &plan;
   arena_ = &arena;
   poison_ = poison;
-  in_order_.start(plan);
-  matcher_ = &in_order_;
+  recording_ = record;
+  if (record) {
+    recorder_.start(kMostEvents);
+  }
+  matcher_ = &slots_;
   if (poison) {
     arena.poison(0, arena.size());
   }
@@ -69,93 +80,80 @@ int32_t em_context::begin_replay(em_plan& plan, em_arena& arena, bool poison) no
 }
 
 em_stats em_context::end() noexcept {
-  em_stats summary;
+  const em_stats summary = statistics_.summary(arena_ == nullptr ? 0 : arena_->left());
   if (mode_ == Mode::replaying) {
-    if (!matcher_->is_complete()) {
-      deviate();  // the run ended early
-    }
-    summary = statistics_.summary(matcher_->matched(), arena_->left());
     arena_->leave();
     plan_->release();
     matcher_ = nullptr;
     arena_ = nullptr;
     plan_ = nullptr;
-  } else {
-    summary = statistics_.summary(static_cast<int64_t>(recorder_.events().size()), 0);
   }
   mode_ = Mode::idle;
+  recording_ = false;
   return summary;
 }
 
 void* em_context::allocate(std::size_t bytes, int64_t thread) noexcept {
-  int64_t request = statistics_.count_request();
-  if (is_matching() && !edgemem::is_above_most(bytes)) {
-    const auto size = static_cast<int64_t>(bytes);
-    const Match match = matcher_->match_request(size, thread);
-    if (match.has_place()) {
-      statistics_.take_place(match.offset, size);
-      arena_->block_taken();
-      return arena_->base() + match.offset;
-    }
+  const int64_t request = statistics_.count_request();
+  const int64_t size = edgemem::is_above_most(bytes) ? INT64_MAX : static_cast<int64_t>(bytes);
+  Match match;
+  if (mode_ == Mode::replaying) {
+    match = matcher_->match_request(size, thread);
     if (match.is_deviation()) {
-      deviate();
-    } else {
-      request = match.request;
+      statistics_.deviate();
     }
   }
-  void* block = blocks_.take(bytes, {run_, request});
-  if (block == nullptr) {
-    statistics_.count_failure();
-    deviate();
-    return nullptr;
+  void* block = nullptr;
+  if (match.has_place()) {
+    statistics_.take_place(match.offset, size);
+    arena_->block_taken();
+    block = arena_->base() + match.offset;
+  } else {
+    block = blocks_.take(bytes, {run_, request});
+    if (block == nullptr) {
+      statistics_.count_failure();
+      return nullptr;
+    }
+    statistics_.take_block(size);
   }
-  const auto size = static_cast<int64_t>(bytes);  // take() has refused what does not fit
-  statistics_.take_block(size);
-  if (mode_ == Mode::recording && !recorder_.note_request(size, request, thread)) {
+  statistics_.count_event();
+  if (recording_ && !recorder_.note_request(size, request, thread)) {
     statistics_.count_failure();
   }
   return block;
 }
 
 void em_context::free(void* block, int64_t thread) noexcept {
-  em_arena* home = arena_ != nullptr && arena_->contains(block) ? arena_ : em_arena::of(block);
+  em_arena* home = arena_ != nullptr && arena_->contains(block) ? arena_ : edgemem::arena_of(block);
   if (home != nullptr) {
     free_in_arena(*home, block, thread);
     return;
   }
   const edgemem::Freed was = blocks_.give(block);
-  if (was.origin.run != run_) {
-    return;  // of an earlier run, of another context's, or of none
-  }
-  statistics_.free_block(was.bytes);
-  if (mode_ == Mode::recording) {
-    if (!recorder_.note_free(was.origin.request, thread)) {
-      statistics_.count_failure();
-    }
-  } else if (is_matching() && matcher_->match_free_of(was.origin.request, thread).is_deviation()) {
-    deviate();
+  if (was.origin.run == run_) {  // else of an earlier run, of another context's, or of none
+    statistics_.free_block(was.bytes);
+    note_free(was.origin.request, thread);
   }
 }
 
 void em_context::free_in_arena(em_arena& home, const void* block, int64_t thread) noexcept {
-  if (&home == arena_ && is_matching()) {
+  if (&home == arena_) {
     const int64_t offset = static_cast<const std::byte*>(block) - home.base();
     const Match match = matcher_->match_free_at(offset, thread);
-    if (match.is_deviation()) {
-      deviate();
-    } else {
-      const int64_t bytes = plan_->bytes(match.request);
-      statistics_.free_place(bytes);
+    if (!match.is_deviation()) {
+      statistics_.free_place(match.bytes);
+      note_free(match.request, thread);
       if (poison_) {
-        home.poison(offset, bytes);
+        home.poison(offset, plan_->bytes(match.request));
       }
     }
   }
   home.block_freed();
 }
 
-void em_context::deviate() noexcept {
-  if (mode_ == Mode::replaying) {
-    statistics_.deviate(matcher_->matched());
+void em_context::note_free(int64_t request, int64_t thread) noexcept {
+  statistics_.count_event();
+  if (recording_ && !recorder_.note_free(request, thread)) {
+    statistics_.count_failure();
   }
 }

@@ -9,11 +9,11 @@
 #include "arena/blocks.h"
 #include "arena/memory.h"
 #include "replay/edgemem_arena.h"
-#include "replay/in_order_matcher.h"
 #include "replay/matcher.h"
 #include "replay/recorder.h"
 #include "replay/replay_plan.h"
 #include "replay/run_statistics.h"
+#include "replay/slot_matcher.h"
 
 // Belongs to no thread: context_binding.h decides whose requests it serves. Not safe for several threads at once.
 struct em_context {
@@ -28,7 +28,7 @@ struct em_context {
 
   // EM_OK, or another code with the error set and nothing changed.
   int32_t begin_record(int64_t most_events) noexcept;
-  int32_t begin_replay(em_plan& plan, em_arena& arena, bool poison) noexcept;
+  int32_t begin_replay(em_plan& plan, em_arena& arena, bool poison, bool record) noexcept;
 
   // Only while a run is on. `thread` is the number of the thread that asks.
   void* allocate(std::size_t bytes, int64_t thread) noexcept;  // null, with the error set, if it cannot be served
@@ -37,13 +37,13 @@ struct em_context {
 
   // Of the last run, if it was recorded.
   const std::vector<em_event>& events() const { return recorder_.events(); }
+  void forget_events() { recorder_.clear(); }
 
  private:
   enum class Mode { idle, recording, replaying };
 
   int32_t begin(Mode mode) noexcept;
-  bool is_matching() const { return mode_ == Mode::replaying && !statistics_.has_deviated(); }
-  void deviate() noexcept;
+  void note_free(int64_t request, int64_t thread) noexcept;
   void free_in_arena(em_arena& home, const void* block, int64_t thread) noexcept;
 
   edgemem::MemoryKind kind_;
@@ -54,8 +54,9 @@ struct em_context {
   edgemem::Recorder recorder_;
   // While replaying, else null. Another rule is another class beside the one below, chosen by begin_replay.
   edgemem::Matcher* matcher_ = nullptr;
-  edgemem::InOrderMatcher in_order_;
+  edgemem::SlotMatcher slots_;
   em_plan* plan_ = nullptr;
   em_arena* arena_ = nullptr;
   bool poison_ = false;
+  bool recording_ = false;  // also while replaying, if that was asked for
 };

@@ -4,6 +4,9 @@
 
 #include <cstddef>
 
+#include "arena/arena.h"
+#include "arena/blocks.h"
+
 #ifdef __linux__
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -28,15 +31,30 @@ int64_t ask_thread_number() {
 #endif
 }
 
-// Asks once for each thread, because it takes a system call, and again after a fork: the child's thread has another
-// number.
+// Asks once for each thread, because it takes a system call.
 void store_thread_number() {
   if (thread_bindings.thread == 0) {
-    [[maybe_unused]] static const int status =
-        pthread_atfork(nullptr, nullptr, [] { thread_bindings.thread = ask_thread_number(); });
     thread_bindings.thread = ask_thread_number();
   }
 }
+
+// The locks are free in a forked child whatever other threads of the parent did, and its thread has another number.
+[[maybe_unused]] const int fork_handlers = pthread_atfork(
+    [] {
+      lock_arenas();
+      lock_blocks();
+    },
+    [] {
+      unlock_blocks();
+      unlock_arenas();
+    },
+    [] {
+      unlock_blocks();
+      remake_arenas_lock();
+      if (thread_bindings.thread != 0) {
+        thread_bindings.thread = ask_thread_number();
+      }
+    });
 
 }  // namespace
 

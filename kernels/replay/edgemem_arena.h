@@ -1,8 +1,10 @@
 /* The C ABI of the replay allocator: it records what a runtime asks for, and then replays a plan made from the record.
 
-   Recording: the heap serves every request, and the events are noted. Replaying: the events must come exactly as
-   planned, the sizes and the order of requests and frees; a planned request gets its place in the arena. At the first
-   deviation the heap serves the rest of the run, so results stay right.
+   Recording: the heap serves every request, and the events are noted. Replaying: the k-th request of the run gets the
+   place of the k-th request of the plan if it is no larger, and what the plan frees before it has been freed where it
+   would lie; else the heap serves it. So one plan serves all runs that are no larger, and results are right in any run.
+
+   The heap is a pool of the process: it keeps the pages of freed blocks for later requests until em_trim.
 
    Errors. No function declared here throws or ends the process, except that the allocator which RegisterCustomOps
    gives to ONNX Runtime throws std::bad_alloc into it. A function that gives a pointer gives null when it fails, a
@@ -12,7 +14,7 @@
    thread must call. A thread may have one active context of each kind of memory; it serves the requests of this thread
    and of no other. While it is inactive a context may be used and destroyed on any thread, by one at a time. A request
    on a thread without an active context goes to the heap and counts as `outside`. A block may be freed on any thread;
-   a free on another thread than the context's is no event of its run, so a replay whose plan has that free deviates.
+   a free on another thread than the context's is no event of its run: to the run, that block is still in use.
    Arenas, plans, em_totals_get and the allocator itself may be used by several threads at once.
 
    Ownership. What em_arena_create, em_arena_wrap, em_plan_create and em_context_create give is the caller's, who ends
@@ -62,11 +64,14 @@ enum {
   EM_OK = 0,
   EM_REFUSED = -1,   /* the arguments are wrong; the same call will fail again */
   EM_BUSY = -2,      /* the context, the thread or the arena has a run, or the arena has a block of one */
-  EM_NO_MEMORY = -3, /* kept for later versions; no function gives it now */
+  EM_NO_MEMORY = -3, /* memory is short */
 };
 enum { EM_HOST = 0, EM_DEVICE = 1 }; /* kinds of memory */
 enum { EM_GUARD_PAGE = 1 };          /* em_arena_create: the page after the arena cannot be touched */
-enum { EM_POISON = 1 };              /* em_begin_replay: unused host memory of the arena is filled with a pattern */
+enum {
+  EM_POISON = 1, /* em_begin_replay: unused host memory of the arena is filled with a pattern */
+  EM_RECORD = 2, /* em_begin_replay: the run is recorded, too */
+};
 
 typedef struct em_arena em_arena;
 typedef struct em_plan em_plan;
@@ -84,8 +89,8 @@ typedef struct em_stats {
   int64_t requests;  /* in this run */
   int64_t hits;      /* served by the arena */
   int64_t misses;    /* served by the heap */
-  int64_t bail;      /* index of the first event that was not as planned, or -1 */
-  int64_t events;    /* that were as planned, or recorded */
+  int64_t bail;      /* number of events before the first request that did not fit into the plan, or -1 */
+  int64_t events;    /* requests that were served, and frees of what this run asked for */
   int64_t peak;      /* bytes alive at once in arena and heap */
   int64_t heap_peak; /* bytes alive at once in the heap */
   int64_t arena_top; /* end of the highest byte given out */
@@ -155,7 +160,8 @@ EM_EXPORT int32_t em_begin_record(em_context* context, int64_t most_events);
 
 /* Begins a run that follows `plan` in `arena`; drops the last record. EM_REFUSED if an argument is null, or the arena
    is smaller than the plan, less aligned, or of another kind of memory than the context. EM_BUSY if the context is
-   active, the thread has an active context of this kind, or the arena has a run or a block that outlived one. */
+   active, the thread has an active context of this kind, or the arena has a run or a block that outlived one.
+   EM_NO_MEMORY if memory is short. */
 EM_EXPORT int32_t em_begin_replay(em_context* context, em_plan* plan, em_arena* arena, int32_t flags);
 
 /* Ends the run and tells what happened in it; `out` may be null. EM_REFUSED, and nothing ends, if the context is not
@@ -165,6 +171,16 @@ EM_EXPORT int32_t em_end(em_context* context, em_stats* out);
 /* The number of events that were recorded, and where they are: the context's memory, valid until it begins again or is
    destroyed. 0 if an argument is null. */
 EM_EXPORT int64_t em_events(const em_context* context, const em_event** out);
+
+/* Drops the record, which may be large. Null, or an active context, does nothing. */
+EM_EXPORT void em_events_drop(em_context* context);
+
+/* The context of this kind that is active on the calling thread, or null. */
+EM_EXPORT em_context* em_active(int32_t kind);
+
+/* Gives the free pages of the heap back to the system, and asks the C library to give back those of its own; the number
+   of bytes that the heap gave back. */
+EM_EXPORT int64_t em_trim(void);
 
 /* The allocator itself, for runtimes that are called through C. Blocks are host memory; those from the heap begin at
    multiples of 64, those from an arena at multiples of the plan's alignment. Null for 0 bytes, for a size above the

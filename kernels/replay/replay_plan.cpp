@@ -1,5 +1,6 @@
 #include "replay/replay_plan.h"
 
+#include <algorithm>
 #include <exception>
 #include <map>
 #include <memory>
@@ -78,5 +79,23 @@ bool em_plan::fill(std::span<const int64_t> events, std::span<const int64_t> off
     set_error("the plan has %zu places for %zu requests", offsets.size(), bytes_.size());
     return false;
   }
+  number_places();
   return true;
+}
+
+void em_plan::number_places() {
+  starts_ = offsets_;
+  std::erase(starts_, -1);
+  std::sort(starts_.begin(), starts_.end());
+  starts_.erase(std::unique(starts_.begin(), starts_.end()), starts_.end());
+  places_.reserve(offsets_.size());
+  for (const int64_t offset : offsets_) {
+    places_.push_back(place_at(offset));
+  }
+}
+
+std::size_t em_plan::place_at(int64_t offset) const {
+  const auto found = std::lower_bound(starts_.begin(), starts_.end(), offset);
+  const bool is_start = found != starts_.end() && *found == offset;
+  return is_start ? static_cast<std::size_t>(found - starts_.begin()) : starts_.size();
 }

@@ -27,7 +27,7 @@ void release(MemoryKind kind, void* block) noexcept {
   const Bound bound = find_context(kind);
   if (bound.context != nullptr) {
     bound.context->free(block, bound.thread);
-  } else if (em_arena* arena = em_arena::of(block)) {
+  } else if (em_arena* arena = arena_of(block)) {
     arena->block_freed();
   } else {
     blocks_of(kind).give(block);

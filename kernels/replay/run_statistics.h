@@ -34,18 +34,18 @@ class RunStatistics {
   }
   void free_block(int64_t bytes) noexcept { in_heap_ -= bytes; }
 
-  // The first deviation counts: it came after `matched` events that were as planned.
-  void deviate(int64_t matched) noexcept {
-    if (!has_deviated()) {
-      counts_.bail = matched;
+  void count_event() noexcept { ++counts_.events; }
+
+  // The event that comes now is not as planned; the first one counts.
+  void deviate() noexcept {
+    if (counts_.bail < 0) {
+      counts_.bail = counts_.events;
     }
   }
-  bool has_deviated() const noexcept { return counts_.bail >= 0; }
 
-  // All counts, with the number of events and of blocks left in the arena, which are known elsewhere.
-  em_stats summary(int64_t events, int64_t left) const noexcept {
+  // All counts, with the number of blocks left in the arena, which is known elsewhere.
+  em_stats summary(int64_t left) const noexcept {
     em_stats all = counts_;
-    all.events = events;
     all.left = left;
     return all;
   }

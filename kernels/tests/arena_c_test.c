@@ -72,11 +72,15 @@ int record_and_replay(void) {
   em_plan* plan = em_plan_create(codes, count, offsets, stats.requests, size, ALIGNMENT);
   em_arena* arena = em_arena_create(size, 0);
   EXPECT(plan != NULL && arena != NULL && em_arena_size(arena) == size);
-  EXPECT(em_begin_replay(context, plan, arena, EM_POISON) == EM_OK);
+  EXPECT(em_begin_replay(context, plan, arena, EM_POISON | EM_RECORD) == EM_OK);
   EXPECT(em_begin_record(context, MOST) == EM_BUSY && em_last_error()[0] != '\0');
   failed = run_network();
   EXPECT(em_end(context, &stats) == EM_OK && failed == 0);
   EXPECT(stats.bail == -1 && stats.hits == 4 && stats.misses == 0 && stats.arena_top == size && stats.left == 0);
+  EXPECT(em_events(context, &events) == count && events[0].size == 100 && events[7].request == 3);
+  em_events_drop(context);
+  EXPECT(em_events(context, &events) == 0);
+  EXPECT(em_trim() >= 0);
 
   EXPECT(em_end(context, NULL) == EM_REFUSED);
   EXPECT(em_context_destroy(context) == EM_OK);

@@ -1,152 +1,158 @@
 // The matcher alone: numbers go in, places come out; no thread has a run and there is no arena.
 #include <cstdint>
-#include <memory>
-#include <random>
 #include <vector>
 
-#include "replay/in_order_matcher.h"
-#include "replay/replay_plan.h"
+#include "replay/slot_matcher.h"
+#include "tests/arena_plans.h"
 #include "tests/check.h"
 #include "tests/registry.h"
 
-using edgemem::InOrderMatcher;
 using edgemem::Match;
 using edgemem::Matcher;
+using edgemem::SlotMatcher;
 
 namespace {
 
 constexpr int64_t kThread = 1;
 
-struct Release {
-  void operator()(em_plan* plan) const { plan->release(); }
-};
-using OwnedPlan = std::unique_ptr<em_plan, Release>;
-
-OwnedPlan make_plan(const std::vector<int64_t>& events, const std::vector<int64_t>& offsets, int64_t size) {
-  OwnedPlan plan(em_plan::create(events, offsets, size, 64));
-  CHECK(plan != nullptr);
-  return plan;
-}
-
 // Two requests that meet, one that takes the first one's place, and one on the heap.
-OwnedPlan small() { return make_plan({100, 200, -1, 90, 40, -2, -4, -3}, {0, 128, 0, -1}, 328); }
+OwnedPlan small() { return make_owned({100, 200, -1, 90, 40, -2, -4, -3}, {0, 128, 0, -1}, 328); }
 
-bool is(const Match& match, int64_t request, int64_t offset) {
-  return !match.is_deviation() && match.request == request && match.offset == offset &&
+bool is(const Match& match, int64_t request, int64_t offset, int64_t bytes) {
+  return !match.is_deviation() && match.request == request && match.offset == offset && match.bytes == bytes &&
          match.has_place() == (offset >= 0);
 }
 
 }  // namespace
 
-TEST(a_run_as_planned_gets_its_places_and_is_complete) {
+TEST(a_run_as_planned_gets_its_places) {
   const OwnedPlan plan = small();
-  InOrderMatcher in_order;
-  Matcher& matcher = in_order;
+  SlotMatcher slots;
+  Matcher& matcher = slots;
   for (int k = 0; k < 2; ++k) {  // it starts again from the beginning
-    in_order.start(*plan);
-    CHECK(matcher.matched() == 0 && !matcher.is_complete());
-    CHECK(is(matcher.match_request(100, kThread), 0, 0));
-    CHECK(is(matcher.match_request(200, kThread + 1), 1, 128));  // the thread makes no difference
-    CHECK(is(matcher.match_free_at(0, kThread), 0, 0));
-    CHECK(is(matcher.match_request(90, kThread), 2, 0));
-    CHECK(is(matcher.match_request(40, kThread), 3, -1));
-    CHECK(is(matcher.match_free_at(128, kThread + 1), 1, 128));
-    CHECK(is(matcher.match_free_of(3, kThread), 3, -1));
-    CHECK(matcher.matched() == 7 && !matcher.is_complete());
-    CHECK(is(matcher.match_free_at(0, kThread), 2, 0));
-    CHECK(matcher.matched() == 8 && matcher.is_complete());
+    CHECK(slots.start(*plan));
+    CHECK(is(matcher.match_request(100, kThread), 0, 0, 100));
+    CHECK(is(matcher.match_request(200, kThread + 1), 1, 128, 200));  // the thread makes no difference
+    CHECK(is(matcher.match_free_at(0, kThread), 0, 0, 100));
+    CHECK(is(matcher.match_request(90, kThread), 2, 0, 90));
+    CHECK(is(matcher.match_request(40, kThread), 3, -1, 40));
+    CHECK(is(matcher.match_free_at(128, kThread + 1), 1, 128, 200));
+    CHECK(is(matcher.match_free_at(0, kThread), 2, 0, 90));
     CHECK(matcher.match_request(1, kThread).is_deviation());
     CHECK(matcher.match_free_at(0, kThread).is_deviation());
   }
 }
 
-TEST(any_other_event_is_a_deviation) {
+TEST(a_matcher_forgets_the_run_before) {
   const OwnedPlan plan = small();
-  InOrderMatcher matcher;
-  matcher.start(*plan);
+  const OwnedPlan other = make_owned({64, 64}, {64, 0}, 128);
+  SlotMatcher matcher;
+  CHECK(matcher.start(*plan));
+  CHECK(matcher.match_request(100, kThread).has_place() && matcher.match_request(200, kThread).has_place());
+  CHECK(matcher.match_request(90, kThread).is_deviation());  // request 0 is late
+  CHECK(matcher.start(*other));
+  CHECK(matcher.match_free_at(0, kThread).is_deviation() && matcher.match_free_at(64, kThread).is_deviation());
+  CHECK(is(matcher.match_request(64, kThread), 0, 64, 64) && is(matcher.match_request(3, kThread), 1, 0, 3));
+  CHECK(is(matcher.match_free_at(0, kThread), 1, 0, 3) && is(matcher.match_free_at(64, kThread), 0, 64, 64));
+}
+
+TEST(a_larger_request_has_no_place_and_leaves_the_others_theirs) {
+  const OwnedPlan plan = small();
+  SlotMatcher matcher;
+  CHECK(matcher.start(*plan));
   CHECK(matcher.match_request(101, kThread).is_deviation());
-  CHECK(matcher.match_request(200, kThread).is_deviation());  // the next but one
-  CHECK(matcher.match_free_at(0, kThread).is_deviation());
-  CHECK(matcher.match_free_of(0, kThread).is_deviation());
-  CHECK(matcher.match_request(100, kThread).request == 0);
-  CHECK(matcher.match_request(200, kThread).request == 1);
-  CHECK(matcher.match_free_at(128, kThread).is_deviation());  // alive, but request 0 goes first
-  CHECK(matcher.match_free_at(64, kThread).is_deviation());   // inside request 0
-  CHECK(matcher.match_free_of(0, kThread).is_deviation());    // it lies in the arena
-  CHECK(matcher.match_request(90, kThread).is_deviation());
-  CHECK(matcher.matched() == 2);
+  CHECK(matcher.match_free_at(0, kThread).is_deviation());  // it is on the heap
+  CHECK(is(matcher.match_request(1, kThread), 1, 128, 1));
+  CHECK(is(matcher.match_request(90, kThread), 2, 0, 90));   // nothing to be freed first
+  CHECK(matcher.match_request(41, kThread).is_deviation());  // larger than planned, on the heap too
+  CHECK(matcher.match_free_at(64, kThread).is_deviation());  // inside request 2
+  CHECK(is(matcher.match_free_at(0, kThread), 2, 0, 90));    // before request 1, which the plan frees first
+  CHECK(is(matcher.match_free_at(128, kThread), 1, 128, 1));
+}
+
+TEST(a_place_that_is_still_taken_is_not_given_again_until_it_is_freed) {
+  // Three requests of 64 bytes, one after the other, in the place of 128 bytes that the first one had.
+  const OwnedPlan plan = make_owned({128, -1, 64, -2, 64, -3, 64, 64}, {0, 0, 64, 0, 128}, 192);
+  SlotMatcher matcher;
+  CHECK(matcher.start(*plan));
+  CHECK(is(matcher.match_request(10, kThread), 0, 0, 10));
+  CHECK(matcher.match_request(64, kThread).is_deviation());
+  CHECK(matcher.match_request(64, kThread).is_deviation());  // as planned the first one reaches there
+  CHECK(is(matcher.match_free_at(0, kThread), 0, 0, 10));
+  CHECK(is(matcher.match_request(64, kThread), 3, 0, 64));
+  CHECK(is(matcher.match_request(64, kThread), 4, 128, 64));
+}
+
+TEST(an_early_free_is_known_when_the_plan_frees_it) {
+  const OwnedPlan plan = make_owned({64, 64, -1, -2, 64, -3, 64}, {0, 64, 64, 64}, 128);
+  SlotMatcher matcher;
+  CHECK(matcher.start(*plan));
+  CHECK(is(matcher.match_request(64, kThread), 0, 0, 64));
+  CHECK(is(matcher.match_free_at(0, kThread), 0, 0, 64));
+  CHECK(matcher.match_free_at(0, kThread).is_deviation());  // once
+  CHECK(is(matcher.match_request(64, kThread), 1, 64, 64));
+  CHECK(is(matcher.match_free_at(64, kThread), 1, 64, 64));
+  CHECK(is(matcher.match_request(64, kThread), 2, 64, 64));
+  CHECK(matcher.match_request(64, kThread).is_deviation());  // request 2 is alive
+  CHECK(is(matcher.match_free_at(64, kThread), 2, 64, 64));
+  CHECK(matcher.match_free_at(64, kThread).is_deviation());
 }
 
 TEST(a_size_is_never_taken_for_the_code_of_a_free) {
-  const OwnedPlan plan = make_plan({100, -1}, {0}, 100);
-  InOrderMatcher matcher;
-  matcher.start(*plan);
-  CHECK(matcher.match_request(100, kThread).request == 0);
   for (const int64_t bytes : {int64_t{-1}, int64_t{0}, INT64_MIN, INT64_MAX}) {
+    const OwnedPlan plan = make_owned({100, -1}, {0}, 100);
+    SlotMatcher matcher;
+    CHECK(matcher.start(*plan));
     CHECK(matcher.match_request(bytes, kThread).is_deviation());
+    CHECK(matcher.match_free_at(0, kThread).is_deviation());
   }
-  for (const int64_t odd : {int64_t{-1}, INT64_MIN, INT64_MAX}) {
-    CHECK(matcher.match_free_at(odd, kThread).is_deviation() && matcher.match_free_of(odd, kThread).is_deviation());
+  const OwnedPlan plan = small();
+  SlotMatcher matcher;
+  CHECK(matcher.start(*plan));
+  CHECK(matcher.match_request(100, kThread).request == 0);
+  for (const int64_t odd : {int64_t{-1}, int64_t{1}, int64_t{128}, INT64_MIN, INT64_MAX}) {
+    CHECK(matcher.match_free_at(odd, kThread).is_deviation());
   }
-  CHECK(matcher.matched() == 1);
 }
 
-TEST(a_plan_of_nothing_is_complete_at_once) {
-  const OwnedPlan plan = make_plan({}, {}, 0);
-  InOrderMatcher matcher;
-  matcher.start(*plan);
-  CHECK(matcher.is_complete() && matcher.match_request(8, kThread).is_deviation());
+TEST(a_plan_of_nothing_serves_nothing) {
+  const OwnedPlan plan = make_owned({}, {}, 0);
+  SlotMatcher matcher;
+  CHECK(matcher.start(*plan));
+  CHECK(matcher.match_request(8, kThread).is_deviation() && matcher.match_free_at(0, kThread).is_deviation());
 }
 
-// Random plans, against a list of what each event has to be: one event of each run is changed, and the matcher finds
-// it, never earlier and never later.
-TEST(the_first_changed_event_of_a_random_run_is_found) {
-  std::mt19937_64 random(7);
-  const auto below = [&random](std::size_t end) { return static_cast<std::size_t>(random() % end); };
-  for (int round = 0; round < 2000; ++round) {
-    std::vector<int64_t> events;
-    std::vector<int64_t> offsets;
-    std::vector<int64_t> alive;
-    int64_t top = 0;
-    const std::size_t length = 1 + below(30);
-    while (events.size() < length) {
-      if (!alive.empty() && below(2) == 0) {
-        const std::size_t k = below(alive.size());
-        events.push_back(-alive[k] - 1);
-        alive.erase(alive.begin() + static_cast<std::ptrdiff_t>(k));
-      } else {
-        const auto bytes = static_cast<int64_t>(1 + below(3));
-        alive.push_back(static_cast<int64_t>(offsets.size()));
-        events.push_back(bytes);
-        offsets.push_back(below(4) == 0 ? -1 : top);
-        top += 64;
-      }
-    }
-    const OwnedPlan plan = make_plan(events, offsets, top);
-    InOrderMatcher matcher;
-    matcher.start(*plan);
-    const std::size_t changed = below(length + 1);  // `length`: none is
-    int64_t request = 0;
-    for (std::size_t k = 0; k < length; ++k) {
-      CHECK(matcher.matched() == static_cast<int64_t>(k));
-      const int64_t wrong = k == changed ? 1 : 0;
-      Match match;
-      int64_t expected = request;
-      if (events[k] > 0) {
-        match = matcher.match_request(events[k] + wrong, kThread);
-        ++request;
-      } else {
-        expected = -events[k] - 1;
-        const int64_t offset = offsets[static_cast<std::size_t>(expected)];
-        match = offset < 0 ? matcher.match_free_of(expected + wrong, kThread)
-                           : matcher.match_free_at(offset + 64 * wrong, kThread);
-      }
-      if (wrong != 0) {
-        CHECK(match.is_deviation());
-        break;
-      }
-      CHECK(is(match, expected, offsets[static_cast<std::size_t>(expected)]));
-    }
-    CHECK(matcher.matched() == static_cast<int64_t>(changed) && matcher.is_complete() == (changed == length));
+// Beyond 256 blocks that the plan has freed and the run has not, no more places are given.
+TEST(very_many_late_frees_send_requests_to_the_heap_until_some_come) {
+  constexpr int64_t kLate = 300;
+  std::vector<int64_t> events;
+  std::vector<int64_t> offsets;
+  for (int64_t k = 0; k < kLate; ++k) {
+    events.push_back(64);
+    offsets.push_back(64 * k);
   }
+  for (int64_t k = 0; k < kLate; ++k) {
+    events.push_back(-k - 1);
+  }
+  for (int64_t k = 0; k < 4; ++k) {
+    events.push_back(64);
+    offsets.push_back(64 * (kLate + k));  // where nothing lay
+  }
+  const OwnedPlan plan = make_owned(events, offsets, 64 * (kLate + 4));
+  SlotMatcher matcher;
+  CHECK(matcher.start(*plan));
+  for (int64_t k = 0; k < kLate; ++k) {
+    CHECK(is(matcher.match_request(64, kThread), k, 64 * k, 64));
+  }
+  CHECK(matcher.match_request(64, kThread).is_deviation());
+  for (int64_t k = 0; k < kLate - 257; ++k) {
+    CHECK(is(matcher.match_free_at(64 * k, kThread), k, 64 * k, 64));
+  }
+  CHECK(matcher.match_request(64, kThread).is_deviation());
+  CHECK(matcher.match_free_at(64 * 200, kThread).request == 200);
+  CHECK(is(matcher.match_request(64, kThread), kLate + 2, 64 * (kLate + 2), 64));
+  for (int64_t k = kLate - 257; k < kLate; ++k) {
+    CHECK(matcher.match_free_at(64 * k, kThread).is_deviation() == (k == 200));
+  }
+  CHECK(is(matcher.match_request(64, kThread), kLate + 3, 64 * (kLate + 3), 64));
 }

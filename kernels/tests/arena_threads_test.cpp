@@ -99,6 +99,22 @@ TEST(a_context_serves_only_the_thread_that_began) {
   CHECK(em_context_destroy(context) == EM_OK);
 }
 
+TEST(a_thread_knows_its_active_context_of_each_kind) {
+  CHECK(em_active(EM_HOST) == nullptr && em_active(EM_DEVICE) == nullptr);
+  em_context* host = em_context_create(EM_HOST);
+  em_context* device = em_context_create(EM_DEVICE);
+  CHECK(em_begin_record(host, kMany) == EM_OK);
+  CHECK(em_active(EM_HOST) == host && em_active(EM_DEVICE) == nullptr);
+  CHECK(em_begin_record(device, kMany) == EM_OK);
+  CHECK(em_active(EM_HOST) == host && em_active(EM_DEVICE) == device);
+  std::thread([] { CHECK(em_active(EM_HOST) == nullptr && em_active(EM_DEVICE) == nullptr); }).join();
+  CHECK(em_active(2) == nullptr && em_active(-1) == nullptr);
+  CHECK(em_end(host, nullptr) == EM_OK);
+  CHECK(em_active(EM_HOST) == nullptr && em_active(EM_DEVICE) == device);
+  CHECK(em_end(device, nullptr) == EM_OK && em_active(EM_DEVICE) == nullptr);
+  CHECK(em_context_destroy(host) == EM_OK && em_context_destroy(device) == EM_OK);
+}
+
 TEST(a_run_that_is_refused_leaves_its_thread_free) {
   Session session(small_plan());
   em_arena* small = em_arena_create(64, 0);

@@ -12,13 +12,14 @@
 #include "proof/objects.h"
 #include "proof/offsets.h"
 #include "tests/check.h"
+#include "tests/proved_plan.h"
 #include "tests/registry.h"
 #include "tests/rounds.h"
 
 namespace {
 
 using namespace edgemem::proof;
-using Values = std::vector<Value>;
+using Plan = ProvedPlan;
 
 class Random {
  public:
@@ -29,34 +30,29 @@ class Random {
   std::mt19937_64 engine_;
 };
 
-struct Plan {
-  Values first, last, size, offsets, overlap, within;
-  Value alignment = 1;
-
-  std::size_t count() const { return first.size(); }
-  Records records() const { return {first, last, size, alignment, {}, {}, overlap, within}; }
-  Value arena() const {
-    Value top = 0;
-    for (std::size_t i = 0; i < count(); ++i) top = std::max(top, size[i] > 0 ? offsets[i] + size[i] : 0);
-    return top;
-  }
-  void add(Value f, Value l, Value s, Value offset) {
-    first.push_back(f);
-    last.push_back(l);
-    size.push_back(s);
-    offsets.push_back(offset);
-  }
-  Values faults(Value arena) const { return find_offset_faults(records(), {offsets, {&arena, 1}}); }
-};
+// Whether the row of `within` from a record holds.
+bool holds(const Plan& plan, std::size_t k) {
+  const auto inner = static_cast<std::size_t>(plan.within[k]);
+  const auto outer = static_cast<std::size_t>(plan.within[k + 1]);
+  return plan.offsets[inner] == plan.offsets[outer] + plan.within[k + 2] &&
+         plan.within[k + 2] + plan.size[inner] <= plan.size[outer];
+}
 
 // Whether a row of `within` from i leads to j, by one that holds or by a chain of such.
 bool inside(const Plan& plan, std::size_t i, std::size_t j) {
   for (std::size_t k = 0; k < plan.within.size(); k += 3) {
     const auto outer = static_cast<std::size_t>(plan.within[k + 1]);
     if (static_cast<std::size_t>(plan.within[k]) != i) continue;
-    if (plan.offsets[i] != plan.offsets[outer] + plan.within[k + 2]) return false;
-    if (plan.within[k + 2] + plan.size[i] > plan.size[outer]) return false;
-    return outer == j || inside(plan, outer, j);
+    return holds(plan, k) && (outer == j || inside(plan, outer, j));
+  }
+  return false;
+}
+
+// Whether rows that hold lead from both to one record, or from one to the other.
+bool one_nest(const Plan& plan, std::size_t i, std::size_t j) {
+  const auto leads = [&](std::size_t from, std::size_t to) { return from == to || inside(plan, from, to); };
+  for (std::size_t k = 0; k < plan.count(); ++k) {
+    if (leads(i, k) && leads(j, k)) return true;
   }
   return false;
 }
@@ -76,7 +72,7 @@ bool conflict(const Plan& plan, std::size_t i, std::size_t j) {
   if (plan.first[i] > plan.last[j] || plan.first[j] > plan.last[i]) return false;
   const Value low = std::max(plan.offsets[i], plan.offsets[j]);
   if (low >= std::min(plan.offsets[i] + plan.size[i], plan.offsets[j] + plan.size[j])) return false;
-  return !inside(plan, i, j) && !inside(plan, j, i) && !allowed(plan, i, j);
+  return !one_nest(plan, i, j) && !allowed(plan, i, j);
 }
 
 // Records that lie anywhere, but those inside others mostly where they should.
@@ -136,6 +132,81 @@ TEST(overlaps_are_those_of_all_pairs) {
   CHECK(right > most / 100);
 }
 
+// Bytes, each of which one of its options may take; an option takes so many. How many can be taken, by augmenting
+// paths.
+Value taken(const std::vector<std::vector<std::size_t>>& options, const std::vector<std::size_t>& room) {
+  std::vector<std::vector<std::size_t>> bytes(room.size());
+  std::vector<bool> tried;
+  const auto give = [&](const auto& self, std::size_t byte) -> bool {
+    for (const std::size_t x : options[byte]) {
+      if (tried[x]) continue;
+      tried[x] = true;
+      if (bytes[x].size() < room[x]) {
+        bytes[x].push_back(byte);
+        return true;
+      }
+      for (std::size_t& other : bytes[x]) {
+        if (!self(self, other)) continue;
+        other = byte;
+        return true;
+      }
+    }
+    return false;
+  };
+  Value count = 0;
+  for (std::size_t byte = 0; byte < options.size(); ++byte) {
+    tried.assign(room.size(), false);
+    count += give(give, byte) ? 1 : 0;
+  }
+  return count;
+}
+
+// The most bytes that inputs and results which count can have in common, record by record and byte by byte; `nested` as
+// if all rows held.
+Value common_bytes(const Plan& nested, Value op, const std::vector<bool>& counts) {
+  const Records records = nested.records();
+  std::vector<bool> mentioned(nested.count(), false);
+  const auto each = [&](const auto& use) {
+    for (std::size_t k = 0; k < nested.overlap.size(); k += 3) {
+      const auto i = static_cast<std::size_t>(nested.overlap[k]);
+      const auto j = static_cast<std::size_t>(nested.overlap[k + 1]);
+      if (nested.first[j] == op && nested.size[i] > 0 && nested.size[j] > 0) use(i, j, nested.overlap[k + 2]);
+    }
+  };
+  each([&](std::size_t i, std::size_t j, Value) { mentioned[i] = mentioned[j] = true; });
+  const auto is_own = [&](std::size_t i, Value byte) {
+    const Value at = nested.offsets[i] + byte;
+    for (std::size_t k = 0; k < nested.count(); ++k) {
+      const bool holds = nested.offsets[k] <= at && at < nested.offsets[k] + records.padded(k) && inside(nested, k, i);
+      if (holds && !mentioned[k] && nested.first[k] <= op && op <= nested.last[k]) return false;
+    }
+    return true;
+  };
+  std::vector<std::size_t> room(nested.count(), 0);
+  for (std::size_t i = 0; i < nested.count(); ++i) {
+    for (Value byte = 0; byte < records.padded(i); ++byte) room[i] += is_own(i, byte) ? 1 : 0;
+  }
+  Value by_results = 0;
+  Value by_inputs = 0;
+  for (std::size_t x = 0; x < nested.count(); ++x) {
+    std::vector<std::vector<std::size_t>> of_results, of_inputs;
+    for (Value byte = 0; byte < records.padded(x); ++byte) {
+      if (!is_own(x, byte)) continue;
+      of_results.emplace_back();
+      of_inputs.emplace_back();
+      each([&](std::size_t i, std::size_t j, Value distance) {
+        if (!counts[i] || !counts[j] || one_nest(nested, i, j)) return;
+        while (distance % records.alignment != 0) ++distance;
+        if (j == x && byte >= distance) of_results.back().push_back(i);
+        if (i == x && byte < records.padded(j) - distance) of_inputs.back().push_back(j);
+      });
+    }
+    by_results += taken(of_results, room);
+    by_inputs += taken(of_inputs, room);
+  }
+  return std::min(by_results, by_inputs);
+}
+
 // Both bounds by their definitions; no pins.
 std::pair<Value, Value> brute_bounds(const Plan& plan) {
   Value offsets = 0;
@@ -162,21 +233,17 @@ std::pair<Value, Value> brute_bounds(const Plan& plan) {
     Value padding = 0;
     for (const std::size_t i : alive) {
       counts[i] = std::none_of(alive.begin(), alive.end(), [&](std::size_t j) { return inside(nested, i, j); });
+      // Bytes that something alive of the same nest takes as well count for that.
+      for (Value byte = nested.offsets[i]; byte < nested.offsets[i] + records.padded(i); ++byte) {
+        need += std::none_of(alive.begin(), alive.end(), [&](std::size_t j) {
+          return j < i && one_nest(nested, i, j) && nested.offsets[j] <= byte &&
+                 byte < nested.offsets[j] + records.padded(j);
+        });
+      }
       if (!counts[i]) continue;
-      need += records.padded(i);
       padding = std::max(padding, records.padded(i) - plan.size[i]);
     }
-    for (std::size_t k = 0; k < plan.overlap.size(); k += 3) {
-      const auto i = static_cast<std::size_t>(plan.overlap[k]);
-      const auto j = static_cast<std::size_t>(plan.overlap[k + 1]);
-      if (!counts[i] || !counts[j] || plan.first[j] != op) continue;
-      Value shared = 0;
-      for (Value at = -64; at <= 64; at += plan.alignment) {
-        if (at < plan.overlap[k + 2]) continue;
-        shared = std::max(shared, std::min(at + records.padded(i), records.padded(j)) - std::max<Value>(at, 0));
-      }
-      need -= shared;
-    }
+    need -= common_bytes(nested, op, counts);
     offsets = std::max(offsets, need - padding);
   }
   Value objects = 0;
@@ -231,61 +298,6 @@ TEST(objects_are_judged_as_all_pairs_are) {
     right += wrong ? 0 : 1;
   }
   CHECK(right > most / 100);
-}
-
-// Would take hours if any of it were quadratic.
-TEST(a_proof_of_many_records_alive_at_once_ends) {
-  constexpr std::size_t kCount = 300'000;
-  for (const bool chained : {false, true}) {
-    Plan plan;
-    for (std::size_t i = 0; i < kCount; ++i) {
-      const Value k = static_cast<Value>(i);
-      // Intervals inside each other; one beside the other in the arena, or one inside the other.
-      plan.add(k, 2 * static_cast<Value>(kCount) - k, chained ? static_cast<Value>(kCount) - k : 1, k);
-      if (chained && i > 0) plan.within.insert(plan.within.end(), {k, k - 1, 1});
-    }
-    CHECK(plan.faults(plan.arena()).empty());
-    CHECK(offsets_bound(plan.records()) == static_cast<Value>(kCount));
-    CHECK(objects_bound(plan.records()) == std::accumulate(plan.size.begin(), plan.size.end(), Value{0}));
-  }
-}
-
-TEST(a_bound_of_pinned_records_in_one_another_ends) {
-  constexpr std::size_t kCount = 200'000;
-  std::vector<Value> first(kCount), last(kCount, kCount), size(kCount), pinned(kCount, 0), within;
-  for (std::size_t i = 0; i < kCount; ++i) {
-    first[i] = static_cast<Value>(i % 7);
-    size[i] = static_cast<Value>(kCount - i);
-    if (i > 0) within.insert(within.end(), {static_cast<Value>(i), static_cast<Value>(i) - 1, 0});
-  }
-  const edgemem::proof::Records records{first, last, size, 1, pinned, {}, {}, within};
-  CHECK(offsets_bound(records) == static_cast<Value>(kCount));
-}
-
-TEST(offsets_at_the_ends_of_int64_are_judged) {
-  constexpr Value kLeast = std::numeric_limits<Value>::min();
-  const auto causes = [](const Plan& plan, Value arena) {
-    const Values rows = plan.faults(arena);
-    Values found;
-    for (std::size_t k = 0; k < rows.size(); k += Faults::kColumns) found.push_back(rows[k]);
-    return found;
-  };
-  const auto list = [](std::initializer_list<Cause> all) {
-    Values found;
-    for (const Cause cause : all) found.push_back(static_cast<Value>(cause));
-    return found;
-  };
-  Plan plan;
-  plan.add(0, 0, 8, kLargest - 4);
-  plan.add(0, 0, 8, kLargest);
-  CHECK(causes(plan, kLargest) == list({Cause::kOutsideArena, Cause::kOutsideArena, Cause::kOverlap}));
-  plan.offsets = {kLeast, kLargest};
-  CHECK(causes(plan, kLeast) == list({Cause::kNegativeOffset, Cause::kOutsideArena, Cause::kOutsideArena}));
-  plan.offsets = {kLargest - 8, kLeast};
-  for (const Value distance : {kLeast, Value{-1}, Value{1}, kLargest}) {
-    plan.overlap = {0, 1, distance};
-    CHECK(causes(plan, kLargest) == list({Cause::kNegativeOffset}));
-  }
 }
 
 TEST(relations_that_no_records_have_are_refused) {

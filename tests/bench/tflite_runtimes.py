@@ -72,7 +72,7 @@ def litert_arenas(model: TfliteConverter) -> list[int | None]:
     arenas = [own]
     for inputs in ("keep", "release"):
         sizes = []
-        for candidate in (folded, folded.with_order(find_order(graph, bound_target(inputs)))):
+        for candidate in (folded, folded.with_order(find_order(graph, bound_target(inputs)).order)):
             try:
                 outputs, bound = in_litert(Interpreter, candidate.content(), inputs=inputs, poison=True)
             except RuntimeBindError:
@@ -87,7 +87,7 @@ def tflm_arenas(model: TfliteConverter) -> list[int | None]:
     """Naive size and bound of the folded and ordered model, TFLite Micro's own head, the planned one; both measured."""
     folded = model.folded()
     rules = BUILT_IN["tflm"]
-    ordered = folded.with_order(find_order(folded.graph(), rules))
+    ordered = folded.with_order(find_order(folded.graph(), rules).order)
     candidates = []
     for candidate in dict.fromkeys((folded, ordered)):
         planset = edgemem.plan(candidate, target=rules, strategy=QUICK)

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from edgemem.planfile import decode, encode
-from edgemem.planning.model_plan import plan_recording
+from edgemem.planning.recording_plan import plan_recording
 from edgemem.plans import OffsetPlan, Settings
 from edgemem.replay.cache import PlanCache
 from edgemem.replay.library import library
-from edgemem.replay.replayer import Replayer
+from edgemem.replay.replayer import Policy, Replayer
 from edgemem.replay.store import StoredPlans
 from edgemem.trace import Trace
 from edgemem.trace.recording import Fingerprint, Recording, Signature
@@ -41,7 +41,8 @@ _SIGNATURE = Signature("run", (("x", "float", (1, 4)),))
 _FINGERPRINT = Fingerprint("runtime", "1", "model", {"threads": 1}, _SIGNATURE)
 _SETTINGS = Settings()
 _STREAM = (64, 128, -1, 256, 40, -2, -3, 100, -5)  # the request of 40 bytes outlives the run
-_RUNS = 3
+_RUNS = 4
+_PLANSET = plan_recording(Recording(_FINGERPRINT, Trace.from_stream(_STREAM)), _SETTINGS)
 
 
 def _allocations() -> list[tuple[int, int]]:
@@ -70,12 +71,13 @@ def _allocations() -> list[tuple[int, int]]:
 
 def _run(data: bytes) -> None:
     cache = PlanCache(_PLACE)
-    cache._path(_FINGERPRINT, _SETTINGS).write_bytes(data)
+    cache._path(_PLANSET).write_bytes(data)
     stored = StoredPlans(replace(_FINGERPRINT, signature=Signature("", ())), (), _SETTINGS, cache)
-    replayer = Replayer(stored, partial(plan_recording, settings=_SETTINGS))
+    plan = partial(plan_recording, settings=_SETTINGS)
+    replayer = Replayer(stored, first=plan, better=plan, policy=Policy(background=False))
     for _ in range(_RUNS):
-        replayer.run(_SIGNATURE, _allocations)
-    assert replayer.counters.replayed >= 1, "the plan that is made now is replayed"
+        replayer.run(replayer.family(_SIGNATURE), lambda: _SIGNATURE, _allocations)
+    assert replayer.totals().replayed >= 1, "the plan that is made now is replayed"
     replayer.close()
 
 
@@ -109,8 +111,7 @@ def _mutate(chance: random.Random, data: bytes, others: Sequence[bytes]) -> byte
 
 
 def _seeds() -> list[bytes]:
-    recording = Recording(_FINGERPRINT, Trace.from_stream(_STREAM))
-    return [encode(plan_recording(recording, _SETTINGS)), b""]
+    return [encode(_PLANSET), b""]
 
 
 _FOLDER = tempfile.TemporaryDirectory(prefix="edgemem-fuzz-cache-")

@@ -36,7 +36,7 @@ _WORDS = (
     *("spill_cost", "overlap", "within", "object", "input", "output", "state", "variable", "scratch", "0|1", "61|62"),
     *("a@0", "b@-4", "c@8", "4x8", "4x8x2", "1x1x1x1", "0x0", "99999999999x99999999999"),
 )
-_RULES = ("offsets/greedy_by_size", "shared_objects/greedy_by_size", "offsets/greedy_by_breadth", "offsets/naive")
+_RULES = ("offsets/greedy_by_size", "shared_objects/greedy_by_size", "offsets/pyramid", "offsets/naive")
 _MOST = 2000  # records that are planned
 
 

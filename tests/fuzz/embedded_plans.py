@@ -22,6 +22,7 @@ from onnx import parser
 import edgemem
 from edgemem import formats
 from edgemem.errors import EdgememError
+from edgemem.model.profiles import PROFILES
 from edgemem.planfile import decode_all, encode, encode_all
 from edgemem.planfile.legacy import MAGIC
 from edgemem.planning.model_plan import plan_model
@@ -142,6 +143,7 @@ def _changed(planset: PlanSet, chance: random.Random) -> PlanSet:
     rules = chance.choice([*BUILT_IN.values()])
     pins = {chance.choice("xaby"): edge(chance)} if chance.random() < 0.5 else {}
     changed = replace(rules, pins=pins, states={"x": "y"} if chance.random() < 0.3 else {})
+    changed = replace(changed, kernels=chance.choice(PROFILES), slots=chance.random() < 0.5)
     return replace(planset, target=changed)
 
 

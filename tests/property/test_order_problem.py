@@ -131,9 +131,8 @@ def test_a_wide_beam_is_exhaustive(target: Target) -> None:
         problem = order_problem(graph, target)
         allowed = {o for o in peaks if all(o.index(b) < o.index(k) for k, bs in enumerate(problem.before) for b in bs)}
         best = min(peaks[o] for o in allowed)
-        assert order_peak(problem, beam_order(problem, width=10_000)) == best
+        assert order_peak(problem, beam_order(problem).order) == best
         assert peaks[greedy_order(problem)] >= best
-        found = find_order(graph, target, width=10_000)
-        assert peaks[found] == min(best, peaks[found])
+        assert peaks[find_order(graph, target).order] <= best
         better += best < peaks[tuple(range(len(graph.ops)))]
     assert better

@@ -32,6 +32,7 @@ OFFSETS: dict[str, Callable[..., list[int]]] = {
     "greedy_by_breadth": offsets.greedy_by_breadth,
     "greedy_in_order": offsets.greedy_in_order,
     "strip_packing": offsets.strip_packing,
+    "pyramid": offsets.pyramid,
 }
 SHARED_OBJECTS: dict[str, Callable[..., list[int]]] = {
     "naive": shared_objects.naive,

@@ -56,7 +56,7 @@ def test_a_session_and_another_user_take_turns() -> None:
     model = small("resnet18")
     given, wanted = feeds(plain(model)), None
     arena.reserve(100)
-    with InferenceSession(model, options(), cache=False, arena=arena) as session:
+    with InferenceSession(model, options(), cache=False, background=False, arena=arena) as session:
         for _ in range(3):
             arena.holder = other = object()
             arena.memory[:] = 0xFF
@@ -66,7 +66,7 @@ def test_a_session_and_another_user_take_turns() -> None:
         assert arena.holder is not other, "a session ran there"
         assert session.memory.replayed == 2
         assert arena.size == session.memory.arena >= session.memory.planned
-    with InferenceSession(model, options(), cache=False, arena=Arena(64)) as session:
+    with InferenceSession(model, options(), cache=False, background=False, arena=Arena(64)) as session:
         session.run(None, given)  # is recorded
         with pytest.raises(RuntimeBindError, match="given has 64"):
             session.run(None, given)

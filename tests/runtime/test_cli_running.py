@@ -83,17 +83,51 @@ def test_both_executors_and_outputs_to_files(model: Path, tmp_path: Path) -> Non
 
 def test_measure_prints_a_line_a_configuration(model: Path) -> None:
     rows = json.loads(edgemem("measure", model, "--rounds", 1, "--repeats", 2, "--json").output)
-    assert [r["configuration"] for r in rows] == ["default", "tuned", "edgemem", "io_binding"]
+    assert [r["configuration"] for r in rows] == ["default", "tuned", "recording", "edgemem", "io_binding"]
     assert all(not r["unavailable"] for r in rows)
-    assert all(r["exact"] for r in rows[1:3])
-    assert rows[2]["activation"] <= rows[1]["activation"] <= rows[0]["activation"]
+    assert all(r["exact"] for r in rows[1:4])
+    assert rows[3]["activation"] <= rows[1]["activation"] <= rows[0]["activation"]
+
+
+def test_measure_fits_a_terminal(model: Path) -> None:
+    text = edgemem("measure", model, "--rounds", 1, "--repeats", 1).output
+    assert max(map(len, text.splitlines())) <= 80
+    for configuration in ("default", "tuned", "recording", "edgemem", "io_binding"):
+        lines = [line for line in text.splitlines() if line.split()[:1] == [configuration]]
+        assert len(lines) == 3, text  # plan, process, time
+
+
+def test_measure_takes_several_files_of_an_input(model: Path, tmp_path: Path) -> None:
+    (entry,) = onnx.load(model).graph.input
+    shape = [d.dim_value or 1 for d in entry.type.tensor_type.shape.dim]
+    files = [tmp_path / f"{k}.npy" for k in range(3)]
+    for k, file in enumerate(files):
+        np.save(file, np.full(shape, k, np.float32))
+    given = [part for file in files for part in ("--input", f"{entry.name}={file}")]
+    done = edgemem("measure", model, *given, "--rounds", 1, "--repeats", 1, "--json")
+    assert done.exit_code == 0, done.output
+    assert all(row["exact"] for row in json.loads(done.output)[1:4])
+
+
+@pytest.mark.parametrize(
+    ("args", "what"),
+    [
+        (("--vary", "batch=5..2"), "is not NAME=FIRST..LAST"),
+        (("--vary", "batch=3"), "is not NAME=FIRST..LAST"),
+        (("--vary", "batch=1..2", "--input", "x=x.npy"), "--vary makes up inputs"),
+        (("--input", "x=1.npy", "--input", "x=2.npy", *("--input", "y=1.npy") * 3), "'x' has 2 files"),
+    ],
+)
+def test_measure_refuses(model: Path, args: tuple[str, ...], what: str) -> None:
+    done = edgemem("measure", model, *args)
+    assert done.exit_code == 2
+    assert what in done.output
 
 
 @pytest.mark.parametrize(
     ("args", "code", "what"),
     [
         (("--record",), 2, "give -o PLANNED.onnx"),
-        (("--reorder",), 1, "needs --optimize"),
         (("--fold",), 1, "--fold is for .tflite files"),
         (("--record", "--input", "nobody=x.npy", "-o", "out.onnx"), 1, "cannot read input 'nobody'"),
     ],
@@ -147,3 +181,37 @@ def test_what_ran_outside_every_plan_is_not_called_right(tmp_path: Path, monkeyp
     assert done.exit_code == 1
     assert "nothing is verified" in done.output
     assert "NonZero" in done.output
+
+
+def test_a_run_that_takes_too_long_is_ended(tmp_path: Path, model: Path) -> None:
+    planned = tmp_path / "p.onnx"
+    assert edgemem("plan", model, "--record", "-o", planned).exit_code == 0
+    done = edgemem("verify", "--run", "--timeout", "0.01", planned)
+    assert done.exit_code == 1
+    assert "did not end within 0.01 s" in done.output
+    assert edgemem("verify", "--timeout", "9", planned).exit_code == 2
+
+
+def test_a_run_apart_says_the_same_as_one_here(tmp_path: Path) -> None:
+    model, planned = tmp_path / "m.onnx", tmp_path / "p.onnx"
+    onnx.save(build("mobilenet_v1", size="small"), model)  # without branches, whose order differs from run to run
+    assert edgemem("plan", model, "--record", "-o", planned).exit_code == 0
+    here, apart = edgemem("verify", "--run", planned), edgemem("verify", "--run", "--timeout", 600, planned)
+    assert (here.exit_code, apart.exit_code) == (0, 0), apart.output
+    assert apart.output == here.output
+    told = edgemem("verify", "--run", "--timeout", 600, model)
+    assert told.exit_code == 4
+    assert "carries no plan" in told.output
+
+
+def test_what_differs_in_a_run_apart_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "p.onnx"
+    values = [onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [4]) for n in "xy"]
+    nodes = [onnx.helper.make_node("Exp", ["x"], ["y"])]
+    graph = onnx.helper.make_graph(nodes, "g", values[:1], values[1:])
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)
+    assert edgemem("plan", path, "-o", path).exit_code == 0
+    np.save(tmp_path / "x.npy", np.zeros(3, np.float32))
+    done = edgemem("verify", "--run", "--timeout", 600, "--input", f"x={tmp_path / 'x.npy'}", path)
+    assert done.exit_code == 1
+    assert "'x' is fed with the shape (3,), planned as (4,)" in done.output

@@ -102,10 +102,36 @@ def test_what_litert_takes_names_the_plan(tmp_path: Path) -> None:
     assert "--target litert" in made["plan"]
 
 
-def test_measure_says_what_it_runs(tmp_path: Path) -> None:
-    done = edgemem("measure", planned("tflm_sine_float", tmp_path))
+def test_measure_compares_two_files_in_eighty_columns(tmp_path: Path) -> None:
+    ours = planned("tflm_sine_float", tmp_path, "--target", "litert")
+    done = edgemem("measure", ours, "--against", fetch("tflm_sine_float"), "--repeats", 1, "--rounds", 1, "--xnnpack")
+    assert done.exit_code == 0, done.output
+    lines = done.output.splitlines()
+    assert lines[:2] == [f"1: {ours.name}, compared with 2", f"2: {ours.name}"]
+    assert max(map(len, lines)) <= 80
+    names = ["1 litert", "1 edgemem", "1 xnnpack", "1 tflm", "2 litert", "2 edgemem", "2 xnnpack", "2 tflm"]
+    for title in ("arena ", "process ", "ms "):
+        start = next(k for k, line in enumerate(lines) if line.startswith(title))
+        shown = [" ".join(line.split()[:2]) for line in lines[start + 1 : start + 9]]
+        assert [name for name in shown if "tflm" not in name] == [name for name in names if "tflm" not in name]
+    told = json.loads(edgemem("measure", ours, "--runtime", "litert", "--rounds", 1, "--json").output)
+    assert [row["configuration"] for row in told] == ["litert", "edgemem"]
+    assert "from the file" in told[1]["plan"]
+
+
+@pytest.mark.parametrize("flags", [("--dim", "N=1"), ("--vary", "N=1..2")])
+def test_measure_refuses_options_of_onnx_models(flags: tuple[str, ...], tmp_path: Path) -> None:
+    done = edgemem("measure", planned("tflm_sine_float", tmp_path), *flags)
     assert done.exit_code == 2
-    assert "edgemem size" in done.output
+    assert "--input-shape" in done.output
+
+
+def test_measure_refuses_options_of_tflite_models(tmp_path: Path) -> None:
+    (tmp_path / "m.onnx").write_bytes(b"")
+    for flags in (("--xnnpack",), ("--runtime", "tflm"), ("--against", tmp_path / "m.onnx")):
+        done = edgemem("measure", tmp_path / "m.onnx", *flags)
+        assert done.exit_code == 2
+        assert ".tflite models" in done.output
 
 
 def test_sizes_that_the_file_leaves_open(tmp_path: Path) -> None:

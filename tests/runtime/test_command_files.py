@@ -76,12 +76,6 @@ def test_another_file_is_refused_with_what_to_do(
     assert re.search(says, result.output), result.output
 
 
-def test_measure_names_what_there_is_for_tflite(tflite: Path) -> None:
-    result = edgemem("measure", tflite)
-    assert result.exit_code == 2
-    assert "edgemem size model.tflite, and edgemem run --compare model.tflite" in result.output
-
-
 def test_a_plan_of_shared_objects_alone_gives_one_exit_code(model: Path, tflite: Path, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     for source, options in ((model, ["--executor", "io-binding"]), (tflite, [])):

@@ -116,7 +116,7 @@ def test_a_session_plans_what_the_file_has_not_got_with_the_settings_of_the_file
     path = planned(tmp_path / "n.onnx", strategy="offsets/naive")
     given = feeds(plain(path))
     for source in ("made now", "cache"):
-        with InferenceSession(path, options(), cache=tmp_path / "cache") as session:
+        with InferenceSession(path, options(), cache=tmp_path / "cache", background=False) as session:
             session.run(None, given)
             assert session.memory_report.origin == Origin(
                 source,
@@ -125,7 +125,7 @@ def test_a_session_plans_what_the_file_has_not_got_with_the_settings_of_the_file
             )
     # Another file with the same model and other settings takes nothing from there.
     other = planned(tmp_path / "b.onnx", strategy="offsets/greedy_by_breadth")
-    with InferenceSession(other, options(), cache=tmp_path / "cache") as session:
+    with InferenceSession(other, options(), cache=tmp_path / "cache", background=False) as session:
         session.run(None, given)
         origin = session.memory_report.origin
         assert origin is not None
@@ -170,7 +170,7 @@ def test_a_wrong_plan_is_refused_by_every_consumer_which_names_the_tensors(what:
     else:
         consumers.append(("run", path))
         with pytest.raises(InvalidPlanError, match="overlap") as caught:
-            InferenceSession(path, options(), cache=False)
+            InferenceSession(path, options(), cache=False, background=False)
     named = [set(getattr(v, "records", ())) for v in caught.value.violations]
     assert set(names) in named
     for consumer in consumers:
@@ -388,7 +388,7 @@ def test_settings_survive_a_file(tmp_path: Path) -> None:
     recording = recording_of(path)
     assert recording.settings == graph.settings
     assert recording.problem.alignment == 128
-    with InferenceSession(path, options(), cache=False, poison=True) as session:
+    with InferenceSession(path, options(), cache=False, background=False, poison=True) as session:
         given = feeds(session)
         assert same(session.run(None, given), plain(path).run(None, given))
         assert session.memory.replayed == 1

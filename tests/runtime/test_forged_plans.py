@@ -17,12 +17,12 @@ from edgemem import planfile
 from edgemem.bounds import lower_bounds, naive_size
 from edgemem.cli.main import main
 from edgemem.errors import EdgememError, InvalidPlanError
-from edgemem.planning.model_plan import graph_under
 from edgemem.plans import OffsetPlan, PlanSet, SharedObjectsPlan
 from edgemem.records.problem import Problem, UsageRecord
 from edgemem.runtime.onnxruntime.file import plans_in, with_plans
 from edgemem.runtime.onnxruntime.io_binding import make_session
 from edgemem.targets import BUILT_IN, Target
+from edgemem.workspace import graph_under
 from edgemem_converters.tflite.model import TfliteConverter
 from tests.tflite_models import ADD_OPTIONS, M, O, S, T, build
 
@@ -256,10 +256,17 @@ def test_forged_workspace_of_litert(change: Callable[[list[Row]], list[Row]], tm
     assert edgemem.verify(honest, model) == ()
     path = _tflite_file(tmp_path / "m.tflite", data, forged(honest, change))
     refused_by_the_command_line(path, tmp_path, ("run", "--runtime", "litert"), ("size", "--runtime", "litert"))
-    with pytest.raises(InvalidPlanError):
-        edgemem.Interpreter(
-            str(path), experimental_op_resolver_type=litert.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-        ).allocate_tensors()
+    kernels = litert.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    strict: tuple[dict[str, Any], ...] = ({"plan": "file"}, {"refuse": "raise"})
+    for options in strict:
+        with pytest.raises(InvalidPlanError):
+            edgemem.Interpreter(str(path), experimental_op_resolver_type=kernels, **options).allocate_tensors()
+    # Without such a wish another plan is made, and the reason says so.
+    interpreter = edgemem.Interpreter(str(path), experimental_op_resolver_type=kernels)
+    interpreter.allocate_tensors()
+    assert interpreter.memory.origin is not None
+    assert interpreter.memory.origin.source == "made now"
+    assert "the plan in the file is not used" in interpreter.memory.reason
 
 
 def test_a_texture_in_the_wrong_form(tmp_path: Path) -> None:

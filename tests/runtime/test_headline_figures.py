@@ -32,7 +32,7 @@ def test_onnx_runtime(name: str) -> None:
     model = bytes(build(name).SerializeToString())
     reference = plain(model)
     given = feeds(reference)
-    with edgemem.InferenceSession(model, options(), ["CPUExecutionProvider"], cache=False) as session:
+    with edgemem.InferenceSession(model, options(), ["CPUExecutionProvider"], cache=False, background=False) as session:
         for _ in range(2):
             assert same(session.run(None, given), reference.run(None, given))
         memory = session.memory

@@ -11,18 +11,20 @@ import pytest
 pytest.importorskip("ai_edge_litert")
 
 from ai_edge_litert.interpreter import Interpreter as LiteRT
+from ai_edge_litert.interpreter import OpResolverType
 
 import edgemem
 from edgemem import api, planfile
 from edgemem.commands.verify_run_tflite import verify_run_tflite
 from edgemem.errors import InvalidPlanError, RuntimeBindError, StalePlanError
 from edgemem.formats import Bindings
-from edgemem.planning.model_plan import graph_under, plan_graph
+from edgemem.planning.model_plan import plan_graph
 from edgemem.plans import Settings
 from edgemem.runtime.litert.binding import Binding
 from edgemem.runtime.litert.compare import compare_run
 from edgemem.runtime.litert.interpreter import Interpreter
 from edgemem.targets import BUILT_IN
+from edgemem.workspace import graph_under
 from edgemem_converters.tflite.model import TfliteConverter
 from tests.runtime.test_interpreter import BUILTIN, allocated, resizable, run, same, small
 from tests.runtime.test_litert import fetched
@@ -64,15 +66,19 @@ def test_the_plan_in_the_file_runs_as_it_stands() -> None:
 
 def test_a_plan_for_another_runtime_is_refused_with_the_command_that_makes_one() -> None:
     content = planned(small(), target="tflm")
-    for options in ({}, {"plan": "file"}):
-        with pytest.raises(RuntimeBindError, match=r"leaves out the workspace.*edgemem plan --target litert"):
-            allocated(Interpreter, content, **options, **BUILTIN)
-    plain = allocated(Interpreter, content, refuse="plain", **BUILTIN)
+    with pytest.raises(RuntimeBindError, match=r"leaves out the workspace.*edgemem plan --target litert"):
+        allocated(Interpreter, content, plan="file", **BUILTIN)
+    plain = allocated(Interpreter, content, plan="file", refuse="plain", **BUILTIN)
     assert plain.memory.mode == "plain"
     assert "workspace" in plain.memory.reason
+    default = allocated(Interpreter, content, **BUILTIN).memory
+    assert default.origin.source == "made now"
+    assert "the plan in the file is not used: LiteRT cannot run the plan in the file" in default.reason
+    assert "edgemem plan --target litert" in default.reason
     for options in ({"plan": "make"}, {"strategy": "offsets/naive"}):
         memory = allocated(Interpreter, content, **options, **BUILTIN).memory
         assert memory.origin.source == "made now"
+        assert memory.reason == ""
     assert memory.origin.strategy == "naive"
 
 
@@ -84,7 +90,7 @@ def test_a_file_without_a_plan_gets_one_unless_the_file_s_is_wanted() -> None:
 
 def test_delegates_do_not_run_the_plan_and_it_is_said() -> None:
     content = planned(small(), target="litert")
-    memory = allocated(Interpreter, content).memory
+    memory = allocated(Interpreter, content, experimental_op_resolver_type=OpResolverType.BUILTIN).memory
     assert memory.mode == "boundary"
     assert memory.origin.source == "runtime's own"
     assert "the plan in the file is not used" in memory.reason
@@ -104,7 +110,10 @@ def test_a_plan_for_other_workspace_is_stale(change: str) -> None:
     planset = plan_graph(replace(graph, ops=ops), target, Settings(("offsets/greedy_by_size",)))
     content = model.with_plan(planfile.encode(planset), planset).content()
     with pytest.raises(InvalidPlanError, match="edgemem plan --target litert"):
-        allocated(Interpreter, content, **BUILTIN)
+        allocated(Interpreter, content, plan="file", **BUILTIN)
+    memory = allocated(Interpreter, content, **BUILTIN).memory
+    assert memory.origin.source == "made now"
+    assert "the plan in the file is not used" in memory.reason
 
 
 def test_a_plan_for_another_graph_is_stale() -> None:
@@ -112,7 +121,7 @@ def test_a_plan_for_another_graph_is_stale() -> None:
     planset = api.plan(model, target="litert")
     content = TfliteConverter.from_bytes(small()).with_plan(planfile.encode(planset), planset).content()
     with pytest.raises(StalePlanError, match="edgemem plan --target litert"):
-        allocated(Interpreter, content, **BUILTIN)
+        allocated(Interpreter, content, plan="file", **BUILTIN)
 
 
 def test_resized_inputs_are_planned_with_the_file_s_settings() -> None:
@@ -139,7 +148,8 @@ def test_a_plan_for_other_inputs_says_which() -> None:
     planset = replace(planset, input_shapes={"x": (7, 4)})
     content = model.with_plan(planfile.encode(planset), planset).content()
     with pytest.raises(StalePlanError, match=r"x = \[7, 4\]: call resize_tensor_input first"):
-        allocated(Interpreter, content, **BUILTIN)
+        allocated(Interpreter, content, plan="file", **BUILTIN)
+    assert "resize_tensor_input first" in allocated(Interpreter, content, **BUILTIN).memory.reason
     bound = Interpreter(model_content=content, **BUILTIN)
     bound.resize_tensor_input(0, [7, 4])
     bound.allocate_tensors()
@@ -151,7 +161,7 @@ def test_a_stale_plan_for_other_inputs_is_not_replaced_by_another(tmp_path: Path
     planset = api.plan(model, target="litert")
     planset = replace(planset, input_shapes={"x": (7, 4)}, digest="0" * 64)
     content = model.with_plan(planfile.encode(planset), planset).content()
-    bound = Interpreter(model_content=content, **BUILTIN)
+    bound = Interpreter(model_content=content, plan="file", **BUILTIN)
     bound.resize_tensor_input(0, [7, 4])
     with pytest.raises(StalePlanError, match="edgemem plan --target litert"):
         bound.allocate_tensors()
@@ -168,12 +178,33 @@ def test_inputs_that_a_plan_gives_away_are_not_kept() -> None:
     rules = replace(BUILT_IN["litert"], name="release", inputs="until_last_use")
     content = planned(small(), target=rules)
     with pytest.raises(RuntimeBindError, match="inputs='release'"):
-        allocated(Interpreter, content, **BUILTIN)
+        allocated(Interpreter, content, plan="file", **BUILTIN)
+    assert "inputs='release'" in allocated(Interpreter, content, **BUILTIN).memory.reason
     bound = allocated(Interpreter, content, inputs="release", poison=True, **BUILTIN)
     assert bound.memory.origin.of == "graph under release"
     assert same(run(bound), run(allocated(LiteRT, small(), **BUILTIN)))
     with pytest.raises(RuntimeBindError, match="was not set"):
         bound.invoke()
+
+
+def test_the_default_call_runs_the_plan_in_the_file() -> None:
+    data = fetched("mp_hand_recrop")
+    content = planned(data, target="litert", strategy="offsets/naive")
+    bound = allocated(Interpreter, content, poison=True)
+    assert (bound.memory.mode, source_of(bound), bound.memory.origin.strategy) == ("repoint", "file", "naive")
+    assert same(run(bound), run(allocated(LiteRT, data, **BUILTIN)))
+    # A plan that LiteRT cannot run leaves the choice of kernels to LiteRT.
+    other = allocated(Interpreter, planned(data, target="tflm"))
+    assert other.memory.mode == "boundary"
+    assert "edgemem plan --target litert" in other.memory.reason
+    assert same(run(other), run(allocated(LiteRT, data)))
+
+
+@pytest.mark.parametrize("options", [{"plan": "make"}, {"strategy": "offsets/naive"}])
+def test_who_asks_for_a_plan_gets_the_kernels_that_run_it(options: dict[str, Any]) -> None:
+    bound = allocated(Interpreter, small(), **options)
+    assert bound.memory.mode == "repoint"
+    assert same(run(bound), run(allocated(LiteRT, small(), **BUILTIN)))
 
 
 def test_sums_are_no_bounds() -> None:
@@ -202,7 +233,7 @@ def test_one_arena_for_sessions_and_interpreters() -> None:
     expected = run(allocated(LiteRT, small(), **BUILTIN))
     arena = edgemem.Arena()
     bound = allocated(Interpreter, small(), arena=arena, poison=True, **BUILTIN)
-    with edgemem.InferenceSession(model, arena=arena, cache=False) as session:
+    with edgemem.InferenceSession(model, arena=arena, cache=False, background=False) as session:
         for _ in range(4):
             assert same(run(bound), expected)
             np.testing.assert_allclose(session.run(None, {"x": x})[0], wanted, rtol=1e-5)
@@ -217,7 +248,7 @@ def test_one_arena_for_sessions_and_interpreters() -> None:
 def test_a_result_that_lies_in_the_arena_is_not_overwritten() -> None:
     model, x, wanted = doubled_exp()
     arena = edgemem.Arena()
-    with edgemem.InferenceSession(model, arena=arena, cache=False, share_outputs=True) as session:
+    with edgemem.InferenceSession(model, arena=arena, cache=False, background=False, share_outputs=True) as session:
         for _ in range(3):
             (kept,) = session.run(None, {"x": x})
         assert session.memory.replayed

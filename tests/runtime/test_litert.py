@@ -223,20 +223,19 @@ def test_a_layout_that_is_not_the_models_is_refused(monkeypatch: pytest.MonkeyPa
     tensors = [T("x", "int8", (2, 5)), T("y", "int8", (2, 5))]
     data = build(M([S(tensors, [O("MAXIMUM", (0, 0), (1,))], (0,), (1,))]))
     probe(data)
-    expected = delegate._expected
+    tensors_shown = delegate._tensors_shown
     for field, wrong in (("name", "z"), ("size", 32), ("type", "i4"), ("shape", (5, 2))):
 
-        def changed(interpreter: Any, field: str = field, wrong: Any = wrong) -> list[Any]:
-            (main,) = expected(interpreter)
-            return [replace(main, tensors={**main.tensors, 1: replace(main.tensors[1], **{field: wrong})})]
+        def changed(interpreter: Any, number: int, field: str = field, wrong: Any = wrong) -> Any:
+            for index, entry in tensors_shown(interpreter, number):
+                yield index, replace(entry, **{field: wrong}) if index == 1 else entry
 
-        monkeypatch.setattr(delegate, "_expected", changed)
+        monkeypatch.setattr(delegate, "_tensors_shown", changed)
         with pytest.raises(RuntimeBindError, match=rf"laid out in another way than edgemem knows \({field}s\)"):
             probe(data)
+    monkeypatch.setattr(delegate, "_tensors_shown", tensors_shown)
     for ends in (((1, 1), (1,)), ((0, 0), (0,))):
-        monkeypatch.setattr(
-            delegate, "_expected", lambda it, e=ends: [replace(x, operators=(e,)) for x in expected(it)]
-        )
+        monkeypatch.setattr(delegate, "_operators_shown", lambda _, e=ends: iter([e]))
         with pytest.raises(RuntimeBindError, match="operator 0"):
             probe(data)
 

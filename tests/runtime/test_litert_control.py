@@ -28,8 +28,10 @@ def test_loops_are_refused_or_left_to_litert(kind: str) -> None:
         assert names.isdisjoint(t.name for op in model.graph().ops for body in op.bodies for t in body.tensors)
         data = model.with_plan(planfile.encode(planset), planset).content()
         with pytest.raises(RuntimeBindError, match="cannot run in a planned arena"):
-            allocated(Interpreter, data, **BUILTIN)
-        bound = allocated(Interpreter, data, refuse="plain", poison=True, **BUILTIN)
-        plain = allocated(LiteRT, model.content(), **BUILTIN)
-        for inputs in range(3):
-            assert same(run(bound, inputs), run(plain, inputs)), (kind, seed)
+            allocated(Interpreter, data, refuse="raise", **BUILTIN)
+        # With XNNPACK, LiteRT itself crashes on some that initialise variables.
+        for options in (BUILTIN,) if kind in ("once", "mixed") else (BUILTIN, {}):
+            bound = allocated(Interpreter, data, poison=True, **options)
+            plain = allocated(LiteRT, model.content(), **options)
+            for inputs in range(3):
+                assert same(run(bound, inputs), run(plain, inputs)), (kind, seed)

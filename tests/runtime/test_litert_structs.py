@@ -73,9 +73,9 @@ def test_a_wrong_layout_is_refused_before_anything_is_read(
     monkeypatch.setattr(structs_check, "run_child", child)
     for _ in range(2):
         with pytest.raises(RuntimeBindError, match=rf"laid out in another way than edgemem knows \({verdict}\)"):
-            Interpreter(model_content=SMALL, **BUILTIN)
+            Interpreter(model_content=SMALL, refuse="raise", **BUILTIN)
     assert len(calls) == 1
-    plain = Interpreter(model_content=SMALL, refuse="plain", **BUILTIN)
+    plain = Interpreter(model_content=SMALL, **BUILTIN)
     plain.allocate_tensors()
     assert verdict in plain.memory.reason
 
@@ -86,7 +86,7 @@ def test_a_check_that_does_not_end_is_a_refusal(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(structs_check, "run_child", child)
     with pytest.raises(RuntimeBindError, match="reading it did not end"):
-        Interpreter(model_content=SMALL, **BUILTIN)
+        Interpreter(model_content=SMALL, refuse="raise", **BUILTIN)
 
 
 def test_the_installed_layout_is_right_and_examined_once(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:

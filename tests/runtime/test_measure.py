@@ -69,7 +69,12 @@ def test_a_chain_whose_memory_is_known(tmp_path: Path) -> None:
         assert row.unavailable == row.note == ""
         assert row.latency_ms is not None
         assert row.latency_ms > 0
-        assert row.rss is None or row.rss >= 0
+        assert row.first_ms is not None
+        assert row.p99_ms is not None
+        assert row.p99_ms >= row.latency_ms
+        if row.rss_peak is not None:  # Linux tells it
+            assert row.rss_loaded is not None
+            assert 0 < row.rss_loaded <= row.rss_peak
 
 
 def test_mobilenet_v2(tmp_path: Path) -> None:
@@ -77,11 +82,13 @@ def test_mobilenet_v2(tmp_path: Path) -> None:
     onnx.save(build("mobilenet_v2"), path)
     rows = measure(path, repeats=1, rounds=1)
     assert [r.configuration for r in rows] == list(CONFIGURATIONS)
-    default, tuned, edgemem, bound = rows
+    default, tuned, recording, edgemem, bound = rows
+    assert recording.plan.endswith("made now")
+    assert edgemem.plan.endswith("from the cache")
     assert default.activation is not None
     assert tuned.activation is not None
-    for row in (edgemem, bound):
-        if row is edgemem and find_spec("edgemem.runtime.onnxruntime.session") is None:
+    for row in (recording, edgemem, bound):
+        if row is not bound and find_spec("edgemem.runtime.onnxruntime.session") is None:
             assert "edgemem.runtime.onnxruntime.session" in row.unavailable
             continue
         assert row.unavailable == ""
@@ -99,6 +106,41 @@ def test_given_values_and_sizes(tmp_path: Path) -> None:
     assert row.outputs == same.outputs == (6 * 8 + 8) * FLOAT
     with pytest.raises(UnknownShapeError, match="--dim T=VALUE"):
         measure(path)
+
+
+def test_several_requests_are_served_in_turn(tmp_path: Path) -> None:
+    path = small("dynamic", tmp_path)
+    requests = [feeds_of(path, dims={"T": size}) for size in (3, 7, 5)]
+    default, edgemem, bound = measure(
+        path, requests, repeats=1, rounds=1, configurations=("default", "edgemem", "io_binding")
+    )
+    assert default.outputs == edgemem.outputs == (7 * 8 + 8) * FLOAT
+    assert edgemem.exact
+    assert "one shape" in bound.unavailable
+
+
+def test_drawn_sizes_are_the_same_for_every_configuration(tmp_path: Path) -> None:
+    path = small("dynamic", tmp_path)
+    default, recording, edgemem = measure(
+        path, vary={"T": (2, 9)}, repeats=5, rounds=1, configurations=("default", "recording", "edgemem")
+    )
+    assert default.outputs == recording.outputs == edgemem.outputs
+    assert recording.exact
+    assert edgemem.exact
+    with pytest.raises(ModelError, match="no input has the dimension 'N'; those with a name are: T"):
+        measure(path, vary={"N": (1, 2)})
+    with pytest.raises(ModelError, match="give either"):
+        measure(path, feeds_of(path, dims={"T": 3}), vary={"T": (1, 2)})
+
+
+def test_a_shape_reaches_every_configuration(tmp_path: Path) -> None:
+    path = small("dynamic", tmp_path)
+    ((name, shape),) = ((entry.name, entry.type.tensor_type.shape) for entry in onnx.load(path).graph.input)
+    sizes = tuple(d.dim_value or 6 for d in shape.dim)
+    given = Bindings(input_shapes={name: sizes})
+    for row in measure(path, bindings=given, repeats=1, rounds=1):
+        assert row.unavailable == ""
+        assert row.outputs == (6 * 8 + 8) * FLOAT
 
 
 def test_what_fails_is_a_row_that_says_why(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def run(path: Path, feeds: dict[str, NDArray[Any]], options: Any) -> list[NDArra
 def kernel_order(path: Path, feeds: dict[str, NDArray[Any]]) -> list[str]:
     """The nodes of the main graph as their kernels ran."""
     names = {n.name for n in onnx.load(path).graph.node}
-    ran = kernels_run(path, feeds, session_options_for(metadata(path), quiet()))
+    ran = kernels_run(path, [feeds], session_options_for(metadata(path), quiet()))
     return [k.node for k in ran if k.node in names]
 
 

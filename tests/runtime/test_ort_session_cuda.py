@@ -37,7 +37,7 @@ def has_gpu() -> bool:
 def test_a_planned_session_on_a_gpu(name: str) -> None:
     model = small(name)
     reference = plain(model)
-    with InferenceSession(model, options(), [CUDA, "CPUExecutionProvider"], cache=False) as session:
+    with InferenceSession(model, options(), [CUDA, "CPUExecutionProvider"], cache=False, background=False) as session:
         results = []
         for seed in range(4):
             given = feeds(reference, seed=seed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +15,14 @@ import edgemem
 from edgemem import planfile
 from edgemem.errors import ModelError, PlanFileError
 from edgemem.protobuf import encode_field
-from edgemem.runtime.onnxruntime.file import OLD_TRACE_KEY, PLAN_KEY, model_digest, plans_in, with_plans
+from edgemem.runtime.onnxruntime.file import (
+    OLD_TRACE_KEY,
+    PLAN_KEY,
+    digest_later,
+    model_digest,
+    plans_in,
+    with_plans,
+)
 from edgemem.runtime.onnxruntime.record import embed, record
 from edgemem.runtime.onnxruntime.session import InferenceSession
 from tests.old_recordings import old_file, old_recording
@@ -33,6 +41,24 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> PlanSet:
     path = tmp_path_factory.mktemp("recorded") / "model.onnx"
     path.write_bytes(small("resnet18"))
     return record(path, sess_options=options())
+
+
+def test_a_digest_computed_beside_the_caller_is_the_same(tmp_path: Path, recording: PlanSet) -> None:
+    model = with_plans(small("resnet18"), (recording,))
+    path = tmp_path / "model.onnx"
+    path.write_bytes(model)
+    assert digest_later(path).result() == digest_later(model).result() == model_digest(small("resnet18"))
+    (tmp_path / "empty").write_bytes(b"")
+    assert digest_later(tmp_path / "empty").result() == digest_later(tmp_path / "nobody").result() == model_digest(b"")
+
+
+def test_weights_are_not_searched_for_metadata_or_names_of_files() -> None:
+    weights = b"location " + PLAN_KEY.encode() * 10
+    tensor = TensorProto(name="w", dims=[len(weights)], data_type=TensorProto.UINT8, raw_data=weights)
+    parsed = onnx.load_from_string(small("resnet18"))
+    parsed.graph.initializer.append(tensor)
+    model = parsed.SerializeToString()
+    assert model_digest(model) == hashlib.sha256(model).hexdigest()
 
 
 def test_the_digest_is_of_the_model_and_not_of_its_plans(recording: PlanSet) -> None:
@@ -74,7 +100,7 @@ def test_what_edgemem_0_1_recorded_is_read_and_moves_when_the_file_is_written(
     assert second.recording.fingerprint == recording.recording.fingerprint
     assert plans_in(path.read_bytes(), old=False)[0].digest == graph.digest
     given = feeds(plain(path))
-    with InferenceSession(path, options(), cache=False, poison=True) as session:
+    with InferenceSession(path, options(), cache=False, background=False, poison=True) as session:
         assert same(session.run(None, given), plain(path).run(None, given))
         assert session.memory.replayed == 1
         origin = session.memory_report.origin
@@ -88,7 +114,7 @@ def test_what_edgemem_0_1_recorded_is_read_and_moves_when_the_file_is_written(
     kept = plans_in(path.read_bytes())
     assert [p.recording.fingerprint.options["intra_threads"] for p in kept if p.recording] == [1, 2]
     assert kept[0].digest == graph.digest
-    with InferenceSession(path, options(), cache=False, poison=True) as session:
+    with InferenceSession(path, options(), cache=False, background=False, poison=True) as session:
         session.run(None, given)
         assert session.memory.replayed == 1
 
@@ -98,9 +124,9 @@ def test_a_damaged_old_recording_is_an_error_until_it_is_recorded_again(recordin
     parsed.metadata_props[0].value = base64.b64encode(old_recording(recording)[:-1] + b"x").decode()
     path = _written(tmp_path / "old.onnx", parsed.SerializeToString())
     with pytest.raises(PlanFileError, match=r"damaged .*record it again"):
-        InferenceSession(path, options(), cache=False)
+        InferenceSession(path, options(), cache=False, background=False)
     embed(path, (record(path, sess_options=options()),), path)
-    with InferenceSession(path, options(), cache=False) as session:
+    with InferenceSession(path, options(), cache=False, background=False) as session:
         session.run(None, feeds(session))
         assert session.memory.replayed == 1
 
@@ -127,7 +153,7 @@ def test_weights_in_other_files_count_by_name_and_size(tmp_path: Path) -> None:
     embed(path, (record(path, sess_options=options()),), path)
     assert model_digest(path.read_bytes(), tmp_path) == before
     given = feeds(plain(path))
-    with InferenceSession(path, options(), cache=False, poison=True) as session:
+    with InferenceSession(path, options(), cache=False, background=False, poison=True) as session:
         assert same(session.run(None, given), plain(path).run(None, given))
         assert session.memory.replayed == 1
     with (tmp_path / "weights.bin").open("ab") as file:
@@ -141,7 +167,7 @@ def test_a_plan_that_is_no_base64_is_an_error(key: str) -> None:
     entry = parsed.metadata_props.add()
     entry.key, entry.value = key, "not base64!"
     with pytest.raises(PlanFileError, match="damaged"):
-        InferenceSession(parsed.SerializeToString(), options(), cache=False)
+        InferenceSession(parsed.SerializeToString(), options(), cache=False, background=False)
 
 
 def test_a_model_in_onnx_runtimes_own_format(tmp_path: Path) -> None:
@@ -152,11 +178,11 @@ def test_a_model_in_onnx_runtimes_own_format(tmp_path: Path) -> None:
     onnxruntime.InferenceSession(small("resnet18"), chosen)
     reference = plain(path)
     given = feeds(reference)
-    with InferenceSession(path, options(), cache=tmp_path, poison=True) as session:
+    with InferenceSession(path, options(), cache=tmp_path, background=False, poison=True) as session:
         for _ in range(3):
             assert same(session.run(None, given), reference.run(None, given))
         assert session.memory.replayed == 2
-    with InferenceSession(path, options(), cache=tmp_path) as session:
+    with InferenceSession(path, options(), cache=tmp_path, background=False) as session:
         session.run(None, given)
         assert session.memory.replayed == 1
 
@@ -167,7 +193,7 @@ def test_a_file_that_is_no_model_is_onnx_runtimes_error(tmp_path: Path, content:
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(Exception, match="ONNXRuntimeError"):
-        InferenceSession(path, options(), cache=False)
+        InferenceSession(path, options(), cache=False, background=False)
 
 
 @pytest.mark.parametrize("name", [b"\xff\xfe", b"w" * 300, b"..", b"weights", b"loop"])

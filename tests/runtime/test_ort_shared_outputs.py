@@ -25,7 +25,7 @@ def test_nothing_is_left_for_the_heap(name: str) -> None:
     model = small(name)
     given = feeds(plain(model))
     expected = plain(model).run(None, given)
-    with InferenceSession(model, cache=False, share_outputs=True, poison=True) as session:
+    with InferenceSession(model, cache=False, background=False, share_outputs=True, poison=True) as session:
         for _ in range(4):
             found = session.run(None, given)
             assert all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True))
@@ -42,7 +42,7 @@ def test_a_result_that_is_held_is_never_written_over() -> None:
     one = feeds(plain(model))
     two = {name: value + 1 for name, value in one.items()}
     wanted_one, wanted_two = plain(model).run(None, one), plain(model).run(None, two)
-    session = InferenceSession(model, cache=False, share_outputs=True, poison=True)
+    session = InferenceSession(model, cache=False, background=False, share_outputs=True, poison=True)
     session.run(None, one)
     held = [session.run(None, one), session.run(None, two), session.run(None, one)]
     session.close()
@@ -55,7 +55,7 @@ def test_a_result_that_is_held_is_never_written_over() -> None:
 def test_such_a_plan_is_kept_and_found_again(tmp_path: Path) -> None:
     model = small("resnet18")
     given = feeds(plain(model))
-    with InferenceSession(model, cache=tmp_path, share_outputs=True) as session:
+    with InferenceSession(model, cache=tmp_path, background=False, share_outputs=True) as session:
         session.run(None, given)
         session.run(None, given)
         plan = session.recorded_plan
@@ -65,10 +65,10 @@ def test_such_a_plan_is_kept_and_found_again(tmp_path: Path) -> None:
     assert plan.recording is not None
     assert again.recording is not None
     assert again.recording.trace.stream.tolist() == plan.recording.trace.stream.tolist()
-    with InferenceSession(model, cache=tmp_path, share_outputs=True) as session:
+    with InferenceSession(model, cache=tmp_path, background=False, share_outputs=True) as session:
         session.run(None, given)
         assert session.memory.replayed == 1
-    with InferenceSession(model, cache=tmp_path) as session:
+    with InferenceSession(model, cache=tmp_path, background=False) as session:
         session.run(None, given)
         assert session.memory.replayed == 0, "a plan for other results"
 

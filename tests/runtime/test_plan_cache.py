@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
+import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,17 +15,18 @@ import numpy as np
 import platformdirs
 import pytest
 
+import edgemem.replay.cache
 from edgemem import planfile
 from edgemem.errors import InvalidPlanError, RuntimeBindError
-from edgemem.planning.model_plan import plan_recording
+from edgemem.planning.recording_plan import plan_recording
 from edgemem.plans import OffsetPlan, Settings
 from edgemem.proof import prove
 from edgemem.replay.arena import Arena
-from edgemem.replay.cache import MOST_BYTES, PlanCache, cache_folder
+from edgemem.replay.cache import MOST_BYTES, MOST_DAYS, PlanCache, cache_folder
 from edgemem.replay.context import MOST_EVENTS
 from edgemem.replay.library import library
 from edgemem.replay.plan import replay_plan
-from edgemem.replay.replayer import Replayer
+from edgemem.replay.replayer import Policy, Replayer
 from edgemem.replay.store import StoredPlans
 from edgemem.trace import Trace
 from edgemem.trace.recording import Fingerprint, Recording, Signature
@@ -49,13 +52,12 @@ def stored(cache: PlanCache) -> Path:
 
 def test_what_is_kept_is_found_by_fingerprint_and_settings(planset: PlanSet, tmp_path: Path) -> None:
     cache = PlanCache(tmp_path / "plans")
-    assert cache.load(FINGERPRINT, Settings()) is None
+    assert not cache.load(FINGERPRINT, Settings())
     cache.save(planset)
-    found = cache.load(FINGERPRINT, Settings())
-    assert found is not None
+    (found,) = cache.load(FINGERPRINT, Settings())
     assert planfile.encode(found.planset) == planfile.encode(planset)
-    assert cache.load(FINGERPRINT, Settings(("offsets/naive",))) is None
-    assert cache.load(replace(FINGERPRINT, version="2"), Settings()) is None
+    assert not cache.load(FINGERPRINT, Settings(("offsets/naive",)))
+    assert not cache.load(replace(FINGERPRINT, version="2"), Settings())
 
 
 def test_a_plan_under_the_name_of_another_is_not_taken(planset: PlanSet, tmp_path: Path) -> None:
@@ -65,9 +67,9 @@ def test_a_plan_under_the_name_of_another_is_not_taken(planset: PlanSet, tmp_pat
     assert planset.recording is not None
     other = replace(planset, recording=replace(planset.recording, fingerprint=replace(FINGERPRINT, model="other")))
     path.write_bytes(planfile.encode(other))
-    assert cache.load(FINGERPRINT, Settings()) is None
+    assert not cache.load(FINGERPRINT, Settings())
     path.write_bytes(planfile.encode(replace(planset, recording=None)))
-    assert cache.load(FINGERPRINT, Settings()) is None
+    assert not cache.load(FINGERPRINT, Settings())
 
 
 def test_a_wrong_plan_is_absent(planset: PlanSet, tmp_path: Path) -> None:
@@ -77,9 +79,9 @@ def test_a_wrong_plan_is_absent(planset: PlanSet, tmp_path: Path) -> None:
     for offsets in (best.offsets * 0, best.offsets + (1 << 40), best.offsets + 1):
         wrong = OffsetPlan(best.strategy, {}, offsets, best.size, optimal=best.optimal)
         stored(cache).write_bytes(planfile.encode(replace(planset, offsets=(wrong,))))
-        assert cache.load(FINGERPRINT, Settings()) is None
+        assert not cache.load(FINGERPRINT, Settings())
     cache.save(planset)
-    assert cache.load(FINGERPRINT, Settings()) is not None
+    assert len(cache.load(FINGERPRINT, Settings())) == 1
 
 
 @pytest.mark.skipif(os.name != "posix", reason="Windows has no such files")
@@ -89,17 +91,17 @@ def test_what_is_no_regular_file_is_absent_and_is_not_written_through(planset: P
     path, mine = stored(cache), tmp_path / "mine"
     path.unlink()
     os.mkfifo(path)
-    assert cache.load(FINGERPRINT, Settings()) is None, "and it does not wait for a writer"
+    assert not cache.load(FINGERPRINT, Settings()), "and it does not wait for a writer"
     path.unlink()
     path.symlink_to("/dev/zero")
-    assert cache.load(FINGERPRINT, Settings()) is None
+    assert not cache.load(FINGERPRINT, Settings())
     path.unlink()
     mine.write_bytes(b"mine")
     path.symlink_to(mine)
     cache.save(planset)
     assert mine.read_bytes() == b"mine"
     assert not path.is_symlink()
-    assert cache.load(FINGERPRINT, Settings()) is not None
+    assert len(cache.load(FINGERPRINT, Settings())) == 1
 
 
 @pytest.mark.skipif(os.name != "posix", reason="Windows has no such files")
@@ -111,11 +113,11 @@ def test_a_fifo_in_the_place_of_an_entry_is_replaced(planset: PlanSet, tmp_path:
     os.mkfifo(path)
     cache.save(planset)
     assert path.is_file()
-    assert cache.load(FINGERPRINT, Settings()) is not None
+    assert len(cache.load(FINGERPRINT, Settings())) == 1
     path.unlink()
     path.mkdir()
     cache.save(planset)
-    assert cache.load(FINGERPRINT, Settings()) is None
+    assert not cache.load(FINGERPRINT, Settings())
 
 
 def test_an_entry_that_is_too_large_is_not_read(planset: PlanSet, tmp_path: Path) -> None:
@@ -123,7 +125,32 @@ def test_an_entry_that_is_too_large_is_not_read(planset: PlanSet, tmp_path: Path
     cache.save(planset)
     with stored(cache).open("r+b") as file:
         file.truncate(1 << 40)  # nothing is written, so it takes no room
-    assert cache.load(FINGERPRINT, Settings()) is None
+    assert not cache.load(FINGERPRINT, Settings())
+
+
+def test_old_entries_and_the_oldest_of_too_many_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def planset(requests: int) -> PlanSet:
+        stream = np.array([64] * requests + [-k - 1 for k in range(requests)])
+        return plan_recording(Recording(FINGERPRINT, Trace.from_stream(stream)), Settings())
+
+    def kept() -> list[int]:
+        found = (p.planset.recording for p in cache.load(FINGERPRINT, Settings()))
+        return sorted(len(recording.trace.requests) for recording in found if recording is not None)
+
+    cache = PlanCache(tmp_path)
+    now = time.time()
+    for requests in (1, 2, 3):
+        known = set(tmp_path.iterdir())
+        cache.save(planset(requests))
+        (made,) = set(tmp_path.iterdir()) - known
+        os.utime(made, (now, now - 100 + requests))
+    monkeypatch.setattr(edgemem.replay.cache, "MOST_FILES", 3)
+    cache.save(planset(4))
+    assert kept() == [2, 3, 4], "the one that was not used for longest is gone"
+    for path in tmp_path.iterdir():
+        os.utime(path, (now, now - (MOST_DAYS + 1) * 86400))
+    cache.save(planset(5))
+    assert kept() == [5]
 
 
 def test_the_largest_recording_can_be_stored() -> None:
@@ -135,10 +162,19 @@ def test_the_largest_recording_can_be_stored() -> None:
     assert len(planfile.encode(planset)) <= MOST_BYTES
 
 
-def session(cache: PlanCache) -> Replayer:
+def session(cache: PlanCache, arena: Arena | None = None) -> Replayer:
     """A program that asks for memory as the recording of `planset` does."""
     stored = StoredPlans(replace(FINGERPRINT, signature=Signature("", ())), (), Settings(), cache)
-    return Replayer(stored, partial(plan_recording, settings=Settings()))
+    return replayer_of(stored, arena)
+
+
+def replayer_of(stored: StoredPlans, arena: Arena | None = None) -> Replayer:
+    plan = partial(plan_recording, settings=Settings())
+    return Replayer(stored, first=plan, better=plan, policy=Policy(background=False), shared=arena)
+
+
+def run(replayer: Replayer) -> None:
+    replayer.run(replayer.family(SIGNATURE), lambda: SIGNATURE, requests)
 
 
 def requests() -> None:
@@ -166,8 +202,8 @@ def test_a_plan_far_away_is_absent(planset: PlanSet, tmp_path: Path, distance: i
     cache.save(moved(planset, distance))
     replayer = session(cache)
     for _ in range(2):
-        replayer.run(SIGNATURE, requests)
-    assert (replayer.counters.replayed, replayer.arena_bytes()) == (1, 384)
+        run(replayer)
+    assert (replayer.totals().replayed, replayer.arena_bytes()) == (1, 384)
     with pytest.raises(InvalidPlanError, match=r"takes .* bytes, and its records end to end 448; record"):
         replay_plan(prove(moved(planset, distance)))
 
@@ -177,53 +213,56 @@ def test_a_recording_of_more_memory_than_there_is_is_forgotten(tmp_path: Path, s
     cache = PlanCache(tmp_path)
     trace = Trace.from_stream(np.array([size, 64, -1, -2]))
     cache.save(plan_recording(Recording(FINGERPRINT, trace), Settings()))
-    assert cache.load(FINGERPRINT, Settings()) is not None
+    assert len(cache.load(FINGERPRINT, Settings())) == 1
     replayer = session(cache)
     for _ in range(3):
-        replayer.run(SIGNATURE, requests)
-    assert replayer.counters.replayed >= 1
+        run(replayer)
+    assert replayer.totals().replayed >= 1
     assert replayer.current is not None
-    assert replayer.current.found is not None
-    assert replayer.current.found.source == "made now"
+    assert replayer.current.latest is not None
+    assert replayer.current.latest.found.source == "made now"
 
 
 def test_a_recording_in_the_file_of_more_memory_than_there_is_is_an_error() -> None:
     trace = Trace.from_stream(np.array([1 << 50, 64, -1, -2]))
     planset = plan_recording(Recording(FINGERPRINT, trace), Settings())
     without = replace(FINGERPRINT, signature=Signature("", ()))
-    replayer = Replayer(
-        StoredPlans(without, (prove(planset),), Settings(), None), partial(plan_recording, settings=Settings())
-    )
+    replayer = replayer_of(StoredPlans(without, (prove(planset),), Settings(), None))
     with pytest.raises(RuntimeBindError, match=r"no memory for the plan in the model file, .*stored=False"):
-        replayer.run(SIGNATURE, requests)
+        run(replayer)
 
 
 def test_an_arena_that_is_too_small_for_an_entry_forgets_the_entry(tmp_path: Path) -> None:
     cache = PlanCache(tmp_path)
     trace = Trace.from_stream(np.array([1 << 16, -1]))
     cache.save(plan_recording(Recording(FINGERPRINT, trace), Settings()))
-    replayer = session(cache)
     with Arena(1024) as arena:
-        replayer.shared = arena
-        for _ in range(2):
-            replayer.run(SIGNATURE, requests)
-        assert replayer.counters.replayed == 1
+        replayer = session(cache, arena)
+        for _ in range(3):
+            run(replayer)
+        assert replayer.totals().replayed == 1
 
 
 def test_where_it_lies(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("EDGEMEM_CACHE", str(tmp_path))
     assert cache_folder() == tmp_path / "plans"
     monkeypatch.delenv("EDGEMEM_CACHE")
-    monkeypatch.setattr("platformdirs.user_cache_path", lambda *_, **__: tmp_path / "cache" / "edgemem")
+    monkeypatch.setattr("edgemem.caches._user_folder", lambda *_, **__: tmp_path / "cache" / "edgemem")
     assert cache_folder() == tmp_path / "cache" / "edgemem" / "plans"
 
 
-@pytest.mark.skipif(not platformdirs.user_cache_dir().startswith("/"), reason="as Linux has it")
+@pytest.mark.skipif(sys.platform != "linux", reason="as Linux has it")
 def test_where_it_lies_on_linux(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("EDGEMEM_CACHE", raising=False)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     assert cache_folder() == tmp_path / ".cache" / "edgemem" / "plans"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache_folder() == tmp_path / "xdg" / "edgemem" / "plans"
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    assert cache_folder() is None
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert cache_folder() == platformdirs.user_cache_path("edgemem", appauthor=False) / "plans"
 
 
 def test_a_user_without_a_home_has_no_cache_and_sessions_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,13 +272,13 @@ def test_a_user_without_a_home_has_no_cache_and_sessions_run(monkeypatch: pytest
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.delenv("EDGEMEM_CACHE", raising=False)
-    monkeypatch.setattr("platformdirs.user_cache_path", homeless)
+    monkeypatch.setattr("edgemem.caches._user_folder", homeless)
     assert cache_folder() is None
-    monkeypatch.setattr("platformdirs.user_cache_path", lambda *_, **__: Path("~/.cache/edgemem"))
+    monkeypatch.setattr("edgemem.caches._user_folder", lambda *_, **__: Path("~/.cache/edgemem"))
     assert cache_folder() is None
     model = small("blazeface")
     given = feeds(plain(model))
-    with session_of(model, options()) as session:
+    with session_of(model, options(), background=False) as session:
         for _ in range(2):
             assert same(session.run(None, given), plain(model).run(None, given))
         assert session.memory.replayed == 1

@@ -85,7 +85,9 @@ def check(path: Path, flags: list[str], planned: Path) -> None:
     feeds = feeds_of(plain, shapes)
     expected = [np.asarray(a) for a in plain.run(None, feeds)]
     # Nothing is in the arena before a value is written: what is read too late, or from another place, is poison.
-    with edgemem.InferenceSession(planned, options(), CPU, cache=False, poison=True, guard=True) as session:
+    with edgemem.InferenceSession(
+        planned, options(), CPU, cache=False, background=False, poison=True, guard=True
+    ) as session:
         for _ in range(2):
             found = [np.asarray(a) for a in session.run(None, feeds)]
             assert [(a.dtype, a.shape, a.tobytes()) for a in found] == [

@@ -40,7 +40,7 @@ def passed(name: str) -> tuple[TfliteConverter, PlanSet]:
     """A model folded, ordered and planned for TensorFlow Lite Micro."""
     model = TfliteConverter.from_bytes(fetched(name)).folded()
     rules = BUILT_IN["tflm"]
-    model = model.with_order(find_order(model.graph(), rules))
+    model = model.with_order(find_order(model.graph(), rules).order)
     planset = api.plan(model)
     return model.with_plan(planfile.encode(planset), planset), planset
 

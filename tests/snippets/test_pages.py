@@ -19,9 +19,12 @@ from tests.tflite_models import build as build_tflite
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 # What a page needs that the extra `test` installs.
 NEEDS = {
+    "llm.md": ("onnxruntime",),
     "server.md": ("onnxruntime",),
+    "training.md": ("torch",),
     "mobile.md": ("ai_edge_litert",),
     "microcontroller.md": ("tflite_micro",),
+    "below-the-bound.md": ("ai_edge_litert", "tflite_micro"),
     "README.md": ("onnxruntime", "ai_edge_litert"),
     "onnxruntime.md": ("onnxruntime",),
     "tflite.md": ("ai_edge_litert", "tflite_micro"),

@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from edgemem.planning import model_plan, plan_sets
+from edgemem.planning import plan_sets, settled
 from edgemem.planning.limits import bounded
-from edgemem.planning.model_plan import plan_recording
+from edgemem.planning.recording_plan import plan_recording
 from edgemem.plans import Settings
 from edgemem.trace import Trace
 from edgemem.trace.recording import Fingerprint, Recording
@@ -53,7 +53,7 @@ def test_a_recording_is_planned_within_the_bounds_and_says_what_was_asked(monkey
         asked.append(limits)
         return planned(problem, *arguments, limits=limits, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(model_plan, "make_plans", noted)
+    monkeypatch.setattr(settled, "make_plans", noted)
     planset = plan_recording(RECORDING, GREEDY, from_file=True)
     assert (asked[0].effort, asked[0].threads, asked[0].time_limit) == ("default", 3, 10.0)
     assert planset.problem.alignment == 64

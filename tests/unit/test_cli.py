@@ -46,6 +46,16 @@ def planned(model: Path) -> Path:
     return path
 
 
+def test_too_little_memory_is_one_line(records: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def exhausted(*_: object, **__: object) -> None:
+        raise MemoryError("Unable to allocate 95.4 GiB")
+
+    monkeypatch.setattr("edgemem.commands.prepare.prepare", exhausted)
+    done = edgemem("plan", records)
+    assert done.exit_code == 1
+    assert done.output.startswith("edgemem: there is not enough memory (Unable to allocate 95.4 GiB); give smaller")
+
+
 def test_the_first_line_is_the_answer(records: Path) -> None:
     result = edgemem("plan", records)
     assert result.exit_code == 0
@@ -147,7 +157,8 @@ def test_plan_show_verify_export(planned: Path, tmp_path: Path) -> None:
 
 def test_a_verified_plan_says_what_was_checked(planned: Path, tmp_path: Path) -> None:
     output = edgemem("verify", planned).output
-    assert "18 plans, 55 usage records" in output
+    plans = len(json.loads(edgemem("show", planned, "--json").output)["plans"])
+    assert f"{plans} plans, 55 usage records" in output
     assert "94 operators on 92 tensors" in output
     alone = tmp_path / "alone.edgemem"
     assert edgemem("plan", planned, "-o", alone).exit_code == 0
@@ -158,6 +169,18 @@ def test_a_written_plan_says_where_it_runs(model: Path, tmp_path: Path) -> None:
     last = edgemem("plan", model, "-o", tmp_path / "out.onnx").output.splitlines()[-1]
     assert "runs as planned in ONNX Runtime, node by node" in last
     assert "plan with --record" in last
+
+
+def test_a_written_plan_does_not_name_an_executor_that_runs_outside_of_it(tmp_path: Path) -> None:
+    text = """
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[4] x) => (float[k] y) { a = Exp (x)  b = NonZero (a)  c = Cast <to = 1> (b)  d = Tanh (c)  y = Exp (d) }
+    """
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    last = edgemem("plan", tmp_path / "m.onnx", "-o", tmp_path / "out.onnx").output.splitlines()[-1]
+    assert "no executor runs this plan as it is" in last
+    assert "--executor io-binding): 'b' is of a size that depends on the data (NonZero)" in last
+    assert "runs in" not in edgemem("verify", tmp_path / "out.onnx").output
 
 
 @pytest.mark.parametrize("width", [80, 100])

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
+import traceback
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from edgemem import files
 from edgemem.files import atomic_write, temporary_folder
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 
 @pytest.fixture(params=["nameless", "named", "no link in /proc"])
@@ -199,3 +206,74 @@ left = temporary_folder()
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     subprocess.run([sys.executable, "-c", script], env=environment, check=True, timeout=60)
     assert not list(tmp_path.iterdir())
+
+
+_MAKES_FOLDERS = """
+import os, threading, time
+from edgemem.files import remove_unfinished, temporary_folder, without_new_files
+
+def make():
+    while True:
+        try:
+            with temporary_folder() as folder:
+                for n in range(3):
+                    (folder / str(n)).write_bytes(b"")
+        except OSError:
+            pass  # it was removed meanwhile
+
+threads = [threading.Thread(target=make, daemon=True) for _ in range(4)]
+for thread in threads:
+    thread.start()
+time.sleep(0.05)
+with without_new_files():
+    remove_unfinished()
+    os._exit(0)
+"""
+
+
+def test_what_other_threads_are_making_does_not_outlive_the_process(tmp_path: Path) -> None:
+    for _ in range(10):
+        subprocess.run(
+            [sys.executable, "-c", _MAKES_FOLDERS], env={**os.environ, "TMPDIR": str(tmp_path)}, check=True, timeout=60
+        )
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_interruption_at_any_moment_leaves_others_free_to_make_files() -> None:
+    kept = []  # with them everything that they passed, as an interactive session keeps its last error
+
+    def is_interrupted(after: int) -> bool:
+        returned = 0
+
+        def interrupt(frame: FrameType, event: str, _: object) -> None:
+            nonlocal returned
+            if event in ("return", "c_return") and frame.f_code.co_filename in (files.__file__, contextlib.__file__):
+                returned += 1  # where Python looks for signals
+                if returned == after:
+                    raise KeyboardInterrupt
+
+        sys.setprofile(interrupt)
+        try:
+            with temporary_folder():
+                pass
+        except KeyboardInterrupt as e:
+            kept.append(e)
+            return True
+        finally:
+            sys.setprofile(None)
+        return False
+
+    def make() -> None:
+        with temporary_folder():
+            pass
+
+    after = 1
+    while is_interrupted(after):
+        thread = threading.Thread(target=make, daemon=True)
+        thread.start()
+        thread.join(10)
+        assert not thread.is_alive(), traceback.format_exception(kept[-1])
+        after += 1
+    assert after > 10
+    kept.clear()
+    files.remove_unfinished()

@@ -8,10 +8,11 @@ import pytest
 
 from edgemem import _kernels
 from edgemem.errors import MissingDependencyError, SolverError
+from edgemem.formats import RecordFile, load
 from edgemem.records.problem import Problem
 from edgemem.strategy.catalogue import registered
 from edgemem.strategy.offsets import mip as mip_module
-from tests.data import PAPER_NETS, paper_records
+from tests.data import PAPER_NETS, paper_records, shared_file
 from tests.strategies import find, solved
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from edgemem.plans import OptionValue
 
-GREEDY = ("greedy_by_size", "greedy_by_breadth", "greedy_in_order", "strip_packing")
+GREEDY = ("greedy_by_size", "greedy_by_breadth", "greedy_in_order", "strip_packing", "pyramid")
 MIB = 2**20
 
 
@@ -69,6 +70,7 @@ CELLS: tuple[tuple[str, dict[str, OptionValue], tuple[float, ...]], ...] = (
     ("greedy_in_order", {}, (6.125, 6.508, 4.985, 8.362)),
     ("strip_packing", {}, (4.594, 6.029, 4.320, 6.271)),
     ("strip_packing", {"ties": "size"}, (4.594, 5.742, 4.320, 6.271)),
+    ("pyramid", {}, (4.594, 5.742, 4.653, 6.271)),  # not in the table
 )
 
 
@@ -94,6 +96,7 @@ def test_registered_in_this_order() -> None:
         "greedy_by_breadth",
         "greedy_in_order",
         "strip_packing",
+        "pyramid",
         "search",
         "mip",
         "litert_arena",
@@ -170,6 +173,28 @@ def test_greedy_in_order_goes_by_first_op() -> None:
 def test_strip_packing_prefers_the_longest_lifetime() -> None:
     problem = Problem.from_arrays([0, 0, 2], [1, 9, 4], [8, 2, 8])
     assert run(problem, "strip_packing").tolist() == [2, 0, 2]
+
+
+def test_pyramid_stacks_what_is_used_within_the_time_of_the_record_below() -> None:
+    problem = Problem.from_arrays([0, 1, 2, 2, 3, 4], [9, 8, 8, 9, 3, 5], [10, 20, 5, 100, 7, 3])
+    # The fourth outlives the second, and the fifth is there for one operator: both are placed after the stack.
+    assert run(problem, "pyramid").tolist() == [0, 10, 30, 38, 138, 35]
+
+
+def test_pyramid_goes_on_above_what_is_pinned_or_reserved() -> None:
+    problem = Problem.from_arrays([0, 1, 2], [9, 8, 3], [10, 10, 4], pinned=[-1, -1, 12], reserved=[(0, 4)])
+    assert run(problem, "pyramid").tolist() == [16, 26, 12]
+    later = Problem.from_arrays([0, 1, 9], [8, 8, 9], [10, 10, 4], pinned=[-1, -1, 12], reserved=[(0, 4)])
+    assert run(later, "pyramid").tolist() == [4, 14, 12]
+
+
+def test_pyramid_is_the_best_rule_for_a_training_step() -> None:
+    records = load(shared_file("instances/somas_pangu_2.6B.csv"))
+    assert isinstance(records, RecordFile)
+    problem = records.problem()
+    arenas = {name: arena(problem, run(problem, name)) for name in GREEDY}
+    assert arenas.pop("pyramid") == 5_551_071_295
+    assert min(arenas.values()) > 5_551_071_295
 
 
 def test_strip_packing_ties() -> None:

@@ -151,8 +151,10 @@ def test_loops_that_take_many_turns_until_sizes_stay(depth: int, states: int) ->
 
 
 def test_loops_that_take_few_turns() -> None:
-    with pytest.raises(UnknownShapeError):
-        read(nested_loops(3, 4))
+    made = read(nested_loops(3, 4))
+    assert {t.note for t in made.tensors if t.kind == "opaque"} == {
+        "of a size that depends on the data (Loop), left to the runtime"
+    }
 
 
 def test_functions_that_double() -> None:
@@ -361,9 +363,9 @@ def test_errors_name_a_few_flags() -> None:
     made = model(chain(1))
     for k in range(500):
         made.graph.input.append(helper.make_tensor_value_info(f"i{k}", TensorProto.FLOAT, [f"n{k}"]))
-    with pytest.raises(UnknownShapeError, match="and 450 more") as caught:
+    with pytest.raises(UnknownShapeError, match=r"'i9' and 490 more; .* and \d+ more$") as caught:
         read(made)
-    assert len(str(caught.value)) < 3000
+    assert len(str(caught.value)) < 800
     assert len(caught.value.symbols) == 500
 
 

@@ -7,10 +7,12 @@ import edgemem
 
 NAMES = {
     "Arena",
+    "DecoderState",
     "InferenceSession",
     "Interpreter",
     "EdgememError",
     "OffsetPlan",
+    "Ordering",
     "PlanSet",
     "Problem",
     "SharedObjectsPlan",
@@ -18,6 +20,7 @@ NAMES = {
     "UsageRecord",
     "load",
     "lower_bounds",
+    "order",
     "plan",
     "save",
     "strategies",
@@ -35,7 +38,7 @@ def test_the_public_names_are_these() -> None:
 def test_verbs_are_functions_whatever_was_imported_before() -> None:
     code = (
         "import edgemem.api, edgemem.planning, edgemem.cli.main, edgemem_converters.onnx.model, edgemem\n"
-        "for verb in ('load', 'plan', 'verify', 'save', 'lower_bounds', 'strategies'):\n"
+        "for verb in ('load', 'order', 'plan', 'verify', 'save', 'lower_bounds', 'strategies'):\n"
         "    assert type(getattr(edgemem, verb)).__name__ == 'function', verb\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -49,6 +52,18 @@ def test_help_imports_nothing_heavy() -> None:
         "assert not heavy, heavy\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_training_steps_without_pytorch_say_what_to_install() -> None:
+    code = (
+        "import sys\n"
+        "sys.modules['torch'] = None\n"
+        "from edgemem.errors import MissingDependencyError\n"
+        "try:\n    import edgemem.torch\n"
+        "except MissingDependencyError as e:\n    assert \"pip install 'edgemem-planner[torch]'\" in str(e), e\n"
+        "else:\n    raise AssertionError\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_name_whose_package_is_missing_is_not_there_and_says_what_to_install() -> None:

@@ -55,6 +55,26 @@ def test_relations_are_read_only_columns() -> None:
     assert plain.features == frozenset()
 
 
+def test_roles_are_a_column_that_no_plan_has_to_honour() -> None:
+    problem = Problem([A, B, C], roles=[3, -1, 3])
+    assert problem.roles is not None
+    assert problem.roles.tolist() == [3, -1, 3]
+    assert problem.roles.dtype == np.int64
+    assert not problem.roles.flags.writeable
+    assert problem.features == frozenset()
+    again = problem.aligned(16)
+    assert again.roles is not None
+    assert again.roles.tolist() == [3, -1, 3]
+    columns = Problem.from_arrays([0, 1], [1, 2], [8, 8], roles=np.array([0, 0]))
+    assert columns.roles is not None
+    assert columns.roles.tolist() == [0, 0]
+    assert Problem([A, B]).roles is None
+    assert Problem([A, B], roles=[-1, -1]).roles is None
+    for roles, what in (([0], "differ in length"), ([0, -2], "'b' has a negative role"), (["x", "y"], "integers")):
+        with pytest.raises(ModelError, match=what):
+            Problem([A, B], roles=roles)
+
+
 @pytest.mark.parametrize(
     ("overlap", "within", "what"),
     [
@@ -91,19 +111,29 @@ def test_chains_are_allowed_and_cycles_are_not() -> None:
         Problem(same, within=[(0, 1, 0), (1, 2, 0), (2, 0, 0)])
 
 
-def test_siblings_share_bytes_only_at_different_times() -> None:
-    whole = UsageRecord("whole", 0, 5, 64)
-    first, second = UsageRecord("first", 0, 2, 32), UsageRecord("second", 2, 5, 32)
-    Problem([whole, first, second], within=[(1, 0, 0), (2, 0, 32)])
-    Problem([whole, first, replace(second, first_op=3)], within=[(1, 0, 0), (2, 0, 16)])
-    with pytest.raises(
-        ModelError, match=r"'first' at .* and 'second' at .* are fixed within the same record onto each"
-    ):
-        Problem([whole, first, second], within=[(1, 0, 0), (2, 0, 16)])
+def test_siblings_share_bytes_unless_one_is_pinned() -> None:
+    whole = UsageRecord("whole", 0, 2, 64)
+    first, second = UsageRecord("first", 0, 5, 32), UsageRecord("second", 2, 6, 32)
+    rows = [(1, 0, 0), (2, 0, 16)]
+    assert lower_bounds(Problem([whole, first, second], within=rows)).offsets == 64
+    later = Problem([replace(whole, size=48), first, second, UsageRecord("other", 3, 5, 8)], within=rows)
+    assert lower_bounds(later).offsets == 48 + 8
+    planset = make_plans(later)
+    assert [(p.size, p.optimal) for p in planset.offsets] == [(56, True)]
+    assert verify_planset(planset) == ()
+    for pinned in range(3):
+        records = [replace(r, offset=16 if i == pinned else None) for i, r in enumerate((whole, first, second))]
+        with pytest.raises(ModelError, match=r"'first' and 'second' share bytes of 'whole' .* records without a pin"):
+            Problem(records, within=rows)
+    pinned_whole = replace(whole, offset=16)
+    Problem([pinned_whole, first, second], within=[(1, 0, 0), (2, 0, 32)])
+    Problem([pinned_whole, replace(first, last_op=1), second], within=rows)
+    Problem([pinned_whole, first, replace(second, size=16)], within=[(1, 0, 0), (2, 1, 16)])
     # An overlap lets them, where it is wide enough.
-    Problem([whole, first, second], within=[(1, 0, 16), (2, 0, 0)], overlap=[(1, 2, 16)])
-    with pytest.raises(ModelError, match="onto each other"):
-        Problem([whole, first, second], within=[(1, 0, 16), (2, 0, 0)], overlap=[(1, 2, 17)])
+    dying = replace(first, last_op=2)
+    Problem([pinned_whole, dying, second], within=[(1, 0, 16), (2, 0, 0)], overlap=[(1, 2, 16)])
+    with pytest.raises(ModelError, match="share bytes of 'whole'"):
+        Problem([pinned_whole, dying, second], within=[(1, 0, 16), (2, 0, 0)], overlap=[(1, 2, 17)])
 
 
 def test_pins_and_places_inside_a_record_must_agree() -> None:
@@ -215,19 +245,26 @@ def test_a_record_within_another_is_where_it_belongs() -> None:
 
 def test_strategies_that_honour_nothing_of_it_say_so() -> None:
     inside = Problem([A, B], within=[(1, 0, 16)])
-    with pytest.raises(PlanError, match="search cannot honour records within others; no other strategy for offsets"):
-        edgemem.plan(inside, strategy="offsets/search")
+    with pytest.raises(PlanError, match="greedy_by_size cannot honour records within others; these can: search"):
+        edgemem.plan(inside, strategy="offsets/greedy_by_size")
     with pytest.raises(PlanError, match="equality cannot honour records within others"):
         edgemem.plan(inside, strategy="shared_objects/equality")
-    with pytest.raises(PlanError, match="no strategy for offsets honours records within others"):
-        edgemem.plan(inside)
+    found = edgemem.plan(inside)
+    assert [(p.strategy, p.size, p.optimal) for p in found.offsets] == [("search", 64, True)]
+    assert found.offsets[0].offsets.tolist() == [0, 16]
+    spread = Problem([replace(A, regions=(0, 1)), B])
+    with pytest.raises(PlanError, match="search cannot honour regions that records may lie in; no other strategy"):
+        edgemem.plan(spread, strategy="offsets/search")
+    with pytest.raises(PlanError, match="no strategy for offsets honours regions that records may lie in"):
+        edgemem.plan(spread)
     # An overlap is a permission that nobody need make use of.
     either = Problem([A, B], overlap=[(0, 1, 0)])
     assert all(s.can_plan(either) for s in registered())
     planset = edgemem.plan(either)
     assert planset.best_offsets is not None
-    assert planset.best_offsets.size == 96
-    assert not planset.best_offsets.optimal
+    assert (planset.best_offsets.strategy, planset.best_offsets.size) == ("search", 64)
+    assert planset.best_offsets.optimal
+    assert {p.size for p in planset.offsets if p.strategy != "search"} == {96}
     assert planset.bounds.offsets == 64
 
 

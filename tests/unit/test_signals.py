@@ -100,6 +100,13 @@ _COMPUTES = """
 """
 
 
+_IMPORTED = """
+import os, tempfile, time
+from pathlib import Path
+while any(Path(tempfile.gettempdir()).rglob("file")):
+    time.sleep(0.001)
+raise FileNotFoundError(2, "No such file", "file")
+"""
 _TURNS_INTO_ERRORS = """
         try:
             time.sleep(60)
@@ -124,6 +131,21 @@ def test_what_comes_of_a_signal_is_its_exit_code(tmp_path: Path, number: signal.
     code, _, err = command.ended_by(number)
     assert code == 128 + number
     assert err in ("", f"edgemem: ended by {number.name}\n")
+    assert not left_behind(command.folder)
+
+
+@pytest.mark.parametrize("number", ENDING)
+def test_an_error_that_comes_of_a_signal_during_an_import(tmp_path: Path, number: signal.Signals) -> None:
+    """The handler does not raise there; the watching thread removes the files, and then the command fails for them."""
+    folder = tmp_path / "modules"
+    folder.mkdir()
+    (folder / "slow.py").write_text(_IMPORTED)
+    script = _STUCK.format(f"sys.path.insert(0, {str(folder)!r}); import slow")
+    command = started(tmp_path / "temporary", script=script)
+    command.wait_for(lambda: any(command.folder.rglob("file")))
+    time.sleep(0.5)
+    code, _, err = command.ended_by(number)
+    assert (code, err) == (128 + number, f"edgemem: ended by {number.name}\n")
     assert not left_behind(command.folder)
 
 

@@ -332,5 +332,5 @@ def test_a_search_for_an_order_reads_a_state_before_it_is_written() -> None:
     rules = replace(INSIDE, states={"past": "present"})
     assert order_problem(graph, INSIDE).before == ((), (0,), ())
     assert order_problem(graph, rules).before == ((), (0,), (1,))
-    problem = lifetimes(graph.reordered(find_order(graph, rules)), rules).problem
+    problem = lifetimes(graph.reordered(find_order(graph, rules).order), rules).problem
     assert any(r.kind == "state" for r in problem.records)

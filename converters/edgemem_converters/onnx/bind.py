@@ -7,6 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from edgemem.errors import ModelError
+from edgemem.lists import listed
 from edgemem_converters.onnx.limits import MAX_ELEMENTS, MAX_RANK, exceeds
 from edgemem_converters.onnx.rules import dims_of
 from edgemem_converters.onnx.scopes import tensor_type
@@ -30,23 +31,19 @@ class Symbols:
         bound: symbol -> value.
         declared: the names that the file has for dimensions.
         met: names that edgemem gave to unknown dimensions.
-        roots: symbols that a value from the user would resolve -> the first tensor with that dimension.
         made: the types made so far, so that values of one type share it.
     """
 
     bound: dict[str, int]
     declared: set[str] = field(default_factory=set)
     met: set[str] = field(default_factory=set)
-    roots: dict[str, str] = field(default_factory=dict)
     made: dict[tuple[int, tuple[int | str, ...]], TypeProto] = field(default_factory=dict)
 
-    def complete_type(
-        self, name: str, made: TypeProto | None, declared: TypeProto | None, *, root: bool
-    ) -> TypeProto | None:
+    def complete_type(self, name: str, made: TypeProto | None, declared: TypeProto | None) -> TypeProto | None:
         """A value's type with unknown dimensions filled in from the file's declarations, then from the user's values.
 
         An inferred dimension takes precedence over a declared one, as in runtimes. Dimensions that stay unknown get a
-        symbol; with `root` (no value that this one is computed from is unknown) the symbol is one of `roots`.
+        symbol.
         """
         if made is None or made.WhichOneof("value") is None:
             made = declared
@@ -61,7 +58,7 @@ class Symbols:
             said = [None] * len(dims)
         if len(dims) > MAX_RANK:
             raise exceeds(f"{name!r} has {len(dims)} dimensions", "MAX_RANK")
-        filled = [self._dim(name, k, d, s, root=root) for k, (d, s) in enumerate(zip(dims, said, strict=True))]
+        filled = [self._dim(name, k, d, s) for k, (d, s) in enumerate(zip(dims, said, strict=True))]
         if prod(d for d in filled if isinstance(d, int)) > MAX_ELEMENTS:
             raise exceeds(f"{name!r} has the shape {filled}, which no machine can hold", "MAX_ELEMENTS")
         elem_type = made.tensor_type.elem_type
@@ -72,7 +69,7 @@ class Symbols:
             self.made[key] = tensor_type(elem_type, filled)
         return self.made[key]
 
-    def _dim(self, tensor: str, axis: int, dim: int | str | None, said: int | str | None, *, root: bool) -> int | str:
+    def _dim(self, tensor: str, axis: int, dim: int | str | None, said: int | str | None) -> int | str:
         if isinstance(dim, int):
             return dim
         if not (dim in self.declared or dim in self.met):  # nothing, or invented by a tool
@@ -84,15 +81,13 @@ class Symbols:
             self.met.add(dim)
             return self.bound[dim]
         self.met.add(dim)
-        if root:
-            self.roots.setdefault(dim, tensor)
         return dim
 
     def check_used(self, dims: Iterable[str]) -> None:
         """Raise ModelError for a name that stands for no dimension, listing those that do."""
         if wrong := sorted(set(dims) - self.declared - self.met):
-            known = ", ".join(sorted(self.declared | self.met)) or "no symbols at all"
-            raise ModelError(f"no dimension is called {', '.join(map(repr, wrong))}; the model has {known}")
+            known = listed(sorted(self.declared | self.met)) or "no symbols at all"
+            raise ModelError(f"no dimension is called {listed(map(repr, wrong))}; the model has {known}")
 
 
 def bind_inputs(scope: Scope, bindings: Bindings) -> tuple[dict[str, TypeProto], Symbols]:
@@ -107,7 +102,7 @@ def bind_inputs(scope: Scope, bindings: Bindings) -> tuple[dict[str, TypeProto],
     bound = dict(bindings.dims)
     for name, shape in bindings.input_shapes.items():
         if name not in scope.inputs:
-            raise ModelError(f"the model has no input {name!r}; there are {', '.join(map(repr, scope.inputs))}")
+            raise ModelError(f"the model has no input {name!r}; there are {listed(map(repr, scope.inputs))}")
         _bind_shape(name, shape, scope.inputs[name], bound)
     symbols = Symbols(bound, declared=set(_declared(scope)))
     types: dict[str, TypeProto] = {}
@@ -115,7 +110,7 @@ def bind_inputs(scope: Scope, bindings: Bindings) -> tuple[dict[str, TypeProto],
         given = made
         if name in bindings.input_shapes:
             given = tensor_type(made.tensor_type.elem_type, bindings.input_shapes[name])
-        completed = symbols.complete_type(name, given, None, root=True)
+        completed = symbols.complete_type(name, given, None)
         if completed is not None:
             types[name] = completed
     return types, symbols

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from onnx import NodeProto, SparseTensorProto
 
-__all__ = ["SMALL", "Constant", "ConstantReader"]
+__all__ = ["SMALL", "Constant", "ConstantReader", "may_be_size"]
 
 SMALL = 4096  # elements: what can be a shape or a list of axes; larger constants' values are never looked at
 
@@ -49,6 +49,11 @@ class Constant:
     elem_type: int
     dims: tuple[int, ...]
     values: NDArray[np.generic] | None = None
+
+
+def may_be_size(constant: Constant) -> bool:
+    """Whether a constant is a small one of integers, from which sizes may follow."""
+    return prod(constant.dims) <= SMALL and constant.elem_type in (TensorProto.INT32, TensorProto.INT64)
 
 
 class ConstantReader:

@@ -11,6 +11,7 @@ from onnx import ModelProto, TensorProto
 
 from edgemem.errors import ModelError
 from edgemem_converters.onnx.external import tensors
+from edgemem_converters.onnx.functions import drop_values
 from edgemem_converters.onnx.limits import MAX_FILE_BYTES
 from edgemem_converters.onnx.parts import Parts, value_info
 from edgemem_converters.onnx.scopes import scope_of
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from edgemem.formats import Form
 
-__all__ = ["completed", "priority_order", "reordered", "with_forms"]
+__all__ = ["completed", "outlined", "prioritised", "priority_order", "reordered", "with_forms"]
 
 # ONNX Runtime runs these as soon as their input is there.
 _HOISTED = ("Shape", "Size")
@@ -58,7 +59,15 @@ def priority_order(data: bytes) -> tuple[int, ...]:
 def reordered(data: bytes, order: Sequence[int]) -> bytes:
     """The file with its nodes (Constant nodes first) in this order, every node under a name of its own."""
     parts = Parts(data, Path())
-    return permute_nodes(parts.named(), parts.positions(order))
+    named = data if parts.is_named else parts.named()  # copies of the weights take long
+    positions = parts.positions(order)
+    return named if positions == tuple(range(len(positions))) else permute_nodes(named, positions)
+
+
+def prioritised(data: bytes) -> bytes:
+    """The file, which `reordered` gave, with its nodes in the order of `priority_order`."""
+    order = priority_order(data)
+    return data if order == tuple(range(len(order))) else reordered(data, order)
 
 
 def completed(data: bytes, inputs: Sequence[str], folder: Path) -> bytes:
@@ -83,6 +92,13 @@ def completed(data: bytes, inputs: Sequence[str], folder: Path) -> bytes:
         return bytes(model.SerializeToString(deterministic=True))
     except (OSError, ValueError, EncodeError) as e:
         raise ModelError(f"the model's weights cannot be brought into one file: {e}") from None
+
+
+def outlined(data: bytes) -> bytes:
+    """The file without the values of its large weights: right for planning, and of no use to a runtime."""
+    model = ModelProto.FromString(data)
+    drop_values(model)
+    return bytes(model.SerializeToString(deterministic=True))
 
 
 def with_forms(data: bytes, forms: Mapping[str, Form]) -> bytes:

@@ -41,9 +41,9 @@ class Editor:
         """The file with its nodes in this order, Constant nodes first, every node under a name of its own."""
         return edit.reordered(data, order)
 
-    def priority_order(self, data: bytes) -> tuple[int, ...]:
-        """The order in which ONNX Runtime's PRIORITY_BASED execution takes the nodes of the file."""
-        return edit.priority_order(data)
+    def prioritised(self, data: bytes) -> bytes:
+        """What `reordered` gave, in the order in which ONNX Runtime's PRIORITY_BASED execution takes its nodes."""
+        return edit.prioritised(data)
 
     def completed(self, data: bytes, inputs: Sequence[str], folder: Path) -> bytes:
         """A file that ONNX Runtime saved, with its weights inside and only these graph inputs."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _Key: TypeAlias = "tuple[str, str, str]"  # of a function: domain, name, overload
 
-__all__ = ["bodies_of", "has_functions", "inlined"]
+__all__ = ["bodies_of", "drop_values", "has_functions", "inlined"]
 
 _CONTENTS = ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
 
@@ -38,6 +38,14 @@ def bodies_of(node: NodeProto) -> Iterator[tuple[GraphProto, str]]:
             yield graph, f"{a.name}[{k}]"
 
 
+def drop_values(model: ModelProto) -> None:
+    """Clear the values of large initializers, which planning never looks at."""
+    for tensor in model.graph.initializer:
+        if prod(tensor.dims) > SMALL:
+            for content in _CONTENTS:
+                tensor.ClearField(content)
+
+
 def inlined(model: ModelProto, *, values: bool = False) -> ModelProto:
     """The model with its own functions in place of the calls. Their values' names follow from the file alone.
 
@@ -50,10 +58,8 @@ def inlined(model: ModelProto, *, values: bool = False) -> ModelProto:
     _check_expansion(model)
     shell = ModelProto()
     shell.CopyFrom(model)
-    for tensor in shell.graph.initializer if not values else ():
-        if prod(tensor.dims) > SMALL:  # its values are never looked at
-            for content in _CONTENTS:
-                tensor.ClearField(content)
+    if not values:
+        drop_values(shell)
     try:
         return onnx.inliner.inline_local_functions(shell)
     except Exception as e:  # noqa: BLE001 - foreign C++ code, which throws what it likes at models without sense

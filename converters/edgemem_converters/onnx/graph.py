@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from onnx import TensorProto
 
 from edgemem.model.graph import Graph, Op, Tensor
+from edgemem_converters.onnx.attributes import attributes_of
 from edgemem_converters.onnx.rules import dims_of
 from edgemem_converters.onnx.scopes import op_type
 
@@ -40,7 +41,7 @@ _RANDOM = frozenset(
 
 
 def graph_of(scope: Scope, sizes: Sizes) -> Graph:
-    """The graph of a scope, bodies included; every tensor's size must be in `sizes`.
+    """The graph of a scope, bodies included; every tensor must be in `sizes`.
 
     The tensors are sorted by kind, by their distance from the inputs and by name, so that their order does not depend
     on the order of the nodes: a model saved in another order has the same graph, reordered.
@@ -52,6 +53,7 @@ def graph_of(scope: Scope, sizes: Sizes) -> Graph:
         key=lambda t: (0 if t.name in scope.inputs else rank.get(t.kind, 3), depth.get(t.name, 0), t.name),
     )
     index = {t.name: k for k, t in enumerate(tensors)} | {"": -1}
+    shapes = {t.name: t.shape for t in tensors if t.kind in ("activation", "constant")}
     ops = tuple(
         Op(
             name=node.label,
@@ -60,6 +62,7 @@ def graph_of(scope: Scope, sizes: Sizes) -> Graph:
             outputs=tuple(index[n] for n in node.outputs),
             bodies=tuple(graph_of(body, sizes) for body in node.bodies),
             ordered=op_type(node.proto) in _RANDOM,
+            attributes=attributes_of(node, shapes, scope.constants),
         )
         for node in scope.nodes
     )
@@ -100,8 +103,8 @@ def _computed_once(scope: Scope) -> set[str]:
 
 def _tensor(name: str, sizes: Sizes, *, captured: bool = False) -> Tensor:
     made = sizes.types.get(name)
-    if name in sizes.dead:
-        return Tensor(name, "", (), "captured" if captured else "opaque", sizes.dead[name])
+    if name in sizes.outside:
+        return Tensor(name, "", (), "captured" if captured else "opaque", sizes.outside[name])
     assert made is not None
     dtype, note = _described(made)
     dims = tuple(d for d in dims_of(made) or () if isinstance(d, int))

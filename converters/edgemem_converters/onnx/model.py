@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
 
@@ -18,26 +19,34 @@ from onnx import ModelProto
 from edgemem.errors import ModelError, PlanFileError, UnsupportedError
 from edgemem.files import atomic_write
 from edgemem.formats import Bindings
+from edgemem.model.states import decode_pairs, encode_pairs
 from edgemem.reading import open_regular
-from edgemem_converters.onnx.edit import priority_order, reordered
+from edgemem_converters.onnx.cache import carried_over, write_in_place
+from edgemem_converters.onnx.edit import outlined, prioritised, priority_order, reordered
 from edgemem_converters.onnx.external import bring_along, locations
 from edgemem_converters.onnx.functions import has_functions
 from edgemem_converters.onnx.graph import graph_of
 from edgemem_converters.onnx.limits import MAX_FILE_BYTES
+from edgemem_converters.onnx.rewrite import write_rewrite
 from edgemem_converters.onnx.scopes import scope_of
 from edgemem_converters.onnx.shapes import infer
+from edgemem_converters.onnx.states import declared_dims, find_pairs
+from edgemem_converters.onnx.weights import dtype_of
 from edgemem_converters.onnx.wire import check_depth, metadata, permute_nodes, with_metadata, without_metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from edgemem.model.graph import Graph
+    from edgemem.model.rewrite import Rewrite
+    from edgemem.model.states import StatePair
     from edgemem.plans import PlanSet
     from edgemem_converters.onnx.scopes import Node
 
-__all__ = ["PLAN_KEY", "OnnxConverter"]
+__all__ = ["PLAN_KEY", "STATES_KEY", "OnnxConverter"]
 
 PLAN_KEY = "edgemem.plan"
+STATES_KEY = "edgemem.states"  # the note of which inputs are outputs of the run before
 _OLD_KEY = "edgemem.trace"  # of recordings, in edgemem 0.1
 _BAKED_KEY = "edgemem.baked"  # the note of a file whose nodes run in their order
 
@@ -105,6 +114,16 @@ class OnnxConverter:
                 self._graph = graph_of(scope, infer(scope, inlined, self.bindings))
         return self._graph
 
+    def graphs(self, dims: Iterable[Mapping[str, int]]) -> Iterator[Graph]:
+        """Its graph for each of these values of its symbols in turn, with the input shapes of its bindings.
+
+        The file is parsed once. Raises as `graph`.
+        """
+        with _parsing(self._path):
+            scope, inlined = scope_of(ModelProto.FromString(self._data), self._path.parent)
+            for values in dims:
+                yield graph_of(scope, infer(scope, inlined, replace(self.bindings, dims=dict(values))))
+
     def content(self) -> bytes:
         """The file as it would be saved, without external weights."""
         return self._data
@@ -136,16 +155,72 @@ class OnnxConverter:
             written.update(nodes[k].outputs)
         if metadata(self._data, _BAKED_KEY) is not None:
             data = reordered(without_metadata(without_metadata(self._data, PLAN_KEY), _OLD_KEY), order)
-            return self._with(reordered(data, priority_order(data)))
+            return self._with(prioritised(data))
         places = {node.index for node in nodes}
         constants = [k for k in range(count) if k not in places]
         data = without_metadata(without_metadata(self._data, PLAN_KEY), _OLD_KEY)
         return self._with(permute_nodes(data, (*constants, *(nodes[k].index for k in order))))
 
+    def rewritten(self, rewrite: Rewrite) -> Self:
+        """The model with the operators of a rewrite of `graph()`, with the sizes of all values and without its plan.
+
+        Weights stay where they are. In a baked file the operators run in the order of the new graph. Raises
+        UnsupportedError as `write_rewrite`.
+        """
+        with _parsing(self._path):
+            model = ModelProto.FromString(self._data)
+            write_rewrite(model, rewrite, self._path.parent)
+            data = without_metadata(model.SerializeToString(deterministic=True), PLAN_KEY)
+            data = without_metadata(data, _OLD_KEY)
+        if metadata(data, _BAKED_KEY) is not None:
+            data = reordered(data, priority_order(data))
+        return self._with(data)
+
     def with_plan(self, plan: bytes, planset: PlanSet) -> Self:  # noqa: ARG002 - ONNX has no other place for a plan
         """The model with the plan as the last entry of its metadata, replacing all older ones."""
         data = with_metadata(without_metadata(self._data, _OLD_KEY), PLAN_KEY, base64.b64encode(plan))
         return type(self)(data, self._path, self.bindings, self._weight_files, self._graph)
+
+    def states(self, patterns: Mapping[str, str]) -> tuple[StatePair, ...]:
+        """The states that these patterns name, or all that are found if there are none. Raises as `find_pairs`."""
+        with _parsing(self._path):
+            return find_pairs(ModelProto.FromString(self._data).graph, patterns)
+
+    def with_states(self, pairs: Sequence[StatePair]) -> Self:
+        """The model with a note of its states; those that a Concat appends to become buffers of fixed capacity.
+
+        Bound dimensions are carried over: the capacity is as long as the cache after the run. The plan of the old graph
+        is left out. Raises UnsupportedError as `write_in_place`.
+        """
+        with _parsing(self._path):
+            model = ModelProto.FromString(self._data)
+            before = _forms(model)
+            noted = write_in_place(model, pairs)
+            data = self._data
+            if noted != tuple(pairs):
+                data = without_metadata(model.SerializeToString(deterministic=True), PLAN_KEY)
+                data = without_metadata(data, _OLD_KEY)
+        changed = [pair for pair, new in zip(pairs, noted, strict=True) if pair != new]
+        bindings = carried_over(self.bindings, changed, before, _forms(model))
+        data = with_metadata(data, STATES_KEY, encode_pairs(noted))
+        return type(self)(data, self._path, bindings, self._weight_files)
+
+    def noted_states(self) -> tuple[StatePair, ...]:
+        """The states in the model's note; () without one. Raises ModelError for a damaged note."""
+        note = metadata(self._data, STATES_KEY)
+        return decode_pairs(note) if note is not None else ()
+
+    def declared(self) -> dict[str, tuple[str, tuple[int | str | None, ...]]]:
+        """Dtype and dimensions that inputs and outputs declare; symbols by name, None for what is open."""
+        with _parsing(self._path):
+            graph = ModelProto.FromString(self._data).graph
+            tensors = [v for v in (*graph.input, *graph.output) if v.type.HasField("tensor_type")]
+            return {v.name: (dtype_of(v.type.tensor_type.elem_type), declared_dims(v)) for v in tensors}
+
+    def outline(self) -> bytes:
+        """The file without the values of its large weights, to plan it for many sizes."""
+        with _parsing(self._path):
+            return outlined(self._data)
 
     def plan(self) -> bytes | None:
         """The encoded plan it carries, or None. Raises PlanFileError if it is not base64."""
@@ -185,6 +260,11 @@ class OnnxConverter:
     def _nodes(self) -> tuple[Node, ...]:
         with _parsing(self._path):
             return scope_of(ModelProto.FromString(self._data), self._path.parent)[0].nodes
+
+
+def _forms(model: ModelProto) -> dict[str, tuple[int | str | None, ...]]:
+    """The declared dimensions of inputs and outputs."""
+    return {v.name: declared_dims(v) for v in (*model.graph.input, *model.graph.output)}
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from onnx import ModelProto, numpy_helper
 
+from edgemem_converters.onnx.contrib import Imports, contrib_types
 from edgemem_converters.onnx.corrections import guessed, made_explicit, said_by_the_specification
 from edgemem_converters.onnx.preconditions import malformed
 from edgemem_converters.onnx.rules import is_known, onnx_types, onnxruntime_types
@@ -66,6 +67,7 @@ class Operators:
     work: Budget
     _known: dict[bytes, Inferred] = field(default_factory=dict)
     _values: dict[bytes, list[NDArray[np.generic]] | None] = field(default_factory=dict)
+    _imports: Imports | None = None
     _operators: dict[int, tuple[bytes, int]] = field(default_factory=dict)  # id of a Node -> its operator, its length
 
     def infer(
@@ -138,16 +140,24 @@ class Operators:
     def _apply(
         self, node: Node, types: Sequence[TypeProto | None], values: Sequence[NDArray[np.generic] | None]
     ) -> Inferred:
+        known = all(is_known(t) for n, t in zip(node.inputs, types, strict=True) if n)
+        if known and (found := contrib_types(node.proto, self._imported(), types, values)) is not None:
+            made, reason = found
+            return Inferred(made, reason, contradicted=bool(reason))
         model = self._single(node, types, values)
         if reason := malformed(model):
             return Inferred([None] * len(node.outputs), reason)
         made_explicit(model.graph.node[0])
         made, reason = onnx_types(model)
         made = said_by_the_specification(node.proto, self.model, types, made)
-        known = all(is_known(t) for n, t in zip(node.inputs, types, strict=True) if n)
         if known and not all(is_known(t) for n, t in zip(node.outputs, made, strict=True) if n):
             made = [merged(a, b) for a, b in zip(made, onnxruntime_types(model), strict=True)]
         return Inferred(made, reason if known else "", contradicted=bool(reason) and known)
+
+    def _imported(self) -> Imports:
+        if self._imports is None:
+            self._imports = Imports.of(self.model)
+        return self._imports
 
     def _single(
         self, node: Node, types: Sequence[TypeProto | None], values: Sequence[NDArray[np.generic] | None]

@@ -72,7 +72,8 @@ class Parts:
             model = ModelProto.FromString(data)
         except (DecodeError, UnicodeDecodeError, RecursionError) as e:
             raise ModelError(f"the model is damaged or no ONNX model: {e}") from None
-        if has_functions(model):
+        self._inlined = has_functions(model)
+        if self._inlined:
             model = inlined(model, values=True)
         self._model = model
         self._folder = folder
@@ -119,6 +120,12 @@ class Parts:
             name: (dtype_of(made.tensor_type.elem_type), tuple(dims_of(made) or ()))
             for name, made in self._scope.inputs.items()
         }
+
+    @property
+    def is_named(self) -> bool:
+        """Whether every node of the file has its name in `names` already."""
+        nodes = self._scope.nodes
+        return not self._inlined and all(n.proto.name == name for n, name in zip(nodes, self.names, strict=True))
 
     def named(self) -> bytes:
         """The model with every node called by its name in `names`, so that a profile tells them apart."""

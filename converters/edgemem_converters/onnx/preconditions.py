@@ -21,12 +21,21 @@ if TYPE_CHECKING:
 
 __all__ = ["malformed"]
 
-_TAKES_LISTS = frozenset(
-    (
-        *("AffineGrid", "CenterCropPad", "Col2Im", "ConstantOfShape", "Expand", "MaxUnpool", "Reshape", "Squeeze"),
-        *("Tile", "Unsqueeze", "Upsample"),
-    )
-)
+# Operators with inputs that list an entry for each dimension, or axes -> the positions of these inputs. All other
+# inputs are data, of any length.
+_LISTS: dict[str, tuple[int, ...]] = {
+    "AffineGrid": (1,),
+    "CenterCropPad": (1,),
+    "Col2Im": (1, 2),
+    "ConstantOfShape": (0,),
+    "Expand": (1,),
+    "MaxUnpool": (2,),
+    "Reshape": (1,),
+    "Squeeze": (1,),
+    "Tile": (1,),
+    "Unsqueeze": (1,),
+    "Upsample": (1,),
+}
 
 _TERM = rb"[A-Za-z]*(?:\.\.\.[A-Za-z]*)?"
 _EQUATION = re.compile(_TERM + rb"(?:," + _TERM + rb")*(?:->" + _TERM + rb")?")
@@ -49,10 +58,8 @@ def malformed(model: ModelProto) -> str:
     if any(a.name == "axis" and abs(a.i) > MAX_RANK for a in node.attribute):
         return "its axis is beyond any rank"
     default = node.domain in ("", "ai.onnx")
-    if default and node.op_type in _TAKES_LISTS:
-        lists = [i.type.tensor_type.shape.dim for i in model.graph.input]
-        if any(len(d) == 1 and d[0].dim_value > MAX_RANK for d in lists):
-            return "it takes a list that is longer than any rank"
+    if default and any(_length(model, node, k) > MAX_RANK for k in _LISTS.get(node.op_type, ())):
+        return "it takes a list that is longer than any rank"
     if default and node.op_type in _CHECKS and (reason := _CHECKS[node.op_type](node, _ranks(model))):
         return reason
     known = {v.name for v in (*model.graph.input, *model.graph.initializer)}
@@ -65,6 +72,13 @@ def malformed(model: ModelProto) -> str:
         if name not in known and formal.option == defs.OpSchema.FormalParameterOption.Single:
             return f"its input {formal.name!r} is absent or unknown"
     return ""
+
+
+def _length(model: ModelProto, node: NodeProto, position: int) -> int:
+    """The length of the input at a position if it is a list whose entries are unknown, otherwise 0."""
+    name = node.input[position] if position < len(node.input) else ""
+    found = (i.type.tensor_type.shape.dim for i in model.graph.input if name and i.name == name)
+    return next((dims[0].dim_value for dims in found if len(dims) == 1), 0)
 
 
 def _ranks(model: ModelProto) -> dict[str, int]:

@@ -2,7 +2,9 @@
 
 At each node, in this order: onnx's rule for the operator; onnxruntime's, where onnx's leaves gaps and onnxruntime is
 installed; what the file declares; what the user bound. Small values that follow from shapes and constants are
-computed on the way, because operators such as Reshape take sizes from them. No size is guessed.
+computed on the way, because operators such as Reshape take sizes from them. No size is guessed. A size that depends on
+the data (NonZero, a branch that data decides) stays unknown, and so does what is computed from it: a plan leaves these
+values to the runtime. The user is asked for the open dimensions of the graph's inputs alone.
 
 Values that are never computed are `dead`: those of a branch that a known condition excludes, and those of a branch with
 an operator that does not accept the sizes it gets while the other branch does (for example a model with a branch for
@@ -18,14 +20,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from onnx import TensorProto, TypeProto
 
-from edgemem.errors import ModelError, UnknownShapeError, UnsupportedError
+from edgemem.errors import ModelError, UnsupportedError
 from edgemem_converters.onnx.bind import bind_inputs
-from edgemem_converters.onnx.constants import SMALL
+from edgemem_converters.onnx.constants import SMALL, may_be_size
 from edgemem_converters.onnx.limits import MAX_TYPE_BYTES, MAX_VALUE_BYTES, Budget, inference_work
 from edgemem_converters.onnx.operators import Inferred, Operators
 from edgemem_converters.onnx.rules import dims_of, is_known
-from edgemem_converters.onnx.scopes import tensor_type
+from edgemem_converters.onnx.scopes import op_type, tensor_type
 from edgemem_converters.onnx.types import at, common, sliced, stacked, widened
+from edgemem_converters.onnx.unknown import Origin, left_to_runtime, unknown_sizes
 from edgemem_converters.onnx.values import BOUNDED, FOLDED, shape_value
 
 if TYPE_CHECKING:
@@ -40,32 +43,36 @@ if TYPE_CHECKING:
 
 __all__ = ["Sizes", "infer"]
 
-_NAMED = 10  # tensors that an error names
-_FLAGS = 50  # and flags
-
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """The type of every value by its unique name, all dimensions known; and why some values are never computed."""
+    """The types of values by their unique names.
+
+    Attributes:
+        types: of every value; all dimensions are known unless the value is in `outside`.
+        outside: why a plan has no place for a value: it is never computed, or its size depends on the data.
+    """
 
     types: dict[str, TypeProto]
-    dead: Mapping[str, str]
+    outside: Mapping[str, str]
 
 
 def infer(scope: Scope, model: ModelProto, bindings: Bindings) -> Sizes:
-    """The sizes of everything in the main graph and in the bodies that can run.
+    """The sizes of everything in the main graph and in the bodies that can run, except what depends on the data.
 
-    Raises UnknownShapeError naming tensors, symbols and flags for what stays unknown, and ModelError for bindings
-    that contradict the model.
+    Raises UnknownShapeError naming tensors, symbols and flags if dimensions of inputs are open, or if an operator has
+    no rule or does not take its inputs; and ModelError for bindings that contradict the model.
     """
     types, symbols = bind_inputs(scope, bindings)
     walk = _Walk(Operators(model, inference_work(_count(scope))), symbols, types)
+    walk.origins |= {n: Origin("input") for n in scope.inputs if walk.lacks(n)}
     walk.scope(scope)
     symbols.check_used(bindings.dims)
     missing = [n for n in _names(scope) if walk.lacks(n)]
-    if missing:
-        raise _unknown(missing, walk, scope)
-    return Sizes(types, walk.dead)
+    origins = {n: walk.origins.get(n, Origin("fault")) for n in missing}
+    if any(origin.kind != "data" for origin in origins.values()):
+        raise unknown_sizes(origins, types, scope.inputs)
+    return Sizes(types, walk.dead | {n: left_to_runtime(origin) for n, origin in origins.items()})
 
 
 @dataclass(slots=True)
@@ -74,9 +81,8 @@ class _Walk:
     symbols: Symbols
     types: dict[str, TypeProto]
     values: dict[str, NDArray[np.generic]] = field(default_factory=dict)
-    tainted: set[str] = field(default_factory=set)  # values that are unknown only because a dimension is
+    origins: dict[str, Origin] = field(default_factory=dict)  # values whose size or content is unknown -> why
     dead: dict[str, str] = field(default_factory=dict)  # value -> why it is never computed
-    reasons: dict[str, str] = field(default_factory=dict)  # value -> why its operator's rule failed
     contradicted: set[str] = field(default_factory=set)  # values whose operator cannot take inputs of known sizes
     type_bytes: Budget = field(
         default_factory=lambda: Budget(
@@ -99,25 +105,43 @@ class _Walk:
             self.types[name] = tensor_type(constant.elem_type, constant.dims)
             if constant.values is not None:
                 self.values[name] = constant.values
+            elif may_be_size(constant):
+                wrong = f"the values of constant {name!r} are in a file that is not there; put it beside the model"
+                self.origins[name] = Origin("fault", wrong)
         for node in scope.nodes:
             for name in node.outputs:
-                self.values.pop(name, None)  # of an earlier turn through a loop's body
-                self.types.pop(name, None)
-                self.reasons.pop(name, None)
+                for known in (self.values, self.types, self.origins):
+                    known.pop(name, None)  # of an earlier turn through a loop's body
                 self.contradicted.discard(name)
             made = self._made(node)
-            known = [self.types.get(n) for n in (*node.inputs, *node.captured) if n]
-            known += [self.types.get(n) for b in node.bodies for n in b.outputs if n not in self.dead]
-            taint = any(n in self.tainted for n in node.inputs)
-            root = all(map(is_known, known)) and not taint
             for name, inferred in zip(node.outputs, _padded(made.types, len(node.outputs)), strict=True):
-                if not name:
-                    continue
-                completed = self.symbols.complete_type(name, inferred, scope.declared.get(name), root=root)
-                if completed is not None:
-                    self.type_bytes.spend(completed.ByteSize())
-                    self.types[name] = completed
-            self._fold(node, made, taint=taint)
+                if name:
+                    self._complete(name, inferred, scope.declared.get(name))
+            self._fold(node, made)
+            lacking = [n for n in node.outputs if n and self.lacks(n)]
+            self.origins |= {n: self._origin(node, self.types.get(n), made) for n in lacking}
+
+    def _complete(self, name: str, made: TypeProto | None, declared: TypeProto | None) -> None:
+        completed = self.symbols.complete_type(name, made, declared)
+        if completed is not None:
+            self.type_bytes.spend(completed.ByteSize())
+            self.types[name] = completed
+
+    def _inherited(self, node: Node) -> Origin | None:
+        """Why something that the node reads is unknown; None if everything is known."""
+        results = [n for body in node.bodies for n in body.outputs if n not in self.dead]
+        reads = (self.origins.get(n) for n in (*node.inputs, *node.captured, *results))
+        return next((origin for origin in reads if origin), None)
+
+    def _origin(self, node: Node, known: TypeProto | None, made: Inferred | None = None) -> Origin:
+        """Why a value of this type, which the node makes or hands to its bodies, has an unknown size."""
+        if made is not None and made.contradicted:
+            return Origin("fault", f"the operators do not take these sizes: {node.label!r}: {made.reason}")
+        if inherited := self._inherited(node):
+            return inherited
+        if known is not None and known.tensor_type.elem_type:
+            return Origin("data", op_type(node.proto))
+        return Origin("fault", f"{node.label!r}: {made.reason}" if made is not None and made.reason else "")
 
     def _made(self, node: Node) -> Inferred:
         default = node.proto.domain in ("", "ai.onnx")
@@ -125,21 +149,22 @@ class _Walk:
         if default and node.proto.op_type in control:
             return Inferred(control[node.proto.op_type](node))
         for body in node.bodies:
-            self._enter(body, list(body.inputs.values()))
+            self._enter(node, body, list(body.inputs.values()))
         return self._by_rule(node)
 
     def _by_rule(self, node: Node) -> Inferred:
         types = [self.types.get(n) if n else None for n in node.inputs]
         values = [self.values.get(n) for n in node.inputs]
         made = self.operators.infer(node, types, values)
-        if made.reason:
-            self.reasons |= dict.fromkeys(filter(None, node.outputs), f"{node.label!r}: {made.reason}")
         if made.contradicted:
             self.contradicted.update(filter(None, node.outputs))
         return made
 
-    def _fold(self, node: Node, made: Inferred, *, taint: bool) -> None:
-        """Compute the node's outputs if they are small and follow from what is known."""
+    def _fold(self, node: Node, made: Inferred) -> None:
+        """Compute the node's outputs if they are small and follow from what is known.
+
+        What is unknown only because a size is, has the origin of that size.
+        """
         if node.proto.domain not in ("", "ai.onnx") or node.proto.op_type not in FOLDED or not node.outputs:
             return
         inputs = [n for n in node.inputs if n]
@@ -149,14 +174,10 @@ class _Walk:
             sizes = [d for d in dims or () if isinstance(d, int)]
             if dims is not None and len(sizes) == len(dims):
                 self.values[outputs[0]] = shape_value(node.proto, sizes)
-                self.tainted.discard(outputs[0])
-            else:
-                self.tainted.add(outputs[0])
+                return
+        if inherited := self._inherited(node):
+            self.origins |= dict.fromkeys(outputs, inherited)
             return
-        if taint:
-            self.tainted.update(outputs)
-            return
-        self.tainted.difference_update(outputs)
         if not all(n in self.values for n in inputs):
             return
         counted = all(_elements(self.types.get(n)) <= SMALL for n in outputs)
@@ -171,17 +192,19 @@ class _Walk:
             if list(value.shape) == dims_of(self.types.get(name)):
                 self.values[name] = value
 
-    def _enter(self, body: Scope, inputs: Sequence[TypeProto | None], *, root: bool = False) -> None:
+    def _enter(self, node: Node, body: Scope, inputs: Sequence[TypeProto | None]) -> None:
         self.work.spend(1 + len(body.inputs))
         for (name, said), made in zip(body.inputs.items(), inputs, strict=False):
             self.types.pop(name, None)
-            completed = self.symbols.complete_type(name, made, said, root=root)
-            if completed is not None:
-                self.types[name] = completed
+            self.origins.pop(name, None)
+            self._complete(name, made, said)
+            if self.lacks(name):
+                self.origins[name] = self._origin(node, self.types.get(name))
         self.scope(body)
 
     def _turns(
         self,
+        node: Node,
         body: Scope,
         start: Sequence[TypeProto],
         carried: Sequence[TypeProto | None],
@@ -189,10 +212,9 @@ class _Walk:
         outputs: Sequence[str],
     ) -> list[TypeProto | None]:
         """Infer a body until its carried values keep their sizes between iterations; the types of its outputs."""
-        root = all(map(is_known, (*carried, *after)))
         current = list(carried)
         while True:
-            self._enter(body, [*start, *current, *after], root=root)
+            self._enter(node, body, [*start, *current, *after])
             results = [self.types.get(n) for n in outputs]
             turned = [widened(c, r) for c, r in zip(current, results, strict=False)]
             if turned == current[: len(turned)]:
@@ -208,11 +230,11 @@ class _Walk:
             if body in live:
                 for name in _names(body, constants=True):
                     self.dead.pop(name, None)
-                self._enter(body, [])
+                self._enter(node, body, [])
             else:
                 self.dead |= dict.fromkeys(_names(body, constants=True), "in a branch that is never taken")
         possible = [b for b in live if not any(n in self.contradicted and self.lacks(n) for n in _names(b))]
-        if len(live) == 2 and len(possible) == 1 and not any(map(self.lacks, _names(possible[0]))):
+        if len(live) == 2 and len(possible) == 1 and all(map(self._is_explained, _names(possible[0]))):
             for body in live:
                 if body not in possible:
                     self.dead |= dict.fromkeys(_names(body, constants=True), "in a branch that fails at these sizes")
@@ -225,14 +247,16 @@ class _Walk:
             for other in types[1:]:
                 both = common(both, other)
             made.append(both)
-            if len(types) > 1 and _ranks(types) > 1:
-                self.reasons[output] = f"{node.label!r}: its branches give different ranks"
             if chosen and names and names[0] in self.values:
                 self.values[output] = self.values[names[0]]
         return made
 
     def lacks(self, name: str) -> bool:
         return name not in self.dead and not is_known(self.types.get(name))
+
+    def _is_explained(self, name: str) -> bool:
+        """Whether the value's size is known, or depends on the data."""
+        return not self.lacks(name) or self.origins.get(name, Origin("fault")).kind == "data"
 
     def _loop(self, node: Node) -> Sequence[TypeProto | None]:
         body = node.bodies[0] if node.bodies else None
@@ -243,11 +267,12 @@ class _Walk:
         carried = [self.types.get(n) for n in node.inputs[2:]]
         count = len(carried)
         self.values[list(body.inputs)[1]] = np.array(True)
-        results = self._turns(body, start, carried, (), body.outputs[1 : 1 + count])
+        results = self._turns(node, body, start, carried, (), body.outputs[1 : 1 + count])
         always = (not condition or bool(np.any(self.values.get(condition, False)))) and bool(
             body.outputs and np.any(self.values.get(body.outputs[0], False))
         )
-        turns = _count_of(self.values.get(trips)) if always else None
+        limit = _count_of(self.values.get(trips), node.label)
+        turns = limit if always else None
         stacks = [stacked(self.types.get(n), turns, 0) for n in body.outputs[1 + count :]]
         return _padded([*results, *stacks], len(node.outputs))
 
@@ -266,7 +291,7 @@ class _Walk:
         slices = [sliced(t, axis) for t, axis in zip(sequences, axes, strict=False)]
         length = next((n for t, axis in zip(sequences, axes, strict=False) if (n := at(t, axis)) is not None), None)
         carried = [self.types.get(n) for n in node.inputs[:count]]
-        results = self._turns(body, [], carried, slices, body.outputs[:count])
+        results = self._turns(node, body, [], carried, slices, body.outputs[:count])
         out_axes = lists.get("scan_output_axes") or [0] * len(body.outputs[count:])
         stacks = [
             stacked(self.types.get(n), length, axis) for n, axis in zip(body.outputs[count:], out_axes, strict=False)
@@ -279,7 +304,7 @@ class _Walk:
         body = node.bodies[0]
         inputs = [self.types.get(n) for n in node.inputs]
         elements = [t.sequence_type.elem_type if t and t.HasField("sequence_type") else t for t in inputs]
-        self._enter(body, elements)
+        self._enter(node, body, elements)
         made: list[TypeProto | None] = []
         for name in body.outputs:
             sequence = TypeProto()
@@ -294,10 +319,12 @@ def _padded(types: Sequence[TypeProto | None], count: int) -> list[TypeProto | N
     return [*types[:count], *[None] * (count - len(types))]
 
 
-def _count_of(trips: NDArray[np.generic] | None) -> int | None:
-    """How often a loop runs by its first input, if that is known."""
-    if trips is None or trips.size != 1 or trips.dtype.kind not in "iu":
+def _count_of(trips: NDArray[np.generic] | None, label: str) -> int | None:
+    """How often a loop runs by its first input, if that is known. Raises ModelError if it is not one integer."""
+    if trips is None:
         return None
+    if trips.size != 1 or trips.dtype.kind not in "iu":
+        raise ModelError(f"the trip count of Loop {label!r} is not one integer; correct the model")
     return min(max(0, int(trips.item())), 2**63 - 1)
 
 
@@ -313,10 +340,6 @@ def _elements(made: TypeProto | None) -> int:
     return prod(sizes) if dims is not None and len(sizes) == len(dims) else SMALL + 1
 
 
-def _ranks(types: Sequence[TypeProto | None]) -> int:
-    return len({len(dims) for t in types if (dims := dims_of(t)) is not None})
-
-
 def _names(scope: Scope, *, constants: bool = False) -> Iterator[str]:
     """All values of a scope and its bodies, with or without constants, in the order of the file."""
     yield from scope.inputs
@@ -326,32 +349,3 @@ def _names(scope: Scope, *, constants: bool = False) -> Iterator[str]:
         for body in node.bodies:
             yield from _names(body, constants=constants)
         yield from filter(None, node.outputs)
-
-
-def _unknown(missing: list[str], walk: _Walk, scope: Scope) -> UnknownShapeError:
-    shapes = {n: dims_of(walk.types.get(n)) for n in missing}
-    met = {d for dims in shapes.values() for d in dims or () if isinstance(d, str)}
-    symbols = [s for s in walk.symbols.roots if s in met]
-    text = f"the size of {len(missing)} tensor{'s' * (len(missing) > 1)} is unknown: "
-    text += ", ".join(map(repr, missing[:_NAMED]))
-    if len(missing) > _NAMED:
-        text += f" and {len(missing) - _NAMED} more"
-    flags, unnamed = [], set()
-    for name in scope.inputs:
-        dims = shapes.get(name)
-        own = {f"{name}.{k}" for k in range(len(dims or ()))}.intersection(map(str, dims or ()))
-        if name in shapes and (own or dims is None):
-            flags.append(f"--input-shape {name}={','.join('N' if d in own else str(d) for d in dims or ('SHAPE',))}")
-            unnamed |= own
-    flags = [*(f"--dim {s}=VALUE" for s in symbols if s not in unnamed), *flags]
-    if flags:
-        more = f" and {len(flags) - _FLAGS} more" if len(flags) > _FLAGS else ""
-        text += f"; say how large, or at most how large, it is: {' '.join(flags[:_FLAGS])}{more}"
-    elif reason := walk.reasons.get(missing[0]):
-        text += f"; the operators do not take these sizes: {reason}"
-    else:
-        text += (
-            f"; no flag binds it: neither a rule for the operator nor the file gives {missing[0]!r} a shape. "
-            "Add it to the model's value_info"
-        )
-    return UnknownShapeError(text, tensors=missing, symbols=symbols)

@@ -31,7 +31,20 @@ FOLDED = BOUNDED | frozenset(
         *("Gather", "GatherElements", "GatherND", "Slice", "Split", "Concat", "Squeeze", "Unsqueeze", "Reshape"),
         *("Flatten", "Transpose", "Expand", "Tile", "Where", "ScatterElements", "ScatterND", "CumSum"),
         *("Add", "Sub", "Mul", "Div", "Mod", "Pow", "Neg", "Abs", "Sign", "Min", "Max", "Clip", "Sqrt", "Floor"),
-        *("Ceil", "Round", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "And", "Or", "Not", "Xor"),
+        *(
+            "Ceil",
+            "Round",
+            "Reciprocal",
+            "Equal",
+            "Greater",
+            "GreaterOrEqual",
+            "Less",
+            "LessOrEqual",
+            "And",
+            "Or",
+            "Not",
+            "Xor",
+        ),
         *("ReduceSum", "ReduceProd", "ReduceMin", "ReduceMax", "ArgMax", "ArgMin"),
     )
 )

@@ -8,7 +8,6 @@ same names.
 
 from __future__ import annotations
 
-import struct
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,8 +16,8 @@ import numpy as np
 from edgemem.errors import ModelError, UnsupportedError
 from edgemem_converters.tflite.control import CONTROL
 from edgemem_converters.tflite.names import DTYPES, OPERATOR_CODES
-from edgemem_converters.tflite.reader import IDENTIFIER, read
-from edgemem_converters.tflite.schema import load_schema
+from edgemem_converters.tflite.objects import MOST, TIMES, drop_buffers, listed, packed, read_errors, unpacked
+from edgemem_converters.tflite.reader import read
 from edgemem_converters.tflite.sparse import Level, densify
 
 if TYPE_CHECKING:
@@ -35,9 +34,6 @@ _FLOAT16, _FLOAT32 = DTYPES.index("float16"), DTYPES.index("float32")
 _WIDTHS: Final = {
     DTYPES.index(name): np.dtype(name) for name in ("float32", "float16", "int8", "uint8", "int16", "int32", "float64")
 }
-# Limits of the decompressed constants, so that a small file cannot become a large one.
-_MOST: Final = 1 << 24  # bytes, beyond _TIMES the length of the file
-_TIMES: Final = 64
 
 
 def fold(data: bytes) -> bytes:
@@ -53,34 +49,19 @@ def fold(data: bytes) -> bytes:
     file = read(data)
     if not any(op.type in ("DEQUANTIZE", "DENSIFY") for s in file.subgraphs for op in s.operators):
         return data
-    schema = load_schema(len(data))
-    try:
-        return _folded(schema, schema.ModelT.InitFromObj(schema.Model.GetRootAs(data, 0)), data, file)
-    except (struct.error, AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as e:
-        # The strict reader does not read these fields, and the generated reader does not check them.
-        raise ModelError(f"damaged TFLite file: {e or type(e).__name__}") from None
+    with read_errors():
+        return _folded(data, file)
 
 
-def _folded(schema: ModuleType, model: Any, data: bytes, file: FileModel) -> bytes:
+def _folded(data: bytes, file: FileModel) -> bytes:
+    schema, model = unpacked(data, file, "folding", "folded")
     if any(entry.name == CONTROL.encode() for entry in model.metadata or []):
         raise UnsupportedError("the model carries control dependencies by operator number, which folding would change")
-    if sum(place.size for place in file.buffers) > _TIMES * len(data) + _MOST:
-        raise ModelError("damaged TFLite file: its buffers overlap so often that it cannot be folded")
-    for buffer, place in zip(model.buffers, file.buffers, strict=True):
-        if buffer.offset > 1 or buffer.size > 1:  # data behind the flatbuffer come into it
-            buffer.data = np.frombuffer(data, np.uint8, place.size, place.start) if place.size else None
-            buffer.offset = buffer.size = 0
-    if any(op.largeCustomOptionsSize for s in model.subgraphs for op in s.operators or []):
-        raise UnsupportedError("the model has operator options behind the flatbuffer, which folding would lose")
-    folding = _Folding(schema, model, _TIMES * len(data) + _MOST)
+    folding = _Folding(schema, model, TIMES * len(data) + MOST)
     if not sum(folding.subgraph(subgraph, number) for number, subgraph in enumerate(model.subgraphs)):
         return data
     folding.drop_buffers()
-    return _packed(schema, model)
-
-
-def _indices(vector: Any) -> list[int]:
-    return [] if vector is None else [int(i) for i in vector]
+    return packed(schema, model)
 
 
 class _Folding:
@@ -102,7 +83,7 @@ class _Folding:
         """Fold one subgraph; returns the operators that were removed."""
         kept, sources = [], set()
         for op in subgraph.operators or []:
-            inputs, outputs = _indices(op.inputs), _indices(op.outputs)
+            inputs, outputs = listed(op.inputs), listed(op.outputs)
             if self._code(op) in (_DEQUANTIZE, _DENSIFY) and self._fold(subgraph, self._code(op), inputs, outputs):
                 sources.update(inputs)
             else:
@@ -115,20 +96,7 @@ class _Folding:
 
     def drop_buffers(self) -> None:
         """Remove the buffers that only dropped tensors had."""
-        model = self._model
-        used = {0, *(t.buffer for s in model.subgraphs for t in s.tensors or [])}
-        used |= {entry.buffer for entry in model.metadata or []}
-        used |= set(_indices(model.metadataBuffer))
-        kept = [i for i in range(len(model.buffers)) if i in used or i not in self._emptied]
-        place = {old: new for new, old in enumerate(kept)}
-        model.buffers = [model.buffers[i] for i in kept]
-        for subgraph in model.subgraphs:
-            for tensor in subgraph.tensors or []:
-                tensor.buffer = place[tensor.buffer]
-        for entry in model.metadata or []:
-            entry.buffer = place[entry.buffer]
-        if model.metadataBuffer is not None:
-            model.metadataBuffer = [place[i] for i in _indices(model.metadataBuffer)]
+        drop_buffers(self._model, self._emptied)
 
     def _code(self, op: Any) -> int:
         code = self._model.operatorCodes[op.opcodeIndex]
@@ -144,7 +112,7 @@ class _Folding:
         if code == _DENSIFY:
             if source.sparsity is None or source.type not in _WIDTHS or source.type != result.type:
                 return False
-            self._reserve(prod(_indices(source.shape)) * _WIDTHS[source.type].itemsize)
+            self._reserve(prod(listed(source.shape)) * _WIDTHS[source.type].itemsize)
             result.buffer = self._add(_dense(source, buffer).tobytes())
         elif source.type == _FLOAT16 and result.type == _FLOAT32 and source.sparsity is None:
             if source.buffer not in self._widened:
@@ -164,7 +132,7 @@ class _Folding:
         if self._left < 0:
             raise ModelError(
                 f"the constants of the TFLite file take more than {self._most:,} bytes once decompressed: the "
-                f"limit is {_TIMES} times the file and {_MOST:,} bytes. Plan the model without --fold"
+                f"limit is {TIMES} times the file and {MOST:,} bytes. Plan the model without --fold"
             )
 
     def _add(self, data: bytes) -> int:
@@ -176,9 +144,9 @@ class _Folding:
     def _drop_tensors(self, subgraph: Any, number: int, candidates: set[int]) -> None:
         """Remove the candidates without references, and renumber the remaining tensors."""
         maps = self._named.get(number, [])
-        named = {*_indices(subgraph.inputs), *_indices(subgraph.outputs), *(m.tensorIndex for m in maps)}
+        named = {*listed(subgraph.inputs), *listed(subgraph.outputs), *(m.tensorIndex for m in maps)}
         for op in subgraph.operators:
-            named.update(_indices(op.inputs) + _indices(op.outputs) + _indices(op.intermediates))
+            named.update(listed(op.inputs) + listed(op.outputs) + listed(op.intermediates))
         dropped = candidates - named
         self._emptied |= {subgraph.tensors[i].buffer for i in dropped}
         kept = [i for i in range(len(subgraph.tensors)) if i not in dropped]
@@ -187,7 +155,7 @@ class _Folding:
         for holder, names in ((subgraph, ("inputs", "outputs")), *((o, _OPERATOR_LISTS) for o in subgraph.operators)):
             for name in names:
                 if getattr(holder, name) is not None:
-                    setattr(holder, name, np.array([place[i] for i in _indices(getattr(holder, name))], dtype="<i4"))
+                    setattr(holder, name, np.array([place[i] for i in listed(getattr(holder, name))], dtype="<i4"))
         for entry in maps:
             entry.tensorIndex = place[entry.tensorIndex]
 
@@ -205,40 +173,10 @@ def _dense(tensor: Any, buffer: Any) -> NDArray[Any]:
         else:
             levels.append(Level(int(level.denseSize)))
     values = np.frombuffer(bytes(bytearray(buffer.data)), _WIDTHS[tensor.type].newbyteorder("<"))
-    return densify(
-        values, _indices(tensor.shape), _indices(sparsity.traversalOrder), _indices(sparsity.blockMap), levels
-    )
+    return densify(values, listed(tensor.shape), listed(sparsity.traversalOrder), listed(sparsity.blockMap), levels)
 
 
 def _vector(table: Any) -> NDArray[np.int64]:
     """The numbers of an Int32Vector, Uint16Vector or Uint8Vector."""
     values = None if table is None else table.values
     return np.zeros(0, np.int64) if values is None else np.asarray(values).astype(np.int64).reshape(-1)
-
-
-def _packed(schema: ModuleType, model: Any) -> bytes:
-    import flatbuffers
-
-    class Aligned(schema.BufferT):  # type: ignore[misc, name-defined]
-        """A buffer with data at a multiple of 16, which the schema requires and the generated code does not do."""
-
-        def __init__(self, buffer: Any) -> None:
-            super().__init__(buffer.data, buffer.offset, buffer.size)
-
-        def Pack(self, builder: Any) -> int:  # noqa: N802 -- the generated code calls it so
-            data = None
-            if self.data is not None and len(self.data):
-                raw = bytes(bytearray(self.data))
-                builder.StartVector(1, len(raw), 16)
-                builder.head -= len(raw)
-                builder.Bytes[builder.head : builder.head + len(raw)] = raw
-                data = builder.EndVector()
-            schema.BufferStart(builder)
-            if data is not None:
-                schema.BufferAddData(builder, data)
-            return int(schema.BufferEnd(builder))
-
-    model.buffers = [Aligned(b) for b in model.buffers]
-    builder = flatbuffers.Builder(sum(len(b.data) for b in model.buffers if b.data is not None) + (1 << 16))
-    builder.Finish(model.Pack(builder), IDENTIFIER)
-    return bytes(builder.Output())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from edgemem.errors import ModelError, UnknownShapeError, UnsupportedError
 from edgemem.model.dtypes import DTYPE_BITS
 from edgemem.model.graph import Graph, Op, Tensor
+from edgemem_converters.tflite.attributes import attributes_of
 from edgemem_converters.tflite.names import DTYPES
 
 if TYPE_CHECKING:
@@ -100,7 +101,9 @@ class _Builder:
                 )
                 for k, body in enumerate(op.bodies)
             )
-            ops.append(Op(name, op.type, op.inputs, op.outputs, bodies, ordered=op.type in _ORDERED))
+            attributes = attributes_of(self._model, file, op, tensors)
+            is_ordered = op.type in _ORDERED
+            ops.append(Op(name, op.type, op.inputs, op.outputs, bodies, ordered=is_ordered, attributes=attributes))
         inputs, outputs = (tuple(i for i in ends if i >= 0) for ends in (file.inputs, file.outputs))
         pairs = self._control[number] if self._control else ()
         return Graph(file.name or f"subgraph_{number}", tensors, tuple(ops), inputs, outputs, "nhwc", pairs, number)

@@ -17,14 +17,18 @@ from edgemem_converters.tflite.control import CONTROL, decode_control, encode_co
 from edgemem_converters.tflite.fold import fold
 from edgemem_converters.tflite.graph import build
 from edgemem_converters.tflite.offsets import OFFLINE, decode_offsets, encode_offsets
+from edgemem_converters.tflite.one_operator import write_operator
 from edgemem_converters.tflite.reader import read
+from edgemem_converters.tflite.rewrite import rewrite_file
 from edgemem_converters.tflite.writer import permuted, read_parts, write
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from edgemem.formats import OneOperator
     from edgemem.model.graph import Graph
+    from edgemem.model.rewrite import Rewrite
     from edgemem.plans import PlanSet
     from edgemem_converters.tflite.control import Pairs
     from edgemem_converters.tflite.graph import Place
@@ -113,6 +117,21 @@ class TfliteConverter:
             return self
         return type(self)(base, self._changes, self.bindings).without_plan()
 
+    def rewritten(self, rewrite: Rewrite) -> Self:
+        """The model with the operators of a rewrite of its graph, without the plan it had.
+
+        Raises UnsupportedError for inputs in other sizes than the file's, and otherwise as `rewrite.rewrite_file`.
+        """
+        if self.inputs():
+            raise UnsupportedError(
+                f"the operators of the model are rewritten for {self._resized()}, and the file would keep its own "
+                "sizes: convert the model in these sizes"
+            )
+        metadata: dict[str, bytes | None] = {**self._changes, _PLAN: None, OFFLINE: None}
+        if self._entry(CONTROL) is not None:
+            metadata[CONTROL] = encode_control((rewrite.graph.precedence, *self._control()[1:]))
+        return type(self)(rewrite_file(self._base, self.graph(), rewrite, metadata), {}, self.bindings)
+
     def with_plan(self, plan: bytes, planset: PlanSet) -> Self:
         """The model carrying a plan, and the offsets of its smallest arena for TensorFlow Lite Micro.
 
@@ -139,6 +158,11 @@ class TfliteConverter:
             )
         changes = {**self._changes, _PLAN: None, OFFLINE: self._encoded(planset)}
         return type(self)(self._base, changes, self.bindings, self._file)
+
+    @classmethod
+    def write_operator(cls, operator: OneOperator, places: tuple[int, ...]) -> bytes:
+        """A file of one operator, as `edgemem.formats.OneOperatorWriter` says."""
+        return write_operator(operator, places)
 
     def without_plan(self) -> Self:
         """The model without a plan, for itself or for TensorFlow Lite Micro."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["BODIES", "BODIES2", "CUSTOM", "DTYPES", "OPERATORS", "OPERATOR_CODES"]
+__all__ = ["BODIES", "BODIES2", "CUSTOM", "DTYPES", "OPERATORS", "OPERATOR_CODES", "OPTIONS"]
 
 # In the order of their codes.
 _OPERATORS = """
@@ -49,3 +49,16 @@ DTYPES: Final = (
 BODIES: Final = {16: (0,), 92: (0, 1), 93: (0, 1), 103: (0,)}  # CALL, IF, WHILE, CALL_ONCE
 # The same for the second union of options. STABLEHLO_CASE has a vector of them instead.
 BODIES2: Final = {21: (1,), 15: (0, 1), 6: (1,), 13: (5,), 7: (6,), 14: (2,)}
+
+# Operator -> the type of its options, and the name, field, layout and default of those that edgemem reads.
+_STRIDES: Final = (("padding", 0, "<b", 0), ("stride_w", 1, "<i", 0), ("stride_h", 2, "<i", 0))
+_FILTER: Final = (("filter_w", 3, "<i", 0), ("filter_h", 4, "<i", 0))
+OPTIONS: Final = {
+    "CONV_2D": (1, (*_STRIDES, ("dilation_w", 4, "<i", 1), ("dilation_h", 5, "<i", 1))),
+    "DEPTHWISE_CONV_2D": (2, (*_STRIDES, ("dilation_w", 5, "<i", 1), ("dilation_h", 6, "<i", 1))),
+    "MAX_POOL_2D": (5, (*_STRIDES, *_FILTER)),
+    "AVERAGE_POOL_2D": (5, (*_STRIDES, *_FILTER)),
+    "CONCATENATION": (10, (("axis", 0, "<i", 0), ("activation", 1, "<b", 0))),
+    "RESIZE_BILINEAR": (15, (("align_corners", 2, "<B", 0), ("half_pixel_centers", 3, "<B", 0))),
+    "RESIZE_NEAREST_NEIGHBOR": (74, (("align_corners", 0, "<B", 0), ("half_pixel_centers", 1, "<B", 0))),
+}

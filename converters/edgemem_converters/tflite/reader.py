@@ -1,18 +1,21 @@
 """A strict reader of the TFLite schema, version 3, by field numbers.
 
 Every position is checked against the end of the file before it is read, and the work is bounded by the file's length,
-so that a damaged or hostile file ends in ModelError. What edgemem does not need (quantisation, most options) is not
+so that a damaged or hostile file ends in ModelError. What edgemem does not need (quantisation, many options) is not
 read at all.
 """
 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
 
 from edgemem.errors import ModelError, UnsupportedError
-from edgemem_converters.tflite.names import BODIES, BODIES2, CUSTOM, OPERATORS
+from edgemem_converters.tflite.names import BODIES, BODIES2, CUSTOM, OPERATORS, OPTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = ["FileBuffer", "FileMetadata", "FileModel", "FileOperator", "FileSubgraph", "FileTensor", "read"]
 
@@ -39,12 +42,13 @@ class FileTensor:
 
 @dataclass(frozen=True, slots=True)
 class FileOperator:
-    """An operator: its type's name, tensor indices (-1 for absent) and the subgraphs it runs."""
+    """An operator: its type's name, tensor indices (-1 for absent), the subgraphs it runs, and options by name."""
 
     type: str
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     bodies: tuple[int, ...]
+    options: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +89,7 @@ class FileModel:
         version: the schema's.
         references: field number of Model -> position of what it refers to, for the fields that are present.
         absolute: positions of the 64-bit fields that count from the start of the file.
+        data: the file.
     """
 
     version: int
@@ -93,6 +98,7 @@ class FileModel:
     metadata: tuple[FileMetadata, ...]
     references: dict[int, int]
     absolute: tuple[int, ...]
+    data: bytes = field(repr=False)
 
 
 class _Reader:
@@ -213,7 +219,7 @@ def read(data: bytes) -> FileModel:
         if entry.buffer >= len(buffers):
             raise ModelError(f"damaged TFLite file: metadata {entry.name!r} is in buffer {entry.buffer}, not there")
     references = {field: model.reference(field) for field in model.present() if field}
-    return FileModel(version, subgraphs, buffers, metadata, references, tuple(absolute))
+    return FileModel(version, subgraphs, buffers, metadata, references, tuple(absolute), data)
 
 
 def _code(table: _Table) -> tuple[int, str]:
@@ -293,7 +299,21 @@ def _operator(
     bodies = _bodies(reader, table)
     if any(not 0 <= b < subgraphs for b in bodies):
         raise ModelError(f"damaged TFLite file: an operator runs subgraphs {bodies} of {subgraphs}")
-    return FileOperator(codes[index][1], _indices(table.ints(1), tensors), _indices(table.ints(2), tensors), bodies)
+    kind = codes[index][1]
+    inputs, outputs = (_indices(table.ints(field), tensors) for field in (1, 2))
+    return FileOperator(kind, inputs, outputs, bodies, _options(reader, table, kind))
+
+
+def _options(reader: _Reader, table: _Table, kind: str) -> Mapping[str, int]:
+    """The options that edgemem reads of an operator of this type; {} if the file has none of the right type."""
+    if kind not in OPTIONS:
+        return {}
+    code, fields = OPTIONS[kind]
+    at = table.reference(4)
+    if table.number(3, "<B") != code or not at:
+        return {}
+    options = _Table(reader, at)
+    return {name: options.number(number, layout, default) for name, number, layout, default in fields}
 
 
 def _bodies(reader: _Reader, table: _Table) -> tuple[int, ...]:

@@ -23,8 +23,8 @@ _TIMES: Final = 4  # valid files are read about once
 _TABLE: Final = 8  # bytes that a table counts for, whatever is in it
 
 
-def load_schema(length: int) -> ModuleType:
-    """A copy of the generated module for reading one file of `length` bytes.
+def load_schema(length: int, verb: str, participle: str) -> ModuleType:
+    """A copy of the generated module for reading one file of `length` bytes, which is `folding` it: it is `folded`.
 
     Its readers raise ModelError once they have read more than a few times that many bytes. Raises
     MissingDependencyError if ai-edge-litert, which has the module, is not installed.
@@ -34,17 +34,17 @@ def load_schema(length: int) -> ModuleType:
     except ImportError:
         spec = None
     if spec is None or spec.loader is None:
-        raise MissingDependencyError("ai-edge-litert", extra="tflite", purpose="folding constants")
+        raise MissingDependencyError("ai-edge-litert", extra="tflite", purpose=f"{verb} a .tflite file")
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
-    table = SimpleNamespace(Table=_counting(_TIMES * length + (1 << 12)))
+    table = SimpleNamespace(Table=_counting(_TIMES * length + (1 << 12), participle))
     module.__dict__["flatbuffers"] = SimpleNamespace(
         table=table, encode=encode, number_types=number_types, packer=packer, util=util
     )
     return module
 
 
-def _counting(most: int) -> Any:
+def _counting(most: int, participle: str) -> Any:
     """A class of tables that together read `most` bytes at most."""
     left = most
 
@@ -53,7 +53,7 @@ def _counting(most: int) -> Any:
         left -= count
         if left < 0:
             raise ModelError(
-                f"damaged TFLite file: its parts overlap so often that it cannot be folded; it lists more than "
+                f"damaged TFLite file: its parts overlap so often that it cannot be {participle}; it lists more than "
                 f"{most:,} bytes"
             )
 

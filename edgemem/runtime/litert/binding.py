@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from edgemem.errors import EdgememError, RuntimeBindError
 from edgemem.runtime.litert.guard import TensorGuard
 from edgemem.runtime.litert.memory import bound_memory, plain_memory
-from edgemem.runtime.litert.placement import PLAIN_HINT
+from edgemem.runtime.litert.pages import give_back
+from edgemem.runtime.litert.request import PLAIN_HINT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,13 +18,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.replay.arena import Arena
-    from edgemem.runtime.litert.layout import Layout
     from edgemem.runtime.litert.memory import Memory
-    from edgemem.runtime.litert.placement import Placement
+    from edgemem.runtime.litert.placement import Placed, Placement
+    from edgemem.runtime.litert.places import Layout
 
 __all__ = ["POISON", "Binding"]
 
 POISON: Final = 0xCD
+_PLAIN_REMEDY: Final = 'make the interpreter with mode="plain"'
 
 
 class Binding:
@@ -42,6 +44,9 @@ class Binding:
         inputs_kept: bool = True,
         poison: bool = False,
         plain: Callable[[], Any] | None = None,
+        has_other_kernels: bool = False,
+        is_shared: bool = False,
+        file: str | None = None,
     ) -> None:
         """Bind an interpreter.
 
@@ -53,6 +58,9 @@ class Binding:
             inputs_kept: whether inputs are kept after a run; else they are to be set before every run.
             poison: fill the arena before every run.
             plain: makes an interpreter without our arena, which replaces this one where the model cannot be bound.
+            has_other_kernels: whether the interpreter that `plain` makes runs other kernels than this one.
+            is_shared: whether others may use the arena.
+            file: the path of the model that LiteRT maps, whose pages are given back after the first run.
         """
         self.placement = placement
         self.arena = arena
@@ -63,6 +71,9 @@ class Binding:
         self._reason = reason
         self._inputs_kept = inputs_kept
         self._poison = poison
+        self._has_other_kernels = has_other_kernels
+        self._is_shared = is_shared
+        self._file = file  # until the first run has ended
         self._turn = object()
         self._guard: TensorGuard | None = None
         self._spans: dict[int, tuple[int, int]] = {}  # tensor -> offset and end
@@ -70,6 +81,9 @@ class Binding:
         self._resized: dict[int, tuple[Any, bool]] = {}
         self._memory: Memory | None = None
         self._ran = False
+        self._has_run = False  # since it was made
+        self._is_touched = False  # whether LiteRT's tensors were ever put into our arena
+        self._is_settled = False  # whether a run has shown that LiteRT moves no tensor
         self._set: set[int] = set()  # inputs that were set since the last run
         self._viewed: dict[int, int] = {}  # inputs that are written through views -> checksum after the last run
 
@@ -94,32 +108,47 @@ class Binding:
             result = self._native.AllocateTensors(*subgraph)
             if any(number > 0 for number in subgraph) or self.placement is None:
                 return result
+            self._unbind()
+            placement = self.placement
             try:
-                self._bind(self.placement)
+                placed = placement.place(self._native, {i: shape for i, (shape, _) in self._resized.items()})
             except EdgememError as e:
                 if self._plain is None:
                     raise
-                self._give_up(str(e).removesuffix(PLAIN_HINT), self._plain)
+                self._give_up(placement, str(e).removesuffix(PLAIN_HINT), self._plain)
+                return result
+            self._bind(placement, placed)
+            if self._file is not None and placed.delegated:
+                give_back(self._file)  # delegates have packed weights by now; others are decompressed in the first run
             return result
 
     def Invoke(self, subgraph: int = 0) -> Any:  # noqa: N802
         guard = self._guard
-        if guard is None or subgraph:
-            return self._native.Invoke(subgraph)
+        result = self._native.Invoke(subgraph) if guard is None or subgraph else self._run(guard)
+        if self._file is not None:
+            give_back(self._file)
+            self._file = None
+        return result
+
+    def _run(self, guard: TensorGuard) -> Any:
         with self.arena.lock:
             self._check_turn("its inputs were set")
-            guard.check()
+            if not self._is_in_place(guard):
+                return self._native.Invoke(0)
             if not self._inputs_kept:
                 self._check_inputs()
             if self._poison:
                 self._poison_all_but_inputs()
             try:
-                return self._native.Invoke(0)
+                result = self._native.Invoke(0)
+                if not self._is_settled:
+                    result = self._settle(guard, result)
+                return result
             finally:
-                self._ran = True
+                self._ran = self._has_run = True
                 self._set.clear()
-                for i in self._viewed:
-                    self._viewed[i] = zlib.crc32(self._bytes_of(i).data)
+                if self._viewed:
+                    self._note_views()
 
     def SetTensor(self, index: int, value: Any, subgraph: int = 0) -> Any:  # noqa: N802
         with self.arena.lock:
@@ -156,17 +185,15 @@ class Binding:
             raise RuntimeBindError("memory is known once tensors are allocated: call allocate_tensors() first")
         return self._memory
 
-    def _bind(self, placement: Placement) -> None:
+    def _bind(self, placement: Placement, placed: Placed) -> None:
         """Give every tensor its place, after LiteRT has prepared the model."""
-        self._unbind()
-        delegated = sum(self._native.NodeName(i) == "DELEGATE" for i in range(self._native.NumNodes()))
-        placed = placement.place({i: shape for i, (shape, _) in self._resized.items()}, delegated)
         layout = placed.layout
         self.arena.reserve(layout.size)
         self._block = self.arena.memory
         if self._poison:
             self._block[: layout.size] = POISON
         guard = TensorGuard(placement.delegate, layout.places)
+        self._is_touched = True
         guard.point(self.arena.address)
         self._spans = {i: (offset, offset + size) for i, offset, size in layout.places}
         self.layout, self._guard = layout, guard
@@ -176,12 +203,14 @@ class Binding:
             layout,
             placed.probed,
             reserved=len(self._block),
-            delegated=delegated,
+            delegated=placed.delegated,
             reason=placed.reason,
         )
 
     def _unbind(self) -> None:
-        self.layout = self._guard = self._memory = self._block = None
+        # The block stays: LiteRT's tensors may still point to it.
+        self._is_settled = False
+        self.layout = self._guard = self._memory = None
         self._spans = {}
         self._ran = False
         self._set.clear()
@@ -231,12 +260,56 @@ class Binding:
         for i, value in kept.items():
             self._bytes_of(i)[:] = value
 
-    def _give_up(self, reason: str, plain: Callable[[], Any]) -> None:
-        """Continue with an interpreter that runs in LiteRT's own memory."""
+    def _settle(self, guard: TensorGuard, result: Any) -> Any:
+        """After the first run in the arena: LiteRT has moved nothing while it ran, or runs again on its own.
+
+        Where it moves tensors in the middle of a run, what was in our arena is lost to it. The very first run is
+        repeated in LiteRT's own memory; later ones have changed variables, which cannot be taken back.
+        """
+        if not guard.is_moved():
+            self._is_settled = True
+            return result
+        reason = "LiteRT has placed tensors anew while it ran"
+        placement = self.placement
+        if self._plain is None or placement is None or self._has_run or not self._inputs_kept:
+            raise RuntimeBindError(f"{reason}, so that the outputs are not right: {_PLAIN_REMEDY}")
+        forms = {int(i): self._native.GetTensor(i, 0) for i in self._native.InputIndices() if i in self._spans}
+        inputs = {i: self._bytes_of(i).view(form.dtype).reshape(form.shape).copy() for i, form in forms.items()}
+        self._give_up(placement, reason, self._plain)
+        for index, value in inputs.items():
+            self._native.SetTensor(index, value, 0)
+        return self._native.Invoke(0)
+
+    def _is_in_place(self, guard: TensorGuard) -> bool:
+        """Whether all tensors are where they were put; if not, LiteRT goes on alone where that is right."""
+        try:
+            guard.check()
+        except RuntimeBindError as e:
+            # LiteRT has taken tensors into its own arena, and what is set since is there. A view would still be of
+            # ours, and another's turn would overwrite the tensors that stayed.
+            placement = self.placement
+            is_alone = placement is not None and placement.mode == "boundary" and not self._is_shared
+            if self._plain is None or self._viewed or not is_alone or guard.is_resized():
+                raise
+            self._guard, self._spans, self.layout = None, {}, None
+            self.placement, self._reason = None, str(e)
+            return False
+        return True
+
+    def _note_views(self) -> None:
+        for i in self._viewed:
+            self._viewed[i] = zlib.crc32(self._bytes_of(i).data)
+
+    def _give_up(self, placement: Placement, reason: str, plain: Callable[[], Any]) -> None:
+        """Continue in LiteRT's own memory."""
         self._unbind()
+        self.placement, self._reason = None, reason
+        if not (self._is_touched or placement.forgets or self._has_other_kernels):
+            return  # no tensor was touched
+        self._native = None  # its memory is released first
         self._replacement = plain()
         self._native = self._replacement._interpreter  # noqa: SLF001
-        self.placement, self._reason = None, reason
         for index, (shape, strict) in self._resized.items():
             self._native.ResizeInputTensor(index, shape, strict, 0)
         self._native.AllocateTensors()
+        self._block = None

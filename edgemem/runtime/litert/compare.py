@@ -22,14 +22,15 @@ from edgemem.runtime.litert.package import interpreter_class, op_resolvers
 from edgemem.runtime.litert.structs import INVOKE, Registration
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from edgemem.model.graph import Graph
     from edgemem.runtime.litert.delegate import Delegate
-    from edgemem.runtime.litert.layout import Inputs, Layout, WantedPlan
     from edgemem.runtime.litert.memory import Memory
+    from edgemem.runtime.litert.places import Layout
+    from edgemem.runtime.litert.request import Inputs, WantedPlan
 
 __all__ = ["Divergence", "RunReport", "compare_run", "random_inputs"]
 
@@ -190,6 +191,17 @@ def _reference(
     return {i: alone.get_tensor(i).tobytes() for i in activations}
 
 
+def _without(span: tuple[int, int], others: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """What of a range is in none of the others: slices of a tensor that lie in its memory may live on."""
+    at, end = span
+    for low, high in sorted(others):
+        if at < min(low, end):
+            yield at, min(low, end)
+        at = max(at, high)
+    if at < end:
+        yield at, end
+
+
 @dataclass(slots=True, eq=False)
 class _Watch:
     """Wraps the operators' calls of a bound interpreter and records the first difference."""
@@ -218,11 +230,14 @@ class _Watch:
         planset = self.layout.planset
         if planset is not None and planset.best_offsets is not None:
             last = len(self.graph.ops) - 1
-            offsets = planset.best_offsets.offsets.tolist()
-            for record, offset in zip(planset.problem.records, offsets, strict=True):
+            problem, lows = planset.problem, planset.best_offsets.offsets
+            for record, offset in zip(problem.records, lows.tolist(), strict=True):
                 if record.last_op < last and record.kind in ("tensor", "scratch", "input"):
                     assert isinstance(record.size, int)
-                    self._dying.setdefault(record.last_op, []).append((offset, offset + record.size))
+                    stay = (problem.first_op <= record.last_op) & (problem.last_op > record.last_op)
+                    kept = zip(lows[stay].tolist(), (lows + problem.size)[stay].tolist(), strict=True)
+                    gone = _without((offset, offset + record.size), kept if problem.within is not None else ())
+                    self._dying.setdefault(record.last_op, []).extend(gone)
 
     def intact(self, index: int) -> bool:
         """Whether a tensor holds the same bytes as in the run without sharing."""

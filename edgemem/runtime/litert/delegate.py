@@ -1,18 +1,19 @@
 """A delegate that takes no operator, but reads LiteRT's internal structures and writes to its tensors.
 
 LiteRT gives every delegate its context when an interpreter is made. What the context shows of a model (types, shapes,
-sizes, names, the operators' inputs and outputs) is first compared with what LiteRT's Python interface reports.
-`structs_check` proves, once a process, that the structures themselves are laid out as `structs` says; without it, a
-wrong layout could crash the comparison.
+sizes, names, the operators' inputs and outputs) is compared with what LiteRT's Python interface reports, before
+anything is written. `structs_check` proves, once an installation, that the structures themselves are laid out as
+`structs` says; without it, a wrong layout could crash the comparison.
 """
 
 from __future__ import annotations
 
 import ctypes
 import weakref
+from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from edgemem.runtime.litert.probed import ALLOCATIONS, Probe, ProbedSubgraph, Pr
 from edgemem.runtime.litert.structs import INTS, PREPARE, Context, NativeDelegate, Node, ints
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 __all__ = ["Delegate", "UnknownLayoutError", "make_observed"]
 
@@ -46,32 +47,43 @@ class UnknownLayoutError(RuntimeBindError):
         self.difference = difference
 
 
-def make_observed(make: Callable[[list[Any]], Any], *, outside: Collection[int] = ()) -> tuple[Any, Delegate]:
-    """An interpreter, and a delegate that reads its internal structures, whose layout is taken for right.
+def make_observed(
+    make: Callable[[list[Any]], Any], *, outside: Collection[int] = (), is_known: bool = False
+) -> tuple[Any, Delegate]:
+    """An interpreter, and a delegate that reads its internal structures.
 
     Args:
-        make: makes an interpreter with the delegates it is given. It is called twice: the C structures of the second
-            interpreter must agree with the Python interface of the first.
+        make: makes an interpreter with the delegates it is given. Unless the layout of structures is known, it is
+            called twice: the C structures of the second interpreter must agree with the Python interface of the first.
         outside: tensors of the main subgraph that LiteRT does not place; the caller gives them memory.
+        is_known: whether the layout of structures was examined, and `make` adds no delegate. Then one interpreter is
+            made, whose structures must agree with its own interface.
 
     Raises:
         UnknownLayoutError: LiteRT's structures are not laid out as edgemem knows them. Errors of `make` pass.
     """
-    delegate = Delegate(_expected(make([])), outside=outside)
+    later = is_known and not outside
+    delegate = Delegate(None if later else _expected(make([])), outside=outside)
     try:
         interpreter = make([delegate])
     except (RuntimeError, ValueError):
         if delegate.wrong:
             delegate.check()
         raise
+    if later and not delegate.wrong:
+        delegate.compare(interpreter)
     delegate.check()
     return interpreter, delegate
 
 
+_ARENA: Final = ALLOCATIONS.index("arena")
 _CUSTOM: Final = ALLOCATIONS.index("custom")
 _MOST_TENSORS: Final = 1 << 24
 # Without it LiteRT plans the arena before other delegates take operators out, and keeps the larger size.
 _ALLOW_DYNAMIC_TENSORS: Final = 1
+
+
+_Ends: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]  # inputs and outputs of an operator
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,25 +101,50 @@ class _ExpectedSubgraph:
     """Tensors by index, and the inputs and outputs of each operator (None for subgraphs that are not shown)."""
 
     tensors: Mapping[int, _Expected]
-    operators: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] | None
+    operators: tuple[_Ends, ...] | None
 
 
 def _expected(interpreter: Any) -> list[_ExpectedSubgraph]:
-    subgraphs = []
-    all_shown = hasattr(interpreter, "num_subgraphs")  # tflite-runtime shows the main one alone
-    for number in range(interpreter.num_subgraphs() if all_shown else 1):
-        tensors = {}
-        for details in interpreter.get_tensor_details(*([number] if all_shown else [])):
-            dtype = np.dtype(details["dtype"])
-            kind = f"{dtype.kind}{dtype.itemsize}"
-            shape = tuple(details["shape"].tolist())
-            dense = kind in _DENSE and not details["sparsity_parameters"]
-            size = prod(shape) * dtype.itemsize if dense else None
-            tensors[details["index"]] = _Expected(kind, shape, size, details["name"])
-        ops = interpreter._get_ops_details() if not number else None  # noqa: SLF001
-        listed = None if ops is None else tuple((_numbers(op["inputs"]), _numbers(op["outputs"])) for op in ops)
-        subgraphs.append(_ExpectedSubgraph(tensors, listed))
-    return subgraphs
+    return [
+        _ExpectedSubgraph(
+            dict(_tensors_shown(interpreter, number)), None if number else tuple(_operators_shown(interpreter))
+        )
+        for number in range(_count(interpreter))
+    ]
+
+
+def _count(interpreter: Any) -> int:
+    """How many subgraphs are shown; tflite-runtime shows the main one alone."""
+    return int(interpreter.num_subgraphs()) if hasattr(interpreter, "num_subgraphs") else 1
+
+
+def _tensors_shown(interpreter: Any, number: int) -> Iterator[tuple[int, _Expected]]:
+    """The tensors of a subgraph by index; one at a time, because all of them take a MiB for a thousand tensors."""
+    if hasattr(interpreter, "num_subgraphs"):
+        listed = _details(interpreter, number)
+    else:
+        listed = iter(interpreter.get_tensor_details())
+    for details in listed:
+        dtype = np.dtype(details["dtype"])
+        kind = f"{dtype.kind}{dtype.itemsize}"
+        shape = tuple(details["shape"].tolist())
+        dense = kind in _DENSE and not details["sparsity_parameters"]
+        size = prod(shape) * dtype.itemsize if dense else None
+        yield details["index"], _Expected(kind, shape, size, details["name"])
+
+
+def _details(interpreter: Any, subgraph: int) -> Iterator[Any]:
+    """As `get_tensor_details`, which makes a list."""
+    for index in range(interpreter._interpreter.NumTensors(subgraph)):  # noqa: SLF001
+        with suppress(ValueError):
+            yield interpreter._get_tensor_details(index, subgraph)  # noqa: SLF001
+
+
+def _operators_shown(interpreter: Any) -> Iterator[_Ends]:
+    """The inputs and outputs of the main subgraph's operators."""
+    for number in range(interpreter._interpreter.NumNodes()):  # noqa: SLF001
+        op = interpreter._get_op_details(number)  # noqa: SLF001
+        yield _numbers(op["inputs"]), _numbers(op["outputs"])
 
 
 def _numbers(values: Any) -> tuple[int, ...]:
@@ -117,13 +154,14 @@ def _numbers(values: Any) -> tuple[int, ...]:
 class Delegate:
     """A delegate that takes no operator and keeps the contexts it is shown, one a subgraph."""
 
-    def __init__(self, expected: Sequence[_ExpectedSubgraph], *, outside: Collection[int] = ()) -> None:
+    def __init__(self, expected: Sequence[_ExpectedSubgraph] | None, *, outside: Collection[int] = ()) -> None:
+        """With what LiteRT must show; None where `compare` is called with it later."""
         self._expected = expected
         self._outside = frozenset(outside)
-        self._seen: list[tuple[int, Any, list[Any]]] = []  # number, context, nodes in the order of the file
+        self._seen: list[tuple[int, Any, list[int]]] = []  # number, context, addresses of nodes in the file's order
         self.registrations: list[int] = []  # of the main subgraph's operators, addresses
+        self.own = 0  # tensors of the main subgraph before kernels add any
         self.wrong = ""
-        self._tensors_pointer: ctypes.c_void_p | None = None
         this = weakref.ref(self)  # a callback with a reference to the delegate would keep it alive
 
         def prepare(address: int, _delegate: int) -> int:
@@ -142,6 +180,28 @@ class Delegate:
         if self.wrong or not self._seen:
             raise UnknownLayoutError(self.wrong or "no context")
 
+    def compare(self, interpreter: Any) -> None:
+        """Compare what LiteRT has shown with an interpreter's own interface; `check` raises if it is not the same."""
+        seen, self._seen = self._seen, []
+        for _, context, nodes in seen:
+            first = self._seen[-1][0] + 1 if self._seen else 0
+            self.wrong = "subgraphs"
+            for number in range(first, _count(interpreter) if first else 1):
+                self.wrong = _first_difference(context, _tensors_shown(interpreter, number))
+                if not self.wrong:
+                    self._seen.append((number, context, nodes))
+                    break
+            if not self.wrong and not first:
+                self.wrong = _different_operator(nodes, _operators_shown(interpreter))
+            if self.wrong:
+                return
+
+    def operators(self) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]]:
+        """The inputs, outputs and workspace of the main subgraph's operators, as long as no delegate takes any."""
+        self.check()
+        nodes = map(Node.from_address, self._seen[0][2])
+        return ((*_ends(node), ints(node.temporaries)) for node in nodes)
+
     def read(self, *, workspace: bool = True) -> Probe:
         """All tensors and workspaces as they stand now; no workspaces once other delegates have taken operators."""
         self.check()
@@ -154,15 +214,24 @@ class Delegate:
         return self._seen[0][1].tensors
 
     @property
-    def tensors_address(self) -> int:
-        """The address of `tensors`; it changes when LiteRT adds tensors."""
-        if self._tensors_pointer is None:
-            self.check()
-            at = ctypes.addressof(self._seen[0][1]) + Context.tensors.offset
-            self._tensors_pointer = ctypes.c_void_p.from_address(at)
-        return self._tensors_pointer.value or 0
+    def tensors_pointer(self) -> ctypes.c_void_p:
+        """Where LiteRT keeps the address of `tensors`, which changes when it adds tensors."""
+        self.check()
+        return ctypes.c_void_p.from_address(ctypes.addressof(self._seen[0][1]) + Context.tensors.offset)
 
-    def _subgraph(self, number: int, context: Any, nodes: Sequence[Any]) -> ProbedSubgraph:
+    def unshaped(self) -> list[int]:
+        """The main subgraph's tensors whose size is not that of their shape: LiteRT finds the shape as it runs."""
+        tensors = self.tensors
+        found = []
+        for index in range(self.own):
+            tensor = tensors[index]
+            name = _TYPES[tensor.type] if 0 <= tensor.type < len(_TYPES) else ""
+            in_arena = tensor.allocation_type == _ARENA and tensor.type not in _NARROW and name in _DENSE
+            if in_arena and tensor.bytes != prod(ints(tensor.dims)) * int(name[1:]):
+                found.append(index)
+        return found
+
+    def _subgraph(self, number: int, context: Any, nodes: Sequence[int]) -> ProbedSubgraph:
         count = context.tensors_size
         tensors = tuple(
             ProbedTensor(
@@ -174,7 +243,7 @@ class Delegate:
             )
             for t in context.tensors[:count]
         )
-        return ProbedSubgraph(number, tensors, tuple(ints(node.temporaries) for node in nodes))
+        return ProbedSubgraph(number, tensors, tuple(ints(Node.from_address(node).temporaries) for node in nodes))
 
     def _prepare(self, address: int) -> int:
         # An exception cannot cross C; `check` raises it later.
@@ -187,38 +256,62 @@ class Delegate:
 
     def _keep(self, address: int, context: Any) -> str:
         """Keep the context if it is what was expected, or say what is not."""
+        number, difference = self._numbered(context)
+        return difference or self._keep_operators(number, address, context)
+
+    def _numbered(self, context: Any) -> tuple[int, str]:
+        """Which subgraph a context is of, and what is not as expected."""
         # LiteRT shows the subgraphs in the order of the file, but may leave some out after the main one.
         first = self._seen[-1][0] + 1 if self._seen else 0
+        if self._expected is None:
+            return first, ""
         difference = "subgraphs"
         for number in range(first, len(self._expected) if first else 1):
             difference = _difference(context, self._expected[number])
             if not difference:
-                return self._keep_operators(number, address, context)
-        return difference
+                return number, ""
+        return first, difference
 
     def _keep_operators(self, number: int, address: int, context: Any) -> str:
         plan = INTS()
         if context.get_execution_plan(address, ctypes.byref(plan)):
             return "operators"
-        operators = self._expected[number].operators
-        if operators is not None and ints(plan) != tuple(range(len(operators))):
+        order = ints(plan)
+        operators = None if self._expected is None else self._expected[number].operators
+        # Operators of the main subgraph run in the order of the file.
+        if not number and order != tuple(range(len(order) if operators is None else len(operators))):
             return "operators"
         nodes = []
-        for index in ints(plan):
+        for index in order:
             node, registration = ctypes.POINTER(Node)(), ctypes.c_void_p()
             status = context.get_node_and_registration(address, index, ctypes.byref(node), ctypes.byref(registration))
             if status:
                 return f"operator {index}"
-            ends = ints(node.contents.inputs), ints(node.contents.outputs)
-            if operators is not None and ends != operators[index]:
+            if operators is not None and _ends(node.contents) != operators[index]:
                 return f"operator {index}"
-            nodes.append(node.contents)
+            nodes.append(ctypes.addressof(node.contents))
             if not number:
                 self.registrations.append(registration.value or 0)
+        if not number:
+            self.own = context.tensors_size
         self._seen.append((number, context, nodes))
         for i in self._outside if not number else ():
             context.tensors[i].allocation_type = _CUSTOM
         return ""
+
+
+def _different_operator(nodes: Sequence[int], shown: Iterator[_Ends]) -> str:
+    count = 0
+    for count, ends in enumerate(shown, 1):
+        if count > len(nodes):
+            break
+        if _ends(Node.from_address(nodes[count - 1])) != ends:
+            return f"operator {count - 1}"
+    return "" if count == len(nodes) else "operators"
+
+
+def _ends(node: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    return ints(node.inputs), ints(node.outputs)
 
 
 def _difference(context: Any, expected: _ExpectedSubgraph) -> str:
@@ -226,12 +319,32 @@ def _difference(context: Any, expected: _ExpectedSubgraph) -> str:
     if not max(expected.tensors, default=-1) < context.tensors_size < _MOST_TENSORS:
         return "tensors"
     shown = [(context.tensors[i], e) for i, e in expected.tensors.items()]
-    if any(t.type not in range(len(_TYPES)) or _TYPES[t.type] not in ("bfloat16", e.type) for t, e in shown):
-        return "types"
-    if any(ints(t.dims) != e.shape for t, e in shown):
-        return "shapes"
-    if any(e.size not in (None, t.bytes) and t.type not in _NARROW for t, e in shown):
-        return "sizes"
-    if any((t.name or b"").decode(errors="replace") != e.name for t, e in shown):
-        return "names"
+    return next((name for name, is_right in _CHECKS if not all(is_right(t, e) for t, e in shown)), "")
+
+
+def _first_difference(context: Any, expected: Iterator[tuple[int, _Expected]]) -> str:
+    """As `_difference` where the layout is known, so that tensors are looked at one by one."""
+    for index, entry in expected:
+        if not index < context.tensors_size < _MOST_TENSORS:
+            return "tensors"
+        tensor = context.tensors[index]
+        wrong = next((name for name, is_right in _CHECKS if not is_right(tensor, entry)), "")
+        if wrong:
+            return wrong
     return ""
+
+
+def _has_type(tensor: Any, expected: _Expected) -> bool:
+    return tensor.type in range(len(_TYPES)) and _TYPES[tensor.type] in ("bfloat16", expected.type)
+
+
+def _has_size(tensor: Any, expected: _Expected) -> bool:
+    return expected.size in (None, tensor.bytes) or tensor.type in _NARROW
+
+
+_CHECKS: Final[tuple[tuple[str, Callable[[Any, _Expected], bool]], ...]] = (
+    ("types", _has_type),
+    ("shapes", lambda tensor, expected: ints(tensor.dims) == expected.shape),
+    ("sizes", _has_size),
+    ("names", lambda tensor, expected: (tensor.name or b"").decode(errors="replace") == expected.name),
+)

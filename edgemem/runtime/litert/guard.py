@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 __all__ = ["TensorGuard"]
 
 _PLACED: Final = (ALLOCATIONS.index("arena"), ALLOCATIONS.index("custom"))
-_WORD: Final = 4  # the fields that are watched are whole words of this many bytes
+_WORD: Final = ctypes.sizeof(ctypes.c_void_p)  # a tensor's structure is a row of words of this many bytes
 
 
 def _words(field: str) -> list[int]:
-    """The words of a tensor's structure that a field takes."""
+    """The words of a tensor's structure that hold a field."""
     entry = getattr(TensorStruct, field)
-    return list(range(entry.offset // _WORD, (entry.offset + entry.size) // _WORD))
+    return list(range(entry.offset // _WORD, -(-(entry.offset + entry.size) // _WORD)))
 
 
-_WATCHED: Final = np.array([*_words("data"), *_words("allocation_type"), *_words("bytes")])
+_WATCHED: Final = np.array(sorted({*_words("data"), *_words("allocation_type"), *_words("bytes")}))
 _WORDS: Final = ctypes.sizeof(TensorStruct) // _WORD
 
 
@@ -44,14 +44,15 @@ class TensorGuard:
     def __init__(self, delegate: Delegate, places: Sequence[tuple[int, int, int]]) -> None:
         """For tensors at `places`: (index, offset, bytes)."""
         self._delegate = delegate
+        self._pointer = delegate.tensors_pointer
         self._places = places
         self._base = 0
         indices = np.array([i for i, _, _ in places], np.intp)
         self._gather = (indices[:, None] * _WORDS + _WATCHED[None, :]).reshape(-1)
-        self._count = int(indices.max(initial=-1)) + 1
+        self._count = int(indices.max(initial=0)) + 1
         self._at = -1
-        self._structures: NDArray[np.int32] = np.empty(0, np.int32)
-        self._now: NDArray[np.int32] = np.empty(len(self._gather), np.int32)
+        self._structures: NDArray[np.intp] = np.empty(0, np.intp)
+        self._now: NDArray[np.intp] = np.empty(len(self._gather), np.intp)
         self._expected = b""
 
     def point(self, base: int) -> None:
@@ -62,6 +63,10 @@ class TensorGuard:
             tensors[i].data = base + offset
         self._expected = self._snapshot()
         self._explain(tensors)
+
+    def is_moved(self) -> bool:
+        """Whether a tensor has another address, size or allocation type than after `point`."""
+        return self._snapshot() != self._expected
 
     def check(self) -> None:
         """Raise RuntimeBindError unless every tensor has its planned size and the address that `point` set."""
@@ -81,10 +86,10 @@ class TensorGuard:
         return any(tensors[i].bytes != size for i, _, size in self._places)
 
     def _snapshot(self) -> bytes:
-        at = self._delegate.tensors_address
+        at = self._pointer.value or 0
         if at != self._at:  # LiteRT moves the array when it adds tensors
-            words = (ctypes.c_int32 * (self._count * _WORDS)).from_address(at)
-            self._structures, self._at = np.ctypeslib.as_array(words), at
+            words = (ctypes.c_ssize_t * (self._count * _WORDS)).from_address(at)
+            self._structures, self._at = np.frombuffer(memoryview(words), np.intp), at
         self._structures.take(self._gather, out=self._now, mode="clip")
         return self._now.tobytes()
 

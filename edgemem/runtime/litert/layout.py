@@ -1,9 +1,9 @@
-"""The place of each tensor of LiteRT in an arena of ours: by a plan, or as in LiteRT's own layout."""
+"""The place of each tensor of LiteRT in an arena of ours, by a plan that is in the file, given, or made now."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.errors import InvalidPlanError, RuntimeBindError, StalePlanError
 from edgemem.formats import open_bytes
@@ -14,8 +14,9 @@ from edgemem.planning.model_plan import plan_graph
 from edgemem.plans import Settings
 from edgemem.proof import prove
 from edgemem.records.sizes import padded
+from edgemem.runtime.litert.places import Layout
 from edgemem.runtime.litert.probe import annotate
-from edgemem.runtime.memory import Origin, origin_of
+from edgemem.runtime.memory import origin_of
 from edgemem.suitability import Refusal, has_regions, litert_refusal
 from edgemem.targets import BUILT_IN, Target
 
@@ -27,49 +28,24 @@ if TYPE_CHECKING:
     from edgemem.plans import PlanSet
     from edgemem.proof import Proved
     from edgemem.runtime.litert.probed import Probe
+    from edgemem.runtime.litert.request import Inputs
     from edgemem.runtime.memory import Source
 
 __all__ = [
-    "Inputs",
-    "Layout",
-    "WantedPlan",
     "bound_target",
     "file_layout",
     "given_layout",
     "graph_of",
-    "native_layout",
     "open_tflite",
     "plan_layout",
     "refusal",
 ]
-
-Inputs: TypeAlias = Literal["keep", "release"]
-WantedPlan: TypeAlias = "PlanSet | Literal['file', 'make'] | None"
 
 # Quick strategies; litert_arena gives the plan of LiteRT's own planner, so that ours is never larger.
 _QUICK: Final = Settings(("offsets/greedy_by_size", "offsets/greedy_by_breadth", "offsets/litert_arena"))
 _ALIGNMENT: Final = 64
 _PLANNED: Final = ("arena", "custom")  # where tensors are that a plan has places for
 _REMEDY: Final = "plan again with `edgemem plan --target litert`, or let one be made now: Interpreter(..., plan='make')"
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Places in the arena.
-
-    Attributes:
-        places: (tensor index, offset, bytes) of the main subgraph's tensors, workspace included.
-        size: of the arena in bytes.
-        planset: the plans it comes from; None for LiteRT's own layout.
-        origin: the plan that it is.
-        reason: why it is not the plan in the file, where there is one; else "".
-    """
-
-    places: tuple[tuple[int, int, int], ...]
-    size: int
-    planset: PlanSet | None
-    origin: Origin
-    reason: str = ""
 
 
 def bound_target(inputs: Inputs) -> Target:
@@ -187,8 +163,12 @@ def _has_other_inputs(planset: PlanSet, graph: Graph, in_file: Graph) -> bool:
     )
 
 
-def plan_layout(graph: Graph, probed: Probe, inputs: Inputs, settings: Settings | None = None) -> Layout:
+def plan_layout(
+    graph: Graph, probed: Probe, inputs: Inputs, settings: Settings | None = None, *, reason: str = ""
+) -> Layout:
     """The layout by a plan that is made now: the smallest that the settings give, by default of a few quick strategies.
+
+    `reason` says why it is not the plan in the file.
 
     Raises as `edgemem.planning.model_plan.plan_graph`.
     """
@@ -196,19 +176,7 @@ def plan_layout(graph: Graph, probed: Probe, inputs: Inputs, settings: Settings 
     rules = (bound_target(inputs), *((BUILT_IN["litert"],) if inputs == "keep" else ()))
     candidates = [_made(graph, target, settings or _QUICK) for target in rules]
     proved = min(candidates, key=lambda p: p.planset.best_offsets.size if p.planset.best_offsets else 0)
-    return _layout(graph, probed, proved, "made now")
-
-
-def native_layout(probed: Probe, bound: Collection[int] | None = None) -> Layout:
-    """LiteRT's own layout of what is in its arena, moved into ours; of some tensors or of all."""
-    tensors = probed.main.tensors
-    mine = [i for i, t in enumerate(tensors) if t.allocation == "arena" and t.address and t.size]
-    if bound is not None:
-        mine = [i for i in mine if i in bound]
-    base = min((tensors[i].address for i in mine), default=0)
-    places = tuple((i, tensors[i].address - base, tensors[i].size) for i in mine)
-    origin = Origin("runtime's own", "tensors outside delegates", "litert_arena")
-    return Layout(places, max((o + s for _, o, s in places), default=0), None, origin)
+    return _layout(graph, probed, proved, "made now", reason=reason)
 
 
 def _made(graph: Graph, rules: Target, settings: Settings) -> Proved:
@@ -272,7 +240,7 @@ def _layout(graph: Graph, probed: Probe, proved: Proved, source: Source, *, reas
             raise StalePlanError(f"the plan has no place for the workspace {name!r} of this LiteRT; {_REMEDY}")
     sized = tuple((i, offset, tensors[i].size) for i, offset in sorted(places.items()))
     size = max((best.size, *(o + s for _, o, s in sized)))
-    return Layout(sized, size, planset, origin_of(planset, best, source), reason)
+    return Layout(sized, size, planset, origin_of(planset, best, source), reason, planset.bounds.offsets)
 
 
 def _left_out(graph: Graph, planset: PlanSet) -> list[int]:

@@ -9,7 +9,7 @@ from edgemem.runtime.memory import MemoryReport, Origin
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from edgemem.runtime.litert.layout import Layout
+    from edgemem.runtime.litert.places import Layout
     from edgemem.runtime.litert.probed import Probe
 
 __all__ = ["Memory", "Mode", "bound_memory", "memory_from", "plain_memory"]
@@ -70,7 +70,7 @@ def bound_memory(mode: Mode, layout: Layout, probed: Probe, *, reserved: int, de
         mode,
         origin=layout.origin,
         planned=layout.size,
-        lower_bound=layout.planset.bounds.offsets if layout.planset else None,
+        lower_bound=layout.lower_bound,
         reserved=reserved,
         reason=reason,
         details=details,

@@ -7,7 +7,6 @@ separate arena, tensors become dynamic. The file contains none of this. A delega
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,23 +14,22 @@ import numpy as np
 
 from edgemem.errors import ModelError, RuntimeBindError
 from edgemem.formats import Resizable
-from edgemem.runtime.litert.delegate import make_observed
+from edgemem.native.digest import sha256
+from edgemem.runtime.litert.observing import observe
 from edgemem.runtime.litert.package import interpreter_class, op_resolvers
 from edgemem.runtime.litert.probed import probe_of
 from edgemem.runtime.litert.process import Question, ask
-from edgemem.runtime.litert.structs_check import check_structs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from edgemem.formats import Model
     from edgemem.model.graph import Graph, Tensor
-    from edgemem.runtime.litert.delegate import Delegate
     from edgemem.runtime.litert.probed import Probe, ProbedTensor
 
-__all__ = ["LiteRTProbe", "annotate", "observe", "probe", "probe_apart"]
+__all__ = ["LiteRTProbe", "annotate", "probe", "probe_apart"]
 
 _CHILD: Final = "edgemem.runtime.litert.probe_child"
 _TIMEOUT_S: Final = 120.0
@@ -89,7 +87,7 @@ def probe_apart(model: bytes, input_shapes: Mapping[int, Sequence[int]] | None =
     Raises as `probe`, and RuntimeBindError if LiteRT crashes or does not end.
     """
     shapes = sorted((int(index), tuple(map(int, shape))) for index, shape in (input_shapes or {}).items())
-    key = (hashlib.sha256(model).hexdigest(), tuple(shapes))
+    key = (sha256([model]), tuple(shapes))
     if key not in _answers:
         answer = ask(_CHILD, Question({"shapes": shapes}, model), doing="preparing the model", timeout_s=_TIMEOUT_S)
         while len(_answers) >= _REMEMBERED:
@@ -99,15 +97,6 @@ def probe_apart(model: bytes, input_shapes: Mapping[int, Sequence[int]] | None =
 
 
 _answers: dict[tuple[str, tuple[tuple[int, tuple[int, ...]], ...]], Probe] = {}
-
-
-def observe(make: Callable[[list[Any]], Any], *, outside: Collection[int] = ()) -> tuple[Any, Delegate]:
-    """An interpreter, and a delegate that reads its internal structures, whose layout is proved.
-
-    Args and errors as `edgemem.runtime.litert.delegate.make_observed`.
-    """
-    check_structs()
-    return make_observed(make, outside=outside)
 
 
 class LiteRTProbe:

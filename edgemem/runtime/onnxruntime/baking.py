@@ -54,7 +54,8 @@ def bake_sized(
         forms = {name: (str(value.dtype.name), value.shape) for name, value in values.items()}
         if refusals := parts.refusals():
             raise ModelError(
-                f"{model_path.name} cannot be baked with its sizes: {refusals[0]}; plan it without --optimize"
+                f"{model_path.name} cannot be baked with its sizes: {refusals[0]}; plan it without --optimize and "
+                "--order"
             )
         if missing := profiled_forms(parts, values, None, forms):
             raise ModelError(f"ONNX Runtime's profile of {model_path.name} does not show {missing!r}")

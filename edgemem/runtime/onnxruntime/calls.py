@@ -10,9 +10,9 @@ import numpy as np
 from edgemem.trace.recording import Fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-__all__ = ["described", "fingerprint_of"]
+__all__ = ["copied", "copy", "described", "fingerprint_of"]
 
 
 def fingerprint_of(session: Any, version: str, digest: str) -> Fingerprint:
@@ -44,3 +44,15 @@ def _description(value: Any) -> tuple[str, tuple[int, ...]]:
     except ValueError:  # a sequence of tensors of several shapes
         return "sequence", ()
     return array.dtype.str, array.shape
+
+
+def copied(session: Any, output_names: Sequence[str] | None, feed: Mapping[str, Any], run_options: Any) -> list[Any]:
+    """The results of a run as copies."""
+    return [copy(value) for value in session.run(output_names, feed, run_options)]
+
+
+def copy(value: Any) -> Any:
+    """A result with its own memory: arrays, and lists of them, are copied."""
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    return [copy(v) for v in value] if isinstance(value, list) else value

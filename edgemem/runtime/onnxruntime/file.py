@@ -8,28 +8,56 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
+import mmap
 import stat
+import threading
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgemem import planfile
 from edgemem.errors import ModelError, PlanFileError
+from edgemem.native.digest import sha256
 from edgemem.protobuf import LENGTH_DELIMITED, encode_field, fields, pair
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
+    import os
+    from collections.abc import Callable, Iterator, Sequence
 
     from edgemem.plans import PlanSet
     from edgemem.protobuf import Content, Field
 
-__all__ = ["OLD_TRACE_KEY", "PLAN_KEY", "model_digest", "plans_in", "with_plans"]
+__all__ = [
+    "BAKED_KEY",
+    "OLD_TRACE_KEY",
+    "PLAN_KEY",
+    "digest_later",
+    "mapped",
+    "model_digest",
+    "plans_in",
+    "with_plans",
+]
 
 PLAN_KEY = "edgemem.plan"
+BAKED_KEY = "edgemem.baked"  # of the note that identifies a baked file (optimise.py)
 OLD_TRACE_KEY = "edgemem.trace"  # of recordings, in edgemem 0.1
 
 _OURS = b"edgemem."
 _METADATA, _GRAPH, _INITIALIZER, _EXTERNAL = 14, 7, 5, 13
+
+
+@contextmanager
+def mapped(path_or_bytes: str | bytes | os.PathLike[str]) -> Iterator[tuple[Content, Path | None]]:
+    """A model's bytes, mapped rather than read (b"" if that is impossible), and the folder its file lies in."""
+    if isinstance(path_or_bytes, bytes):
+        yield path_or_bytes, None
+        return
+    path = Path(path_or_bytes)
+    if not path.is_file() or not path.stat().st_size:
+        yield b"", path.parent  # ONNX Runtime raises the error
+        return
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        yield content, path.parent
 
 
 def model_digest(data: Content, folder: Path | None = None) -> str:
@@ -37,22 +65,57 @@ def model_digest(data: Content, folder: Path | None = None) -> str:
 
     `folder` is where the file lies, None for a model without a file. Bytes that are no ONNX model count whole.
     """
-    digest = hashlib.sha256()
     try:
         ours = [(entry.start, entry.end) for entry in _entries(data) if pair(data, entry)[0].startswith(_OURS)]
         external = sorted(set(_external(data)))
     except ModelError:
-        return hashlib.sha256(data).hexdigest()
-    with memoryview(data) as view:
-        position = 0
-        for start, end in (*ours, (len(data), 0)):
-            with view[position:start] as kept:
-                digest.update(kept)
-            position = end
-    for name in external:
-        size = -1 if folder is None else _size(folder / name)
-        digest.update(f"\0{name}\0{size}".encode(errors="surrogateescape"))
-    return digest.hexdigest()
+        ours, external = [], []
+    sizes = [(name, -1 if folder is None else _size(folder / name)) for name in external]
+    outside = [f"\0{name}\0{size}".encode(errors="surrogateescape") for name, size in sizes]
+    with ExitStack() as views:  # a mapped file cannot be closed while there are any
+        whole = views.enter_context(memoryview(data))
+        starts, ends = [0, *(end for _, end in ours)], [*(start for start, _ in ours), len(data)]
+        kept = [views.enter_context(whole[start:end]) for start, end in zip(starts, ends, strict=True)]
+        return sha256([*kept, *outside])
+
+
+class Later:
+    """A digest that a thread of its own computes. The process may end before it has."""
+
+    def __init__(self, compute: Callable[[], str]) -> None:
+        self._compute = compute
+        self._found: str | None = None
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="edgemem-digest", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._found = self._compute()
+        except BaseException as e:  # noqa: BLE001 - handed to whoever asks for the result
+            self._error = e
+
+    def result(self) -> str:
+        """The digest, after waiting for it; raises what its computation raised."""
+        self._thread.join()
+        if self._found is None:
+            assert self._error is not None
+            raise self._error
+        return self._found
+
+
+def digest_later(path_or_bytes: str | bytes | os.PathLike[str]) -> Later:
+    """`model_digest` of a model, computed on a thread of its own while the caller loads it; `result()` waits for it.
+
+    The bytes are hashed without holding Python's global lock. A file is mapped (`mapped`), and counts as no bytes where
+    that is impossible.
+    """
+
+    def compute() -> str:
+        with mapped(path_or_bytes) as (data, folder):
+            return model_digest(data, folder)
+
+    return Later(compute)
 
 
 def _size(path: Path) -> int:
@@ -122,9 +185,7 @@ def _entries(data: Content) -> Iterator[Field]:
 
 
 def _external(data: Content) -> Iterator[str]:
-    """The names of the weight files, one for every tensor in them."""
-    if data.find(b"location") < 0:
-        return
+    """The names of the weight files, one for every tensor in them; the bytes of weights are stepped over."""
     for graph in _messages(data, 0, len(data), _GRAPH):
         for tensor in _messages(data, graph.body, graph.end, _INITIALIZER):
             for entry in _messages(data, tensor.body, tensor.end, _EXTERNAL):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import warnings
 from contextlib import contextmanager
@@ -18,7 +19,16 @@ __all__ = ["obstacle", "planned_options", "refuse_silent_fallback"]
 _ENV_ALLOCATORS: Final = "session.use_env_allocators"
 
 # Creating a session changes the user's options temporarily, and the first session installs the allocator.
-_ONE_AT_A_TIME = threading.Lock()
+_ONE_AT_A_TIME: Final = [threading.Lock()]
+
+
+def _start_again() -> None:
+    """After a fork, in the child: a thread that is not there may hold the lock."""
+    _ONE_AT_A_TIME[0] = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_again)
 
 
 def obstacle(onnxruntime: Any, options: Any, *, fallback: bool) -> str:
@@ -39,7 +49,7 @@ def obstacle(onnxruntime: Any, options: Any, *, fallback: bool) -> str:
 def _install(onnxruntime: Any) -> None:
     """Register the allocator with ONNX Runtime's environment, once a process."""
     found = library()
-    with _ONE_AT_A_TIME:
+    with _ONE_AT_A_TIME[0]:
         if not found.c.em_ort_version() or found.c.em_ort_error():
             try:
                 onnxruntime.SessionOptions().register_custom_ops_library(str(found.path))
@@ -64,7 +74,7 @@ def planned_options(options: Any, *, host: bool) -> Iterator[None]:
     2.4 times larger. The entry for the allocator stays: ONNX Runtime cannot remove an entry, and logs a warning when
     one is overwritten.
     """
-    with _ONE_AT_A_TIME:
+    with _ONE_AT_A_TIME[0]:
         yield from _changed(options, host=host)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import warnings
 from dataclasses import dataclass, replace
+from functools import partial
 from mmap import mmap
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,6 +20,7 @@ from edgemem.errors import RuntimeBindError
 from edgemem.formats import Bindings, onnx_editor
 from edgemem.model.aliasing import RULES
 from edgemem.runtime.onnxruntime.bound_memory import BoundMemory, bound_report
+from edgemem.runtime.onnxruntime.fitting import OtherSizes, misfit
 from edgemem.runtime.onnxruntime.layout import planned_layout, separate_layout
 from edgemem.runtime.onnxruntime.optimise import onnxruntime, runtime_errors
 from edgemem.runtime.onnxruntime.prepared import prepare, sub_options
@@ -108,11 +110,18 @@ class IoBindingSession:
     """The session that `make_session` makes: the calls of `onnxruntime.InferenceSession` that run a model.
 
     All runs use one arena, so a lock admits one run at a time. With `separate`, every tensor has memory of its own
-    instead of its place in the plan; `compare` runs such a session beside a planned one.
+    instead of its place in the plan; `compare` runs such a session beside a planned one. Inputs of other shapes in the
+    plan's range have a session of their own, `within` the arena and the weights of this one.
     """
 
     def __init__(
-        self, prepared: Prepared, *, bind_outputs: bool = False, poison: int | None = None, separate: bool = False
+        self,
+        prepared: Prepared,
+        *,
+        bind_outputs: bool = False,
+        poison: int | None = None,
+        separate: bool = False,
+        within: tuple[NDArray[np.uint8], dict[str, Any]] | None = None,
     ) -> None:
         if poison is not None and not 0 <= poison <= 0xFF:
             raise RuntimeBindError(f"poison is a byte, not {poison}")
@@ -128,6 +137,8 @@ class IoBindingSession:
         self._elided = 0
         self._reason = prepared.reason
         self._own: Feeds = {}
+        self._within = within
+        self._others: OtherSizes[IoBindingSession] = OtherSizes(prepared)
         if not prepared.reason:
             self._lay_out()
             self._build()
@@ -183,7 +194,17 @@ class IoBindingSession:
         """
         wanted = list(output_names or self._outputs)
         with self._lock:
-            reason = self._prepared.reason or self._unfit(wanted, input_feed)
+            reason = self._prepared.reason or misfit(self._prepared, wanted, input_feed)
+            if reason and not self._prepared.reason and not misfit(self._prepared, wanted, input_feed, shapes=False):
+                memory = self._arena, self._shared
+                other = self._others.find(
+                    input_feed,
+                    partial(IoBindingSession, bind_outputs=self._bind_outputs, poison=self._poison, within=memory),
+                )
+                if isinstance(other, IoBindingSession):
+                    self._reason = ""
+                    return other.run(output_names, input_feed, run_options)
+                reason = other or reason
             if not reason:
                 try:
                     results = self._run(input_feed, run_options)
@@ -204,7 +225,7 @@ class IoBindingSession:
         """
         with self._lock:
             results: Feeds = {}
-            reason = self._prepared.reason or self._unfit(self._outputs, feed)
+            reason = self._prepared.reason or misfit(self._prepared, self._outputs, feed)
             if not reason:
                 try:
                     results = self._run(feed, None, seen)
@@ -244,18 +265,6 @@ class IoBindingSession:
                 outside[name] = self._view(name) if self._bind_outputs else self._view(name).copy()
         return outside
 
-    def _unfit(self, wanted: Sequence[str], feed: Mapping[str, Any]) -> str:
-        """Why these feeds cannot run inside the plan, or ""."""
-        if set(feed) != set(self._prepared.names_in) or not set(wanted) <= set(self._outputs):
-            return "it was called with other names than the graph's inputs and outputs"
-        for name, value in feed.items():
-            dtype, shape = self._prepared.forms[name]
-            if not isinstance(value, np.ndarray) or value.dtype.name != dtype:
-                return f"{name!r} is fed with {getattr(value, 'dtype', type(value).__name__)}, planned as {dtype}"
-            if value.shape != shape:
-                return f"{name!r} is fed with the shape {value.shape}, planned as {shape}"
-        return ""
-
     def _lay_out(self) -> None:
         proved = self._prepared.proved
         assert proved is not None
@@ -265,8 +274,11 @@ class IoBindingSession:
         else:
             self._layout = planned_layout(proved, sizes, remedy=self._prepared.remedy)
         self._offsets = self._layout.offsets
-        # Fresh pages of the system from the start of a page: pages that are not used take no memory.
-        self._arena = np.frombuffer(mmap(-1, max(self._layout.size, 1)), np.uint8)[: self._layout.size]
+        if self._within is not None:
+            self._arena = self._within[0][: self._layout.size]
+        else:
+            # Fresh pages of the system from the start of a page: pages that are not used take no memory.
+            self._arena = np.frombuffer(mmap(-1, max(self._layout.size, 1)), np.uint8)[: self._layout.size]
         self._base = int(self._arena.ctypes.data)
         places = self._places()
         self._outside_outputs = tuple(n for n in self._outputs if n not in places)
@@ -284,7 +296,7 @@ class IoBindingSession:
         assert prepared.proved is not None
         target = prepared.proved.planset.target
         views = RULES[target.aliasing].views if target else frozenset()
-        shared: dict[str, Any] = {}
+        shared: dict[str, Any] = {} if self._within is None else self._within[1]
         steps = []
         for piece in prepared.pieces():
             if piece.type in views and piece.constant_but_first and self._same_place(piece.inputs, piece.outputs):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgemem.errors import InvalidPlanError, RuntimeBindError
-from edgemem.suitability import has_regions
+from edgemem.suitability import has_regions, kernels_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,6 +52,9 @@ def planned_layout(proved: Proved, sizes: Mapping[str, tuple[int, int]], *, reme
         raise InvalidPlanError(f"the plan is proved for its usage records, and for no graph; {remedy}")
     if has_regions(planset):
         raise InvalidPlanError(f"the plan lies in several regions, and this executor has one arena; {remedy}")
+    refusal = kernels_refusal(planset)
+    if refusal is not None:
+        raise RuntimeBindError(f"{refusal.why}; plan with `edgemem plan {refusal.remedy}`")
     if best is None:
         raise InvalidPlanError(f"the plan has no arena, only shared objects; {remedy}")
     offsets: dict[str, int] = {}

@@ -1,29 +1,29 @@
-"""One configuration of `measure` in a process of its own: a task as JSON on stdin, figures as JSON on stdout."""
+"""One configuration of `measure` in a process of its own: a task as JSON on stdin, figures as JSON on stdout.
+
+Everything but numpy and onnxruntime is imported where it is needed: what a configuration imports is a part of what its
+process takes. What this module needs for itself comes after the last reading.
+"""
 
 from __future__ import annotations
 
-import ctypes
 import gc
-import hashlib
 import json
 import sys
 import time
-from contextlib import suppress
-from dataclasses import replace
-from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import onnxruntime
 
-from edgemem.runtime.onnxruntime.file import plans_in
-from edgemem.runtime.onnxruntime.optimise import bind_dimensions, onnxruntime
-from edgemem.runtime.onnxruntime.profile import kernels_run
+from edgemem.process_memory import peak_bytes, resident_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
 
-    from edgemem.runtime.feeds import Feeds
+    from numpy.typing import NDArray
+
+    Task = dict[str, Any]
+    Request = dict[str, NDArray[Any]]
 
 # One region per request, of its exact size. A limit of 0 for dead bytes would crash onnxruntime 1.31.1.
 _EXACT_ARENA = {
@@ -34,36 +34,44 @@ _EXACT_ARENA = {
     "initial_growth_chunk_size_bytes": 256,
 }
 _PROFILED_RUNS = 3  # the arena grows until the second
-_WARM_RUNS = 3  # in which a plan is recorded, if there is none yet
-_PLANNED = ("edgemem", "io_binding")
+_KEPT_BYTES = 64 << 20  # up to this, all requests are in memory; beyond, each is read before its run
+_SESSIONS = ("recording", "edgemem")
+_PLANNED = (*_SESSIONS, "io_binding")
+_PLAN_S = 60  # for a plan that is being made in the background
 
 
 def main() -> None:
     """Do the task and print the figures."""
     task = json.loads(sys.stdin.read())
-    with np.load(task["feeds"]) as file:
-        feeds = {name: file[name] for name in file.files}
-    answer = (_memory if task["what"] == "memory" else _time)(task, feeds)
+    answer = (_memory if task["what"] == "memory" else _serve)(task)
     sys.stdout.write("\n" + json.dumps(answer))
 
 
-def _options(task: Mapping[str, Any]) -> Any:
-    ort = onnxruntime()
-    options = bind_dimensions(ort.SessionOptions(), task["dims"])
+def _options(task: Task) -> Any:
+    options = onnxruntime.SessionOptions()
+    for name, value in task["dims"].items():
+        options.add_free_dimension_override_by_name(name, value)
     options.intra_op_num_threads = task["threads"]
     options.log_severity_level = 3
     if task["configuration"] == "tuned":
         options.enable_mem_pattern = False
         options.enable_mem_reuse = False
-        info = ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT)
-        ort.create_and_register_allocator(info, ort.OrtArenaCfg(_EXACT_ARENA))
+        kind = onnxruntime.OrtAllocatorType.ORT_ARENA_ALLOCATOR
+        info = onnxruntime.OrtMemoryInfo("Cpu", kind, 0, onnxruntime.OrtMemType.DEFAULT)
+        onnxruntime.create_and_register_allocator(info, onnxruntime.OrtArenaCfg(_EXACT_ARENA))
         options.add_session_config_entry("session.use_env_allocators", "1")
     return options
 
 
-def _memory(task: Mapping[str, Any], feeds: Feeds) -> dict[str, Any]:
+def _memory(task: Task) -> dict[str, Any]:
     """What the arena took for everything but weights, from the counters in the profile."""
-    kernels = kernels_run(Path(task["model"]), feeds, _options(task), runs=_PROFILED_RUNS)
+    from pathlib import Path
+
+    from edgemem.runtime.onnxruntime.profile import kernels_run
+
+    requests = _Requests(task)
+    rounds = max(_PROFILED_RUNS, len(requests))
+    kernels = kernels_run(Path(task["model"]), (requests[k] for k in range(rounds)), _options(task))
     counted = [k.memory for k in kernels if "arena_held" in k.memory]
     if not counted:
         return {"activation": None, "note": "this onnxruntime's profile has no memory counters"}
@@ -71,77 +79,114 @@ def _memory(task: Mapping[str, Any], feeds: Feeds) -> dict[str, Any]:
     return {"activation": max(m["arena_held"] for m in counted) - weights}
 
 
-def _time(task: Mapping[str, Any], feeds: Feeds) -> dict[str, Any]:
-    session = _session(task, feeds)
+def _serve(task: Task) -> dict[str, Any]:
+    """Load the model, serve the requests in turn, and read the memory on the way."""
+    requests = _Requests(task)
     gc.collect()
-    loaded = _restart_peak()
-    for _ in range(_WARM_RUNS):
+    before = resident_bytes()
+    began = time.perf_counter()
+    session = _session(task, requests[0])
+    answer: dict[str, Any] = {"load_ms": (time.perf_counter() - began) * 1e3, "rss_loaded": _grown(before)}
+    times, outputs = [], 0
+    for k in range(task["warm"] + task["repeats"]):
+        feeds = requests[k]
+        began = time.perf_counter()
         results = session.run(None, feeds)
-        outputs = sum(r.nbytes for r in results if isinstance(r, np.ndarray))
-        answer: dict[str, Any] = {"outputs": outputs, "digest": _digest(results)}
-        del results
-    times = []
-    for _ in range(task["repeats"]):
-        begin = time.perf_counter()
-        results = session.run(None, feeds)
-        times.append(time.perf_counter() - begin)
-        del results
-    if loaded is not None:
-        answer["rss"] = max(0, _status("VmHWM:") - loaded)
-    answer["latency_ms"] = float(np.median(times)) * 1e3
-    if task["configuration"] in _PLANNED:
-        report = session.memory_report
-        answer |= {"planned": report.planned or None, "bound": report.lower_bound if report.planned else None}
-        answer |= {"note": report.reason, "plan": str(replace(report, reason="")) if report.origin else ""}
+        times.append((time.perf_counter() - began) * 1e3)
+        outputs = max(outputs, sum(r.nbytes for r in results if isinstance(r, np.ndarray)))
+        del results, feeds
+        if not k:
+            answer["rss_first"] = _grown(before)
+        if k < task["warm"] and task["configuration"] in _SESSIONS:
+            session.wait(_PLAN_S)  # a plan is made in the background; the timed runs are those with one
+    answer |= {"rss_steady": _grown(before), "rss_peak": _grown(before, peak_bytes())}
+    answer |= {"first_ms": times[0], "latencies_ms": times[task["warm"] :], "outputs": outputs}
+    if task["configuration"] in _SESSIONS:
+        session.wait(_PLAN_S)
+    answer["digest"] = _digest(session, requests)
+    return answer | (_plan(session, outputs) if task["configuration"] in _PLANNED else {})
+
+
+def _grown(before: int | None, now: int | None = None) -> int | None:
+    """Bytes of resident memory (or of its peak) beyond those before."""
+    gc.collect()
+    now = resident_bytes() if now is None else now
+    return None if before is None or now is None else max(0, now - before)
+
+
+def _plan(session: Any, outputs: int) -> dict[str, Any]:
+    """The plan that a session has come to."""
+    from dataclasses import replace
+
+    report = session.memory_report
+    return {
+        "planned": report.planned or None,
+        "reserved": max(report.planned, report.reserved),  # with several shapes there may be several arenas
+        "bound": report.lower_bound if report.planned else None,
+        "note": report.reason,
+        "plan": str(replace(report, reason="")) if report.origin else "",
         # Without requests to the heap, the results are in the arena.
-        answer["outside"] = outputs if report.details.get("misses", 1) else 0
-    return answer
+        "outside": outputs if report.details.get("misses", 1) else 0,
+    }
 
 
-def _session(task: Mapping[str, Any], feeds: Feeds) -> Any:
-    ort = onnxruntime()
+def _session(task: Task, feeds: Request) -> Any:
     match task["configuration"]:
-        case "edgemem":
-            made = import_module("edgemem.runtime.onnxruntime.session")
+        case "edgemem" | "recording" as name:
+            from edgemem.runtime.onnxruntime.session import InferenceSession
+
+            folder, is_stored = (task["cache"], True) if name == "edgemem" else (False, False)
             # Results in the arena as ONNX Runtime has them, unless the file's recording has them outside.
-            recorded = [p.recording.fingerprint.signature for p in plans_in(_content(task)) if p.recording]
-            share = all(signature.shared for signature in recorded)
-            return made.InferenceSession(task["model"], _options(task), cache=Path(task["cache"]), share_outputs=share)
+            return InferenceSession(
+                task["model"], _options(task), cache=folder, stored=is_stored, share_outputs=task["share"]
+            )
         case "io_binding":
-            made = import_module("edgemem.runtime.onnxruntime.io_binding")
-            return made.make_session(
-                task["model"], plan="make", feeds=feeds, dims=task["dims"], sess_options=_options(task)
+            from edgemem.runtime.onnxruntime.io_binding import make_session
+
+            shapes = {name: tuple(shape) for name, shape in task["input_shapes"].items()}
+            return make_session(
+                task["model"],
+                plan="make",
+                feeds=feeds,
+                dims=task["dims"],
+                input_shapes=shapes,
+                sess_options=_options(task),
             )
         case _:
-            return ort.InferenceSession(task["model"], _options(task), providers=["CPUExecutionProvider"])
+            return onnxruntime.InferenceSession(task["model"], _options(task), providers=["CPUExecutionProvider"])
 
 
-def _content(task: Mapping[str, Any]) -> bytes:
-    return Path(task["model"]).read_bytes()
+class _Requests:
+    """The requests of a task, in turn and over again."""
+
+    def __init__(self, task: Task) -> None:
+        self._files: Sequence[dict[str, str]] = task["requests"]
+        self._kept: list[Request] = [self._read(0)]
+        size = sum(value.nbytes for value in self._kept[0].values())
+        while len(self._kept) < len(self._files) and size <= _KEPT_BYTES:
+            self._kept.append(self._read(len(self._kept)))
+            size += sum(value.nbytes for value in self._kept[-1].values())
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def __getitem__(self, number: int) -> Request:
+        place = number % len(self._files)
+        return self._kept[place] if place < len(self._kept) else self._read(place)
+
+    def _read(self, place: int) -> Request:
+        return {name: np.load(file) for name, file in self._files[place].items()}
 
 
-def _digest(results: list[Any]) -> str:
+def _digest(session: Any, requests: _Requests) -> str:
+    """Of the results of each request, once more."""
+    import hashlib
+
     sha = hashlib.sha256()
-    for result in results:
-        sha.update(result.tobytes() if isinstance(result, np.ndarray) else repr(result).encode())
+    for k in range(len(requests)):
+        for result in session.run(None, requests[k]):
+            sha.update(result.tobytes() if isinstance(result, np.ndarray) else repr(result).encode())
     return sha.hexdigest()
-
-
-def _restart_peak() -> int | None:
-    """Release free heap memory and reset the peak: bytes resident now, None where the system does not allow it."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)  # glibc's; others keep less
-    try:
-        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-        return _status("VmRSS:")
-    except OSError:
-        return None
-
-
-def _status(key: str) -> int:
-    """A figure of this process in bytes."""
-    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(key))
 
 
 if __name__ == "__main__":

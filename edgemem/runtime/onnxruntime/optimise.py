@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from edgemem.errors import MissingDependencyError, ModelError, PlanFileError, RuntimeBindError
 from edgemem.files import atomic_write, temporary_folder
 from edgemem.formats import onnx_editor
-from edgemem.runtime.onnxruntime.file import OLD_TRACE_KEY, PLAN_KEY
+from edgemem.runtime.onnxruntime.file import BAKED_KEY, OLD_TRACE_KEY, PLAN_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -40,7 +40,6 @@ __all__ = [
     "session_options_for",
 ]
 
-BAKED_KEY = "edgemem.baked"
 LEVELS = {
     "none": "ORT_DISABLE_ALL",
     "basic": "ORT_ENABLE_BASIC",
@@ -108,7 +107,7 @@ def bake(
     for key in (PLAN_KEY, OLD_TRACE_KEY):  # of another graph or order
         data = onnx_editor().without_metadata(data, key)
     data = onnx_editor().reordered(data, wanted)
-    data = onnx_editor().reordered(data, onnx_editor().priority_order(data))
+    data = onnx_editor().prioritised(data)
     with atomic_write(Path(out_path)) as file:
         file.write(onnx_editor().with_metadata(data, BAKED_KEY, json.dumps(asdict(note)).encode()))
     return note

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from edgemem.formats import load_model
+from edgemem.formats import load_model, onnx_editor
+from edgemem.passes.file_order import better_order, order_like
 from edgemem.passes.protocol import Guarantee
+from edgemem.passes.reorder import GIVEN
 from edgemem.runtime.onnxruntime.baking import bake_sized
 
 if TYPE_CHECKING:
@@ -18,7 +20,10 @@ __all__ = ["OptimiseGraph"]
 
 
 class OptimiseGraph:
-    """Replaces the graph by ONNX Runtime's optimised graph; the option `level` says how far to optimise."""
+    """Replaces the graph by ONNX Runtime's optimised graph.
+
+    Options: `level`, how far to optimise; `order`, "given" for the order of the original file in any case.
+    """
 
     name: ClassVar[str] = "optimize"
     suffixes: ClassVar[frozenset[str]] = frozenset({".onnx"})
@@ -27,8 +32,15 @@ class OptimiseGraph:
     macs_ratio: ClassVar[float] = 1.0
 
     def apply(self, model: Model, context: PassContext) -> Model:
-        """The optimised model, read from a file in the context's folder. Raises as `bake_sized`."""
+        """The optimised model, read from a file in the context's folder, in the better of two orders.
+
+        ONNX Runtime's own order is kept unless that of the original file needs less memory, or is asked for. Raises as
+        `bake_sized`.
+        """
         path = context.folder / context.path.name
-        path.write_bytes(model.content())
         bake_sized(context.path, path, context.options["level"], feeds=context.feeds, bindings=context.bindings)
-        return load_model(path)
+        baked = load_model(path)
+        written = onnx_editor().parts(model.content(), context.path.parent).node_outputs
+        graph = baked.graph()
+        given = context.options.get("order") == GIVEN
+        return baked.with_order(order_like(graph, written) if given else better_order(graph, written, context.target))

@@ -12,8 +12,10 @@ from edgemem.errors import PlanFileError, RuntimeBindError
 from edgemem.formats import Bindings, load_model, onnx_editor
 from edgemem.model.dtypes import byte_size
 from edgemem.model.graph import digest
+from edgemem.model.ranges import Range, in_ranges, resolve
 from edgemem.plans import Settings
 from edgemem.proof import prove
+from edgemem.ranges import plan_at
 from edgemem.runtime.feeds import make_feeds
 from edgemem.runtime.onnxruntime.optimise import LEVELS, baked_note, onnxruntime, optimised
 from edgemem.runtime.onnxruntime.profile import kernels_run
@@ -30,7 +32,16 @@ if TYPE_CHECKING:
     from edgemem.proof import Proved
     from edgemem.runtime.memory import Source
 
-__all__ = ["QUICK", "Argument", "Form", "Prepared", "embedded_plan", "prepare", "profiled_forms", "sub_options"]
+__all__ = [
+    "QUICK",
+    "Argument",
+    "Form",
+    "Prepared",
+    "embedded_plan",
+    "prepare",
+    "profiled_forms",
+    "sub_options",
+]
 
 Form = tuple[str, tuple[int, ...]]
 
@@ -70,6 +81,7 @@ class Prepared:
         inputs, outputs: as the caller sees them.
         options: the user's.
         reason: why it cannot be run in pieces, or "".
+        graph: the graph that runs, in the order of the plan; None with a reason.
     """
 
     path: Path
@@ -84,6 +96,7 @@ class Prepared:
     outputs: tuple[Argument, ...]
     options: Any
     reason: str = ""
+    graph: Graph | None = None
 
     @property
     def names_in(self) -> tuple[str, ...]:
@@ -193,7 +206,7 @@ def _made_now(
         missing = profiled_forms(parts, feeds, options, forms)
         reason = f"ONNX Runtime's profile does not show {missing!r}" if missing else ""
     folded: frozenset[str] = frozenset()
-    proved = None
+    proved = graph = None
     if not reason:
         graph = parts.graph(forms)
         folded = _folded(graph)
@@ -211,6 +224,7 @@ def _made_now(
         outputs=tuple(_argument(n, forms[n]) if n in forms else Argument(n, "", []) for n in parts.outputs),
         options=options,
         reason=reason,
+        graph=graph,
     )
 
 
@@ -221,9 +235,11 @@ def _with_plan(path: Path, planset: PlanSet, source: Source, bindings: Bindings,
             "a plan of a recording runs as it was recorded (edgemem.InferenceSession), not node by node; "
             f"{_remedy(path, make='make a plan of the graph with')}"
         )
-    _check_bindings(path, planset, bindings)
-    opened = load_model(path, Bindings(planset.dims, planset.input_shapes))
+    dims = _dims_within(path, planset, bindings)
+    opened = load_model(path, Bindings(dims, planset.input_shapes))
     graph, order = _graph_and_order(opened, planset)
+    if dims != dict(planset.dims):  # other sizes of its range: proved for these, too
+        planset = plan_at(planset, graph, dims)
     proved = prove(planset, graph, remedy=_remedy(path))
     if planset.target is not None and planset.target.texels:
         raise RuntimeBindError(
@@ -258,6 +274,7 @@ def _with_plan(path: Path, planset: PlanSet, source: Source, bindings: Bindings,
         outputs=outputs,
         options=options,
         reason=refusals[0] if refusals else "",
+        graph=graph,
     )
 
 
@@ -269,17 +286,29 @@ def _graph_and_order(opened: Model, planset: PlanSet) -> tuple[Graph, tuple[int,
     return graph, tuple(range(len(graph.ops)))
 
 
-def _check_bindings(path: Path, planset: PlanSet, bindings: Bindings) -> None:
-    """Raise RuntimeBindError if the plan was made for other sizes than the caller asks for."""
-    other = [f"{name}={value}" for name, value in bindings.dims.items() if planset.dims.get(name, value) != value] + [
+def _dims_within(path: Path, planset: PlanSet, bindings: Bindings) -> dict[str, int]:
+    """The sizes to run the plan in: those asked for, and besides the largest that it holds for.
+
+    Raises RuntimeBindError if the plan was made for other sizes than the caller asks for.
+    """
+    ends = {name: made for name, made in planset.ranges.items() if isinstance(made, Range)}
+    sums = planset.ranges.keys() - ends.keys()
+    other = [
+        f"{name}={value}"
+        for name, value in bindings.dims.items()
+        if name not in sums and in_ranges({name: value}, planset.dims, ends)
+    ]
+    other += [
         f"{name}={','.join(map(str, shape))}"
         for name, shape in bindings.input_shapes.items()
         if tuple(planset.input_shapes.get(name, shape)) != tuple(shape)
     ]
     if other:
+        held = f" (it holds for {', '.join(f'{n}={r}' for n, r in planset.ranges.items())})" if planset.ranges else ""
         raise RuntimeBindError(
-            f"the plan is for other sizes than {' '.join(other)}; {_remedy(path)} with --dim or --input-shape"
+            f"the plan is for other sizes than {' '.join(other)}{held}; {_remedy(path)} with --dim or --input-shape"
         )
+    return resolve(planset.dims, planset.ranges, {n: v for n, v in bindings.dims.items() if n in planset.dims})
 
 
 def profiled_forms(parts: Any, feeds: Mapping[str, NDArray[Any]], options: Any, forms: dict[str, Form]) -> str:
@@ -287,7 +316,7 @@ def profiled_forms(parts: Any, feeds: Mapping[str, NDArray[Any]], options: Any, 
     ort = onnxruntime()
     plain = sub_options(options)
     plain.execution_order = ort.ExecutionOrder.PRIORITY_BASED
-    ran = {k.node: k.outputs for k in kernels_run(parts.named(), dict(feeds), plain)}
+    ran = {k.node: k.outputs for k in kernels_run(parts.named(), [dict(feeds)], plain)}
     for name, outputs in zip(parts.names, parts.node_outputs, strict=True):
         present = [n for n in outputs if n]
         if len(ran.get(name, ())) != len(present):
@@ -316,7 +345,8 @@ def sub_options(options: Any) -> Any:
     made.log_severity_level = _FATAL  # errors are caught, and reported as the reason
     if options is not None:
         for name in _FIELDS:
-            setattr(made, name, getattr(options, name))
+            if hasattr(options, name):  # use_per_session_threads came with 1.23
+                setattr(made, name, getattr(options, name))
         for key in _ENTRIES:
             try:
                 made.add_session_config_entry(key, options.get_session_config_entry(key))

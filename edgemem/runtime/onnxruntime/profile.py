@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, Final
 from edgemem.errors import ModelError
 from edgemem.files import temporary_folder
 from edgemem.model.dtypes import DTYPE_BITS, byte_size
-from edgemem.replay.context import Context
+from edgemem.replay.context import Context, trace_of
 from edgemem.runtime.onnxruntime.optimise import onnxruntime, runtime_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from edgemem.runtime.feeds import Feeds
     from edgemem.trace import Trace
 
-__all__ = ["Kernel", "kernels_run", "profiled_run"]
+__all__ = ["Kernel", "kernels_run", "profiled_runs"]
 
 _SUFFIX: Final = "_kernel_time"  # of the events of kernels
 _DTYPES: Final = {"float": "float32", "double": "float64"}  # the profile's names that are not edgemem's
@@ -35,7 +35,7 @@ class Kernel:
 
     Attributes:
         node: the name of its node. type: the node's operator type.
-        start_ns: when it began, on the clock of the profile or, from `profiled_run`, of the record.
+        start_ns: when it began, on the clock of the profile or, from `profiled_runs`, of the record.
         outputs: (dtype, shape) of each result.
         memory: the arena's counters right after it, in bytes, as the profile names them without `mem_`: held,
             bytes_in_use, in_use_delta, ...; empty without an arena.
@@ -53,8 +53,8 @@ class Kernel:
         return tuple(byte_size(t, prod(shape)) if t in DTYPE_BITS else -1 for t, shape in self.outputs)
 
 
-def kernels_run(model: Path | bytes, feeds: Feeds, options: Any, *, runs: int = 1) -> tuple[Kernel, ...]:
-    """The kernels of some runs, those of bodies included, in the order in which they ended.
+def kernels_run(model: Path | bytes, requests: Iterable[Feeds], options: Any) -> tuple[Kernel, ...]:
+    """The kernels of a run for each request, those of bodies included, in the order in which they ended.
 
     `options` are changed. Raises ModelError if ONNX Runtime cannot run the model on these feeds.
     """
@@ -65,29 +65,36 @@ def kernels_run(model: Path | bytes, feeds: Feeds, options: Any, *, runs: int = 
         source = model if isinstance(model, bytes) else str(model)
         try:
             session = ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
-            for _ in range(runs):
+            for feeds in requests:
                 session.run(None, feeds)
             return _kernels(session.end_profiling())
         except runtime_errors() as e:
             raise ModelError(f"ONNX Runtime cannot run the model: {e}") from None
 
 
-def profiled_run(session: Any, call: Callable[[], object]) -> tuple[Trace, tuple[Kernel, ...]]:
-    """The requests and the kernels of one call, the kernels in the order in which they began.
+def profiled_runs(session: Any, calls: Iterable[Callable[[], object]]) -> tuple[tuple[Trace, tuple[Kernel, ...]], ...]:
+    """The requests and the kernels of each call, the kernels in the order in which they began.
 
     Args:
         session: of ONNX Runtime, with profiling enabled; its profile ends here.
-        call: runs the session.
+        calls: each runs the session.
     """
-    context = Context()
-    began = _begin(context) - session.get_profiling_start_time_ns()
-    try:
-        results = call()
-    finally:
-        context.end()
-    del results  # after the end: freed in the run, they would be events of it
-    kernels = [replace(k, start_ns=k.start_ns - began) for k in _kernels(session.end_profiling())]
-    return context.trace(), tuple(sorted((k for k in kernels if k.start_ns >= 0), key=lambda k: k.start_ns))
+    start = session.get_profiling_start_time_ns()
+    runs = []
+    for call in calls:
+        context = Context()
+        began = _begin(context) - start
+        try:
+            results = call()
+        finally:
+            context.end()
+        del results  # after the end: freed in the run, they would be events of it
+        runs.append((trace_of(context.take_events()), began, time.time_ns() - start))
+    kernels = sorted(_kernels(session.end_profiling()), key=lambda k: k.start_ns)
+    return tuple(
+        (trace, tuple(replace(k, start_ns=k.start_ns - began) for k in kernels if began <= k.start_ns < ended))
+        for trace, began, ended in runs
+    )
 
 
 def _kernels(profile: str) -> tuple[Kernel, ...]:

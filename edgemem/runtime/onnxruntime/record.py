@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
 
 from edgemem.errors import ModelError, PlanFileError, RuntimeBindError, UnsupportedError
 from edgemem.files import atomic_write, temporary_folder
 from edgemem.formats import Bindings
-from edgemem.planning.model_plan import plan_recording
+from edgemem.model.ranges import Range, corners_of, resolve
+from edgemem.planning.recording_plan import plan_recording
 from edgemem.runtime.feeds import make_feeds
+from edgemem.runtime.onnxruntime.calls import described
 from edgemem.runtime.onnxruntime.file import plans_in, with_plans
 from edgemem.runtime.onnxruntime.labels import labels
-from edgemem.runtime.onnxruntime.optimise import onnxruntime
-from edgemem.runtime.onnxruntime.profile import profiled_run
+from edgemem.runtime.onnxruntime.optimise import onnxruntime, runtime_errors
+from edgemem.runtime.onnxruntime.profile import profiled_runs
 from edgemem.runtime.onnxruntime.session import InferenceSession
+from edgemem.trace.merge import is_part_of
 from edgemem.trace.recording import Recording
 
 if TYPE_CHECKING:
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 
     from edgemem.plans import PlanSet
 
-__all__ = ["embed", "record"]
+__all__ = ["embed", "record", "record_over"]
 
 _DTYPES: Final = {"float": "float32", "double": "float64"}  # ONNX Runtime's names that are not numpy's
 _ATTEMPTS: Final = 5
@@ -52,7 +55,7 @@ def record(
         feeds: inputs by name; made up otherwise (`edgemem.runtime.feeds.make_feeds`).
         dims: values for symbolic dimensions, when there are no feeds.
         input_shapes: shapes of inputs by name, when there are no feeds.
-        sess_options: the session's; the plan is for their optimisation level and number of threads.
+        sess_options: the session's; the plan is for their optimisation level, and was recorded with their threads.
         providers: the session's.
         bind_outputs: plan the results, too; sessions must ask for the same.
 
@@ -60,24 +63,124 @@ def record(
         UnknownShapeError: an input has open dimensions, and neither feeds nor dims close them.
         RuntimeBindError: the requests differ from run to run, so there is nothing to store; or as InferenceSession.
     """
+    bindings = Bindings.of(dims, input_shapes)
+    (plan,) = record_over(
+        model, bindings, feeds, sess_options=sess_options, providers=providers, bind_outputs=bind_outputs
+    )
+    return plan
+
+
+def record_over(
+    model: str | Path,
+    bindings: Bindings,
+    feeds: Mapping[str, Any] | None = None,
+    *,
+    sess_options: Any = None,
+    providers: Sequence[Any] | None = None,
+    bind_outputs: bool = False,
+) -> tuple[PlanSet, ...]:
+    """As `record`, over the ranges that the bindings have: plans that serve every run of these sizes.
+
+    The ends of the ranges are recorded. What is planned has the largest size of each request and keeps it as long as
+    any of the runs does. Then the ends and the middle are run inside the plan, which has to serve them whole; what does
+    not fit is recorded as well. Sizes at which the model makes another number of requests have plans of their own.
+
+    Args:
+        model: an .onnx file.
+        bindings: sizes of inputs that are made up. Without ranges there is one run.
+        feeds: the inputs of the only run; with ranges, of one more run beside those of the ends.
+        sess_options: as for `record`.
+        providers: as for `record`.
+        bind_outputs: as for `record`.
+
+    Returns one plan, or several with different numbers of requests. Raises as `record`.
+    """
     options = onnxruntime().SessionOptions() if sess_options is None else sess_options
     with (
         _profiling(options),
         InferenceSession(
-            str(model), options, providers, bind_outputs=bind_outputs, cache=False, stored=False, poison=True
+            str(model),
+            options,
+            providers,
+            bind_outputs=bind_outputs,
+            cache=False,
+            stored=False,
+            poison=True,
+            background=False,
         ) as session,
     ):
-        bindings = Bindings(dims or {}, {n: tuple(shape) for n, shape in (input_shapes or {}).items()})
-        given = make_feeds(_forms(session.get_inputs()), bindings) if feeds is None else feeds
+        runs = _runs(session, bindings, feeds)
+        for at, given in runs[:-1] or runs:  # the last one is checked: it lies between others
+            try:
+                session.warm_up(given)
+            except runtime_errors() as e:
+                if not at:
+                    raise
+                raise ModelError(f"ONNX Runtime cannot run {model} at {at}: {str(e).splitlines()[0]}") from None
         for _ in range(_ATTEMPTS):
-            session.run(None, given)
-            plan = session.recorded_plan
-            memory = session.memory
-            if memory.replayed and plan is not None:
-                return _labelled(plan, session, given)
+            found, misfits = _served(session, [given for _, given in runs])
+            if not misfits:
+                return _labelled(found, session)
+            session.warm_up(misfits)
+        memory = session.memory
+        if not memory.requests:
+            raise RuntimeBindError(
+                f"a run of {model} asks for no memory at these sizes, so there is nothing to plan; give other sizes, "
+                "or record nothing (without --record)"
+            )
         raise RuntimeBindError(
             f"no plan of {model} held in {_ATTEMPTS} runs: {memory.reason}; a session still runs it, with right results"
         )
+
+
+def _runs(
+    session: InferenceSession, bindings: Bindings, feeds: Mapping[str, Any] | None
+) -> list[tuple[str, Mapping[str, Any]]]:
+    """The inputs of the runs at the ends of all ranges, the largest first, and last those of a run in the middle.
+
+    With each run its sizes in words; "" for the inputs that are given, and where there are no ranges.
+    """
+    given = [("", feeds)] if feeds is not None else []
+    if not bindings.ranges and given:
+        return given
+    forms = _forms(session.get_inputs())
+
+    def at(values: Mapping[str, int]) -> tuple[str, Mapping[str, Any]]:
+        dims = resolve(bindings.dims, bindings.ranges, values)
+        made = make_feeds(forms, Bindings(dims, bindings.input_shapes))
+        return " ".join(f"{name}={value}" for name, value in values.items()), made
+
+    spans = {name: made for name, made in bindings.ranges.items() if isinstance(made, Range)}
+    middle = [at({name: (made.low + made.high) // 2 for name, made in spans.items()})] if spans else []
+    return [*map(at, corners_of(bindings.ranges)), *given, *middle]
+
+
+def _served(
+    session: InferenceSession, runs: Sequence[Mapping[str, Any]]
+) -> tuple[list[tuple[PlanSet, Mapping[str, Any]]], list[Mapping[str, Any]]]:
+    """The plans that serve these runs, each with the inputs of the first one, and the runs that none serves.
+
+    Each plan is called like that run, so that several plans have different fingerprints.
+    """
+    found: dict[int, tuple[PlanSet, Mapping[str, Any]]] = {}
+    misfits: list[Mapping[str, Any]] = []
+    for given in runs:
+        before = session.memory.replayed
+        session.run(None, given)
+        plan = session.recorded_plan
+        if plan is None or session.memory.replayed == before:
+            misfits.append(given)
+        elif id(plan) not in found:
+            found[id(plan)] = plan, given
+    return [(_called_like(plan, given), given) for plan, given in found.values()], misfits
+
+
+def _called_like(plan: PlanSet, feeds: Mapping[str, Any]) -> PlanSet:
+    """The plan with the shapes of these inputs in its fingerprint."""
+    assert plan.recording is not None
+    fingerprint = plan.recording.fingerprint
+    signature = replace(fingerprint.signature, inputs=described(feeds))
+    return replace(plan, recording=Recording(replace(fingerprint, signature=signature), plan.recording.trace))
 
 
 @contextmanager
@@ -92,15 +195,16 @@ def _profiling(options: Any) -> Iterator[None]:
             options.enable_profiling, options.profile_file_prefix = profiles, prefix
 
 
-def _labelled(plan: PlanSet, session: InferenceSession, feeds: Mapping[str, Any]) -> PlanSet:
-    """The plan with names of kernels for its requests; unchanged if the profiled run made other requests."""
-    recording = plan.recording
-    assert recording is not None
-    trace, kernels = profiled_run(session, lambda: session.run_unplanned(feeds))
-    if not np.array_equal(trace.stream, recording.trace.stream):
-        return plan
-    named = Recording(recording.fingerprint, trace)
-    return plan_recording(named, plan.settings, names=labels(trace, kernels))
+def _labelled(found: Sequence[tuple[PlanSet, Mapping[str, Any]]], session: InferenceSession) -> tuple[PlanSet, ...]:
+    """The plans with names of kernels for their requests; unchanged if the profiled run does not fit into one."""
+    runs = profiled_runs(session, [partial(session.run_unplanned, given) for _, given in found])
+    plans = []
+    for (plan, _), (trace, kernels) in zip(found, runs, strict=True):
+        recording = plan.recording
+        assert recording is not None
+        fits = is_part_of(trace, recording.trace)
+        plans.append(plan_recording(recording, plan.settings, names=labels(trace, kernels)) if fits else plan)
+    return tuple(plans)
 
 
 def embed(model: Path, recordings: Sequence[PlanSet], output: Path) -> None:

@@ -1,85 +1,61 @@
 """`onnxruntime.InferenceSession` whose intermediates and kernel workspace live in one planned arena.
 
-ONNX Runtime takes its memory from edgemem's allocator (kernels/arena, kernels/replay), which records the first run of a
-shape and serves later runs from a plan. Weights are not in the plan; results are in it if the caller asks for that.
+ONNX Runtime takes its memory from edgemem's allocator (kernels/arena, kernels/replay), which records the first run and
+serves later ones, of any shapes that fit, from a plan. Weights are not in it; results are, if the caller asks for it.
 """
 
 from __future__ import annotations
 
-import mmap
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from edgemem.errors import MissingDependencyError, PlanFileError, RuntimeBindError
 from edgemem.plans import PlanSet, Settings
 from edgemem.proof import prove
 from edgemem.replay.arena import ArenaMemory
 from edgemem.replay.cache import PlanCache, cache_folder
-from edgemem.replay.library import DEVICE, HOST
-from edgemem.replay.replayer import Replayer
+from edgemem.replay.library import DEVICE, HOST, library
+from edgemem.replay.logger import logger
+from edgemem.replay.replayer import Policy, RecordPolicy, Replayer
 from edgemem.replay.store import StoredPlans
-from edgemem.runtime.memory import MemoryReport, origin_of
-from edgemem.runtime.onnxruntime.calls import described, fingerprint_of
+from edgemem.replay.worker import worker
+from edgemem.runtime.onnxruntime.calls import copied, copy, described, fingerprint_of
 from edgemem.runtime.onnxruntime.cuda import CUDA, DeviceMemory, with_allocator
-from edgemem.runtime.onnxruntime.file import model_digest, plans_in
+from edgemem.runtime.onnxruntime.file import digest_later, mapped, plans_in
+from edgemem.runtime.onnxruntime.file_options import options_for_file
 from edgemem.runtime.onnxruntime.install import obstacle, planned_options, refuse_silent_fallback
-from edgemem.runtime.onnxruntime.optimise import BAKED_KEY, baked_options, metadata_for
+from edgemem.runtime.onnxruntime.session_memory import found_plan, memory_of, report_of
 from edgemem.trace.recording import Signature
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+    from concurrent.futures import ThreadPoolExecutor
     from types import TracebackType
 
     from edgemem.protobuf import Content
     from edgemem.replay.arena import Arena
-    from edgemem.replay.replayer import Mode
+    from edgemem.replay.families import Family
+    from edgemem.runtime.memory import MemoryReport
+    from edgemem.runtime.onnxruntime.session_memory import SessionMemory
     from edgemem.trace.recording import Recording
 
-__all__ = ["InferenceSession", "SessionMemory"]
+__all__ = ["InferenceSession"]
 _CPU = "CPUExecutionProvider"
-# Imported on use: a session that finds its plans in the file needs no planner.
-_PLANNER = "edgemem.planning.model_plan"
-
-
-@dataclass(frozen=True, slots=True)
-class SessionMemory:
-    """The memory of a session's runs, in bytes and counts; the plan's figures are of the signature that ran last.
-
-    Attributes:
-        mode: `record` until a plan is made, `replay` inside it, `plain` without one.
-        reason: why the mode is plain, why the last run deviated from its plan, or why the file's plan is not used; ""
-            otherwise.
-        planned: the plan's arena.
-        bound: lower bound of the arena for these requests.
-        peak: the most that was alive at once in the last run that went as planned, results on the heap included.
-        requests, hits, misses: of the last run: all, those served by the arena, those served by the heap.
-        runs, replayed, bails, replans: since the session was opened: all, those that went as planned, those that
-            did not, and plans made beyond the first of a signature.
-        arena: of all arenas that the session holds now.
-    """
-
-    mode: Mode
-    reason: str
-    planned: int
-    bound: int
-    peak: int
-    requests: int
-    hits: int
-    misses: int
-    runs: int
-    replayed: int
-    bails: int
-    replans: int
-    arena: int
+# Imported on use: a session that finds its plans needs no planner.
+_PLANNER = "edgemem.planning.recording_plan"
+_WORKER_NAME: Final = "edgemem-run"
+_SILENT: Final = (
+    "the run asked edgemem's allocator for nothing: it had nothing to compute, or another allocator was registered for "
+    "the process"
+)
+_MOST_CALLS: Final = 256  # whose families are remembered; others are looked up
+_MOST_ROUNDS: Final = 4  # of a warm-up, until every run fits
 
 
 class InferenceSession:
@@ -103,7 +79,12 @@ class InferenceSession:
         fallback: run without a plan, instead of raising, where the allocator is missing or refused.
         cache: the folder for plans that are not in the model file: True is the user's own folder, False is none.
         stored: use the plan in the model file if there is one for this session.
-        most_plans: how many shape signatures have plans at once; the least recently used one is dropped.
+        record: which runs may be recorded: `first-run` the first of a kind and those that do not fit into its plan;
+            `warmup` those of `warm_up` alone; `never` none, so that only stored plans are used.
+        background: make plans on a thread of their own, while runs go on; False makes them before the recorded run
+            returns, and others wait for it.
+        most_arenas: how many runs at once have an arena, as many as there are processors by default; further ones wait
+            for their turn.
         poison: fill unused arena memory with a pattern, to prove that nothing reads it. Slow.
         guard: place a page behind each arena that cannot be read or written.
         kwargs: as ONNX Runtime has it.
@@ -127,172 +108,211 @@ class InferenceSession:
         fallback: bool = False,
         cache: bool | Path = True,
         stored: bool = True,
-        most_plans: int = 8,
+        record: RecordPolicy = "first-run",
+        background: bool = True,
+        most_arenas: int | None = None,
         poison: bool = False,
         guard: bool = False,
         **kwargs: Any,
     ) -> None:
         try:
             import onnxruntime
+
+            # By this path, because users replace `onnxruntime.InferenceSession` by this class.
+            from onnxruntime.capi.onnxruntime_inference_collection import InferenceSession as PlainSession
         except ImportError:
             raise MissingDependencyError("onnxruntime", extra="cpu", purpose="running ONNX models") from None
+        if record not in get_args(RecordPolicy):
+            raise RuntimeBindError(f"record is one of {', '.join(get_args(RecordPolicy))}, not {record!r}")
+        if most_arenas is not None and most_arenas < 1:
+            raise RuntimeBindError(f"most_arenas is 1 or more, not {most_arenas}")
         self._onnxruntime = onnxruntime
+        self._record = record
         if bind_outputs and share_outputs:
             raise RuntimeBindError("results are either copied out of the arena or shared in it: bind or share outputs")
         self._bind_outputs = bind_outputs
         self._share_outputs = share_outputs
-        self._closed = False
         self._workers: ThreadPoolExecutor | None = None
         self._starting = threading.Lock()
         self._replayer: Replayer | None = None
+        self._families: dict[Hashable, Family] = {}
         options = onnxruntime.SessionOptions() if sess_options is None else sess_options
-        if providers is None and not options.has_providers():
+        if providers is None and not (hasattr(options, "has_providers") and options.has_providers()):
             providers = [_CPU]
         refuse_silent_fallback(providers, onnxruntime.get_available_providers())
         self._plain = obstacle(onnxruntime, options, fallback=fallback)
         cuda = not self._plain and any(CUDA in (p, p[0]) for p in providers or ())
         if cuda and providers is not None:
             providers, provider_options = with_allocator(providers, provider_options), None
+        digest = None if self._plain else digest_later(path_or_bytes)
         with (
-            _content(path_or_bytes) as (data, folder),
-            # Parsed only if the key occurs: a model in ONNX Runtime's own format is no protobuf message.
-            baked_options(metadata_for(data) if data.find(BAKED_KEY.encode()) >= 0 else {}, options),
+            mapped(path_or_bytes) as (data, _),
+            options_for_file(data, options),
             nullcontext() if self._plain else planned_options(options, host=not cuda),
         ):
-            self._session: Any = onnxruntime.InferenceSession(
-                path_or_bytes, options, providers, provider_options, **kwargs
-            )
-            if not self._plain:
-                digest, plansets = model_digest(data, folder), _plans(data, stored=stored)
+            self._session: Any = PlainSession(path_or_bytes, options, providers, provider_options, **kwargs)
+            plansets = () if self._plain else _plans(data, stored=stored)
         self._outputs = tuple(o.name for o in self._session.get_outputs())
-        present = self._session.get_providers()
-        refuse_silent_fallback(providers, present)
-        if not self._plain and not {CUDA, _CPU}.issuperset(present):
-            self._plain = f"plans are replayed for {_CPU} and {CUDA} alone, and this session has {', '.join(present)}"
-        if not self._plain:
+        self._inputs = tuple(i.name for i in self._session.get_inputs())
+        refuse_silent_fallback(providers, self._session.get_providers())
+        if digest is not None:
             # The settings of the graph's plan apply to recordings, too, within what a file may ask for.
             settings = next((p.settings for p in plansets if p.recording is None), Settings())
             recordings = [prove(p, remedy="record it again") for p in plansets if p.recording is not None and stored]
-            if not recordings:
-                import_module(_PLANNER)  # not during the first run, for which a caller waits
             folder = cache_folder() if cache is True else Path(cache) if cache else None
+            plans = StoredPlans(
+                fingerprint_of(self._session, onnxruntime.__version__, digest.result()),
+                recordings,
+                settings,
+                PlanCache(folder) if folder is not None else None,
+            )
+            if plans.is_empty and record != "never":
+                import_module(_PLANNER)  # not during the first run, for which a caller waits
             self._replayer = Replayer(
-                StoredPlans(
-                    fingerprint_of(self._session, onnxruntime.__version__, digest),
-                    recordings,
-                    settings,
-                    PlanCache(folder) if folder is not None else None,
-                ),
-                plan=partial(_planned, settings=settings),
-                silent="ONNX Runtime did not ask edgemem's allocator: another one was registered for the process",
+                plans,
+                first=partial(_planned, settings=settings, is_first=True),
+                better=partial(_planned, settings=settings),
+                policy=Policy(record, background, most_arenas, poison),
+                silent=_SILENT,
                 shared=arena,
-                poison=poison,
                 kind=DEVICE if cuda else HOST,
                 make=DeviceMemory if cuda else partial(ArenaMemory, guard=guard),
-                limit=most_plans,
             )
+            library().trim()  # what ONNX Runtime freed while it loaded the model
 
     @property
     def memory(self) -> SessionMemory:
         """The memory that the runs need now and have needed so far."""
-        replayer = self._replayer
-        if replayer is None or self._plain:
-            return SessionMemory("plain", self._plain, *([0] * 11))
-        slot, counters = replayer.current, replayer.counters
-        planset = self.recorded_plan
-        best = planset.best_offsets if planset is not None else None
-        last = slot.last if slot is not None else None
-        complete = slot.complete if slot is not None else None
-        return SessionMemory(
-            mode=slot.mode if slot is not None else "record",
-            reason=slot.reason if slot is not None else "",
-            planned=best.size if best is not None else 0,
-            bound=planset.bounds.offsets if planset is not None else 0,
-            peak=complete.peak if complete is not None else 0,
-            requests=last.requests if last is not None else 0,
-            hits=last.hits if last is not None else 0,
-            misses=last.misses if last is not None else 0,
-            runs=counters.runs,
-            replayed=counters.replayed,
-            bails=counters.bails,
-            replans=counters.replans,
-            arena=replayer.arena_bytes(),
-        )
+        return memory_of(self._active_replayer(), self._plain)
 
     @property
     def memory_report(self) -> MemoryReport:
         """The same in the form that all executors have, with the plan that the last call ran in."""
-        memory = self.memory
-        slot = self._replayer.current if self._replayer is not None and not self._plain else None
-        found = slot.found if slot is not None else None
-        best = found.planset.best_offsets if found is not None else None
-        counters = ("peak", "requests", "hits", "misses", "runs", "replayed", "bails", "replans")
-        return MemoryReport(
-            executor="replay",
-            mode=memory.mode,
-            origin=origin_of(found.planset, best, found.source) if found is not None and best is not None else None,
-            planned=memory.planned,
-            lower_bound=memory.bound if best is not None else None,
-            reserved=memory.arena,
-            outside=_outside(found.planset) if found is not None else 0,
-            reason=memory.reason,
-            details={name: getattr(memory, name) for name in counters},
-        )
+        return report_of(self.memory, found_plan(self._active_replayer()))
 
     @property
     def recorded_plan(self) -> PlanSet | None:
-        """The plan of the signature that ran last, with its recording, or None before there is one."""
-        slot = self._replayer.current if self._replayer is not None else None
-        return slot.found.planset if slot is not None and slot.found is not None else None
+        """The plan that served the last run, with its recording, or None before there is one."""
+        found = found_plan(self._active_replayer())
+        return found.planset if found is not None else None
+
+    def _active_replayer(self) -> Replayer | None:
+        return None if self._plain else self._replayer
 
     def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None) -> Any:
         """As ONNX Runtime has it; the arrays are copies with `bind_outputs`, and in the arena with `share_outputs`."""
-        session = self._open()
-        if self._replayer is None:
+        session = self._session or self._open()
+        replayer = self._replayer
+        if replayer is None:
             return session.run(output_names, input_feed, run_options)
-        signature = Signature(
-            "run", described(input_feed), self._wanted(output_names), self._bind_outputs, self._share_outputs
-        )
-        if not self._bind_outputs:
-            return self._replayer.run(signature, partial(session.run, output_names, input_feed, run_options))
-        return self._replayer.run(
-            signature, lambda: [_copy(v) for v in session.run(output_names, input_feed, run_options)]
-        )
+        # Names alone decide which plans a run has; the order of a feed is mostly that of the last one.
+        names = (tuple(output_names) if output_names else (), *input_feed)
+        family = self._families.get(names)
+        described = partial(self._signature, "run", output_names, input_feed)
+        if family is None:
+            family = self._remember(names, replayer.family(described()))
+        if self._bind_outputs:
+            return replayer.run(family, described, copied, session, output_names, input_feed, run_options)
+        return replayer.run(family, described, session.run, output_names, input_feed, run_options)
+
+    def warm_up(self, feeds: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> MemoryReport:
+        """Record runs with these inputs, plan for them all and every smaller one, and run inside the plan.
+
+        For servers: no request is recorded or waits for a plan afterwards, and the memory that loading and recording
+        took is given back to the system.
+
+        Args:
+            feeds: the inputs of one run by name, or those of several runs: the smallest and the largest, for example.
+
+        Returns:
+            The memory of the last run.
+
+        Raises:
+            RuntimeBindError: the session was opened with record="never", or there are no inputs.
+        """
+        given = [feeds] if isinstance(feeds, Mapping) else list(feeds or ())
+        if not given:
+            raise RuntimeBindError("a warm-up needs the inputs of one run or more")
+        with self.learning():
+            for _ in range(_MOST_ROUNDS):
+                before = self.memory.replayed
+                for feed in given:
+                    self.run(None, feed)
+                if self.memory.replayed == before + len(given):
+                    break
+        return self.memory_report
+
+    @contextmanager
+    def learning(self) -> Iterator[None]:
+        """As `warm_up`, of whatever the block runs: every run is recorded, and planned before it returns.
+
+        Raises RuntimeBindError if the session was opened with record="never".
+        """
+        if self._record == "never":
+            raise RuntimeBindError('the session records nothing (record="never"); open it with record="warmup"')
+        with nullcontext() if self._replayer is None else self._replayer.learning():
+            yield
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until no plan of any session is being made, at most so many seconds; whether none is."""
+        return worker().wait(seconds)
+
+    def _signature(self, call: str, output_names: Sequence[str] | None, feed: Mapping[str, Any]) -> Signature:
+        names = tuple(output_names or ())
+        # () for all outputs in their order, whether they were named or not.
+        wanted = () if names == self._outputs else names
+        is_run = call == "run"
+        return Signature(call, described(feed), wanted, is_run and self._bind_outputs, is_run and self._share_outputs)
 
     def run_unplanned(self, input_feed: Mapping[str, Any]) -> Any:
         """All results of a run outside the plan, for recorders around it; with `bind_outputs`, copies."""
         results = self._open().run(None, input_feed)
-        return [_copy(v) for v in results] if self._bind_outputs else results
+        return [copy(v) for v in results] if self._bind_outputs else results
 
     def run_with_ort_values(
         self, output_names: Sequence[str] | None, input_dict_ort_values: Mapping[str, Any], run_options: Any = None
     ) -> Any:
         """As ONNX Runtime has it; results are on the heap."""
-        session = self._open()
-        call = partial(session.run_with_ort_values, output_names, input_dict_ort_values, run_options)
-        signature = Signature("run_with_ort_values", described(input_dict_ort_values), self._wanted(output_names))
-        return call() if self._replayer is None else self._replayer.run(signature, call)
+        return self._called("run_with_ort_values", output_names, input_dict_ort_values, run_options)
 
-    def _wanted(self, output_names: Sequence[str] | None) -> tuple[str, ...]:
-        """() for all outputs in their order, whether they were named or not."""
-        names = tuple(output_names or ())
-        return () if names == self._outputs else names
+    def _remember(self, call: Hashable, family: Family) -> Family:
+        if len(self._families) >= _MOST_CALLS:  # a server may pass on whatever outputs its clients name
+            self._families.clear()
+        self._families[call] = family
+        return family
+
+    def _called(
+        self, method: str, output_names: Sequence[str] | None, feed: Mapping[str, Any], run_options: Any
+    ) -> Any:
+        call, replayer = getattr(self._open(), method), self._replayer
+        if replayer is None:
+            return call(output_names, feed, run_options)
+        signed = partial(self._signature, method, output_names, feed)
+        return replayer.run(replayer.family(signed()), signed, call, output_names, feed, run_options)
 
     def io_binding(self) -> Any:
         """As ONNX Runtime has it; bound values stay in the caller's memory."""
         return self._onnxruntime.IOBinding(self._open())
 
     def run_with_iobinding(self, iobinding: Any, run_options: Any = None) -> None:
-        """As ONNX Runtime has it. Runs with bindings share one plan, which is made anew when their shapes change."""
-        session = self._open()
-        call = partial(session.run_with_iobinding, iobinding, run_options)
+        """As ONNX Runtime has it; bound values stay in the caller's memory."""
+        session, replayer = self._open(), self._replayer
+        if replayer is None:
+            session.run_with_iobinding(iobinding, run_options)
+            return
+        family = self._families.get("run_with_iobinding")
+        signed = partial(self._binding_signature, iobinding)
+        if family is None:
+            family = self._remember("run_with_iobinding", replayer.family(signed()))
+        replayer.run(family, signed, session.run_with_iobinding, iobinding, run_options)
+
+    def _binding_signature(self, iobinding: Any) -> Signature:
+        """With the shapes as far as ONNX Runtime tells them; the family is the same for all bindings."""
         bound = getattr(iobinding, "_bound_inputs", {})
-        values = {name: value for name, value in bound.items() if value is not None}
-        signature = Signature("run_with_iobinding", described(values))
-        if self._replayer is None:
-            call()
-        else:
-            self._replayer.run(signature, call)
+        values = {name: bound.get(name) for name in self._inputs}
+        known = {name: value for name, value in values.items() if value is not None}
+        unknown = tuple((name, "", ()) for name in self._inputs if name not in known)
+        return Signature("run_with_iobinding", tuple(sorted((*described(known), *unknown))))
 
     def run_async(
         self,
@@ -303,10 +323,12 @@ class InferenceSession:
         run_options: Any = None,
     ) -> None:
         """As ONNX Runtime has it, on a thread of this session: `callback(results, user_data, error)`."""
+        from concurrent.futures import ThreadPoolExecutor  # for these calls alone
+
         self._open()
         with self._starting:
             if self._workers is None:
-                self._workers = ThreadPoolExecutor(thread_name_prefix="edgemem-run")
+                self._workers = ThreadPoolExecutor(thread_name_prefix=_WORKER_NAME)
             workers = self._workers
 
         def work() -> None:
@@ -314,7 +336,10 @@ class InferenceSession:
                 results, error = self.run(output_names, input_feed, run_options), ""
             except Exception as e:  # noqa: BLE001 - handed to the callback, as ONNX Runtime does
                 results, error = [], str(e)
-            callback(results, user_data, error)
+            try:
+                callback(results, user_data, error)
+            except Exception:  # noqa: BLE001 - it is the user's code, and nobody waits for it
+                logger().exception("the callback of run_async failed")
 
         workers.submit(work)
 
@@ -324,9 +349,9 @@ class InferenceSession:
 
     def close(self) -> None:
         """Release the arenas and the session inside; later runs raise RuntimeBindError. A second call does nothing."""
-        self._closed = True
         if self._workers is not None:
-            self._workers.shutdown()
+            # A callback may close the session: it cannot wait for its own thread.
+            self._workers.shutdown(wait=not threading.current_thread().name.startswith(_WORKER_NAME))
         if self._replayer is not None:
             self._replayer.close()
         self._session = None
@@ -362,33 +387,6 @@ def _plans(data: Content, *, stored: bool) -> tuple[PlanSet, ...]:
         return ()
 
 
-def _planned(recording: Recording, settings: Settings) -> PlanSet:
-    planset: PlanSet = import_module(_PLANNER).plan_recording(recording, settings, from_file=True)
+def _planned(recording: Recording, settings: Settings, *, is_first: bool = False) -> PlanSet:
+    planset: PlanSet = import_module(_PLANNER).plan_recording(recording, settings, from_file=True, is_first=is_first)
     return planset
-
-
-def _outside(planset: PlanSet) -> int:
-    """Bytes of the requests that have no place in a recording's plan: results, and blocks that outlive the run."""
-    assert planset.recording is not None
-    trace = planset.recording.trace
-    return int(trace.size.sum() - planset.problem.size.sum())
-
-
-@contextmanager
-def _content(path_or_bytes: str | bytes | os.PathLike[str]) -> Iterator[tuple[Content, Path | None]]:
-    """A model's bytes, mapped rather than read, and the folder its file lies in."""
-    if isinstance(path_or_bytes, bytes):
-        yield path_or_bytes, None
-        return
-    path = Path(path_or_bytes)
-    if not path.is_file() or not path.stat().st_size:
-        yield b"", path.parent  # ONNX Runtime raises the error
-        return
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        yield content, path.parent
-
-
-def _copy(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return value.copy()
-    return [_copy(v) for v in value] if isinstance(value, list) else value

@@ -38,6 +38,7 @@ class TflmRun:
 
     Attributes:
         outputs: of the last run, in order.
+        each: the outputs after the runs with each set of inputs; `outputs` are the last of these.
         head, tail: bytes of the arena.
         smallest: bytes of the smallest arena that is enough; None if it was not asked for or not found.
         reason: why it was not found, or "".
@@ -48,6 +49,7 @@ class TflmRun:
     tail: int
     smallest: int | None
     reason: str = ""
+    each: tuple[tuple[NDArray[Any], ...], ...] = ()
 
 
 def is_installed() -> bool:
@@ -75,6 +77,7 @@ def execute(
     outputs: int,
     arena: int | None = None,
     runs: int = 1,
+    then: Sequence[Sequence[NDArray[Any]]] = (),
     find_smallest: bool = False,
     timeout_s: float | None = None,
 ) -> TflmRun:
@@ -85,7 +88,8 @@ def execute(
         inputs: one array an input of the main subgraph, in order.
         outputs: how many outputs it has.
         arena: bytes to give it; ample by default.
-        runs: how often it runs with these inputs.
+        runs: how often it runs with these inputs, and with each set of the others.
+        then: more sets of inputs, which run in the same interpreter afterwards.
         find_smallest: look for the smallest arena that is enough, in steps of 16 bytes, in a process of its own:
             should it fail, the rest is known all the same.
         timeout_s: seconds for each process; None for ten minutes.
@@ -98,19 +102,22 @@ def execute(
         raise MissingDependencyError("tflite-micro", extra="tflm", purpose="running TensorFlow Lite Micro")
     with temporary_folder() as folder:
         (folder / "model.tflite").write_bytes(model)
-        for k, value in enumerate(inputs):
-            np.save(folder / f"input{k}.npy", value)
+        sets = (inputs, *then)
+        for n, values in enumerate(sets):
+            for k, value in enumerate(values):
+                np.save(folder / f"input{n}_{k}.npy", value)
         given = arena or 4 * len(model) + (1 << 29)
-        job = {"arena": given, "inputs": len(inputs), "outputs": outputs, "runs": runs, "smallest": 0}
+        counts = {"sets": len(sets), "inputs": len(inputs), "outputs": outputs, "runs": runs}
+        job = {"arena": given, **counts, "smallest": 0}
         done = _work(folder, job, timeout_s)
-        found = tuple(np.load(folder / f"output{k}.npy") for k in range(outputs))
+        each = tuple(tuple(np.load(folder / f"output{n}_{k}.npy") for k in range(outputs)) for n in range(len(sets)))
         smallest, reason = 0, ""
         if find_smallest:
             try:
                 smallest = _work(folder, {**job, "smallest": done["head"] + done["tail"]}, timeout_s)["smallest"]
             except RuntimeBindError as e:
                 reason = f"the smallest arena was not found: {e}"
-    return TflmRun(found, done["head"], done["tail"], smallest or None, reason)
+    return TflmRun(each[-1], done["head"], done["tail"], smallest or None, reason, each)
 
 
 def _work(folder: Path, job: Mapping[str, int], timeout_s: float | None) -> dict[str, int]:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from edgemem import planfile
 from edgemem.planning.micro_offsets import plan_of_offsets, verify_offsets
-from edgemem.proof import prove, refuse
+from edgemem.proof import Cause, examine, prove, refuse
 from edgemem.runtime.memory import MemoryReport, origin_of
-from edgemem.suitability import Refusal, micro_refusal
+from edgemem.suitability import MICRO_KERNELS, Refusal, kernels_refusal, micro_refusal
 
 if TYPE_CHECKING:
     from edgemem.formats import MicroPlanned
@@ -40,8 +40,15 @@ class FilePlan:
         return self.proved.planset if self.proved else None
 
 
-def file_plan(model: MicroPlanned) -> FilePlan:
+def file_plan(model: MicroPlanned, kernels: str | None = MICRO_KERNELS) -> FilePlan:
     """The plan that TensorFlow Lite Micro obeys when it runs a file, proved for its graph.
+
+    A plan whose results overlap inputs as far as the kernels of another profile allow is refused, unless they are far
+    enough apart for these kernels, too.
+
+    Args:
+        model: the file.
+        kernels: the profile of the kernels of the runtime that is to run it; None: those that the plan is for.
 
     Raises InvalidPlanError if the file's offsets are not those of its plan, or wrong; StalePlanError if they are of
     another graph; PlanFileError if the plan is damaged.
@@ -52,14 +59,20 @@ def file_plan(model: MicroPlanned) -> FilePlan:
         if model.offline_metadata() is None:
             return FilePlan(None)
         graph = model.graph()
-        return FilePlan(prove(plan_of_offsets(graph, model.offline()), graph, remedy=_REMEDY))
+        bare = plan_of_offsets(graph, model.offline(), kernels or MICRO_KERNELS)
+        return FilePlan(prove(bare, graph, remedy=_REMEDY))
     offsets = model.offline()
     planset = next((p for p in plansets if micro_refusal(p) is None), None)
     if planset is None and not offsets:
         return FilePlan(None, micro_refusal(plansets[0]))
     refuse(verify_offsets(offsets, plansets), remedy=_REMEDY)
     assert planset is not None
-    return FilePlan(prove(planset, model.graph(), remedy=_REMEDY))
+    graph = model.graph()
+    proved = prove(planset, graph, remedy=_REMEDY)
+    refusal = kernels_refusal(planset, kernels) if kernels is not None else None
+    if refusal is not None and any(v.cause is not Cause.OVER_CAPACITY for v in examine(planset, graph, kernels)):
+        return FilePlan(None, refusal)
+    return FilePlan(proved)
 
 
 def memory_of(plan: FilePlan, run: TflmRun, tensors: int) -> MemoryReport:

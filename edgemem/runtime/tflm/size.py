@@ -19,6 +19,7 @@ from edgemem.records.micro_buffers import buffers_of
 from edgemem.runtime.memory import Origin, origin_of
 from edgemem.runtime.tflm.execute import execute, input_values, is_installed
 from edgemem.runtime.tflm.file_plan import file_plan
+from edgemem.suitability import MICRO_KERNELS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -68,6 +69,7 @@ def size_of(
     measure: bool = True,
     values: Sequence[NDArray[Any]] | None = None,
     timeout_s: float | None = None,
+    kernels: str | None = MICRO_KERNELS,
 ) -> TflmSize:
     """The arena that a .tflite model takes in TensorFlow Lite Micro, planned or not.
 
@@ -76,14 +78,22 @@ def size_of(
         measure: also run it, where tflite-micro is installed.
         values: what to run it on, one array an input in order; random ones by default.
         timeout_s: seconds until each process that runs it is ended; None for ten minutes.
+        kernels: the profile of the kernels that are to run it; None: those that its plan is for. The sizes are measured
+            with the kernels that are installed in any case.
 
     Raises:
         ModelError: the model is not a .tflite file, or has sizes that are not known.
+        RuntimeBindError: the file has offsets that these kernels do not run.
         InvalidPlanError: the offsets in the file are wrong, or not those of the plan in it.
     """
     if not isinstance(model, MicroPlanned):
         raise ModelError("TensorFlow Lite Micro runs .tflite files")
-    graph, offline, plan = model.graph(), model.offline(), file_plan(model)
+    graph, offline, plan = model.graph(), model.offline(), file_plan(model, kernels)
+    if plan.refusal is not None and offline:
+        raise RuntimeBindError(
+            f"TensorFlow Lite Micro cannot run the plan in the file: {plan.refusal.why}; plan with "
+            f"`edgemem plan {plan.refusal.remedy}`"
+        )
     best = plan.planset.best_offsets if plan.planset else None
     size = TflmSize(
         predicted_head(graph, offline),

@@ -2,9 +2,10 @@
 
     python -m edgemem.runtime.tflm.worker FOLDER
 
-FOLDER holds model.tflite, input0.npy, input1.npy, ... and job.json: the bytes of the arena, how many outputs there
-are, how often to run, and `smallest`, bytes below which to look for the smallest arena that still runs (0: do not).
-It leaves output0.npy, ... there and prints the arena's head, tail and the smallest one as JSON.
+FOLDER holds model.tflite, each set of inputs in input0_0.npy, input0_1.npy, ..., input1_0.npy, ... and job.json: the
+bytes of the arena, how many sets, inputs and outputs there are, how often to run each set, and `smallest`, bytes below
+which to look for the smallest arena that still runs (0: do not). All sets run in one interpreter, one after the other.
+It leaves output0_0.npy, ... there and prints the arena's head, tail and the smallest one as JSON.
 """
 
 from __future__ import annotations
@@ -66,25 +67,26 @@ def main(folder: Path) -> None:
 
     job = json.loads((folder / "job.json").read_text())
     model = (folder / "model.tflite").read_bytes()
-    inputs = [np.load(folder / f"input{k}.npy") for k in range(job["inputs"])]
+    sets = [[np.load(folder / f"input{n}_{k}.npy") for k in range(job["inputs"])] for n in range(job["sets"])]
     with tempfile.TemporaryFile() as log:
         stderr = os.dup(2)
         os.dup2(log.fileno(), 2)  # where it prints its allocations, and why it refuses
         interpreter = None
         try:
             interpreter = _interpreter(model, job["arena"])
-            for _ in range(job["runs"]):
-                _run(interpreter, inputs)
+            for n, inputs in enumerate(sets):
+                for _ in range(job["runs"]):
+                    _run(interpreter, inputs)
+                for k in range(job["outputs"]):
+                    np.save(folder / f"output{n}_{k}.npy", interpreter.get_output(k))
             interpreter.print_allocations()
-            smallest = _smallest(model, inputs, job["smallest"]) if job["smallest"] else 0
+            smallest = _smallest(model, sets[0], job["smallest"]) if job["smallest"] else 0
         finally:
             os.dup2(stderr, 2)
             log.seek(0)
             text = log.read().decode(errors="replace")
             if interpreter is None:
                 sys.stderr.write(text)
-    for k in range(job["outputs"]):
-        np.save(folder / f"output{k}.npy", interpreter.get_output(k))
     head, tail = (int(re.findall(rf"Arena allocation {part} (\d+)", text)[0]) for part in ("head", "tail"))
     print(json.dumps({"head": head, "tail": tail, "smallest": smallest}))  # noqa: T201
 

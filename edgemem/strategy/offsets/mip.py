@@ -9,8 +9,8 @@ import numpy as np
 
 from edgemem.errors import SolverError
 from edgemem.native import kernels
+from edgemem.strategy.highs import Program, minimize
 from edgemem.strategy.offsets.greedy_by_size import greedy_by_size
-from edgemem.strategy.offsets.mip_solver import Program, solve
 from edgemem.strategy.registry import Found, offsets_strategy
 
 if TYPE_CHECKING:
@@ -51,8 +51,13 @@ def mip(problem: Problem) -> Found:
     unit = problem.alignment
     exact = problem.size[records] / unit
     padded = -(-problem.size[records] // unit)
-    lists = exact.tolist(), padded.tolist(), i.tolist(), j.tolist()
-    j_below, proved = solve(Program(*lists, bound / unit, arena / unit, _NODES))
+    answer = minimize(_program(exact, padded, i, j, bound / unit, arena / unit), purpose="the strategy mip")
+    if answer.status != "optimal" or answer.x is None:
+        raise SolverError(
+            f"HiGHS found no smallest arena for {len(records)} records within {_NODES} nodes: {answer.message} "
+            "Use another strategy."
+        )
+    j_below = np.asarray(answer.x[1 + len(records) :]) > 0.5
 
     below, above = np.where(j_below, j, i), np.where(j_below, i, j)
     offsets = np.zeros(len(problem), dtype=np.int64)
@@ -60,8 +65,49 @@ def mip(problem: Problem) -> Found:
     if (offsets + problem.size).max() > arena:
         raise SolverError("HiGHS returned an arena above its own upper limit; use another strategy")
     step = int(np.gcd.reduce(problem.size[records], initial=unit))
-    least = math.ceil(proved * unit * (1 - _TOLERANCE) / step) * step
+    least = math.ceil(answer.bound * unit * (1 - _TOLERANCE) / step) * step
     return Found(offsets, max(bound, least), "proof")
+
+
+def _program(
+    exact: NDArray[np.float64],
+    padded: NDArray[np.int64],
+    i: NDArray[np.intp],
+    j: NDArray[np.intp],
+    bound: float,
+    arena: float,
+) -> Program:
+    """The paper's program in units of the alignment: u, x_1..x_n, z_1..z_m.
+
+    x may be fractional: only the order z is read from the answer, and with z fixed the lowest x are sums of sizes.
+
+    Args:
+        exact: the size of each record.
+        padded: that rounded up.
+        i: of each pair of records that are alive together, the one.
+        j: the other.
+        bound: no arena is below it.
+        arena: one that is known.
+    """
+    n, m = len(exact), len(i)
+    big = math.ceil(arena)
+    rows = np.arange(n + 2 * m)
+    z = 1 + n + np.arange(m)
+    plus_one = np.concatenate([1 + np.arange(n), 1 + i, 1 + j])
+    minus_one = np.concatenate([np.zeros(n, dtype=np.int64), 1 + j, 1 + i])
+    choice = np.concatenate([np.full(m, -float(big)), np.full(m, float(big))])
+    return Program(
+        lower=[bound, *[0.0] * (n + m)],
+        # A whole unit above the known arena: bounds that are tight to a rounding error make HiGHS give up.
+        upper=[float(big)] * (1 + n) + [1.0] * m,
+        integers=z.tolist(),
+        row=np.concatenate([rows, rows, n + np.arange(2 * m)]).tolist(),
+        column=np.concatenate([plus_one, minus_one, z, z]).tolist(),
+        value=np.concatenate([np.ones(n + 2 * m), -np.ones(n + 2 * m), choice]).tolist(),
+        row_lower=[-math.inf] * (n + 2 * m),
+        row_upper=np.concatenate([-exact, -padded[i], big - padded[j]]).tolist(),
+        nodes=_NODES,
+    )
 
 
 def _lowest_offsets(padded: NDArray[np.int64], below: NDArray[np.int64], above: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -1,13 +1,14 @@
 """edgemem's search for the smallest arena: best fit on the skyline first, then a tree search with work limits.
 
-docs/search.md describes the algorithm and its results.
+Records with relations are searched otherwise: by first fit in an order that a local search improves. docs/search.md
+describes both algorithms and their results.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgemem.native import kernels
+from edgemem.native.offset_search import is_related, search_offsets
 from edgemem.strategy.options import SEED, THREADS, TIME_LIMIT
 from edgemem.strategy.registry import Found, offsets_strategy
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 # Steps of the search. A million take about half a second. The result is the same on every machine.
 WORK = {"fast": 100_000, "default": 10_000_000, "max": 1_000_000_000}
+# The same where records are related. A million take about a sixth of a second.
+RELATED_WORK = {"fast": 4_000_000, "default": 20_000_000, "max": 4_000_000_000}
 
 
 @offsets_strategy(
@@ -24,7 +27,7 @@ WORK = {"fast": 100_000, "default": 10_000_000, "max": 1_000_000_000}
     complexity="O(n log n) for a first plan, then as much work as asked for",
     options={"effort": ("default", "fast", "max"), "seed": SEED, "time_limit": TIME_LIMIT, "threads": THREADS},
     auto={"effort": "fast"},
-    honours=("pinned", "reserved"),
+    honours=("pinned", "reserved", "overlap", "within"),
 )
 def search(
     problem: Problem, effort: str = "default", seed: int = 1, time_limit: float | None = None, threads: int = 1
@@ -32,10 +35,8 @@ def search(
     """The smallest arena found within the given work, with the best lower bound it proved.
 
     Every thread does this amount of work with a seed of its own. The plan is never larger than that of one thread, and
-    is the same on every machine unless there is a time limit (seconds).
+    is the same on every machine unless there is a time limit (seconds). Records with relations are searched in one
+    thread. Raises PlanError for more pairs of them in use together than the kernel keeps.
     """
-    records = (problem.first_op, problem.last_op, problem.size)
-    found = kernels.search_offsets(
-        *records, problem.alignment, WORK[effort], seed, time_limit, threads, **problem.constraints
-    )
-    return Found(*found)
+    steps = RELATED_WORK if is_related(problem) else WORK
+    return Found(*search_offsets(problem, steps[effort], seed=seed, time_limit=time_limit, threads=threads))

@@ -5,4 +5,17 @@ namespace edgemem {
 
 enum class Stop { kBound, kProof, kWork, kTime };
 
+inline const char* name(Stop stop) {
+  switch (stop) {
+    case Stop::kBound:
+      return "bound";
+    case Stop::kProof:
+      return "proof";
+    case Stop::kWork:
+      return "work";
+    default:
+      return "time";
+  }
+}
+
 }  // namespace edgemem

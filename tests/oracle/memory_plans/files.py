@@ -147,7 +147,7 @@ def reorder_tflite(seed: int, folder: Path, tally: Tally) -> None:
     data = random_tflite(rng)
     source.write_bytes(data)
     try:
-        model = prepare(source, folder, {"reorder": {}}, target="tflm")
+        model = prepare(source, folder, {"order": {}}, target="tflm").model
         assert isinstance(model, Model)
         edgemem.save(model, edgemem.plan(model, target="tflm", strategy="offsets/greedy_by_size"), path)
     except EdgememError as e:

@@ -1,0 +1,32 @@
+"""Where edgemem keeps what it can make again: plans of recordings, and what it knows of installed runtimes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+__all__ = ["cache_folder"]
+
+
+def cache_folder() -> Path | None:
+    """The default folder of recorded plans; None if the user has no folder for caches."""
+    if home := os.environ.get("EDGEMEM_CACHE"):
+        return Path(home) / "plans"
+    try:
+        folder = _user_folder()
+    except (RuntimeError, OSError):  # there is no home
+        return None
+    return folder / "plans" if folder.is_absolute() else None
+
+
+def _user_folder() -> Path:
+    """The folder for edgemem among the user's caches. Raises RuntimeError if the user has no home."""
+    system: str = sys.platform
+    if system == "linux":
+        # As platformdirs has it, whose modules take 1 MiB of every process.
+        given = os.environ.get("XDG_CACHE_HOME", "").strip()
+        return Path(given or "~/.cache", "edgemem").expanduser()
+    import platformdirs
+
+    return platformdirs.user_cache_path("edgemem", appauthor=False)

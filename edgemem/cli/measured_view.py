@@ -1,0 +1,152 @@
+"""What `measure` prints: three small tables, and a line for each row that needs words."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, TypeAlias
+
+import click
+from rich.table import Table
+
+from edgemem.cli.console import console_for
+from edgemem.cli.printable import printable
+from edgemem.report.sizes import ratio_text, size_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from edgemem.commands.measure import MeasureRow
+    from edgemem.commands.measure_tflite import TfliteRow
+
+__all__ = ["show_measured", "show_measured_tflite"]
+
+_WIDTH = 66  # columns of a table right of its first one
+
+# Title, names of the columns, and rows of a label and cells.
+_Table: TypeAlias = tuple[str, tuple[str, ...], list[tuple[str, ...]]]
+
+
+def show_measured(rows: Sequence[MeasureRow]) -> None:
+    """Three small tables: what the plan is about, the process's memory, and time; a line a configuration in each."""
+    default = next((row.activation for row in rows if row.configuration == "default"), None)
+    shown = [row for row in rows if not row.unavailable]
+    memory: list[tuple[str, ...]] = [
+        (
+            row.configuration,
+            _size_or_dash(row.activation),
+            ratio_text(row.activation, default) if row.activation is not None and default else "-",
+            _size_or_dash(row.planned),
+            ratio_text(row.planned, row.bound) if row.planned is not None and row.bound else "-",
+            _size_or_dash(row.outputs),
+        )
+        for row in shown
+    ]
+    process: list[tuple[str, ...]] = [
+        (r.configuration, *map(_size_or_dash, (r.rss_loaded, r.rss_first, r.rss_steady, r.rss_peak))) for r in shown
+    ]
+    times: list[tuple[str, ...]] = [
+        (
+            row.configuration,
+            *(_ms_or_dash(ms) for ms in (row.load_ms, row.first_ms, row.latency_ms, row.p99_ms)),
+            _ratio_or_dash(row.latency_ratio),
+            _yes_or_dash(row.exact),
+        )
+        for row in shown
+    ]
+    _print_tables(
+        [
+            ("but weights", ("activations", "of default", "arena", "of bound", "outputs"), memory),
+            ("process", ("loaded", "first run", "last run", "peak"), process),
+            ("ms", ("load", "first run", "median", "p99", "of default", "exact"), times),
+        ]
+    )
+    for row in rows:
+        if about := row.unavailable or "; ".join(filter(None, (row.plan, row.note))):
+            _print_line(f"{row.configuration}: {about}")
+
+
+def show_measured_tflite(rows: Sequence[TfliteRow]) -> None:
+    """Three small tables: the arena, the process's memory, and time; a line a configuration of each file in them."""
+    shown = [row for row in rows if not row.unavailable]
+    files = {row.number: row.file for row in rows}
+    names = [row.configuration if len(files) == 1 else f"{row.number} {row.configuration}" for row in shown]
+    if len(files) > 1:
+        for number, file in files.items():
+            click.echo(f"{number}: {printable(file)}{', compared with 2' if number == 1 else ''}")
+        click.echo()
+
+    arena = (
+        (
+            _size_or_dash(row.arena),
+            _ratio_or_dash(row.arena_ratio),
+            ratio_text(row.arena, row.bound) if row.arena is not None and row.bound else "-",
+            _size_or_dash(row.tail),
+        )
+        for row in shown
+    )
+    process = (
+        (
+            *map(_size_or_dash, (row.imports, row.anonymous)),
+            _ratio_or_dash(row.anonymous_ratio),
+            *map(_size_or_dash, (row.proportional, row.peak)),
+        )
+        for row in shown
+    )
+    times = (
+        (
+            *(_ms_or_dash(ms) for ms in (row.load_ms, row.first_ms, row.latency_ms, row.p99_ms)),
+            _ratio_or_dash(row.latency_ratio),
+            _yes_or_dash(row.exact),
+        )
+        for row in shown
+    )
+    _print_tables(
+        [
+            ("arena", ("tensors", "ratio", "of bound", "tail"), _labelled(names, arena)),
+            ("process", ("imports", "anonymous", "ratio", "PSS", "peak"), _labelled(names, process)),
+            ("ms", ("load", "first run", "median", "p99", "ratio", "exact"), _labelled(names, times)),
+        ]
+    )
+    for row in rows:
+        name = row.configuration if len(files) == 1 else f"{row.number} {row.configuration}"
+        is_told = len(files) > 1 and row.compared.startswith(f"{row.configuration} of")
+        compared = f"ratios are to {row.compared}" if row.compared and not is_told else ""
+        if about := row.unavailable or "; ".join(filter(None, (row.plan, compared))):
+            _print_line(f"{name}: {about}")
+
+
+def _labelled(names: Sequence[str], cells: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    return [(name, *values) for name, values in zip(names, cells, strict=True)]
+
+
+def _print_tables(tables: Iterable[_Table]) -> None:
+    console = console_for()
+    for title, columns, rows in tables:
+        table = Table(box=None, pad_edge=False)
+        table.add_column(f"{title:<11}", no_wrap=True)
+        for column in columns:
+            table.add_column(f"{column:>{_WIDTH // len(columns) - 2}}", justify="right", no_wrap=True)
+        for row in rows:
+            table.add_row(*row)
+        console.print(table)
+        console.print()
+
+
+def _print_line(text: str) -> None:
+    click.echo(textwrap.fill(printable(text), 80, subsequent_indent="  ", break_long_words=False))
+
+
+def _ms_or_dash(ms: float | None) -> str:
+    return "-" if ms is None else f"{ms:.2f}"
+
+
+def _ratio_or_dash(ratio: float | None) -> str:
+    return "-" if ratio is None else f"{ratio:.2f}x"
+
+
+def _yes_or_dash(value: bool | None) -> str:
+    return "-" if value is None else "yes" if value else "NO"
+
+
+def _size_or_dash(size: int | None) -> str:
+    return "-" if size is None else size_text(size)

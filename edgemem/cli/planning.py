@@ -1,0 +1,186 @@
+"""`edgemem plan`: plan a model, change it first where that is asked for, and write the plan into it."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edgemem.cli.options import (
+    FILE,
+    FileCommand,
+    feeds,
+    inputs_option,
+    limits_options,
+    parsed_size,
+    range_bindings,
+)
+from edgemem.cli.passes import passes_options, shrinking_options, wanted_passes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from edgemem.model.ranges import Dimension
+    from edgemem.plans import PlanSet
+
+__all__ = ["plan"]
+
+
+@click.command(cls=FileCommand)
+@click.argument("source", type=FILE)
+@click.option("-o", "--output", type=FILE, help="Write the planned model, or a plan alone as FILE.edgemem.")
+@click.option(
+    "-s",
+    "--strategy",
+    "strategy",
+    multiple=True,
+    metavar="NAME",
+    help="auto (default), or [FAMILY/]NAME[:OPTION=VALUE,...]; repeatable. See `edgemem strategies`.",
+)
+@click.option("-t", "--target", metavar="NAME|FILE.toml", help="Rules of the memory planned for; see docs/targets.md.")
+@click.option("--alignment", type=click.IntRange(min=1), help="Of every offset, in bytes; instead of the target's.")
+@range_bindings
+@click.option(
+    "--budget",
+    metavar="SIZE",
+    callback=parsed_size,
+    help="Fail with exit code 3 if the arena exceeds SIZE, such as 256KiB: in TFLite Micro its head, with --record the "
+    "session's, too.",
+)
+@limits_options
+@passes_options
+@shrinking_options
+@click.option("--record", is_flag=True, help="Run the ONNX model and store a plan of what ONNX Runtime asks for.")
+@inputs_option
+@click.option(
+    "--offsets-only",
+    is_flag=True,
+    help="Write into a TFLite file only the offsets that TFLite Micro reads, to save flash.",
+)
+@click.option("--all", "all_plans", is_flag=True, help="List all plans, not only the smallest ones.")
+@click.option("--json", "as_json", is_flag=True, help="Print the plans as JSON (docs/json.md).")
+def plan(
+    *,
+    source: Path,
+    output: Path | None,
+    strategy: tuple[str, ...],
+    target: str | None,
+    alignment: int | None,
+    dims: dict[str, int | Dimension],
+    input_shapes: dict[str, tuple[int, ...]],
+    budget: int | None,
+    effort: str | None,
+    time_limit: float | None,
+    seed: int | None,
+    threads: int | None,
+    record: bool,
+    inputs: dict[str, Path],
+    offsets_only: bool,
+    all_plans: bool,
+    as_json: bool,
+    **changes: Any,
+) -> None:
+    """Plan the memory of a model or of usage records, prove the plan, and write it into the model."""
+    from edgemem import api
+    from edgemem.cli import plan_view, view
+    from edgemem.cli.console import progress as progress_line
+    from edgemem.commands.executors import where_it_runs
+    from edgemem.commands.plan_prepared import limits_of_plans, plan_prepared
+    from edgemem.commands.prepare import PRICED, kept_states, prepare
+    from edgemem.commands.price import price_of
+    from edgemem.files import restored_on_failure, temporary_folder
+    from edgemem.formats import Bindings, Model
+    from edgemem.verification import graph_for
+
+    if record and (output is None or output.suffix.lower() != ".onnx"):
+        raise click.UsageError("--record stores a plan in an ONNX model: give -o PLANNED.onnx")
+    if offsets_only and (output is None or output.suffix.lower() != ".tflite"):
+        raise click.UsageError("--offsets-only writes offsets into a TFLite model: give -o PLANNED.tflite")
+    limits: dict[str, Any] = {"effort": effort, "seed": seed, "time_limit": time_limit}
+    halved = None if time_limit is None else time_limit / 2
+    wanted = wanted_passes(changes, budget, threads, {**limits, "time_limit": halved})
+    if output and PRICED & wanted.keys() and output.resolve() == source.resolve():
+        raise click.UsageError("the changed model would replace the model itself; write it into another file with -o")
+    begin = time.perf_counter()
+    values = feeds(inputs)
+    with temporary_folder() as folder, progress_line() as progress:
+        bindings = Bindings.of(dims, input_shapes)
+        prepared = prepare(
+            source,
+            folder,
+            wanted,
+            bindings=bindings,
+            target=target,
+            alignment=alignment,
+            kernels=changes["overlap"],
+            feeds=values,
+            progress=progress,
+        )
+        if output and not isinstance(prepared.model, Model) and output.suffix != ".edgemem":
+            raise click.UsageError("usage records have no model to write the plan into; use -o FILE.edgemem")
+        if "order" in wanted:
+            limits = limits_of_plans(strategy, limits, prepared.order_s)
+        prepared, planset = plan_prepared(
+            prepared,
+            lambda model: api.plan(
+                model,
+                strategy=strategy or "auto",
+                target=prepared.target,
+                alignment=alignment,
+                budget=budget,
+                **limits,
+                threads=threads,
+                states=kept_states(model) if "state" in wanted else None,
+                progress=progress,
+            ),
+        )
+        carrier = prepared.model if isinstance(prepared.model, Model) else None
+        elapsed = time.perf_counter() - begin
+        price = None
+        if prepared.original is not None and carrier is not None and prepared.target is not None:
+            price = price_of(prepared.original, carrier, prepared.target)
+        recorded: tuple[PlanSet, ...] = ()
+        plansets: tuple[PlanSet, ...] = ()
+        if record and output and carrier is not None:
+            from edgemem.commands.record import add_recording
+
+            progress("recording")
+            with restored_on_failure(output):
+                plansets = api.save(carrier, planset, output)
+                recorded = add_recording(output, values, bindings=carrier.bindings, threads=threads or 0)
+                for made in recorded:
+                    api.check_budget(made, budget)
+        elif output:
+            plansets = api.save(carrier, planset, output, offsets_only=offsets_only)
+    if as_json:
+        view.print_json(planset, price, prepared.ordering)
+        return
+    if prepared.ordering is not None:
+        before = "without --order" if PRICED & wanted.keys() else "file's order"
+        plan_view.show_order(prepared.ordering, before, texels=planset.problem.extents is not None)
+    plan_view.show_plan(planset, elapsed_s=elapsed, rows=None if all_plans else 4, note=_implied(prepared.level))
+    if price is not None:
+        plan_view.show_price(price)
+    for name in sorted(PRICED & wanted.keys()) if prepared.original is None else ():
+        click.echo(f"\n--{name} {wanted[name]['stages']} changed nothing: {_why_unchanged(budget)}")
+    for planned in recorded:
+        view.show_recorded(planned)
+    if output:
+        graph = graph_for(planset, carrier) if carrier is not None and output.suffix.lower() == ".tflite" else None
+        click.echo(f"wrote {output}: {where_it_runs((*plansets, *recorded), output.suffix, graph)}")
+
+
+def _implied(level: str) -> str:
+    """What is said of a graph that was optimised for the sake of its order."""
+    if not level:
+        return ""
+    return (
+        "ONNX Runtime keeps to an order in its optimised graph alone: this is its graph of the level "
+        f"{level} (--optimize gives another)."
+    )
+
+
+def _why_unchanged(budget: int | None) -> str:
+    """Why a pass left the model as it is; planning raises an error where a budget cannot be met."""
+    return "no stages take less memory" if budget is None else "the plan fits the budget as it is"

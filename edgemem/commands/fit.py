@@ -1,0 +1,330 @@
+"""The largest context and prefill chunk of a decoder that fit a budget of process memory.
+
+    memory = open session + caches at the context + arena of the larger of prefill and decode + logits of a chunk
+
+The caches' bytes are exact. The arena is planned from the graph at several sizes. What an open session takes, with
+its weights as ONNX Runtime keeps them, is measured; and so is the answer, in a fresh process. The search goes on from
+what that process took until an answer is measured to be within the budget.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from math import prod
+from typing import TYPE_CHECKING, Any, Final
+
+from edgemem.child import run_child
+from edgemem.errors import BudgetExceededError, ModelError, UnsupportedError
+from edgemem.files import temporary_folder
+from edgemem.formats import Bindings, Stateful, load_model, open_bytes
+from edgemem.model.dtypes import byte_size
+from edgemem.report.sizes import size_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from edgemem.formats import Model
+
+__all__ = ["CHUNKS", "Fit", "FitRow", "fit"]
+
+CHUNKS: Final = (1, 16, 64, 128, 256, 512, 1024)
+MOST_CONTEXT: Final = 1 << 15
+_STEP: Final = 8  # tokens between contexts that are tried
+_LEAST: Final = 16
+_ROUNDS: Final = 6
+_CLOSE_RATIO: Final = 0.02  # of the budget: an answer this near to it is good enough
+_WORTH_RATIO: Final = 0.9  # of the longest context: a larger chunk may cost the rest
+_TOKENS: Final = ("input_ids", "inputs_embeds", "decoder_input_ids", "tokens")
+_TIMEOUT_S: Final = 1800.0
+
+
+@dataclass(frozen=True, slots=True)
+class FitRow:
+    """A prefill chunk with the longest context that fits with it. Sizes are bytes.
+
+    Attributes:
+        chunk: tokens of one run of the prompt.
+        context: tokens that the caches hold.
+        caches: of all states at that context.
+        arena: the planned tensors of the larger of prefill and decode.
+        logits: the results of a chunk.
+        total: with everything else of the process; where a process of this chunk was measured, the arena and the
+            logits count as much more or less as it took.
+    """
+
+    chunk: int
+    context: int
+    caches: int
+    arena: int
+    logits: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """The answer.
+
+    Attributes:
+        best: the chosen row.
+        rows: the longest context of every chunk that fits at all.
+        budget: bytes of resident memory of the process.
+        opened: resident bytes of a process with the session open: the interpreter, libraries and weights.
+        measured: peak of resident memory after loading in a process that ran `best` with full caches; None without a
+            run.
+        mode: how the caches are kept, `in place` or `in turn`.
+        reason: why.
+        changed: the figures are for the file that `edgemem plan --state auto` writes.
+    """
+
+    best: FitRow
+    rows: tuple[FitRow, ...]
+    budget: int
+    opened: int
+    measured: int | None
+    mode: str
+    reason: str
+    changed: bool
+
+
+def fit(
+    path: Path,
+    budget: int,
+    *,
+    plan: Callable[[Model, Mapping[str, str]], int],
+    bindings: Bindings | None = None,
+    batch: int = 1,
+    threads: int = 1,
+    most_context: int | None = None,
+    check: bool = True,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Fit:
+    """The largest context, and the largest chunk that leaves at least nine tenths of it.
+
+    Args:
+        path: an .onnx file of a decoder with caches.
+        budget: bytes of resident memory of the process.
+        plan: the arena of a model in bytes, without its states, which are input -> output.
+        bindings: values of dimensions that are neither batch, tokens nor the caches' length.
+        batch: sequences that are decoded together.
+        threads: of one operator.
+        most_context: tokens that the model was made for; 32,768 if it is not said.
+        check: run the answer in a fresh process, and search on with what that takes.
+        progress: called with what is done now.
+
+    Raises:
+        BudgetExceededError: not even a short context fits.
+        ModelError: the model has no caches, or does not run.
+    """
+    source = load_model(path)
+    if not isinstance(source, Stateful):
+        raise ModelError(f"{path.name}: its format has no states; this needs an .onnx decoder")
+    known = bindings or Bindings()
+    with temporary_folder() as folder:
+        model, file, changed = _kept(source, path, folder)
+        search = _Search(model, budget, plan, known.dims, batch, most_context or MOST_CONTEXT, progress)
+        run = _Run(file, [asdict(p) for p in search.pairs], dict(known.dims), batch, threads)
+        progress("opening the model in a fresh process")
+        small = search.row(1, _LEAST)
+        first = run.measured(small)
+        search.opened = first["loaded"]
+        best: list[Fit] = []
+        tried: set[tuple[int, int]] = set()
+        for number in range(_ROUNDS):
+            rows = search.rows()
+            chosen = _chosen(rows) if rows else small
+            made = Fit(chosen, rows, budget, first["loaded"], None, first["mode"], first["reason"], changed=changed)
+            if not rows or (chosen.chunk, chosen.context) in tried:
+                break
+            if not check:
+                return made
+            tried.add((chosen.chunk, chosen.context))
+            progress(f"running context {chosen.context}, chunk {chosen.chunk} in a fresh process, round {number + 1}")
+            measured = run.measured(chosen)["peak"]
+            search.learn(chosen, measured)
+            if measured <= budget:
+                best.append(replace(made, measured=measured))
+                if measured >= budget * (1 - _CLOSE_RATIO) or _is_largest(chosen, search):
+                    break
+        if best:
+            return max(best, key=lambda f: (f.best.context, f.best.chunk))
+    required = max(small.total, first["peak"])
+    raise BudgetExceededError(
+        f"{path.name} takes {size_text(first['loaded'])} with its session open and {size_text(required)} at a context "
+        f"of {_LEAST}, {size_text(budget)} are available; quantise the weights, or give it more",
+        required=required,
+        available=budget,
+        op="",
+    )
+
+
+def _is_largest(row: FitRow, search: _Search) -> bool:
+    return row.context == search.most and row.chunk == search.chunks[-1]
+
+
+def _chosen(rows: Sequence[FitRow]) -> FitRow:
+    longest = max(row.context for row in rows)
+    return max((row for row in rows if row.context >= longest * _WORTH_RATIO), key=lambda row: (row.chunk, row.context))
+
+
+def _kept(source: Any, path: Path, folder: Path) -> tuple[Any, Path, bool]:
+    """The model with its states in place, its file, and whether it had to be changed; the model as it is otherwise."""
+    if source.noted_states():
+        return source, path, False
+    pairs = source.states({})
+    if not pairs:
+        raise ModelError(f"{path.name} has no input that comes back as an output, so there is no cache to fit")
+    try:
+        changed = source.with_states(pairs)
+    except UnsupportedError:
+        return source, path, False
+    file = folder / path.name
+    changed.save(file)
+    return changed, file, True
+
+
+@dataclass(slots=True)
+class _Run:
+    """The model in fresh processes."""
+
+    file: Path
+    states: Sequence[Mapping[str, Any]]
+    sizes: Mapping[str, int]
+    batch: int
+    threads: int
+
+    def measured(self, row: FitRow) -> dict[str, Any]:
+        task = {
+            "model": str(self.file),
+            "states": self.states,
+            "sizes": self.sizes,
+            "batch": self.batch,
+            "threads": self.threads,
+            "context": row.context,
+            "chunk": row.chunk,
+        }
+        done = run_child("edgemem.runtime.onnxruntime.fit_child", stdin=json.dumps(task), timeout_s=_TIMEOUT_S)
+        if done.returncode:
+            last = next((line for line in reversed(done.stderr.splitlines()) if line.strip()), "no reason is known")
+            raise ModelError(
+                f"the model does not run with a context of {row.context} and a chunk of {row.chunk}: {last[:300]}; "
+                "give the context that it was made for (--context)"
+            )
+        made: dict[str, Any] = json.loads(done.stdout.rpartition("\n")[2])
+        return made
+
+
+class _Search:
+    """Memory by chunk and context, planned as it is asked for."""
+
+    def __init__(
+        self,
+        model: Any,
+        budget: int,
+        plan: Callable[[Model, Mapping[str, str]], int],
+        sizes: Mapping[str, int],
+        batch: int,
+        most: int,
+        progress: Callable[[str], None],
+    ) -> None:
+        self.pairs = model.noted_states() or model.states({})
+        self.opened = 0
+        self.most = max(most // _STEP * _STEP, _STEP)
+        self.chunks = [c for c in CHUNKS if c <= self.most]
+        self._outline: bytes = model.outline()
+        forms = model.declared()
+        self._declared: dict[str, tuple[int | str | None, ...]] = {name: dims for name, (_, dims) in forms.items()}
+        self._dtypes: dict[str, str] = {name: dtype for name, (dtype, _) in forms.items()}
+        self._budget, self._plan, self._sizes, self._batch = budget, plan, sizes, batch
+        self._progress = progress
+        self._planned: dict[tuple[int, int], int] = {}
+        self._ratio: dict[int, float] = {}  # measured / planned, by chunk
+
+    def rows(self) -> tuple[FitRow, ...]:
+        """The longest context of every chunk that fits, by chunk."""
+        found = (self._longest(chunk) for chunk in self.chunks)
+        return tuple(row for row in found if row is not None)
+
+    def row(self, chunk: int, context: int) -> FitRow:
+        """The memory of a chunk at a context."""
+        arena = max(self._arena(min(chunk, context), context), self._arena(1, context))
+        caches, logits = self._caches(context), self._logits(chunk)
+        moving = int((arena + logits) * self._ratio.get(chunk, 1.0))
+        return FitRow(chunk, context, caches, arena, logits, self.opened + caches + moving)
+
+    def learn(self, row: FitRow, measured: int) -> None:
+        """Scale what is planned for runs of this chunk by what a process took."""
+        self._ratio[row.chunk] = max((measured - self.opened - row.caches) / max(row.arena + row.logits, 1), 0.0)
+
+    def _longest(self, chunk: int) -> FitRow | None:
+        """By interpolation: memory grows about evenly with the context."""
+        low = self.row(chunk, max(_LEAST, -(-chunk // _STEP) * _STEP))
+        if low.total > self._budget or low.context > self.most:
+            return None
+        high = self.row(chunk, self.most)
+        while high.total > self._budget and high.context - low.context > _STEP:
+            share = (self._budget - low.total) / (high.total - low.total)
+            guess = low.context + int(share * (high.context - low.context)) // _STEP * _STEP
+            middle = self.row(chunk, min(max(guess, low.context + _STEP), high.context - _STEP))
+            if middle.total > self._budget:
+                high = middle
+            else:
+                low = middle
+                # The next context fits or not: the search ends beside the line.
+                beside = self.row(chunk, low.context + _STEP)
+                if beside.total > self._budget:
+                    return low
+                low = beside
+        return high if high.total <= self._budget else low
+
+    def _caches(self, context: int) -> int:
+        total = 0
+        for pair in self.pairs:
+            dims = list(self._declared[pair.past])
+            dims[pair.axis] = context
+            sizes = [self._size(d, k) for k, d in enumerate(dims)]
+            buffers = 1 if pair.growth == "in_place" else 2
+            total += byte_size(self._dtypes[pair.past], prod(sizes)) * buffers
+        return total
+
+    def _size(self, dim: int | str | None, axis: int) -> int:
+        if isinstance(dim, int):
+            return dim
+        known = self._sizes.get(dim or "", self._batch if axis == 0 else None)
+        if known is None:
+            raise ModelError(f"dimension {dim!r} of the caches is not known: give --dim {dim}=VALUE")
+        return known
+
+    def _logits(self, chunk: int) -> int:
+        dims = self._declared.get("logits", ())
+        width = dims[-1] if dims else 0
+        return byte_size(self._dtypes["logits"], self._batch * chunk * width) if isinstance(width, int) and width else 0
+
+    def _arena(self, chunk: int, context: int) -> int:
+        key = (chunk, context)
+        if key not in self._planned:
+            self._progress(f"planning context {context}, chunk {chunk}")
+            states = {pair.past: pair.present for pair in self.pairs if pair.growth == "in_place"}
+            model = open_bytes(self._outline, ".onnx", Bindings(self._dims(chunk, context)))
+            self._planned[key] = self._plan(model, states)
+        return self._planned[key]
+
+    def _dims(self, chunk: int, context: int) -> dict[str, int]:
+        """Every symbol that the sizes of a run follow from."""
+        dims: dict[str | int | None, int] = {}
+        tokens: Sequence[int | str | None] = next((self._declared[n] for n in _TOKENS if n in self._declared), ())
+        for pair in self.pairs:
+            past, present = self._declared[pair.past], self._declared[pair.present]
+            dims[past[0]] = self._batch
+            dims[past[pair.axis]] = context if pair.growth == "in_place" else context - chunk
+            if pair.axis < len(present):
+                dims[present[pair.axis]] = context
+        mask: Sequence[int | str | None] = self._declared.get("attention_mask", ())
+        if len(mask) > 1:
+            dims[mask[1]] = context
+        if "past_rows" in self._declared:
+            dims[self._declared["past_rows"][0]] = context - chunk
+        if len(tokens) > 1:
+            dims[tokens[0]], dims[tokens[1]] = self._batch, chunk
+        return {**{k: v for k, v in dims.items() if isinstance(k, str)}, **self._sizes}

@@ -1,0 +1,327 @@
+"""Real memory and latency of a .tflite model in LiteRT, in LiteRT inside a plan, and in TensorFlow Lite Micro.
+
+Every configuration runs in fresh processes, which take turns, so that what else the machine does hits all of them
+alike. The plan that a first process for a model leaves in the cache is there for all processes that are measured. Two
+files can be measured side by side: a file that was changed to take less memory, and the one it was made of.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import dataclass, field, replace
+from statistics import median
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from edgemem.child import run_child
+from edgemem.commands.tflite_file import open_model, values_of
+from edgemem.errors import MissingDependencyError, ModelError, RuntimeBindError
+from edgemem.files import temporary_folder
+from edgemem.runtime.litert.probe import probe_apart
+from edgemem.runtime.tflm.execute import execute
+from edgemem.runtime.tflm.file_plan import file_plan, memory_of
+from edgemem.runtime.tflm.size import predicted_head
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from edgemem.commands.tflite_file import TfliteModel
+
+    Feeds = Mapping[str, NDArray[Any]]
+
+__all__ = ["CONFIGURATIONS", "TfliteRow", "measure_tflite"]
+
+CONFIGURATIONS: Final = {
+    "litert": "LiteRT's builtin kernels in memory of its own",
+    "xnnpack": "LiteRT with XNNPACK, its default",
+    "edgemem": "edgemem's Interpreter: LiteRT's builtin kernels inside a plan",
+    "tflm": "TensorFlow Lite Micro, which places all tensors by itself",
+    "tflm_planned": "TensorFlow Lite Micro inside the plan in the file",
+}
+# Whether each is compared with the first of these: of the same file, or of the other one.
+_STOCK: Final = {"litert": "litert", "xnnpack": "litert", "edgemem": "litert", "tflm": "tflm", "tflm_planned": "tflm"}
+_CHILDREN: Final = {"litert": "edgemem.runtime.litert.measure_child", "tflm": "edgemem.runtime.tflm.measure_child"}
+_WARM_RUNS: Final = 3  # of each process, which are not among the timed ones
+_SIZES: Final = ("imports", "made", "anonymous", "proportional", "peak")
+
+
+@dataclass(frozen=True, slots=True)
+class TfliteRow:
+    """Figures of one configuration of one file; sizes in bytes, times in ms, None for what is not known.
+
+    Attributes:
+        number: 1, or 2 for the file that the first one is compared with.
+        file: the file's name.
+        configuration: litert, xnnpack, edgemem, tflm, tflm_planned.
+        about: what that is, for people.
+        unavailable: why there are no figures, or "".
+        arena: tensors and workspace: LiteRT's arena, that of the plan, or the head of TensorFlow Lite Micro's arena.
+        tail: of TensorFlow Lite Micro's arena: structures and state.
+        bound: what no plan of the same tensors can go below.
+        imports: anonymous memory (RssAnon) of the runtime's modules. What follows is without it.
+        made: what of `anonymous` was there once the interpreter was made: structures for operators and tensors, without
+            the memory of tensors. TensorFlow Lite Micro has its arena by then.
+        anonymous: growth of the process's anonymous memory since before its interpreter was made, after the last run.
+            In TensorFlow Lite Micro the model itself is a part of it, because it is not mapped from its file.
+        proportional: the same of its proportional memory (PSS), which contains the pages of files.
+        peak: growth of its resident memory to its peak. All five are medians over the rounds.
+        load_ms: to make the interpreter and allocate its tensors; median over the rounds, like the next.
+        first_ms: of the first run.
+        latency_ms: median of the timed runs of all rounds, without setting inputs.
+        p99_ms: 99 % of them took no longer.
+        compared: what the ratios and `exact` are against, `FILE` or `CONFIGURATION`; "" for what is compared with
+            nothing.
+        latency_ratio: to that, of the rounds' medians, median over the rounds.
+        arena_ratio, anonymous_ratio: to that.
+        exact: the outputs equal those bit for bit, for each request.
+        plan: which plan ran and what it takes, in one line; "" for the runtime's own.
+    """
+
+    number: int
+    file: str
+    configuration: str
+    about: str
+    unavailable: str = ""
+    arena: int | None = None
+    tail: int | None = None
+    bound: int | None = None
+    imports: int | None = None
+    made: int | None = None
+    anonymous: int | None = None
+    proportional: int | None = None
+    peak: int | None = None
+    load_ms: float | None = None
+    first_ms: float | None = None
+    latency_ms: float | None = None
+    p99_ms: float | None = None
+    compared: str = ""
+    latency_ratio: float | None = None
+    arena_ratio: float | None = None
+    anonymous_ratio: float | None = None
+    exact: bool | None = None
+    plan: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class _Subject:
+    """A configuration of a file: what is known before it is measured, its task, and what its processes said."""
+
+    row: TfliteRow
+    task: dict[str, Any] = field(default_factory=dict)
+    answers: list[dict[str, Any]] = field(default_factory=list)
+
+
+def measure_tflite(
+    path: Path,
+    feeds: Sequence[Feeds] = (),
+    *,
+    against: Path | None = None,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    configurations: Iterable[str] = ("litert", "edgemem", "tflm", "tflm_planned"),
+    seed: int = 0,
+    repeats: int = 20,
+    rounds: int = 3,
+    threads: int = 1,
+    timeout_s: float = 600,
+) -> tuple[TfliteRow, ...]:
+    """Measure a .tflite model under several configurations, one row each; `tflm_planned` only where there is a plan.
+
+    Args:
+        path: the file.
+        feeds: what to run it on, one request or several in turn; random values for every input that is not given.
+        against: a second file with the same inputs, whose rows come after; the rows of the first are compared with
+            them.
+        input_shapes: shapes of inputs by name; by default those that the plan in the file is for.
+        configurations: names out of CONFIGURATIONS.
+        seed: of random values.
+        repeats: timed runs in each process; more where there are more requests.
+        rounds: processes of each configuration.
+        threads: of LiteRT's kernels.
+        timeout_s: for one process.
+
+    Raises:
+        ModelError: a file cannot be read, a name is unknown, or the files have other inputs.
+        InvalidPlanError: a plan in a file is wrong. PlanFileError: it is damaged.
+    """
+    names = tuple(configurations)
+    if unknown := [c for c in names if c not in CONFIGURATIONS]:
+        raise ModelError(f"no configuration {unknown[0]!r}; there are {', '.join(CONFIGURATIONS)}")
+    if repeats < 1 or rounds < 1:
+        raise ModelError("measure at least one run in at least one round")
+    models = [(file, open_model(file, input_shapes)) for file in (path, *([against] if against else []))]
+    forms = [_input_forms(model) for _, model in models]
+    if against and [form[1:] for form in forms[0]] != [form[1:] for form in forms[1]]:
+        raise ModelError(f"{path.name} and {against.name} have other inputs, so they cannot run on the same values")
+    requests = [values_of(forms[0], given, seed=seed) for given in feeds or [{}]]
+    with temporary_folder() as folder:
+        common = {
+            "requests": _saved(requests, folder),
+            "threads": threads,
+            "warm": _WARM_RUNS,
+            "repeats": max(repeats, len(requests) - _WARM_RUNS),
+        }
+        subjects: list[_Subject] = []
+        for number, (file, model) in enumerate(models, 1):
+            part = folder / str(number)
+            part.mkdir()
+            for name in names:
+                subject = _Subject(TfliteRow(number, file.name, name, CONFIGURATIONS[name]), {"configuration": name})
+                if _STOCK[name] == "litert":
+                    _prepare_litert(subject, file, model)
+                elif not _prepare_tflm(subject, file, model, requests[0], part, timeout_s):
+                    continue
+                subjects.append(subject)
+        for subject in subjects:
+            if subject.row.configuration == "edgemem" and not subject.row.unavailable:
+                # The first process for a model makes its plan and leaves it in the cache; those that count find it.
+                _run(subject, common, timeout_s)
+                subject.answers.clear()
+        for _ in range(rounds):
+            for subject in subjects:
+                if not subject.row.unavailable:
+                    _run(subject, common, timeout_s)
+    for subject in subjects:
+        if subject.answers:
+            subject.row = replace(subject.row, **_figures(subject.answers))
+    return tuple(_compared(subject, subjects) for subject in subjects)
+
+
+def _input_forms(model: TfliteModel) -> list[tuple[str, str, tuple[int, ...]]]:
+    graph = model.graph()
+    return [(t.name, t.dtype, t.shape) for t in (graph.tensors[i] for i in graph.inputs)]
+
+
+def _saved(requests: Sequence[Sequence[NDArray[Any]]], folder: Path) -> list[list[str]]:
+    """A file for each array, by request and input."""
+    files = []
+    for number, request in enumerate(requests):
+        files.append([str(folder / f"{number}-{place}.npy") for place in range(len(request))])
+        for file, value in zip(files[-1], request, strict=True):
+            np.save(file, value)
+    return files
+
+
+# What is to be measured
+
+
+def _prepare_litert(subject: _Subject, path: Path, model: TfliteModel) -> None:
+    resized = {int(index): list(map(int, shape)) for index, shape in model.inputs().items()}
+    subject.task |= {"model": str(path), "shapes": list(resized.items())}
+    try:
+        arena = probe_apart(model.content(), resized).main.arena
+    except (RuntimeBindError, MissingDependencyError) as e:
+        subject.row = replace(subject.row, unavailable=str(e))
+        return
+    if subject.row.configuration == "litert":
+        subject.row = replace(subject.row, arena=arena)
+
+
+def _prepare_tflm(
+    subject: _Subject,
+    path: Path,
+    model: TfliteModel,
+    values: Sequence[NDArray[Any]],
+    folder: Path,
+    timeout_s: float,
+) -> bool:
+    """Whether there is something to measure: a file without a plan for TensorFlow Lite Micro runs in none."""
+    is_planned = subject.row.configuration == "tflm_planned"
+    if is_planned and not model.offline():
+        return False
+    if model.inputs():
+        why = "TensorFlow Lite Micro cannot resize inputs: give the file itself other sizes"
+        subject.row = replace(subject.row, unavailable=why)
+        return True
+    chosen = model if is_planned or model.offline_metadata() is None else model.without_plan()
+    graph = chosen.graph()
+    file = path
+    if chosen is not model:
+        file = folder / path.name
+        file.write_bytes(chosen.content())
+    try:
+        run = execute(chosen.content(), values, outputs=len(graph.outputs), find_smallest=True, timeout_s=timeout_s)
+    except (RuntimeBindError, MissingDependencyError) as e:
+        subject.row = replace(subject.row, unavailable=str(e))
+        return True
+    subject.task |= {
+        "model": str(file),
+        "arena": run.smallest or 4 * len(chosen.content()) + (1 << 29),
+        "outputs": len(graph.outputs),
+    }
+    subject.row = replace(subject.row, arena=run.head, tail=run.tail)
+    if is_planned:
+        report = memory_of(file_plan(model), run, predicted_head(graph, model.offline()))
+        subject.row = replace(subject.row, bound=report.lower_bound, plan=str(report))
+    return True
+
+
+# What was measured
+
+
+def _run(subject: _Subject, common: Mapping[str, Any], timeout_s: float) -> None:
+    """One more process; a failure ends the subject."""
+    child = _CHILDREN[_STOCK[subject.row.configuration]]
+    why = ""
+    try:
+        done = run_child(child, stdin=json.dumps({**common, **subject.task}), timeout_s=timeout_s)
+        if done.returncode < 0:
+            why = f"the process was ended by signal {-done.returncode}"
+        elif done.returncode:
+            why = " ".join(done.stderr.strip().splitlines()[-1:]) or f"exit status {done.returncode}"
+    except subprocess.TimeoutExpired:
+        why = f"it took longer than {timeout_s:g} s"
+    if why:
+        subject.row = replace(subject.row, unavailable=why)
+        subject.answers.clear()
+    else:
+        subject.answers.append(json.loads(done.stdout.splitlines()[-1]))
+
+
+def _figures(answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The columns of a row that its processes have told."""
+    latencies = [ms for a in answers for ms in a["latencies_ms"]]
+    told: dict[str, Any] = {key: answers[-1][key] for key in ("arena", "bound", "plan") if key in answers[-1]}
+    for key in _SIZES:
+        known = [a[key] for a in answers if a[key] is not None]
+        told[key] = int(median(known)) if len(known) == len(answers) else None
+    return told | {
+        "load_ms": median(a["load_ms"] for a in answers),
+        "first_ms": median(a["first_ms"] for a in answers),
+        "latency_ms": median(latencies),
+        "p99_ms": float(np.percentile(latencies, 99)),
+    }
+
+
+def _compared(subject: _Subject, subjects: Sequence[_Subject]) -> TfliteRow:
+    """The row of a subject, with what it says about the one that it is compared with.
+
+    In the first of two files that is the same configuration of the second one, or what the runtime does there by
+    itself; in a file alone, and in the second one, it is what the runtime does by itself.
+    """
+    row = subject.row
+    name = row.configuration
+    others = [s for s in subjects if s.row.number > row.number] or [s for s in subjects if s.row.number == row.number]
+    for wanted in dict.fromkeys((name, _STOCK[name]) if others[0].row.number > row.number else (_STOCK[name],)):
+        other = next((s for s in others if s.row.configuration == wanted and s.answers and s is not subject), None)
+        if other is not None and subject.answers:
+            break
+    else:
+        return row
+    pairs = list(zip(subject.answers, other.answers, strict=False))
+    return replace(
+        row,
+        compared=wanted if other.row.number == row.number else f"{wanted} of {other.row.file}",
+        latency_ratio=median(median(a["latencies_ms"]) / median(b["latencies_ms"]) for a, b in pairs),
+        arena_ratio=_ratio(row.arena, other.row.arena),
+        anonymous_ratio=_ratio(row.anonymous, other.row.anonymous),
+        exact=all(a["digest"] == b["digest"] for a, b in pairs),
+    )
+
+
+def _ratio(mine: int | None, other: int | None) -> float | None:
+    return None if mine is None or not other else mine / other

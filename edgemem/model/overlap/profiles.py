@@ -1,0 +1,129 @@
+"""The libraries of kernels, and what is known of the loops in each: one rule an operator.
+
+A rule takes a Case and returns a distance in bytes, or None where input and output must be disjoint. An operator that
+a library has no rule for is disjoint. The sources that were read: tflite-micro 90b983c2b, CMSIS-NN 99f736a6 and esp-nn
+d45b843. The two libraries replace some kernels of tflite-micro, and only for some types; the reference kernels run for
+all others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from edgemem.model.overlap.copies import concatenate, pad, pad_rows, slice_elements
+from edgemem.model.overlap.elementwise import conversion, elementwise
+from edgemem.model.overlap.kernels import (
+    conv,
+    conv_blocked,
+    conv_im2col,
+    depthwise,
+    depthwise_blocked,
+    fully_connected,
+    pool,
+    pool_in_place,
+    resize_bilinear,
+    resize_nearest,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from edgemem.model.overlap.case import Case
+
+__all__ = ["RULES", "Rule"]
+
+Rule: TypeAlias = "Callable[[Case], int | None]"
+
+
+def _first(rule: Rule) -> Rule:
+    """The rule holds for the first input alone: the others are weights, or are broadcast."""
+    return lambda case: None if case.position else rule(case)
+
+
+def _int8(rule: Rule | None, otherwise: Rule) -> Rule:
+    """The library has a kernel of its own for int8, of which nothing is known without a rule.
+
+    `otherwise` is for float32, which the reference kernel computes.
+    """
+
+    def chosen(case: Case) -> int | None:
+        if case.input.dtype == "float32":
+            return otherwise(case)
+        return rule(case) if rule is not None and case.input.dtype == "int8" else None
+
+    return chosen
+
+
+# elementwise.cc, activations.cc, logistic.cc, tanh.cc, ...: one loop over all elements.
+_UNARY: Final = (
+    *("RELU", "RELU6", "LOGISTIC", "TANH", "LEAKY_RELU", "HARD_SWISH", "ELU", "PRELU"),
+    *("ABS", "SIN", "COS", "LOG", "SQRT", "RSQRT", "SQUARE", "LOGICAL_NOT", "NEG", "EXP", "CEIL", "FLOOR", "ROUND"),
+)
+# reference/{add,mul,sub,div,...}.h: one loop; broadcast_loop.h: nested loops in the order of the output.
+_BINARY: Final = (
+    *("ADD", "MUL", "SUB", "DIV", "MAXIMUM", "MINIMUM", "SQUARED_DIFFERENCE"),
+    *("LOGICAL_AND", "LOGICAL_OR"),  # logical_common.cc with reference/binary_function.h: the same two
+)
+
+_REFERENCE: Final[Mapping[str, Rule]] = {
+    **dict.fromkeys(_UNARY, _first(elementwise)),
+    **dict.fromkeys(_BINARY, elementwise),
+    "QUANTIZE": _first(conversion),  # reference/{quantize,requantize}.h: one loop over all elements
+    "DEQUANTIZE": _first(conversion),  # reference/dequantize.h: one loop over all elements
+    "CONV_2D": _first(conv),  # reference/conv.h: pixels in order; the window is read for each output channel
+    "DEPTHWISE_CONV_2D": _first(depthwise),  # reference/depthwiseconv_float.h: pixels, then channels in order
+    "AVERAGE_POOL_2D": _first(pool),  # reference/pooling.h: pixels, then channels in order
+    "MAX_POOL_2D": _first(pool),  # reference/pooling.h: the same
+    "FULLY_CONNECTED": _first(fully_connected),  # reference/fully_connected.h: a row is read for each output channel
+    "RESIZE_BILINEAR": _first(resize_bilinear),  # reference/resize_bilinear.h: pixels, then channels in order
+    "RESIZE_NEAREST_NEIGHBOR": _first(resize_nearest),  # reference/resize_nearest_neighbor.h: one memcpy a pixel
+    "PAD": pad,  # reference/pad.h: output elements in order
+    "PADV2": pad,
+    "SLICE": slice_elements,  # reference/slice.h: output elements in order
+    "CONCATENATION": concatenate,  # reference/concatenation.h: one memcpy for each outer index and input
+}
+
+# tflite-micro/kernels/cmsis_nn has kernels of its own for the operators below; the others are the reference's.
+_CMSIS: Final[Mapping[str, Rule]] = {
+    **_REFERENCE,
+    "ADD": _int8(elementwise, elementwise),  # arm_elementwise_add_s8.c: four elements are read, then written
+    "MUL": _int8(elementwise, elementwise),  # arm_elementwise_mul_s8.c: the same
+    "MAXIMUM": _int8(None, elementwise),  # arm_maximum_s8.c: not analysed
+    "MINIMUM": _int8(None, elementwise),
+    "AVERAGE_POOL_2D": _int8(_first(pool), _first(pool)),  # arm_avgpool_s8.c: a pixel or 16 channels, then written
+    "MAX_POOL_2D": _int8(_first(pool_in_place), _first(pool)),  # arm_max_pool_s8.c: the maximum grows in the output
+    "FULLY_CONNECTED": _int8(None, _first(fully_connected)),  # output channels are the outer loop
+    "PAD": _int8(pad_rows, pad),  # arm_pad_s8.c: one memcpy a row
+    "PADV2": _int8(pad_rows, pad),
+    # arm_convolve_s8.c: the window is copied before; arm_convolve_1x1_s8_fast.c has output channels in the outer loop
+    "CONV_2D": _int8(_first(conv_im2col), _first(conv)),
+    # arm_depthwise_conv_{3x3_s8,s8,s8_opt}.c: pixels in order, then channels, four at a time at most
+    "DEPTHWISE_CONV_2D": _int8(_first(depthwise), _first(depthwise)),
+}
+
+_CMSIS_MVE: Final[Mapping[str, Rule]] = {
+    **_CMSIS,
+    # arm_nn_mat_mult_nt_t_s8.c: four pixels of a 1x1 convolution are read for each output channel
+    "CONV_2D": _int8(_first(conv_blocked), _first(conv)),
+    # arm_depthwise_conv_s8_opt.c: blocks of 124 channels are the outer loop
+    "DEPTHWISE_CONV_2D": _int8(_first(depthwise_blocked), _first(depthwise)),
+}
+
+# esp-nn replaces these for int8, with assembly on some chips.
+_ESP: Final[Mapping[str, Rule]] = {
+    **_REFERENCE,
+    **{
+        name: _int8(None, _REFERENCE[name])
+        for name in (
+            *("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "AVERAGE_POOL_2D", "MAX_POOL_2D"),
+            *("ADD", "MUL", "RELU", "RELU6", "HARD_SWISH", "LOGISTIC"),
+        )
+    },
+}
+
+RULES: Final[Mapping[str, Mapping[str, Rule]]] = {
+    "tflm-reference": _REFERENCE,
+    "cmsis-nn-dsp": _CMSIS,
+    "cmsis-nn-mve": _CMSIS_MVE,
+    "esp-nn": _ESP,
+}

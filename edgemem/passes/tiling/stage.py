@@ -1,0 +1,66 @@
+"""Stages: which operators run in tiles together, and in how many."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from edgemem.errors import ModelError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["Stage", "check_stages", "parse_stages"]
+
+_DIGITS: Final = 9  # of a number in a text
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Operators that run tile by tile.
+
+    Attributes:
+        first: the first of them in the graph.
+        last: the last of them, inclusive.
+        rows: tiles from top to bottom.
+        columns: tiles from left to right.
+    """
+
+    first: int
+    last: int
+    rows: int
+    columns: int = 1
+
+    def __str__(self) -> str:
+        """As the command line takes it."""
+        return f"{self.first}:{self.last}:{self.rows}x{self.columns}"
+
+
+def parse_stages(text: str) -> tuple[Stage, ...]:
+    """Stages from "FIRST:LAST:ROWSxCOLUMNS,..."; columns are 1 without them. Raises ModelError for another text."""
+    return tuple(_parsed(part.strip()) for part in text.split(","))
+
+
+def _parsed(text: str) -> Stage:
+    first, _, rest = text.partition(":")
+    last, _, tiles = rest.partition(":")
+    rows, _, columns = tiles.partition("x")
+    numbers = (first, last, rows, columns or "1")
+    if not all(n.isascii() and n.isdigit() and len(n) <= _DIGITS for n in numbers):
+        raise ModelError(f"{text!r} is no stage: give FIRST:LAST:ROWSxCOLUMNS, such as 0:9:14x1")
+    return Stage(*map(int, numbers))
+
+
+def check_stages(stages: Iterable[Stage], count: int) -> tuple[Stage, ...]:
+    """The stages in the order of the graph. Raises ModelError where they overlap or are not in the graph."""
+    ordered = tuple(sorted(stages, key=lambda stage: stage.first))
+    end = -1
+    for stage in ordered:
+        if not 0 <= stage.first <= stage.last < count:
+            raise ModelError(f"stage {stage} is not in the graph, whose operators are 0 to {count - 1}")
+        if stage.first <= end:
+            raise ModelError(f"stage {stage} overlaps the one before it; an operator is in one stage at most")
+        if min(stage.rows, stage.columns) < 1:
+            raise ModelError(f"stage {stage} has no tile; give 1 or more rows and columns")
+        end = stage.last
+    return ordered

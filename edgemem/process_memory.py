@@ -1,0 +1,48 @@
+"""The memory of this process, as Linux tells it.
+
+Imports nothing that an interpreter has not loaded by itself, so that measuring changes little of what is measured.
+"""
+
+from __future__ import annotations
+
+__all__ = ["anonymous_bytes", "begin_peak", "peak_bytes", "proportional_bytes", "resident_bytes"]
+
+
+def resident_bytes() -> int | None:
+    """Resident memory now, in bytes; None where the system does not tell it (Linux does)."""
+    return _status("VmRSS:")
+
+
+def peak_bytes() -> int | None:
+    """The most that was resident at once since the process began, in bytes; None where the system does not tell it.
+
+    Not ru_maxrss, which starts at the parent's resident memory at the fork.
+    """
+    return _status("VmHWM:")
+
+
+def anonymous_bytes() -> int | None:
+    """Resident memory now that no file backs: heaps, stacks, arenas; bytes, or None as above."""
+    return _status("RssAnon:")
+
+
+def proportional_bytes() -> int | None:
+    """Resident memory now where a page that n processes share counts as 1/n (PSS); bytes, or None as above."""
+    return _status("Pss:", "smaps_rollup")
+
+
+def begin_peak() -> None:
+    """Let `peak_bytes` tell the peak from now on, where the system permits that; since the beginning otherwise."""
+    try:
+        with open("/proc/self/clear_refs", "w", encoding="ascii") as file:  # noqa: PTH123
+            file.write("5")
+    except OSError:
+        pass
+
+
+def _status(key: str, file: str = "status") -> int | None:
+    try:
+        with open(f"/proc/self/{file}", encoding="ascii") as lines:  # noqa: PTH123 - pathlib alone takes 0.6 MiB
+            return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(key)), None)
+    except OSError:
+        return None

@@ -1,0 +1,195 @@
+"""The contexts and arenas of a session: a run takes one of them, and threads that run at once take several."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from edgemem.replay.context import Context
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from edgemem.replay.arena import Arena, ArenaMemory
+
+__all__ = ["Counters", "Lane", "Lanes"]
+
+_LOOK_AGAIN: Final = 0.05  # seconds; an exception may have taken a lane away without a word
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """Of a session since it was opened.
+
+    Attributes:
+        runs: all.
+        replayed: those that a plan served whole.
+        bails: those in a plan that did not fit.
+        replans: plans made beyond the first of each family.
+    """
+
+    runs: int
+    replayed: int
+    bails: int
+    replans: int
+
+
+@dataclass(slots=True, weakref_slot=True, eq=False)
+class Lane:
+    """What one run at a time has.
+
+    Attributes:
+        context: where it is recorded or replayed.
+        memory: its arena, if it ever had one.
+        generation: of the plans that the arena was made for.
+        counts: runs, runs that were served whole, and runs that were not.
+    """
+
+    context: Context
+    memory: ArenaMemory | None = None
+    generation: int = -1
+    counts: list[int] = field(default_factory=lambda: [0, 0, 0])
+
+
+class Lanes:
+    """Up to `most` lanes; a run that finds none waits for its turn.
+
+    Args:
+        kind: of the memory that is planned.
+        make: an arena by its size in bytes.
+        most: lanes at once.
+        shared: the arena of all lanes, or None if each has its own.
+    """
+
+    def __init__(self, kind: int, make: Callable[[int], ArenaMemory], most: int, shared: Arena | None) -> None:
+        self._kind = kind
+        self._make = make
+        self._most = max(most, 1)
+        self._shared = shared
+        self._idle: list[Lane] = []
+        self._counts: list[list[int]] = []
+        self._is_closed = False
+        self.start_again()
+        _ALL.add(self)
+
+    def start_again(self) -> None:
+        """Begin with the idle lanes alone."""
+        # No threading.Condition: a signal's exception inside its Python code would leave it locked for good.
+        self._lock = threading.Lock()
+        self._waiters: deque[threading.Lock] = deque()  # locked; opened when a lane is idle
+        self._lanes: weakref.WeakSet[Lane] = weakref.WeakSet(self._idle)
+
+    def take_idle(self) -> Lane | None:
+        """A lane of this run's own, until `give`; None if there is none without waiting."""
+        try:
+            return self._idle.pop()  # the one used last, whose memory is in the processor's caches
+        except IndexError:
+            return None
+
+    def take(self) -> Lane:
+        """A lane of this run's own, until `give`. A thread that has one waits for ever if there is no other."""
+        return self.take_idle() or self._new() or self._wait()
+
+    def give(self, lane: Lane) -> None:
+        """Let other runs have it."""
+        self._idle.append(lane)
+        if self._waiters or self._is_closed:
+            self._given()
+
+    def _given(self) -> None:
+        if self._is_closed:
+            self.close()
+        with suppress(IndexError):
+            self._waiters.popleft().release()
+
+    def _wait(self) -> Lane:
+        turn = threading.Lock()
+        turn.acquire()
+        try:
+            while True:
+                self._waiters.append(turn)  # before the look, so that no lane is missed
+                lane = self.take_idle() or self._new()
+                if lane is not None:
+                    return lane
+                turn.acquire(timeout=_LOOK_AGAIN)
+                self._withdraw(turn)
+        finally:
+            self._withdraw(turn)
+
+    def _withdraw(self, turn: threading.Lock) -> None:
+        with suppress(ValueError):
+            self._waiters.remove(turn)
+
+    def _new(self) -> Lane | None:
+        with self._lock:
+            if len(self._lanes) >= self._most:
+                return None
+            lane = Lane(Context(self._kind))
+            self._lanes.add(lane)
+            self._counts.append(lane.counts)
+            return lane
+
+    def new_memory(self, lane: Lane, size: int, generation: int) -> ArenaMemory:
+        """An arena of `size` bytes for the lane, in place of the one it had.
+
+        A block that outlived its run keeps the old one, which is freed with the block.
+        """
+        self.drop_memory(lane)
+        lane.memory = self._make(size)
+        lane.generation = generation
+        return lane.memory
+
+    def drop_memory(self, lane: Lane) -> None:
+        """Release the lane's arena."""
+        if lane.memory is not None:
+            lane.memory.close()
+            lane.memory = None
+
+    def drop_idle_memory(self) -> None:
+        """Release the arenas in which nothing runs now."""
+        for _ in range(len(self._idle)):
+            try:
+                lane = self._idle.pop(0)
+            except IndexError:
+                return
+            self.drop_memory(lane)
+            self.give(lane)
+
+    def counters(self, plain_runs: int, replans: int) -> Counters:
+        """What has happened so far, with the runs outside the lanes and the plans that were made anew."""
+        counts = list(self._counts)
+        runs, replayed, bails = (sum(c[k] for c in counts) for k in range(3))
+        return Counters(runs + plain_runs, replayed, bails, replans)
+
+    def arena_bytes(self) -> int:
+        """Bytes of all arenas that there are now, the shared one included."""
+        if self._shared is not None:
+            return self._shared.size
+        with self._lock:
+            lanes = list(self._lanes)
+        return sum(memory.size for lane in lanes if (memory := lane.memory) is not None)
+
+    def close(self) -> None:
+        """Release the idle lanes; those in use follow when their runs end."""
+        self._is_closed = True
+        while (lane := self.take_idle()) is not None:
+            self.drop_memory(lane)
+            lane.context.close()
+
+
+_ALL: weakref.WeakSet[Lanes] = weakref.WeakSet()
+
+
+def _start_again() -> None:
+    """In a forked child nothing runs: the lanes of its parent's other threads are lost, and so may be their locks."""
+    for lanes in list(_ALL):
+        lanes.start_again()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_again)

@@ -1,0 +1,221 @@
+"""What a session learns from its recordings: the families of its runs, and the making of their plans."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Final
+
+from edgemem.errors import EdgememError, InvalidPlanError, RuntimeBindError
+from edgemem.proof import prove
+from edgemem.replay.context import trace_of
+from edgemem.replay.families import Family, Served
+from edgemem.replay.library import library
+from edgemem.replay.logger import logger
+from edgemem.replay.store import FoundPlan
+from edgemem.replay.worker import worker
+from edgemem.trace.recording import Recording
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from edgemem.plans import PlanSet
+    from edgemem.replay.store import StoredPlans
+    from edgemem.trace import Trace
+    from edgemem.trace.recording import Signature
+
+__all__ = ["MOST_FAMILIES", "Learner"]
+
+MOST_FAMILIES: Final = 256  # of one session
+
+
+class Learner:
+    """The plans of one session.
+
+    Args:
+        plans: stored ones, and where new ones go.
+        first: makes the first plan of a recording, quickly.
+        better: makes a plan that may take longer, where the first one is above its lower bound.
+        silent: the reason to give if a run made no request to the allocator.
+        given_up: called when a family runs plainly from now on.
+
+    Attributes:
+        lock: held by whoever changes a family.
+        generation: grows when the plans change; arenas of an older one are replaced.
+        arena_size: bytes for the largest plan of all families, which share their arenas; 0 without a plan.
+        replans: plans made beyond the first of each family.
+        is_closed: the session is closed.
+    """
+
+    def __init__(
+        self,
+        plans: StoredPlans,
+        *,
+        first: Callable[[Recording], PlanSet],
+        better: Callable[[Recording], PlanSet],
+        silent: str,
+        given_up: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._given_up = given_up
+        self.lock = threading.Lock()
+        self.generation = 0
+        self.arena_size = 0
+        self.replans = 0
+        self.is_closed = False
+        self._plans = plans
+        self._first = first
+        self._better = better
+        self._silent = silent
+        self._families: dict[Hashable, Family] = {}
+
+    def family(self, signature: Signature) -> Family:
+        """The family of runs that are called like this. Raises InvalidPlanError if a plan in the file is refused."""
+        key = signature.family
+        with self.lock:
+            family = self._families.get(key)
+            if family is not None:
+                return family
+            family = Family()
+            if len(self._families) >= MOST_FAMILIES:  # first those without a plan, such as of calls that were refused
+                self._families = {k: f for k, f in self._families.items() if f.mode == "replay" or f.is_pending}
+            if len(self._families) >= MOST_FAMILIES:
+                family.give_up(f"the session was called in more than {MOST_FAMILIES} ways")
+                return family
+            for found in self._plans.find(signature):
+                try:
+                    served = Served.of(found)
+                    family.add(served, served.signature.inputs)
+                except InvalidPlanError:
+                    if found.source != "cache":
+                        raise
+            if family.mode == "record":
+                family.reason = self._plans.why_not_embedded(signature)
+                if family.reason:
+                    logger().warning("%s", family.reason)
+            self._families[key] = family
+            self._count()
+            return family
+
+    def check_open(self) -> None:
+        """Raise RuntimeBindError if the session is closed."""
+        if self.is_closed:
+            raise RuntimeBindError("the session is closed; open a new one")
+
+    def give_up(self, family: Family, reason: str) -> None:
+        """Run this family plainly from now on."""
+        with self.lock:
+            family.give_up(reason)
+            self._count()
+        self._given_up()
+        logger().warning("runs without a plan: %s", reason)
+
+    def forget(self, family: Family, served: Served) -> None:
+        """Do without this plan; the next run is recorded."""
+        with self.lock:
+            family.forget(served)
+            self._count()
+
+    def deviates(self, family: Family, deviation: str, *, is_useless: bool, records: bool) -> None:
+        """A run did not fit; arguments as `Family.deviates` has them."""
+        with self.lock:
+            family.deviates(deviation, is_useless=is_useless, records=records)
+            if family.is_plain:
+                self._count()
+
+    def plan(self, family: Family, events: bytes, signature: Signature, *, is_asked: bool, is_hurried: bool) -> None:
+        """Plan what a recording shows.
+
+        Args:
+            family: of the run.
+            events: the recording, as `Context.take_events` gives it.
+            signature: of the run.
+            is_asked: the user asked for a plan of this run: an error is raised. Else there is room for shapes that grow
+                further, and an error is logged and ends planning for the family.
+            is_hurried: on the worker's thread, where a plan that takes longer follows.
+        """
+        with family.gate:  # one after the other
+            try:
+                self._plan(family, trace_of(events), signature, is_asked=is_asked, is_hurried=is_hurried)
+            except (EdgememError, MemoryError) as error:
+                if is_asked:
+                    raise
+                self.give_up(family, f"no plan could be made: {error}")
+            finally:
+                family.is_pending = False
+
+    def plan_later(self, family: Family, events: bytes, signature: Signature) -> None:
+        """As `plan`, in a hurry, on the worker's thread. Without a thread the family is run plainly."""
+        try:
+            worker().submit(lambda: self.plan(family, events, signature, is_asked=False, is_hurried=True))
+        except RuntimeError as error:  # too many threads, or the process ends
+            family.is_pending = False
+            self.give_up(family, f"no thread can be started that makes plans: {error}")
+
+    def _plan(self, family: Family, trace: Trace, signature: Signature, *, is_asked: bool, is_hurried: bool) -> None:
+        if not len(trace):
+            family.reason = self._silent
+            return
+        wanted = family.wanted(trace, signature.inputs, headroom=not is_asked)
+        if wanted is None:
+            if family.is_plain:
+                self.give_up(family, family.reason)
+            return
+        recording = Recording(self._plans.fingerprint(family.widest(signature, wanted)), wanted)
+        planset = self._first(recording)
+        is_final = _is_at_bound(planset)
+        if not is_final and not is_hurried:
+            planset = self._better(recording)
+        found = FoundPlan(prove(planset), "made now")
+        served = Served.of(found)
+        self._plans.keep(planset)  # also for a session that is closed by now: the next one has it
+        with self.lock:
+            if self.is_closed or family.is_plain:
+                return
+            self.replans += family.plans_made > 0
+            family.plans_made += 1
+            family.add(served, signature.inputs)
+            self._count()
+        library().trim()
+        if not is_final and is_hurried:
+            worker().submit(lambda: self._improve(family, found))
+
+    def start_again(self) -> None:
+        """After a fork, in the child: locks may have been held by threads that are not there."""
+        self.lock = threading.Lock()
+        for family in self._families.values():
+            family.gate = threading.RLock()
+            family.is_pending = False
+
+    def close(self) -> None:
+        """Drop every plan; one that is being made is not used."""
+        with self.lock:
+            self.is_closed = True
+            for family in self._families.values():
+                family.only = None
+            self._families.clear()
+
+    def _improve(self, family: Family, found: FoundPlan) -> None:
+        """A smaller plan in place of one that was made in a hurry."""
+        recording, before = found.planset.recording, found.planset.best_offsets
+        if self.is_closed or worker().is_ending or recording is None or not family.has(found):
+            return
+        planset = self._better(recording)
+        best = planset.best_offsets
+        if best is None or before is None or best.size >= before.size:
+            return
+        served = Served.of(FoundPlan(prove(planset), "made now"))
+        with self.lock:
+            if self.is_closed or not family.has(found):
+                return
+            family.add(served)
+            self._count()
+        self._plans.keep(planset)
+
+    def _count(self) -> None:
+        """The plans have changed: runs take new arenas, of the size that the largest plan needs now."""
+        self.arena_size = max((family.most_bytes for family in self._families.values()), default=0)
+        self.generation += 1
+
+
+def _is_at_bound(planset: PlanSet) -> bool:
+    best = planset.best_offsets
+    return best is not None and best.size <= planset.bounds.offsets

@@ -1,0 +1,33 @@
+"""How far the results of a changed model are from those of the model itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from edgemem.errors import UnsupportedError
+
+__all__ = ["compare_values"]
+
+
+def compare_values(here: Any, there: Any) -> tuple[bool, float]:
+    """Whether two results are the same bit for bit, and how far they differ otherwise.
+
+    The second number is the largest difference of an element, relative to the largest element; infinite for results of
+    another shape or dtype, and where a number is no number on one side only. Raises UnsupportedError for results that
+    are no dense tensors.
+    """
+    if not isinstance(here, np.ndarray) or not isinstance(there, np.ndarray):
+        raise UnsupportedError(
+            "an output is no dense tensor, and cannot be compared; change a part of the model without it"
+        )
+    if here.dtype != there.dtype or here.shape != there.shape:
+        return False, float("inf")
+    if here.tobytes() == there.tobytes():
+        return True, 0.0
+    a, b = here.astype(np.float64), there.astype(np.float64)
+    both = np.isfinite(a) & np.isfinite(b)
+    apart = bool((a[~both] != b[~both]).any()) and not bool(np.isnan(a[~both]).all())
+    scale = float(np.abs(a[both]).max(initial=0.0)) or 1.0
+    return False, float("inf") if apart else float(np.abs(a - b)[both].max(initial=0.0)) / scale

@@ -1,0 +1,70 @@
+"""One way to run a .tflite model in LiteRT, measured in a process of its own (`edgemem.runtime.served`).
+
+The task has `model` (the file), `configuration` (litert, xnnpack, edgemem), `threads`, and `shapes`: pairs of an input,
+by the index of its tensor, and its shape.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from edgemem.runtime.served import serve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from edgemem.runtime.served import Served
+
+__all__: list[str] = []
+
+
+def _load(task: dict[str, Any]) -> Callable[[], Served]:
+    from edgemem.runtime.litert.package import interpreter_class, op_resolvers
+
+    if task["configuration"] == "edgemem":
+        from edgemem.runtime.litert.interpreter import Interpreter as Planned
+
+        make: Any = Planned
+    else:
+        make = interpreter_class()
+    kinds = op_resolvers()
+    kernels = kinds.AUTO if task["configuration"] == "xnnpack" else kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    return lambda: _Interpreted(make, task, kernels)
+
+
+class _Interpreted:
+    """An interpreter of LiteRT's, or ours."""
+
+    def __init__(self, make: Any, task: dict[str, Any], kernels: Any) -> None:
+        self._interpreter = make(
+            model_path=task["model"], num_threads=task["threads"], experimental_op_resolver_type=kernels
+        )
+        for index, shape in task["shapes"]:
+            self._interpreter.resize_tensor_input(index, shape)
+
+    def allocate(self) -> None:
+        self._interpreter.allocate_tensors()
+        self._inputs = [d["index"] for d in self._interpreter.get_input_details()]
+        self._outputs = [d["index"] for d in self._interpreter.get_output_details()]
+
+    def feed(self, values: Sequence[NDArray[Any]]) -> None:
+        for index, value in zip(self._inputs, values, strict=True):
+            self._interpreter.set_tensor(index, value)
+
+    def invoke(self) -> None:
+        self._interpreter.invoke()
+
+    def outputs(self) -> list[NDArray[Any]]:
+        return [self._interpreter.get_tensor(index) for index in self._outputs]
+
+    def report(self) -> dict[str, Any]:
+        memory = getattr(self._interpreter, "memory", None)
+        if memory is None:
+            return {}
+        return {"arena": memory.planned or None, "bound": memory.lower_bound, "plan": str(memory)}
+
+
+if __name__ == "__main__":
+    serve(_load)

@@ -1,0 +1,318 @@
+"""A decoder whose caches lie in buffers of fixed capacity, so that no step allocates or copies them.
+
+in place   past and present are bound to one buffer; a step writes the new rows into it
+in turn    past is bound to one buffer and present to another; after the step the two change roles
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import numpy as np
+
+from edgemem.errors import RuntimeBindError
+from edgemem.report.sizes import size_text
+from edgemem.runtime.onnxruntime.decoder_inputs import KnownInputs
+from edgemem.runtime.onnxruntime.decoder_states import dtype_of, pairs_of, shape_of, width_of
+from edgemem.runtime.reserved import ReservedMemory
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from edgemem.model.states import StatePair
+
+__all__ = ["DecoderState", "StateReport"]
+
+_ALIGNMENT: Final = 64
+_WARM_ROUNDS: Final = 2  # the second runs inside the plan that the first has made
+_WARM_STEPS: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class StateReport:
+    """How a decoder's caches are kept. Sizes are bytes.
+
+    Attributes:
+        mode: `in place` or `in turn`.
+        reason: why, in one sentence.
+        states: how many caches there are.
+        capacity: tokens that they hold at most.
+        length: tokens that are in them now.
+        reserved: address space of their buffers.
+        used: bytes of the buffers that have been written; the rest takes no memory.
+    """
+
+    mode: Literal["in place", "in turn"]
+    reason: str
+    states: int
+    capacity: int
+    length: int
+    reserved: int
+    used: int
+
+    def __str__(self) -> str:
+        buffers = "one buffer each" if self.mode == "in place" else "two buffers each"
+        return (
+            f"{self.states} caches {self.mode} ({buffers}): {self.length} of {self.capacity} tokens, "
+            f"{size_text(self.used)} used of {size_text(self.reserved)} reserved; {self.reason}"
+        )
+
+
+@dataclass(slots=True)
+class _Cache:
+    """One pair with its places in memory.
+
+    Attributes:
+        shape: with 0 for the axis that grows.
+        places: addresses of its buffers, one or two.
+    """
+
+    pair: StatePair
+    dtype: Any
+    shape: tuple[int, ...]
+    places: tuple[int, ...] = ()
+
+    def form(self, rows: int) -> tuple[int, ...]:
+        """The shape with this many rows."""
+        axis = self.pair.axis
+        return (*self.shape[:axis], rows, *self.shape[axis + 1 :])
+
+    def bytes_of(self, rows: int) -> int:
+        """Bytes of this many rows."""
+        return prod(self.form(rows)) * int(np.dtype(self.dtype).itemsize)
+
+
+class DecoderState:
+    """One sequence, or one batch of sequences of equal length, that a session decodes.
+
+    The caches are written in place where the model says that it can be done (`edgemem plan --state` writes that into
+    the file), and otherwise take turns in two buffers. `report` says which and why. Several sequences may share one
+    session; each has a DecoderState of its own, which one thread uses at a time.
+
+    Args:
+        session: an `edgemem.InferenceSession` or `onnxruntime.InferenceSession` of a decoder with caches as inputs and
+            outputs.
+        capacity: tokens that the caches hold at most. The memory is reserved, and taken as tokens come.
+        batch: sequences that are decoded together.
+        chunk: the most tokens of one run; longer prompts take several runs.
+        states: the caches, instead of those in the file's note: pairs, or a mapping input -> output by name.
+        sizes: values of other symbolic dimensions of the caches, by name.
+
+    Raises:
+        RuntimeBindError: there are no caches, or one has a dimension that is not known.
+        ModelError: the file's note of its states is damaged.
+    """
+
+    def __init__(
+        self,
+        session: Any,
+        capacity: int,
+        *,
+        batch: int = 1,
+        chunk: int = 512,
+        states: Sequence[StatePair] | Mapping[str, str] | None = None,
+        sizes: Mapping[str, int] | None = None,
+    ) -> None:
+        if capacity < 1 or batch < 1 or chunk < 1:
+            raise RuntimeBindError("capacity, batch and chunk are 1 or more")
+        self._session = session
+        self._capacity, self._batch, self._chunk = capacity, batch, min(chunk, capacity)
+        inputs, outputs = ({v.name: v for v in values} for values in (session.get_inputs(), session.get_outputs()))
+        pairs, self._reason = pairs_of(session, states, inputs, outputs)
+        known = {**(sizes or {}), "batch": batch, "batch_size": batch}
+        self._caches = [_Cache(p, dtype_of(inputs[p.past]), shape_of(inputs[p.past], p, known, batch)) for p in pairs]
+        self._in_place = all(pair.growth == "in_place" for pair in pairs)
+        self._memory = [ReservedMemory(self._lay_out()) for _ in range(1 if self._in_place else 2)]
+        for cache in self._caches:
+            cache.places = tuple(memory.address + cache.places[0] for memory in self._memory)
+        states_in = {pair.past for pair in pairs}
+        self._inputs = KnownInputs({n: v for n, v in inputs.items() if n not in states_in}, capacity, batch)
+        others = [o for o in outputs.values() if o.name not in {p.present for p in pairs}]
+        if not others:
+            raise RuntimeBindError("the model has no output besides its caches, so there are no logits")
+        self._logits = next((o for o in others if o.name == "logits"), others[0])
+        self._others = [o.name for o in others if o is not self._logits]
+        self._width = width_of(self._logits, self._inputs.tokens_dim)
+        rows = self._batch * self._chunk * (self._width or 0)
+        self._results = ReservedMemory(rows * np.dtype(dtype_of(self._logits)).itemsize)
+        self._binding = session.io_binding()
+        self._length = 0
+        self._turn = 0  # which buffer holds the past
+        self._closed = False
+        if self._in_place:
+            for cache in self._caches:
+                self._bind(cache, 0, capacity, 0, capacity)
+
+    @property
+    def length(self) -> int:
+        """Tokens in the caches."""
+        return self._length
+
+    @property
+    def report(self) -> StateReport:
+        """How the caches are kept now."""
+        written = self._length if self._in_place else 2 * self._length
+        return StateReport(
+            mode="in place" if self._in_place else "in turn",
+            reason=self._reason,
+            states=len(self._caches),
+            capacity=self._capacity,
+            length=self._length,
+            reserved=sum(memory.size for memory in self._memory),
+            used=sum(cache.bytes_of(written) for cache in self._caches),
+        )
+
+    def step(self, tokens: ArrayLike, feeds: Mapping[str, Any] | None = None) -> NDArray[Any]:
+        """Decode tokens behind those in the caches.
+
+        Args:
+            tokens: [batch, n] or [n]; in runs of at most `chunk`.
+            feeds: values of inputs that are neither caches, tokens, masks nor positions; or of these, instead of those
+                made here, for tokens that one run takes.
+
+        Returns: the logits of the last token, [batch, vocabulary], which are the caller's.
+
+        Raises RuntimeBindError if the caches have no room for them; they stay as they are then.
+        """
+        return self._decode(tokens, feeds, whole=False)
+
+    def logits(self, tokens: ArrayLike, feeds: Mapping[str, Any] | None = None) -> NDArray[Any]:
+        """As `step`, with the logits of all these tokens, [batch, n, vocabulary]."""
+        return self._decode(tokens, feeds, whole=True)
+
+    def generate(self, tokens: ArrayLike, count: int, feeds: Mapping[str, Any] | None = None) -> NDArray[np.int64]:
+        """Decode a prompt, then `count` tokens, each the most likely one; those, as int64 [batch, count].
+
+        Raises RuntimeBindError as `step`, and for a negative count.
+        """
+        if count < 0:
+            raise RuntimeBindError(f"there are 0 tokens or more to decode, not {count}; give another count")
+        made = np.zeros((self._batch, count), np.int64)
+        following: ArrayLike = tokens
+        for number in range(count):
+            made[:, number] = self.step(following, feeds).argmax(axis=-1)
+            following = made[:, number : number + 1]
+        return made
+
+    def warm_up(self, feeds: Mapping[str, Any] | None = None) -> None:
+        """Run the largest shapes, a chunk and single tokens at the end of full caches, and forget them.
+
+        An `edgemem.InferenceSession` then has one plan that every later run fits into, so that prefill and decode share
+        one arena, as large as the larger of them needs. With another session it changes nothing.
+
+        Raises RuntimeBindError if there are tokens in the caches.
+        """
+        if self._length:
+            raise RuntimeBindError("there are tokens in the caches; warm up first, or reset the state")
+        singles = min(_WARM_STEPS, self._capacity - self._chunk)
+        learning = getattr(self._session, "learning", nullcontext)
+        with learning():
+            for _ in range(_WARM_ROUNDS):
+                self.skip(self._capacity - self._chunk - singles)
+                for count in (self._chunk, *[1] * singles):
+                    self._run(np.ones((self._batch, count), self._inputs.tokens_dtype), feeds)
+                self.reset()
+
+    def reset(self) -> None:
+        """Forget all tokens, and give the memory of the caches back."""
+        self._length = self._turn = 0
+        for memory in (*self._memory, self._results):
+            memory.release()
+
+    def skip(self, tokens: int) -> None:
+        """Go on as if so many tokens had been decoded, with whatever is in their rows: for measurements."""
+        if not 0 <= tokens <= self._capacity - self._length:
+            raise RuntimeBindError(f"there is no room for {tokens} tokens more")
+        self._length += tokens
+
+    def fill(self, byte: int) -> None:
+        """Fill the buffers with a byte, to prove that nothing reads rows without a token. Takes all their memory."""
+        for memory in self._memory:
+            memory.array((memory.size,), np.uint8)[:] = byte
+
+    def close(self) -> None:
+        """Give the buffers back. A second call does nothing; later steps raise RuntimeBindError."""
+        if not self._closed:
+            self.reset()
+            self._closed = True
+            self._binding.clear_binding_inputs()
+            self._binding.clear_binding_outputs()
+
+    def __enter__(self) -> DecoderState:  # noqa: PYI034 - subclassing is not meant
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _lay_out(self) -> int:
+        """Place all caches one after the other at their capacity; bytes that they take."""
+        end = 0
+        for cache in self._caches:
+            cache.places = (end,)
+            end += -(-cache.bytes_of(self._capacity) // _ALIGNMENT) * _ALIGNMENT
+        return end
+
+    def _bind(self, cache: _Cache, source: int, rows: int, target: int, rows_after: int) -> None:
+        pair = cache.pair
+        self._binding.bind_input(pair.past, "cpu", 0, cache.dtype, cache.form(rows), cache.places[source])
+        self._binding.bind_output(pair.present, "cpu", 0, cache.dtype, cache.form(rows_after), cache.places[target])
+
+    def _decode(self, tokens: ArrayLike, feeds: Mapping[str, Any] | None, *, whole: bool) -> NDArray[Any]:
+        if self._closed:
+            raise RuntimeBindError("the state is closed; make another one")
+        ids = np.asarray(tokens)
+        ids = np.broadcast_to(ids, (self._batch, len(ids))) if ids.ndim == 1 else ids
+        if ids.ndim < 2 or ids.shape[0] != self._batch or not ids.shape[1]:
+            raise RuntimeBindError(f"tokens are [{self._batch}, n] with one token or more, not {list(ids.shape)}")
+        if ids.dtype.kind not in "iu":
+            raise RuntimeBindError(f"tokens are whole numbers, not {ids.dtype}; convert them")
+        count = ids.shape[1]
+        if self._length + count > self._capacity:
+            raise RuntimeBindError(
+                f"the caches hold {self._capacity} tokens, {self._length} of them are taken, and {count} more do not "
+                "fit; make a state of a larger capacity, or reset this one"
+            )
+        parts = []
+        for begin in range(0, count, self._chunk):
+            part = np.ascontiguousarray(ids[:, begin : begin + self._chunk], dtype=self._inputs.tokens_dtype)
+            made = self._run(part, feeds)
+            parts.append(
+                made.copy() if whole else made[:, -1].copy() if begin + part.shape[1] == count else made[:, :0]
+            )
+            del made
+        if count > 1:
+            self._results.release(self._batch * (self._width or 0) * np.dtype(dtype_of(self._logits)).itemsize)
+        return np.concatenate(parts, axis=1) if whole else parts[-1]
+
+    def _run(self, ids: NDArray[Any], feeds: Mapping[str, Any] | None) -> NDArray[Any]:
+        """One run; its logits, which the next run overwrites."""
+        count = ids.shape[1]
+        after = self._length + count
+        binding = self._binding
+        if not self._in_place:
+            for cache in self._caches:
+                self._bind(cache, self._turn, self._length, 1 - self._turn, after)
+        values = self._inputs.values(ids, self._length, feeds)  # kept until the run has ended
+        for name, value in values.items():
+            binding.bind_input(name, "cpu", 0, value.dtype.type, value.shape, value.ctypes.data)
+        shape = (self._batch, 1 if self._inputs.is_last_only(self._logits) else count, self._width or 0)
+        dtype = dtype_of(self._logits)
+        if self._width is None:
+            binding.bind_output(self._logits.name, "cpu")
+        else:
+            binding.bind_output(self._logits.name, "cpu", 0, dtype, shape, self._results.address)
+        for name in self._others:
+            binding.bind_output(name, "cpu")
+        self._session.run_with_iobinding(binding)
+        self._length = after
+        if not self._in_place:
+            self._turn = 1 - self._turn
+        if self._width is None:
+            names = [*(c.pair.present for c in self._caches), self._logits.name, *self._others]
+            return np.asarray(binding.get_outputs()[names.index(self._logits.name)].numpy())
+        return self._results.array(shape, dtype)

@@ -1,0 +1,28 @@
+"""The options that a session's file asks for: a baked one runs in its own order."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+from edgemem.runtime.onnxruntime.file import BAKED_KEY
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from edgemem.protobuf import Content
+
+__all__ = ["options_for_file"]
+
+
+def options_for_file(data: Content, options: Any) -> AbstractContextManager[None]:
+    """Options as a model's bytes ask for them while a session is made of it; as they were unless the file is baked.
+
+    Raises as `edgemem.runtime.onnxruntime.optimise.baked_options`.
+    """
+    # Parsed only if the key occurs: a model in ONNX Runtime's own format is no protobuf message.
+    if data.find(BAKED_KEY.encode()) < 0:
+        return nullcontext()
+    from edgemem.runtime.onnxruntime.optimise import baked_options, metadata_for  # only for these files
+
+    return baked_options(metadata_for(data), options)

@@ -1,0 +1,69 @@
+"""A decoder at full caches in a process of its own: a task as JSON on stdin, figures as JSON on stdout."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from edgemem.model.states import StatePair
+from edgemem.runtime.onnxruntime.decoder import DecoderState
+from edgemem.runtime.onnxruntime.optimise import onnxruntime
+from edgemem.runtime.onnxruntime.session import InferenceSession
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_STEPS = 3  # of one token each, behind the chunk
+
+
+def main() -> None:
+    """Do the task and print the figures."""
+    task = json.loads(sys.stdin.read())
+    sys.stdout.write("\n" + json.dumps(measure(task)))
+
+
+def measure(task: Mapping[str, Any]) -> dict[str, Any]:
+    """Resident memory of this process in bytes: `loaded` with the session open, `peak` from then on.
+
+    After a warm-up the caches are filled, so that all their memory is taken; then one chunk of a prompt and some tokens
+    run at the end of them.
+    """
+    options = onnxruntime().SessionOptions()
+    options.intra_op_num_threads = task["threads"]
+    options.log_severity_level = 4
+    session = InferenceSession(task["model"], options, cache=False, stored=False)
+    gc.collect()
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)  # glibc's; what loading left free is no part of what the session takes
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    loaded = status("VmRSS:")
+    states = [StatePair(**row) for row in task["states"]]
+    context, chunk = task["context"], min(task["chunk"], task["context"])
+    state = DecoderState(session, context, batch=task["batch"], chunk=chunk, states=states, sizes=task["sizes"])
+    state.warm_up()
+    state.fill(0)
+    steps = min(_STEPS, context - chunk)
+    state.skip(context - chunk - steps)
+    for count in (chunk, *[1] * steps):
+        state.step(np.ones((task["batch"], count), np.int64))
+    return {"loaded": loaded, "peak": status("VmHWM:"), "mode": state.report.mode, "reason": state.report.reason}
+
+
+def status(key: str) -> int:
+    """A figure of this process in bytes; 0 where the system does not tell."""
+    with suppress(OSError):
+        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(key))
+    return 0
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,192 @@
+"""From a model, a loss, a batch and an optimizer to the graph of one training step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedOperatorException,
+)
+from torch.func import functional_call
+from torch.fx import GraphModule, Node
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils import _pytree as pytree
+
+from edgemem.errors import ModelError, UnsupportedError
+from edgemem.torch.accesses import is_pure
+from edgemem.torch.assembly import assemble
+from edgemem.torch.fakes import fake, find_mode, form
+from edgemem.torch.graph import Program, Source
+from edgemem.torch.optimizers import rule_of
+from edgemem.torch.updates import add_updates
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from edgemem.torch.graph import TrainingGraph
+    from edgemem.torch.optimizers import ParameterGroup
+
+__all__ = ["capture", "run_model"]
+
+_SAME = (torch.ops.aten.detach.default, torch.ops.aten.alias.default)
+
+
+def capture(
+    model: torch.nn.Module,
+    loss_fn: Callable[[Any, Any], torch.Tensor],
+    example_batch: Sequence[Any],
+    optimizer: torch.optim.Optimizer | None = None,
+    *,
+    device: str | torch.device = "cpu",
+) -> TrainingGraph:
+    """One training step as a graph: forward, backward and the optimizer's update, in PyTorch's order.
+
+    Nothing is computed and no memory is taken: the model may be as large as it likes, and may itself be made under
+    `FakeTensorMode` or on the meta device. It, the optimizer and the random number generators stay as they are. What
+    the model decides in Python is decided here once and for all.
+
+    Args:
+        model: in the mode (`train`, `eval`) in which it will run.
+        loss_fn: gives the loss, a scalar, for the model's output and the target.
+        example_batch: the model's input and the target. An input that is a tuple or list stands for several arguments,
+            a dict for named ones. Tensors are read for their shapes, strides, dtypes and devices alone.
+        optimizer: SGD, Adam or AdamW of torch.optim over parameters of the model. Without one the step ends with the
+            gradients of all parameters that require one; with one, others than its own get none.
+        device: where parameters are that the model has on the meta device.
+
+    Raises:
+        ModelError: the batch is no pair, the loss is no scalar, or the optimizer has parameters that the model has not.
+        UnsupportedError: another optimizer; hooks of parameters or of the optimizer, which would not be called; sparse
+            gradients; or the model looks at values of tensors, or gives tensors whose sizes depend on them.
+    """
+    if not isinstance(example_batch, (tuple, list)) or len(example_batch) != 2:
+        raise ModelError("a batch is a pair: the model's input, and the target that the loss compares its output with")
+    parameters, buffers = dict(model.named_parameters()), dict(model.named_buffers())
+    leaves, spec = pytree.tree_flatten(tuple(example_batch))
+    mode = find_mode([*parameters.values(), *buffers.values(), *(v for v in leaves if isinstance(v, torch.Tensor))])
+    on = torch.device(device)
+    trained = _trained(parameters, optimizer)
+    if optimizer is not None:
+        rule_of(type(optimizer))  # raises early
+
+    def faked(tensor: torch.Tensor) -> torch.Tensor:
+        return fake(tensor, mode, on)
+
+    sources: list[Source] = []
+    values: list[torch.Tensor] = []
+
+    def add(tensor: torch.Tensor, role: Any, name: str, index: int = -1) -> None:
+        values.append(faked(tensor))
+        sources.append(Source(role, name, index=index, form=form(values[-1])))
+
+    for name, tensor in parameters.items():
+        add(tensor, "parameter", name)
+    for name, tensor in buffers.items():
+        add(tensor, "buffer", name)
+    for index, leaf in enumerate(leaves):
+        if isinstance(leaf, torch.Tensor):
+            add(leaf, "batch", f"batch[{index}]", index)
+    at = {s.index: k for k, s in enumerate(sources) if s.role == "batch"}
+
+    def step(flat: list[torch.Tensor]) -> tuple[Any, ...]:
+        given = dict(zip((*parameters, *buffers), flat, strict=False))
+        state = {**given, **{name: given[name].detach().requires_grad_() for name in trained}}
+        leaf = dict(state)
+        batch = pytree.tree_unflatten([flat[at[k]] if k in at else v for k, v in enumerate(leaves)], spec)
+        loss = loss_fn(run_model(model, state, batch[0]), batch[1])
+        if not isinstance(loss, torch.Tensor) or loss.numel() != 1 or not loss.requires_grad:
+            raise ModelError("the loss is no tensor of one element that depends on parameters; loss_fn has to give one")
+        gradients = torch.autograd.grad(loss, [leaf[name] for name in trained], allow_unused=True)
+        if any(g is not None and g.layout is not torch.strided for g in gradients):
+            raise UnsupportedError("a gradient is sparse; make the embedding with sparse=False")
+        with torch.no_grad():
+            for name in buffers:  # the model may have put other tensors into their places
+                if state[name] is not given[name]:
+                    given[name].copy_(state[name])
+            if optimizer is None:
+                gradients = _apart(gradients, [leaf[name] for name in trained], [loss, *flat])
+        return (loss.detach(), *gradients)
+
+    try:
+        with mode, torch.enable_grad():
+            module = make_fx(step, tracing_mode="real")(values)
+    except (DataDependentOutputException, DynamicOutputShapeException, UnsupportedOperatorException) as e:
+        raise UnsupportedError(
+            f"the training step depends on values of tensors, not on their shapes alone ({e}); write the model without"
+        ) from e
+    graph = module.graph
+    output = next(n for n in graph.nodes if n.op == "output")
+    loss, *found = output.args[0]
+    gradients = {n: (k, g) for (n, k), g in zip(trained.items(), found, strict=True) if isinstance(g, Node)}
+    updating: frozenset[Node] = frozenset()
+    groups: tuple[ParameterGroup, ...] = ()
+    if optimizer is not None:
+        with graph.inserting_before(output):
+            updating, groups = add_updates(graph, sources, gradients, optimizer, mode)
+    graph.output((loss, *(() if optimizer else (g for _, g in gradients.values()))))
+    graph.erase_node(output)
+    _prune(graph)
+    others = {k: v for k, v in enumerate(leaves) if not isinstance(v, torch.Tensor)}
+    kind = type(optimizer) if optimizer is not None else None
+    left = () if optimizer else tuple(gradients)
+    program = Program(GraphModule(module, graph), tuple(sources), (spec, others), groups, kind, left)
+    return assemble(program, updating, type(model).__name__)
+
+
+def run_model(model: torch.nn.Module, state: Mapping[str, torch.Tensor], given: Any) -> Any:
+    """The model's output for the first half of a batch, with other parameters and buffers than its own."""
+    if isinstance(given, dict):
+        return functional_call(model, state, (), given)
+    return functional_call(model, state, tuple(given) if isinstance(given, (tuple, list)) else (given,))
+
+
+def _trained(parameters: Mapping[str, torch.nn.Parameter], optimizer: torch.optim.Optimizer | None) -> dict[str, int]:
+    """The parameters that get a gradient, in the order of the optimizer, and the group of each."""
+    found = {name: -1 for name, p in parameters.items() if optimizer is None and p.requires_grad}
+    if optimizer is not None:
+        if any(getattr(optimizer, f"_optimizer_step_{when}_hooks", None) for when in ("pre", "post")):
+            raise UnsupportedError("the optimizer has hooks, which a captured step would not call; remove them")
+        names = {id(p): name for name, p in parameters.items()}
+        for number, group in enumerate(optimizer.param_groups):
+            for parameter in group["params"]:
+                if id(parameter) not in names:
+                    raise ModelError("the optimizer has a parameter that the model has not; capture its own model")
+                if parameter.requires_grad:
+                    found[names[id(parameter)]] = number
+    if not found:
+        raise ModelError("nothing is to be trained: no parameter requires a gradient")
+    for name in found:
+        if parameters[name].is_complex() and optimizer is not None:
+            raise UnsupportedError(f"{name} is complex, whose updates are not captured; capture without an optimizer")
+    hooked = [n for n in found if parameters[n]._backward_hooks or parameters[n]._post_accumulate_grad_hooks]  # noqa: SLF001
+    if hooked:
+        raise UnsupportedError(f"{hooked[0]} has hooks, which a captured step would not call; remove them")
+    return found
+
+
+def _apart(
+    gradients: Sequence[torch.Tensor | None], parameters: Sequence[torch.Tensor], others: Sequence[torch.Tensor]
+) -> list[torch.Tensor | None]:
+    """Gradients as PyTorch leaves them: each in memory of its own, in the form of its parameter."""
+    taken = {t.untyped_storage()._cdata for t in others}  # noqa: SLF001
+    found = []
+    for gradient, parameter in zip(gradients, parameters, strict=True):
+        own = gradient
+        if own is not None and (own.untyped_storage()._cdata in taken or own.stride() != parameter.stride()):  # noqa: SLF001
+            own = parameter.new_empty_strided(parameter.shape, parameter.stride()).copy_(own)
+        if own is not None:
+            taken.add(own.untyped_storage()._cdata)  # noqa: SLF001
+        found.append(own)
+    return found
+
+
+def _prune(graph: torch.fx.Graph) -> None:
+    """Remove what only matters to autograd, and what nothing reads."""
+    for node in reversed(list(graph.nodes)):
+        if node.target in _SAME:
+            node.replace_all_uses_with(node.args[0])
+        if not node.users and is_pure(node):
+            graph.erase_node(node)

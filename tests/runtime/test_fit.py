@@ -1,0 +1,149 @@
+"""The largest context that fits a budget: against the rule itself, and against the memory of processes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import onnx
+import pytest
+from click.testing import CliRunner
+
+from edgemem.cli.main import main
+from edgemem.commands import fit as fitting
+from edgemem.commands.fit import Fit, FitRow, fit
+from edgemem.commands.genai_config import genai_values, merge_config
+from edgemem.errors import BudgetExceededError, ModelError
+from models.decoder import Sizes, decoder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+OPENED = 1000  # bytes of the made-up process
+ROW = 2 * 2 * 2 * 8 * 4  # bytes of a token in all caches of `decoder()`
+ARENA = 3  # of a token of a chunk and one of the context
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    onnx.save(decoder(sizes=Sizes(positions=4096)), tmp_path / "decoder.onnx")
+    return tmp_path / "decoder.onnx"
+
+
+def _fit(model: Path, budget: int, monkeypatch: pytest.MonkeyPatch, *, extra: float = 1.0, **options: Any) -> Fit:
+    """With an arena of 3 bytes times chunk times context, and a process that takes `extra` of what is planned."""
+
+    def arena(planned: Any, states: Any) -> int:
+        assert next(iter(states.values())) == "present.0.key"
+        dims = planned.bindings.dims
+        assert dims["capacity"] == dims["total"] >= dims["sequence"]
+        return int(ARENA * dims["sequence"] * dims["total"])
+
+    def measured(_: Any, row: FitRow) -> dict[str, Any]:
+        peak = OPENED + row.caches + int((row.arena + row.logits) * extra)
+        return {"loaded": OPENED, "peak": peak, "mode": "in place", "reason": ""}
+
+    monkeypatch.setattr(fitting._Run, "measured", measured)
+    return fit(model, budget, plan=arena, **options)
+
+
+def _total(chunk: int, context: int, extra: float = 1.0) -> int:
+    return OPENED + ROW * context + int((ARENA * chunk * context + chunk * 40 * 4) * extra)
+
+
+@pytest.mark.parametrize("budget", [20_000, 33_333, 100_000, 1_000_000])
+@pytest.mark.parametrize("extra", [1.0, 2.5, 0.3])
+def test_the_longest_context_of_the_chosen_chunk_is_found(
+    budget: int, extra: float, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = _fit(model, budget, monkeypatch, extra=extra, most_context=2048)
+    assert made.measured == _total(made.best.chunk, made.best.context, extra) <= budget
+    fitting_at_all = [n for n in range(16, 2049, 8) if _total(made.best.chunk, n, extra) <= budget]
+    near = made.measured > budget * 0.98
+    assert made.best.context == fitting_at_all[-1] or near
+
+
+def test_rows_are_those_of_a_search_of_every_context(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = _fit(model, 60_000, monkeypatch, most_context=1024, check=False)
+    assert made.measured is None
+    for row in made.rows:
+        fits = [n for n in range(max(16, row.chunk), 1025, 8) if _total(row.chunk, n) <= 60_000]
+        assert row.context == fits[-1]
+        assert row.total == _total(row.chunk, row.context)
+    assert {row.chunk for row in made.rows} == {
+        c for c in fitting.CHUNKS if c <= 1024 and _total(c, max(16, c)) <= 60_000
+    }
+    longest = max(row.context for row in made.rows)
+    assert made.best.context >= 0.9 * longest
+    assert all(row.context < 0.9 * longest for row in made.rows if row.chunk > made.best.chunk)
+
+
+def test_too_small_a_budget_is_an_error_that_says_what_is_needed(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(BudgetExceededError, match=r"at a context of 16, 4.88 KiB are available; quantise") as caught:
+        _fit(model, 5_000, monkeypatch)
+    assert caught.value.required == _total(1, 16)
+
+
+def test_caches_that_cannot_be_changed_count_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    onnx.save(decoder("attention"), tmp_path / "decoder.onnx")
+    answer = {"loaded": OPENED, "peak": 0, "mode": "in turn", "reason": ""}
+    monkeypatch.setattr(fitting._Run, "measured", lambda *_: answer)
+    made = fit(tmp_path / "decoder.onnx", 10**9, plan=lambda _, states: len(states), most_context=512)
+    assert made.best.caches == 2 * ROW * 512
+    assert made.best.arena == 0  # no state is in the plan
+    assert not made.changed
+    assert not genai_values(made)["search"]["past_present_share_buffer"]
+
+
+def test_a_model_without_caches_is_refused(tmp_path: Path) -> None:
+    graph = onnx.parser.parse_graph("g (float[N] x) => (float[N] y) { y = Relu(x) }")
+    onnx.save(onnx.helper.make_model(graph), tmp_path / "m.onnx")
+    with pytest.raises(ModelError, match="no cache to fit"):
+        fit(tmp_path / "m.onnx", 10**9, plan=lambda *_: 0)
+    (tmp_path / "m.csv").write_text("name,first_op,last_op,size\na,0,1,4\n")
+    with pytest.raises(ModelError):
+        fit(tmp_path / "m.csv", 10**9, plan=lambda *_: 0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_command_measures_its_answer_and_writes_the_configuration(tmp_path: Path) -> None:
+    onnx.save(decoder(sizes=Sizes(layers=4, heads=8, groups=8, width=64, positions=600)), tmp_path / "decoder.onnx")
+    config = tmp_path / "genai_config.json"
+    config.write_text('{"model": {"type": "llama", "context_length": 1}, "other": [1]}')
+    command = ["fit", str(tmp_path / "decoder.onnx"), "--context", "600", "-o", str(config)]
+    free = json.loads(CliRunner().invoke(main, [*command, "--budget", "2GiB", "--json"]).output)
+    assert free["best"]["context"] == 600
+    assert free["mode"] == "in place"
+    assert free["measured"] <= free["budget"]
+    budget = free["opened"] + (free["measured"] - free["opened"]) // 2
+    made = CliRunner().invoke(main, [*command, "--budget", str(budget), "--json"])
+    if made.exit_code == 0:  # the noise of a process may be as large as the rest
+        tight = json.loads(made.output)
+        assert tight["measured"] <= budget
+        assert (tight["best"]["context"], tight["best"]["chunk"]) < (600, free["best"]["chunk"] + 1)
+    text = CliRunner().invoke(main, [*command, "--budget", "2GiB"])
+    assert text.exit_code == 0, text.output
+    assert text.output.startswith("context 600, prefill chunk 512: ")
+    assert max(map(len, text.output.splitlines())) <= 80 or "These figures are for the file" in text.output
+    written = json.loads(config.read_text())
+    assert written == {
+        "model": {"type": "llama", "context_length": 600},
+        "other": [1],
+        "search": {"max_length": 600, "past_present_share_buffer": True, "chunk_size": 512},
+    }
+    small = CliRunner().invoke(main, [*command, "--budget", "1MiB"])
+    assert small.exit_code == 3
+    beyond = CliRunner().invoke(main, ["fit", str(tmp_path / "decoder.onnx"), "--budget", "2GiB"])
+    assert (beyond.exit_code, "give the context that it was made for (--context)" in beyond.output) == (1, True)
+
+
+def test_a_configuration_keeps_what_is_in_it(tmp_path: Path) -> None:
+    path = tmp_path / "genai_config.json"
+    merge_config(path, {"search": {"chunk_size": 4}})
+    assert json.loads(path.read_text()) == {"search": {"chunk_size": 4}}
+    for damaged in ("[1]", "{", '{"search": 1}', "\xff"):
+        path.write_bytes(damaged.encode("latin-1"))
+        with pytest.raises(ModelError, match=r"is no genai_config"):
+            merge_config(path, {"search": {"chunk_size": 4}})
+        assert path.read_bytes() == damaged.encode("latin-1")

@@ -1,0 +1,230 @@
+"""Plans whose results overlap inputs, or lie inside other tensors, in the runtimes: who runs them, and who refuses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+import onnx
+import pytest
+
+from edgemem import api
+from edgemem.bounds import lower_bounds
+from edgemem.commands.executors import where_it_runs
+from edgemem.commands.run_tflite import run, runtime_of
+from edgemem.commands.size import size_of
+from edgemem.commands.verify_run import verify_run
+from edgemem.commands.verify_run_tflite import verify_run_tflite
+from edgemem.errors import InvalidPlanError, RuntimeBindError
+from edgemem.formats import load
+from edgemem.model.overlap import distance
+from edgemem.passes.streaming.stream import Stage, stream
+from edgemem.planning.micro_offsets import plan_of_offsets
+from edgemem.proof import prove, verify_planset
+from edgemem.records.problem import Problem
+from edgemem.runtime.tflm import execute as tflm
+from edgemem.runtime.tflm.file_plan import file_plan
+from edgemem.runtime.tflm.size import size_of as micro_size_of
+from edgemem.suitability import MICRO_KERNELS, kernels_refusal, litert_refusal, micro_offsets, micro_refusal
+from edgemem.targets import BUILT_IN
+from edgemem_converters.tflite.model import TfliteConverter
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from edgemem.plans import PlanSet
+
+pytest.importorskip("ai_edge_litert")
+needs_tflm = pytest.mark.skipif(not tflm.is_installed(), reason="tflite-micro is not installed")
+STAGES = (Stage(0, 5, 4), Stage(6, 12, 3))
+
+
+@cache
+def model(*, streamed: bool = False) -> TfliteConverter:
+    from models.build import build_tflite
+
+    data = build_tflite("mobilenet_v2_tflite", size=48, alpha=0.35, int8=True, classes=10)
+    made = TfliteConverter.from_bytes(data)
+    return made.rewritten(stream(made.graph(), STAGES, 64)) if streamed else made
+
+
+@cache
+def planned(kernels: str, target: str = "tflm", *, streamed: bool = False, slots: bool = True) -> PlanSet:
+    rules = replace(BUILT_IN[target], kernels=kernels, slots=slots)
+    return api.plan(model(streamed=streamed), strategy="offsets/search", effort="fast", target=rules)
+
+
+def written(folder: Path, planset: PlanSet, *, streamed: bool = False, offsets_only: bool = False) -> Path:
+    path = folder / "m.tflite"
+    api.save(model(streamed=streamed), planset, path, offsets_only=offsets_only)
+    return path
+
+
+def opened(path: Path) -> TfliteConverter:
+    return TfliteConverter.from_bytes(path.read_bytes())
+
+
+def test_a_plan_for_one_profile_is_refused_for_a_runtime_of_another(tmp_path: Path) -> None:
+    planset = planned("tflm-reference")
+    file = opened(written(tmp_path, planset))
+    assert file_plan(file).planset is not None
+    for other in ("cmsis-nn-dsp", "cmsis-nn-mve", "esp-nn", "none"):
+        found = file_plan(file, other)
+        assert found.planset is None
+        assert found.refusal is not None
+        assert f"--overlap {other}" in found.refusal.remedy
+        assert "tflm-reference" in found.refusal.why
+        with pytest.raises(InvalidPlanError):
+            prove(planset, model().graph(), kernels=other)
+    assert micro_refusal(planset, "esp-nn") is not None
+    assert micro_refusal(planset, MICRO_KERNELS) is None
+    assert micro_refusal(planset) is None
+
+
+def test_a_plan_is_run_where_its_distances_hold_too(tmp_path: Path) -> None:
+    """CMSIS-NN's distances are those of the reference kernels, or greater."""
+    planset = planned("cmsis-nn-dsp")
+    assert micro_refusal(planset, MICRO_KERNELS) is not None
+    path = written(tmp_path, planset)
+    assert file_plan(opened(path)).planset is not None
+    assert runtime_of((planset,), offsets=True) == "tflm"
+    graph = model().graph()
+    assert where_it_runs((planset,), ".tflite", graph).startswith(
+        "runs as planned in TensorFlow Lite Micro and in TensorFlow Lite Micro built with the kernels of cmsis-nn-dsp; "
+    )
+
+
+def test_offsets_for_a_device_are_written_and_not_run_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a computer whose tflite-micro has the kernels of CMSIS-NN."""
+    planset = planned("tflm-reference")
+    for module in ("edgemem.commands.executors", "edgemem.runtime.tflm.size"):
+        monkeypatch.setattr(f"{module}.MICRO_KERNELS", "cmsis-nn-dsp")
+    monkeypatch.setattr(file_plan, "__defaults__", ("cmsis-nn-dsp",))
+    path = written(tmp_path, planset)
+    assert opened(path).offline() == micro_offsets(planset)
+    line = where_it_runs((planset,), ".tflite", model().graph())
+    assert line.startswith("runs as planned in TensorFlow Lite Micro built with the kernels of tflm-reference; ")
+    for attempt in (lambda: run(path, runtime="tflm"), lambda: verify_run_tflite(path)):
+        with pytest.raises(RuntimeBindError, match="overlap inputs as far as the kernels of tflm-reference allow"):
+            attempt()
+    with pytest.raises(RuntimeBindError, match="plan with `edgemem plan --overlap cmsis-nn-dsp`"):
+        micro_size_of(opened(path), measure=False, kernels="cmsis-nn-dsp")
+    assert micro_size_of(opened(path), measure=False, kernels=None).planned == len(micro_offsets(planset))
+
+
+def test_who_refuses_overlaps() -> None:
+    overlapping = planned("tflm-reference", "litert")
+    refusal = litert_refusal(overlapping)
+    assert refusal is not None
+    assert refusal.remedy == "--overlap none"
+    assert litert_refusal(planned("none", "litert")) is None
+    assert kernels_refusal(overlapping) == refusal
+    assert kernels_refusal(overlapping, "tflm-reference") is None
+
+
+@needs_tflm
+@pytest.mark.parametrize("kernels", ["tflm-reference", "cmsis-nn-dsp", "esp-nn", "none"])
+def test_streamed_models_compute_the_same_in_tensorflow_lite_micro(tmp_path: Path, kernels: str) -> None:
+    planset = planned(kernels, streamed=True)
+    assert planset.problem.within is not None
+    path = written(tmp_path, planset, streamed=True)
+    micro, litert = verify_run_tflite(path)
+    assert micro.violations == ()
+    assert micro.report is not None
+    assert litert.refusal
+    best = planset.best_offsets
+    assert best is not None
+    assert size_of(path).activations == -(-best.size // 16) * 16
+
+
+@needs_tflm
+def test_the_first_operator_that_differs_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the kernels are others than the proof believes."""
+    planset = planned("tflm-reference")
+    graph, best = model().graph(), planset.best_offsets
+    assert best is not None
+    number = 8
+    op = graph.ops[number]
+    place = {name: k for k, record in enumerate(planset.problem.records) for name in record.tensors}
+    i, j = (place[graph.tensors[index].name] for index in (op.inputs[0], op.outputs[0]))
+    rows = planset.problem.overlap
+    assert rows is not None
+    right = [tuple(row) for row in rows.tolist() if tuple(row[:2]) != (i, j)]
+    problem = Problem(planset.problem.records, alignment=16, overlap=[*right, (i, j, -64)])
+    offsets = best.offsets.copy()
+    offsets[[i, j]] = np.array([0, 64]) + -(-best.size // 16) * 16
+    size = int((offsets + problem.size).max())
+    bounds = lower_bounds(problem)
+    plan = replace(best, offsets=offsets, size=size, search=None, optimal=size == bounds.offsets)
+    wrong = replace(planset, problem=problem, bounds=bounds, offsets=(plan,), shared_objects=())
+    with pytest.raises(InvalidPlanError):
+        prove(wrong, graph)
+    monkeypatch.setattr(
+        "edgemem.proof.permissions.distance",
+        lambda profile, g, o, position: -64 if o.outputs == op.outputs else distance(profile, g, o, position),
+    )
+    (micro, _) = verify_run_tflite(written(tmp_path, wrong))
+    assert len(micro.violations) == 1
+    assert f"the first operator that computes something else is {op.name} ({op.type})" in micro.violations[0].message
+
+
+def test_streamed_models_compute_the_same_in_litert(tmp_path: Path) -> None:
+    planset = planned("none", "litert", streamed=True)
+    assert planset.problem.within is not None
+    micro, litert = verify_run_tflite(written(tmp_path, planset, streamed=True))
+    assert micro.refusal
+    assert litert.violations == ()
+    assert litert.report is not None
+
+
+@needs_tflm
+@pytest.mark.parametrize("streamed", [False, True])
+def test_offsets_without_a_plan_are_proved_with_the_overlaps_that_they_use(tmp_path: Path, *, streamed: bool) -> None:
+    planset = planned("tflm-reference", streamed=streamed)
+    path = written(tmp_path, planset, streamed=streamed, offsets_only=True)
+    graph = model(streamed=streamed).graph()
+    bare = plan_of_offsets(graph, opened(path).offline())
+    assert verify_planset(bare, graph) == ()
+    assert bare.target is not None
+    assert (bare.target.kernels, bare.target.slots) == ("tflm-reference", streamed)
+    micro, _ = verify_run_tflite(path)
+    assert micro.violations == ()
+    # One unit too close, the offsets are refused.
+    offsets = micro_offsets(planset)
+    op = next(o for o in graph.ops if o.type == "CONV_2D" and distance("tflm-reference", graph, o, 0) is not None)
+    made, read = graph.tensors[op.outputs[0]].name, graph.tensors[op.inputs[0]].name
+    least = distance("tflm-reference", graph, op, 0)
+    assert least is not None
+    close = offsets | {made: 1 << 24, read: (1 << 24) + -(-least // 16) * 16 - 16}
+    assert verify_planset(plan_of_offsets(graph, close), graph)
+
+
+def test_slices_and_pieces_lie_in_their_slots_in_onnx_runtime_node_by_node(tmp_path: Path) -> None:
+    text = """
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[1,8,16,16] x) => (float[1,8,16,16] y) <int64[1] b={0}, int64[1] m={4}, int64[1] e={8}, int64[1] a={1}> {
+      p = Exp (x)  s = Slice (p, b, m, a)  t = Slice (p, m, e, a)  u = Softmax <axis = 2> (s)
+      v = Softmax <axis = 2> (t)  w = Concat <axis = 1> (u, v)  y = Softmax (w)
+    }
+    """
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    source = load(tmp_path / "m.onnx")
+    sizes = {}
+    for slots in (False, True):
+        planset = api.plan(source, target=replace(BUILT_IN["generic"], slots=slots))
+        best = planset.best_offsets
+        assert best is not None
+        sizes[slots] = best.size
+        api.save(tmp_path / "m.onnx", planset, tmp_path / "planned.onnx")
+        bound, _ = verify_run(tmp_path / "planned.onnx")
+        assert bound.violations == ()
+        assert bound.report is not None
+    assert sizes[True] < sizes[False]
+    assert planset.problem.within is not None
+    assert len(planset.problem.within) == 4
+    overlapping = replace(planset, target=replace(BUILT_IN["generic"], slots=True, kernels="tflm-reference"))
+    api.save(tmp_path / "m.onnx", overlapping, tmp_path / "planned.onnx")
+    with pytest.raises(RuntimeBindError, match="overlap inputs as far as the kernels of tflm-reference allow"):
+        verify_run(tmp_path / "planned.onnx")

