@@ -35,7 +35,8 @@ def _events(draw: st.DrawFn, most: int = 60) -> list[Event]:
     alive: list[int] = []
     made = 0
     for _ in range(draw(st.integers(0, most))):
-        if alive and draw(st.booleans()):
+        wants_free = draw(st.booleans())
+        if alive and wants_free:
             events.append((0, alive.pop(draw(st.integers(0, len(alive) - 1))), 0))
         else:
             events.append((draw(_SIZES), made, draw(st.integers(0, 2))))
@@ -127,6 +128,22 @@ def test_the_simulation_equals_the_literal_allocator_in_long_runs(seed: int) -> 
         memory_limit=rng.choice([None, 500 * MIB, 700 * MIB]),
     )
     _agrees(events, settings)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_it_equals_the_literal_allocator_where_memory_runs_out_and_blocks_are_not_split(seed: int) -> None:
+    rng = random.Random(seed)
+    events: list[Event] = []
+    alive: list[int] = []
+    made = 0
+    for _ in range(200):
+        if len(alive) > rng.randrange(1, 6):
+            events.append((0, alive.pop(rng.randrange(len(alive))), 0))
+        else:
+            events.append((rng.randrange(18, 60) * MIB, made, 0))
+            alive.append(made)
+            made += 1
+    _agrees(events, CachingSettings(max_split_size=24 * MIB, memory_limit=330 * MIB))
 
 
 @pytest.mark.skipif(not native.COMPILED, reason="edgemem was built without a compiler")
