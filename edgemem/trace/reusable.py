@@ -113,15 +113,13 @@ def _visits(position: Column, lane: Column, section: Column, length: int) -> _Vi
     visit = np.cumsum(is_new_lane | (np.diff(sections, prepend=-2) != 0)) - 1
     ends = np.append(begins[1:], len(order)) - 1
     first, last = at[begins], at[ends]
-    # The last visit of a lane goes on in its first one, if they are to one section: the period is a circle.
+    # The last visit of a lane goes on in its first one, if they are to one section: the period is a circle. A lane with
+    # one section alone never leaves it.
     opening = visit[lane_begins]
     closing = visit[lane_begins + lane_sizes - 1]
     meets = sections[lane_begins] == sections[lane_begins + lane_sizes - 1]
     opening, closing = opening[meets], closing[meets]
-    joined_first, joined_last = first[closing] - length, last[opening] + length
-    never_ends = opening == closing
-    first[opening] = np.where(never_ends, last[opening] + 1 - length, joined_first)
-    last[closing] = np.where(never_ends, at[lane_begins[meets]] + length - 1, joined_last)
+    first[opening], last[closing] = first[closing] - length, last[opening] + length
     found = _Visits(np.empty_like(position), np.empty_like(position))
     found.first[order], found.last[order] = first[visit], last[visit]
     return found
