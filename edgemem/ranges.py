@@ -115,6 +115,7 @@ def widened(problem: Problem, least: Mapping[str, int]) -> Problem:
         overlap=() if problem.overlap is None else problem.overlap,
         within=() if problem.within is None else problem.within,
         roles=problem.roles,
+        phases=problem.phases,
     )
 
 

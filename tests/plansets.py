@@ -247,7 +247,7 @@ def plain(p: PlanSet) -> dict[str, object]:
         "recording": None
         if p.recording is None
         else (
-            p.recording.trace.stream.tolist(),
+            p.recording.trace.events.tolist(),
             p.recording.fingerprint,
             typed(p.recording.fingerprint.options),
         ),

@@ -71,7 +71,7 @@ def _check_made(p: PlanSet) -> None:
     if p.recording is not None:
         trace = p.recording.trace
         stream = stream_of(p.problem, heap_requests(trace, p.problem), len(trace))
-        if not np.array_equal(stream, trace.stream):
+        if not np.array_equal(stream, trace.events):
             raise PlanFileError("the records are not requests of the recorded trace")
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from edgemem.errors import ModelError
 from edgemem.reading import shown
+from edgemem.records.columns import INT64_MAX, NumbersOf, int64_column
 from edgemem.records.fixed import check_places
 from edgemem.records.pins import widened
 from edgemem.records.relations import check_overlap, check_within, relation_rows
@@ -31,7 +32,6 @@ Feature: TypeAlias = Literal["pinned", "reserved", "overlap", "within", "state",
 
 Rows: TypeAlias = "NDArray[np.int64] | Iterable[tuple[int, int, int]]"
 
-INT64_MAX = 2**63 - 1
 MOST_ALIGNMENT = 2**62
 MOST_REGIONS = 62  # a region is a bit of an int64
 
@@ -95,6 +95,8 @@ class Problem:
         spill_cost: int64 [n], as for `UsageRecord`; None if all are 0.
         roles: int64 [n], -1 for none: records of one role are the same tensor of different stripes. A search may try
             them at one offset; no plan has to, so it is no feature of the problem. None if no record has one.
+        phases: int64 [n, 2], the phases of a program (such as the forward pass of a microbatch) in which a record
+            begins and ends, -1 -1 for none. A hint as `roles` are. None if no record has one.
 
     `pinned`, `reserved` and the relations concern offsets only: shared objects are planned without them, and refuse
     `within`. The arrays are read-only. Raises ModelError for intervals that end before they begin, negative values, an
@@ -113,6 +115,7 @@ class Problem:
         "given_reserved",
         "last_op",
         "overlap",
+        "phases",
         "pinned",
         "regions",
         "reserved",
@@ -135,6 +138,7 @@ class Problem:
     regions: NDArray[np.int64] | None
     spill_cost: NDArray[np.int64] | None
     roles: NDArray[np.int64] | None
+    phases: NDArray[np.int64] | None
 
     def __init__(
         self,
@@ -145,6 +149,7 @@ class Problem:
         overlap: Rows = (),
         within: Rows = (),
         roles: ArrayLike | None = None,
+        phases: ArrayLike | None = None,
     ) -> None:
         rows = tuple(records)
         negative = next((r.name for r in rows if r.offset is not None and r.offset < 0), None)
@@ -163,7 +168,7 @@ class Problem:
             relations=(overlap, within),
             regions=[_mask(r) for r in rows] if any(rows[i].regions for i in special) else None,
             spill_cost=[r.spill_cost for r in rows] if any(rows[i].spill_cost for i in special) else None,
-            roles=roles,
+            hints=(roles, phases),
             states=[i for i in special if rows[i].kind == "state"],
         )
 
@@ -183,6 +188,7 @@ class Problem:
         regions: ArrayLike | None = None,
         spill_cost: ArrayLike | None = None,
         roles: ArrayLike | None = None,
+        phases: ArrayLike | None = None,
     ) -> Problem:
         """A problem from columns: `size` is [n] bytes, or [n, 2 or 3] texels. Names default to the indices."""
         self = cls.__new__(cls)
@@ -197,7 +203,7 @@ class Problem:
             relations=(overlap, within),
             regions=regions,
             spill_cost=spill_cost,
-            roles=roles,
+            hints=(roles, phases),
         )
         if self._names is not None and len(self._names) != len(self):
             raise ModelError(f"{len(self._names)} names for {len(self)} records")
@@ -207,7 +213,14 @@ class Problem:
         """The same records at another alignment, around the ranges that were given as reserved."""
         relations = {"overlap": self.overlap, "within": self.within}
         given = {key: rows for key, rows in relations.items() if rows is not None}
-        return Problem(self.records, alignment=alignment, reserved=self.given_reserved, roles=self.roles, **given)
+        return Problem(
+            self.records,
+            alignment=alignment,
+            reserved=self.given_reserved,
+            roles=self.roles,
+            phases=self.phases,
+            **given,
+        )
 
     def _fill(
         self,
@@ -220,13 +233,13 @@ class Problem:
         relations: tuple[Rows, Rows],
         regions: ArrayLike | None,
         spill_cost: ArrayLike | None,
-        roles: ArrayLike | None,
+        hints: tuple[ArrayLike | None, ArrayLike | None],
         states: Sequence[int] = (),
     ) -> None:
         if not 0 < alignment <= MOST_ALIGNMENT or alignment & (alignment - 1):
             raise ModelError(f"alignment {shown(alignment)} is not a power of two up to 2**62")
         try:
-            self.first_op, self.last_op, sizes = map(_column, columns)
+            self.first_op, self.last_op, sizes = map(int64_column, columns)
         except (OverflowError, ValueError, TypeError) as e:
             raise ModelError(f"usage records must be integers within int64, with extents of one rank: {e}") from None
         if sizes.size == 0:
@@ -243,20 +256,23 @@ class Problem:
             if bad.any():
                 raise ModelError(f"record {name(int(bad.argmax()))!r} has {what}")
         self.extents = sizes if sizes.ndim == 2 else None
-        self.size = sizes if sizes.ndim == 1 else _column(_checked_product(sizes))
+        self.size = sizes if sizes.ndim == 1 else int64_column(_checked_product(sizes))
         self.alignment = alignment
         self.given_reserved = tuple((begin, end) for begin, end in reserved)
         self.reserved = widened(self.given_reserved, alignment)
-        pins = self._numbers("pinned", pinned, "offset", name, least=-1)
+        check = NumbersOf(len(self.first_op), name)
+        pins = check("pinned", pinned, "offset", least=-1)
         self.pinned = pins if pins is not None and (pins >= 0).any() else None
-        masks = self._numbers("regions", regions, "region", name)
+        masks = check("regions", regions, "region")
         if masks is not None and (masks >> MOST_REGIONS).any():
             raise ModelError(f"regions are numbered 0 to {MOST_REGIONS - 1}, a bit each")
         self.regions = masks if masks is not None and masks.any() else None
-        costs = self._numbers("spill_cost", spill_cost, "spill cost", name)
+        costs = check("spill_cost", spill_cost, "spill cost")
         self.spill_cost = costs if costs is not None and costs.any() else None
-        same = self._numbers("roles", roles, "role", name, least=-1)
+        same = check("roles", hints[0], "role", least=-1)
         self.roles = same if same is not None and (same >= 0).any() else None
+        phases = check("phases", hints[1], "phase", least=-1, width=2)
+        self.phases = phases if phases is not None and (phases >= 0).any() else None
         # What every plan stays below: all records end to end, each padded, above all that is pinned or reserved.
         above = float(max((end for _, end in self.reserved), default=0))
         if self.pinned is not None:
@@ -269,22 +285,6 @@ class Problem:
         check_overlap(self, name)
         check_within(self, name)
         check_places(self, name)
-
-    def _numbers(
-        self, what: str, values: ArrayLike | None, one: str, name: Callable[[int], str], *, least: int = 0
-    ) -> NDArray[np.int64] | None:
-        """A column of integers, one a record."""
-        if values is None:
-            return None
-        try:
-            column = _column(values)
-        except (OverflowError, ValueError, TypeError) as e:
-            raise ModelError(f"{what} must be integers within int64: {e}") from None
-        if column.shape != self.first_op.shape:
-            raise ModelError(f"first_op and {what} differ in length")
-        if (column < least).any():
-            raise ModelError(f"record {name(int((column < least).argmax()))!r} has a negative {one}")
-        return column
 
     def _check_states(self, states: Sequence[int], name: Callable[[int], str]) -> None:
         end = int(self.last_op.max(initial=0))
@@ -372,17 +372,6 @@ def _mask(record: UsageRecord) -> int:
 def region_indices(mask: int) -> tuple[int, ...]:
     """The regions whose bits are set in a mask of `Problem.regions`."""
     return tuple(k for k in range(mask.bit_length()) if mask >> k & 1)
-
-
-def _column(values: ArrayLike) -> NDArray[np.int64]:
-    array = np.asarray(values)
-    if array.size == 0:
-        array = array.astype(np.int64)
-    if array.dtype.kind not in "iu" or (array.dtype == np.uint64 and (array > INT64_MAX).any()):
-        raise TypeError(f"not integers within int64: {array.dtype}")
-    array = np.array(array, dtype=np.int64, order="C")
-    array.flags.writeable = False
-    return array
 
 
 def _checked_product(extents: NDArray[np.int64]) -> NDArray[np.int64]:

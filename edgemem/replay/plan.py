@@ -24,7 +24,7 @@ class ReplayPlan(Handle):
     """Expected events and their places, proved by the library before it takes them.
 
     Args:
-        stream: signed events as `Trace.stream`.
+        stream: signed events as `Trace.events`.
         offsets: bytes for each request, or -1 for the heap.
         size: of the arena in bytes.
         alignment: of the offsets, up to 64.
@@ -66,7 +66,7 @@ def replay_plan(proved: Proved) -> ReplayPlan:
             f"the plan takes {best.size:,} bytes, and its records end to end {planset.naive:,}; record the model again"
         )
     return ReplayPlan(
-        planset.recording.trace.stream,
+        planset.recording.trace.events,
         places_of(planset),
         best.size,
         alignment=min(planset.problem.alignment, _MOST_ALIGNMENT),

@@ -1,5 +1,5 @@
 """Traces: what a running program asked of its allocator, and the usage records that follow from it."""
 
-from edgemem.trace.trace import Trace
+from edgemem.trace.trace import Section, Trace
 
-__all__ = ["Trace"]
+__all__ = ["Section", "Trace"]

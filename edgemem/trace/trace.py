@@ -20,46 +20,86 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Trace"]
+__all__ = ["Section", "Trace"]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A pass of a module, to which the requests that it makes belong.
+
+    Attributes:
+        name: such as `layers.3 backward`.
+        phase: number of the phase that it is part of, such as that of "forward of microbatch 3"; 0 or more.
+        is_dynamic: whether sizes of its requests differ from one iteration to the next (a mixture of experts).
+    """
+
+    name: str
+    phase: int = 0
+    is_dynamic: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trace:
-    """One run's events as columns; read-only int64 arrays of one length.
+    """The events of a run, or of several iterations, as columns; read-only int64 arrays of one length.
 
     Attributes:
         size: bytes asked for; 0 for a free.
         request: the request made, counted from 0 in order, or the one freed.
         time_ns: since the run began.
-        thread: that asked, as the operating system numbers it.
+        thread: that asked, as the operating system numbers it, or the recorder; -1 where it is not known.
+        stream: of the device that it was asked for, as the recorder numbers it; 0 is the default stream.
+        section: index into `sections`, or -1 for none.
+        iteration: the iteration of a training loop in which it happened, ascending; -1 is outside of any.
+        sections: what `section` refers to.
     """
 
     size: NDArray[np.int64]
     request: NDArray[np.int64]
     time_ns: NDArray[np.int64]
     thread: NDArray[np.int64]
+    stream: NDArray[np.int64]
+    section: NDArray[np.int64]
+    iteration: NDArray[np.int64]
+    sections: tuple[Section, ...] = ()
 
     @classmethod
     def from_columns(
-        cls, size: ArrayLike, request: ArrayLike, time_ns: ArrayLike | None = None, thread: ArrayLike | None = None
+        cls,
+        size: ArrayLike,
+        request: ArrayLike,
+        time_ns: ArrayLike | None = None,
+        thread: ArrayLike | None = None,
+        *,
+        stream: ArrayLike | None = None,
+        section: ArrayLike | None = None,
+        iteration: ArrayLike | None = None,
+        sections: Sequence[Section] = (),
     ) -> Trace:
-        """A trace from its columns; times and threads default to 0.
+        """A trace from its columns; times, threads and streams default to 0, sections and iterations to -1.
 
-        Raises ModelError if requests are not numbered in order, or a free does not belong to a living request.
+        Raises ModelError if requests are not numbered in order, a free does not belong to a living request, a section
+        is not one of `sections`, or iterations do not ascend.
         """
         sizes = _column(size)
-        zeros = np.zeros(len(sizes), np.int64)
-        columns = (
-            sizes,
-            _column(request),
-            _column(zeros if time_ns is None else time_ns),
-            _column(zeros if thread is None else thread),
+        zeros, none = (_column(np.full(len(sizes), value, np.int64)) for value in (0, -1))
+        trace = cls(
+            size=sizes,
+            request=_column(request),
+            time_ns=zeros if time_ns is None else _column(time_ns),
+            thread=zeros if thread is None else _column(thread),
+            stream=zeros if stream is None else _column(stream),
+            section=none if section is None else _column(section),
+            iteration=none if iteration is None else _column(iteration),
+            sections=tuple(sections),
         )
-        if len({len(c) for c in columns}) != 1:
+        columns = (trace.request, trace.time_ns, trace.thread, trace.stream, trace.section, trace.iteration)
+        if any(len(column) != len(sizes) for column in columns):
             raise ModelError("a trace's columns differ in length")
-        if not _is_right(columns[0], columns[1]):
-            _explain(columns[0].tolist(), columns[1].tolist())
-        return cls(*columns)
+        if not _is_right(trace.size, trace.request):
+            _explain(trace.size.tolist(), trace.request.tolist())
+        _check_sections(trace.section, len(trace.sections))
+        _check_iterations(trace.iteration)
+        return trace
 
     @classmethod
     def from_stream(cls, stream: ArrayLike) -> Trace:
@@ -72,7 +112,7 @@ class Trace:
         return len(self.size)
 
     @property
-    def stream(self) -> NDArray[np.int64]:
+    def events(self) -> NDArray[np.int64]:
         """The events as `from_stream` reads them; int64 [events]."""
         return np.where(self.size > 0, self.size, -self.request - 1)
 
@@ -152,6 +192,25 @@ def _explain(sizes: list[int], requests: list[int]) -> None:
             alive.remove(request)
         else:
             raise ModelError(f"event {event} of the trace frees request {request}, which is not alive")
+
+
+def _check_sections(section: NDArray[np.int64], count: int) -> None:
+    """Raise ModelError for the first event in a section that there is not."""
+    wrong = (section < -1) | (section >= count)
+    if wrong.any():
+        event = int(wrong.argmax())
+        raise ModelError(f"event {event} of the trace is in section {section[event]}; there are {count}")
+
+
+def _check_iterations(iteration: NDArray[np.int64]) -> None:
+    """Raise ModelError for the first event of an iteration that is below -1, or below one before it."""
+    inside = np.flatnonzero(iteration != -1)
+    numbers = iteration[inside]
+    wrong = np.concatenate((numbers[:1] < 0, np.diff(numbers) < 0))
+    if wrong.any():
+        k = int(wrong.argmax())
+        before = f"follows iteration {numbers[k - 1]}" if k else "is the first"
+        raise ModelError(f"event {inside[k]} of the trace is in iteration {numbers[k]}, which {before}")
 
 
 def _column(values: ArrayLike) -> NDArray[np.int64]:

@@ -48,7 +48,7 @@ def test_an_honest_one_is_read() -> None:
     f = Forge()
     (back,) = decode_all(f.finish_all(planset(f, recording(f))))
     assert back.recording is not None
-    assert back.recording.trace.stream.tolist() == [8, -1]
+    assert back.recording.trace.events.tolist() == [8, -1]
 
 
 def test_what_one_file_cannot_hold() -> None:

@@ -292,7 +292,7 @@ def test_a_wrong_plan_with_a_right_checksum_is_an_error(recorded: tuple[Path, Pl
     with pytest.raises(InvalidPlanError, match="overlap"):
         opened(path)
     with pytest.raises(InvalidPlanError, match="overlaps another one that is alive"):
-        ReplayPlan(plan.recording.trace.stream, np.minimum(places_of(plan), 0), best.size)
+        ReplayPlan(plan.recording.trace.events, np.minimum(places_of(plan), 0), best.size)
 
 
 @pytest.mark.parametrize(

@@ -335,5 +335,5 @@ def test_a_recorded_plan_survives_as_bytes(tmp_path: Path) -> None:
     assert planfile.encode(again) == data
     assert again.recording is not None
     assert again.recording.fingerprint == plan.recording.fingerprint
-    assert np.array_equal(again.recording.trace.stream, plan.recording.trace.stream)
+    assert np.array_equal(again.recording.trace.events, plan.recording.trace.events)
     assert np.array_equal(places_of(again), places_of(plan))

@@ -64,7 +64,7 @@ def test_such_a_plan_is_kept_and_found_again(tmp_path: Path) -> None:
     assert places_of(again).tolist() == places_of(plan).tolist()
     assert plan.recording is not None
     assert again.recording is not None
-    assert again.recording.trace.stream.tolist() == plan.recording.trace.stream.tolist()
+    assert again.recording.trace.events.tolist() == plan.recording.trace.events.tolist()
     with InferenceSession(model, cache=tmp_path, background=False, share_outputs=True) as session:
         session.run(None, given)
         assert session.memory.replayed == 1

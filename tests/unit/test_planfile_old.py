@@ -76,7 +76,7 @@ def test_recorded_plans() -> None:
         assert planset.recording is not None
         old, new = one["fingerprint"], planset.recording.fingerprint
         assert facts(planset) == {key: value for key, value in one.items() if key in facts(planset)}
-        assert planset.recording.trace.stream.tolist() == one["stream"]
+        assert planset.recording.trace.events.tolist() == one["stream"]
         assert (new.runtime, new.version, new.model) == ("onnxruntime", old["runtime"], old["model"])
         assert new.options == {
             "level": "ORT_ENABLE_ALL",

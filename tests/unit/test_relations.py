@@ -75,6 +75,33 @@ def test_roles_are_a_column_that_no_plan_has_to_honour() -> None:
             Problem([A, B], roles=roles)
 
 
+def test_phases_are_two_columns_that_no_plan_has_to_honour() -> None:
+    problem = Problem([A, B, C], phases=[(0, 1), (-1, -1), (1, 1)])
+    assert problem.phases is not None
+    assert problem.phases.tolist() == [[0, 1], [-1, -1], [1, 1]]
+    assert problem.phases.dtype == np.int64
+    assert not problem.phases.flags.writeable
+    assert problem.features == frozenset()
+    again = problem.aligned(16)
+    assert again.phases is not None
+    assert again.phases.tolist() == problem.phases.tolist()
+    columns = Problem.from_arrays([0, 1], [1, 2], [8, 8], phases=np.array([[0, 0], [0, 1]]))
+    assert columns.phases is not None
+    assert columns.phases.tolist() == [[0, 0], [0, 1]]
+    assert Problem([A, B]).phases is None
+    assert Problem([A, B], phases=[(-1, -1)] * 2).phases is None
+    assert Problem([], phases=[]).phases is None
+    wrong: tuple[tuple[object, str], ...] = (
+        ([(0, 1)], "differ in length"),
+        ([0, 1], "give 2 a record"),
+        ([(0, 0), (0, -2)], "'b' has a negative phase"),
+        ([(0.5, 1), (0, 1)], "integers"),
+    )
+    for phases, what in wrong:
+        with pytest.raises(ModelError, match=what):
+            Problem([A, B], phases=phases)  # type: ignore[arg-type]  # what a caller without a type checker gives
+
+
 @pytest.mark.parametrize(
     ("overlap", "within", "what"),
     [

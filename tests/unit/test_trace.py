@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from edgemem.bounds import lower_bounds
 from edgemem.errors import ModelError
-from edgemem.trace import Trace
+from edgemem.trace import Section, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -102,7 +102,7 @@ def test_nonsense_is_refused(make: Callable[[], Trace], says: str) -> None:
 @given(streams())
 def test_a_stream_survives_and_its_records_are_what_lives_together(stream: list[int]) -> None:
     trace = Trace.from_stream(stream)
-    assert trace.stream.tolist() == stream
+    assert trace.events.tolist() == stream
     problem = trace.problem(alignment=1)
     sizes: list[int] = []
     alive: dict[int, int] = {}
@@ -122,3 +122,40 @@ def test_a_stream_survives_and_its_records_are_what_lives_together(stream: list[
     assert trace.peak == most
     assert lower_bounds(problem).offsets == most_planned
     assert np.array_equal(trace.freed, sorted(freed))
+
+
+SECTIONS = (Section("a forward"), Section("experts forward", phase=3, is_dynamic=True))
+
+
+def test_streams_sections_and_iterations_are_kept() -> None:
+    trace = Trace.from_columns(
+        [8, 0], [0, 0], stream=[7, 7], section=[1, -1], iteration=[-1, 4], sections=SECTIONS, thread=[1, 2]
+    )
+    assert trace.stream.tolist() == [7, 7]
+    assert trace.section.tolist() == [1, -1]
+    assert trace.iteration.tolist() == [-1, 4]
+    assert trace.thread.tolist() == [1, 2]
+    assert trace.time_ns.tolist() == [0, 0]
+    assert trace.sections == SECTIONS
+
+
+def test_a_trace_without_them_is_on_the_default_stream_in_no_section_and_in_no_iteration() -> None:
+    trace = Trace.from_stream([8, -1])
+    assert trace.stream.tolist() == [0, 0]
+    assert trace.section.tolist() == trace.iteration.tolist() == [-1, -1]
+    assert trace.sections == ()
+
+
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        ({"section": [0, 2]}, "event 1 of the trace is in section 2; there are 2"),
+        ({"section": [-2, 0]}, "event 0 of the trace is in section -2"),
+        ({"iteration": [-2, 0]}, "event 0 of the trace is in iteration -2, which is the first"),
+        ({"iteration": [2, 1]}, "event 1 of the trace is in iteration 1, which follows iteration 2"),
+        ({"stream": [1]}, "differ in length"),
+    ],
+)
+def test_sections_and_iterations_that_are_none_are_refused(columns: dict[str, list[int]], says: str) -> None:
+    with pytest.raises(ModelError, match=says):
+        Trace.from_columns([8, 0], [0, 0], sections=SECTIONS, **columns)

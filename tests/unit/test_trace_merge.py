@@ -16,7 +16,7 @@ Life = tuple[int, int | None]  # bytes, and the number of requests made when it 
 def lives(trace: Trace) -> list[Life]:
     """By walking over the events."""
     found: list[Life] = []
-    for event in trace.stream.tolist():
+    for event in trace.events.tolist():
         if event > 0:
             found.append((event, None))
         else:
@@ -91,7 +91,7 @@ def test_the_common_prefix_is_the_longest_part_with_the_same_requests_alive(seed
 
 def test_what_varies_gets_twice_the_room_once_anything_grows() -> None:
     known = Trace.from_stream([100, 640, 64, -1, -2, -3])
-    assert with_headroom(known, Trace.from_stream([160, 400, 64, -2, -1, -3])).stream.tolist() == [
+    assert with_headroom(known, Trace.from_stream([160, 400, 64, -2, -1, -3])).events.tolist() == [
         320,
         832,
         64,
