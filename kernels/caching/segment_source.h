@@ -1,0 +1,30 @@
+// Where the caching allocator takes its memory from.
+#pragma once
+
+#include <cstdint>
+
+namespace edgemem {
+
+// Addresses are numbers: what lies there may be memory of a device, or nothing at all (a simulation).
+class SegmentSource {
+ public:
+  SegmentSource() = default;
+  SegmentSource(const SegmentSource&) = delete;
+  SegmentSource& operator=(const SegmentSource&) = delete;
+  virtual ~SegmentSource() = default;
+
+  // The address of a new segment of `bytes` (a multiple of 2 MiB), aligned to 512 bytes at least; 0 if there is no
+  // memory.
+  virtual std::uintptr_t take(std::int64_t bytes) noexcept = 0;
+  // A whole segment that `take` gave, with its size.
+  virtual void give(std::uintptr_t address, std::int64_t bytes) noexcept = 0;
+
+  // For expandable segments: `reserve` gives addresses without memory, 0 if it cannot. `map` puts memory under a part
+  // of them, in whole pages (2 MiB or 20 MiB), and `unmap` takes it away again. A source that only takes and gives
+  // leaves these three as they are.
+  virtual std::uintptr_t reserve(std::int64_t /*bytes*/) noexcept { return 0; }
+  virtual bool map(std::uintptr_t /*address*/, std::int64_t /*bytes*/) noexcept { return false; }
+  virtual void unmap(std::uintptr_t /*address*/, std::int64_t /*bytes*/) noexcept {}
+};
+
+}  // namespace edgemem
