@@ -64,9 +64,10 @@ def bridge() -> Bridge:
     """
     with _building:
         compiler = _compiler()
+        name = f"{_key(compiler)}.so"
         home = cache_folder()
         if home is not None and _is_own(folder := home.parent / "torch"):
-            path = folder / f"{_key(compiler)}.so"
+            path = folder / name
             if not _is_library(path):
                 with temporary_folder() as work:
                     write_entry(path, _compiled(compiler, work).read_bytes())
