@@ -30,6 +30,16 @@ def place_on_offset_lines(
     alignment: int,
     preference: NDArray[np.int64],
 ) -> NDArray[np.int64]: ...
+def plan_spatio_temporal(
+    first_op: NDArray[np.int64],
+    last_op: NDArray[np.int64],
+    size: NDArray[np.int64],
+    alignment: int,
+    as_printed: bool,
+    phases: NDArray[np.int64] | None = None,
+    pinned: NDArray[np.int64] | None = None,
+    reserved: NDArray[np.int64] | None = None,
+) -> NDArray[np.int64]: ...
 def offset_lower_bound(
     first_op: NDArray[np.int64],
     last_op: NDArray[np.int64],
