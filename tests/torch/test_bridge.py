@@ -69,6 +69,7 @@ def test_a_library_that_others_could_have_written_is_not_loaded(
 ) -> None:
     built()
     kept = next(cache.iterdir())
+    kept.unlink()  # not written to: it is loaded
     kept.write_bytes(b"somebody else's")
     if what == "link":
         elsewhere = tmp_path / "elsewhere"

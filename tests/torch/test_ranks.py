@@ -41,8 +41,8 @@ class _Here(Executor):
         return future
 
 
-@pytest.fixture(scope="module")
-def profiles() -> list[Profile]:
+@pytest.fixture
+def profiles(_one_thread: None) -> list[Profile]:
     return [edgemem.torch.profile(Training("gpt", batch=size).step) for size in (2, 3, 4)]
 
 
