@@ -5,6 +5,7 @@
 
 #include "planner/offsets/breadth.h"
 #include "planner/offsets/placement.h"
+#include "planner/offsets/spatio_temporal/spatio_temporal.h"
 #include "python/arrays.h"
 #include "python/signals.h"
 
@@ -35,6 +36,20 @@ void bind_offsets(nb::module_& m) {
       "first_op"_a.noconvert(), "last_op"_a.noconvert(), "size"_a.noconvert(), "alignment"_a,
       "preference"_a.noconvert(),
       "Offsets by best fit on the lowest offset line, the first of `preference` first.\n"
+      "Ctrl-C ends it.");
+  m.def(
+      "plan_spatio_temporal",
+      [](const Array& first, const Array& last, const Array& size, std::int64_t alignment, bool as_printed,
+         const std::optional<Array>& phases, const std::optional<Array>& pinned, const std::optional<Array>& reserved) {
+        namespace st = edgemem::spatio_temporal;
+        const edgemem::Records given = records(first, last, size, alignment, pinned, reserved);
+        const edgemem::Poll poll(signals());
+        const st::Rules rules = as_printed ? st::Rules::kPaper : st::Rules::kImproved;
+        return result(without_gil([&] { return st::plan(given, column(phases), rules, poll); }));
+      },
+      "first_op"_a.noconvert(), "last_op"_a.noconvert(), "size"_a.noconvert(), "alignment"_a, "as_printed"_a,
+      "phases"_a.noconvert() = nb::none(), "pinned"_a.noconvert() = nb::none(), "reserved"_a.noconvert() = nb::none(),
+      "Offsets by groups of phases and memory layers; phases: first and last of each record by turns, -1 for none.\n"
       "Ctrl-C ends it.");
   m.def(
       "offset_lower_bound",

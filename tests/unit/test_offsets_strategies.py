@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from edgemem.plans import OptionValue
 
-GREEDY = ("greedy_by_size", "greedy_by_breadth", "greedy_in_order", "strip_packing", "pyramid")
+GREEDY = ("greedy_by_size", "greedy_by_breadth", "greedy_in_order", "strip_packing", "pyramid", "spatio_temporal")
 MIB = 2**20
 
 
@@ -97,6 +97,7 @@ def test_registered_in_this_order() -> None:
         "greedy_in_order",
         "strip_packing",
         "pyramid",
+        "spatio_temporal",
         "search",
         "mip",
         "litert_arena",

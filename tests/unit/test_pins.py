@@ -186,7 +186,7 @@ def test_plans_bounds_and_proofs_agree(seed: int) -> None:
 
 def test_only_strategies_that_honour_them_run() -> None:
     able = {s.name for s in registered("offsets") if s.can_plan(RESERVED)}
-    assert able == {"search", "greedy_by_size", "pyramid"}
+    assert able == {"search", "greedy_by_size", "pyramid", "spatio_temporal"}
     assert able == {s.name for s in registered("offsets") if s.honours >= {"pinned", "reserved"}}
     assert {p.strategy for p in make_plans(RESERVED).offsets} == able
     assert {p.strategy for p in make_plans(RESERVED).shared_objects} == {
