@@ -1,12 +1,14 @@
-"""What one transformer layer asks of an allocator: half precision, flash attention, dropout, as PyTorch runs it.
+"""What one transformer layer asks of an allocator: half precision, dropout, as PyTorch runs it.
 
 Tensors are named; sizes in bytes follow from tokens t, width h, feed-forward width f and tensor parallelism p:
 
     norm, residual   2 t h / p     mean, deviation  4 t / p        mask        t h / p
-    qkv              6 t h / p     context          2 t h / p      statistics  4 t heads / p
-    before, after    2 t f / p     (of the activation function)    weight gradients: a matrix each, freed once added
+    qkv              6 t h / p     context          2 t h / p      statistics  4 t heads / p (flash attention)
+    before, after    2 t f / p     softmax, dropped 2 t sequence heads / p (attention with scores), their mask half
 
-What the backward pass needs is kept; all else is freed as soon as the next operator has read it.
+What is kept adds up to the 34 t h + 5 t sequence heads bytes of Korthikanti et al. 2022 (Reducing Activation
+Recomputation in Large Transformer Models, §4.1), and the statistics. All else is freed as soon as the next operator has
+read it: gradients of weights once they are added to those of earlier microbatches.
 """
 
 from __future__ import annotations
@@ -48,6 +50,12 @@ class LayerRequests:
     def narrow(self) -> int:
         """The same, of this rank's part of the tokens."""
         return self.wide // self.setup.tensor
+
+    @property
+    def pairs(self) -> int:
+        """Bytes of a number for each pair of tokens and each head."""
+        setup = self.setup
+        return 2 * setup.micro_batch * setup.sequence**2 * setup.heads // setup.tensor
 
     def forward(
         self, name: str, phase: int, given: int, *, tokens: Sequence[int], keeps: bool, is_backward: bool
@@ -101,17 +109,40 @@ class LayerRequests:
         qkv = take(3 * self.narrow)
         free(*gathered)
         self._keep(saved, {"qkv": qkv}, keeps=keeps, read=("first norm",))
+        if setup.attention == "flash":
+            self._attend_fused(saved, keeps=keeps)
+        else:
+            self._attend(saved, keeps=keeps)
+        projected = self._scattered(take(self.wide))
+        if not keeps:
+            free(saved.tensors.pop("context"))
+        return self._residual(saved, "middle", projected, keeps=keeps)
+
+    def _attend_fused(self, saved: Saved, *, keeps: bool) -> None:
+        take, setup = self.recorder.take, self.setup
         context = take(self.narrow)
         statistics, seed = take(4 * setup.tokens * setup.heads // setup.tensor), take(16)
         if keeps:
             saved.tensors |= {"statistics": statistics, "seed": seed}
         else:
-            free(seed, statistics)
+            self.recorder.free(seed, statistics)
         self._keep(saved, {"context": context}, keeps=keeps, read=("qkv",))
-        projected = self._scattered(take(self.wide))
-        if not keeps:
-            free(saved.tensors.pop("context"))
-        return self._residual(saved, "middle", projected, keeps=keeps)
+
+    def _attend(self, saved: Saved, *, keeps: bool) -> None:
+        """Scores, softmax, dropout: three matrices of all pairs of tokens, two of which are kept, and a mask."""
+        take, free, pairs = self.recorder.take, self.recorder.free, self.pairs
+        scores = take(pairs)
+        saved.tensors["softmax"] = take(pairs)
+        free(scores)
+        mask = take(pairs // 2)
+        self._keep(saved, {"dropped": take(pairs)}, keeps=keeps, read=("softmax",))
+        if keeps:
+            saved.tensors["pairs mask"] = mask
+        else:
+            free(mask)
+        by_head = take(self.narrow)
+        self._keep(saved, {"context": take(self.narrow)}, keeps=keeps, read=("dropped", "qkv"))
+        free(by_head)
 
     def _feed_forward(self, saved: Saved, middle: int, *, keeps: bool) -> int:
         take, free, setup = self.recorder.take, self.recorder.free, self.setup
@@ -262,17 +293,44 @@ class LayerRequests:
         context = take(self.narrow)
         self._weights(setup.hidden // setup.tensor, setup.hidden)
         free(dropped, *gathered)
-        delta = take(4 * setup.tokens * setup.heads // setup.tensor)
-        queries = take(2 * self.narrow)  # summed in single precision
-        qkv = take(3 * self.narrow)
-        free(queries, delta, context)
-        self._pop(saved, "context", "statistics", "seed", "qkv")
+        if setup.attention == "flash":
+            qkv = self._attend_fused_backward(saved, context)
+        else:
+            qkv = self._attend_backward(saved, context)
         gathered = self._gathered()
         normed = self._scattered(take(self.wide))
         self._weights(setup.hidden, 3 * setup.hidden // setup.tensor)
         free(qkv, *gathered)
         self._pop(saved, "first norm")
         return self._norm_backward(saved, "first", gradient, normed, "input")
+
+    def _attend_fused_backward(self, saved: Saved, context: int) -> int:
+        take, setup = self.recorder.take, self.setup
+        delta = take(4 * setup.tokens * setup.heads // setup.tensor)
+        queries = take(2 * self.narrow)  # summed in single precision
+        qkv = take(3 * self.narrow)
+        self.recorder.free(queries, delta, context)
+        self._pop(saved, "context", "statistics", "seed", "qkv")
+        return qkv
+
+    def _attend_backward(self, saved: Saved, context: int) -> int:
+        take, free, pairs = self.recorder.take, self.recorder.free, self.pairs
+        self._pop(saved, "context")
+        dropped, values = take(pairs), take(self.narrow)
+        free(context)
+        self._pop(saved, "dropped")
+        softmax = take(pairs)
+        free(dropped)
+        self._pop(saved, "pairs mask")
+        scores = take(pairs)
+        free(softmax)
+        self._pop(saved, "softmax")
+        queries, keys = take(self.narrow), take(self.narrow)
+        free(scores)
+        qkv = take(3 * self.narrow)
+        free(queries, keys, values)
+        self._pop(saved, "qkv")
+        return qkv
 
     def _combine_backward(self, saved: Saved, gradient: int) -> int:
         del gradient  # read, and freed where the residual is added

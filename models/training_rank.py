@@ -59,11 +59,11 @@ class Rank:
         for chunk in range(self.setup.chunks):
             weights = self.parameters(chunk)
             for count in weights:
-                self.recorder.take(2 * count // self.setup.shards)
-            if self.setup.shards == 1:
+                self.recorder.take(2 * count // self.shards(3))
+            if self.setup.zero_stage < 3:
                 self.recorder.take(4 * sum(weights))  # one buffer of gradients
             for count in weights:
-                self.recorder.take(4 * count // self.setup.shards)  # in single precision
+                self.recorder.take(4 * count // self.shards(1))  # in single precision
         self.load()
         order = schedule(self.setup)
         for iteration in range(self.setup.iterations):
@@ -80,6 +80,10 @@ class Rank:
             self.settle(0)
             self.step(len(order))
         return self.recorder.trace()
+
+    def shards(self, stage: int) -> int:
+        """Ranks over which a stage of ZeRO and all later ones shard."""
+        return self.setup.shards if self.setup.zero_stage >= stage else 1
 
     def parameters(self, chunk: int) -> list[int]:
         """Numbers of weights in each tensor of a chunk."""
@@ -206,14 +210,14 @@ class Rank:
 
     def gather(self, name: str, phase: int, *, is_backward: bool) -> list[int]:
         """The weights of a layer from all ranks."""
-        if self.setup.shards == 1:
+        if self.setup.zero_stage < 3:
             return []
         with self.recorder.within(f"{name} gather", phase, is_backward=is_backward):
             return [self.recorder.take(2 * self.weights_of_layer, GATHER)]
 
     def reduce(self, name: str, phase: int, *, is_first: bool) -> None:
         """The gradients of a layer over all ranks; each keeps its shard until the optimizer has run."""
-        if self.setup.shards == 1:
+        if self.setup.zero_stage < 3:
             return
         with self.recorder.within(f"{name} reduce", phase, is_backward=True):
             full = self.recorder.take(4 * self.weights_of_layer, TRANSFER)
@@ -246,7 +250,7 @@ class Rank:
     def step(self, phase: int) -> None:
         """Norms of the gradients, and an update; the first one makes the states."""
         weights = [count for chunk in range(self.setup.chunks) for count in self.parameters(chunk)]
-        shards = self.setup.shards
+        shards = self.shards(1)
         with self.recorder.within("optimizer", phase):
             norms = [self.recorder.take(4) for _ in weights]
             self.recorder.temporary(4 * len(weights), 4, 4)
@@ -256,7 +260,7 @@ class Rank:
                     self.recorder.take(4 * count // shards)
                     self.recorder.take(4 * count // shards)
             self.has_states = True
-            if shards > 1:  # torch.optim.AdamW(foreach=True): denominators of all tensors at once
+            if self.setup.zero_stage == 3:  # torch.optim.AdamW(foreach=True): denominators of all tensors at once
                 self.recorder.free(*[self.recorder.take(4 * count // shards) for count in weights])
             self.recorder.free(*self.gradients)
             self.gradients = []

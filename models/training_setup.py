@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 __all__ = ["SETUPS", "TrainingSetup"]
@@ -25,8 +25,10 @@ class TrainingSetup:
         pipeline: stages of the pipeline.
         rank: the stage whose requests these are; stage 0 has most microbatches under way.
         chunks: parts of the model that each stage has (virtual pipeline, the interleaved schedule); 1: 1F1B.
+        attention: `flash` keeps no scores; `scores` keeps those of all pairs of tokens, as GPT-2 was trained.
         recompute: `full` keeps only the input of each layer and runs it again in the backward pass.
-        shards: ranks over which ZeRO-3 shards parameters, gradients and optimizer states; 1: no ZeRO.
+        zero_stage: what is sharded over `shards` ranks: 1 optimizer states, 3 weights and gradients, too; 0 nothing.
+        shards: ranks for `zero_stage`.
         offloads: activations of a layer are copied to the host and back.
         experts: experts of each rank in each layer; 0: a dense feed-forward network.
         top_k: experts of a token.
@@ -47,8 +49,10 @@ class TrainingSetup:
     pipeline: int = 4
     rank: int = 0
     chunks: int = 1
+    attention: Literal["flash", "scores"] = "flash"
     recompute: Literal["none", "full"] = "none"
-    shards: int = 1
+    zero_stage: Literal[0, 1, 3] = 0
+    shards: int = 8
     offloads: bool = False
     experts: int = 0
     top_k: int = 2
@@ -76,22 +80,47 @@ class TrainingSetup:
 
 
 # GPT-2 of 345 million parameters on four stages, as in STWeaver's Figure 2; a mixture of experts with the widths of
-# Qwen1.5-MoE-A2.7B; a model with the widths of Llama 2 7B for ZeRO and offloading.
-_MOE: Final = {"layers": 8, "hidden": 2048, "ffn": 1408, "sequence": 2048, "micro_batch": 4, "vocabulary": 151936}
-_LLAMA: Final = {"layers": 8, "hidden": 4096, "heads": 32, "ffn": 11008, "vocabulary": 32000, "sequence": 4096}
+# Qwen1.5-MoE-A2.7B; a model with the widths of Llama 2 7B for ZeRO and offloading. Recomputation makes room for a
+# microbatch of twice the size.
+_GPT2: Final = TrainingSetup(attention="scores")
+_GPT2_RECOMPUTED: Final = replace(_GPT2, micro_batch=32, recompute="full")
+_MOE: Final = TrainingSetup(
+    layers=8,
+    hidden=2048,
+    ffn=1408,
+    vocabulary=151936,
+    sequence=2048,
+    micro_batch=4,
+    pipeline=2,
+    zero_stage=1,
+    experts=8,
+    top_k=4,
+)
+_LLAMA: Final = TrainingSetup(
+    layers=8,
+    hidden=4096,
+    heads=32,
+    ffn=11008,
+    vocabulary=32000,
+    sequence=4096,
+    micro_batch=1,
+    microbatches=4,
+    pipeline=1,
+)
 
 SETUPS: Final = {
-    "1f1b": TrainingSetup(),
-    "virtual_pipeline": TrainingSetup(chunks=3),
-    "recompute": TrainingSetup(recompute="full"),
-    "virtual_pipeline_recompute": TrainingSetup(chunks=3, recompute="full"),
-    "last_stage": TrainingSetup(rank=3),
-    "tensor_parallel": TrainingSetup(**_LLAMA, tensor=4, micro_batch=4, pipeline=2),
-    "zero": TrainingSetup(**_LLAMA, pipeline=1, microbatches=4, micro_batch=1, shards=8),
-    "offload": TrainingSetup(**_LLAMA, pipeline=1, microbatches=4, micro_batch=1, shards=8, offloads=True),
-    "moe": TrainingSetup(**_MOE, pipeline=2, experts=8),
-    "moe_recompute": TrainingSetup(**_MOE, pipeline=2, experts=8, recompute="full"),
-    "moe_virtual_pipeline": TrainingSetup(**_MOE, pipeline=2, chunks=2, experts=8),
-    "zero_recompute": TrainingSetup(**_LLAMA, pipeline=1, microbatches=4, micro_batch=2, shards=8, recompute="full"),
-    "large": TrainingSetup(layers=96, chunks=6, microbatches=64, recompute="full", micro_batch=8),
+    "1f1b": _GPT2,
+    "virtual_pipeline": replace(_GPT2, chunks=3),
+    "recompute": _GPT2_RECOMPUTED,
+    "virtual_pipeline_recompute": replace(_GPT2_RECOMPUTED, chunks=3),
+    "last_stage": replace(_GPT2, rank=3),
+    "tensor_parallel": replace(_LLAMA, tensor=4, micro_batch=4, pipeline=2, microbatches=8),
+    "zero": replace(_LLAMA, zero_stage=3),
+    "zero_recompute": replace(_LLAMA, zero_stage=3, recompute="full", micro_batch=2),
+    "offload": replace(_LLAMA, zero_stage=3, offloads=True),
+    "moe": _MOE,
+    "moe_recompute": replace(_MOE, recompute="full", micro_batch=8),
+    "moe_virtual_pipeline": replace(_MOE, chunks=2),
+    "moe_virtual_pipeline_recompute": replace(_MOE, chunks=2, recompute="full", micro_batch=8),
+    "large": replace(_GPT2_RECOMPUTED, layers=96, chunks=6, microbatches=64),
 }
