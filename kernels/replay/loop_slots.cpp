@@ -38,14 +38,14 @@ const char* fault_of_slot(const em_slot& slot, const em_slots& given) {
 }
 
 bool are_ascending(const em_slots& given) {
-  int64_t space = -1;
+  int64_t space = 0;
   int64_t reached = 0;
   for (int64_t k = 0; k < given.intervals_count; ++k) {
     const em_interval& part = given.intervals[k];
-    if (part.space != space) {
-      if (part.space < space || part.space >= given.spaces) {
-        return false;
-      }
+    if (part.space < space || part.space >= given.spaces) {
+      return false;
+    }
+    if (part.space > space) {
       space = part.space;
       reached = 0;
     }
