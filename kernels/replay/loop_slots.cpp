@@ -19,7 +19,7 @@ const char* fault_of_slot(const em_slot& slot, const em_slots& given) {
   if (slot.bytes < 1 || slot.bytes > kMostBytes) {
     return "a slot has a size that is impossible";
   }
-  if (slot.lane < 0 || slot.lane >= given.count || slot.section < -1) {
+  if (slot.lane < 0 || slot.lane >= EM_MOST_LANES || slot.section < -1) {
     return "a slot has a lane or a section that is impossible";
   }
   if (slot.space < -1 || slot.space >= given.spaces) {
