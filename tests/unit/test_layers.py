@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "targets": "errors model reading",
     "records": "errors lists model reading targets",
     "native": "errors records",
-    "trace": "errors records",
+    "trace": "errors native records",
     "plans": "model records targets trace",
     "suitability": "errors plans",
     "formats": "errors model plans records",
