@@ -80,7 +80,7 @@ def test_twenty_steps_are_bit_identical_and_in_the_plan(
         assert session.stats.total.hits == session.stats.total.requests
     else:
         assert last.dynamic_hits > last.dynamic_misses
-        assert last.hits == int((~plan.made.cycle.is_dynamic).sum())
+        assert last.hits == int((~plan.made.cycles[0].is_dynamic).sum())
     assert session.stats.replans == 0
 
 
@@ -457,6 +457,8 @@ def test_the_profile_says_what_is_planned() -> None:
     training = Training("gpt")
     profile = edgemem.torch.profile(training.step)
     lines = str(profile).splitlines()
-    assert lines[0] == (f"lower bound {profile.lower_bound:,} bytes; {len(profile.cycle):,} requests in an iteration")
-    assert sum(int(line.split()[0].replace(",", "")) for line in lines[1:3]) == len(profile.cycle)
+    assert lines[0] == (
+        f"lower bound {profile.lower_bound:,} bytes; {len(profile.cycles[0]):,} requests in an iteration"
+    )
+    assert sum(int(line.split()[0].replace(",", "")) for line in lines[1:3]) == len(profile.cycles[0])
     assert "freed in a later iteration" in lines[2]
