@@ -45,18 +45,23 @@ class LoopModel:
         """The place of a request in the arena; None: the fallback serves it."""
         slot = self._slot(size)
         if slot is None:
-            return self._missed("misses", size)
+            self._miss("misses", size)
+            return None
         slots = self.slots
         if slots.space[slot] >= 0:
             place = self._best_fit(slots.spaces[slots.space[slot]].tolist(), size)
-            return self._missed("dynamic_misses", size) if place is None else self._placed("dynamic_hits", place, size)
+            if place is not None:
+                return self._placed("dynamic_hits", place, size)
+            self._miss("dynamic_misses", size)
+            return None
         if slots.offset[slot] < 0:
             self.counts["unplanned"] += 1
             return None
         for place in (int(slots.offset[slot]), int(slots.other[slot])):
             if place >= 0 and not self.used[place : place + size].any():
                 return self._placed("hits", place, size)
-        return self._missed("occupied", size)
+        self._miss("occupied", size)
+        return None
 
     def free(self, place: int, size: int) -> None:
         """A block in the arena is freed."""
@@ -110,6 +115,6 @@ class LoopModel:
         self.used[place : place + size] = True
         return place
 
-    def _missed(self, outcome: str, size: int) -> None:
+    def _miss(self, outcome: str, size: int) -> None:
         self.counts[outcome] += 1
         self.counts["missed_bytes"] += size

@@ -38,7 +38,9 @@ def give(*blocks: int, device: int = HOST_MEMORY, stream: int = 0) -> None:
 def slots(size: int, *rows: tuple[int, ...], spaces: tuple[list[list[int]], ...] = ()) -> Slots:
     """Of rows of bytes, offset, and then what differs from the defaults of other, lane, section and space."""
     table = np.array([(*row, *(-1, 0, -1, -1)[len(row) - 2 :]) for row in rows], np.int64).reshape(-1, 6)
-    return Slots(size, 64, *table.T, spaces=tuple(np.array(space) for space in spaces))
+    asked, offset, other, lane, section, space = table.T
+    parts = tuple(np.array(part) for part in spaces)
+    return Slots(size, 64, asked, offset, other, lane, section, space, parts)
 
 
 @pytest.fixture

@@ -38,7 +38,9 @@ def plans(draw: Any) -> Slots:
         else:
             rows.append((size, draw(places), draw(st.one_of(st.just(-1), places)), 0, section, -1))
     table = np.array(rows, np.int64).reshape(-1, 6)
-    return Slots(SIZE, 64, *table.T, spaces=tuple(np.array(space, np.int64) for space in spaces))
+    asked, offset, other, lane, section, space = table.T
+    parts = tuple(np.array(part, np.int64) for part in spaces)
+    return Slots(SIZE, 64, asked, offset, other, lane, section, space, parts)
 
 
 STEPS = st.lists(
