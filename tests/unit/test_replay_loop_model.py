@@ -38,9 +38,9 @@ def plans(draw: Any) -> Slots:
         else:
             rows.append((size, draw(places), draw(st.one_of(st.just(-1), places)), 0, section, -1))
     table = np.array(rows, np.int64).reshape(-1, 6)
-    asked, offset, other, lane, section, space = table.T
+    asked, offset, other, lane, within, space = table.T
     parts = tuple(np.array(part, np.int64) for part in spaces)
-    return Slots(SIZE, 64, asked, offset, other, lane, section, space, parts)
+    return Slots(SIZE, 64, asked, offset, other, lane, within, space, parts)
 
 
 STEPS = st.lists(
