@@ -40,7 +40,7 @@ MAY_IMPORT = {
     "trace workspace",
     "verification": "errors formats model planfile planning plans proof ranges workspace",
     "passes": "bounds errors formats model native records schedule targets workspace",
-    "report": "errors model native plans proof records targets",
+    "report": "errors model native plans proof records targets trace",
     "api": "errors formats lists model planfile planning plans proof records report schedule targets verification "
     "workspace",
     "replay": "caches errors files native planfile plans proof reading trace",
