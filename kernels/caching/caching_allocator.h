@@ -24,6 +24,10 @@
 
 namespace edgemem {
 
+namespace caching {
+struct AllocatorState;
+}
+
 // Of PYTORCH_CUDA_ALLOC_CONF, in bytes.
 struct CachingSettings {
   static constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
@@ -35,7 +39,7 @@ struct CachingSettings {
   std::int64_t max_non_split_rounding = std::int64_t{20} << 20;
   // Requests are rounded up to this many equal steps between two powers of two: one number for each power from 1 MiB
   // up (the first for all below 2 MiB, the last for all from 32 GiB up). 0 or 1: to 512 bytes only.
-  std::vector<std::int64_t> roundup_power2_divisions;
+  std::vector<std::int64_t> roundup_power2_divisions{};
   // Above this share of `memory_limit`, segments that have been free for long are given back before a new one is
   // taken. 0: never.
   double garbage_collection_threshold = 0;
@@ -52,10 +56,10 @@ struct CachingStats {
   std::int64_t allocated_peak = 0;
   std::int64_t reserved = 0;  // bytes taken from the source
   std::int64_t reserved_peak = 0;
-  std::int64_t segments = 0;        // taken and not given back
-  std::int64_t segments_taken = 0;  // in all; for expandable segments, times that pages were mapped
-  std::int64_t retries = 0;         // times that free segments were given back because memory ran out
-  std::int64_t failures = 0;        // requests that got nothing
+  std::int64_t segments = 0;     // taken and not given back
+  std::int64_t times_taken = 0;  // segments in all; for expandable ones, times that pages were mapped
+  std::int64_t retries = 0;      // times that free segments were given back because memory ran out
+  std::int64_t failures = 0;     // requests that got nothing
 };
 
 // A block as it lies in its segment.
@@ -98,8 +102,7 @@ class CachingAllocator {
   std::vector<BlockView> blocks() const;
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  std::unique_ptr<caching::AllocatorState> state_;
 };
 
 }  // namespace edgemem

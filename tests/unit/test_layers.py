@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "targets": "errors model reading",
     "records": "errors lists model reading targets",
     "native": "errors records",
-    "trace": "errors records",
+    "trace": "errors native records",
     "plans": "model records targets trace",
     "suitability": "errors plans",
     "formats": "errors model plans records",
@@ -36,7 +36,6 @@ MAY_IMPORT = {
     "proof": "errors model native plans records targets trace",
     "ranges": "errors formats model plans proof records targets",
     "schedule": "bounds errors model native plans records strategy targets",
-    "torch": "errors model",
     "planning": "bounds distribution errors formats model plans proof ranges records strategy suitability targets "
     "trace workspace",
     "verification": "errors formats model planfile planning plans proof ranges workspace",
@@ -45,6 +44,7 @@ MAY_IMPORT = {
     "api": "errors formats lists model planfile planning plans proof records report schedule targets verification "
     "workspace",
     "replay": "caches errors files native planfile plans proof reading trace",
+    "torch": "caches errors files model native planning plans replay trace",
     "runtime": "caches child distribution errors files formats lists model native passes planfile planning plans "
     "process_memory proof protobuf ranges reading records replay report suitability targets trace verification",
     "commands": "api bounds child errors files formats model passes planning plans proof records report runtime "

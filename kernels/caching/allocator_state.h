@@ -1,0 +1,61 @@
+// What a caching allocator knows, and the steps by which it serves a request.
+//
+//   request ─► find_free ─► use
+//                │ none
+//                ▼
+//              collect_garbage ─► grow ─► release_oversize ─► grow ─► release_cached ─► grow ─► failure
+#pragma once
+
+#include <cstdint>
+
+#include "caching/block_lists.h"
+#include "caching/block_sizes.h"
+#include "caching/caching_allocator.h"
+
+namespace edgemem::caching {
+
+struct AllocatorState {
+  SegmentSource& source;
+  const CachingSettings settings;
+  CachingStats stats{};
+  Blocks blocks{};
+  Pool small{.is_small = true};
+  Pool large{};
+
+  // Throws std::invalid_argument.
+  AllocatorState(SegmentSource& from, CachingSettings given);
+
+  // --- caching_allocator.cpp. All throw std::bad_alloc, and every block is in its place then. ---
+
+  // The free block that serves a request; null if there is none.
+  Block* find_free(Pool& pool, std::int64_t size, std::uint64_t stream) const;
+  // A new free block of at least `size` bytes; null if there is no memory.
+  Block* grow(Pool& pool, std::int64_t size, std::uint64_t stream);
+  // Hands a free block out, less what is worth splitting off.
+  void use(Block& block, std::int64_t size, std::int64_t requested);
+
+  // --- expandable.cpp ---
+
+  // As `grow`, for the stream and pool of `like`: memory is put under the lowest addresses that have room for it.
+  Block* expand(Block& like, std::int64_t size);
+  // Takes the memory away from the whole pages of a free block; how many bytes.
+  std::int64_t unmap(Block& block);
+
+  // --- release.cpp ---
+
+  bool collects_garbage() const {
+    return settings.garbage_collection_threshold > 0 && settings.memory_limit != CachingSettings::kNoLimit;
+  }
+  // Gives free segments back that nobody has used for longer than the average, while more than the threshold is
+  // reserved.
+  void collect_garbage();
+  // Gives free segments back that are too large to be split; whether they are as large as the request.
+  bool release_oversize(Pool& pool, std::int64_t size, std::uint64_t stream);
+  std::int64_t release_cached() noexcept;
+  void release_segment(Block& block) noexcept;
+
+  bool has_room_for(std::int64_t bytes) const { return bytes <= settings.memory_limit - stats.reserved; }
+  void count_taken(std::int64_t bytes);
+};
+
+}  // namespace edgemem::caching
