@@ -227,7 +227,11 @@ EM_EXPORT void em_cuda_empty_cache(void);
 
 typedef struct em_loop em_loop;
 
-enum { EM_HOST_MEMORY = -1, EM_MOST_DEVICES = 64 }; /* the device of host memory; others are 0 to 63 */
+enum {
+  EM_HOST_MEMORY = -1,  /* the device of host memory */
+  EM_MOST_DEVICES = 64, /* others are 0 to 63 */
+  EM_MOST_LANES = 65536,
+};
 
 typedef struct em_slot {
   int64_t bytes;  /* asked for */

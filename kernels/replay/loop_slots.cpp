@@ -19,7 +19,7 @@ const char* fault_of_slot(const em_slot& slot, const em_slots& given) {
   if (slot.bytes < 1 || slot.bytes > kMostBytes) {
     return "a slot has a size that is impossible";
   }
-  if (slot.lane < 0 || slot.lane >= given.count || slot.section < -1) {
+  if (slot.lane < 0 || slot.lane >= EM_MOST_LANES || slot.section < -1) {
     return "a slot has a lane or a section that is impossible";
   }
   if (slot.space < -1 || slot.space >= given.spaces) {
@@ -38,14 +38,14 @@ const char* fault_of_slot(const em_slot& slot, const em_slots& given) {
 }
 
 bool are_ascending(const em_slots& given) {
-  int64_t space = -1;
+  int64_t space = 0;
   int64_t reached = 0;
   for (int64_t k = 0; k < given.intervals_count; ++k) {
     const em_interval& part = given.intervals[k];
-    if (part.space != space) {
-      if (part.space < space || part.space >= given.spaces) {
-        return false;
-      }
+    if (part.space < space || part.space >= given.spaces) {
+      return false;
+    }
+    if (part.space > space) {
       space = part.space;
       reached = 0;
     }
