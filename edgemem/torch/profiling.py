@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgemem.errors import ModelError
-from edgemem.torch.sessions import Session
+from edgemem.torch.sessions import MOST_EVENTS, Session
 from edgemem.torch.training_plan import plan_of
 from edgemem.trace.cycle import Cycle
 
@@ -116,8 +116,8 @@ def profile(step: Callable[..., object], *args: Any, warmup: int = 3, device: st
         for _ in range(_RECORDED):
             with session.iteration():
                 step(*args)
-        last = session.stats.last
         trace = session.take_record()
-    if last.unnoted:
-        raise ModelError(f"{_RECORDED} steps make more events than are recorded; {last.unnoted} were left out")
+        unnoted = session.stats.total.unnoted
+    if unnoted:
+        raise ModelError(f"{_RECORDED} steps make {unnoted} events more than can be recorded ({MOST_EVENTS})")
     return Profile(trace, Cycle.of(trace), device)

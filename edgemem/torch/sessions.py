@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from edgemem.errors import RuntimeBindError
@@ -181,7 +181,9 @@ class Session:
     def _use(self, plan: CyclePlan) -> None:
         """Replay this plan from the next iteration on. Raises MemoryError if there is no memory for its arena."""
         arena = self._backend.arena(plan.size)
-        self._running().replay(plan.slots, arena, poison=self._poison)
+        # The plan may come from another process, such as one that planned for all ranks.
+        slots = replace(plan.slots, section=SECTIONS.numbers(plan.cycle.sections)[plan.slots.section])
+        self._running().replay(slots, arena, poison=self._poison)
         self._plan, self._arena = plan, arena
 
     def _begin_iteration(self) -> None:

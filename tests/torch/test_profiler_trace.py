@@ -58,7 +58,12 @@ def test_blocks_of_known_sizes() -> None:
 
 def test_frees_of_what_is_older_are_left_out() -> None:
     older = [torch.empty(1000)]
-    trace = edgemem.torch.trace_of_profiler(profiled(lambda: (older.clear(), torch.empty(50)), 1))
+
+    def step() -> None:
+        older.clear()
+        torch.empty(50)
+
+    trace = edgemem.torch.trace_of_profiler(profiled(step, 1))
     assert trace.size[trace.requests].tolist() == [200]
     assert trace.iteration.tolist() == [-1] * len(trace)
 
