@@ -229,8 +229,9 @@ typedef struct em_loop em_loop;
 
 enum {
   EM_HOST_MEMORY = -1,  /* the device of host memory */
-  EM_MOST_DEVICES = 64, /* others are 0 to 63 */
+  EM_MOST_DEVICES = 32, /* others are 0 to 31 */
   EM_MOST_LANES = 65536,
+  EM_MOST_SPACES = 1 << 20,
 };
 
 typedef struct em_slot {
