@@ -78,21 +78,16 @@ class Profile:
 
     def __str__(self) -> str:
         """What is planned and what is not, for people."""
-        columns = ("end", "length", "is_dynamic")
-        end, length, is_dynamic = (
-            np.concatenate([np.broadcast_to(getattr(cycle, name), len(cycle)) for cycle in self.cycles])
-            for name in columns
-        )
-        is_kept, is_moving = end < 0, is_dynamic.astype(bool)
-        rows = (
-            ("freed within the iteration", ~is_kept & (end <= length) & ~is_moving),
-            ("freed in a later iteration", (end > length) & ~is_moving),
-            ("dynamic: placed where the plan leaves room", is_moving & ~is_kept),
-            ("never freed: not planned", is_kept),
-        )
+        rows = {"freed within the iteration": 0, "freed in a later iteration": 0}
+        rows |= {"dynamic: placed where the plan leaves room": 0, "never freed, or much later: not planned": 0}
+        for cycle in self.cycles:
+            later = int(np.sum(cycle.end[cycle.planned] > cycle.length))
+            counts = (len(cycle.planned) - later, later, int(np.sum(cycle.is_dynamic)))
+            for name, count in zip(rows, (*counts, len(cycle) - len(cycle.planned) - counts[2]), strict=True):
+                rows[name] += count
         outside = self.trace.iteration[self.trace.requests] == -1
-        lines = [f"lower bound {self.lower_bound:,} bytes; {len(end):,} requests in an iteration"]
-        lines += [f"{int(np.sum(chosen)):9,}  {name}" for name, chosen in rows if np.any(chosen)]
+        lines = [f"lower bound {self.lower_bound:,} bytes; {sum(rows.values()):,} requests in an iteration"]
+        lines += [f"{count:9,}  {name}" for name, count in rows.items() if count]
         if np.any(outside):
             lines.append(f"{int(np.sum(outside)):9,}  between iterations, in the whole record: not planned")
         return "\n".join(lines)
