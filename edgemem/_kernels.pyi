@@ -35,11 +35,12 @@ def plan_spatio_temporal(
     last_op: NDArray[np.int64],
     size: NDArray[np.int64],
     alignment: int,
-    as_printed: bool,
+    as_printed: bool = False,
+    seconds: float | None = None,
     phases: NDArray[np.int64] | None = None,
     pinned: NDArray[np.int64] | None = None,
     reserved: NDArray[np.int64] | None = None,
-) -> NDArray[np.int64]: ...
+) -> tuple[NDArray[np.int64], int, Literal["bound", "work", "time"], int]: ...
 def offset_lower_bound(
     first_op: NDArray[np.int64],
     last_op: NDArray[np.int64],
