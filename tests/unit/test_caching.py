@@ -95,6 +95,13 @@ def test_blocks_lie_where_the_rules_put_them() -> None:
     assert blocks.largest_free == 15 * MIB
 
 
+def test_blocks_of_an_event_that_is_not_there_are_refused() -> None:
+    simulation = simulate(Trace.from_stream([3 * MIB]))
+    for event in (-1, 1):
+        with pytest.raises(IndexError, match=f"event {event} of a trace of 1 events"):
+            simulation.blocks(event)
+
+
 def test_streams_do_not_share_free_blocks() -> None:
     size, request = [12 * MIB, 0, 12 * MIB], [0, 0, 1]
     assert simulate(Trace.from_columns(size, request, stream=[0, 0, 0])).reserved_peak == 12 * MIB
@@ -107,6 +114,7 @@ def test_a_simulation_ends_where_memory_runs_out() -> None:
     assert simulation.out_of_memory == 3
     assert simulation.reserved.tolist() == [12 * MIB, 12 * MIB, 30 * MIB]  # the first segment was given back
     assert simulation.retries == 2
+    assert simulation.blocks(3).size.tolist() == [30 * MIB]  # as the event that failed has left them
     enough = simulate(trace, CachingSettings(memory_limit=50 * MIB))
     assert enough.out_of_memory is None
 
