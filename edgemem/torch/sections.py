@@ -5,9 +5,15 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from edgemem.trace.trace import Section
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
     from edgemem.replay.loop import Loop
 
 __all__ = ["SECTIONS", "Sections"]
@@ -56,6 +62,11 @@ class Sections:
             with self._making:
                 found = self._numbers.setdefault(section, len(self._numbers))
         return found
+
+    def numbers(self, sections: Sequence[Section]) -> NDArray[np.int64]:
+        """The numbers here of sections that have others elsewhere, and -1 at the end for none; int64 [sections + 1]."""
+        here = [self.number(s.name, s.phase, is_dynamic=s.is_dynamic) for s in sections]
+        return np.array([*here, -1], np.int64)
 
     def enter(self, section: int) -> None:
         """The calling thread is in this section from now; -1 for none."""

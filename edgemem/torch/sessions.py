@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from edgemem.errors import RuntimeBindError
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from edgemem.planning.cycle_plan import CyclePlan
     from edgemem.replay.arena import ArenaMemory
-    from edgemem.replay.loop import LoopCounts
+    from edgemem.replay.loop import FallbackMemory, LoopCounts
     from edgemem.trace import Trace
 
 __all__ = ["MOST_EVENTS", "Session", "SessionStats"]
@@ -40,6 +40,8 @@ class SessionStats:
         lower_bound: bytes that no arena for the planned iteration can go below; 0 without a plan.
         last: counts of the last iteration.
         total: counts of all iterations.
+        fallback: bytes that the fallback holds beside the arena; all 0 on the CPU, where a pool of the whole
+            process is the fallback.
     """
 
     iterations: int
@@ -48,6 +50,7 @@ class SessionStats:
     lower_bound: int
     last: LoopCounts
     total: LoopCounts
+    fallback: FallbackMemory
 
 
 class Session:
@@ -114,6 +117,7 @@ class Session:
             lower_bound=self._plan.lower_bound if self._plan else 0,
             last=counts.last,
             total=counts.total,
+            fallback=self._loop.fallback_memory(),
         )
 
     def iteration(self) -> _Iteration:
@@ -181,7 +185,9 @@ class Session:
     def _use(self, plan: CyclePlan) -> None:
         """Replay this plan from the next iteration on. Raises MemoryError if there is no memory for its arena."""
         arena = self._backend.arena(plan.size)
-        self._running().replay(plan.slots, arena, poison=self._poison)
+        # The plan may come from another process, such as one that planned for all ranks.
+        slots = replace(plan.slots, section=SECTIONS.numbers(plan.cycles[0].sections)[plan.slots.section])
+        self._running().replay(slots, arena, poison=self._poison)
         self._plan, self._arena = plan, arena
 
     def _begin_iteration(self) -> None:

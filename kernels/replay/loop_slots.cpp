@@ -68,8 +68,8 @@ const char* LoopSlots::fault_of(const em_slots& given) {
       (given.count > 0 && given.slots == nullptr) || (given.intervals_count > 0 && given.intervals == nullptr)) {
     return "a plan needs slots and intervals";
   }
-  if (given.spaces < 0 || given.spaces > given.count + given.intervals_count) {
-    return "a plan has no use for so many spaces";
+  if (given.spaces < 0 || given.spaces > EM_MOST_SPACES) {
+    return "a plan cannot have so many spaces";
   }
   if (!are_ascending(given)) {
     return "the intervals of spaces do not ascend within the arena";

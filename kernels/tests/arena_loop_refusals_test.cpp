@@ -64,7 +64,7 @@ TEST(slots_that_make_no_sense_are_refused) {
   CHECK(status(dynamic, {{1, 0, 64}}) == EM_REFUSED && status(dynamic, {{-1, 0, 64}}) == EM_REFUSED);
   CHECK(status({}, {}, -1) == EM_REFUSED && status({}, {}, 257) == EM_REFUSED);
   CHECK(status({}, {}, 256, 48) == EM_REFUSED && status({}, {}, 256, 0) == EM_REFUSED);
-  CHECK(status({}, {}, 256, 64, 3) == EM_REFUSED && status({}, {}, 256, 64, -1) == EM_REFUSED);
+  CHECK(status({}, {}, 256, 64, EM_MOST_SPACES + 1) == EM_REFUSED && status({}, {}, 256, 64, -1) == EM_REFUSED);
   CHECK(status({}, {}, 256, int64_t{1} << 40, 0) == EM_REFUSED);  // no arena begins there
   CHECK(em_loop_replay(loop.get(), nullptr, arena, 0) == EM_REFUSED);
   em_arena_release(arena);

@@ -34,7 +34,7 @@ def profiled(step: Callable[[], object], count: int = 4) -> Any:
 @pytest.mark.parametrize("name", ["resnet18", "gpt"])
 def test_it_is_the_trace_that_a_session_records(name: str) -> None:
     training = Training(name)
-    recorded = edgemem.torch.profile(training.step).cycle
+    recorded = edgemem.torch.profile(training.step).cycles[0]
     found = Cycle.of(edgemem.torch.trace_of_profiler(profiled(training.step), steps="step "))
     assert found.length == recorded.length
     for column in ("size", "start", "end"):
@@ -58,7 +58,12 @@ def test_blocks_of_known_sizes() -> None:
 
 def test_frees_of_what_is_older_are_left_out() -> None:
     older = [torch.empty(1000)]
-    trace = edgemem.torch.trace_of_profiler(profiled(lambda: (older.clear(), torch.empty(50)), 1))
+
+    def step() -> None:
+        older.clear()
+        torch.empty(50)
+
+    trace = edgemem.torch.trace_of_profiler(profiled(step, 1))
     assert trace.size[trace.requests].tolist() == [200]
     assert trace.iteration.tolist() == [-1] * len(trace)
 

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import os
+import pickle
+import signal
+import subprocess
+import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,6 +23,7 @@ from tests.torch.training import MODELS, OPTIMIZERS, Training  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from edgemem.torch import Session, TrainingPlan
 
@@ -74,8 +80,8 @@ def test_twenty_steps_are_bit_identical_and_in_the_plan(
         assert last.hits == last.requests > 100
         assert session.stats.total.hits == session.stats.total.requests
     else:
-        assert last.dynamic_hits > last.dynamic_misses
-        assert last.hits > last.requests // 2
+        assert 4 * last.dynamic_hits > last.requests - last.hits  # how much room there is depends on the plan
+        assert last.hits == int((~plan.made.cycles[0].is_dynamic).sum())
     assert session.stats.replans == 0
 
 
@@ -249,6 +255,24 @@ def test_two_threads_train_at_once(poison: bool) -> None:
     assert second.result() == plain("gpt", "adam", 12)
 
 
+@pytest.mark.parametrize("poison", [False, True], ids=["", "poison"])
+def test_a_step_of_two_threads_is_planned_for_both(poison: bool) -> None:
+    first, second = Training("gpt"), Training("gpt", "adam", batch=3)
+    with ThreadPoolExecutor(1) as pool, edgemem.torch.Session(poison=poison) as session:
+        for _ in range(12):
+            with session.iteration():
+                other = pool.submit(second.step)
+                first.step()
+                other.result()
+        assert session.stats.replans >= 1
+        assert session.stats.last.hits == session.stats.last.requests
+    reference = Training("gpt", "adam", batch=3)
+    for _ in range(12):
+        reference.step()
+    assert first.result() == plain("gpt", "sgd", 12)
+    assert second.result() == reference.result()
+
+
 def test_threads_that_take_and_free_blocks_of_each_other() -> None:
     training = Training("gpt")
     given: list[Any] = []
@@ -392,10 +416,68 @@ def test_a_forked_child_trains_by_itself() -> None:
     assert training.result() == plain("gpt", "sgd", PROFILED + 5)
 
 
+def test_a_child_that_is_forked_while_other_threads_allocate_does_not_wait_for_them() -> None:
+    training = Training("gpt")
+    is_done = threading.Event()
+
+    def other() -> None:
+        while not is_done.is_set():
+            torch.zeros(100)
+
+    with planned(training).session() as session:
+        threads = [threading.Thread(target=other) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for _ in range(20):
+            with session.iteration():
+                training.step()
+                child = os.fork()
+                if not child:
+                    signal.alarm(30)
+                    torch.zeros(1000).sum()
+                    training.step()
+                    os._exit(0)
+                assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        is_done.set()
+        for thread in threads:
+            thread.join()
+    assert training.result() == plain("gpt", "sgd", PROFILED + 20)
+
+
+def test_a_plan_of_another_process_finds_the_sections_here(tmp_path: Path, marked: Callable[[Training], None]) -> None:
+    training = Training("experts")
+    marked(training)
+    path = tmp_path / "plan"
+    path.write_bytes(pickle.dumps(planned(training)))
+    program = f"""
+import pickle
+from pathlib import Path
+import torch, edgemem.torch
+from tests.torch.training import Training
+torch.set_num_threads(1)
+other = Training("resnet18")
+edgemem.torch.mark(other.model)
+with edgemem.torch.Session() as session, session.iteration():
+    other.step()
+training = Training("experts")
+edgemem.torch.mark(training.model, dynamic=("*.experts",))
+training.step()
+with pickle.loads(Path({str(path)!r}).read_bytes()).session(replans=0) as session:
+    for _ in range(3):
+        with session.iteration():
+            training.step()
+    print(session.stats.last.misses, session.stats.last.dynamic_hits > 0)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout == "0 True\n", done.stderr
+
+
 def test_the_profile_says_what_is_planned() -> None:
     training = Training("gpt")
     profile = edgemem.torch.profile(training.step)
     lines = str(profile).splitlines()
-    assert lines[0] == (f"lower bound {profile.lower_bound:,} bytes; {len(profile.cycle):,} requests in an iteration")
-    assert sum(int(line.split()[0].replace(",", "")) for line in lines[1:3]) == len(profile.cycle)
+    assert lines[0] == (
+        f"lower bound {profile.lower_bound:,} bytes; {len(profile.cycles[0]):,} requests in an iteration"
+    )
+    assert sum(int(line.split()[0].replace(",", "")) for line in lines[1:3]) == len(profile.cycles[0])
     assert "freed in a later iteration" in lines[2]

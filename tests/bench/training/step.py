@@ -62,7 +62,7 @@ def step_of(name: str, kind: str, *, small: bool) -> tuple[Any, Callable[[], Non
     """The model, and a step that trains it on one batch again and again."""
     torch.manual_seed(0)
     model, given, target = (SMALL if small else SUBJECTS)[name]()
-    make = torch.optim.Adam if kind == "adam" else torch.optim.SGD
+    make: Any = torch.optim.Adam if kind == "adam" else torch.optim.SGD
     optimizer = make(model.parameters(), 1e-3)
 
     def step() -> None:
@@ -101,12 +101,10 @@ def compare_times(name: str, kind: str, args: argparse.Namespace, checks: Checks
         plain()
     ratios, seconds = [], []
     for k in range(args.rounds):
-        turns = [
-            lambda: times(plain, args.steps, None),
-            lambda: times(inside, args.steps, plan.session()),
-        ]
-        first, second = (turn() for turn in (reversed(turns) if k % 2 else turns))
-        a, b = (second, first) if k % 2 else (first, second)
+        if k % 2:
+            b, a = times(inside, args.steps, plan.session()), times(plain, args.steps, None)
+        else:
+            a, b = times(plain, args.steps, None), times(inside, args.steps, plan.session())
         ratios.append(b / a)
         seconds.append((a, b))
     a, b = (median(column) for column in zip(*seconds, strict=True))
