@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from edgemem.planning.cycle_plan import CyclePlan
     from edgemem.replay.arena import ArenaMemory
-    from edgemem.replay.loop import LoopCounts
+    from edgemem.replay.loop import FallbackMemory, LoopCounts
     from edgemem.trace import Trace
 
 __all__ = ["MOST_EVENTS", "Session", "SessionStats"]
@@ -40,6 +40,8 @@ class SessionStats:
         lower_bound: bytes that no arena for the planned iteration can go below; 0 without a plan.
         last: counts of the last iteration.
         total: counts of all iterations.
+        fallback: bytes that the fallback holds beside the arena; all 0 on the CPU, where a pool of the whole
+            process is the fallback.
     """
 
     iterations: int
@@ -48,6 +50,7 @@ class SessionStats:
     lower_bound: int
     last: LoopCounts
     total: LoopCounts
+    fallback: FallbackMemory
 
 
 class Session:
@@ -114,6 +117,7 @@ class Session:
             lower_bound=self._plan.lower_bound if self._plan else 0,
             last=counts.last,
             total=counts.total,
+            fallback=self._loop.fallback_memory(),
         )
 
     def iteration(self) -> _Iteration:
@@ -182,7 +186,7 @@ class Session:
         """Replay this plan from the next iteration on. Raises MemoryError if there is no memory for its arena."""
         arena = self._backend.arena(plan.size)
         # The plan may come from another process, such as one that planned for all ranks.
-        slots = replace(plan.slots, section=SECTIONS.numbers(plan.cycle.sections)[plan.slots.section])
+        slots = replace(plan.slots, section=SECTIONS.numbers(plan.cycles[0].sections)[plan.slots.section])
         self._running().replay(slots, arena, poison=self._poison)
         self._plan, self._arena = plan, arena
 
