@@ -163,13 +163,14 @@ def simulate(trace: Trace, settings: CachingSettings | None = None) -> Simulatio
 
 
 def _run(trace: Trace, settings: CachingSettings, events: int) -> tuple[NDArray[np.int64], ...]:
-    limit, most = settings.memory_limit, settings.max_split_size
+    limit, most, rounding = settings.memory_limit, settings.max_split_size, settings.max_non_split_rounding
     return native.kernels.simulate_caching(
         np.ascontiguousarray(trace.size[:events]),
         np.ascontiguousarray(trace.request[:events]),
         np.ascontiguousarray(trace.stream[:events]),
+        settings.large_segment_size,
         _NO_LIMIT if most is None else most,
-        settings.max_non_split_rounding,
+        settings.large_segment_size if rounding is None else rounding,
         np.array(settings.roundup_power2_divisions, np.int64),
         settings.garbage_collection_threshold,
         settings.expandable_segments,
