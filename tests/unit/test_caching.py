@@ -92,6 +92,15 @@ def test_peaks_and_efficiency() -> None:
     assert simulation.out_of_memory is None
 
 
+def test_simulations_and_blocks_say_what_matters_in_one_line() -> None:
+    simulation = simulate(Trace.from_stream([3 * MIB, 2 * MIB, 40 * MIB]), CachingSettings(memory_limit=50 * MIB))
+    assert repr(simulation) == (
+        "Simulation(3 events: 5,242,880 bytes allocated, 20,971,520 reserved, efficiency 25.0%, "
+        "out of memory at event 2)"
+    )
+    assert repr(simulation.blocks()) == "CachedBlocks(2 blocks: 3,145,728 bytes in use, 17,825,792 free)"
+
+
 def test_blocks_lie_where_the_rules_put_them() -> None:
     blocks = simulate(Trace.from_stream([3 * MIB, 2 * MIB, -1])).blocks(2)
     begin = int(blocks.segment[0])
