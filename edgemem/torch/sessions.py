@@ -52,6 +52,14 @@ class SessionStats:
     total: LoopCounts
     fallback: FallbackMemory
 
+    def __str__(self) -> str:
+        """For people: the session and its arena, the last iteration, and all of them."""
+        above = f" ({self.arena / self.lower_bound:.4f} of the lower bound)" if self.lower_bound else ""
+        return (
+            f"{self.iterations:,} iterations, {self.replans:,} new plans, arena of {self.arena:,} bytes{above}\n"
+            f"last iteration: {self.last}\nall iterations: {self.total}"
+        )
+
 
 class Session:
     """A training loop inside a plan. There is one at a time on a device.
@@ -96,6 +104,10 @@ class Session:
         self._is_inside = False
         self._pauses = 0
         self._iterations = 0
+
+    def __repr__(self) -> str:
+        state = "open" if self._loop is not None else "not open"
+        return f"<Session on {self._backend.name}, {state}, {self._iterations:,} iterations: {self._plan or 'no plan'}>"
 
     @property
     def plan(self) -> CyclePlan | None:
