@@ -5,18 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from edgemem.planning.recording_plan import for_offsets
 from edgemem.planning.settled import settled_plans
 from edgemem.plans import Settings
 from edgemem.proof import prove
 from edgemem.trace.reusable import reusable_spaces
+from edgemem.trace.slots import Slots
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from edgemem.plans import PlanSet
     from edgemem.trace.cycle import Cycle
-    from edgemem.trace.slots import Slots
 
-__all__ = ["CyclePlan", "plan_cycle"]
+__all__ = ["CyclePlan", "plan_cycles"]
 
 _ALIGNMENT = 64  # of every block that PyTorch gets from edgemem, in bytes
 _NEAR = 1.01  # times the lower bound
@@ -27,14 +31,14 @@ class CyclePlan:
     """A proved plan of one period of a program that repeats itself.
 
     Attributes:
-        cycle: the period.
-        planset: the smallest offset plan of its static requests.
+        cycles: the period; or periods of several threads that are not in step, whose plans lie one above the other.
+        plansets: the smallest offset plan of each period's static requests.
         slots: the places in the form that a loop replays.
         lower_bound: bytes that no arena for these requests can go below.
     """
 
-    cycle: Cycle
-    planset: PlanSet
+    cycles: tuple[Cycle, ...]
+    plansets: tuple[PlanSet, ...]
     slots: Slots
     lower_bound: int
 
@@ -44,7 +48,7 @@ class CyclePlan:
         return self.slots.size
 
 
-def plan_cycle(cycle: Cycle, settings: Settings | None = None) -> CyclePlan:
+def plan_cycles(cycles: Sequence[Cycle], settings: Settings | None = None) -> CyclePlan:
     """The smallest offset plan of a period, proved, and the room that it leaves to dynamic requests.
 
     Strategies for shared objects do not apply; if the settings name no other, all strategies are tried as for `auto`.
@@ -52,14 +56,20 @@ def plan_cycle(cycle: Cycle, settings: Settings | None = None) -> CyclePlan:
     seconds, only where its plan is more than a hundredth above it.
 
     Args:
-        cycle: the period.
+        cycles: one, or those of threads that are not in step (`edgemem.trace.lanes.steady_cycles`).
         settings: what the user asked for; an alignment below 64 bytes is raised to 64.
 
     Raises:
         UnknownStrategyError, PlanError: as `edgemem.planning.make_plans`.
         InvalidPlanError: a strategy made a wrong plan (a bug).
     """
-    settings = settings or Settings()
+    made = [_plan(cycle, settings or Settings()) for cycle in cycles]
+    plansets, slots, bounds = zip(*made, strict=True)
+    return CyclePlan(tuple(cycles), plansets, _stacked(slots), sum(bounds))
+
+
+def _plan(cycle: Cycle, settings: Settings) -> tuple[PlanSet, Slots, int]:
+    """Plan, slots and lower bound of one period."""
     alignment = max(settings.alignment or _ALIGNMENT, _ALIGNMENT)
     problem, _ = cycle.problem(alignment)
     wanted, bound = for_offsets(settings), cycle.lower_bound(alignment)
@@ -72,5 +82,23 @@ def plan_cycle(cycle: Cycle, settings: Settings | None = None) -> CyclePlan:
         assert best is not None
     planset = prove(replace(made, offsets=(best,), shared_objects=(), settings=settings)).planset
     space, spaces = reusable_spaces(cycle, planset)
-    slots = replace(cycle.slots(planset), space=space, spaces=spaces)
-    return CyclePlan(cycle, planset, slots, bound)
+    return planset, replace(cycle.slots(planset), space=space, spaces=spaces), bound
+
+
+def _stacked(parts: Sequence[Slots]) -> Slots:
+    """All slots in one arena, those of each part above those of the parts before."""
+    if len(parts) == 1:
+        return parts[0]
+    alignment = max(part.alignment for part in parts)
+    padded = [-(-part.size // alignment) * alignment for part in parts]
+    bases = np.cumsum([0, *padded[:-1]]).tolist()
+    first_spaces = np.cumsum([0, *(len(part.spaces) for part in parts[:-1])]).tolist()
+    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in ("bytes", "lane", "section")}
+    for name, steps in (("offset", bases), ("other", bases), ("space", first_spaces)):
+        moved = [
+            np.where(getattr(part, name) >= 0, getattr(part, name) + step, -1)
+            for part, step in zip(parts, steps, strict=True)
+        ]
+        columns[name] = np.concatenate(moved)
+    spaces = tuple(space + base for part, base in zip(parts, bases, strict=True) for space in part.spaces)
+    return Slots(bases[-1] + parts[-1].size, alignment, **columns, spaces=spaces)

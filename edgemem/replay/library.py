@@ -121,6 +121,8 @@ class Library:
             ("em_torch_malloc", pointer, (ctypes.c_ssize_t, ctypes.c_int, pointer)),
             ("em_torch_free", None, (pointer, ctypes.c_ssize_t, ctypes.c_int, pointer)),
             ("em_torch_record_stream", None, (pointer, pointer)),
+            ("em_torch_empty_cache", number, (ctypes.c_int,)),
+            ("em_torch_memory_get", None, (ctypes.c_int, pointer)),
         ):
             function = getattr(self.c, name)
             function.restype, function.argtypes = result, list(arguments)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from edgemem.trace.slots import Slots
     from edgemem.trace.trace import Section
 
-__all__ = ["HOST_MEMORY", "Loop", "LoopCounts", "LoopStats"]
+__all__ = ["HOST_MEMORY", "FallbackMemory", "Loop", "LoopCounts", "LoopStats"]
 
 HOST_MEMORY: Final = -1  # the device of host memory
 _OK, _NO_MEMORY = 0, -3
@@ -82,8 +82,26 @@ class LoopStats:
     total: LoopCounts
 
 
-# The C structure is int64 fields in the same order.
+@dataclass(frozen=True, slots=True)
+class FallbackMemory:
+    """What the fallback of a device holds in bytes, without arenas; all 0 for host memory.
+
+    Attributes:
+        used: blocks in use, rounded up as the allocator does.
+        used_peak: the most there was.
+        reserved: taken from the device, in use or kept for later requests.
+        reserved_peak: the most there was.
+    """
+
+    used: int
+    used_peak: int
+    reserved: int
+    reserved_peak: int
+
+
+# The C structures are int64 fields in the same order.
 _COUNTS: Final = Struct(f"{len(fields(LoopCounts))}q")
+_MEMORY: Final = Struct(f"{len(fields(FallbackMemory))}q")
 
 
 class _Slots(ctypes.Structure):
@@ -187,7 +205,10 @@ class Loop(Handle):
         self._check(self._c.em_loop_replay(self.pointer, ctypes.byref(plan), arena.pointer, flags))
 
     def begin(self) -> None:
-        """An iteration begins. Raises RuntimeBindError if one is on, or the loop is not started."""
+        """An iteration begins; in host memory the calling thread has a lane from now on.
+
+        Raises RuntimeBindError if one is on, or the loop is not started.
+        """
         self._check(self._c.em_loop_begin(self.pointer))
 
     def end(self) -> None:
@@ -206,7 +227,7 @@ class Loop(Handle):
         self._check(self._c.em_loop_resume(self.pointer))
 
     def enter(self, section: int) -> None:
-        """The calling thread is in this section from now on, until the iteration ends; -1 for none."""
+        """The calling thread is in this section from now on, until the next iteration begins; -1 for none."""
         self._enter(self.pointer, section)
 
     def synchronized(self) -> None:
@@ -218,6 +239,19 @@ class Loop(Handle):
         last, total = (ctypes.create_string_buffer(_COUNTS.size) for _ in range(2))
         self._c.em_loop_stats_get(self.pointer, last, total)
         return LoopStats(LoopCounts(*_COUNTS.unpack(last)), LoopCounts(*_COUNTS.unpack(total)))
+
+    def empty_cache(self) -> int:
+        """Give the memory that the fallback keeps for later requests back to the device or the system; its bytes.
+
+        What was recorded leaves as much there as it needed. So it is to be called before an arena is made.
+        """
+        return int(self._c.em_torch_empty_cache(self.device))
+
+    def fallback_memory(self) -> FallbackMemory:
+        """What the fallback of the device holds."""
+        out = ctypes.create_string_buffer(_MEMORY.size)
+        self._c.em_torch_memory_get(self.device, out)
+        return FallbackMemory(*_MEMORY.unpack(out))
 
     def _check(self, status: int) -> None:
         if status == _NO_MEMORY:

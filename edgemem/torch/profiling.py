@@ -10,13 +10,14 @@ import numpy as np
 from edgemem.errors import ModelError
 from edgemem.torch.sessions import MOST_EVENTS, Session
 from edgemem.torch.training_plan import plan_of
-from edgemem.trace.cycle import Cycle
+from edgemem.trace.lanes import steady_cycles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from edgemem.torch.training_plan import TrainingPlan
     from edgemem.trace import Trace
+    from edgemem.trace.cycle import Cycle
 
 __all__ = ["Profile", "profile"]
 
@@ -29,18 +30,18 @@ class Profile:
 
     Attributes:
         trace: the iterations that were recorded.
-        cycle: one iteration as they agree on it.
+        cycles: one iteration as they agree on it; one for each thread where threads are not in step.
         device: "cpu" or "cuda".
     """
 
     trace: Trace
-    cycle: Cycle
+    cycles: tuple[Cycle, ...]
     device: str = "cpu"
 
     @property
     def lower_bound(self) -> int:
         """Bytes that no arena for this step can go below: the most that is alive at once of what can be planned."""
-        return self.cycle.lower_bound(64)
+        return sum(cycle.lower_bound(64) for cycle in self.cycles)
 
     def plan(
         self,
@@ -66,7 +67,7 @@ class Profile:
             PlanError: no plan was found.
         """
         return plan_of(
-            self.cycle,
+            self.cycles,
             strategy,
             effort=effort,
             seed=seed,
@@ -77,17 +78,16 @@ class Profile:
 
     def __str__(self) -> str:
         """What is planned and what is not, for people."""
-        cycle = self.cycle
-        kept, moving = cycle.end < 0, cycle.is_dynamic.astype(bool)
-        rows = (
-            ("freed within the iteration", (cycle.end >= 0) & (cycle.end <= cycle.length) & ~moving),
-            ("freed in a later iteration", (cycle.end > cycle.length) & ~moving),
-            ("dynamic: placed where the plan leaves room", moving & ~kept),
-            ("never freed: not planned", kept),
-        )
+        rows = {"freed within the iteration": 0, "freed in a later iteration": 0}
+        rows |= {"dynamic: placed where the plan leaves room": 0, "never freed, or much later: not planned": 0}
+        for cycle in self.cycles:
+            later = int(np.sum(cycle.end[cycle.planned] > cycle.length))
+            counts = (len(cycle.planned) - later, later, int(np.sum(cycle.is_dynamic)))
+            for name, count in zip(rows, (*counts, len(cycle) - len(cycle.planned) - counts[2]), strict=True):
+                rows[name] += count
         outside = self.trace.iteration[self.trace.requests] == -1
-        lines = [f"lower bound {self.lower_bound:,} bytes; {len(cycle.size):,} requests in an iteration"]
-        lines += [f"{int(np.sum(chosen)):9,}  {name}" for name, chosen in rows if np.any(chosen)]
+        lines = [f"lower bound {self.lower_bound:,} bytes; {sum(rows.values()):,} requests in an iteration"]
+        lines += [f"{count:9,}  {name}" for name, count in rows.items() if count]
         if np.any(outside):
             lines.append(f"{int(np.sum(outside)):9,}  between iterations, in the whole record: not planned")
         return "\n".join(lines)
@@ -120,4 +120,4 @@ def profile(step: Callable[..., object], *args: Any, warmup: int = 3, device: st
         unnoted = session.stats.total.unnoted
     if unnoted:
         raise ModelError(f"{_RECORDED} steps make {unnoted} events more than can be recorded ({MOST_EVENTS})")
-    return Profile(trace, Cycle.of(trace), device)
+    return Profile(trace, steady_cycles(trace), device)

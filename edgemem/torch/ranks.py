@@ -5,10 +5,10 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from edgemem.planning.cycle_plan import plan_cycle
+from edgemem.planning.cycle_plan import plan_cycles
 from edgemem.plans import Settings
 from edgemem.torch.training_plan import TrainingPlan
-from edgemem.trace.cycle import Cycle
+from edgemem.trace.lanes import steady_cycles
 from edgemem.trace.trace import Trace
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from edgemem.planning.cycle_plan import CyclePlan
     from edgemem.torch.profiling import Profile
+    from edgemem.trace.cycle import Cycle
 
 __all__ = ["plan_ranks"]
 
@@ -38,7 +39,7 @@ def plan_ranks(
         UnknownStrategyError, PlanError: as `Profile.plan`.
     """
     settings = Settings((strategy,))
-    cycles = [Cycle.of(rank) if isinstance(rank, Trace) else rank.cycle for rank in ranks]
+    cycles = [steady_cycles(rank) if isinstance(rank, Trace) else rank.cycles for rank in ranks]
     devices = ["cpu" if isinstance(rank, Trace) else rank.device for rank in ranks]
     if executor is None:
         with ThreadPoolExecutor() as own:
@@ -48,6 +49,6 @@ def plan_ranks(
     return [TrainingPlan(plan, device) for plan, device in zip(made, devices, strict=True)]
 
 
-def _made(executor: Executor, cycles: list[Cycle], settings: Settings) -> list[CyclePlan]:
-    futures = [executor.submit(plan_cycle, cycle, settings) for cycle in cycles]
+def _made(executor: Executor, cycles: list[tuple[Cycle, ...]], settings: Settings) -> list[CyclePlan]:
+    futures = [executor.submit(plan_cycles, part, settings) for part in cycles]
     return [future.result() for future in futures]

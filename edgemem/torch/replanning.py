@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from edgemem.errors import EdgememError, ModelError
-from edgemem.planning.cycle_plan import plan_cycle
+from edgemem.planning.cycle_plan import plan_cycles
 from edgemem.replay.logger import logger
-from edgemem.trace.cycle import Cycle
+from edgemem.trace.lanes import steady_cycles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from edgemem.planning.cycle_plan import CyclePlan
     from edgemem.plans import Settings
     from edgemem.trace import Trace
+    from edgemem.trace.cycle import Cycle
 
 __all__ = ["Replanner"]
 
 # The first one frees blocks from before the record; the last two have to agree.
 _RECORDED: Final = 3
 _MOST_PAUSE: Final = 1024  # iterations
+_DECISIVE: Final = ("size", "start", "end", "lane", "section", "is_dynamic")
 _MOST_KNOWN: Final = 4  # plans that are kept for a loop that comes back to an older path
 
 
@@ -85,23 +87,23 @@ class Replanner:
             return None
         self._wait, self._pause = self._pause, min(2 * self._pause, _MOST_PAUSE)
         try:
-            return self._planned(Cycle.of(trace))
+            return self._planned(steady_cycles(trace))
         except ModelError as e:
             logger().debug("iterations do not fit into the plan, and differ from each other: %s", e)
         except (EdgememError, MemoryError) as e:
             logger().warning("training goes on with the plan that it has: %s", e)
         return None
 
-    def _planned(self, cycle: Cycle) -> CyclePlan | None:
-        if self._plan is not None and _are_same(cycle, self._plan.cycle):
+    def _planned(self, cycles: tuple[Cycle, ...]) -> CyclePlan | None:
+        if self._plan is not None and _are_same(cycles, self._plan.cycles):
             return None
-        plan = next((known for known in self._known if _are_same(cycle, known.cycle)), None)
+        plan = next((known for known in self._known if _are_same(cycles, known.cycles)), None)
         if plan is None:
             if self.made >= self._most:
                 self._most = 0
                 logger().warning("no more plans are made in this session after %d", self.made)
                 return None
-            plan = plan_cycle(cycle, self._settings)
+            plan = plan_cycles(cycles, self._settings)
             self.made += 1
         logger().info("training goes on with a plan of %d bytes (lower bound %d)", plan.size, plan.lower_bound)
         self._known = [plan, *(known for known in self._known if known is not plan)][:_MOST_KNOWN]
@@ -109,9 +111,9 @@ class Replanner:
         return plan
 
 
-def _are_same(first: Cycle, second: Cycle) -> bool:
+def _are_same(first: tuple[Cycle, ...], second: tuple[Cycle, ...]) -> bool:
     """Whether a plan of one serves the other as well."""
-    return first.length == second.length and all(
-        np.array_equal(getattr(first, name), getattr(second, name))
-        for name in ("size", "start", "end", "lane", "section", "is_dynamic")
+    return len(first) == len(second) and all(
+        a.length == b.length and all(np.array_equal(getattr(a, name), getattr(b, name)) for name in _DECISIVE)
+        for a, b in zip(first, second, strict=True)
     )

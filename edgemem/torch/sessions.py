@@ -182,7 +182,7 @@ class Session:
         """Replay this plan from the next iteration on. Raises MemoryError if there is no memory for its arena."""
         arena = self._backend.arena(plan.size)
         # The plan may come from another process, such as one that planned for all ranks.
-        slots = replace(plan.slots, section=SECTIONS.numbers(plan.cycle.sections)[plan.slots.section])
+        slots = replace(plan.slots, section=SECTIONS.numbers(plan.cycles[0].sections)[plan.slots.section])
         self._running().replay(slots, arena, poison=self._poison)
         self._plan, self._arena = plan, arena
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from edgemem.planning.cycle_plan import CyclePlan, plan_cycle
+from edgemem.planning.cycle_plan import CyclePlan, plan_cycles
 from edgemem.plans import Settings
 from edgemem.torch.sessions import Session
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from edgemem.trace.cycle import Cycle
 
 __all__ = ["TrainingPlan", "plan_of"]
@@ -48,7 +50,7 @@ class TrainingPlan:
 
 
 def plan_of(
-    cycle: Cycle,
+    cycles: Sequence[Cycle],
     strategy: str,
     *,
     effort: str | None = None,
@@ -57,6 +59,6 @@ def plan_of(
     threads: int | None = None,
     device: str = "cpu",
 ) -> TrainingPlan:
-    """The plan of an iteration; arguments and errors are those of `Profile.plan`."""
+    """The plan of what is repeated; arguments and errors are those of `Profile.plan`."""
     settings = Settings((strategy,), effort, seed, time_limit, threads)
-    return TrainingPlan(plan_cycle(cycle, settings), device)
+    return TrainingPlan(plan_cycles(cycles, settings), device)

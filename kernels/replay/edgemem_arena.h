@@ -6,9 +6,10 @@
 
    The heap is a pool of the process: it keeps the pages of freed blocks for later requests until em_trim.
 
-   Errors. No function declared here throws or ends the process, except that the allocator which RegisterCustomOps
-   gives to ONNX Runtime throws std::bad_alloc into it. A function that gives a pointer gives null when it fails, a
-   function that gives an int32_t gives one of the EM_ codes below, and em_last_error says why.
+   Errors. No function declared here throws or ends the process, except em_torch_malloc_or_throw, and the allocator that
+   RegisterCustomOps gives to ONNX Runtime: they throw std::bad_alloc where memory is short. A function that gives a
+   pointer gives null when it fails, a function that gives an int32_t gives one of the EM_ codes below, and
+   em_last_error says why.
 
    Threads. A context is active on the thread that called em_begin_*, from that call until em_end, which the same
    thread must call. A thread may have one active context of each kind of memory; it serves the requests of this thread
@@ -316,7 +317,8 @@ EM_EXPORT void em_loop_events_drop(em_loop* loop);
 EM_EXPORT int32_t em_loop_replay(em_loop* loop, const em_slots* slots, em_arena* arena, int32_t flags);
 
 /* Around an iteration, on any thread. At its beginning all lanes are at their first slots, and no thread is in a
-   section. EM_REFUSED if the loop is not active, or is, or is not, in an iteration. */
+   section; in host memory the calling thread has a lane from then on. EM_REFUSED if the loop is not active, or is, or
+   is not, in an iteration. */
 EM_EXPORT int32_t em_loop_begin(em_loop* loop);
 EM_EXPORT int32_t em_loop_end(em_loop* loop);
 
@@ -341,8 +343,27 @@ EM_EXPORT void em_loop_stats_get(const em_loop* loop, em_loop_stats* last, em_lo
 EM_EXPORT void* em_torch_malloc(ptrdiff_t size, int device, void* stream);
 EM_EXPORT void em_torch_free(void* block, ptrdiff_t size, int device, void* stream); /* null does nothing */
 
+/* As em_torch_malloc, for a caller in C++ that does not look whether it got null, as PyTorch with its pluggable
+   allocator: throws std::bad_alloc where em_torch_malloc gives null, except for 0 bytes. */
+EM_EXPORT void* em_torch_malloc_or_throw(ptrdiff_t size, int device, void* stream);
+
 /* A block of a device is in use on this stream, too. Does nothing for host memory. */
 EM_EXPORT void em_torch_record_stream(void* block, void* stream);
+
+typedef struct em_torch_memory {
+  int64_t used; /* bytes of blocks in use, rounded up as the allocator does */
+  int64_t used_peak;
+  int64_t reserved; /* bytes taken from em_cuda_source, in use or cached */
+  int64_t reserved_peak;
+} em_torch_memory;
+
+/* Gives what the fallback of a device keeps for later requests back to em_cuda_source, or for host memory what em_trim
+   does; how many bytes. 0 if there is no such device. */
+EM_EXPORT int64_t em_torch_empty_cache(int device);
+
+/* What the fallback of a device holds, without arenas; all 0 for host memory, which em_totals_get tells. Null does
+   nothing. */
+EM_EXPORT void em_torch_memory_get(int device, em_torch_memory* out);
 
 #ifdef __cplusplus
 }

@@ -133,6 +133,9 @@ int32_t em_loop::begin() noexcept {
   matcher_.begin_iteration();
   is_in_iteration_ = true;
   iteration_.fetch_add(1, std::memory_order_relaxed);
+  if (is_host()) {
+    thread_of_request();
+  }
   statistics_.begin_iteration();
   recorder_.begin_iteration();
   return EM_OK;

@@ -65,6 +65,16 @@ void LoopDevice::share(void* block, void* stream) noexcept {
   }
 }
 
+int64_t LoopDevice::empty_cache() noexcept {
+  const std::scoped_lock lock(mutex_);
+  return fallback_ == nullptr ? 0 : fallback_->empty_cache();
+}
+
+em_torch_memory LoopDevice::fallback_memory() noexcept {
+  const std::scoped_lock lock(mutex_);
+  return fallback_ == nullptr ? em_torch_memory{} : fallback_->memory();
+}
+
 void* LoopDevice::take_fallback(int64_t bytes, void* stream, Origin origin) noexcept {
   if (fallback_ == nullptr) {
     fallback_ = make_fallback(number_);

@@ -25,10 +25,12 @@ class LoopDevice {
   // The device of this number, or null if there is none.
   static LoopDevice* find(int32_t number) noexcept;
 
-  // What em_torch_malloc and em_torch_free do. They take the lock.
+  // What em_torch_malloc, em_torch_free and the rest of em_torch_* do. They take the lock.
   void* allocate(int64_t bytes, void* stream) noexcept;
   void free(void* block, void* stream) noexcept;
   void share(void* block, void* stream) noexcept;
+  int64_t empty_cache() noexcept;
+  em_torch_memory fallback_memory() noexcept;
 
   std::mutex& mutex() { return mutex_; }
   int32_t number() const { return number_; }

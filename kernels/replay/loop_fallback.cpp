@@ -8,7 +8,6 @@
 
 #include "arena/totals.h"
 #include "caching/caching_allocator.h"
-#include "replay/edgemem_arena.h"
 
 namespace edgemem {
 
@@ -22,6 +21,8 @@ class HostFallback final : public LoopFallback {
   Freed give(void* block) noexcept override { return blocks_.give(block); }
   void share(void* /*block*/, void* /*stream*/) noexcept override {}
   void give_withheld() noexcept override {}
+  int64_t empty_cache() noexcept override { return trim_pool(); }
+  em_torch_memory memory() const noexcept override { return {}; }
 
  private:
   Blocks& blocks_ = blocks_of(MemoryKind::host);
@@ -97,6 +98,12 @@ class DeviceFallback final : public LoopFallback {
       entry = entries_.erase(entry);
       --withheld_;
     }
+  }
+
+  int64_t empty_cache() noexcept override { return caching_.release_cached(); }
+  em_torch_memory memory() const noexcept override {
+    const CachingStats& now = caching_.stats();
+    return {now.allocated, now.allocated_peak, now.reserved, now.reserved_peak};
   }
 
  private:

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "arena/blocks.h"
+#include "replay/edgemem_arena.h"
 
 namespace edgemem {
 
@@ -22,6 +23,10 @@ class LoopFallback {
 
   // Frees what was withheld.
   virtual void give_withheld() noexcept = 0;
+
+  // Gives back what is kept for later requests; how many bytes.
+  virtual int64_t empty_cache() noexcept = 0;
+  virtual em_torch_memory memory() const noexcept = 0;
 
  protected:
   ~LoopFallback() = default;

@@ -119,7 +119,7 @@ TEST(a_child_goes_on_with_the_loop_whatever_other_threads_did) {
           const bool is_right = second == static_cast<char*>(kept) + 128 && static_cast<char*>(kept)[99] == 6;
           give(second);
           give(kept);
-          std::thread([] { give(take(77)); }).join();
+          give(take(77));
           return is_right && em_loop_end(loop.get()) == EM_OK;
         },
         20));

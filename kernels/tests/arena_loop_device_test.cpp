@@ -1,6 +1,7 @@
 // Loops of a device, whose memory is a pair of functions here: streams, and blocks that several streams use.
 #include <cstdint>
 #include <cstdlib>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -216,6 +217,47 @@ TEST(a_device_out_of_memory_gives_null) {
   CHECK(loop.last().failed == 1 && loop.last().misses == 1 && loop.last().requests == 2);
   give(a, first, device);
   give(b, first, device);
+}
+
+TEST(a_caller_that_does_not_look_for_null_gets_an_exception) {
+  const Source source;
+  const int device = next_device++;
+  limit = 1;
+  void* a = em_torch_malloc_or_throw(1000, device, first);
+  CHECK(a != nullptr && em_torch_malloc_or_throw(0, device, first) == nullptr);
+  bool thrown = false;
+  try {
+    em_torch_malloc_or_throw(100 << 20, device, first);
+  } catch (const std::bad_alloc&) {
+    thrown = true;
+  }
+  CHECK(thrown);
+  give(a, first, device);
+}
+
+TEST(the_cache_of_a_device_goes_back_to_its_source) {
+  const Source source;
+  const int device = next_device++;
+  em_torch_memory memory;
+  const auto ask = [&] { em_torch_memory_get(device, &memory); };
+  ask();
+  CHECK(memory.reserved == 0 && em_torch_empty_cache(device) == 0);
+  const int before = taken;
+  void* a = take(1000, first, device);
+  void* b = take(30 << 20, first, device);
+  give(b, first, device);
+  ask();
+  CHECK(taken == before + 2 && memory.used == 1024 && memory.used_peak == 1024 + (30 << 20));
+  CHECK(memory.reserved == 32 << 20 && memory.reserved_peak == 32 << 20);
+  CHECK(em_torch_empty_cache(device) == 30 << 20 && taken == before + 1);
+  give(a, first, device);
+  CHECK(em_torch_empty_cache(device) == 2 << 20 && taken == before);
+  ask();
+  CHECK(memory.used == 0 && memory.reserved == 0 && memory.reserved_peak == 32 << 20);
+  CHECK(em_torch_empty_cache(-2) == 0);
+  em_torch_memory_get(-2, &memory);
+  CHECK(memory.reserved_peak == 0);
+  em_torch_memory_get(device, nullptr);
 }
 
 TEST(host_memory_has_no_streams) {

@@ -253,6 +253,21 @@ TEST(events_beyond_the_record_are_counted) {
   CHECK(loop.total().unnoted == 3 && loop.take_events().size() == 2);
 }
 
+TEST(the_thread_that_begins_has_a_lane_before_it_asks) {
+  StartedLoop loop;
+  const char* base = loop.replay({SlotOf{64, 0, -1, 0}}, 64);
+  loop.begin();
+  std::thread([base] {
+    void* other = take(64);
+    CHECK(other != base);
+    give(other);
+  }).join();
+  void* a = take(64);
+  CHECK(a == base);
+  give(a);
+  loop.end();
+}
+
 TEST(lanes_are_threads_in_the_order_of_their_first_requests_in_iterations) {
   StartedLoop loop;
   const char* base =

@@ -34,7 +34,7 @@ def profiled(step: Callable[[], object], count: int = 4) -> Any:
 @pytest.mark.parametrize("name", ["resnet18", "gpt"])
 def test_it_is_the_trace_that_a_session_records(name: str) -> None:
     training = Training(name)
-    recorded = edgemem.torch.profile(training.step).cycle
+    recorded = edgemem.torch.profile(training.step).cycles[0]
     found = Cycle.of(edgemem.torch.trace_of_profiler(profiled(training.step), steps="step "))
     assert found.length == recorded.length
     for column in ("size", "start", "end"):

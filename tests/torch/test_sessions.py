@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -80,7 +81,7 @@ def test_twenty_steps_are_bit_identical_and_in_the_plan(
         assert session.stats.total.hits == session.stats.total.requests
     else:
         assert last.dynamic_hits > last.dynamic_misses
-        assert last.hits == int((~plan.made.cycle.is_dynamic).sum())
+        assert last.hits == int((~plan.made.cycles[0].is_dynamic).sum())
     assert session.stats.replans == 0
 
 
@@ -252,6 +253,24 @@ def test_two_threads_train_at_once(poison: bool) -> None:
     assert failed == []
     assert first.result() == plain("gpt", "sgd", PROFILED + 12)
     assert second.result() == plain("gpt", "adam", 12)
+
+
+@pytest.mark.parametrize("poison", [False, True], ids=["", "poison"])
+def test_a_step_of_two_threads_is_planned_for_both(poison: bool) -> None:
+    first, second = Training("gpt"), Training("gpt", "adam", batch=3)
+    with ThreadPoolExecutor(1) as pool, edgemem.torch.Session(poison=poison) as session:
+        for _ in range(12):
+            with session.iteration():
+                other = pool.submit(second.step)
+                first.step()
+                other.result()
+        assert session.stats.replans >= 1
+        assert session.stats.last.hits == session.stats.last.requests
+    reference = Training("gpt", "adam", batch=3)
+    for _ in range(12):
+        reference.step()
+    assert first.result() == plain("gpt", "sgd", 12)
+    assert second.result() == reference.result()
 
 
 def test_threads_that_take_and_free_blocks_of_each_other() -> None:
@@ -457,6 +476,8 @@ def test_the_profile_says_what_is_planned() -> None:
     training = Training("gpt")
     profile = edgemem.torch.profile(training.step)
     lines = str(profile).splitlines()
-    assert lines[0] == (f"lower bound {profile.lower_bound:,} bytes; {len(profile.cycle):,} requests in an iteration")
-    assert sum(int(line.split()[0].replace(",", "")) for line in lines[1:3]) == len(profile.cycle)
+    assert lines[0] == (
+        f"lower bound {profile.lower_bound:,} bytes; {len(profile.cycles[0]):,} requests in an iteration"
+    )
+    assert sum(int(line.split()[0].replace(",", "")) for line in lines[1:3]) == len(profile.cycles[0])
     assert "freed in a later iteration" in lines[2]

@@ -328,3 +328,19 @@ def test_a_device_without_a_loop_is_served_by_the_caching_allocator(source: dict
     give(*small, device=device)
     assert take(51200, device=device) == min(small)  # neighbours became one block
     assert len(source) == before + 1
+
+
+def test_what_the_fallback_of_a_device_keeps_goes_back(source: dict[int, Any]) -> None:
+    device = 22
+    loop = Loop(device)
+    before = len(source)
+    block = take(3 << 20, device=device)
+    memory = loop.fallback_memory()
+    assert (memory.used, memory.reserved) == (3 << 20, 20 << 20)
+    assert loop.empty_cache() == 0
+    give(block, device=device)
+    assert loop.empty_cache() == 20 << 20
+    assert len(source) == before
+    memory = loop.fallback_memory()
+    assert (memory.used, memory.used_peak, memory.reserved, memory.reserved_peak) == (0, 3 << 20, 0, 20 << 20)
+    assert Loop().fallback_memory().reserved == 0
