@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["DEVICE", "HOST", "Handle", "Library", "Stats", "Totals", "find_library", "library"]
 
 HOST, DEVICE = 0, 1  # kinds of memory
-_ABI: Final = 1
+_ABI: Final = 2
 
 _Pointer: TypeAlias = int
 
@@ -103,13 +103,34 @@ class Library:
             ("em_ort_version", ctypes.c_char_p, ()),
             ("em_ort_error", ctypes.c_char_p, ()),
             ("em_cuda_source", None, (pointer, pointer)),
+            ("em_loop_create", pointer, (flags,)),
+            ("em_loop_destroy", None, (pointer,)),
+            ("em_loop_start", flags, (pointer,)),
+            ("em_loop_stop", None, (pointer,)),
+            ("em_loop_record", flags, (pointer, number)),
+            ("em_loop_events", number, (pointer, pointer)),
+            ("em_loop_events_drop", None, (pointer,)),
+            ("em_loop_replay", flags, (pointer, pointer, pointer, flags)),
+            ("em_loop_begin", flags, (pointer,)),
+            ("em_loop_end", flags, (pointer,)),
+            ("em_loop_pause", flags, (pointer,)),
+            ("em_loop_resume", flags, (pointer,)),
+            ("em_loop_enter", None, (pointer, number)),
+            ("em_loop_synchronized", None, (pointer,)),
+            ("em_loop_stats_get", None, (pointer, pointer, pointer)),
+            ("em_torch_malloc", pointer, (ctypes.c_ssize_t, ctypes.c_int, pointer)),
+            ("em_torch_free", None, (pointer, ctypes.c_ssize_t, ctypes.c_int, pointer)),
+            ("em_torch_record_stream", None, (pointer, pointer)),
+            ("em_torch_empty_cache", number, (ctypes.c_int,)),
+            ("em_torch_memory_get", None, (ctypes.c_int, pointer)),
         ):
             function = getattr(self.c, name)
             function.restype, function.argtypes = result, list(arguments)
-        # Two calls of every run, shorter than giving Python's global lock to other threads and waiting for it again.
+        # Frequent calls that are shorter than giving Python's global lock to other threads and waiting for it again.
         held = ctypes.PyDLL(str(path))
-        self.begin_replay, self.end = held.em_begin_replay, held.em_end
-        for function, same in ((self.begin_replay, self.c.em_begin_replay), (self.end, self.c.em_end)):
+        self.begin_replay, self.end, self.enter = held.em_begin_replay, held.em_end, held.em_loop_enter
+        for function in (self.begin_replay, self.end, self.enter):
+            same = getattr(self.c, function.__name__)
             function.restype, function.argtypes = same.restype, same.argtypes
 
     def error(self) -> str:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Slots"]
 
+_MOST_LANES = 1 << 16
 _COLUMNS = ("bytes", "offset", "other", "lane", "section", "space")
 
 
@@ -34,7 +35,7 @@ class Slots:
         bytes: asked for; int64 [n], above 0.
         offset: the place of the request in bytes; -1: the fallback serves it. -1 in dynamic slots.
         other: the place if `offset` is in use, or -1.
-        lane: number of the lane, from 0 on.
+        lane: number of the lane, from 0 to 65535.
         section: of the program that asks, or -1.
         space: in dynamic slots the index into `spaces`; -1 in all others. A dynamic slot serves a request of any size
             from what is free of its space.
@@ -69,7 +70,7 @@ class Slots:
     def _check_columns(self) -> None:
         dynamic = self.space >= 0
         _refuse(self.bytes < 1, "asks for no bytes")
-        _refuse(self.lane < 0, "has no lane")
+        _refuse((self.lane < 0) | (self.lane >= _MOST_LANES), "has a lane that is impossible")
         _refuse(self.section < -1, "has a section below -1")
         _refuse((self.space < -1) | (self.space >= len(self.spaces)), "names a space that is not there")
         _refuse(dynamic & (self.offset != -1), "is dynamic and has an offset")

@@ -6,6 +6,7 @@
 
 #include "arena/arena.h"
 #include "arena/blocks.h"
+#include "replay/loop_device.h"
 
 #ifdef __linux__
 #include <sys/syscall.h>
@@ -41,16 +42,19 @@ void store_thread_number() {
 // The locks are free in a forked child whatever other threads of the parent did, and its thread has another number.
 [[maybe_unused]] const int fork_handlers = pthread_atfork(
     [] {
+      lock_loops();
       lock_arenas();
       lock_blocks();
     },
     [] {
       unlock_blocks();
       unlock_arenas();
+      unlock_loops();
     },
     [] {
       unlock_blocks();
       remake_arenas_lock();
+      unlock_loops();
       if (thread_bindings.thread != 0) {
         thread_bindings.thread = ask_thread_number();
       }
