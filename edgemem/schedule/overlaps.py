@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["has_overlaps", "order_with_overlaps"]
 
+
 def has_overlaps(target: Target) -> bool:
     """Whether tensors may share bytes in part under a target's rules."""
     return target.kernels != "none" or target.slots
