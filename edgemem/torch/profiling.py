@@ -55,8 +55,8 @@ class Profile:
         """Where every tensor of the step lies.
 
         Args:
-            strategy: a strategy for offsets, as `edgemem strategies` lists them; "auto" tries them in turn until one
-                meets the lower bound.
+            strategy: a strategy for offsets that honours pinned ones, as `edgemem strategies` lists them; "auto" tries
+                them in turn until one meets the lower bound.
             effort: of the searches, as for `edgemem.plan`.
             seed: of their random choices.
             time_limit: seconds for all together.
@@ -64,7 +64,7 @@ class Profile:
 
         Raises:
             UnknownStrategyError: there is no such strategy or limit.
-            PlanError: no plan was found.
+            PlanError: no plan was found, or the strategy honours no pins.
         """
         return plan_of(
             self.cycles,
@@ -120,4 +120,4 @@ def profile(step: Callable[..., object], *args: Any, warmup: int = 3, device: st
         unnoted = session.stats.total.unnoted
     if unnoted:
         raise ModelError(f"{_RECORDED} steps make {unnoted} events more than can be recorded ({MOST_EVENTS})")
-    return Profile(trace, steady_cycles(trace), device)
+    return Profile(trace, steady_cycles(trace, one_stream=device != "cpu"), device)

@@ -38,6 +38,7 @@ class Replanner:
         plan: the one in use; None: every request counts as a miss.
         settings: for new plans.
         most: new plans at most.
+        one_stream: plans are for one stream of a device.
         record: begins to record.
         take: ends recording, and gives what was recorded.
 
@@ -51,12 +52,14 @@ class Replanner:
         settings: Settings,
         *,
         most: int,
+        one_stream: bool = False,
         record: Callable[[], None],
         take: Callable[[], Trace],
     ) -> None:
         self.made = 0
         self._settings = settings
         self._most = most
+        self._one_stream = one_stream
         self._record, self._take = record, take
         self._plan = plan
         self._known = [plan] if plan is not None else []
@@ -87,7 +90,7 @@ class Replanner:
             return None
         self._wait, self._pause = self._pause, min(2 * self._pause, _MOST_PAUSE)
         try:
-            return self._planned(steady_cycles(trace))
+            return self._planned(steady_cycles(trace, one_stream=self._one_stream))
         except ModelError as e:
             logger().debug("iterations do not fit into the plan, and differ from each other: %s", e)
         except (EdgememError, MemoryError) as e:

@@ -69,7 +69,7 @@ class Session:
     Args:
         plan: the plan to begin with; without one the session records and makes its own.
         device: "cpu" or "cuda".
-        settings: for new plans.
+        settings: for new plans; by default those of the plan.
         replans: new plans at most; 0 keeps the one it has.
         poison: fill memory of the arena that is not in use with a pattern.
     """
@@ -84,7 +84,7 @@ class Session:
         poison: bool = False,
     ) -> None:
         self._backend = backend(device)
-        self._settings = settings or Settings()
+        self._settings = settings or (plan.plansets[0].settings if plan else Settings())
         self._replans = replans
         self._poison = poison
         self._first = plan
@@ -152,6 +152,7 @@ class Session:
                 self._first,
                 self._settings,
                 most=self._replans,
+                one_stream=self._backend.number >= 0,
                 record=self.record,
                 take=self.take_record,
             )

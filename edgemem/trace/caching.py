@@ -126,8 +126,15 @@ class Simulation:
         return int(self.reserved.argmax()) if len(self.reserved) else None
 
     def blocks(self, event: int | None = None) -> CachedBlocks:
-        """All blocks after an event, which defaults to `peak_event`. Simulates up to there again."""
+        """All blocks after an event, which defaults to `peak_event`. Simulates up to there again.
+
+        After the event that found no memory, and all later ones, the blocks are as that one left them.
+
+        Raises IndexError for an event that the trace does not have.
+        """
         at = self.peak_event if event is None else event
+        if at is not None and not 0 <= at < len(self.trace):
+            raise IndexError(f"event {at} of a trace of {len(self.trace)} events")
         rows = _run(self.trace, self.settings, 0 if at is None else at + 1)[-1].reshape(-1, 6)
         return CachedBlocks(*(np.ascontiguousarray(column) for column in rows.T))
 

@@ -13,6 +13,7 @@ in which it is made and the one in which it is freed are known before: requests 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     Column = NDArray[np.int64]
 
-__all__ = ["reusable_spaces"]
+__all__ = ["dynamic_slots", "reusable_spaces"]
 
 
 class _Visits(NamedTuple):
@@ -71,6 +72,15 @@ def reusable_spaces(cycle: Cycle, planset: OffsetPlanned) -> tuple[Column, tuple
     space[dynamic] = numbers.reshape(-1)
     occupied = _Occupied(cycle, slots)
     return space, tuple(occupied.free_of(int(begin), int(end)) for begin, end in groups.tolist())
+
+
+def dynamic_slots(cycle: Cycle, planset: OffsetPlanned) -> Slots:
+    """`cycle.slots` of a plan, in which dynamic requests have their Dynamic Reusable Space.
+
+    Raises ModelError if the plan is of another problem, or has no offsets.
+    """
+    space, spaces = reusable_spaces(cycle, planset)
+    return replace(cycle.slots(planset), space=space, spaces=spaces)
 
 
 def _ranges(cycle: Cycle, requests: Column) -> tuple[Column, Column]:

@@ -361,6 +361,36 @@ def test_tensors_outlive_the_session_and_its_plans() -> None:
     assert torch.equal(grown[: kept.numel()], kept.flatten())
 
 
+def test_memory_that_there_is_not_is_pytorchs_error_and_no_end() -> None:
+    training = Training("gpt")
+    with planned(training).session() as session:
+        with pytest.raises(RuntimeError, match="no memory for"), session.iteration():
+            torch.empty(1 << 60, dtype=torch.uint8)
+        inside(session, training, 3)
+        assert session.stats.last.hits == session.stats.last.requests
+
+
+def test_pytorchs_profiler_sees_what_a_plan_serves() -> None:
+    training = Training("gpt")
+    with planned(training).session() as session, session.iteration():
+        with torch.profiler.profile(profile_memory=True) as profiler:
+            training.step()
+        sizes = edgemem.torch.trace_of_profiler(profiler).size
+    assert int((sizes > 0).sum()) == session.stats.last.requests == session.stats.last.hits
+
+
+def test_new_plans_are_made_with_the_settings_of_the_first() -> None:
+    training = Training("gpt")
+    plan = edgemem.torch.profile(training.step).plan("pyramid")
+    with plan.session() as session:
+        for _ in range(8):
+            with session.iteration():
+                training.step(5)
+        assert session.stats.replans == 1
+        assert session.plan is not None
+        assert [p.strategy for p in session.plan.plansets[0].offsets] == ["pyramid"]
+
+
 def test_a_session_without_a_plan_makes_its_own() -> None:
     training = Training("resnet18", "adam")
     with edgemem.torch.Session() as session:
