@@ -1,8 +1,8 @@
 """What a caching allocator does with memory over time: plain data, and a picture.
 
 Above: bytes reserved and allocated after each event, and on demand what a real allocator held and what a plan takes.
-Below: all segments at the moment when the most is reserved, one
-behind the other, in lines of equal length; blocks in use are blue, free ones orange.
+Below: all segments at the moment when the most is reserved, or when memory has run out, one behind the other in lines
+of equal length; blocks in use are blue, free ones orange.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ _TICKS: Final = 4
 
 
 def fragmentation_data(simulation: Simulation) -> dict[str, Any]:
-    """Peaks in bytes, shares of them, and what is free at the moment when the most is reserved."""
-    blocks = simulation.blocks()
+    """Peaks in bytes, shares of them, and what is free at the moment that the picture shows."""
+    event = _moment(simulation)
+    blocks = simulation.blocks(event)
     free = blocks.state == 0
     return {
         "events": len(simulation.trace),
@@ -49,7 +50,7 @@ def fragmentation_data(simulation: Simulation) -> dict[str, Any]:
         "retries": simulation.retries,
         "out_of_memory": simulation.out_of_memory,
         "at_peak": {
-            "event": simulation.peak_event,
+            "event": event,
             "segments": len(np.unique(blocks.segment[blocks.state != _UNMAPPED])),
             "free": int(blocks.size[free].sum()),
             "free_blocks": int(free.sum()),
@@ -77,7 +78,8 @@ def fragmentation_svg(
     width = _LEFT + _WIDTH + _RIGHT
     below = _TOP + _HEIGHT + _GAP
     events = max(len(simulation.trace), 1)
-    peak = simulation.peak_event or 0
+    moment = _moment(simulation)
+    peak = moment or 0
     across = _LEFT + (peak + 0.5) / events * _WIDTH
     told = title
     if simulation.out_of_memory is not None:
@@ -104,7 +106,7 @@ def fragmentation_svg(
             f'<text x="{_LEFT}" y="{below - 10}">segments after event {peak:,}: '
             f'<tspan fill="{_ALLOCATED}">in use</tspan>, <tspan fill="{_FREE}">free</tspan></text>'
         ),
-        *_segments(simulation.blocks(), below),
+        *_segments(simulation.blocks(moment), below),
         (
             f'<text x="{_LEFT}" y="{height - 10}">memory efficiency {simulation.efficiency:.1%}: '
             "most bytes allocated / most bytes reserved</text>"
@@ -113,6 +115,11 @@ def fragmentation_svg(
         "",
     ]
     return "\n".join(lines)
+
+
+def _moment(simulation: Simulation) -> int | None:
+    """The event that found no memory, else the one at which the most is reserved."""
+    return simulation.peak_event if simulation.out_of_memory is None else simulation.out_of_memory
 
 
 def _legend(simulation: Simulation, measured: NDArray[np.int64] | None, planned: int | None) -> Iterator[str]:

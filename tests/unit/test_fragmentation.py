@@ -85,7 +85,10 @@ def test_out_of_memory_and_odd_titles_are_shown() -> None:
     svg = fragmentation_svg(simulation, "<a & \x00b>")
     assert "out of memory at event 2" in "".join(ET.fromstring(svg).itertext())
     assert "&lt;a &amp; ?b&gt;" in svg
-    assert fragmentation_data(simulation)["out_of_memory"] == 2
+    data = fragmentation_data(simulation)
+    assert data["out_of_memory"] == data["at_peak"]["event"] == 2
+    shown = {r.findtext(f"{SVG}title") for r in _rectangles(svg)}
+    assert shown == {f"block of {n * MIB:,} bytes, {n * MIB:,} asked for" for n in (12, 30)}
 
 
 def test_nothing_reserved_is_drawn_too() -> None:
