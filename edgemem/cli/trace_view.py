@@ -105,6 +105,8 @@ def _show_notes(console: Console, report: TraceReport) -> None:
         notes.append(f"not simulated: {report.not_simulated}")
     if report.simulation is not None and report.simulation.out_of_memory is not None:
         notes.append(f"the simulated allocator runs out of memory at event {report.simulation.out_of_memory:,}")
+    if report.cycle is not None and any(cycle.is_dynamic.any() for cycle in report.cycle.cycles):
+        notes.append("dynamic requests count as outside; some of them will find room in the arena")
     for failure in report.history.failures[:1] if report.history is not None else ():
         count = len(report.history.failures) if report.history is not None else 0
         more = f", the first of {count}" if count > 1 else ""

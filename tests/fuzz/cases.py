@@ -25,6 +25,7 @@ TARGETS: Final = {
     "embedded": "tests.fuzz.embedded_plans",
     "csv": "tests.fuzz.csv_files",
     "toml": "tests.fuzz.toml_files",
+    "trace": "tests.fuzz.trace_files",
     "cache": "tests.fuzz.cache_entries",
     "kernels": "tests.fuzz.kernel_calls",
 }

@@ -16,6 +16,7 @@ CASES = {
     "embedded": 80,
     "csv": 700,
     "toml": 1000,
+    "trace": 500,
     "cache": 200,
     "kernels": 8000,
 }

@@ -105,6 +105,12 @@ def test_one_iteration_is_planned_where_they_agree(tmp_path: Path) -> None:
     done = edgemem("trace", _loop(tmp_path))
     assert "PyTorch's caching allocator would reserve 22.00 MiB: -59.1 % with the plan" in done.output
     assert "outside of the plan" in done.output
+    output = tmp_path / "loop.edgemem"
+    assert edgemem("trace", _loop(tmp_path), "-o", output).exit_code == 0
+    (planset,) = planfile.load_all(output)
+    assert planset.cycle is not None
+    assert (planset.cycle.length, planset.cycle.device, planset.problem.alignment) == (4, "cpu", 64)
+    assert "of the cycle: arena 8,388,608" in " ".join(edgemem("verify", output).output.split())
 
 
 def test_iterations_that_differ_are_planned_as_a_whole_unless_they_are_dynamic(tmp_path: Path) -> None:

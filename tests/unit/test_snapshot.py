@@ -246,6 +246,7 @@ def _changed(change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
             _changed(lambda s: s["device_traces"][0][1].update(action=3)),
             "'action' of an entry of the snapshot is no",
         ),
+        (_changed(lambda s: s["device_traces"][0][1].update(action=[])), "'action' of an entry of the snapshot is no"),
         (_changed(lambda s: s["device_traces"][0][1].update(action="grow")), "'grow' is no action"),
         (_changed(lambda s: s["device_traces"][0][1].update(frames=3)), "frames of the snapshot is no list"),
         (_changed(lambda s: s["device_traces"][0].insert(2, s["device_traces"][0][1])), "taken twice without a free"),

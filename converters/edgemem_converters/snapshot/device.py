@@ -73,7 +73,7 @@ class _Device:
     ) -> None:
         self._places = places
         self._annotations = annotations
-        actions = {entry.get("action") for entry in entries}
+        actions = {text(entry, "action") for entry in entries}
         self._ends = next((action for action in _FREES if action in actions), "")
         self._began = min((integer(entry, "time_us", 0) for entry in entries), default=0)
         at_end = sum(integer(segment, "total_size") for segment in segments)
@@ -163,5 +163,5 @@ class _Device:
 
 def _change(entry: Mapping[str | int, Any]) -> int:
     """Bytes that an entry adds to what the allocator holds."""
-    sign = _RESERVES.get(entry.get("action", ""), 0)
+    sign = _RESERVES.get(text(entry, "action"), 0)
     return sign * integer(entry, "size") if sign else 0
