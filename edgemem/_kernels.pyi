@@ -35,11 +35,12 @@ def plan_spatio_temporal(
     last_op: NDArray[np.int64],
     size: NDArray[np.int64],
     alignment: int,
-    as_printed: bool,
+    as_printed: bool = False,
+    seconds: float | None = None,
     phases: NDArray[np.int64] | None = None,
     pinned: NDArray[np.int64] | None = None,
     reserved: NDArray[np.int64] | None = None,
-) -> NDArray[np.int64]: ...
+) -> tuple[NDArray[np.int64], int, Literal["bound", "work", "time"], int]: ...
 def offset_lower_bound(
     first_op: NDArray[np.int64],
     last_op: NDArray[np.int64],
@@ -58,6 +59,24 @@ def range_minimum(
     low: NDArray[np.int64],
     high: NDArray[np.int64],
 ) -> NDArray[np.int64]: ...
+
+# --- PyTorch's caching allocator: kernels/python/caching.cpp ---
+
+# Bytes requested, allocated and reserved after each event, up to the one that finds no memory; counters (most bytes
+# reserved, segments at the end, times that a segment was taken or pages were mapped, retries, failures); blocks at the
+# end, flat rows of segment, address, size, bytes requested, stream, state (0 free, 1 used, 2 without memory).
+def simulate_caching(
+    size: NDArray[np.int64],
+    request: NDArray[np.int64],
+    stream: NDArray[np.int64],
+    large_segment_size: int,
+    max_split_size: int,
+    max_non_split_rounding: int,
+    roundup_power2_divisions: NDArray[np.int64],
+    garbage_collection_threshold: float,
+    expandable_segments: bool,
+    memory_limit: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]: ...
 
 # --- shared objects: kernels/python/shared_objects.cpp; `extent` is [n, 1] bytes, or [n, 2 or 3] texels ---
 

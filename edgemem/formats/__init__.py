@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from edgemem.model.states import StatePair
     from edgemem.plans import PlanSet
     from edgemem.records.problem import Problem
+    from edgemem.trace.history import MemoryHistory
 
 __all__ = [
     "Assuming",
@@ -44,9 +45,11 @@ __all__ = [
     "Rewritable",
     "RuntimeProbe",
     "Stateful",
+    "TraceFile",
     "Value",
     "find_probe",
     "load",
+    "load_histories",
     "load_model",
     "onnx_editor",
     "open_bytes",
@@ -225,6 +228,20 @@ class RecordFile(Protocol):
         """Its usage records."""
 
 
+@runtime_checkable
+class TraceFile(Protocol):
+    """A file in which an allocator noted what programs asked it for. Formats offer it in the group `edgemem.traces`."""
+
+    suffixes: ClassVar[tuple[str, ...]]
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Read a file. Raises ModelError if it is not one of this format."""
+
+    def histories(self) -> tuple[MemoryHistory, ...]:
+        """What each device was asked for, by number."""
+
+
 class RuntimeProbe(Protocol):
     """What a runtime can say about a model that no file says. Runtimes offer it in the group `edgemem.probes`."""
 
@@ -257,6 +274,18 @@ def load(path: str | Path, bindings: Bindings | None = None) -> Model | RecordFi
         raise ModelError(f"{path} is no regular file; copy the content into one")
     opened: Model | RecordFile = converter.open(path, bindings or Bindings())
     return opened
+
+
+def load_histories(path: str | Path) -> tuple[MemoryHistory, ...]:
+    """What each device was asked for, from a file of an allocator. Raises ModelError if nothing here can read it."""
+    path = Path(path)
+    known: list[str] = []
+    for entry in _entries("edgemem.traces"):
+        converter: type[TraceFile] = entry.load()
+        if path.suffix.lower() in converter.suffixes:
+            return converter.open(path).histories()
+        known += converter.suffixes
+    raise ModelError(f"{path.name}: nothing here reads traces in {path.suffix or 'files without suffix'}; use {known}")
 
 
 def load_model(path: str | Path, bindings: Bindings | None = None) -> Model:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgemem.errors import PlanError
+from edgemem.native.pure_caching import simulate_caching
 from edgemem.native.pure_related import related_lower_bound
 from edgemem.native.pure_schedule import OrderProblem
 from edgemem.records.sizes import padded
@@ -29,6 +30,7 @@ __all__ = [
     "range_minimum",
     "related_lower_bound",
     "section_breadths",
+    "simulate_caching",
 ]
 
 

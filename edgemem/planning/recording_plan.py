@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from edgemem.plans import PlanSet, Settings
     from edgemem.trace.recording import Recording
 
-__all__ = ["plan_recording", "replan_recording"]
+__all__ = ["for_offsets", "plan_recording", "replan_recording"]
 
 _Limit = TypeVar("_Limit")
 
@@ -56,7 +56,7 @@ def plan_recording(
         wanted = replace(wanted, strategies=_QUICK, effort=None, seed=None, time_limit=None)
     alignment = max(wanted.alignment or _BLOCK_ALIGNMENT, _BLOCK_ALIGNMENT)
     problem = recording.trace.problem(alignment=alignment, names=names, outlive=recording.fingerprint.signature.shared)
-    made = settled_plans(problem, _for_offsets(wanted), families=("offsets",), quick=True)
+    made = settled_plans(problem, for_offsets(wanted), families=("offsets",), quick=True)
     best = made.best_offsets
     assert best is not None
     fingerprint = recording.fingerprint
@@ -83,7 +83,7 @@ def replan_recording(planset: PlanSet, settings: Settings) -> PlanSet:
     return plan_recording(recording, settings, names=names)
 
 
-def _for_offsets(settings: Settings) -> Settings:
+def for_offsets(settings: Settings) -> Settings:
     """The settings without strategies for shared objects, and without limits that only those have."""
     found = [choice for name in settings.strategies for choice in choices(name) if choice.strategy.family == "offsets"]
     names = tuple(name for name in map(_in_offsets, settings.strategies) if name)

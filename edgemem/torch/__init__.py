@@ -1,4 +1,16 @@
-"""Training steps of PyTorch: forward, backward and update as one graph, and in an order that needs less memory.
+"""Training steps of PyTorch: inside a plan of their memory, and in an order that needs less of it.
+
+Inside a plan:
+
+    plan = edgemem.torch.profile(step, batch, warmup=3).plan()
+    with plan.session() as session:
+        for batch in batches:
+            with session.iteration():
+                step(batch)
+            with session.paused():
+                evaluate()
+
+In another order, with forward, backward and update as one graph:
 
     graph = edgemem.torch.capture(model, loss_fn, example_batch, optimizer)
     ordering = edgemem.order(graph)
@@ -16,11 +28,34 @@ from edgemem.errors import MissingDependencyError
 try:
     import torch  # noqa: F401 - nothing here works without it
 except ImportError:
-    raise MissingDependencyError("torch", extra="torch", purpose="ordering a training step") from None
+    raise MissingDependencyError("torch", extra="torch", purpose="planning a training step") from None
 
 from edgemem.torch.capture import capture
+from edgemem.torch.cuda import use_cuda_allocator
 from edgemem.torch.graph import TrainingGraph
 from edgemem.torch.live import LiveBytes
+from edgemem.torch.marks import Marks, mark
+from edgemem.torch.profiler_trace import trace_of_profiler
+from edgemem.torch.profiling import Profile, profile
+from edgemem.torch.ranks import plan_ranks
+from edgemem.torch.sessions import Session, SessionStats
 from edgemem.torch.step import TrainingStep, reorder
+from edgemem.torch.training_plan import TrainingPlan
 
-__all__ = ["LiveBytes", "TrainingGraph", "TrainingStep", "capture", "reorder"]
+__all__ = [
+    "LiveBytes",
+    "Marks",
+    "Profile",
+    "Session",
+    "SessionStats",
+    "TrainingGraph",
+    "TrainingPlan",
+    "TrainingStep",
+    "capture",
+    "mark",
+    "plan_ranks",
+    "profile",
+    "reorder",
+    "trace_of_profiler",
+    "use_cuda_allocator",
+]

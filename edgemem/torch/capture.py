@@ -20,6 +20,7 @@ from edgemem.torch.accesses import is_pure
 from edgemem.torch.assembly import assemble
 from edgemem.torch.fakes import fake, find_mode, form
 from edgemem.torch.graph import Program, Source
+from edgemem.torch.lstm import measure_workspaces
 from edgemem.torch.optimizers import rule_of
 from edgemem.torch.updates import add_updates
 
@@ -45,8 +46,9 @@ def capture(
     """One training step as a graph: forward, backward and the optimizer's update, in PyTorch's order.
 
     Nothing is computed and no memory is taken: the model may be as large as it likes, and may itself be made under
-    `FakeTensorMode` or on the meta device. It, the optimizer and the random number generators stay as they are. What
-    the model decides in Python is decided here once and for all.
+    `FakeTensorMode` or on the meta device. The one exception is the LSTM of oneDNN, whose layers run once with zeros,
+    one at a time, because only oneDNN knows what they keep. The model, the optimizer and the random number generators
+    stay as they are. What the model decides in Python is decided here once and for all.
 
     Args:
         model: in the mode (`train`, `eval`) in which it will run.
@@ -118,6 +120,7 @@ def capture(
             f"the training step depends on values of tensors, not on their shapes alone ({e}); write the model without"
         ) from e
     graph = module.graph
+    measure_workspaces(graph, mode)
     output = next(n for n in graph.nodes if n.op == "output")
     loss, *found = output.args[0]
     gradients = {n: (k, g) for (n, k), g in zip(trained.items(), found, strict=True) if isinstance(g, Node)}

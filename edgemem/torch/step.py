@@ -10,6 +10,7 @@ from torch.fx import Graph, GraphModule
 
 from edgemem.errors import ModelError, RuntimeBindError
 from edgemem.torch.binding import bind
+from edgemem.torch.lstm import LSTM_LAYER, run_lstm_layer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -44,6 +45,8 @@ def reorder(graph: TrainingGraph, order: Sequence[int] | None = None) -> Trainin
     def copy(some: Iterable[Node]) -> None:
         for node in some:
             copies[node] = made.node_copy(node, copies.__getitem__)
+            if node.target is LSTM_LAYER:
+                copies[node].target = run_lstm_layer
 
     copy(n for n in nodes if n.op in ("placeholder", "get_attr"))
     copy(graph.prologue)

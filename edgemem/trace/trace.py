@@ -29,12 +29,12 @@ class Section:
 
     Attributes:
         name: such as `layers.3 backward`.
-        phase: number of the phase that it is part of, such as that of "forward of microbatch 3"; 0 or more.
+        phase: number of the phase that it is part of, such as that of "forward of microbatch 3"; -1 for none.
         is_dynamic: whether sizes of its requests differ from one iteration to the next (a mixture of experts).
     """
 
     name: str
-    phase: int = 0
+    phase: int = -1
     is_dynamic: bool = False
 
 

@@ -1,6 +1,8 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/tuple.h>
 
+#include <tuple>
 #include <utility>
 
 #include "planner/offsets/breadth.h"
@@ -40,17 +42,21 @@ void bind_offsets(nb::module_& m) {
   m.def(
       "plan_spatio_temporal",
       [](const Array& first, const Array& last, const Array& size, std::int64_t alignment, bool as_printed,
-         const std::optional<Array>& phases, const std::optional<Array>& pinned, const std::optional<Array>& reserved) {
+         std::optional<double> seconds, const std::optional<Array>& phases, const std::optional<Array>& pinned,
+         const std::optional<Array>& reserved) {
         namespace st = edgemem::spatio_temporal;
         const edgemem::Records given = records(first, last, size, alignment, pinned, reserved);
-        const edgemem::Poll poll(signals());
         const st::Rules rules = as_printed ? st::Rules::kPaper : st::Rules::kImproved;
-        return result(without_gil([&] { return st::plan(given, column(phases), rules, poll); }));
+        const st::Limits limits{seconds, signals()};
+        st::Result found = without_gil([&] { return st::plan(given, column(phases), rules, limits); });
+        return std::make_tuple(result(std::move(found.offsets)), found.bound, edgemem::name(found.stopped),
+                               found.tried);
       },
-      "first_op"_a.noconvert(), "last_op"_a.noconvert(), "size"_a.noconvert(), "alignment"_a, "as_printed"_a,
-      "phases"_a.noconvert() = nb::none(), "pinned"_a.noconvert() = nb::none(), "reserved"_a.noconvert() = nb::none(),
-      "Offsets by groups of phases and memory layers; phases: first and last of each record by turns, -1 for none.\n"
-      "Ctrl-C ends it.");
+      "first_op"_a.noconvert(), "last_op"_a.noconvert(), "size"_a.noconvert(), "alignment"_a, "as_printed"_a = false,
+      "seconds"_a = nb::none(), "phases"_a.noconvert() = nb::none(), "pinned"_a.noconvert() = nb::none(),
+      "reserved"_a.noconvert() = nb::none(),
+      "Offsets by groups of phases and of sizes, the lower bound, why it stopped, the plans that were tried.\n"
+      "phases: first and last of each record by turns, -1 for none. Ctrl-C ends it.");
   m.def(
       "offset_lower_bound",
       [](const Array& first, const Array& last, const Array& size, std::int64_t alignment,

@@ -296,6 +296,21 @@ TEST(the_thread_that_begins_has_a_lane_before_it_asks) {
   loop.end();
 }
 
+TEST(threads_that_ask_outside_of_iterations_take_no_room_from_those_within) {
+  StartedLoop loop;
+  const char* base = loop.replay({SlotOf{64, 0, -1, 1}}, 64);
+  for (int k = 0; k < 5000; ++k) {
+    std::thread([] { give(take(8)); }).join();
+  }
+  loop.begin();
+  give(take(8));
+  void* block = nullptr;
+  std::thread([&block] { block = take(64); }).join();
+  CHECK(block == base);
+  give(block);
+  loop.end();
+}
+
 TEST(lanes_are_threads_in_the_order_of_their_first_requests_in_iterations) {
   StartedLoop loop;
   const char* base =

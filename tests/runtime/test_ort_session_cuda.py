@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 from edgemem.errors import RuntimeBindError
+from edgemem.replay import cuda as replay_cuda
 from edgemem.replay.arena import ArenaMemory
 from edgemem.replay.context import Context
+from edgemem.replay.cuda import cuda_runtime
 from edgemem.replay.library import DEVICE, library
 from edgemem.replay.plan import ReplayPlan
 from edgemem.runtime.onnxruntime import cuda as onnxruntime_cuda
-from edgemem.runtime.onnxruntime.cuda import CUDA, runtime, with_allocator
+from edgemem.runtime.onnxruntime.cuda import CUDA, with_allocator
 from edgemem.runtime.onnxruntime.session import InferenceSession
 from tests.onnx_sessions import feeds, options, plain, small
 
@@ -22,7 +24,7 @@ ort = pytest.importorskip("onnxruntime")
 
 def has_runtime() -> bool:
     try:
-        runtime()
+        cuda_runtime()
     except RuntimeBindError:
         return False
     return True
@@ -55,17 +57,17 @@ def test_a_planned_session_on_a_gpu(name: str) -> None:
 
 
 def test_without_cuda_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onnxruntime_cuda, "_RUNTIMES", ("libcudart.so.none",))
-    runtime.cache_clear()
+    monkeypatch.setattr(replay_cuda, "_RUNTIMES", ("libcudart.so.none",))
+    cuda_runtime.cache_clear()
     try:
         with pytest.raises(RuntimeBindError, match="CUDA's runtime is not there"):
             with_allocator([CUDA], None)
     finally:
-        runtime.cache_clear()
+        cuda_runtime.cache_clear()
 
 
 def test_the_provider_is_told_the_allocators_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onnxruntime_cuda, "runtime", lambda: None)
+    monkeypatch.setattr(onnxruntime_cuda, "cuda_runtime", lambda: None)
     named = dict(with_allocator([(CUDA, {"device_id": "1"}), "CPUExecutionProvider"], None))
     assert named["CPUExecutionProvider"] == {}
     assert named[CUDA]["device_id"] == "1"

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-__all__ = ["CASES", "Gpt", "MobileNetV2", "ResNet18", "make"]
+__all__ = ["CASES", "Experts", "Gpt", "MixtureOfExperts", "MobileNetV2", "ResNet18", "make"]
 
 
 def _conv(inner: int, outer: int, kernel: int, stride: int = 1, groups: int = 1) -> nn.Sequential:
@@ -112,6 +112,51 @@ class Gpt(nn.Module):
 
     def forward(self, x: Any) -> Any:
         return self.head(self.norm(self.blocks(self.words(x) + self.places))).flatten(0, 1)
+
+
+class Experts(nn.Module):
+    """Each token goes through the `most` experts with the highest scores: what an expert gets depends on the data."""
+
+    def __init__(self, width: int, experts: int, most: int) -> None:
+        super().__init__()
+        self.most = most
+        self.parts = nn.ModuleList(
+            nn.Sequential(nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width)) for _ in range(experts)
+        )
+
+    def forward(self, x: Any, scores: Any) -> Any:
+        weights, chosen = scores.topk(self.most, -1)
+        weights = weights.softmax(-1)
+        out = torch.zeros_like(x)
+        for number, part in enumerate(self.parts):
+            token, place = torch.where(chosen == number)
+            out = out.index_add(0, token, part(x[token]) * weights[token, place, None])
+        return out
+
+
+class _Mixed(nn.Module):
+    def __init__(self, width: int, experts: int, most: int) -> None:
+        super().__init__()
+        self.norm, self.dense = nn.LayerNorm(width), nn.Linear(width, width)
+        self.router = nn.Linear(width, experts)
+        self.experts = Experts(width, experts, most)
+
+    def forward(self, x: Any) -> Any:
+        y = self.norm(x + self.dense(x))
+        return x + self.experts(y, self.router(y))
+
+
+class MixtureOfExperts(nn.Module):
+    """Layers with a router and experts (Shazeer et al. 2017), between an embedding and a head."""
+
+    def __init__(self, layers: int = 2, width: int = 32, experts: int = 4, most: int = 2, words: int = 50) -> None:
+        super().__init__()
+        self.words = nn.Embedding(words, width)
+        self.blocks = nn.Sequential(*(_Mixed(width, experts, most) for _ in range(layers)))
+        self.head = nn.Linear(width, words)
+
+    def forward(self, x: Any) -> Any:
+        return self.head(self.blocks(self.words(x.flatten())))
 
 
 CASES = ("resnet18", "mobilenet_v2", "gpt", "gpt_dropout")

@@ -97,8 +97,8 @@ def test_registered_in_this_order() -> None:
         "greedy_in_order",
         "strip_packing",
         "pyramid",
-        "spatio_temporal",
         "search",
+        "spatio_temporal",
         "mip",
         "litert_arena",
     ]

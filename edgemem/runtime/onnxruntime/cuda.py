@@ -6,21 +6,18 @@ is right for the order of requests is right for the kernels. Two runs at once ha
 
 from __future__ import annotations
 
-import ctypes
-from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.errors import RuntimeBindError
-from edgemem.replay.arena import ArenaMemory
-from edgemem.replay.library import DEVICE, library
+from edgemem.replay.cuda import cuda_runtime
+from edgemem.replay.library import library
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["CUDA", "DeviceMemory", "with_allocator"]
+__all__ = ["CUDA", "with_allocator"]
 
 CUDA: Final = "CUDAExecutionProvider"
-_RUNTIMES: Final = ("libcudart.so.13", "libcudart.so.12", "libcudart.so")
 
 
 def with_allocator(
@@ -34,7 +31,7 @@ def with_allocator(
     named = [
         (p, own) if isinstance(p, str) else (p[0], {**own, **p[1]}) for p, own in zip(providers, options, strict=True)
     ]
-    runtime()
+    cuda_runtime()
     found = library()
     for name, own in named:
         if name != CUDA:
@@ -48,40 +45,3 @@ def with_allocator(
         own["gpu_external_free"] = str(found.address("em_cuda_free"))
         own["gpu_external_empty_cache"] = str(found.address("em_cuda_empty_cache"))
     return named
-
-
-@cache
-def runtime() -> Any:
-    """CUDA's runtime library, made the source of the allocator's device memory. Raises RuntimeBindError without one."""
-    for name in _RUNTIMES:
-        try:
-            loaded = ctypes.CDLL(name)
-        except OSError:
-            continue
-        loaded.cudaMalloc.argtypes = [ctypes.POINTER(ctypes.c_void_p), ctypes.c_size_t]
-        loaded.cudaFree.argtypes = [ctypes.c_void_p]
-        library().c.em_cuda_source(
-            ctypes.cast(loaded.cudaMalloc, ctypes.c_void_p), ctypes.cast(loaded.cudaFree, ctypes.c_void_p)
-        )
-        return loaded
-    raise RuntimeBindError(f"CUDA's runtime is not there ({', '.join(_RUNTIMES)}); install CUDA, or use the CPU")
-
-
-class DeviceMemory(ArenaMemory):
-    """An arena of `size` bytes on the current CUDA device."""
-
-    def __init__(self, size: int) -> None:
-        place = ctypes.c_void_p()
-        status = runtime().cudaMalloc(ctypes.byref(place), max(size, 1))
-        if status != 0 or not place.value:
-            raise MemoryError(f"no device memory for an arena of {size} bytes (CUDA error {status})")
-        address = place.value
-        c = library().c
-
-        def release(pointer: int) -> None:
-            unused = c.em_arena_left(pointer) == 0
-            c.em_arena_release(pointer)
-            if unused:  # else a block in it is still in use, and the memory stays until the process ends
-                runtime().cudaFree(address)
-
-        self.adopt(c.em_arena_wrap(address, max(size, 1), DEVICE), release, size)

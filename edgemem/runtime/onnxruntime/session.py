@@ -19,13 +19,14 @@ from edgemem.plans import PlanSet, Settings
 from edgemem.proof import prove
 from edgemem.replay.arena import ArenaMemory
 from edgemem.replay.cache import PlanCache, cache_folder
+from edgemem.replay.cuda import DeviceMemory
 from edgemem.replay.library import DEVICE, HOST, library
 from edgemem.replay.logger import logger
 from edgemem.replay.replayer import Policy, RecordPolicy, Replayer
 from edgemem.replay.store import StoredPlans
 from edgemem.replay.worker import worker
 from edgemem.runtime.onnxruntime.calls import copied, copy, described, fingerprint_of
-from edgemem.runtime.onnxruntime.cuda import CUDA, DeviceMemory, with_allocator
+from edgemem.runtime.onnxruntime.cuda import CUDA, with_allocator
 from edgemem.runtime.onnxruntime.file import digest_later, mapped, plans_in
 from edgemem.runtime.onnxruntime.file_options import options_for_file
 from edgemem.runtime.onnxruntime.install import obstacle, planned_options, refuse_silent_fallback

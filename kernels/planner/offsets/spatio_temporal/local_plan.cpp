@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "planner/offsets/placement.h"
-#include "planner/offsets/spatio_temporal/size_class.h"
+#include "planner/offsets/spatio_temporal/by_size.h"
 
 namespace edgemem::spatio_temporal {
 
@@ -49,23 +49,16 @@ void stack_by_end(const Records& records, LocalPlan& plan) {
   }
 }
 
-// The best of two orders: nested lifetimes want the one that ends last at the bottom, others the largest.
-void share(const Records& records, LocalPlan& plan) {
+void share_bytes(const Records& records, LocalPlan& plan, Poll& poll) {
   const Part part(records, plan.records);
   const Records members{part.first, part.last, part.size};
-  const std::vector<std::int64_t> orders[] = {part.order([&](std::size_t a, std::size_t b) {
-                                                return std::tuple(-part.last[a], part.first[a]) <
-                                                       std::tuple(-part.last[b], part.first[b]);
-                                              }),
-                                              part.order([&](std::size_t a, std::size_t b) {
-                                                return std::tuple(-size_class(part.size[a], 1), part.first[a]) <
-                                                       std::tuple(-size_class(part.size[b], 1), part.first[b]);
-                                              })};
-  for (const std::vector<std::int64_t>& order : orders) {
-    LocalPlan tried = plan;
-    tried.offsets = place_in_smallest_gap(members, order);
-    measure(records, tried);
-    if (plan.offsets.empty() || tried.size < plan.size) plan = std::move(tried);
+  for (const std::int64_t share : {0, 8}) {
+    for (const Tie tie : {Tie::kFirst, Tie::kLast, Tie::kLifetime}) {
+      LocalPlan tried = plan;
+      tried.offsets = place_by({tie, share}, members, poll);
+      measure(records, tried);
+      if (plan.offsets.empty() || tried.size < plan.size) plan = std::move(tried);
+    }
   }
 }
 
@@ -99,7 +92,7 @@ std::vector<LocalPlan> plan_phase_groups(const Records& records, Column phases, 
     if (rules == Rules::kPaper) {
       stack_by_end(records, plan);
     } else {
-      share(records, plan);
+      share_bytes(records, plan, poll);
     }
     measure(records, plan);
     made.emplace_back(lowest, std::move(plan));

@@ -3,16 +3,18 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <set>
 #include <stdexcept>
 #include <tuple>
 #include <utility>
 
+#include "planner/common/budget.h"
 #include "planner/offsets/breadth.h"
-#include "planner/offsets/placement.h"
+#include "planner/offsets/spatio_temporal/by_size.h"
 #include "planner/offsets/spatio_temporal/fusion.h"
 #include "planner/offsets/spatio_temporal/layers.h"
+#include "planner/offsets/spatio_temporal/lower.h"
 #include "planner/offsets/spatio_temporal/phases.h"
-#include "planner/offsets/spatio_temporal/size_class.h"
 
 namespace edgemem::spatio_temporal {
 
@@ -20,10 +22,40 @@ namespace {
 
 constexpr std::int64_t kFusionWork = 1'000'000'000;  // pairs of records, about two seconds
 
-// Groups with a lower product are taken apart; 2 takes all apart.
-constexpr double kLeastProducts[] = {2, 0.9, 0.7, 0};
-// Steps an octave of sizes that count as equal; 0: equal sizes alone.
-constexpr int kSteps[] = {0, 1, 4, 16};
+constexpr std::int64_t kLook = 1 << 20;  // items that make a budget look at the clock
+
+constexpr double kAllApart = 2;  // as a least product: no group is one request
+
+// One plan of the global planning.
+struct Trial {
+  double least_product;  // groups with a lower product are taken apart
+  Order order;
+};
+
+// Before there are groups: where sizes and lifetimes are regular, this often meets the bound.
+constexpr Trial kFirstTrial{kAllApart, {Tie::kLifetime}};
+
+// Few requests first. No trial is the best one for all traces; each is for some of them.
+constexpr Trial kTrials[] = {
+    {0, {Tie::kFirst}},
+    {0, {Tie::kLast}},
+    {0, {Tie::kLifetime}},
+    {0, {Tie::kFirst, 8}},
+    {0, {Tie::kLast, 8}},
+    {0, {Tie::kLifetime, 8}},
+    {0, {Tie::kFirst, 0, kAnySize}},
+    {0.7, {Tie::kLast, 8}},
+    {0.7, {Tie::kLifetime, 8}},
+    {0.7, {Tie::kLast, 16}},
+    {kAllApart, {Tie::kLast}},
+    {kAllApart, {Tie::kFirst, 0, kAnySize, 16}},
+    {kAllApart, {Tie::kLoad, 0, 1}},
+    {kAllApart, {Tie::kLoad, 0, 4}},
+    {kAllApart, {Tie::kLifetime, 0, 4}},
+    {kAllApart, {Tie::kLast, 8}},
+    {kAllApart, {Tie::kLifetime, 8}},
+    {kAllApart, {Tie::kLast, 16}},
+};
 
 struct Requests {
   std::vector<Request> rows;
@@ -90,81 +122,123 @@ std::int64_t arena_of(const Records& records, const std::vector<std::int64_t>& o
   return top;
 }
 
-// Columns of the requests and of the pinned records, and the orders in which they may be placed.
-class Global {
- public:
-  Global(const Records& records, const Requests& requests) : records_(records), requests_(requests) {
+// Columns of the requests, and after them of the pinned records.
+struct Columns {
+  std::vector<std::int64_t> first, last, size, pinned;
+
+  Columns(const Records& records, const Requests& requests) {
     for (const Request& row : requests.rows) add(row.first, row.last, row.size, -1);
     for (std::size_t i = 0; i < records.count(); ++i) {
       if (records.is_pinned(i)) add(records.first[i], records.last[i], records.padded(i), records.pinned[i]);
     }
   }
 
-  enum class Tie { kFirst, kLast, kLifetime };
-
-  std::vector<std::int64_t> place(int steps, Tie tie, Poll& poll) const {
-    std::vector<std::tuple<std::int64_t, std::int64_t, std::int64_t>> keys;
-    for (std::size_t r = 0; r < size_.size(); ++r) {
-      const std::int64_t by = tie == Tie::kFirst ? first_[r] : tie == Tie::kLast ? -last_[r] : first_[r] - last_[r];
-      keys.emplace_back(-size_class(size_[r], steps), by, static_cast<std::int64_t>(r));
-    }
-    std::sort(keys.begin(), keys.end());
-    std::vector<std::int64_t> order;
-    order.reserve(keys.size());
-    for (const auto& key : keys) order.push_back(std::get<2>(key));
-    const Records all{first_, last_, size_, records_.alignment, pinned_, records_.reserved};
-    return requests_.spread(records_, place_in_smallest_gap(all, order, kScanLimit, poll), 0);
+ private:
+  void add(std::int64_t first_op, std::int64_t last_op, std::int64_t bytes, std::int64_t offset) {
+    first.push_back(first_op);
+    last.push_back(last_op);
+    size.push_back(bytes);
+    pinned.push_back(offset);
   }
+};
+
+// The smallest plan of those that were tried.
+class Trials {
+ public:
+  explicit Trials(const Records& records) : records_(records) {
+    result_.bound = offset_lower_bound(records);
+    double total = 0;
+    for (std::size_t i = 0; i < records.count(); ++i) total += static_cast<double>(records.padded(i));
+    may_raise_ = total < static_cast<double>(std::numeric_limits<std::int64_t>::max()) / 4;
+  }
+
+  void run(const std::vector<LocalPlan>& groups, const Trial& trial, const Poll& poll) {
+    if (trial.order.share != 0 && !may_raise_) return;
+    const Requests requests = requests_of(records_, groups, trial.least_product);
+    // With as many requests they are the same ones: groups are taken apart from the lowest product up.
+    const Order& order = trial.order;
+    if (!seen_.emplace(requests.rows.size(), order.tie, order.share, order.octaves, order.levels).second) return;
+    const Columns columns(records_, requests);
+    const Records all{columns.first, columns.last, columns.size, records_.alignment, columns.pinned, records_.reserved};
+    const std::vector<std::int64_t> offsets = place_by(order, all, poll);
+    std::vector<std::int64_t> tried = lowered(records_, requests.spread(records_, offsets, 0));
+    const std::int64_t arena = arena_of(records_, tried);
+    ++result_.tried;
+    if (result_.tried > 1 && arena >= least_) return;
+    result_.offsets = std::move(tried);
+    least_ = arena;
+    if (least_ == result_.bound) result_.stopped = Stop::kBound;
+  }
+
+  bool is_optimal() const { return result_.stopped == Stop::kBound; }
+  Result& result() { return result_; }
 
  private:
-  void add(std::int64_t first, std::int64_t last, std::int64_t size, std::int64_t offset) {
-    first_.push_back(first);
-    last_.push_back(last);
-    size_.push_back(size);
-    pinned_.push_back(offset);
-  }
-
   const Records& records_;
-  const Requests& requests_;
-  std::vector<std::int64_t> first_, last_, size_, pinned_;
+  Result result_;
+  std::int64_t least_ = 0;
+  std::set<std::tuple<std::size_t, Tie, std::int64_t, int, std::int64_t>> seen_;
+  bool may_raise_ = true;  // sizes, without leaving int64
 };
+
+void plan_improved(const Records& records, Column phases, const Poll& poll, Trials& trials) {
+  trials.run({}, kFirstTrial, poll);
+  if (trials.is_optimal()) return;
+  Poll counted = poll;
+  const std::vector<LocalPlan> groups = fuse(records, plan_phase_groups(records, phases, Rules::kImproved, counted),
+                                             Rules::kImproved, kFusionWork, counted);
+  for (const Trial& trial : kTrials) {
+    trials.run(groups, trial, poll);
+    if (trials.is_optimal()) return;
+  }
+}
+
+std::vector<std::int64_t> plan_as_printed(const Records& records, Column phases, Poll poll) {
+  const std::vector<LocalPlan> groups =
+      fuse(records, plan_phase_groups(records, phases, Rules::kPaper, poll), Rules::kPaper, kFusionWork, poll);
+  const Requests requests = requests_of(records, groups, 0);
+  return requests.spread(records, place_in_layers(requests.rows, poll), top_of_fixed(records));
+}
+
+// All records one above the other.
+std::vector<std::int64_t> end_to_end(const Records& records) {
+  Requests requests = requests_of(records, {}, 0);
+  std::vector<std::int64_t> offsets;
+  std::int64_t top = 0;
+  for (const Request& row : requests.rows) {
+    offsets.push_back(top);
+    top += row.size;
+  }
+  return requests.spread(records, offsets, top_of_fixed(records));
+}
 
 }  // namespace
 
-std::vector<std::int64_t> plan(const Records& records, Column phases, Rules rules, Poll poll) {
+Result plan(const Records& records, Column phases, Rules rules, const Limits& limits) {
   check(records);
   if (!phases.empty() && phases.size() != 2 * records.count()) {
     throw std::invalid_argument("phases are not two a record");
   }
-  const std::vector<std::int64_t> derived = phases.empty() ? phases_by_load(records) : std::vector<std::int64_t>();
-  const Column known = phases.empty() ? Column(derived) : phases;
-  const std::vector<LocalPlan> groups =
-      fuse(records, plan_phase_groups(records, known, rules, poll), rules, kFusionWork, poll);
-  if (rules == Rules::kPaper) {
-    const Requests requests = requests_of(records, groups, 0);
-    return requests.spread(records, place_in_layers(requests.rows, poll), top_of_fixed(records));
-  }
-  const std::int64_t bound = offset_lower_bound(records);
-  std::vector<std::int64_t> best;
-  std::int64_t least = 0;
-  std::size_t count = std::numeric_limits<std::size_t>::max();
-  for (const double product : kLeastProducts) {
-    const Requests requests = requests_of(records, groups, product);
-    if (requests.rows.size() == count) continue;  // the same groups as before
-    count = requests.rows.size();
-    const Global global(records, requests);
-    for (const int steps : kSteps) {
-      for (const Global::Tie tie : {Global::Tie::kFirst, Global::Tie::kLast, Global::Tie::kLifetime}) {
-        std::vector<std::int64_t> tried = global.place(steps, tie, poll);
-        const std::int64_t arena = arena_of(records, tried);
-        if (!best.empty() && arena >= least) continue;
-        best = std::move(tried);
-        least = arena;
-        if (least == bound) return best;
-      }
+  Budget budget(0, limits.seconds);
+  budget.poll(limits.poll);
+  const Poll poll([&] { budget.pass(kLook); });
+  Trials trials(records);
+  Result& result = trials.result();
+  try {
+    const std::vector<std::int64_t> derived = phases.empty() ? phases_by_load(records) : std::vector<std::int64_t>();
+    const Column known = phases.empty() ? Column(derived) : phases;
+    if (rules == Rules::kPaper) {
+      result.offsets = plan_as_printed(records, known, poll);
+      result.tried = 1;
+      if (arena_of(records, result.offsets) == result.bound) result.stopped = Stop::kBound;
+    } else {
+      plan_improved(records, known, poll, trials);
     }
+  } catch (const OutOfTime&) {
+    result.stopped = Stop::kTime;
+    if (result.tried == 0) result.offsets = end_to_end(records);
   }
-  return best;
+  return std::move(result);
 }
 
 }  // namespace edgemem::spatio_temporal

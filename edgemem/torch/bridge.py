@@ -1,0 +1,151 @@
+"""How PyTorch's CPU allocations reach edgemem: an allocator in C++, compiled against the installed PyTorch.
+
+The compiled library is kept in the user's cache under a key of everything that it depends on: PyTorch, the compiler,
+the source, and the interface of edgemem's allocator. A library that another user could have written is not loaded.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import shlex
+import shutil
+import stat
+import subprocess
+import threading
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import torch
+
+from edgemem.caches import cache_folder
+from edgemem.errors import RuntimeBindError
+from edgemem.files import temporary_folder, write_entry
+from edgemem.native.digest import sha256
+from edgemem.replay.library import library
+from edgemem.replay.logger import logger
+
+__all__ = ["Bridge", "bridge"]
+
+_SOURCE: Final = Path(__file__).with_name("cpu_allocator.cpp")
+_COMPILERS: Final = ("g++", "c++", "clang++")
+_LIMIT_S: Final = 300
+_MOST_TOLD: Final = 2000  # characters of a compiler's errors
+
+
+class Bridge:
+    """The compiled allocator, loaded. It is never unloaded: tensors keep pointers to it."""
+
+    def __init__(self, path: Path) -> None:
+        self._c = ctypes.CDLL(str(path))
+        self._c.install.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+        self._addresses = (library().address("em_torch_malloc"), library().address("em_torch_free"))
+
+    def install(self) -> None:
+        """From now on PyTorch asks edgemem for CPU memory. Raises RuntimeBindError if it does so already."""
+        if self._c.install(*self._addresses):
+            raise RuntimeBindError("PyTorch allocates through edgemem already; end the other session first")
+
+    def uninstall(self) -> bool:
+        """PyTorch asks the allocator from before again; False if another one has been set meanwhile, which stays.
+
+        Tensors that were made in between are freed as ever.
+        """
+        return bool(self._c.uninstall() == 0)
+
+
+@cache
+def bridge() -> Bridge:
+    """The bridge to the installed PyTorch; compiled in about two seconds where the cache does not have it.
+
+    Raises RuntimeBindError if there is no C++ compiler, or it refuses the source.
+    """
+    with _building:
+        compiler = _compiler()
+        name = f"{_key(compiler)}.so"
+        home = cache_folder()
+        if home is not None and _is_own(folder := home.parent / "torch"):
+            path = folder / name
+            if not _is_library(path):
+                with temporary_folder() as work:
+                    write_entry(path, _compiled(compiler, work).read_bytes())
+            return Bridge(path)
+        logger().warning("the library for PyTorch is compiled in every process: there is no folder to keep it in")
+        with temporary_folder() as work:
+            return Bridge(_compiled(compiler, work))
+
+
+_building = threading.Lock()
+
+
+def _compiler() -> tuple[str, ...]:
+    """The command of the C++ compiler: $CXX, or one of those that a system has."""
+    if given := shlex.split(os.environ.get("CXX", "")):
+        return tuple(given)
+    found = next((path for name in _COMPILERS if (path := shutil.which(name))), None)
+    if found is None:
+        raise RuntimeBindError(
+            "training on the CPU inside a plan needs a C++ compiler, once: install g++, or name one in the environment "
+            "variable CXX"
+        )
+    return (found,)
+
+
+def _options() -> list[str]:
+    """What the compiler is given besides the files, for the installed PyTorch."""
+    home = Path(torch.__file__).parent
+    return [
+        *("-std=c++20", "-O2", "-fPIC", "-shared", f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"),
+        *(f"-I{home / 'include'}", f"-L{home / 'lib'}"),
+    ]
+
+
+def _key(compiler: tuple[str, ...]) -> str:
+    """A digest of everything that the compiled library depends on."""
+    version = _run([*compiler, "--version"])
+    parts = [torch.__version__, str(torch.version.git_version), platform.machine(), version, *compiler, *_options()]
+    parts.append(str(library().c.em_abi()))
+    return sha256(["\0".join(parts).encode(), _SOURCE.read_bytes()])[:40]
+
+
+def _compiled(compiler: tuple[str, ...], folder: Path) -> Path:
+    """The library, made in this folder. Raises RuntimeBindError with what the compiler says."""
+    out = folder / "cpu_allocator.so"
+    _run([*compiler, *_options(), str(_SOURCE), "-lc10", "-o", str(out)])
+    return out
+
+
+def _run(command: list[str]) -> str:
+    try:
+        done = subprocess.run(  # noqa: S603 - the user's compiler
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_LIMIT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as e:
+        raise RuntimeBindError(f"the C++ compiler {command[0]} does not run: {e}; name another one in CXX") from None
+    if done.returncode:
+        raise RuntimeBindError(
+            f"{command[0]} does not compile edgemem's allocator for PyTorch {torch.__version__}; name another compiler "
+            f"in CXX\n{done.stderr.strip()[:_MOST_TOLD]}"
+        )
+    return done.stdout
+
+
+def _is_own(folder: Path) -> bool:
+    """Whether this is a folder that this user alone can write; it is made if it is not there."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
+
+
+def _is_library(path: Path) -> bool:
+    """Whether there is a file of this user. It stands in a folder of this user, and was put there whole."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
