@@ -52,6 +52,14 @@ class SessionStats:
     total: LoopCounts
     fallback: FallbackMemory
 
+    def __str__(self) -> str:
+        """For people: the session and its arena, the last iteration, and all of them."""
+        above = f" ({self.arena / self.lower_bound:.4f} of the lower bound)" if self.lower_bound else ""
+        return (
+            f"{self.iterations:,} iterations, {self.replans:,} new plans, arena of {self.arena:,} bytes{above}\n"
+            f"last iteration: {self.last}\nall iterations: {self.total}"
+        )
+
 
 class Session:
     """A training loop inside a plan. There is one at a time on a device.
@@ -69,7 +77,7 @@ class Session:
     Args:
         plan: the plan to begin with; without one the session records and makes its own.
         device: "cpu" or "cuda".
-        settings: for new plans.
+        settings: for new plans; by default those of the plan.
         replans: new plans at most; 0 keeps the one it has.
         poison: fill memory of the arena that is not in use with a pattern.
     """
@@ -84,7 +92,7 @@ class Session:
         poison: bool = False,
     ) -> None:
         self._backend = backend(device)
-        self._settings = settings or Settings()
+        self._settings = settings or (plan.plansets[0].settings if plan else Settings())
         self._replans = replans
         self._poison = poison
         self._first = plan
@@ -94,8 +102,13 @@ class Session:
         self._replanner: Replanner | None = None
         self._stats: SessionStats | None = None
         self._is_inside = False
+        self._is_plan_new = False  # no iteration has ended since it came
         self._pauses = 0
         self._iterations = 0
+
+    def __repr__(self) -> str:
+        state = "open" if self._loop is not None else "not open"
+        return f"<Session on {self._backend.name}, {state}, {self._iterations:,} iterations: {self._plan or 'no plan'}>"
 
     @property
     def plan(self) -> CyclePlan | None:
@@ -152,6 +165,7 @@ class Session:
                 self._first,
                 self._settings,
                 most=self._replans,
+                one_stream=self._backend.number >= 0,
                 record=self.record,
                 take=self.take_record,
             )
@@ -188,7 +202,7 @@ class Session:
         # The plan may come from another process, such as one that planned for all ranks.
         slots = replace(plan.slots, section=SECTIONS.numbers(plan.cycles[0].sections)[plan.slots.section])
         self._running().replay(slots, arena, poison=self._poison)
-        self._plan, self._arena = plan, arena
+        self._plan, self._arena, self._is_plan_new = plan, arena, True
 
     def _begin_iteration(self) -> None:
         loop = self._running()
@@ -211,6 +225,9 @@ class Session:
         self._backend.settle(self._loop)
         last = self._loop.stats().last
         assert self._replanner is not None
+        if self._is_plan_new:
+            self._is_plan_new = False
+            library().trim()  # gradients from before the plan, which the iteration has freed
         plan = self._replanner.after(last.misses + last.occupied)
         if plan is None:
             return
@@ -224,6 +241,8 @@ class Session:
         self._pauses += by
         if self._loop is not None:
             (self._loop.pause if by > 0 else self._loop.resume)()
+            if not (self._pauses or self._is_inside):
+                library().trim()  # what an evaluation took, and the next iterations do not
 
     def _end(self) -> None:
         """End the session; blocks stay valid."""
