@@ -37,7 +37,7 @@ class Verdict:
         planset: the plan of the graph, or else the first plan in the file.
         model: the model that holds it; None for a stand-alone plan and a plan set.
         graph: what the plan was rehearsed in; None if there was none, so that only the usage records were swept.
-        recordings: all plans of recorded streams, `planset` among them if it is one.
+        recordings: all plans of recorded streams and of cycles, `planset` among them if it is one.
         offsets: how many of the file's offsets for TensorFlow Lite Micro were compared with the plan's; None if the
             file has none beside a plan.
         violations: everything that is wrong; () is right.
@@ -60,8 +60,8 @@ def verdict_of(source: str | Path | PlanSet, model: str | Path | Model | Graph |
     if isinstance(model, str | Path):
         model = load_model(model, bindings_of(planset))
     model = model or inside
-    graph = None if model is None or planset.recording is not None else graph_for(planset, model)
-    recordings = tuple(p for p in plansets if p.recording is not None)
+    recordings = tuple(p for p in plansets if _is_recorded(p))
+    graph = None if model is None or planset in recordings else graph_for(planset, model)
     violations = [] if planset in recordings else list(examine(planset, graph))
     violations += [v for recording in recordings for v in examine(recording)]
     over = None if violations or isinstance(model, Graph) else _over_range(planset, model, graph)
@@ -119,7 +119,12 @@ def _read(path: Path) -> tuple[tuple[PlanSet, ...], Model | None]:
 
 
 def _of_graph(plansets: Sequence[PlanSet]) -> PlanSet:
-    return next((p for p in plansets if p.recording is None), plansets[0])
+    return next((p for p in plansets if not _is_recorded(p)), plansets[0])
+
+
+def _is_recorded(planset: PlanSet) -> bool:
+    """Whether a plan set is of what a program asked for, and not of a graph or of usage records."""
+    return planset.recording is not None or planset.cycle is not None
 
 
 def plans_of(model: Model) -> tuple[PlanSet, ...]:

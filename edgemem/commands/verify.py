@@ -83,7 +83,11 @@ def _best(planset: PlanSet) -> list[Plan]:
 
 def _entry(planset: PlanSet, plan: Plan) -> dict[str, Any]:
     family = "offsets" if plan is planset.best_offsets else "shared_objects"
-    of = "recording" if planset.recording is not None else "graph" if planset.digest else "usage records"
+    of = "graph" if planset.digest else "usage records"
+    if planset.recording is not None:
+        of = "recording"
+    elif planset.cycle is not None:
+        of = "cycle"
     return {
         "of": of,
         "target": planset.target.name if planset.target else None,
@@ -107,10 +111,13 @@ def _legs(verdict: Verdict, plansets: list[PlanSet]) -> list[Leg]:
     if verdict.range is not None:
         ranges = ", ".join(f"{name}={made}" for name, made in verdict.planset.ranges.items())
         legs.append(Leg("range", f"{ranges}: {verdict.range}"))
-    if verdict.recordings:
-        requests = sum(len(p.recording.trace.requests) for p in verdict.recordings if p.recording is not None)
-        streams = _count(len(verdict.recordings), "recorded stream")
-        legs.append(Leg("stream", f"{_count(requests, 'request')} of {streams}"))
+    streams = [len(p.recording.trace.requests) for p in verdict.recordings if p.recording is not None]
+    cycles = [len(p.cycle) for p in verdict.recordings if p.cycle is not None]
+    if streams:
+        legs.append(Leg("stream", f"{_count(sum(streams), 'request')} of {_count(len(streams), 'recorded stream')}"))
+    if cycles:
+        each = "in four iterations: none alive together overlap"
+        legs.append(Leg("periods", f"{_count(sum(cycles), 'request')} of {_count(len(cycles), 'cycle')}, {each}"))
     if verdict.offsets is not None:
         legs.append(Leg("file", f"{_count(verdict.offsets, 'offset')} in OfflineMemoryAllocation: those of the plan"))
     return legs
@@ -118,7 +125,7 @@ def _legs(verdict: Verdict, plansets: list[PlanSet]) -> list[Leg]:
 
 def _not_checked(path: Path, verdict: Verdict, able: list[str], *, is_run: bool) -> list[str]:
     planset, found = verdict.planset, []
-    if verdict.graph is None and planset.recording is None:
+    if verdict.graph is None and planset not in verdict.recordings:
         found.append("whether it fits a model (name the model with --model)")
     if planset.recording is None and planset.shared_objects and verdict.graph is not None and not planset.offsets:
         found.append("a run: no runtime here takes shared objects")

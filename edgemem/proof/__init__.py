@@ -13,6 +13,7 @@ Arguments that share no code, each of which refutes a bad plan:
    the plan on marks, and nothing is read after it was overwritten. Sizes, times and relations in the records do not
    count: what may overlap, or lie inside what, is derived from the graph (`permissions`).
 3. For a recording, records and requests one to one (`recording`).
+4. For a cycle, a sweep over several periods with the places that a loop replays (`periods`).
 
 What is in a file beside the plan, as a runtime reads it, is compared in `edgemem.verification`. `prove` is the only
 maker of a `Proved`, which is what executors, exports and views take.

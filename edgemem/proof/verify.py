@@ -23,15 +23,19 @@ def verify_planset(
 ) -> tuple[Violation, ...]:
     """Everything that is wrong with a set of plans, at most 100 violations; () proves them right.
 
-    Plans of a recording are also checked against the stream. With the graph that plans claim to belong to, also that
-    they do, and that the graph runs inside each of them. With relations, offsets may use what those allow and must
-    keep what they demand. Raises as `sweep_plan`.
+    Plans of a recording are also checked against the stream, and those of a cycle over several periods. With the graph
+    that plans claim to belong to, also that they do, and that the graph runs inside each of them. With relations,
+    offsets may use what those allow and must keep what they demand. Raises as `sweep_plan`.
     """
     found = list(sweep_claims(planset, relations))
     for plan in planset.plans:
         found += sweep_plan(planset.problem, plan, planset.target, relations)
     if planset.recording is not None:
         found += check_stream(planset, planset.recording)
+    elif planset.cycle is not None:
+        from edgemem.proof.periods import check_periods  # only training has periods
+
+        found += check_periods(planset, planset.cycle)
     elif graph is not None:
         from edgemem.proof.permissions import check_rows  # both are large, and a session proves plans of recordings
         from edgemem.proof.rehearsal import rehearse
