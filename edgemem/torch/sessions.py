@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -210,17 +211,18 @@ class Session:
             raise RuntimeBindError("an iteration is on already; end it first")
         if self._pauses:
             raise RuntimeBindError("the session is paused; begin the iteration outside of `paused`")
-        self._is_inside = True
-        self._iterations += 1
         SECTIONS.begin_iteration()
         loop.begin()
+        self._is_inside = True
+        self._iterations += 1
 
     def _end_iteration(self) -> None:
         """Also after an exception, and after a session that was ended in the iteration."""
         self._is_inside = False
         if self._loop is None:
             return
-        self._loop.end()
+        with suppress(RuntimeBindError):  # an interrupt may have come before it began
+            self._loop.end()
         SECTIONS.begin_iteration(is_inside=False)
         self._backend.settle(self._loop)
         last = self._loop.stats().last
@@ -233,8 +235,9 @@ class Session:
             return
         try:
             self._use(plan)
-        except MemoryError:
-            logger().warning("training goes on with the plan that it has: no memory for one of %d bytes", plan.size)
+            self._replanner.adopt(plan)
+        except (MemoryError, RuntimeBindError) as e:
+            logger().warning("training goes on without the new plan of %d bytes: %s", plan.size, e)
         library().trim()
 
     def _change_pause(self, by: int) -> None:
@@ -251,7 +254,7 @@ class Session:
             return
         try:
             self._backend.uninstall()
-            SECTIONS.follow(None)
+            SECTIONS.leave(loop)
             if self._is_inside:
                 loop.end()
             self._stats = self.stats

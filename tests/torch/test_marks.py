@@ -44,7 +44,7 @@ def followed() -> Iterator[_Followed]:
     SECTIONS.follow(loop)
     SECTIONS.begin_iteration()
     yield loop
-    SECTIONS.follow(None)
+    SECTIONS.leave(loop)
 
 
 def chain() -> nn.Sequential:
@@ -160,6 +160,15 @@ def test_an_evaluation_is_no_microbatch(followed: _Followed) -> None:
     assert "1 evaluation" in followed.names()
     assert set(followed.phases("1 forward")) == {0}
     marks.remove()
+
+
+def test_sessions_of_two_devices_are_both_told(followed: _Followed) -> None:
+    other: Any = _Followed()
+    SECTIONS.follow(other)
+    SECTIONS.enter(3)
+    SECTIONS.leave(other)
+    SECTIONS.enter(4)
+    assert (followed.entered[-2:], other.entered) == ([3, 4], [3])
 
 
 def test_a_pattern_that_nothing_matches_is_refused() -> None:
