@@ -97,8 +97,10 @@ class ProgramModel:
         self.events, self._is_recorded, self._most, self._made = [], True, most_events, 0
         self._iteration, self._iterations = -1, 0
 
-    def begin(self) -> None:
-        """An iteration begins."""
+    def begin(self, thread: int) -> None:
+        """An iteration begins on this thread, which has a number from now on."""
+        if self.is_host and thread not in self._threads:
+            self._threads.append(thread)
         if self._next is not None:
             (self._plan, self.arena), self._next = self._next, None
         self._section, self._entries, self._cursor, self._moved_for = {}, {}, {}, {}

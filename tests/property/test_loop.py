@@ -161,16 +161,15 @@ class Run:
         self.workers[step.thread].submit(self.loop.enter, section).result()
         self.model.enter(step.thread, section)
 
-    def turn(self, _: Step) -> None:
+    def turn(self, step: Step) -> None:
         """The one that is on ends, or another one begins; on the first thread, which asks at once."""
         if self.model.is_inside:
             self.loop.end()
             self.model.end()
             assert Counter(asdict(self.loop.stats().last)) == self.model.last
         else:
-            self.workers[0].submit(self.loop.begin).result()
-            self.model.begin()
-            self.take(Step("take", 0, 0, 0))
+            self.workers[step.thread].submit(self.loop.begin).result()
+            self.model.begin(step.thread)
 
     def plan(self, step: Step) -> None:
         slots = self.plans[step.number % len(self.plans)]
