@@ -13,7 +13,7 @@ from edgemem.plans import Settings
 from edgemem.replay.library import library
 from edgemem.replay.logger import logger
 from edgemem.replay.loop import Loop
-from edgemem.torch.devices import backend
+from edgemem.torch.devices import alignment_of, backend
 from edgemem.torch.replanning import Replanner
 from edgemem.torch.sections import SECTIONS
 
@@ -93,7 +93,7 @@ class Session:
         poison: bool = False,
     ) -> None:
         self._backend = backend(device)
-        self._settings = settings or (plan.plansets[0].settings if plan else Settings())
+        self._settings = settings or (plan.plansets[0].settings if plan else Settings(alignment=alignment_of(device)))
         self._replans = replans
         self._poison = poison
         self._first = plan
