@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from contextlib import suppress
+from contextlib import ContextDecorator, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -135,17 +135,18 @@ class Session:
         )
 
     def iteration(self) -> _Iteration:
-        """One iteration, in a `with` statement. An exception in it leaves the session as it is: the next one follows.
+        """One iteration, in a `with` statement or as a decorator of a function that is one.
 
-        Raises RuntimeBindError outside the session, and inside another iteration.
+        An exception in it leaves the session as it is: the next one follows. Raises RuntimeBindError outside the
+        session, and inside another iteration.
         """
         return _Iteration(self)
 
     def paused(self) -> _Pause:
-        """A part of the program that the plan knows nothing of, in a `with` statement: it takes no place of the arena.
+        """A part of the program that the plan knows nothing of: it takes no place of the arena.
 
-        It may stand inside or between iterations, on the thread that runs them. Raises RuntimeBindError outside the
-        session.
+        In a `with` statement or as a decorator of a function. It may stand inside or between iterations, on the thread
+        that runs them. Raises RuntimeBindError outside the session.
         """
         return _Pause(self)
 
@@ -266,7 +267,7 @@ class Session:
         library().trim()
 
 
-class _Iteration:
+class _Iteration(ContextDecorator):
     def __init__(self, session: Session) -> None:
         self._session = session
 
@@ -281,7 +282,7 @@ class _Iteration:
         self._session._end_iteration()  # noqa: SLF001
 
 
-class _Pause:
+class _Pause(ContextDecorator):
     def __init__(self, session: Session) -> None:
         self._session = session
 

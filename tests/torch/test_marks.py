@@ -171,6 +171,15 @@ def test_sessions_of_two_devices_are_both_told(followed: _Followed) -> None:
     assert (followed.entered[-2:], other.entered) == ([3, 4], [3])
 
 
+def test_a_string_is_one_pattern(followed: _Followed) -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    marks = edgemem.torch.mark(model, layers="0", dynamic="*1")
+    model(torch.ones(2, 4))
+    marks.remove()
+    found = {(SECTIONS.all[k].name, SECTIONS.all[k].is_dynamic) for k in followed.entered if k >= 0}
+    assert found == {("model forward", False), ("0 forward", False), ("1 forward", True)}
+
+
 def test_a_pattern_that_nothing_matches_is_refused() -> None:
     with pytest.raises(ModelError, match=r"no module of Sequential is named like 'expert\*'"):
         edgemem.torch.mark(chain(), dynamic=("expert*",))

@@ -520,6 +520,18 @@ def test_there_is_one_session_and_one_iteration_at_a_time() -> None:
         edgemem.torch.Session(device="tpu")
 
 
+def test_iterations_and_pauses_decorate_functions() -> None:
+    training = Training("gpt")
+    with planned(training).session() as session:
+        step = session.iteration()(training.step)
+        evaluate = session.paused()(training.step)
+        step()
+        evaluate()
+        step()
+        assert session.stats.iterations == 2
+        assert session.stats.last.hits == session.stats.last.requests == session.stats.total.requests // 2
+
+
 def test_a_forked_child_trains_by_itself() -> None:
     training = Training("gpt")
     with planned(training).session() as session:
