@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from edgemem.model.ranges import Dimension
     from edgemem.records.problem import Problem, Size
     from edgemem.targets import Target
+    from edgemem.trace.cycle import Cycle
     from edgemem.trace.recording import Recording
 
 __all__ = [
@@ -144,6 +145,7 @@ class PlanSet:
         settings: what the user asked for.
         recording: the recorded stream that this is a plan of; None for a plan of a graph or of plain usage records.
         ranges: symbols for which the plan holds at other values than those in `dims`, which are the highest.
+        cycle: the period of a training program that this is a plan of; None for all other plans.
     """
 
     problem: Problem
@@ -162,6 +164,7 @@ class PlanSet:
     settings: Settings = Settings()
     recording: Recording | None = None
     ranges: Mapping[str, Dimension] = field(default_factory=dict)
+    cycle: Cycle | None = None
 
     @property
     def proved(self) -> LowerBounds:

@@ -1401,7 +1401,331 @@ def RecordingStartHeapEndsVector(builder, numElems): return builder.StartVector(
 def RecordingEnd(builder): return builder.EndObject()
 
 
-# A plan of a graph under a target, of plain usage records, or (with `recording`) of a recorded stream.
+# One period of a program that repeats itself. Its events are numbered from 0 to `length` - 1; each makes or frees a
+# request. The columns have an entry for each request, in the order in which they are made.
+class Cycle(object):
+    __slots__ = ['_tab']
+
+    @classmethod
+    def GetRootAs(cls, buf, offset=0):
+        n = flatbuffers.encode.Get(flatbuffers.packer.uoffset, buf, offset)
+        x = Cycle()
+        x.Init(buf, n + offset)
+        return x
+
+    @classmethod
+    def GetRootAsCycle(cls, buf, offset=0):
+        """This method is deprecated. Please switch to GetRootAs."""
+        return cls.GetRootAs(buf, offset)
+    @classmethod
+    def CycleBufferHasIdentifier(cls, buf, offset, size_prefixed=False):
+        return flatbuffers.util.BufferHasIdentifier(buf, offset, b"\x45\x4D\x50\x4C", size_prefixed=size_prefixed)
+
+    # Cycle
+    def Init(self, buf, pos):
+        self._tab = flatbuffers.table.Table(buf, pos)
+
+    # Cycle
+    def Length(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(4))
+        if o != 0:
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, o + self._tab.Pos)
+        return 0
+
+    # Cycle
+    def Sizes(self, j):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(6))
+        if o != 0:
+            a = self._tab.Vector(o)
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8))
+        return 0
+
+    # Cycle
+    def SizesAsNumpy(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(6))
+        if o != 0:
+            return self._tab.GetVectorAsNumpy(flatbuffers.number_types.Int64Flags, o)
+        return 0
+
+    # Cycle
+    def SizesLength(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(6))
+        if o != 0:
+            return self._tab.VectorLen(o)
+        return 0
+
+    # Cycle
+    def SizesIsNone(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(6))
+        return o == 0
+
+    # The event that makes request i; ascending.
+    # Cycle
+    def Starts(self, j):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(8))
+        if o != 0:
+            a = self._tab.Vector(o)
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8))
+        return 0
+
+    # Cycle
+    def StartsAsNumpy(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(8))
+        if o != 0:
+            return self._tab.GetVectorAsNumpy(flatbuffers.number_types.Int64Flags, o)
+        return 0
+
+    # Cycle
+    def StartsLength(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(8))
+        if o != 0:
+            return self._tab.VectorLen(o)
+        return 0
+
+    # Cycle
+    def StartsIsNone(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(8))
+        return o == 0
+
+    # The event that frees it, and `length` more for each period later; -1 if none does.
+    # Cycle
+    def Ends(self, j):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(10))
+        if o != 0:
+            a = self._tab.Vector(o)
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8))
+        return 0
+
+    # Cycle
+    def EndsAsNumpy(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(10))
+        if o != 0:
+            return self._tab.GetVectorAsNumpy(flatbuffers.number_types.Int64Flags, o)
+        return 0
+
+    # Cycle
+    def EndsLength(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(10))
+        if o != 0:
+            return self._tab.VectorLen(o)
+        return 0
+
+    # Cycle
+    def EndsIsNone(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(10))
+        return o == 0
+
+    # The thread that asks for it, or on a device the stream.
+    # Cycle
+    def Lanes(self, j):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(12))
+        if o != 0:
+            a = self._tab.Vector(o)
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8))
+        return 0
+
+    # Cycle
+    def LanesAsNumpy(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(12))
+        if o != 0:
+            return self._tab.GetVectorAsNumpy(flatbuffers.number_types.Int64Flags, o)
+        return 0
+
+    # Cycle
+    def LanesLength(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(12))
+        if o != 0:
+            return self._tab.VectorLen(o)
+        return 0
+
+    # Cycle
+    def LanesIsNone(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(12))
+        return o == 0
+
+    # Sections in which it is made and freed, or -1.
+    # Cycle
+    def Sections(self, j):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(14))
+        if o != 0:
+            a = self._tab.Vector(o)
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8))
+        return 0
+
+    # Cycle
+    def SectionsAsNumpy(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(14))
+        if o != 0:
+            return self._tab.GetVectorAsNumpy(flatbuffers.number_types.Int64Flags, o)
+        return 0
+
+    # Cycle
+    def SectionsLength(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(14))
+        if o != 0:
+            return self._tab.VectorLen(o)
+        return 0
+
+    # Cycle
+    def SectionsIsNone(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(14))
+        return o == 0
+
+    # Cycle
+    def FreeSections(self, j):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(16))
+        if o != 0:
+            a = self._tab.Vector(o)
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8))
+        return 0
+
+    # Cycle
+    def FreeSectionsAsNumpy(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(16))
+        if o != 0:
+            return self._tab.GetVectorAsNumpy(flatbuffers.number_types.Int64Flags, o)
+        return 0
+
+    # Cycle
+    def FreeSectionsLength(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(16))
+        if o != 0:
+            return self._tab.VectorLen(o)
+        return 0
+
+    # Cycle
+    def FreeSectionsIsNone(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(16))
+        return o == 0
+
+    # 1: its size differs from one period to the next, and it has no record; 0: it is as in each period.
+    # Cycle
+    def Dynamic(self, j):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(18))
+        if o != 0:
+            a = self._tab.Vector(o)
+            return self._tab.Get(flatbuffers.number_types.Uint8Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 1))
+        return 0
+
+    # Cycle
+    def DynamicAsNumpy(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(18))
+        if o != 0:
+            return self._tab.GetVectorAsNumpy(flatbuffers.number_types.Uint8Flags, o)
+        return 0
+
+    # Cycle
+    def DynamicLength(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(18))
+        if o != 0:
+            return self._tab.VectorLen(o)
+        return 0
+
+    # Cycle
+    def DynamicIsNone(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(18))
+        return o == 0
+
+    # The sections: names, phases (-1 for none), and whether their requests are dynamic (0 or 1).
+    # Cycle
+    def Names(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(20))
+        if o != 0:
+            x = self._tab.Indirect(o + self._tab.Pos)
+            obj = Strings()
+            obj.Init(self._tab.Bytes, x)
+            return obj
+        return None
+
+    # Cycle
+    def Phases(self, j):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(22))
+        if o != 0:
+            a = self._tab.Vector(o)
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8))
+        return 0
+
+    # Cycle
+    def PhasesAsNumpy(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(22))
+        if o != 0:
+            return self._tab.GetVectorAsNumpy(flatbuffers.number_types.Int64Flags, o)
+        return 0
+
+    # Cycle
+    def PhasesLength(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(22))
+        if o != 0:
+            return self._tab.VectorLen(o)
+        return 0
+
+    # Cycle
+    def PhasesIsNone(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(22))
+        return o == 0
+
+    # Cycle
+    def DynamicSections(self, j):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(24))
+        if o != 0:
+            a = self._tab.Vector(o)
+            return self._tab.Get(flatbuffers.number_types.Uint8Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 1))
+        return 0
+
+    # Cycle
+    def DynamicSectionsAsNumpy(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(24))
+        if o != 0:
+            return self._tab.GetVectorAsNumpy(flatbuffers.number_types.Uint8Flags, o)
+        return 0
+
+    # Cycle
+    def DynamicSectionsLength(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(24))
+        if o != 0:
+            return self._tab.VectorLen(o)
+        return 0
+
+    # Cycle
+    def DynamicSectionsIsNone(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(24))
+        return o == 0
+
+    # Where the memory is, such as "cpu"; empty if it is not known.
+    # Cycle
+    def Device(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(26))
+        if o != 0:
+            return self._tab.String(o + self._tab.Pos)
+        return None
+
+def CycleStart(builder): builder.StartObject(12)
+def CycleAddLength(builder, length): builder.PrependInt64Slot(0, length, 0)
+def CycleAddSizes(builder, sizes): builder.PrependUOffsetTRelativeSlot(1, flatbuffers.number_types.UOffsetTFlags.py_type(sizes), 0)
+def CycleStartSizesVector(builder, numElems): return builder.StartVector(8, numElems, 8)
+def CycleAddStarts(builder, starts): builder.PrependUOffsetTRelativeSlot(2, flatbuffers.number_types.UOffsetTFlags.py_type(starts), 0)
+def CycleStartStartsVector(builder, numElems): return builder.StartVector(8, numElems, 8)
+def CycleAddEnds(builder, ends): builder.PrependUOffsetTRelativeSlot(3, flatbuffers.number_types.UOffsetTFlags.py_type(ends), 0)
+def CycleStartEndsVector(builder, numElems): return builder.StartVector(8, numElems, 8)
+def CycleAddLanes(builder, lanes): builder.PrependUOffsetTRelativeSlot(4, flatbuffers.number_types.UOffsetTFlags.py_type(lanes), 0)
+def CycleStartLanesVector(builder, numElems): return builder.StartVector(8, numElems, 8)
+def CycleAddSections(builder, sections): builder.PrependUOffsetTRelativeSlot(5, flatbuffers.number_types.UOffsetTFlags.py_type(sections), 0)
+def CycleStartSectionsVector(builder, numElems): return builder.StartVector(8, numElems, 8)
+def CycleAddFreeSections(builder, freeSections): builder.PrependUOffsetTRelativeSlot(6, flatbuffers.number_types.UOffsetTFlags.py_type(freeSections), 0)
+def CycleStartFreeSectionsVector(builder, numElems): return builder.StartVector(8, numElems, 8)
+def CycleAddDynamic(builder, dynamic): builder.PrependUOffsetTRelativeSlot(7, flatbuffers.number_types.UOffsetTFlags.py_type(dynamic), 0)
+def CycleStartDynamicVector(builder, numElems): return builder.StartVector(1, numElems, 1)
+def CycleAddNames(builder, names): builder.PrependUOffsetTRelativeSlot(8, flatbuffers.number_types.UOffsetTFlags.py_type(names), 0)
+def CycleAddPhases(builder, phases): builder.PrependUOffsetTRelativeSlot(9, flatbuffers.number_types.UOffsetTFlags.py_type(phases), 0)
+def CycleStartPhasesVector(builder, numElems): return builder.StartVector(8, numElems, 8)
+def CycleAddDynamicSections(builder, dynamicSections): builder.PrependUOffsetTRelativeSlot(10, flatbuffers.number_types.UOffsetTFlags.py_type(dynamicSections), 0)
+def CycleStartDynamicSectionsVector(builder, numElems): return builder.StartVector(1, numElems, 1)
+def CycleAddDevice(builder, device): builder.PrependUOffsetTRelativeSlot(11, flatbuffers.number_types.UOffsetTFlags.py_type(device), 0)
+def CycleEnd(builder): return builder.EndObject()
+
+
+# A plan of a graph under a target, of plain usage records, of a recorded stream (with `recording`), or of one period
+# of a program that repeats itself (with `cycle`).
 class PlanSet(object):
     __slots__ = ['_tab']
 
@@ -1747,7 +2071,18 @@ class PlanSet(object):
             return obj
         return None
 
-def PlanSetStart(builder): builder.StartObject(23)
+    # The problem is that of this cycle (docs/plan-file.md). A plan set has a recording or a cycle, or neither.
+    # PlanSet
+    def Cycle(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(50))
+        if o != 0:
+            x = self._tab.Indirect(o + self._tab.Pos)
+            obj = Cycle()
+            obj.Init(self._tab.Bytes, x)
+            return obj
+        return None
+
+def PlanSetStart(builder): builder.StartObject(24)
 def PlanSetAddProblem(builder, problem): builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(problem), 0)
 def PlanSetAddNaive(builder, naive): builder.PrependInt64Slot(1, naive, 0)
 def PlanSetAddOffsetsBound(builder, offsetsBound): builder.PrependInt64Slot(2, offsetsBound, 0)
@@ -1777,10 +2112,11 @@ def PlanSetAddStates(builder, states): builder.PrependUOffsetTRelativeSlot(19, f
 def PlanSetAddSettings(builder, settings): builder.PrependUOffsetTRelativeSlot(20, flatbuffers.number_types.UOffsetTFlags.py_type(settings), 0)
 def PlanSetAddRecording(builder, recording): builder.PrependUOffsetTRelativeSlot(21, flatbuffers.number_types.UOffsetTFlags.py_type(recording), 0)
 def PlanSetAddRanges(builder, ranges): builder.PrependUOffsetTRelativeSlot(22, flatbuffers.number_types.UOffsetTFlags.py_type(ranges), 0)
+def PlanSetAddCycle(builder, cycle): builder.PrependUOffsetTRelativeSlot(23, flatbuffers.number_types.UOffsetTFlags.py_type(cycle), 0)
 def PlanSetEnd(builder): return builder.EndObject()
 
 
-# The root of version 4. At most one plan set has no recording; the recordings' fingerprints (all fields of Recording
+# The root of version 4. At most one plan set has neither recording nor cycle; the recordings' fingerprints (all fields of Recording
 # up to and with `signature`) are distinct.
 class PlanFile(object):
     __slots__ = ['_tab']

@@ -12,8 +12,10 @@ from edgemem.model.profiles import PROFILES
 from edgemem.plans import LowerBounds, OffsetPlan, PlanSet, SearchReport, Settings, SharedObjectsPlan
 from edgemem.records.problem import Kind, Problem, UsageRecord
 from edgemem.targets import BUILT_IN, Region, Target
-from edgemem.trace import Trace
+from edgemem.trace import Section, Trace
+from edgemem.trace.cycle import Cycle
 from edgemem.trace.recording import Fingerprint, Recording, Signature
+from tests.periodic import periodic_programs, unrolled
 
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "INT64_MAX",
+    "cycle_plansets",
     "files",
     "fingerprint",
     "int64s",
@@ -169,14 +172,31 @@ def recorded_plansets(draw: DrawFn) -> PlanSet:
 
 
 @st.composite
+def cycle_plansets(draw: DrawFn) -> PlanSet:
+    """A plan set of one period of a program; any of its requests may be dynamic."""
+    requests, length, after = draw(periodic_programs())
+    sections = tuple(
+        Section(draw(texts), draw(st.integers(-1, 3)), draw(st.booleans())) for _ in range(draw(st.integers(0, 3)))
+    )
+    named = [one._replace(section=draw(st.integers(-1, len(sections) - 1))) for one in requests]
+    cycle = replace(Cycle.of(unrolled(named, length, after, 5, sections=sections)), device=draw(texts))
+    problem, _ = cycle.problem(2 ** draw(st.integers(0, 12)))
+    column = int64s(draw(st.lists(natural, min_size=len(problem), max_size=len(problem))))
+    plan = OffsetPlan(draw(texts), draw(options), column, draw(natural), draw(st.booleans()), draw(reports))
+    bounds = LowerBounds(draw(natural), draw(natural))
+    return PlanSet(problem, draw(natural), bounds, (plan,), (), settings=draw(asked()), cycle=cycle)
+
+
+@st.composite
 def files(draw: DrawFn) -> list[PlanSet]:
-    """What one file may hold: one plan set at least, at most one of them without a recording."""
+    """What one file may hold: one plan set at least, at most one of them with neither a recording nor a cycle."""
     sets = draw(st.lists(recorded_plansets(), max_size=3))
     for i, planset in enumerate(sets):
         assert planset.recording is not None
         name = planset.recording.fingerprint.version + str(i)  # makes them distinct
         fingerprint = replace(planset.recording.fingerprint, version=name)
         sets[i] = replace(planset, recording=replace(planset.recording, fingerprint=fingerprint))
+    sets += draw(st.lists(cycle_plansets(), max_size=2))
     if not sets or draw(st.booleans()):
         sets.insert(draw(st.integers(0, len(sets))), draw(plansets()))
     return sets
@@ -244,6 +264,7 @@ def plain(p: PlanSet) -> dict[str, object]:
         "graph": (p.target, p.digest, p.steps, p.unplanned, p.order),
         "maps": (p.dims, p.input_shapes, p.versions),
         "settings": typed({name: getattr(p.settings, name) for name in Settings.__slots__}),
+        "cycle": None if p.cycle is None else cycle_columns(p.cycle),
         "recording": None
         if p.recording is None
         else (
@@ -252,6 +273,12 @@ def plain(p: PlanSet) -> dict[str, object]:
             typed(p.recording.fingerprint.options),
         ),
     }
+
+
+def cycle_columns(cycle: Cycle) -> dict[str, object]:
+    columns = ("size", "start", "end", "lane", "section", "free_section", "is_dynamic")
+    listed = {name: getattr(cycle, name).tolist() for name in columns}
+    return {**listed, "length": cycle.length, "sections": cycle.sections, "device": cycle.device}
 
 
 def typed(values: Any) -> dict[str, tuple[type, object]]:

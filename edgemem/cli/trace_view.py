@@ -12,6 +12,7 @@ from edgemem.cli.console import console_for
 from edgemem.cli.plan_view import answer
 from edgemem.cli.printable import printable
 from edgemem.errors import ModelError
+from edgemem.report.fragmentation import fragmentation_data, fragmentation_svg
 from edgemem.report.sizes import size_text
 
 if TYPE_CHECKING:
@@ -28,13 +29,12 @@ def write_files(report: TraceReport, output: Path | None, svg: Path | None, *, t
     """Write the plan and the picture, where they are wanted; the files written."""
     if svg is not None:
         from edgemem.files import atomic_write
-        from edgemem.report.memory_svg import memory_svg
 
         if report.simulation is None:
             raise ModelError(f"the picture needs a simulation: {report.not_simulated}; give --allocator others")
         measured = None if report.history is None else report.history.reserved
         with atomic_write(svg) as file:
-            picture = memory_svg(report.simulation, title=title, measured=measured, planned=report.planned)
+            picture = fragmentation_svg(report.simulation, title, measured=measured, planned=report.planned)
             file.write(picture.encode())
     if output is not None:
         from edgemem import api
@@ -146,16 +146,7 @@ def print_json(report: TraceReport, top: int) -> None:
         "requested_peak": report.trace.peak,
         "peak_event": report.peak_event,
         "reserved_peak": None if history is None else history.reserved_peak,
-        "simulated": None
-        if simulation is None
-        else {
-            "reserved_peak": simulation.reserved_peak,
-            "allocated_peak": simulation.allocated_peak,
-            "fragmentation": simulation.fragmentation,
-            "efficiency": simulation.efficiency,
-            "segments": simulation.segments,
-            "out_of_memory": simulation.out_of_memory,
-        },
+        "simulated": None if simulation is None else fragmentation_data(simulation),
         "not_simulated": report.not_simulated,
         "planned": "iteration" if report.cycle is not None else "trace",
         "not_cyclic": report.not_cyclic,

@@ -9,7 +9,7 @@ import numpy as np
 
 from edgemem.errors import ModelError, PlanError
 from edgemem.formats import load_histories
-from edgemem.planning.cycle_plan import plan_cycle
+from edgemem.planning.cycle_plan import plan_cycles
 from edgemem.planning.recording_plan import for_offsets
 from edgemem.planning.settled import settled_plans
 from edgemem.proof import prove
@@ -134,8 +134,8 @@ def examine_trace(
     simulation, not_simulated = _simulated(trace, history, allocator)
     progress("planning")
     cycle, not_cyclic = _cycle(trace, dynamic, by_stream=history is not None)
-    made = None if cycle is None else plan_cycle(cycle, settings)
-    planset = made.planset if made else _whole(trace, settings, progress)
+    made = None if cycle is None else plan_cycles([cycle], settings)
+    planset = made.plansets[0] if made else _whole(trace, settings, progress)
     event, largest = _peak(trace, history)
     return TraceReport(
         trace=trace,
@@ -181,7 +181,9 @@ def _cycle(trace: Trace, dynamic: Sequence[str], *, by_stream: bool) -> tuple[Cy
         cycle = Cycle.of(trace, dynamic=dynamic, by_stream=by_stream)
     except ModelError as e:
         return None, str(e)
-    return (cycle, "") if len(cycle.planned) else (None, "nothing is made and freed in its iterations")
+    if not len(cycle.planned):
+        return None, "nothing is made and freed in its iterations"
+    return replace(cycle, device="cuda" if by_stream else "cpu"), ""
 
 
 def _whole(trace: Trace, settings: Settings, progress: Callable[[str], None]) -> PlanSet:

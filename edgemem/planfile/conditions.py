@@ -28,8 +28,8 @@ def check_plansets(plansets: Sequence[PlanSet]) -> None:
     """Raise PlanFileError unless these plan sets can be in one file."""
     if not plansets:
         raise PlanFileError("there are no plan sets")
-    if sum(p.recording is None for p in plansets) > 1:
-        raise PlanFileError("there are several plan sets without a recording; a file holds one of a graph")
+    if sum(p.recording is None and p.cycle is None for p in plansets) > 1:
+        raise PlanFileError("there are several plan sets without a recording or a cycle; a file holds one of a graph")
     keys = [p.recording.fingerprint.key for p in plansets if p.recording is not None]
     if len(set(keys)) != len(keys):
         raise PlanFileError("two recordings have the same fingerprint")
@@ -67,6 +67,12 @@ def check_planset(p: PlanSet) -> None:
             raise PlanFileError("the plan of a recording is not one offset plan")
         _options("options", p.recording.fingerprint.options)
         _signature(p.recording.fingerprint.signature)
+    if p.cycle is not None:
+        from edgemem.planfile.cycle_conditions import check_cycle  # only plans of training programs have one
+
+        if len(p.offsets) != 1 or p.shared_objects or p.recording is not None:
+            raise PlanFileError("the plan of a cycle is not one offset plan")
+        check_cycle(p.cycle, p.problem)
 
 
 def _offset_plan(plan: OffsetPlan, count: int) -> None:

@@ -34,21 +34,24 @@ if TYPE_CHECKING:
     from edgemem.planfile.reader import Table
     from edgemem.records.problem import Size
     from edgemem.targets import Target
+    from edgemem.trace.cycle import Cycle
 
 __all__ = ["decode", "decode_all"]
 
 
 def decode(data: bytes) -> PlanSet:
-    """The plan set that `encode` wrote. Of a file with several, the one of a graph, or the first if all are recordings.
+    """The plan set that `encode` wrote. Of a file with several, the one of a graph, or the first if there is none.
 
     Raises PlanFileError as `decode_all`.
     """
     plansets = decode_all(data)
-    return next((p for p in plansets if p.recording is None), plansets[0])
+    return next((p for p in plansets if p.recording is None and p.cycle is None), plansets[0])
 
 
 def decode_all(data: bytes) -> tuple[PlanSet, ...]:
-    """The plan sets that `encode_all` wrote, in its order: one at least, and at most one without a recording.
+    """The plan sets that `encode_all` wrote, in its order.
+
+    One at least, and at most one with neither a recording nor a cycle.
 
     Safe for any bytes, also those made to do harm: it takes time and memory in proportion to them and raises nothing
     but PlanFileError. The plans it returns are complete and within range, and may still be wrong.
@@ -77,7 +80,7 @@ def _planset(table: Table) -> PlanSet:
     unplanned, reasons = read_strings(table, "unplanned"), read_strings(table, "unplanned_reasons")
     check_length("unplanned_reasons", len(reasons), len(unplanned))
     order = table.int64s("order")
-    recording = table.table("recording", slots("Recording"))
+    recording, cycle = table.table("recording", slots("Recording")), table.table("cycle", slots("Cycle"))
     return PlanSet(
         problem=problem,
         naive=table.integer("naive"),
@@ -98,7 +101,14 @@ def _planset(table: Table) -> PlanSet:
         settings=_settings(table),
         recording=None if recording is None else read_recording(recording, problem),
         ranges=_ranges(table),
+        cycle=None if cycle is None else _cycle(cycle),
     )
+
+
+def _cycle(table: Table) -> Cycle:
+    from edgemem.planfile.cycles import read_cycle  # only plans of training programs have one
+
+    return read_cycle(table)
 
 
 def _problem(table: Table) -> tuple[Problem, int]:

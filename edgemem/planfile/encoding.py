@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from edgemem.plans import OffsetPlan, OptionValue, PlanSet, SearchReport, SharedObjectsPlan
     from edgemem.records.problem import Problem
     from edgemem.targets import Target
+    from edgemem.trace.cycle import Cycle
     from edgemem.trace.recording import Recording, Signature
 
 __all__ = ["encode", "encode_all"]
@@ -42,7 +43,9 @@ def encode(planset: PlanSet) -> bytes:
 
 
 def encode_all(plansets: Sequence[PlanSet]) -> bytes:
-    """Plan sets as bytes, in this order: one at least, at most one without a recording, no fingerprint twice.
+    """Plan sets as bytes, in this order.
+
+    One at least, at most one with neither a recording nor a cycle, and no fingerprint twice.
 
     The file has the least version that can say all of it. Times and threads of traces are left out.
 
@@ -111,6 +114,7 @@ class _Writer:
             settings=None if p.settings == Settings() else self._settings(p.settings),
             recording=None if p.recording is None else self._recording(p.recording, p.problem),
             ranges=self._values({name: str(made) for name, made in p.ranges.items()}) if p.ranges else None,
+            cycle=None if p.cycle is None else self._cycle(p.cycle),
         )
 
     def _problem(self, p: Problem) -> int:
@@ -212,6 +216,23 @@ class _Writer:
             heap_events=self._int64s(heap.events),
             heap_sizes=self._int64s(heap.sizes),
             heap_ends=self._int64s(heap.ends) if (heap.ends >= 0).any() else None,
+        )
+
+    def _cycle(self, c: Cycle) -> int:
+        return self._table(
+            "Cycle",
+            length=_int64(c.length),
+            sizes=self._int64s(c.size),
+            starts=self._int64s(c.start),
+            ends=self._int64s(c.end),
+            lanes=self._int64s(c.lane),
+            sections=self._int64s(c.section),
+            free_sections=self._int64s(c.free_section),
+            dynamic=self._octets(c.is_dynamic.astype(np.uint8).tobytes()),
+            names=self._strings([section.name for section in c.sections]),
+            phases=self._int64s([section.phase for section in c.sections]),
+            dynamic_sections=self._octets(bytes(section.is_dynamic for section in c.sections)),
+            device=self._string(c.device),
         )
 
     def _signature(self, s: Signature) -> int:

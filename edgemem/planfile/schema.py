@@ -36,9 +36,10 @@ _FIELDS: Final[Mapping[str, str]] = {
     "Settings": "strategies effort seed time_limit threads alignment",
     "Signature": "call inputs types dims dim_ends outputs bound shared",
     "Recording": "runtime version model options signature events heap_events heap_sizes heap_ends",
+    "Cycle": "length sizes starts ends lanes sections free_sections dynamic names phases dynamic_sections device",
     "PlanSet": "problem naive offsets_bound shared_objects_bound offsets shared_objects target regions digest steps "
     "unplanned unplanned_reasons order dims inputs input_dims input_ends versions pins states settings recording "
-    "ranges",
+    "ranges cycle",
     "PlanFile": "plan_sets",
 }
 
@@ -51,6 +52,7 @@ DEFAULTS: Final[Mapping[str, Mapping[str, float]]] = {
     "Settings": {"seed": -1, "time_limit": -1.0, "threads": 0, "alignment": 0},
     "Signature": {"bound": False, "shared": False},
     "Recording": {"events": 0},
+    "Cycle": {"length": 0},
     "PlanSet": {"naive": 0, "offsets_bound": 0, "shared_objects_bound": 0},
 }
 

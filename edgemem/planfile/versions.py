@@ -21,7 +21,7 @@ def least_version(plansets: Sequence[PlanSet]) -> int:
     if len(plansets) != 1:
         return SEVERAL
     (planset,) = plansets
-    if planset.recording is not None or planset.settings != Settings():
+    if planset.recording is not None or planset.cycle is not None or planset.settings != Settings():
         return SEVERAL
     problem, target = planset.problem, planset.target
     if problem.features & {"overlap", "within", "state", "regions"} or problem.spill_cost is not None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from edgemem.errors import PlanFileError
 from edgemem.planning.recording_plan import for_offsets
 from edgemem.planning.settled import settled_plans
 from edgemem.plans import Settings
@@ -15,12 +16,12 @@ from edgemem.trace.reusable import reusable_spaces
 from edgemem.trace.slots import Slots
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from edgemem.plans import PlanSet
     from edgemem.trace.cycle import Cycle
 
-__all__ = ["CyclePlan", "plan_cycles"]
+__all__ = ["CyclePlan", "plan_cycles", "restored"]
 
 _ALIGNMENT = 64  # of every block that PyTorch gets from edgemem, in bytes
 _NEAR = 1.01  # times the lower bound
@@ -47,6 +48,16 @@ class CyclePlan:
         """Bytes of the arena."""
         return self.slots.size
 
+    def __repr__(self) -> str:
+        """One line: arena, bound, what is planned, and how."""
+        bound = "lower bound" if self.size == self.lower_bound else f"{self.size / self.lower_bound:.4f} lower bounds"
+        planned, dynamic = int(np.sum(self.slots.offset >= 0)), int(np.sum(self.slots.space >= 0))
+        names = dict.fromkeys(plan.strategy for planset in self.plansets for plan in planset.offsets)
+        return (
+            f"<arena of {self.size:,} bytes = {bound}; {planned:,} of {len(self.slots):,} requests have a place"
+            f"{f', {dynamic:,} are dynamic' if dynamic else ''}; {', '.join(names)}>"
+        )
+
 
 def plan_cycles(cycles: Sequence[Cycle], settings: Settings | None = None) -> CyclePlan:
     """The smallest offset plan of a period, proved, and the room that it leaves to dynamic requests.
@@ -63,13 +74,37 @@ def plan_cycles(cycles: Sequence[Cycle], settings: Settings | None = None) -> Cy
         UnknownStrategyError, PlanError: as `edgemem.planning.make_plans`.
         InvalidPlanError: a strategy made a wrong plan (a bug).
     """
-    made = [_plan(cycle, settings or Settings()) for cycle in cycles]
-    plansets, slots, bounds = zip(*made, strict=True)
-    return CyclePlan(tuple(cycles), plansets, _stacked(slots), sum(bounds))
+    return _replayable([_plan(cycle, settings or Settings()) for cycle in cycles])
 
 
-def _plan(cycle: Cycle, settings: Settings) -> tuple[PlanSet, Slots, int]:
-    """Plan, slots and lower bound of one period."""
+def restored(plansets: Iterable[PlanSet]) -> CyclePlan:
+    """The plan whose plan sets were stored in a file; those of other plans are left out. Each is proved again.
+
+    Raises:
+        PlanFileError: none of them is of a period.
+        InvalidPlanError: a plan is wrong.
+    """
+    own = [prove(planset).planset for planset in plansets if planset.cycle is not None]
+    if not own:
+        raise PlanFileError("there is no plan of a training program; make one with edgemem.torch or edgemem trace")
+    return _replayable(own)
+
+
+def _replayable(plansets: Sequence[PlanSet]) -> CyclePlan:
+    """Plans of periods with their slots, one above the other."""
+    cycles, slots, bounds = [], [], []
+    for planset in plansets:
+        cycle = planset.cycle
+        assert cycle is not None
+        space, spaces = reusable_spaces(cycle, planset)
+        cycles.append(cycle)
+        slots.append(replace(cycle.slots(planset), space=space, spaces=spaces))
+        bounds.append(cycle.lower_bound(planset.problem.alignment))
+    return CyclePlan(tuple(cycles), tuple(plansets), _stacked(slots), sum(bounds))
+
+
+def _plan(cycle: Cycle, settings: Settings) -> PlanSet:
+    """The proved plan of one period."""
     alignment = max(settings.alignment or _ALIGNMENT, _ALIGNMENT)
     problem, _ = cycle.problem(alignment)
     wanted, bound = for_offsets(settings), cycle.lower_bound(alignment)
@@ -80,9 +115,7 @@ def _plan(cycle: Cycle, settings: Settings) -> tuple[PlanSet, Slots, int]:
         made = settled_plans(problem, wanted, families=("offsets",))
         best = made.best_offsets
         assert best is not None
-    planset = prove(replace(made, offsets=(best,), shared_objects=(), settings=settings)).planset
-    space, spaces = reusable_spaces(cycle, planset)
-    return planset, replace(cycle.slots(planset), space=space, spaces=spaces), bound
+    return prove(replace(made, offsets=(best,), shared_objects=(), settings=settings, cycle=cycle)).planset
 
 
 def _stacked(parts: Sequence[Slots]) -> Slots:

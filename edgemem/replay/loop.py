@@ -73,6 +73,12 @@ class LoopCounts:
     fallback_peak: int
     unnoted: int
 
+    def __str__(self) -> str:
+        """For people: what there was of each."""
+        served = f"{self.hits + self.dynamic_hits:,} of {self.requests:,} requests in the plan"
+        others = ("misses", "occupied", "dynamic_misses", "unplanned", "other_stream", "failed", "unnoted")
+        return ", ".join([served, *(f"{n:,} {name}" for name in others if (n := getattr(self, name)))])
+
 
 @dataclass(frozen=True, slots=True)
 class LoopStats:
@@ -133,6 +139,8 @@ class Loop(Handle):
         self.device = device
         self._c = library().c
         self._enter = library().enter
+        # The one that the loop is in, and those that it was told to go to: their memory must not go away before.
+        self._arenas: list[ArenaMemory] = []
         super().__init__(self._c.em_loop_create(device), self._c.em_loop_destroy, f"no loop for device {device}")
 
     def start(self) -> None:
@@ -142,6 +150,7 @@ class Loop(Handle):
     def stop(self) -> None:
         """End the iteration, the record and the replay: the fallback serves all from now on. Blocks stay valid."""
         self._c.em_loop_stop(self.pointer)
+        self._arenas.clear()
 
     def record(self, most_events: int) -> None:
         """Drop the last record and note at most `most_events` events from now on, also while a plan is replayed.
@@ -203,6 +212,7 @@ class Loop(Handle):
         )
         flags = _POISON if poison else 0
         self._check(self._c.em_loop_replay(self.pointer, ctypes.byref(plan), arena.pointer, flags))
+        self._arenas.append(arena)
 
     def begin(self) -> None:
         """An iteration begins; in host memory the calling thread has a lane from now on.
@@ -210,6 +220,7 @@ class Loop(Handle):
         Raises RuntimeBindError if one is on, or the loop is not started.
         """
         self._check(self._c.em_loop_begin(self.pointer))
+        del self._arenas[:-1]
 
     def end(self) -> None:
         """The iteration ends. Raises RuntimeBindError if none is on."""

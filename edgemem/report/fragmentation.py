@@ -1,7 +1,8 @@
 """What a caching allocator does with memory over time: plain data, and a picture.
 
-Above: bytes reserved and allocated after each event. Below: all segments at the moment when the most is reserved, one
-behind the other, in lines of equal length; blocks in use are blue, free ones orange.
+Above: bytes reserved and allocated after each event, and on demand what a real allocator held and what a plan takes.
+Below: all segments at the moment when the most is reserved, or when memory has run out, one behind the other in lines
+of equal length; blocks in use are blue, free ones orange.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+
+from edgemem.report.sizes import size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,17 +24,19 @@ if TYPE_CHECKING:
 __all__ = ["fragmentation_data", "fragmentation_svg"]
 
 _WIDTH, _HEIGHT = 900, 260  # of the plot, in SVG units
-_LEFT, _TOP, _RIGHT, _GAP = 100, 44, 20, 60
+_LEFT, _TOP, _RIGHT, _GAP = 100, 60, 20, 60
 _LINES, _LINE_HEIGHT, _LINE_PITCH = 12, 14, 18  # of the map of segments
 _RESERVED, _ALLOCATED, _FREE = "#d3dce6", "#4c78a8", "#f58518"
+_MEASURED, _PLANNED, _PEAK = "#b03a2e", "#1b7837", "crimson"
 _UNMAPPED: Final = 2
 _VISIBLE: Final = 0.5  # SVG units
 _TICKS: Final = 4
 
 
 def fragmentation_data(simulation: Simulation) -> dict[str, Any]:
-    """Peaks in bytes, shares of them, and what is free at the moment when the most is reserved."""
-    blocks = simulation.blocks()
+    """Peaks in bytes, shares of them, and what is free at the moment that the picture shows."""
+    event = _moment(simulation)
+    blocks = simulation.blocks(event)
     free = blocks.state == 0
     return {
         "events": len(simulation.trace),
@@ -45,7 +50,7 @@ def fragmentation_data(simulation: Simulation) -> dict[str, Any]:
         "retries": simulation.retries,
         "out_of_memory": simulation.out_of_memory,
         "at_peak": {
-            "event": simulation.peak_event,
+            "event": event,
             "segments": len(np.unique(blocks.segment[blocks.state != _UNMAPPED])),
             "free": int(blocks.size[free].sum()),
             "free_blocks": int(free.sum()),
@@ -54,43 +59,54 @@ def fragmentation_data(simulation: Simulation) -> dict[str, Any]:
     }
 
 
-def fragmentation_svg(simulation: Simulation, title: str) -> str:
+def fragmentation_svg(
+    simulation: Simulation,
+    title: str,
+    *,
+    measured: NDArray[np.int64] | None = None,
+    planned: int | None = None,
+) -> str:
     """The picture as SVG text; titles of blocks have their sizes.
 
     Args:
-        simulation: of one event or more.
+        simulation: of the trace.
         title: the heading.
+        measured: bytes that the real allocator held after each event, as a line; int64 [events of the trace].
+        planned: bytes that a plan takes, as a level line.
     """
     height = _TOP + _HEIGHT + _GAP + _LINES * _LINE_PITCH + 30
     width = _LEFT + _WIDTH + _RIGHT
-    peak = simulation.peak_event or 0
-    across = _LEFT + (peak + 0.5) / max(len(simulation.reserved), 1) * _WIDTH
-    told = f"{title}: {simulation.allocated_peak:,} bytes allocated, {simulation.reserved_peak:,} reserved"
-    if simulation.out_of_memory is not None:
-        told += f"; out of memory at event {simulation.out_of_memory:,}"
     below = _TOP + _HEIGHT + _GAP
+    events = max(len(simulation.trace), 1)
+    moment = _moment(simulation)
+    peak = moment or 0
+    across = _LEFT + (peak + 0.5) / events * _WIDTH
+    told = title
+    if simulation.out_of_memory is not None:
+        told += f": out of memory at event {simulation.out_of_memory:,}"
     lines = [
         (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
             f'viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">'
         ),
         f'<rect width="{width}" height="{height}" fill="white"/>',
-        f'<text x="{_LEFT}" y="26">{_text(told)}</text>',
-        *_over_time(simulation),
+        f'<text x="{_LEFT}" y="20" font-weight="bold">{_text(told)}</text>',
+        *_legend(simulation, measured, planned),
+        *_over_time(simulation, measured, planned, events),
         (
-            f'<line x1="{across:.1f}" x2="{across:.1f}" y1="{_TOP}" y2="{_TOP + _HEIGHT}" stroke="crimson" '
+            f'<line x1="{across:.1f}" x2="{across:.1f}" y1="{_TOP}" y2="{_TOP + _HEIGHT}" stroke="{_PEAK}" '
             'stroke-dasharray="6 4"/>'
         ),
         f'<text x="{_LEFT}" y="{_TOP + _HEIGHT + 18}">event 0</text>',
         (
             f'<text x="{_LEFT + _WIDTH}" y="{_TOP + _HEIGHT + 18}" text-anchor="end">'
-            f"event {max(len(simulation.reserved) - 1, 0):,}</text>"
+            f"event {len(simulation.trace):,}</text>"
         ),
         (
             f'<text x="{_LEFT}" y="{below - 10}">segments after event {peak:,}: '
             f'<tspan fill="{_ALLOCATED}">in use</tspan>, <tspan fill="{_FREE}">free</tspan></text>'
         ),
-        *_segments(simulation.blocks(), below),
+        *_segments(simulation.blocks(moment), below),
         (
             f'<text x="{_LEFT}" y="{height - 10}">memory efficiency {simulation.efficiency:.1%}: '
             "most bytes allocated / most bytes reserved</text>"
@@ -101,21 +117,59 @@ def fragmentation_svg(simulation: Simulation, title: str) -> str:
     return "\n".join(lines)
 
 
-def _over_time(simulation: Simulation) -> Iterator[str]:
-    most = max(simulation.reserved_peak, 1)
+def _moment(simulation: Simulation) -> int | None:
+    """The event that found no memory, else the one at which the most is reserved."""
+    return simulation.peak_event if simulation.out_of_memory is None else simulation.out_of_memory
+
+
+def _legend(simulation: Simulation, measured: NDArray[np.int64] | None, planned: int | None) -> Iterator[str]:
+    entries = [
+        (_ALLOCATED, f"allocated {size_text(simulation.allocated_peak)}"),
+        (_RESERVED, f"reserved {size_text(simulation.reserved_peak)}"),
+    ]
+    if measured is not None:
+        entries.append((_MEASURED, f"measured {size_text(int(measured.max(initial=0)))}"))
+    if planned is not None:
+        entries.append((_PLANNED, f"planned {size_text(planned)}"))
+    for place, (colour, text) in enumerate(entries):
+        x = _LEFT + place * _WIDTH // 4
+        yield f'<rect x="{x}" y="32" width="12" height="12" fill="{colour}"/><text x="{x + 18}" y="43">{text}</text>'
+
+
+def _over_time(
+    simulation: Simulation, measured: NDArray[np.int64] | None, planned: int | None, events: int
+) -> Iterator[str]:
+    highest = 0 if measured is None else int(measured.max(initial=0))
+    most = max(simulation.reserved_peak, planned or 0, highest, 1)
     for tick in range(_TICKS + 1):
         y = _TOP + _HEIGHT * (1 - tick / _TICKS)
         yield f'<line x1="{_LEFT}" x2="{_LEFT + _WIDTH}" y1="{y:.1f}" y2="{y:.1f}" stroke="#eee"/>'
-        yield f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{most * tick // _TICKS:,}</text>'
+        yield f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{size_text(most * tick // _TICKS)}</text>'
     for values, colour in ((simulation.reserved, _RESERVED), (simulation.allocated, _ALLOCATED)):
-        steps = _largest_of_each(values, 2 * _WIDTH)
-        step = _WIDTH / max(len(steps), 1)
-        corners = [f"{_LEFT},{_TOP + _HEIGHT}"]
-        for index, value in enumerate(steps.tolist()):
-            y = _TOP + _HEIGHT * (1 - value / most)
-            corners += [f"{_LEFT + index * step:.1f},{y:.1f}", f"{_LEFT + (index + 1) * step:.1f},{y:.1f}"]
-        corners.append(f"{_LEFT + _WIDTH},{_TOP + _HEIGHT}")
-        yield f'<polygon points="{" ".join(corners)}" fill="{colour}"/>'
+        points = _points(values, events, most)
+        if points:
+            end = points[-1].partition(",")[0]
+            base = _TOP + _HEIGHT
+            yield f'<polygon points="{_LEFT},{base} {" ".join(points)} {end},{base}" fill="{colour}"/>'
+    if measured is not None:
+        yield f'<polyline points="{" ".join(_points(measured, events, most))}" fill="none" stroke="{_MEASURED}"/>'
+    if planned is not None:
+        y = _TOP + _HEIGHT * (1 - planned / most)
+        yield (
+            f'<line x1="{_LEFT}" x2="{_LEFT + _WIDTH}" y1="{y:.1f}" y2="{y:.1f}" stroke="{_PLANNED}" '
+            'stroke-width="2" stroke-dasharray="8 4"/>'
+        )
+
+
+def _points(values: NDArray[np.int64], events: int, most: int) -> list[str]:
+    """Corners of a curve of steps; `most` bytes are the height, `events` the width."""
+    steps = _largest_of_each(values, 2 * _WIDTH)
+    step = len(values) / events * _WIDTH / max(len(steps), 1)
+    corners = []
+    for index, value in enumerate(steps.tolist()):
+        y = _TOP + _HEIGHT * (1 - value / most)
+        corners += [f"{_LEFT + index * step:.1f},{y:.1f}", f"{_LEFT + (index + 1) * step:.1f},{y:.1f}"]
+    return corners
 
 
 def _largest_of_each(values: NDArray[np.int64], count: int) -> NDArray[np.int64]:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from edgemem import native
 from edgemem.model.steps import steps_of
+from edgemem.native.inverse import inverse
 from edgemem.records.lifetime import find_lives, find_sharing, memory_size, merge
 from edgemem.records.requested import readers_before_writers
 from edgemem.records.sizes import padded
@@ -27,8 +28,6 @@ from edgemem.schedule.bodies import measure_bodies, owners_of
 from edgemem.schedule.precedence import find_precedence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from edgemem.model.graph import Graph
     from edgemem.records.lifetime import Life
     from edgemem.targets import Target
@@ -52,7 +51,8 @@ class OrderProblem:
         lingers: the classes that nothing reads, and that stay to the end unless they took the memory of an input.
         guarded: the classes whose memory ends the search through `over` when it is met there, unless they took the
             memory of an input themselves.
-        own: for each operator the workspace, and what its bodies still hold, while its results are there.
+        own: for each operator the workspace, and what its bodies still hold, while its results are there; less what it
+            reads that only its bodies need, so that it may be negative.
         inside: for each operator the most that its bodies hold while they run.
         early: for each operator the part of its results that is alive while its bodies run already.
         leaves: for each operator what its bodies leave alive for the rest of the run.
@@ -60,8 +60,7 @@ class OrderProblem:
             first operator of the first one, otherwise its own.
         opening: what is alive at the first step only: inputs that nothing reads.
         padding: the most that `order_peak` may be above the lower bound of the usage records: what padding adds to one
-            piece of memory, and memory of a graph that several operators run, which the last of them is done with
-            before it is done itself.
+            piece of memory.
         names: of each class the tensor that the others in it are views of; "" for what belongs to no tensor of the
             graph. Empty where the problem is not one of a graph.
     """
@@ -98,12 +97,12 @@ class OrderProblem:
     @cached_property
     def after(self) -> tuple[tuple[int, ...], ...]:
         """For each operator those that wait for it, ascending."""
-        return _inverse(self.before, self.count)
+        return inverse(self.before, self.count)
 
     @cached_property
     def readers(self) -> tuple[tuple[int, ...], ...]:
         """For each class the operators that read it, ascending."""
-        return _inverse(self.reads, len(self.size))
+        return inverse(self.reads, len(self.size))
 
     @cached_property
     def born(self) -> tuple[int, ...]:
@@ -210,16 +209,7 @@ def order_problem(graph: Graph, target: Target) -> OrderProblem:
         early=tuple(early),
         leaves=bodies.leaves,
         entry=tuple(first + born for first, born in zip(bodies.first, results, strict=True)),
-        padding=max((pad(s) - s for s in unpadded), default=0) + sum(held for *_, held in bodies.shared),
+        padding=max((pad(s) - s for s in unpadded), default=0),
         opening=sum(size[c] for c in present if c not in read and c not in kept),
         names=(*names, *[""] * (len(size) - len(names))),
     )
-
-
-def _inverse(lists: Iterable[Iterable[int]], count: int) -> tuple[tuple[int, ...], ...]:
-    """For each number the positions of the lists that it is in, ascending."""
-    found: list[list[int]] = [[] for _ in range(count)]
-    for position, numbers in enumerate(lists):
-        for n in numbers:
-            found[n].append(position)
-    return tuple(map(tuple, found))

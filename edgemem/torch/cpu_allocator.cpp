@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
 
 namespace {
 
@@ -13,7 +14,7 @@ using Take = void* (*)(ssize_t size, int device, void* stream);
 using Give = void (*)(void* block, ssize_t size, int device, void* stream);
 
 constexpr int kHost = -1;        // the device's number in em_torch_malloc
-constexpr uint8_t kFirst = 255;  // no allocator has a higher priority
+constexpr std::uint8_t kFirst = 255;  // no allocator has a higher priority
 
 Take take = nullptr;
 Give give = nullptr;
@@ -52,7 +53,8 @@ c10::Allocator* before = nullptr;
 
 }  // namespace
 
-// 0; 1 if it is installed already.
+// 0; 1 if it is installed already. c10 keeps the current allocator in a plain pointer, which other threads may read
+// meanwhile: they get the old one or the new one, and both stay valid.
 extern "C" int install(Take taking, Give giving) {
   if (c10::GetCPUAllocator() == &planned()) {
     return 1;

@@ -14,10 +14,10 @@ import torch
 from edgemem.errors import RuntimeBindError
 from edgemem.replay.cuda import DeviceMemory, cuda_runtime
 from edgemem.replay.library import library
+from edgemem.replay.loop import Loop
 
 if TYPE_CHECKING:
     from edgemem.replay.arena import ArenaMemory
-    from edgemem.replay.loop import Loop
 
 __all__ = ["Cuda", "use_cuda_allocator"]
 
@@ -41,7 +41,7 @@ def use_cuda_allocator() -> None:
         raise RuntimeBindError("PyTorch finds no CUDA device; train on the CPU, or install PyTorch for CUDA")
     cuda_runtime()
     found = library()
-    allocator = torch.cuda.memory.CUDAPluggableAllocator(str(found.path), "em_torch_malloc", "em_torch_free")
+    allocator = torch.cuda.memory.CUDAPluggableAllocator(str(found.path), "em_torch_malloc_or_throw", "em_torch_free")
     allocator.allocator().set_record_stream_fn(found.address("em_torch_record_stream"))
     try:
         torch.cuda.memory.change_current_allocator(allocator)
@@ -76,8 +76,10 @@ class Cuda:
         """Nothing: PyTorch goes on asking edgemem."""
 
     def arena(self, size: int) -> ArenaMemory:
-        """An arena of memory of the device."""
+        """An arena of memory of the device, after what the fallback keeps for later has been given back."""
         with torch.cuda.device(self.number):
+            torch.cuda.synchronize()
+            Loop(self.number).empty_cache()
             return DeviceMemory(size)
 
     def settle(self, loop: Loop) -> None:

@@ -54,4 +54,4 @@ def measure_workspaces(graph: Graph, mode: FakeTensorMode) -> None:
 def _workspace_size(given: list[Any]) -> int:
     with unset_fake_temporarily():
         zeros = (torch.zeros(a.shape, dtype=a.dtype) if isinstance(a, torch.Tensor) else a for a in given)
-        return run_lstm_layer(*zeros)[-1].untyped_storage().nbytes()
+        return int(run_lstm_layer(*zeros)[-1].untyped_storage().nbytes())

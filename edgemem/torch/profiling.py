@@ -55,8 +55,8 @@ class Profile:
         """Where every tensor of the step lies.
 
         Args:
-            strategy: a strategy for offsets, as `edgemem strategies` lists them; "auto" tries them in turn until one
-                meets the lower bound.
+            strategy: a strategy for offsets that honours pinned ones, as `edgemem strategies` lists them; "auto" tries
+                them in turn until one meets the lower bound.
             effort: of the searches, as for `edgemem.plan`.
             seed: of their random choices.
             time_limit: seconds for all together.
@@ -64,7 +64,7 @@ class Profile:
 
         Raises:
             UnknownStrategyError: there is no such strategy or limit.
-            PlanError: no plan was found.
+            PlanError: no plan was found, or the strategy honours no pins.
         """
         return plan_of(
             self.cycles,
@@ -75,6 +75,11 @@ class Profile:
             threads=threads,
             device=self.device,
         )
+
+    def __repr__(self) -> str:
+        """One line."""
+        count = sum(len(cycle) for cycle in self.cycles)
+        return f"<Profile: {count:,} requests in an iteration, lower bound {self.lower_bound:,} bytes>"
 
     def __str__(self) -> str:
         """What is planned and what is not, for people."""
@@ -98,6 +103,8 @@ def profile(step: Callable[..., object], *args: Any, warmup: int = 3, device: st
 
     These are real steps: the model has been trained by `warmup + 4` of them afterwards.
 
+    What the step returns is kept until it returns the next time, as in a loop with `loss = step(batch)`.
+
     Args:
         step: one iteration: forward, backward and update.
         *args: what it is called with.
@@ -108,16 +115,16 @@ def profile(step: Callable[..., object], *args: Any, warmup: int = 3, device: st
         ModelError: the step asks for other sizes, or in another order, each time; the message says where they differ.
         RuntimeBindError: a session is open, or there is no compiler for the bridge to PyTorch.
     """
+    result: object = None
     with Session(device=device, replans=0) as session:
-        for _ in range(warmup):
+        for k in range(warmup + _RECORDED):
+            if k == warmup:
+                session.record()
             with session.iteration():
-                step(*args)
-        session.record()
-        for _ in range(_RECORDED):
-            with session.iteration():
-                step(*args)
+                result = step(*args)  # kept until the next one is there, as a loop with `loss = step(batch)` keeps it
+        del result
         trace = session.take_record()
         unnoted = session.stats.total.unnoted
     if unnoted:
         raise ModelError(f"{_RECORDED} steps make {unnoted} events more than can be recorded ({MOST_EVENTS})")
-    return Profile(trace, steady_cycles(trace), device)
+    return Profile(trace, steady_cycles(trace, one_stream=device != "cpu"), device)

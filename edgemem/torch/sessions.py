@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from edgemem.planning.cycle_plan import CyclePlan
     from edgemem.replay.arena import ArenaMemory
-    from edgemem.replay.loop import LoopCounts
+    from edgemem.replay.loop import FallbackMemory, LoopCounts
     from edgemem.trace import Trace
 
 __all__ = ["MOST_EVENTS", "Session", "SessionStats"]
@@ -41,6 +41,8 @@ class SessionStats:
         lower_bound: bytes that no arena for the planned iteration can go below; 0 without a plan.
         last: counts of the last iteration.
         total: counts of all iterations.
+        fallback: bytes that the fallback holds beside the arena; all 0 on the CPU, where a pool of the whole
+            process is the fallback.
     """
 
     iterations: int
@@ -49,6 +51,15 @@ class SessionStats:
     lower_bound: int
     last: LoopCounts
     total: LoopCounts
+    fallback: FallbackMemory
+
+    def __str__(self) -> str:
+        """For people: the session and its arena, the last iteration, and all of them."""
+        above = f" ({self.arena / self.lower_bound:.4f} of the lower bound)" if self.lower_bound else ""
+        return (
+            f"{self.iterations:,} iterations, {self.replans:,} new plans, arena of {self.arena:,} bytes{above}\n"
+            f"last iteration: {self.last}\nall iterations: {self.total}"
+        )
 
 
 class Session:
@@ -67,7 +78,7 @@ class Session:
     Args:
         plan: the plan to begin with; without one the session records and makes its own.
         device: "cpu" or "cuda".
-        settings: for new plans.
+        settings: for new plans; by default those of the plan.
         replans: new plans at most; 0 keeps the one it has.
         poison: fill memory of the arena that is not in use with a pattern.
     """
@@ -82,7 +93,7 @@ class Session:
         poison: bool = False,
     ) -> None:
         self._backend = backend(device)
-        self._settings = settings or Settings()
+        self._settings = settings or (plan.plansets[0].settings if plan else Settings())
         self._replans = replans
         self._poison = poison
         self._first = plan
@@ -95,6 +106,10 @@ class Session:
         self._is_plan_new = False  # no iteration has ended since it came
         self._pauses = 0
         self._iterations = 0
+
+    def __repr__(self) -> str:
+        state = "open" if self._loop is not None else "not open"
+        return f"<Session on {self._backend.name}, {state}, {self._iterations:,} iterations: {self._plan or 'no plan'}>"
 
     @property
     def plan(self) -> CyclePlan | None:
@@ -116,6 +131,7 @@ class Session:
             lower_bound=self._plan.lower_bound if self._plan else 0,
             last=counts.last,
             total=counts.total,
+            fallback=self._loop.fallback_memory(),
         )
 
     def iteration(self) -> _Iteration:
@@ -151,6 +167,7 @@ class Session:
                 self._first,
                 self._settings,
                 most=self._replans,
+                one_stream=self._backend.number >= 0,
                 record=self.record,
                 take=self.take_record,
             )

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-from edgemem.planning.cycle_plan import CyclePlan, plan_cycles
+import torch
+
+from edgemem import planfile
+from edgemem.errors import PlanFileError
+from edgemem.planning.cycle_plan import CyclePlan, plan_cycles, restored
 from edgemem.plans import Settings
 from edgemem.torch.sessions import Session
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from edgemem.plans import PlanSet
     from edgemem.trace.cycle import Cycle
 
 __all__ = ["TrainingPlan", "plan_of"]
+
+_DEVICES: Final = ("cpu", "cuda")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,7 +31,7 @@ class TrainingPlan:
 
     Attributes:
         made: the iteration and its proved plan.
-        device: "cpu" or "cuda".
+        device: "cpu", "cuda", or one of several such as "cuda:1".
     """
 
     made: CyclePlan
@@ -39,6 +47,10 @@ class TrainingPlan:
         """Bytes that no arena for this step can go below."""
         return self.made.lower_bound
 
+    def __repr__(self) -> str:
+        """One line: arena, bound, what is planned, and how."""
+        return f"<TrainingPlan for {self.device}: {repr(self.made)[1:]}"
+
     def session(self, *, replans: int = 16, poison: bool = False) -> Session:
         """Training inside the plan, in a `with` statement.
 
@@ -47,6 +59,35 @@ class TrainingPlan:
             poison: fill memory that is not in use with a pattern, so that a program which reads it is found. Slow.
         """
         return Session(self.made, device=self.device, replans=replans, poison=poison)
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan to a file `NAME.edgemem`, for `load` in another process.
+
+        Raises PlanFileError if it cannot be written.
+        """
+        planfile.save_all([self._noted(planset) for planset in self.made.plansets], Path(path))
+
+    @classmethod
+    def load(cls, path: str | Path) -> TrainingPlan:
+        """The plan that `save` or `edgemem trace` wrote, proved again.
+
+        Sections are found by the names that `edgemem.torch.mark` gives to modules, so mark the model as before.
+
+        Raises:
+            PlanFileError: the file cannot be read, or has no plan of a training program, or of several devices.
+            InvalidPlanError: the plan is wrong.
+        """
+        made = restored(planfile.load_all(Path(path)))
+        devices = {cycle.device for cycle in made.cycles}
+        if not {device.partition(":")[0] for device in devices} <= {*_DEVICES, ""} or len(devices) > 1:
+            raise PlanFileError(f"{path}: the plan is of {sorted(devices)}; there are plans of {' or '.join(_DEVICES)}")
+        return cls(made, devices.pop() or "cpu")
+
+    def _noted(self, planset: PlanSet) -> PlanSet:
+        """The plan set with what it is of."""
+        assert planset.cycle is not None
+        versions = {**planset.versions, "torch": str(torch.__version__)}
+        return replace(planset, cycle=replace(planset.cycle, device=self.device), versions=versions)
 
 
 def plan_of(

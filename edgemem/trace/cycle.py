@@ -67,6 +67,7 @@ class Cycle:
         free_section: the section in which it is freed, or -1; int64 [n].
         is_dynamic: whether its size differs from one iteration to the next; bool [n].
         sections: what `section` and `free_section` refer to.
+        device: where the memory is, such as `cpu`; "" if it is not known.
     """
 
     length: int
@@ -78,6 +79,7 @@ class Cycle:
     free_section: NDArray[np.int64]
     is_dynamic: NDArray[np.bool_]
     sections: tuple[Section, ...] = ()
+    device: str = ""
 
     @classmethod
     def of(cls, trace: Trace, *, dynamic: Sequence[str] = (), by_stream: bool = False) -> Cycle:
@@ -176,6 +178,11 @@ class Cycle:
         )
         return problem, np.append(requests, requests[again])
 
+    def has_problem(self, problem: Problem) -> bool:
+        """Whether a problem has the records of this cycle's, at its own alignment."""
+        mine = self.problem(problem.alignment)[0]
+        return all(np.array_equal(a, b) for a, b in zip(_columns(mine), _columns(problem), strict=True))
+
     def lower_bound(self, alignment: int = 64) -> int:
         """Bytes that no arena for the planned requests can go below: the most that are alive at one position.
 
@@ -201,7 +208,7 @@ class Cycle:
         best = planset.best_offsets
         if best is None:
             raise ModelError("a cycle needs an offset plan; plan it with a strategy for offsets")
-        if not _same(problem, planset.problem):
+        if not self.has_problem(planset.problem):
             raise ModelError("the plan is not of this cycle; plan it again")
         offset, other = (np.full(len(self), -1, np.int64) for _ in range(2))
         count = len(self.planned)
@@ -260,10 +267,6 @@ def _largest_alive(
             heapq.heappop(alive)
         largest.append(-alive[0][0] if alive else 0)
     return np.array(largest, np.int64)
-
-
-def _same(one: Problem, other: Problem) -> bool:
-    return all(np.array_equal(a, b) for a, b in zip(_columns(one), _columns(other), strict=True))
 
 
 def _columns(problem: Problem) -> tuple[NDArray[np.int64], ...]:

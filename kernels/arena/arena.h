@@ -43,6 +43,15 @@ struct em_arena {
     blocks_.fetch_sub(1, std::memory_order_release);
     release();
   }
+  // A loop places the blocks of one stream in it, whose work may go on after they are freed: until the program has
+  // waited for it, other streams stay out. The lock of the loop's device is held.
+  bool is_open_to(void* stream) const { return !has_stream_ || stream == stream_; }
+  void* stream() const { return stream_; }
+  void set_stream(void* stream) {
+    has_stream_ = true;
+    stream_ = stream;
+  }
+  void forget_stream() { has_stream_ = false; }
   // Fills a range of host memory with a pattern; does nothing to device memory.
   void poison(int64_t offset, int64_t bytes);
 
@@ -59,6 +68,8 @@ struct em_arena {
   std::atomic<int64_t> references_{1};
   std::atomic<int64_t> blocks_{0};
   std::atomic<bool> entered_{false};
+  bool has_stream_ = false;
+  void* stream_ = nullptr;
 };
 
 namespace edgemem {

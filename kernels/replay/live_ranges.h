@@ -33,6 +33,7 @@ class LiveRanges {
   Map::iterator begin() noexcept { return ranges_.begin(); }
   Map::iterator end() noexcept { return ranges_.end(); }
   bool empty() const noexcept { return ranges_.empty(); }
+  std::size_t size() const noexcept { return ranges_.size(); }
 
   // Takes a range out; the one after it.
   Map::iterator remove(Map::iterator range) noexcept;

@@ -181,7 +181,8 @@ void em_loop::enter(int64_t section) noexcept {
 
 // The calling thread, which has a lane if it has asked for memory in an iteration.
 LoopThread* em_loop::thread_of_request() noexcept {
-  LoopThread* thread = threads_.mine();
+  // Outside of iterations threads come and go: they take no room from those that need a lane.
+  LoopThread* thread = is_in_iteration_ ? threads_.mine() : threads_.known();
   if (thread == nullptr) {
     return nullptr;
   }
@@ -311,7 +312,7 @@ void em_loop::freed(const Freed& was, bool was_in_arena, void* stream) noexcept 
     statistics_.count_unnoted();
     return;
   }
-  LoopThread* thread = threads_.mine();
+  const LoopThread* thread = threads_.known();
   const bool has_number = thread != nullptr && thread->session == session_;
   const int64_t number = stream_number(stream);
   recorder_.note_free(was.origin.request, {has_number ? thread->number : -1, number, entry_of(thread).section});

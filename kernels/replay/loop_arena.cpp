@@ -16,14 +16,13 @@ void LoopArena::set_poison(bool poison) {
 }
 
 void* LoopArena::take(int64_t offset, int64_t bytes, void* stream, Origin origin) noexcept {
-  if (has_stream_ && stream != stream_) {
+  if (!arena_.is_open_to(stream)) {
     return nullptr;
   }
   if (!ranges_.add(offset, {offset + bytes, origin, false, false})) {
     return nullptr;
   }
-  has_stream_ = true;
-  stream_ = stream;
+  arena_.set_stream(stream);
   arena_.block_taken();
   return arena_.base() + offset;
 }
@@ -51,12 +50,16 @@ Freed LoopArena::give(void* block) noexcept {
 
 void LoopArena::share(void* block, void* stream) noexcept {
   const auto range = find(block);
-  if (range != ranges_.end() && stream != stream_) {
+  if (range != ranges_.end() && stream != arena_.stream()) {
     range->second.is_shared = true;
   }
 }
 
 void LoopArena::give_withheld() noexcept {
+  if (static_cast<std::size_t>(withheld_) == ranges_.size()) {
+    arena_
+        .forget_stream();  // nothing of any stream is going on in it; before the last block, with which it may go away
+  }
   for (auto range = ranges_.begin(); withheld_ > 0 && range != ranges_.end();) {
     if (range->second.is_withheld) {
       --withheld_;
@@ -65,7 +68,6 @@ void LoopArena::give_withheld() noexcept {
       ++range;
     }
   }
-  has_stream_ = !ranges_.empty();  // nothing of any stream is going on in an empty arena
 }
 
 LiveRanges::Map::iterator LoopArena::remove(LiveRanges::Map::iterator range) noexcept {

@@ -29,7 +29,7 @@ class LoopArena {
   void set_poison(bool poison);
 
   // The block at this place in bytes for requests of this stream; null if something lies there, or memory is short.
-  // Null for any other stream than that of the first block: work on blocks that were freed may still be going on.
+  // Null for any other stream than that of the blocks before, also of those that were freed, until give_withheld().
   void* take(int64_t offset, int64_t bytes, void* stream, Origin origin) noexcept;
 
   // The same, at the place that best_fit() gives.
@@ -52,8 +52,6 @@ class LoopArena {
   LiveRanges ranges_;
   bool is_entered_ = false;
   bool poison_ = false;
-  bool has_stream_ = false;
-  void* stream_ = nullptr;  // of the first block
   int64_t withheld_ = 0;
 };
 

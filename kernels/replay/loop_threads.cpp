@@ -24,7 +24,7 @@ LoopThreads::LoopThreads() : serial_(loops.fetch_add(1, std::memory_order_relaxe
 
 LoopThread* LoopThreads::find_mine() const noexcept { return last_found.loop == serial_ ? last_found.here : nullptr; }
 
-LoopThread* LoopThreads::mine() noexcept {
+LoopThread* LoopThreads::find(bool is_made) noexcept {
   LastFound& last = last_found;
   if (last.loop == serial_) {
     return last.here;
@@ -34,6 +34,9 @@ LoopThread* LoopThreads::mine() noexcept {
   }
   const auto found = threads_.find(last.thread);
   LoopThread* here = found == threads_.end() ? nullptr : &found->second;
+  if (here == nullptr && !is_made) {
+    return nullptr;
+  }
   if (here == nullptr && threads_.size() < kMost) {
     try {
       here = &threads_[last.thread];

@@ -25,12 +25,17 @@ class LoopThreads {
 
   // Of the calling thread, as long as the loop lives; null if there are too many threads or memory is short. Not safe
   // for several threads at once.
-  LoopThread* mine() noexcept;
+  LoopThread* mine() noexcept { return find(true); }
+
+  // The same, or null if this is the first time that the thread is asked for.
+  LoopThread* known() noexcept { return find(false); }
 
   // The same, or null, if this was the last loop that the calling thread asked for itself. Any thread, any time.
   LoopThread* find_mine() const noexcept;
 
  private:
+  LoopThread* find(bool is_made) noexcept;
+
   static constexpr std::size_t kMost = 4096;  // a program that makes threads without end does not fill memory
 
   int64_t serial_;  // a number that no other loop of the process has

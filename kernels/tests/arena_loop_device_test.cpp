@@ -204,6 +204,34 @@ TEST(another_stream_enters_an_arena_only_after_all_are_waited_for) {
   give(c, second, device);
 }
 
+TEST(an_arena_that_a_loop_comes_back_to_is_still_of_its_stream) {
+  const Source source;
+  const int device = next_device++;
+  const DeviceMemory memory(512);
+  const DeviceMemory other(512);
+  StartedLoop loop(device);
+  loop.replay_in(memory.arena, {SlotOf{512, 0, -1, 0}}, 512);
+  loop.begin();
+  give(take(512, first, device), first, device);  // the device may still be at work on it
+  loop.end();
+  loop.replay_in(other.arena, {SlotOf{512, 0, -1, 0}}, 512);
+  loop.begin();
+  loop.end();
+  const std::vector<em_slot> of_second{SlotOf{512, 0, -1, 1}};
+  loop.replay_in(memory.arena, of_second, 512);
+  loop.begin();
+  void* a = take(512, second, device);
+  CHECK(!memory.has(a) && loop.total().occupied == 1);
+  give(a, second, device);
+  em_loop_synchronized(loop.get());
+  loop.end();
+  loop.begin();
+  void* b = take(512, second, device);
+  CHECK(b == memory.base);
+  give(b, second, device);
+  loop.end();
+}
+
 TEST(a_device_out_of_memory_gives_null) {
   const Source source;
   const int device = next_device++;

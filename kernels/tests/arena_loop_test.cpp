@@ -107,6 +107,34 @@ TEST(sizes_that_differ_take_the_next_slot_of_their_size_or_a_larger_one) {
   give(c);
 }
 
+TEST(one_request_more_or_in_another_place_does_not_throw_the_rest_out_of_step) {
+  StartedLoop loop;
+  const std::vector<em_slot> slots{SlotOf{100, 0}, SlotOf{200, 128}, SlotOf{300, 384}, SlotOf{200, 704}};
+  const char* base = loop.replay(slots, 904);
+  const auto places = [&](const std::vector<int64_t>& sizes) {
+    std::vector<int64_t> found;
+    std::vector<void*> blocks;
+    loop.begin();
+    for (const int64_t size : sizes) {
+      blocks.push_back(take(size));
+      const auto offset = static_cast<const char*>(blocks.back()) - base;
+      found.push_back(offset >= 0 && offset < 904 ? offset : -1);
+    }
+    loop.end();
+    for (void* block : blocks) {
+      give(block);
+    }
+    return found;
+  };
+  using Places = std::vector<int64_t>;
+  CHECK((places({100, 400, 200, 300, 200}) == Places{0, -1, 128, 384, 704}));  // one more, larger
+  CHECK((places({100, 20, 200, 300, 200}) == Places{0, 128, -1, 384, 704}));   // one more, smaller
+  CHECK((places({200, 100, 300, 200}) == Places{128, 0, 384, 704}));           // the first two exchanged
+  CHECK((places({100, 200, 200, 300}) == Places{0, 128, 704, 384}));           // the last two
+  CHECK((places({100, 300, 200}) == Places{0, 384, 704}));                     // one less
+  CHECK((places({100, 250, 300, 200, 100}) == Places{0, -1, 384, 704, -1}));   // one replaced
+}
+
 TEST(a_section_begins_at_its_own_slots) {
   StartedLoop loop;
   const std::vector<em_slot> slots{SlotOf{64, 0, -1, 0, 7}, SlotOf{64, 64, -1, 0, 7}, SlotOf{64, 128, -1, 0, 8},
@@ -265,6 +293,21 @@ TEST(the_thread_that_begins_has_a_lane_before_it_asks) {
   void* a = take(64);
   CHECK(a == base);
   give(a);
+  loop.end();
+}
+
+TEST(threads_that_ask_outside_of_iterations_take_no_room_from_those_within) {
+  StartedLoop loop;
+  const char* base = loop.replay({SlotOf{64, 0, -1, 1}}, 64);
+  for (int k = 0; k < 5000; ++k) {
+    std::thread([] { give(take(8)); }).join();
+  }
+  loop.begin();
+  give(take(8));
+  void* block = nullptr;
+  std::thread([&block] { block = take(64); }).join();
+  CHECK(block == base);
+  give(block);
   loop.end();
 }
 

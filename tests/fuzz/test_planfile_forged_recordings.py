@@ -55,7 +55,7 @@ def test_what_one_file_cannot_hold() -> None:
     f = Forge()
     refused(f.finish_all(), "there are no plan sets")
     f = Forge()
-    refused(f.finish_all(planset(f, None), planset(f, None)), "several plan sets without a recording")
+    refused(f.finish_all(planset(f, None), planset(f, None)), "several plan sets without a recording or a cycle")
     f = Forge()
     refused(f.finish_all(planset(f, recording(f)), planset(f, recording(f))), "have the same fingerprint")
     f = Forge()

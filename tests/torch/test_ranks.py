@@ -82,8 +82,6 @@ def test_a_strategy_that_there_is_not_is_refused(profiles: list[Profile]) -> Non
 
 
 def test_each_rank_of_torchrun_plans_for_itself(tmp_path: Path) -> None:
-    if not torch.distributed.is_available():
-        pytest.skip("this PyTorch has no torch.distributed")
     program = tmp_path / "train.py"
     program.write_text(RANK)
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]

@@ -55,6 +55,21 @@ def test_the_curves_reach_their_peaks(small: Trace) -> None:
     assert heights[1] / heights[0] == pytest.approx(simulation.efficiency, abs=1e-3)
 
 
+def test_a_measurement_and_a_plan_have_lines_of_their_own(small: Trace) -> None:
+    simulation = simulate(small)
+    planned = simulation.reserved_peak * 2  # above all else, so that it is the top of the plot
+    root = ET.fromstring(fragmentation_svg(simulation, "moe", measured=simulation.reserved, planned=planned))
+    (line,) = root.iter(f"{SVG}polyline")
+    polygon = next(root.iter(f"{SVG}polygon"))
+    assert line.attrib["points"] in polygon.attrib["points"]
+    levels = [x for x in root.iter(f"{SVG}line") if x.attrib.get("stroke-width") == "2"]
+    top = min(float(x.attrib["y1"]) for x in root.iter(f"{SVG}line"))
+    assert [float(x.attrib["y1"]) for x in levels] == [top]
+    told = "".join(root.itertext())
+    assert "measured" in told
+    assert "planned" in told
+
+
 def test_data_are_plain_and_add_up(small: Trace) -> None:
     simulation = simulate(small)
     data = json.loads(json.dumps(fragmentation_data(simulation)))
@@ -70,7 +85,10 @@ def test_out_of_memory_and_odd_titles_are_shown() -> None:
     svg = fragmentation_svg(simulation, "<a & \x00b>")
     assert "out of memory at event 2" in "".join(ET.fromstring(svg).itertext())
     assert "&lt;a &amp; ?b&gt;" in svg
-    assert fragmentation_data(simulation)["out_of_memory"] == 2
+    data = fragmentation_data(simulation)
+    assert data["out_of_memory"] == data["at_peak"]["event"] == 2
+    shown = {r.findtext(f"{SVG}title") for r in _rectangles(svg)}
+    assert shown == {f"block of {n * MIB:,} bytes, {n * MIB:,} asked for" for n in (12, 30)}
 
 
 def test_nothing_reserved_is_drawn_too() -> None:

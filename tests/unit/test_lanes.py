@@ -65,6 +65,11 @@ def test_where_the_main_thread_differs_the_error_says_where() -> None:
         steady_cycles(trace_of(iterations))
 
 
+def test_on_a_device_the_stream_with_the_most_bytes_is_planned_alone() -> None:
+    (cycle,) = steady_cycles(trace_of((ITERATIONS[0],) * 3), one_stream=True)
+    assert cycle.size.tolist() == [100, 200]
+
+
 def test_a_lane_keeps_its_blocks_whoever_frees_them() -> None:
     trace = Trace.from_columns([8, 4, 0, 0], [0, 1, 0, 1], thread=[0, 1, 1, 0], iteration=[0, 0, 0, 0])
     assert of_lane(trace, 0).events.tolist() == [8, -1]

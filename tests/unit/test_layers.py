@@ -44,7 +44,7 @@ MAY_IMPORT = {
     "api": "errors formats lists model planfile planning plans proof records report schedule targets verification "
     "workspace",
     "replay": "caches errors files native planfile plans proof reading trace",
-    "torch": "caches errors files model native planning plans replay trace",
+    "torch": "caches errors files model native planfile planning plans replay trace",
     "runtime": "caches child distribution errors files formats lists model native passes planfile planning plans "
     "process_memory proof protobuf ranges reading records replay report suitability targets trace verification",
     "commands": "api bounds child errors files formats model passes planning plans proof records report runtime "

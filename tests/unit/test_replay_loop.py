@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import threading
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -284,6 +285,33 @@ class WrappedMemory(ArenaMemory):
         self._memory = ctypes.create_string_buffer(size + 512)
         self.base = -(-ctypes.addressof(self._memory) // 512) * 512
         self.adopt(c.em_arena_wrap(self.base, size, DEVICE), c.em_arena_release, size)
+
+
+@pytest.mark.usefixtures("source")
+def test_a_loop_keeps_the_arena_that_it_is_in() -> None:
+    loop = Loop(23)
+    loop.start()
+    arenas = [WrappedMemory(512) for _ in range(2)]
+    first, second = map(weakref.ref, arenas)
+    loop.replay(PLAN, arenas[0])
+    loop.begin()
+    loop.end()
+    loop.replay(PLAN, arenas[1])
+    arenas.clear()
+    gc.collect()
+    assert first() is not None  # the loop leaves it when the next iteration begins
+    loop.begin()
+    gc.collect()
+    assert first() is None
+    kept = second()
+    assert kept is not None
+    block = take(100, device=23)
+    assert block == kept.base
+    give(block, device=23)
+    del kept
+    loop.stop()
+    gc.collect()
+    assert second() is None
 
 
 def test_a_device_is_recorded_and_replayed_by_streams(source: dict[int, Any]) -> None:

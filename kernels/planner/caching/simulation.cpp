@@ -13,10 +13,9 @@ namespace {
 class Addresses final : public SegmentSource {
  public:
   std::uintptr_t take(std::int64_t bytes) noexcept override {
-    const auto size = static_cast<std::uintptr_t>(bytes);
-    if (size > kEnd - next_) return 0;
+    if (static_cast<std::uint64_t>(bytes) > kEnd - next_) return 0;
     const std::uintptr_t address = next_;
-    next_ += size;
+    next_ += static_cast<std::uintptr_t>(bytes);
     return address;
   }
   void give(std::uintptr_t, std::int64_t) noexcept override {}

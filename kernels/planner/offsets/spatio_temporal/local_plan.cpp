@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "planner/offsets/placement.h"
-#include "planner/offsets/spatio_temporal/near_sizes.h"
+#include "planner/offsets/spatio_temporal/by_size.h"
 
 namespace edgemem::spatio_temporal {
 
@@ -49,13 +49,13 @@ void stack_by_end(const Records& records, LocalPlan& plan) {
   }
 }
 
-void share(const Records& records, LocalPlan& plan, Poll& poll) {
+void share_bytes(const Records& records, LocalPlan& plan, Poll& poll) {
   const Part part(records, plan.records);
   const Records members{part.first, part.last, part.size};
-  for (const std::int64_t near : {0, 8}) {
-    for (const Tie tie : kTies) {
+  for (const std::int64_t share : {0, 8}) {
+    for (const Tie tie : {Tie::kFirst, Tie::kLast, Tie::kLifetime}) {
       LocalPlan tried = plan;
-      tried.offsets = place_by_near_size(members, near, tie, poll);
+      tried.offsets = place_by({tie, share}, members, poll);
       measure(records, tried);
       if (plan.offsets.empty() || tried.size < plan.size) plan = std::move(tried);
     }
@@ -92,7 +92,7 @@ std::vector<LocalPlan> plan_phase_groups(const Records& records, Column phases, 
     if (rules == Rules::kPaper) {
       stack_by_end(records, plan);
     } else {
-      share(records, plan, poll);
+      share_bytes(records, plan, poll);
     }
     measure(records, plan);
     made.emplace_back(lowest, std::move(plan));

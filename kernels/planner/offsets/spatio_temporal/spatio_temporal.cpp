@@ -10,10 +10,10 @@
 
 #include "planner/common/budget.h"
 #include "planner/offsets/breadth.h"
+#include "planner/offsets/spatio_temporal/by_size.h"
 #include "planner/offsets/spatio_temporal/fusion.h"
 #include "planner/offsets/spatio_temporal/layers.h"
 #include "planner/offsets/spatio_temporal/lower.h"
-#include "planner/offsets/spatio_temporal/near_sizes.h"
 #include "planner/offsets/spatio_temporal/phases.h"
 
 namespace edgemem::spatio_temporal {
@@ -22,36 +22,39 @@ namespace {
 
 constexpr std::int64_t kFusionWork = 1'000'000'000;  // pairs of records, about two seconds
 
+constexpr std::int64_t kLook = 1 << 20;  // items that make a budget look at the clock
+
+constexpr double kAllApart = 2;  // as a least product: no group is one request
+
 // One plan of the global planning.
 struct Trial {
   double least_product;  // groups with a lower product are taken apart
-  std::int64_t share;    // of near_sizes
-  Tie tie;
+  Order order;
 };
 
-constexpr double kAllApart = 2;
-
-constexpr std::int64_t kLook = 1 << 20;  // items that make a budget look at the clock
-
 // Before there are groups: where sizes and lifetimes are regular, this often meets the bound.
-constexpr Trial kFirstTrial{kAllApart, 0, Tie::kLifetime};
+constexpr Trial kFirstTrial{kAllApart, {Tie::kLifetime}};
 
 // Few requests first. No trial is the best one for all traces; each is for some of them.
 constexpr Trial kTrials[] = {
-    {0, 0, Tie::kFirst},
-    {0, 0, Tie::kLast},
-    {0, 0, Tie::kLifetime},
-    {0, 8, Tie::kFirst},
-    {0, 8, Tie::kLast},
-    {0, 8, Tie::kLifetime},
-    {0.7, 0, Tie::kLast},
-    {0.7, 8, Tie::kLast},
-    {0.7, 8, Tie::kLifetime},
-    {0.7, 16, Tie::kLast},
-    {kAllApart, 0, Tie::kLast},
-    {kAllApart, 8, Tie::kLast},
-    {kAllApart, 8, Tie::kLifetime},
-    {kAllApart, 16, Tie::kLast},
+    {0, {Tie::kFirst}},
+    {0, {Tie::kLast}},
+    {0, {Tie::kLifetime}},
+    {0, {Tie::kFirst, 8}},
+    {0, {Tie::kLast, 8}},
+    {0, {Tie::kLifetime, 8}},
+    {0, {Tie::kFirst, 0, kAnySize}},
+    {0.7, {Tie::kLast, 8}},
+    {0.7, {Tie::kLifetime, 8}},
+    {0.7, {Tie::kLast, 16}},
+    {kAllApart, {Tie::kLast}},
+    {kAllApart, {Tie::kFirst, 0, kAnySize, 16}},
+    {kAllApart, {Tie::kLoad, 0, 1}},
+    {kAllApart, {Tie::kLoad, 0, 4}},
+    {kAllApart, {Tie::kLifetime, 0, 4}},
+    {kAllApart, {Tie::kLast, 8}},
+    {kAllApart, {Tie::kLifetime, 8}},
+    {kAllApart, {Tie::kLast, 16}},
 };
 
 struct Requests {
@@ -150,13 +153,14 @@ class Trials {
   }
 
   void run(const std::vector<LocalPlan>& groups, const Trial& trial, const Poll& poll) {
-    if (trial.share != 0 && !may_raise_) return;
+    if (trial.order.share != 0 && !may_raise_) return;
     const Requests requests = requests_of(records_, groups, trial.least_product);
     // With as many requests they are the same ones: groups are taken apart from the lowest product up.
-    if (!seen_.emplace(requests.rows.size(), trial.share, trial.tie).second) return;
+    const Order& order = trial.order;
+    if (!seen_.emplace(requests.rows.size(), order.tie, order.share, order.octaves, order.levels).second) return;
     const Columns columns(records_, requests);
     const Records all{columns.first, columns.last, columns.size, records_.alignment, columns.pinned, records_.reserved};
-    const std::vector<std::int64_t> offsets = place_by_near_size(all, trial.share, trial.tie, poll);
+    const std::vector<std::int64_t> offsets = place_by(order, all, poll);
     std::vector<std::int64_t> tried = lowered(records_, requests.spread(records_, offsets, 0));
     const std::int64_t arena = arena_of(records_, tried);
     ++result_.tried;
@@ -173,7 +177,7 @@ class Trials {
   const Records& records_;
   Result result_;
   std::int64_t least_ = 0;
-  std::set<std::tuple<std::size_t, std::int64_t, Tie>> seen_;
+  std::set<std::tuple<std::size_t, Tie, std::int64_t, int, std::int64_t>> seen_;
   bool may_raise_ = true;  // sizes, without leaving int64
 };
 
