@@ -69,6 +69,7 @@ def simulate_caching(
     size: NDArray[np.int64],
     request: NDArray[np.int64],
     stream: NDArray[np.int64],
+    large_segment_size: int,
     max_split_size: int,
     max_non_split_rounding: int,
     roundup_power2_divisions: NDArray[np.int64],

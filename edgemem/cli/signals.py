@@ -76,7 +76,9 @@ def ended_by_signals() -> Iterator[None]:
         yield
     finally:
         for number in numbers:
-            if signal.getsignal(number) is _raise:  # no signal came
+            if _received:  # during an import it leaves the handlers; a second one must not interrupt the cleaning up
+                signal.signal(number, signal.SIG_IGN)
+            elif signal.getsignal(number) is _raise:
                 signal.signal(number, handlers[number] or signal.SIG_DFL)
         signal.set_wakeup_fd(descriptor)
         os.close(writing)  # ends the thread, unless it is to end the process

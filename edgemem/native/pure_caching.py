@@ -20,7 +20,6 @@ __all__ = ["simulate_caching"]
 
 _MIB: Final = 1 << 20
 _SMALL, _LARGE = 0, 1
-_PAGE: Final = (2 * _MIB, 20 * _MIB)  # of the pools; also the segments of small requests and of medium ones
 _FREE, _USED, _UNMAPPED = range(3)
 _NO_LIMIT: Final = np.iinfo(np.int64).max
 _MOST_ADDRESSES: Final = 1 << 40
@@ -33,6 +32,7 @@ def simulate_caching(
     size: Column,
     request: Column,
     stream: Column,
+    large_segment_size: int,
     max_split_size: int,
     max_non_split_rounding: int,
     roundup_power2_divisions: Column,
@@ -44,6 +44,7 @@ def simulate_caching(
     if not len(size) == len(request) == len(stream):
         raise ValueError("the columns of the events differ in length")
     allocator = _Allocator(
+        large_segment_size,
         max_split_size,
         max_non_split_rounding,
         tuple(roundup_power2_divisions.tolist()),
@@ -101,8 +102,16 @@ class _Block:
 
 class _Allocator:
     def __init__(
-        self, most: int, rounding: int, divisions: tuple[int, ...], threshold: float, expandable: bool, limit: int
+        self,
+        large: int,
+        most: int,
+        rounding: int,
+        divisions: tuple[int, ...],
+        threshold: float,
+        expandable: bool,
+        limit: int,
     ) -> None:
+        self.page = (2 * _MIB, large)  # of the pools; also the segments of small requests and of medium ones
         self.most, self.rounding, self.divisions = most, rounding, divisions
         self.threshold, self.expandable, self.limit = threshold, expandable, limit
         self.requested = self.allocated = self.reserved = self.peak = 0
@@ -180,7 +189,7 @@ class _Allocator:
         if self.expandable:
             return self.expand(pool, size, stream)
         own = -(-size // (2 * _MIB)) * 2 * _MIB
-        total = own if size >= 10 * _MIB else _PAGE[pool]
+        total = own if size >= 10 * _MIB else self.page[pool]
         if total > self.limit - self.reserved or total > _END - self.top:
             return None
         block = self.new_segment(pool, total, stream)
@@ -204,7 +213,7 @@ class _Allocator:
         block = self.find_addresses(pool, size, stream)
         if block is None:
             limit = min(self.limit, _MOST_ADDRESSES)
-            total = -(-(limit + limit // 8) // _PAGE[pool]) * _PAGE[pool]
+            total = -(-(limit + limit // 8) // self.page[pool]) * self.page[pool]
             if total < size or total > _END - self.top:
                 return None
             block = self.new_segment(pool, total, stream)
@@ -232,7 +241,7 @@ class _Allocator:
         return None
 
     def map(self, block: _Block, size: int) -> _Block | None:
-        total = -(-size // _PAGE[block.pool]) * _PAGE[block.pool]
+        total = -(-size // self.page[block.pool]) * self.page[block.pool]
         if total > self.limit - self.reserved:
             return None
         self.unlist(block)
@@ -243,7 +252,7 @@ class _Allocator:
         return self.merge_and_list(block)
 
     def unmap(self, block: _Block) -> None:
-        page, offset = _PAGE[block.pool], block.address - block.segment
+        page, offset = self.page[block.pool], block.address - block.segment
         begin = -(-offset // page) * page - offset
         total = (offset + block.size) // page * page - offset - begin
         if total <= 0:

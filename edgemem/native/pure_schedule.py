@@ -14,6 +14,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from edgemem.errors import PlanError
+from edgemem.native.inverse import inverse
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -54,8 +55,8 @@ class OrderProblem:
         self.lingers, self.guarded = frozenset(lingers), frozenset(guarded)
         self.own, self.inside, self.early, self.entry, self.opening = own, inside, early, entry, opening
         self.count = len(before)
-        self.after = _inverse(before, self.count)
-        self.readers = _inverse(reads, len(size))
+        self.after = inverse(before, self.count)
+        self.readers = inverse(reads, len(size))
         self.born = [sum(size[c] for c in w) for w in writes]
         stays = [bool(r) or c in self.kept or c in self.lingers for c, r in enumerate(self.readers)]
         # Operators that may deny another one the memory of an input if they run first.
@@ -118,14 +119,6 @@ class OrderProblem:
         if name.startswith("_"):
             raise AttributeError(name)
         raise PlanError(f"OrderProblem.{name} is only in the compiled kernels, which this edgemem was built without")
-
-
-def _inverse(lists: Sequence[Sequence[int]], count: int) -> list[list[int]]:
-    found: list[list[int]] = [[] for _ in range(count)]
-    for position, numbers in enumerate(lists):
-        for n in numbers:
-            found[n].append(position)
-    return found
 
 
 class _Effect(NamedTuple):

@@ -48,6 +48,16 @@ class CyclePlan:
         """Bytes of the arena."""
         return self.slots.size
 
+    def __repr__(self) -> str:
+        """One line: arena, bound, what is planned, and how."""
+        bound = "lower bound" if self.size == self.lower_bound else f"{self.size / self.lower_bound:.4f} lower bounds"
+        planned, dynamic = int(np.sum(self.slots.offset >= 0)), int(np.sum(self.slots.space >= 0))
+        names = dict.fromkeys(plan.strategy for planset in self.plansets for plan in planset.offsets)
+        return (
+            f"<arena of {self.size:,} bytes = {bound}; {planned:,} of {len(self.slots):,} requests have a place"
+            f"{f', {dynamic:,} are dynamic' if dynamic else ''}; {', '.join(names)}>"
+        )
+
 
 def plan_cycles(cycles: Sequence[Cycle], settings: Settings | None = None) -> CyclePlan:
     """The smallest offset plan of a period, proved, and the room that it leaves to dynamic requests.

@@ -73,6 +73,12 @@ class LoopCounts:
     fallback_peak: int
     unnoted: int
 
+    def __str__(self) -> str:
+        """For people: what there was of each."""
+        served = f"{self.hits + self.dynamic_hits:,} of {self.requests:,} requests in the plan"
+        others = ("misses", "occupied", "dynamic_misses", "unplanned", "other_stream", "failed", "unnoted")
+        return ", ".join([served, *(f"{n:,} {name}" for name in others if (n := getattr(self, name)))])
+
 
 @dataclass(frozen=True, slots=True)
 class LoopStats:

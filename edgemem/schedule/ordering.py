@@ -56,7 +56,8 @@ class Ordering:
         peak: of this order.
         given_peak: of the order that the graph has.
         lower_bound: no order has a lower peak.
-        method: the solver that found the order; "given" for the graph's own.
+        method: the solver that found the order; "given" for the graph's own, and "auto" for one that no solver found,
+            but moves of single operators in the best order did, under rules by which tensors share bytes in part.
         stopped: why the search ended.
         seconds: how long it took.
     """

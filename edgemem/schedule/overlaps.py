@@ -10,7 +10,7 @@ nothing about orders with them.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from edgemem.schedule.ordering import Ordering
 from edgemem.schedule.peak import peak_of
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from edgemem.targets import Target
 
 __all__ = ["has_overlaps", "order_with_overlaps"]
-
-MOVES: Final = "moves"  # the method of an order whose last improvement was a move
 
 
 def has_overlaps(target: Target) -> bool:
@@ -83,7 +81,7 @@ def _moved(graph: Graph, target: Target, best: Ordering, clock: Clock, steps: in
             tried = (*order[:place], op, *order[place:])
             peak = peak_of(graph.reordered(tried), target)
             if peak < best.peak:
-                best, since = replace(best, order=tried, peak=peak, method=MOVES), 0
+                best, since = replace(best, order=tried, peak=peak, method="auto"), 0
                 break
         else:
             since += 1

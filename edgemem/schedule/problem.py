@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from edgemem import native
 from edgemem.model.steps import steps_of
+from edgemem.native.inverse import inverse
 from edgemem.records.lifetime import find_lives, find_sharing, memory_size, merge
 from edgemem.records.requested import readers_before_writers
 from edgemem.records.sizes import padded
@@ -27,8 +28,6 @@ from edgemem.schedule.bodies import measure_bodies, owners_of
 from edgemem.schedule.precedence import find_precedence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from edgemem.model.graph import Graph
     from edgemem.records.lifetime import Life
     from edgemem.targets import Target
@@ -98,12 +97,12 @@ class OrderProblem:
     @cached_property
     def after(self) -> tuple[tuple[int, ...], ...]:
         """For each operator those that wait for it, ascending."""
-        return _inverse(self.before, self.count)
+        return inverse(self.before, self.count)
 
     @cached_property
     def readers(self) -> tuple[tuple[int, ...], ...]:
         """For each class the operators that read it, ascending."""
-        return _inverse(self.reads, len(self.size))
+        return inverse(self.reads, len(self.size))
 
     @cached_property
     def born(self) -> tuple[int, ...]:
@@ -214,12 +213,3 @@ def order_problem(graph: Graph, target: Target) -> OrderProblem:
         opening=sum(size[c] for c in present if c not in read and c not in kept),
         names=(*names, *[""] * (len(size) - len(names))),
     )
-
-
-def _inverse(lists: Iterable[Iterable[int]], count: int) -> tuple[tuple[int, ...], ...]:
-    """For each number the positions of the lists that it is in, ascending."""
-    found: list[list[int]] = [[] for _ in range(count)]
-    for position, numbers in enumerate(lists):
-        for n in numbers:
-            found[n].append(position)
-    return tuple(map(tuple, found))

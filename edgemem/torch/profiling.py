@@ -77,6 +77,11 @@ class Profile:
             device=self.device,
         )
 
+    def __repr__(self) -> str:
+        """One line."""
+        count = sum(len(cycle) for cycle in self.cycles)
+        return f"<Profile: {count:,} requests in an iteration, lower bound {self.lower_bound:,} bytes>"
+
     def __str__(self) -> str:
         """What is planned and what is not, for people."""
         rows = {"freed within the iteration": 0, "freed in a later iteration": 0}
@@ -99,6 +104,8 @@ def profile(step: Callable[..., object], *args: Any, warmup: int = 3, device: st
 
     These are real steps: the model has been trained by `warmup + 4` of them afterwards.
 
+    What the step returns is kept until it returns the next time, as in a loop with `loss = step(batch)`.
+
     Args:
         step: one iteration: forward, backward and update.
         *args: what it is called with.
@@ -109,14 +116,14 @@ def profile(step: Callable[..., object], *args: Any, warmup: int = 3, device: st
         ModelError: the step asks for other sizes, or in another order, each time; the message says where they differ.
         RuntimeBindError: a session is open, or there is no compiler for the bridge to PyTorch.
     """
+    result: object = None
     with Session(device=device, replans=0) as session:
-        for _ in range(warmup):
+        for k in range(warmup + _RECORDED):
+            if k == warmup:
+                session.record()
             with session.iteration():
-                step(*args)
-        session.record()
-        for _ in range(_RECORDED):
-            with session.iteration():
-                step(*args)
+                result = step(*args)  # kept until the next one is there, as a loop with `loss = step(batch)` keeps it
+        del result
         trace = session.take_record()
         unnoted = session.stats.total.unnoted
     if unnoted:

@@ -24,6 +24,7 @@ __all__ = ["Replanner"]
 # The first one frees blocks from before the record; the last two have to agree.
 _RECORDED: Final = 3
 _MOST_PAUSE: Final = 1024  # iterations
+_CALM: Final = 16  # iterations without a miss, after which the next ones are looked at again at once
 _DECISIVE: Final = ("size", "start", "end", "lane", "section", "is_dynamic")
 _MOST_KNOWN: Final = 4  # plans that are kept for a loop that comes back to an older path
 
@@ -31,8 +32,9 @@ _MOST_KNOWN: Final = 4  # plans that are kept for a loop that comes back to an o
 class Replanner:
     """Watches the iterations of a session, records those that do not fit, and plans what they have in common.
 
-    Recording begins after an iteration with misses, and ends with the first one without. Attempts that do not help
-    come at ever longer intervals, so that a loop whose iterations all differ costs no more than its misses.
+    After an iteration with misses some are recorded; where there are misses among them, too, a plan is made of what
+    the last two agree on. Attempts that do not help come at ever longer intervals, so that a loop whose iterations all
+    differ costs no more than its misses.
 
     Args:
         plan: the one in use; None: every request counts as a miss.
@@ -64,7 +66,9 @@ class Replanner:
         self._plan = plan
         self._known = [plan] if plan is not None else []
         self._recorded = -1  # iterations; -1: nothing is recorded
-        self._pause = 1  # iterations from one attempt to the next
+        self._missed = 0  # in them
+        self._whole = 0  # iterations without a miss since the last one with some
+        self._pause = 1  # iterations with misses from one attempt to the next
         self._wait = 0  # of them left
 
     def after(self, misses: int) -> CyclePlan | None:
@@ -72,21 +76,26 @@ class Replanner:
         if self._recorded >= 0:
             return self._while_recording(misses)
         if not misses:
-            self._pause = 1
-        elif self._wait > 0:
+            self._whole += 1
+            if self._whole >= _CALM:
+                self._pause = 1
+            return None
+        self._whole = 0
+        if self._wait > 0:
             self._wait -= 1
         elif self._most > 0:
             self._record()
-            self._recorded = 0
+            self._recorded = self._missed = 0
         return None
 
     def _while_recording(self, misses: int) -> CyclePlan | None:
         self._recorded += 1
-        if misses and self._recorded < _RECORDED:
+        self._missed += misses
+        if self._recorded < _RECORDED:
             return None
         trace = self._take()
         self._recorded = -1
-        if not misses:
+        if not self._missed:
             return None
         self._wait, self._pause = self._pause, min(2 * self._pause, _MOST_PAUSE)
         try:

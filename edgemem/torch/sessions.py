@@ -52,6 +52,14 @@ class SessionStats:
     total: LoopCounts
     fallback: FallbackMemory
 
+    def __str__(self) -> str:
+        """For people: the session and its arena, the last iteration, and all of them."""
+        above = f" ({self.arena / self.lower_bound:.4f} of the lower bound)" if self.lower_bound else ""
+        return (
+            f"{self.iterations:,} iterations, {self.replans:,} new plans, arena of {self.arena:,} bytes{above}\n"
+            f"last iteration: {self.last}\nall iterations: {self.total}"
+        )
+
 
 class Session:
     """A training loop inside a plan. There is one at a time on a device.
@@ -94,8 +102,13 @@ class Session:
         self._replanner: Replanner | None = None
         self._stats: SessionStats | None = None
         self._is_inside = False
+        self._is_plan_new = False  # no iteration has ended since it came
         self._pauses = 0
         self._iterations = 0
+
+    def __repr__(self) -> str:
+        state = "open" if self._loop is not None else "not open"
+        return f"<Session on {self._backend.name}, {state}, {self._iterations:,} iterations: {self._plan or 'no plan'}>"
 
     @property
     def plan(self) -> CyclePlan | None:
@@ -189,7 +202,7 @@ class Session:
         # The plan may come from another process, such as one that planned for all ranks.
         slots = replace(plan.slots, section=SECTIONS.numbers(plan.cycles[0].sections)[plan.slots.section])
         self._running().replay(slots, arena, poison=self._poison)
-        self._plan, self._arena = plan, arena
+        self._plan, self._arena, self._is_plan_new = plan, arena, True
 
     def _begin_iteration(self) -> None:
         loop = self._running()
@@ -212,6 +225,9 @@ class Session:
         self._backend.settle(self._loop)
         last = self._loop.stats().last
         assert self._replanner is not None
+        if self._is_plan_new:
+            self._is_plan_new = False
+            library().trim()  # gradients from before the plan, which the iteration has freed
         plan = self._replanner.after(last.misses + last.occupied)
         if plan is None:
             return
@@ -225,6 +241,8 @@ class Session:
         self._pauses += by
         if self._loop is not None:
             (self._loop.pause if by > 0 else self._loop.resume)()
+            if not (self._pauses or self._is_inside):
+                library().trim()  # what an evaluation took, and the next iterations do not
 
     def _end(self) -> None:
         """End the session; blocks stay valid."""

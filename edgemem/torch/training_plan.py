@@ -32,7 +32,7 @@ class TrainingPlan:
 
     Attributes:
         made: the iteration and its proved plan.
-        device: "cpu" or "cuda".
+        device: "cpu", "cuda", or one of several such as "cuda:1".
     """
 
     made: CyclePlan
@@ -47,6 +47,10 @@ class TrainingPlan:
     def lower_bound(self) -> int:
         """Bytes that no arena for this step can go below."""
         return self.made.lower_bound
+
+    def __repr__(self) -> str:
+        """One line: arena, bound, what is planned, and how."""
+        return f"<TrainingPlan for {self.device}: {repr(self.made)[1:]}"
 
     def session(self, *, replans: int = 16, poison: bool = False) -> Session:
         """Training inside the plan, in a `with` statement.
@@ -76,7 +80,7 @@ class TrainingPlan:
         """
         made = restored(planfile.load_all(Path(path)))
         devices = {cycle.device for cycle in made.cycles}
-        if not devices <= {*_DEVICES, ""} or len(devices) > 1:
+        if not {device.partition(":")[0] for device in devices} <= {*_DEVICES, ""} or len(devices) > 1:
             raise PlanFileError(f"{path}: the plan is of {sorted(devices)}; there are plans of {' or '.join(_DEVICES)}")
         return cls(made, devices.pop() or "cpu")
 

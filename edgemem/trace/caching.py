@@ -38,7 +38,7 @@ _NO_LIMIT: Final = np.iinfo(np.int64).max
 FREE, USED, UNMAPPED = range(3)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CachedBlocks:
     """All blocks of the allocator at one moment, by address; int64 columns of one length.
 
@@ -58,13 +58,17 @@ class CachedBlocks:
     stream: NDArray[np.int64]
     state: NDArray[np.int64]
 
+    def __repr__(self) -> str:
+        used, free = (int(self.size[self.state == state].sum()) for state in (USED, FREE))
+        return f"CachedBlocks({len(self.size)} blocks: {used:,} bytes in use, {free:,} free)"
+
     @property
     def largest_free(self) -> int:
         """Bytes of the largest free block."""
         return int(self.size[self.state == FREE].max(initial=0))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Simulation:
     """What the allocator did; bytes after each event. The columns end before the event that found no memory.
 
@@ -89,6 +93,13 @@ class Simulation:
     segments: int
     times_taken: int
     retries: int
+
+    def __repr__(self) -> str:
+        died = "" if self.out_of_memory is None else f", out of memory at event {self.out_of_memory:,}"
+        return (
+            f"Simulation({len(self.trace):,} events: {self.allocated_peak:,} bytes allocated, "
+            f"{self.reserved_peak:,} reserved, efficiency {self.efficiency:.1%}{died})"
+        )
 
     @property
     def out_of_memory(self) -> int | None:
@@ -163,13 +174,14 @@ def simulate(trace: Trace, settings: CachingSettings | None = None) -> Simulatio
 
 
 def _run(trace: Trace, settings: CachingSettings, events: int) -> tuple[NDArray[np.int64], ...]:
-    limit, most = settings.memory_limit, settings.max_split_size
+    limit, most, rounding = settings.memory_limit, settings.max_split_size, settings.max_non_split_rounding
     return native.kernels.simulate_caching(
         np.ascontiguousarray(trace.size[:events]),
         np.ascontiguousarray(trace.request[:events]),
         np.ascontiguousarray(trace.stream[:events]),
+        settings.large_segment_size,
         _NO_LIMIT if most is None else most,
-        settings.max_non_split_rounding,
+        settings.large_segment_size if rounding is None else rounding,
         np.array(settings.roundup_power2_divisions, np.int64),
         settings.garbage_collection_threshold,
         settings.expandable_segments,

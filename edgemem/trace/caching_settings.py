@@ -12,7 +12,6 @@ from edgemem.errors import ModelError
 __all__ = ["CachingSettings"]
 
 _MIB: Final = 1 << 20
-_LEAST: Final = 20 * _MIB
 _CLASSES: Final = 16  # powers of two from 1 MiB to 32 GiB
 _ITEM: Final = re.compile(r"\s*(\w+)\s*:\s*(\[[^\]]*\]|[^,\[\]]*?)\s*(?:,|$)")
 # What changes nothing about where requests lie.
@@ -24,8 +23,11 @@ class CachingSettings:
     """How the allocator behaves; sizes in bytes. The defaults are PyTorch's.
 
     Attributes:
+        large_segment_size: of segments for requests from 1 to 10 MiB, and of the pages by which expandable segments
+            grow for all above 1 MiB.
         max_split_size: free blocks of this size and above are not split; None: all may be.
-        max_non_split_rounding: a block that may not be split serves requests that leave less than this of it.
+        max_non_split_rounding: a block that may not be split serves requests that leave less than this of it;
+            None: `large_segment_size`.
         roundup_power2_divisions: requests are rounded up to this many equal steps between two powers of two; one number
             for each power of two from 1 MiB up (the first one for all smaller sizes, too, the last one for all larger
             sizes), 0 for none. () is 0 for all.
@@ -37,8 +39,9 @@ class CachingSettings:
     Raises ModelError for values that PyTorch refuses.
     """
 
+    large_segment_size: int = 20 * _MIB
     max_split_size: int | None = None
-    max_non_split_rounding: int = _LEAST
+    max_non_split_rounding: int | None = None
     roundup_power2_divisions: tuple[int, ...] = field(default=())
     garbage_collection_threshold: float = 0.0
     expandable_segments: bool = False
@@ -47,8 +50,10 @@ class CachingSettings:
     def __post_init__(self) -> None:
         sizes = {"max_split_size": self.max_split_size, "max_non_split_rounding": self.max_non_split_rounding}
         for name, size in sizes.items():
-            if size is not None and size < _LEAST:
-                raise ModelError(f"{name} is {size}; PyTorch takes {_LEAST} bytes (20 MiB) or more")
+            if size is not None and size < self.large_segment_size:
+                raise ModelError(f"{name} is {size}; give {self.large_segment_size} bytes (large_segment_size) or more")
+        if self.large_segment_size <= 10 * _MIB or self.large_segment_size % _MIB:
+            raise ModelError(f"large_segment_size is {self.large_segment_size}; give a multiple of 1 MiB above 10 MiB")
         if self.memory_limit is not None and self.memory_limit < 0:
             raise ModelError(f"memory_limit is {self.memory_limit}; give a number of bytes from 0 up")
         if not 0 <= self.garbage_collection_threshold < 1:
@@ -86,31 +91,27 @@ class CachingSettings:
 
 
 def _setting(name: str, value: str) -> dict[str, Any]:
-    if name in {"max_split_size_mb", "max_non_split_rounding_mb"}:
+    if name in {"large_segment_size_mb", "max_split_size_mb", "max_non_split_rounding_mb"}:
         return {name.removesuffix("_mb"): int(value) * _MIB}
-    if name == "garbage_collection_threshold":
+    if name == "garbage_collection_threshold" and float(value) > 0:
         return {name: float(value)}
-    if name == "expandable_segments":
-        return {name: {"true": True, "false": False}[value.lower()]} if value.lower() in {"true", "false"} else _no()
+    if name == "expandable_segments" and value in {"True", "False"}:
+        return {name: value == "True"}
     if name == "roundup_power2_divisions":
         return {name: _divisions(value)}
-    if name == "large_segment_size_mb" and int(value) * _MIB == _LEAST:
-        return {}
     if name.startswith(_NO_MATTER) and (name != "backend" or value == "native"):
         return {}
     raise ModelError(f"allocator setting {name}:{value} cannot be simulated; leave it out")
 
 
-def _no() -> dict[str, Any]:
-    raise ValueError
-
-
 def _divisions(value: str) -> tuple[int, ...]:
     """`4` for all powers, or `[256:1,512:2,>:4]`: a number for each power in MiB, and one for all above the last."""
     if not value.startswith("["):
+        if int(value) < 1:
+            raise ValueError(value)
         return (int(value),) * _CLASSES
     divisions = [0] * _CLASSES
-    following = 0
+    following = 1  # without any number before it, PyTorch leaves the first one out
     for number, part in enumerate(value[1:-1].split(",")):
         power, _, count = part.partition(":")
         if power.strip() == ">":

@@ -13,7 +13,6 @@ in which it is made and the one in which it is freed are known before: requests 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
     Column = NDArray[np.int64]
 
-__all__ = ["dynamic_slots", "reusable_spaces"]
+__all__ = ["reusable_spaces"]
 
 
 class _Visits(NamedTuple):
@@ -72,15 +71,6 @@ def reusable_spaces(cycle: Cycle, planset: OffsetPlanned) -> tuple[Column, tuple
     space[dynamic] = numbers.reshape(-1)
     occupied = _Occupied(cycle, slots)
     return space, tuple(occupied.free_of(int(begin), int(end)) for begin, end in groups.tolist())
-
-
-def dynamic_slots(cycle: Cycle, planset: OffsetPlanned) -> Slots:
-    """`cycle.slots` of a plan, in which dynamic requests have their Dynamic Reusable Space.
-
-    Raises ModelError if the plan is of another problem, or has no offsets.
-    """
-    space, spaces = reusable_spaces(cycle, planset)
-    return replace(cycle.slots(planset), space=space, spaces=spaces)
 
 
 def _ranges(cycle: Cycle, requests: Column) -> tuple[Column, Column]:

@@ -14,7 +14,6 @@ inline constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 inline constexpr std::int64_t kSmallestBlock = 512;  // every block is a multiple of it
 inline constexpr std::int64_t kLargestSmall = kMiB;  // above it a request belongs to the large pool
 inline constexpr std::int64_t kSmallSegment = 2 * kMiB;
-inline constexpr std::int64_t kLargeSegment = 20 * kMiB;
 inline constexpr std::int64_t kOwnSegment =
     10 * kMiB;  // a request of this size or above gets a segment of its own size
 inline constexpr std::int64_t kRoundSegment = 2 * kMiB;
@@ -39,9 +38,9 @@ inline std::int64_t block_size(std::int64_t bytes, const CachingSettings& settin
 }
 
 // Bytes of the segment that is taken for a block of `size` bytes.
-constexpr std::int64_t segment_size(std::int64_t size) {
+inline std::int64_t segment_size(std::int64_t size, const CachingSettings& settings) {
   if (size <= kLargestSmall) return kSmallSegment;
-  return size < kOwnSegment ? kLargeSegment : round_up(size, kRoundSegment);
+  return size < kOwnSegment ? settings.large_segment_size : round_up(size, kRoundSegment);
 }
 
 }  // namespace edgemem

@@ -27,8 +27,12 @@ CachingSettings checked(CachingSettings settings) {
   if (!has_all || !std::all_of(divisions.begin(), divisions.end(), is_division)) {
     throw std::invalid_argument("roundup_power2_divisions are 16 numbers, each a power of two or 0");
   }
-  if (settings.max_split_size < kLargeSegment || settings.max_non_split_rounding < kLargeSegment) {
-    throw std::invalid_argument("max_split_size and max_non_split_rounding are 20 MiB or more");
+  const std::int64_t segment = settings.large_segment_size;
+  if (segment <= kOwnSegment || segment > kMostRequested || segment % kMiB != 0) {
+    throw std::invalid_argument("large_segment_size is a multiple of 1 MiB above 10 MiB");
+  }
+  if (settings.max_split_size < segment || settings.max_non_split_rounding < segment) {
+    throw std::invalid_argument("max_split_size and max_non_split_rounding are large_segment_size or more");
   }
   if (settings.memory_limit < 0) throw std::invalid_argument("memory_limit is 0 or more");
   const double threshold = settings.garbage_collection_threshold;
@@ -71,7 +75,7 @@ Block* AllocatorState::grow(Pool& pool, std::int64_t size, std::uint64_t stream)
   like.stream = stream;
   like.pool = &pool;
   if (settings.expandable_segments) return expand(like, size);
-  const std::int64_t bytes = segment_size(size);
+  const std::int64_t bytes = segment_size(size, settings);
   if (!has_room_for(bytes)) return nullptr;
   const std::uintptr_t address = source.take(bytes);
   if (address == 0) return nullptr;

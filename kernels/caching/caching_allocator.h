@@ -33,6 +33,8 @@ struct CachingSettings {
   static constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
   static constexpr std::size_t kDivisionClasses = 16;  // powers of two from 1 MiB to 32 GiB
 
+  // Of segments for requests from 1 to 10 MiB, and of the pages of expandable segments in the large pool.
+  std::int64_t large_segment_size = std::int64_t{20} << 20;
   // Free blocks of this size and above are never split, and serve only requests that leave less than
   // `max_non_split_rounding` of them.
   std::int64_t max_split_size = kNoLimit;
@@ -43,7 +45,8 @@ struct CachingSettings {
   // Above this share of `memory_limit`, segments that have been free for long are given back before a new one is
   // taken. 0: never.
   double garbage_collection_threshold = 0;
-  // Segments that grow at their end, in pages of 2 MiB (small pool) or 20 MiB (large pool). Needs a source that maps.
+  // Segments that grow at their end, in pages of 2 MiB (small pool) or `large_segment_size` (large pool). Needs a
+  // source that maps.
   bool expandable_segments = false;
   // Most bytes reserved at once. A request that would go above it first has free segments given back.
   std::int64_t memory_limit = kNoLimit;

@@ -13,7 +13,9 @@ namespace {
 
 constexpr std::int64_t kMostAddresses = std::int64_t{1} << 40;  // of a segment where memory has no limit
 
-std::int64_t page_size(const Pool& pool) { return pool.is_small ? kSmallSegment : kLargeSegment; }
+std::int64_t page_size(const AllocatorState& state, const Pool& pool) {
+  return pool.is_small ? kSmallSegment : state.settings.large_segment_size;
+}
 
 // The first of free and unmapped blocks that follow each other and have `size` bytes together, the lowest address
 // first; null if there are none. One of them at least is unmapped.
@@ -34,7 +36,7 @@ Block* find_addresses(const Block& like, std::int64_t size) {
 Block* reserve(AllocatorState& state, Block& like, std::int64_t size) {
   // An eighth more than there is memory, for pages that are unmapped in front and mapped again at the end.
   const std::int64_t limit = std::min(state.settings.memory_limit, kMostAddresses);
-  const std::int64_t bytes = round_up(limit + limit / 8, page_size(*like.pool));
+  const std::int64_t bytes = round_up(limit + limit / 8, page_size(state, *like.pool));
   if (bytes < size) return nullptr;
   like.segment = state.source.reserve(bytes);
   if (like.segment == 0) return nullptr;
@@ -48,7 +50,7 @@ Block* reserve(AllocatorState& state, Block& like, std::int64_t size) {
 
 // Puts memory under the first `size` bytes of an unmapped block, in whole pages; the free block that has them.
 Block* map(AllocatorState& state, Block& block, std::int64_t size) {
-  const std::int64_t bytes = round_up(size, page_size(*block.pool));
+  const std::int64_t bytes = round_up(size, page_size(state, *block.pool));
   if (!state.has_room_for(bytes)) return nullptr;
   if (bytes < block.size) {
     cut(state.blocks, block, bytes);
@@ -74,7 +76,7 @@ Block* AllocatorState::expand(Block& like, std::int64_t size) {
 }
 
 std::int64_t AllocatorState::unmap(Block& block) {
-  const std::int64_t page = page_size(*block.pool);
+  const std::int64_t page = page_size(*this, *block.pool);
   const auto offset = static_cast<std::int64_t>(block.address - block.segment);
   const std::int64_t begin = round_up(offset, page) - offset;  // of whole pages in the block
   const std::int64_t bytes = (offset + block.size) / page * page - offset - begin;

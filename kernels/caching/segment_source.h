@@ -13,14 +13,14 @@ class SegmentSource {
   SegmentSource& operator=(const SegmentSource&) = delete;
   virtual ~SegmentSource() = default;
 
-  // The address of a new segment of `bytes` (a multiple of 2 MiB), aligned to 512 bytes at least; 0 if there is no
+  // The address of a new segment of `bytes` (a multiple of 1 MiB), aligned to 512 bytes at least; 0 if there is no
   // memory.
   virtual std::uintptr_t take(std::int64_t bytes) noexcept = 0;
   // A whole segment that `take` gave, with its size.
   virtual void give(std::uintptr_t address, std::int64_t bytes) noexcept = 0;
 
   // For expandable segments: `reserve` gives addresses without memory, 0 if it cannot. `map` puts memory under a part
-  // of them, in whole pages (2 MiB or 20 MiB), and `unmap` takes it away again. A source that only takes and gives
+  // of them, in whole pages, and `unmap` takes it away again. A source that only takes and gives
   // leaves these three as they are.
   virtual std::uintptr_t reserve(std::int64_t /*bytes*/) noexcept { return 0; }
   virtual bool map(std::uintptr_t /*address*/, std::int64_t /*bytes*/) noexcept { return false; }

@@ -31,11 +31,12 @@ std::vector<std::int64_t> rows(const std::vector<edgemem::BlockView>& blocks) {
 void bind_caching(nb::module_& m) {
   m.def(
       "simulate_caching",
-      [](const Array& size, const Array& request, const Array& stream, std::int64_t max_split_size,
-         std::int64_t max_non_split_rounding, const Array& roundup_power2_divisions,
+      [](const Array& size, const Array& request, const Array& stream, std::int64_t large_segment_size,
+         std::int64_t max_split_size, std::int64_t max_non_split_rounding, const Array& roundup_power2_divisions,
          double garbage_collection_threshold, bool expandable_segments, std::int64_t memory_limit) {
         const edgemem::Column divisions = column(roundup_power2_divisions);
-        const edgemem::CachingSettings settings{.max_split_size = max_split_size,
+        const edgemem::CachingSettings settings{.large_segment_size = large_segment_size,
+                                                .max_split_size = max_split_size,
                                                 .max_non_split_rounding = max_non_split_rounding,
                                                 .roundup_power2_divisions = {divisions.begin(), divisions.end()},
                                                 .garbage_collection_threshold = garbage_collection_threshold,
@@ -49,7 +50,7 @@ void bind_caching(nb::module_& m) {
             result({stats.reserved_peak, stats.segments, stats.times_taken, stats.retries, stats.failures}),
             result(rows(run.blocks)));
       },
-      "size"_a.noconvert(), "request"_a.noconvert(), "stream"_a.noconvert(), "max_split_size"_a,
+      "size"_a.noconvert(), "request"_a.noconvert(), "stream"_a.noconvert(), "large_segment_size"_a, "max_split_size"_a,
       "max_non_split_rounding"_a, "roundup_power2_divisions"_a.noconvert(), "garbage_collection_threshold"_a,
       "expandable_segments"_a, "memory_limit"_a,
       "Bytes requested, allocated and reserved after each event of a trace; counters; rows of blocks at the end.");

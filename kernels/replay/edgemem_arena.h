@@ -216,9 +216,10 @@ EM_EXPORT void em_cuda_empty_cache(void);
 
    A lane is a sequence of requests whose order is the same in each iteration: those of a thread in host memory, those
    of a stream on a device. Lanes have numbers from 0 on, in the order in which they came after em_loop_start. The slots
-   of a lane are matched in order. A request takes the next slot if its size is the same; else the next of the same
-   size among the 64 that follow in the same section; else the next slot if it is larger; else none. em_loop_enter moves
-   a thread's lane to the next slot of a section. A place is given only while nothing else lies there, so results are
+   of a lane are matched in order. A request takes the first of these that there is, in the section it is made in: the
+   next slot if it has its size; the slot that was next when a request of another size came, the last one of these, if
+   it has its size; the next of its size among the 64 that follow; the next slot if it is larger. em_loop_enter moves a
+   thread's lane to the next slot of a section. A place is given only while nothing else lies there, so results are
    right whatever the program does.
 
    Streams. A block's memory is given to later requests as soon as the program frees it, in the order of its stream.

@@ -34,19 +34,29 @@ const LoopSlot* LoopMatcher::match(int64_t lane, SectionEntry entry, int64_t byt
     const int64_t found = is_inside(cursor.next) ? -1 : slots_->find_section(lane, entry.section, cursor.next);
     if (found >= 0) {
       cursor.next = found;
+      cursor.passed = -1;
     }
   }
-  if (!is_inside(cursor.next)) {
-    // More requests than the section had. Those of a dynamic section share the space of the last one.
-    const LoopSlot* last = cursor.next > 0 ? slot(cursor.next - 1) : nullptr;
-    return last != nullptr && last->is_dynamic() && last->section == entry.section ? last : nullptr;
-  }
-  const int64_t first = cursor.next++;
-  if (slot(first)->is_dynamic() || slot(first)->bytes == bytes) {
+  const auto has_size = [&](int64_t number) {
+    return is_inside(number) && !slot(number)->is_dynamic() && slot(number)->bytes == bytes;
+  };
+  const int64_t first = cursor.next;
+  if (is_inside(first) && (slot(first)->is_dynamic() || slot(first)->bytes == bytes)) {
+    ++cursor.next;
     return slot(first);
   }
+  if (cursor.passed >= 0 && has_size(cursor.passed)) {
+    return slot(std::exchange(cursor.passed, -1));
+  }
+  if (!is_inside(first)) {
+    // More requests than the section had. Those of a dynamic section share the space of the last one.
+    const LoopSlot* last = first > 0 ? slot(first - 1) : nullptr;
+    return last != nullptr && last->is_dynamic() && last->section == entry.section ? last : nullptr;
+  }
+  cursor.passed = first;
+  cursor.next = first + 1;
   for (int64_t k = first + 1; k <= first + kWindow && is_inside(k); ++k) {
-    if (!slot(k)->is_dynamic() && slot(k)->bytes == bytes) {
+    if (has_size(k)) {
       cursor.next = k + 1;
       return slot(k);
     }

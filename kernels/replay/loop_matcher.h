@@ -20,6 +20,9 @@ struct SectionEntry {
 //   lane 0   [ a a a | b b | a a ]     sections a and b
 //                      ^ cursor         entering a moves it to the second run of a
 //
+// A request that comes in addition, or two that come in another order, do not throw the rest out of step: the slot that
+// was passed over last waits for its request.
+//
 // A lane stays where it is when its section is entered again in the middle of the section's slots: a section may make
 // requests, let another one begin that makes none, and go on.
 class LoopMatcher {
@@ -41,7 +44,8 @@ class LoopMatcher {
 
   struct Cursor {
     int64_t next = 0;
-    int64_t entry = 0;  // that it was moved for
+    int64_t passed = -1;  // the last slot that was next and was not taken by a request of its size
+    int64_t entry = 0;    // that it was moved for
   };
 
   std::shared_ptr<const LoopSlots> slots_;

@@ -107,6 +107,34 @@ TEST(sizes_that_differ_take_the_next_slot_of_their_size_or_a_larger_one) {
   give(c);
 }
 
+TEST(one_request_more_or_in_another_place_does_not_throw_the_rest_out_of_step) {
+  StartedLoop loop;
+  const std::vector<em_slot> slots{SlotOf{100, 0}, SlotOf{200, 128}, SlotOf{300, 384}, SlotOf{200, 704}};
+  const char* base = loop.replay(slots, 904);
+  const auto places = [&](const std::vector<int64_t>& sizes) {
+    std::vector<int64_t> found;
+    std::vector<void*> blocks;
+    loop.begin();
+    for (const int64_t size : sizes) {
+      blocks.push_back(take(size));
+      const auto offset = static_cast<const char*>(blocks.back()) - base;
+      found.push_back(offset >= 0 && offset < 904 ? offset : -1);
+    }
+    loop.end();
+    for (void* block : blocks) {
+      give(block);
+    }
+    return found;
+  };
+  using Places = std::vector<int64_t>;
+  CHECK((places({100, 400, 200, 300, 200}) == Places{0, -1, 128, 384, 704}));  // one more, larger
+  CHECK((places({100, 20, 200, 300, 200}) == Places{0, 128, -1, 384, 704}));   // one more, smaller
+  CHECK((places({200, 100, 300, 200}) == Places{128, 0, 384, 704}));           // the first two exchanged
+  CHECK((places({100, 200, 200, 300}) == Places{0, 128, 704, 384}));           // the last two
+  CHECK((places({100, 300, 200}) == Places{0, 384, 704}));                     // one less
+  CHECK((places({100, 250, 300, 200, 100}) == Places{0, -1, 384, 704, -1}));   // one replaced
+}
+
 TEST(a_section_begins_at_its_own_slots) {
   StartedLoop loop;
   const std::vector<em_slot> slots{SlotOf{64, 0, -1, 0, 7}, SlotOf{64, 64, -1, 0, 7}, SlotOf{64, 128, -1, 0, 8},

@@ -57,6 +57,15 @@ TEST(caching_takes_segments_of_the_published_sizes) {
   CHECK(segment_of(11 * kMiB) == 12 * kMiB);
 }
 
+TEST(caching_takes_other_segments_for_medium_requests_if_told_so) {
+  for (const bool expandable : {false, true}) {
+    Segments source;
+    CachingAllocator allocator(source, {.large_segment_size = 12 * kMiB, .expandable_segments = expandable});
+    CHECK(allocator.take(kMiB + 1, 0) != 0);
+    CHECK(source.held == 12 * kMiB);
+  }
+}
+
 TEST(caching_rounds_to_divisions_of_a_power_of_two) {
   CHECK(block_of(1200 * kMiB, rounded_to(4)) == 1280 * kMiB);
   CHECK(block_of(1024 * kMiB, rounded_to(4)) == 1024 * kMiB);
@@ -249,6 +258,8 @@ TEST(caching_fails_without_memory_and_refuses_what_it_does_not_know) {
 
 TEST(caching_refuses_settings_that_pytorch_refuses) {
   Segments source;
+  CHECK_REFUSED(CachingAllocator(source, {.large_segment_size = 10 * kMiB}));
+  CHECK_REFUSED(CachingAllocator(source, {.large_segment_size = 40 * kMiB, .max_split_size = 30 * kMiB}));
   CHECK_REFUSED(CachingAllocator(source, {.max_split_size = 20 * kMiB - 1}));
   CHECK_REFUSED(CachingAllocator(source, {.max_non_split_rounding = 0}));
   CHECK_REFUSED(CachingAllocator(source, {.roundup_power2_divisions = {4}}));

@@ -38,6 +38,7 @@ class CachingOracle:
     def __init__(
         self,
         *,
+        large: int = 20 * MIB,
         max_split_size: int | None = None,
         max_non_split_rounding: int = 20 * MIB,
         divisions: tuple[int, ...] = (),
@@ -45,6 +46,7 @@ class CachingOracle:
         expandable: bool = False,
         limit: int | None = None,
     ) -> None:
+        self.large = large
         self.max_split_size = max_split_size
         self.max_non_split_rounding = max_non_split_rounding
         self.divisions = divisions
@@ -181,7 +183,7 @@ class CachingOracle:
         if size <= MIB:
             total = 2 * MIB
         elif size < 10 * MIB:
-            total = 20 * MIB
+            total = self.large
         else:
             total = -(-size // (2 * MIB)) * 2 * MIB
         if not self.fits(total):
@@ -194,7 +196,7 @@ class CachingOracle:
         return segment, block
 
     def expand(self, pool: str, size: int, stream: int) -> tuple[Segment, Block] | None:
-        page = 2 * MIB if pool == "small" else 20 * MIB
+        page = 2 * MIB if pool == "small" else self.large
         place = self.lowest_run(pool, size, stream)
         if place is None:
             addresses = (1 << 40) + (1 << 37) if self.limit is None else self.limit + self.limit // 8
@@ -314,7 +316,7 @@ class CachingOracle:
         for segment in self.segments:
             if not segment.expandable:
                 continue
-            page = 2 * MIB if segment.pool == "small" else 20 * MIB
+            page = 2 * MIB if segment.pool == "small" else self.large
             for block in [b for b in segment.blocks if b.state == "free"]:
                 begin = -(-(block.address - segment.address) // page) * page + segment.address
                 end = (block.address + block.size - segment.address) // page * page + segment.address

@@ -36,6 +36,7 @@ class LoopModel:
     def begin(self) -> None:
         """An iteration begins."""
         self.cursor, self.section, self.entered = 0, -1, False
+        self.passed: int | None = None
 
     def enter(self, section: int) -> None:
         """The thread enters a section; the cursor moves with the next request."""
@@ -78,17 +79,24 @@ class LoopModel:
 
         if self.entered and not is_here(self.cursor):
             begins = [k for k in range(count) if is_here(k) and (k == 0 or not is_here(k - 1))]
-            later = [k for k in begins if k >= self.cursor]
-            self.cursor = (later or begins or [self.cursor])[0]
+            if begins:
+                self.cursor = ([k for k in begins if k >= self.cursor] or begins)[0]
+                self.passed = None
         self.entered = False
-        if not is_here(self.cursor):
-            before = self.cursor - 1
-            return before if before >= 0 and is_here(before) and spaces[before] >= 0 else None
         first = self.cursor
-        self.cursor += 1
-        if spaces[first] >= 0:
+        if is_here(first) and (spaces[first] >= 0 or sizes[first] == size):
+            self.cursor += 1
             return first
-        for k in range(first, first + _WINDOW + 1):
+        passed = self.passed
+        if passed is not None and is_here(passed) and spaces[passed] < 0 and sizes[passed] == size:
+            self.passed = None
+            return passed
+        if not is_here(first):
+            before = first - 1
+            return before if before >= 0 and is_here(before) and spaces[before] >= 0 else None
+        self.passed = first
+        self.cursor += 1
+        for k in range(first + 1, first + _WINDOW + 1):
             if not is_here(k):
                 break
             if sizes[k] == size and spaces[k] < 0:

@@ -49,8 +49,9 @@ def _events(draw: st.DrawFn, most: int = 60) -> list[Event]:
 def _settings(draw: st.DrawFn) -> CachingSettings:
     divisions = draw(st.sampled_from([(), (4,) * 16, (0, 2, 8, 1, 4, *(16,) * 11)]))
     return CachingSettings(
+        large_segment_size=draw(st.sampled_from([20 * MIB, 20 * MIB, 11 * MIB])),
         max_split_size=draw(st.sampled_from([None, 20 * MIB, 30 * MIB])),
-        max_non_split_rounding=draw(st.sampled_from([20 * MIB, 24 * MIB])),
+        max_non_split_rounding=draw(st.sampled_from([None, 20 * MIB, 24 * MIB])),
         roundup_power2_divisions=divisions,
         garbage_collection_threshold=draw(st.sampled_from([0.0, 0.0, 0.3, 0.8])),
         expandable_segments=draw(st.booleans()),
@@ -67,7 +68,8 @@ def _expected(events: list[Event], settings: CachingSettings) -> tuple[CachingOr
     values = asdict(settings)
     oracle = CachingOracle(
         max_split_size=values["max_split_size"],
-        max_non_split_rounding=values["max_non_split_rounding"],
+        large=values["large_segment_size"],
+        max_non_split_rounding=values["max_non_split_rounding"] or values["large_segment_size"],
         divisions=values["roundup_power2_divisions"],
         threshold=values["garbage_collection_threshold"],
         expandable=values["expandable_segments"],
@@ -155,8 +157,9 @@ def test_python_equals_the_kernel(events: list[Event], settings: CachingSettings
         size,
         request,
         stream,
+        settings.large_segment_size,
         no_limit if settings.max_split_size is None else settings.max_split_size,
-        settings.max_non_split_rounding,
+        settings.max_non_split_rounding or settings.large_segment_size,
         np.array(settings.roundup_power2_divisions, np.int64),
         settings.garbage_collection_threshold,
         settings.expandable_segments,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
 import signal
@@ -83,6 +84,65 @@ def test_twenty_steps_are_bit_identical_and_in_the_plan(
         assert 4 * last.dynamic_hits > last.requests - last.hits  # how much room there is depends on the plan
         assert last.hits == int((~plan.made.cycles[0].is_dynamic).sum())
     assert session.stats.replans == 0
+
+
+@pytest.mark.parametrize("is_kept_in_profile", [False, True])
+@pytest.mark.parametrize("is_kept_in_loop", [False, True])
+def test_a_loop_that_keeps_its_loss_is_in_the_plan(is_kept_in_profile: bool, is_kept_in_loop: bool) -> None:
+    training = Training("gpt")
+
+    def step() -> Any:
+        given, target = training.batch()
+        training.optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(training.model(given), target)
+        loss.backward()
+        training.optimizer.step()
+        return loss
+
+    def without() -> Any:
+        step()
+        return None
+
+    plan = edgemem.torch.profile(step if is_kept_in_profile else without).plan()
+    assert plan.size <= 1.01 * plan.lower_bound
+    loss = None
+    with plan.session() as session:
+        for k in range(20):
+            with session.iteration():
+                loss = step() if is_kept_in_loop else without()
+            if k >= 10:
+                assert session.stats.last.hits == session.stats.last.requests
+        assert session.stats.replans == (is_kept_in_loop and not is_kept_in_profile)
+    assert (loss is not None) == is_kept_in_loop
+
+
+def test_batches_that_alternate_are_looked_at_ever_more_seldom(caplog: pytest.LogCaptureFixture) -> None:
+    training = Training("gpt")
+    tried = []
+    with caplog.at_level(logging.DEBUG, "edgemem"), planned(training).session() as session:
+        for _ in range(2):
+            caplog.clear()
+            for k in range(40):
+                with session.iteration():
+                    training.step(2 + k % 2)
+            tried.append(sum("differ from each other" in record.message for record in caplog.records))
+        assert session.stats.replans == 0
+    assert 1 <= tried[1] < tried[0] <= 5
+
+
+def test_what_is_printed_is_short() -> None:
+    training = Training("gpt")
+    profile = edgemem.torch.profile(training.step)
+    plan = profile.plan()
+    with plan.session() as session:
+        inside(session, training, 2)
+        shown = [repr(profile), str(plan), repr(plan.made), repr(session)]
+        text = str(session.stats)
+    assert all(len(line) < 200 and "\n" not in line and f"{plan.lower_bound:,}" in line for line in shown)
+    count = session.stats.last.requests
+    assert text.splitlines()[1] == f"last iteration: {count:,} of {count:,} requests in the plan"
+    assert "session" not in text
+    assert text.startswith("2 iterations, 0 new plans")
 
 
 def test_sizes_that_depend_on_the_data_are_named_where_nothing_is_marked() -> None:
@@ -174,7 +234,7 @@ class _Paths(nn.Module):
 
 @pytest.mark.parametrize("poison", [False, True], ids=["", "poison"])
 def test_another_path_computes_the_same_bits(poison: bool) -> None:
-    paths = [False] * PROFILED + [False, True, False, True, True, True, True, True, True, False, True, False]
+    paths = [False] * PROFILED + [False, True, False, True, False, *([True] * 12), False, True, False]
 
     def run(is_planned: bool) -> tuple[list[float], list[bytes]]:
         torch.manual_seed(0)

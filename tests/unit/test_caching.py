@@ -22,6 +22,7 @@ MIB = 1 << 20
             "max_split_size_mb:128, max_non_split_rounding_mb:32",
             CachingSettings(max_split_size=128 * MIB, max_non_split_rounding=32 * MIB),
         ),
+        ("large_segment_size_mb:64", CachingSettings(large_segment_size=64 * MIB)),
         ("garbage_collection_threshold:0.8", CachingSettings(garbage_collection_threshold=0.8)),
         ("roundup_power2_divisions:4", CachingSettings(roundup_power2_divisions=(4,) * 16)),
         # The example of PyTorch's documentation: below 256 MiB 1, above 1 GiB 8.
@@ -52,7 +53,13 @@ def test_the_memory_limit_is_no_part_of_the_text() -> None:
         "roundup_power2_divisions:[100:4]",
         "roundup_power2_divisions:[4]",
         "backend:cudaMallocAsync",
-        "large_segment_size_mb:64",
+        "large_segment_size_mb:10",
+        "large_segment_size_mb:64,max_split_size_mb:63",
+        "max_split_size_mb:63,large_segment_size_mb:64",
+        "large_segment_size_mb:64,max_non_split_rounding_mb:63",
+        "expandable_segments:true",
+        "garbage_collection_threshold:0",
+        "roundup_power2_divisions:0",
         "no_such_setting:1",
         "expandable_segments:True]",
         "expandable_segments:True,,",
@@ -83,6 +90,15 @@ def test_peaks_and_efficiency() -> None:
     assert (simulation.segments, simulation.times_taken, simulation.retries) == (1, 1, 0)
     assert simulation.peak_event == 0
     assert simulation.out_of_memory is None
+
+
+def test_simulations_and_blocks_say_what_matters_in_one_line() -> None:
+    simulation = simulate(Trace.from_stream([3 * MIB, 2 * MIB, 40 * MIB]), CachingSettings(memory_limit=50 * MIB))
+    assert repr(simulation) == (
+        "Simulation(3 events: 5,242,880 bytes allocated, 20,971,520 reserved, efficiency 25.0%, "
+        "out of memory at event 2)"
+    )
+    assert repr(simulation.blocks()) == "CachedBlocks(2 blocks: 3,145,728 bytes in use, 17,825,792 free)"
 
 
 def test_blocks_lie_where_the_rules_put_them() -> None:

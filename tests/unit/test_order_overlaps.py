@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+import edgemem
+from edgemem.api import order_methods
 from edgemem.schedule.order import find_order
 from edgemem.schedule.peak import peak_of
 from edgemem.schedule.precedence import find_precedence
@@ -62,6 +64,19 @@ def test_moves_are_counted_as_work() -> None:
     assert fast.stopped == "work"
     again = find_order(graph, RULES["overlaps"], effort="fast")
     assert (again.order, again.peak, again.method) == (fast.order, fast.peak, fast.method)
+
+
+def test_what_found_an_order_is_a_method() -> None:
+    moved = 0
+    methods = {"auto", *(solver.name for solver in order_methods())}
+    for seed in range(60):
+        graph = random_graph(np.random.default_rng(seed), 5)
+        found = edgemem.order(graph, target=RULES["overlaps"])
+        assert found.method in {"given", *methods}
+        if found.method in methods:  # it may be asked for
+            assert edgemem.order(graph, found.method, target=RULES["overlaps"]).given_peak == found.given_peak
+        moved += found.method == "auto"
+    assert moved
 
 
 def test_one_method_moves_nothing() -> None:

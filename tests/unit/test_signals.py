@@ -149,6 +149,46 @@ def test_an_error_that_comes_of_a_signal_during_an_import(tmp_path: Path, number
     assert not left_behind(command.folder)
 
 
+_ENDS_TWICE = """
+import io, os, signal, sys
+from edgemem.cli import main as cli
+from edgemem.files import temporary_folder
+
+class Output(io.StringIO):
+    def flush(self):
+        descriptor = signal.set_wakeup_fd(-1)
+        if descriptor == -1:  # nothing waits for signals any more: the command is about to leave
+            os.kill(os.getpid(), {number})
+        else:
+            signal.set_wakeup_fd(descriptor)
+
+unfinished = temporary_folder()
+
+@cli.main.command()
+def twice():
+    folder = unfinished.__enter__()
+    (folder / "file").write_bytes(b"")
+    import first
+
+sys.path.insert(0, {modules!r})
+sys.stdout = Output()
+cli.main(["twice"])
+"""
+
+
+@pytest.mark.parametrize("number", ENDING)
+def test_a_second_signal_after_one_during_an_import_interrupts_no_cleaning_up(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    folder = tmp_path / "modules"
+    folder.mkdir()
+    (folder / "first.py").write_text(f"import os\nos.kill(os.getpid(), {int(number)})\n")
+    command = started(tmp_path / "temporary", script=_ENDS_TWICE.format(number=int(number), modules=str(folder)))
+    _, err = command.process.communicate(timeout=60)
+    assert command.process.returncode == 128 + number, err
+    assert not left_behind(command.folder)
+
+
 @pytest.mark.parametrize("number", ENDING)
 @pytest.mark.parametrize("what", [_SWALLOWS, _COMPUTES], ids=["swallows exceptions", "computes in one call"])
 def test_a_command_that_does_not_end_by_itself_is_ended(tmp_path: Path, number: signal.Signals, what: str) -> None:

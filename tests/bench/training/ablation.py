@@ -1,16 +1,17 @@
-"""What each part of spatio-temporal planning saves (STWeaver, §8): memory efficiency of three allocators.
+"""What each part of spatio-temporal planning saves (STWeaver, §8): memory efficiency of four allocators.
 
 python tests/bench/training/ablation.py [--strategy auto] [NAME ...]
 
 caching    PyTorch's caching allocator, simulated
 static     the requests of static sections have places in a plan; dynamic ones go to the fallback
 + dynamic  dynamic ones are served from the Dynamic Reusable Space, what does not fit by the fallback
++ room     and from room above the static ones that is theirs alone (edgemem/trace/dynamic_slots.py)
 
-The last two are edgemem's runtime allocator itself, the one that PyTorch calls on a GPU, on a range of addresses that
-nothing lies in: it never touches device memory. Its fallback has the rules of PyTorch's allocator. A run with other
-routers of experts is recorded and planned, so that dynamic sizes differ from those in the plan, as they do from one
-iteration to the next. Efficiency is the most bytes allocated over the most bytes reserved (§2.2), weights, gradients
-and optimizer states included; what remains to 100 % is fragmentation.
+The last three are edgemem's runtime allocator itself, the one that PyTorch calls on a GPU, on a range of addresses that
+nothing lies in: it never touches device memory. Its fallback has the rules of PyTorch's allocator. The plan is made of
+the first iterations, and serves those and as many more, whose dynamic sizes are different in each. Efficiency is the
+most bytes allocated over the most bytes reserved (§2.2), weights, gradients and optimizer states included; what remains
+to 100 % is fragmentation.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from edgemem.replay.library import DEVICE, library
 from edgemem.replay.loop import Loop, LoopCounts
 from edgemem.trace.caching import simulate
 from edgemem.trace.cycle import Cycle
-from edgemem.trace.reusable import dynamic_slots
+from edgemem.trace.dynamic_slots import dynamic_slots
 from models.training_traces import SETUPS, training_trace
 
 if TYPE_CHECKING:
@@ -155,8 +156,8 @@ def _iteration_ends(trace: Trace) -> Iterator[tuple[int, int]]:
 
 
 def planned(setup: TrainingSetup, strategy: str) -> tuple[Cycle, PlanSet, float]:
-    """The steady iteration of a run with other routers, its plan, and the seconds that planning took."""
-    cycle = Cycle.of(training_trace(replace(setup, seed=setup.seed + 1)), by_stream=True)
+    """The steady iteration of a run, its plan, and the seconds that planning took."""
+    cycle = Cycle.of(training_trace(setup), by_stream=True)
     problem, _ = cycle.problem(ALIGNMENT)
     begin = time.perf_counter()
     if strategy == "auto":
@@ -172,22 +173,27 @@ def main() -> None:
     given = parser.parse_args()
     addresses = Addresses()
     devices = count()
-    print(
-        "| setup | events | dynamic | allocated GiB | caching | static | + dynamic | arena / bound | plan s | served |"
+    columns = (
+        "setup | events | dynamic | allocated GiB | caching | static | + dynamic | + room | plan / bound | s | served"
     )
-    print("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
+    print(f"| {columns} |")
+    print("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
     for name in given.names or NAMES:
-        trace = training_trace(SETUPS[name])
+        setup = SETUPS[name]
+        trace = training_trace(replace(setup, iterations=2 * setup.iterations))
         if len(np.unique(trace.stream)) > 1:
             sys.exit(f"{name} has several streams: a plan of a device is of one")
         caching = simulate(trace)
-        cycle, planset, seconds = planned(SETUPS[name], given.strategy)
+        cycle, planset, seconds = planned(setup, given.strategy)
         best = planset.best_offsets
         assert best is not None
-        reuse = dynamic_slots(cycle, planset)
+        reuse = dynamic_slots(cycle, planset, headroom=-1)
         nothing = np.empty((0, 2), np.int64)
         static = replace(reuse, spaces=tuple(nothing for _ in reuse.spaces))
-        runs = [allocate(trace, slots, addresses, next(devices)) for slots in (static, reuse)]
+        runs = [
+            allocate(trace, slots, addresses, next(devices) % 32)
+            for slots in (static, reuse, dynamic_slots(cycle, planset))
+        ]
         shares = [caching.efficiency, *(caching.allocated_peak / run.reserved for run in runs)]
         counts = runs[-1].counts
         served = (counts.hits + counts.dynamic_hits) / counts.requests

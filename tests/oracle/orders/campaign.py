@@ -118,7 +118,7 @@ def wrong_orderings(
         "not exact": most is not None and method in EXACT and found > most,
         "a peak below the best": best is not None and found < best,
         "given, and is another order": ordering.method == "given" and found != given,
-        "no such method": ordering.method not in ("given", "moves", *SOLVERS),
+        "no such method": ordering.method not in ("given", "auto", *SOLVERS),
     }
     return {f"{method}: {name}": facts for name, is_wrong in checks.items() if is_wrong}
 
