@@ -71,12 +71,11 @@ class Rank:
             if iteration == 0:
                 self.recorder.take(_WORKSPACE)
             coming = self.receive(order[0], 0)
-            for phase, step in enumerate(order):
-                following = order[phase + 1] if phase + 1 < len(order) else None
-                ahead = self.setup.chunks > 1 and following is not None
-                later = self.receive(following, phase) if ahead and following is not None else None
+            for phase, (step, following) in enumerate(zip(order, [*order[1:], None], strict=True)):
+                # With chunks, what the next pass needs is received while this one is computed.
+                later = self.receive(following, phase) if self.setup.chunks > 1 else None
                 (self.forward if step.is_forward else self.backward)(step, phase, coming)
-                coming = self.receive(following, phase) if following is not None and later is None else later
+                coming = self.receive(following, phase) if self.setup.chunks == 1 else later
             self.settle(0)
             self.step(len(order))
         return self.recorder.trace()

@@ -65,6 +65,8 @@ class TrainingSetup:
             raise ValueError("layers are a multiple of pipeline * chunks")
         if self.chunks > 1 and self.microbatches % self.pipeline:
             raise ValueError("microbatches are a multiple of pipeline, with chunks")
+        if self.experts and self.tensor > 1:
+            raise ValueError("experts are not split: tensor is 1 with them")
         if not 0 <= self.rank < self.pipeline:
             raise ValueError("rank is a stage of the pipeline")
 

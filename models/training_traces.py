@@ -1,6 +1,7 @@
 """Seeded traces of large-model training, as an allocator of one rank sees it.
 
-python -m models.training_traces moe             # what PyTorch's caching allocator makes of it
+python -m models.training_traces moe                     # what PyTorch's caching allocator makes of it
+python -m models.training_traces moe_recompute --svg .   # and a picture of it
 
 Why the caching allocator wastes memory in these traces, as it does in the runs that they stand for:
 
@@ -19,8 +20,10 @@ Why the caching allocator wastes memory in these traces, as it does in the runs 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgemem.report.fragmentation import fragmentation_svg
 from edgemem.trace.caching import CachingSettings, simulate
 from models.training_rank import Rank
 from models.training_setup import SETUPS, TrainingSetup
@@ -44,7 +47,9 @@ def main() -> None:
     """A line for each named setup."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("setups", nargs="*", default=list(SETUPS), help="names; all by default")
-    for name in parser.parse_args().setups:
+    parser.add_argument("--svg", type=Path, metavar="FOLDER", help="where to write a picture of each, as NAME.svg")
+    arguments = parser.parse_args()
+    for name in arguments.setups:
         trace = training_trace(SETUPS[name])
         plain, expandable = simulate(trace), simulate(trace, CachingSettings(expandable_segments=True))
         print(
@@ -52,6 +57,9 @@ def main() -> None:
             f"reserved {plain.reserved_peak / 2**30:6.2f} GiB  efficiency {plain.efficiency:6.1%}  "
             f"with expandable segments {expandable.efficiency:6.1%}"
         )
+        if arguments.svg:
+            picture = fragmentation_svg(plain, f"{name}: PyTorch's caching allocator")
+            (arguments.svg / f"{name}.svg").write_text(picture, encoding="utf-8")
 
 
 if __name__ == "__main__":

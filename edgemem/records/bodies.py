@@ -131,10 +131,11 @@ def _join(members: Sequence[Life], lives: dict[str, Life]) -> Life:
 def join_inputs(steps: Sequence[Step], target: Target, lives: dict[str, Life]) -> None:
     """Let what bodies take in lie in the memory of its original, where that stays as it is for long enough.
 
-    Their lives are removed from `lives`.
+    Operators come before those in their bodies, so that the original of an inner body is that of the outer one. The
+    lives of what needs no memory of its own are removed from `lives`.
     """
     holders = {name: life for life in lives.values() for name in life.names}
-    for step in steps if not target.texels else ():
+    for step in reversed(steps) if not target.texels else ():
         copies: dict[int, list[Copy]] = {}  # to the inputs of each body; none where it is not known what becomes what
         for event in events_of(step.op) if step.starts else ():
             if isinstance(event, Copy) and event.skip is not None and event.to[1] == "inputs":

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from edgemem.report.sizes import size_text
+from edgemem.trace.caching import FREE, UNMAPPED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +29,6 @@ _LEFT, _TOP, _RIGHT, _GAP = 100, 60, 20, 60
 _LINES, _LINE_HEIGHT, _LINE_PITCH = 12, 14, 18  # of the map of segments
 _RESERVED, _ALLOCATED, _FREE = "#d3dce6", "#4c78a8", "#f58518"
 _MEASURED, _PLANNED, _PEAK = "#b03a2e", "#1b7837", "crimson"
-_UNMAPPED: Final = 2
 _VISIBLE: Final = 0.5  # SVG units
 _TICKS: Final = 4
 
@@ -37,7 +37,7 @@ def fragmentation_data(simulation: Simulation) -> dict[str, Any]:
     """Peaks in bytes, shares of them, and what is free at the moment that the picture shows."""
     event = _moment(simulation)
     blocks = simulation.blocks(event)
-    free = blocks.state == 0
+    free = blocks.state == FREE
     return {
         "events": len(simulation.trace),
         "requested_peak": simulation.requested_peak,
@@ -51,7 +51,7 @@ def fragmentation_data(simulation: Simulation) -> dict[str, Any]:
         "out_of_memory": simulation.out_of_memory,
         "at_peak": {
             "event": event,
-            "segments": len(np.unique(blocks.segment[blocks.state != _UNMAPPED])),
+            "segments": len(np.unique(blocks.segment[blocks.state != UNMAPPED])),
             "free": int(blocks.size[free].sum()),
             "free_blocks": int(free.sum()),
             "largest_free": blocks.largest_free,
@@ -163,7 +163,7 @@ def _over_time(
 
 def _points(values: NDArray[np.int64], events: int, most: int) -> list[str]:
     """Corners of a curve of steps; `most` bytes are the height, `events` the width."""
-    steps = _largest_of_each(values, 2 * _WIDTH)
+    steps = _largest_of_each(values, _WIDTH)
     step = len(values) / events * _WIDTH / max(len(steps), 1)
     corners = []
     for index, value in enumerate(steps.tolist()):
@@ -202,17 +202,17 @@ def _segments(blocks: CachedBlocks, top: int) -> Iterator[str]:
 
 def _blocks(blocks: CachedBlocks) -> Iterator[tuple[int, float, bool, str]]:
     """Segment, length in the map, whether in use, and a title; blocks in use that are too narrow to see are joined."""
-    kept = blocks.state != _UNMAPPED
+    kept = blocks.state != UNMAPPED
     scale = _LINES * _WIDTH / max(int(blocks.size[kept].sum()), 1)
     narrow: list[int] = []  # sizes
     segment = -1
     rows = zip(*(c[kept].tolist() for c in (blocks.segment, blocks.size, blocks.requested, blocks.state)), strict=True)
     for own, size, requested, state in rows:
-        if narrow and (own != segment or state == 0 or size * scale >= _VISIBLE):
+        if narrow and (own != segment or state == FREE or size * scale >= _VISIBLE):
             yield segment, sum(narrow) * scale, True, f"{len(narrow)} blocks of {sum(narrow):,} bytes in all"
             narrow = []
         segment = own
-        if state == 0:
+        if state == FREE:
             yield own, size * scale, False, f"{size:,} bytes free"
         elif size * scale >= _VISIBLE:
             yield own, size * scale, True, f"block of {size:,} bytes, {requested:,} asked for"

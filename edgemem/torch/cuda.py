@@ -31,6 +31,9 @@ def use_cuda_allocator() -> None:
     It has to be called before the first tensor is made on a device. Without a session a caching allocator with
     PyTorch's rules serves every request. Again does nothing.
 
+    Blocks that `Tensor.record_stream` was called for are kept after their free until a session has waited for the
+    device; without a session they are kept for good.
+
     Raises:
         RuntimeBindError: this PyTorch has no CUDA, or a tensor was made on a device before.
     """

@@ -12,7 +12,7 @@ from edgemem.torch.cuda import Cuda
 if TYPE_CHECKING:
     from edgemem.replay.loop import Loop
 
-__all__ = ["Backend", "backend"]
+__all__ = ["Backend", "alignment_of", "backend"]
 
 
 class Backend(Protocol):
@@ -73,6 +73,14 @@ class Cpu:
 
     def settle(self, loop: Loop) -> None:
         """Nothing: a block that is freed is free."""
+
+
+def alignment_of(device: str) -> int | None:
+    """Of the blocks that PyTorch's own allocator gives on a device, in bytes; None is what all plans have.
+
+    cuBLAS takes other kernels for matrices aligned to less than 256 bytes, with other results, and no such workspace.
+    """
+    return None if device == "cpu" else 512
 
 
 def backend(device: str) -> Backend:

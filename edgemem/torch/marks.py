@@ -28,7 +28,7 @@ _NOTE = "edgemem"  # the key among a node's metadata
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
 
-def mark(model: nn.Module, *, layers: Sequence[str] | None = None, dynamic: Sequence[str] = ()) -> Marks:
+def mark(model: nn.Module, *, layers: str | Sequence[str] | None = None, dynamic: str | Sequence[str] = ()) -> Marks:
     """Let traces tell forward from backward, microbatches, and the layers of a model.
 
     Requests of dynamic layers may differ in size from one iteration to the next without being misses: they are placed
@@ -36,9 +36,9 @@ def mark(model: nn.Module, *, layers: Sequence[str] | None = None, dynamic: Sequ
 
     Args:
         model: its parameters and results do not change.
-        layers: patterns of names as in `model.named_modules()`, such as "blocks.*"; without them the outermost modules
-            in `Sequential`, `ModuleList` and `ModuleDict`.
-        dynamic: patterns of names of modules whose requests depend on the data.
+        layers: a pattern of names as in `model.named_modules()`, such as "blocks.*", or several; without them the
+            outermost modules in `Sequential`, `ModuleList` and `ModuleDict`.
+        dynamic: a pattern, or several, of names of modules whose requests depend on the data.
 
     Returns:
         The marks, which `remove` takes off.
@@ -57,9 +57,9 @@ def mark(model: nn.Module, *, layers: Sequence[str] | None = None, dynamic: Sequ
     return Marks(model, chosen)
 
 
-def _matching(model: nn.Module, patterns: Sequence[str]) -> Iterator[str]:
+def _matching(model: nn.Module, patterns: str | Sequence[str]) -> Iterator[str]:
     names = [name for name, _ in model.named_modules()]
-    for pattern in patterns:
+    for pattern in (patterns,) if isinstance(patterns, str) else patterns:  # a string is a sequence of strings, too
         found = [name for name in names if fnmatchcase(name, pattern)]
         if not found:
             raise ModelError(

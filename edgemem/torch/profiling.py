@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgemem.errors import ModelError
+from edgemem.torch.devices import alignment_of
 from edgemem.torch.sessions import MOST_EVENTS, Session
 from edgemem.torch.training_plan import plan_of
 from edgemem.trace.lanes import steady_cycles
@@ -41,7 +42,7 @@ class Profile:
     @property
     def lower_bound(self) -> int:
         """Bytes that no arena for this step can go below: the most that is alive at once of what can be planned."""
-        return sum(cycle.lower_bound(64) for cycle in self.cycles)
+        return sum(cycle.lower_bound(alignment_of(self.device) or 64) for cycle in self.cycles)
 
     def plan(
         self,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from edgemem.planning.cycle_plan import plan_cycles
 from edgemem.plans import Settings
+from edgemem.torch.devices import alignment_of
 from edgemem.torch.training_plan import TrainingPlan
 from edgemem.trace.lanes import steady_cycles
 from edgemem.trace.trace import Trace
@@ -38,9 +39,9 @@ def plan_ranks(
         ModelError: a trace has no two iterations that agree.
         UnknownStrategyError, PlanError: as `Profile.plan`.
     """
-    settings = Settings((strategy,))
     cycles = [steady_cycles(rank) if isinstance(rank, Trace) else rank.cycles for rank in ranks]
     devices = ["cpu" if isinstance(rank, Trace) else rank.device for rank in ranks]
+    settings = [Settings((strategy,), alignment=alignment_of(device)) for device in devices]
     if executor is None:
         with ThreadPoolExecutor() as own:
             made = _made(own, cycles, settings)
@@ -49,6 +50,6 @@ def plan_ranks(
     return [TrainingPlan(plan, device) for plan, device in zip(made, devices, strict=True)]
 
 
-def _made(executor: Executor, cycles: list[tuple[Cycle, ...]], settings: Settings) -> list[CyclePlan]:
-    futures = [executor.submit(plan_cycles, part, settings) for part in cycles]
+def _made(executor: Executor, cycles: list[tuple[Cycle, ...]], settings: list[Settings]) -> list[CyclePlan]:
+    futures = [executor.submit(plan_cycles, *part) for part in zip(cycles, settings, strict=True)]
     return [future.result() for future in futures]

@@ -88,6 +88,11 @@ class Replanner:
             self._recorded = self._missed = 0
         return None
 
+    def adopt(self, plan: CyclePlan) -> None:
+        """To be called when this plan is in use."""
+        self._plan = plan
+        logger().info("training goes on with a plan of %d bytes (lower bound %d)", plan.size, plan.lower_bound)
+
     def _while_recording(self, misses: int) -> CyclePlan | None:
         self._recorded += 1
         self._missed += misses
@@ -117,9 +122,7 @@ class Replanner:
                 return None
             plan = plan_cycles(cycles, self._settings)
             self.made += 1
-        logger().info("training goes on with a plan of %d bytes (lower bound %d)", plan.size, plan.lower_bound)
         self._known = [plan, *(known for known in self._known if known is not plan)][:_MOST_KNOWN]
-        self._plan = plan
         return plan
 
 

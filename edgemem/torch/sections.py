@@ -20,7 +20,7 @@ __all__ = ["SECTIONS", "Sections"]
 
 
 class Sections:
-    """The sections of this process by number, and the loop that is told when a thread enters one.
+    """The sections of this process by number, and the loops that are told when a thread enters one.
 
     Attributes:
         microbatch: forward passes that were begun with gradients in this iteration, of the model that began first.
@@ -30,14 +30,14 @@ class Sections:
         self._numbers: dict[Section, int] = {}
         self._making = threading.Lock()
         self._thread = threading.local()
-        self._loop: Loop | None = None
+        self._loops: tuple[Loop, ...] = ()  # one of each device with a session
         self.microbatch = 0
         self._is_inside = False
 
     @property
     def is_followed(self) -> bool:
         """Whether anyone wants to know sections: a session runs."""
-        return self._loop is not None
+        return bool(self._loops)
 
     @property
     def all(self) -> tuple[Section, ...]:
@@ -70,15 +70,21 @@ class Sections:
 
     def enter(self, section: int) -> None:
         """The calling thread is in this section from now; -1 for none."""
-        loop = self._loop
-        if loop is not None:
+        if self._loops:
             self._thread.section = section
-            loop.enter(section)
+            for loop in self._loops:
+                loop.enter(section)
 
-    def follow(self, loop: Loop | None) -> None:
-        """Tell this loop from now on; None: nobody."""
-        self._loop = loop
-        self._thread = threading.local()
+    def follow(self, loop: Loop) -> None:
+        """Tell this loop from now on, too."""
+        self._loops = (*self._loops, loop)
+        self.begin_iteration(is_inside=False)
+
+    def leave(self, loop: Loop) -> None:
+        """Tell this loop no longer; nothing happens if it is not told."""
+        self._loops = tuple(other for other in self._loops if other is not loop)
+        if not self._loops:
+            self._thread = threading.local()
         self.begin_iteration(is_inside=False)
 
     def begin_iteration(self, *, is_inside: bool = True) -> None:

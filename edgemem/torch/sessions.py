@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import ContextDecorator, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +13,7 @@ from edgemem.plans import Settings
 from edgemem.replay.library import library
 from edgemem.replay.logger import logger
 from edgemem.replay.loop import Loop
-from edgemem.torch.devices import backend
+from edgemem.torch.devices import alignment_of, backend
 from edgemem.torch.replanning import Replanner
 from edgemem.torch.sections import SECTIONS
 
@@ -92,7 +93,7 @@ class Session:
         poison: bool = False,
     ) -> None:
         self._backend = backend(device)
-        self._settings = settings or (plan.plansets[0].settings if plan else Settings())
+        self._settings = settings or (plan.plansets[0].settings if plan else Settings(alignment=alignment_of(device)))
         self._replans = replans
         self._poison = poison
         self._first = plan
@@ -134,17 +135,18 @@ class Session:
         )
 
     def iteration(self) -> _Iteration:
-        """One iteration, in a `with` statement. An exception in it leaves the session as it is: the next one follows.
+        """One iteration, in a `with` statement or as a decorator of a function that is one.
 
-        Raises RuntimeBindError outside the session, and inside another iteration.
+        An exception in it leaves the session as it is: the next one follows. Raises RuntimeBindError outside the
+        session, and inside another iteration.
         """
         return _Iteration(self)
 
     def paused(self) -> _Pause:
-        """A part of the program that the plan knows nothing of, in a `with` statement: it takes no place of the arena.
+        """A part of the program that the plan knows nothing of: it takes no place of the arena.
 
-        It may stand inside or between iterations, on the thread that runs them. Raises RuntimeBindError outside the
-        session.
+        In a `with` statement or as a decorator of a function. It may stand inside or between iterations, on the thread
+        that runs them. Raises RuntimeBindError outside the session.
         """
         return _Pause(self)
 
@@ -210,17 +212,18 @@ class Session:
             raise RuntimeBindError("an iteration is on already; end it first")
         if self._pauses:
             raise RuntimeBindError("the session is paused; begin the iteration outside of `paused`")
-        self._is_inside = True
-        self._iterations += 1
         SECTIONS.begin_iteration()
         loop.begin()
+        self._is_inside = True
+        self._iterations += 1
 
     def _end_iteration(self) -> None:
         """Also after an exception, and after a session that was ended in the iteration."""
         self._is_inside = False
         if self._loop is None:
             return
-        self._loop.end()
+        with suppress(RuntimeBindError):  # an interrupt may have come before it began
+            self._loop.end()
         SECTIONS.begin_iteration(is_inside=False)
         self._backend.settle(self._loop)
         last = self._loop.stats().last
@@ -233,8 +236,9 @@ class Session:
             return
         try:
             self._use(plan)
-        except MemoryError:
-            logger().warning("training goes on with the plan that it has: no memory for one of %d bytes", plan.size)
+            self._replanner.adopt(plan)
+        except (MemoryError, RuntimeBindError) as e:
+            logger().warning("training goes on without the new plan of %d bytes: %s", plan.size, e)
         library().trim()
 
     def _change_pause(self, by: int) -> None:
@@ -251,7 +255,7 @@ class Session:
             return
         try:
             self._backend.uninstall()
-            SECTIONS.follow(None)
+            SECTIONS.leave(loop)
             if self._is_inside:
                 loop.end()
             self._stats = self.stats
@@ -263,7 +267,7 @@ class Session:
         library().trim()
 
 
-class _Iteration:
+class _Iteration(ContextDecorator):
     def __init__(self, session: Session) -> None:
         self._session = session
 
@@ -278,7 +282,7 @@ class _Iteration:
         self._session._end_iteration()  # noqa: SLF001
 
 
-class _Pause:
+class _Pause(ContextDecorator):
     def __init__(self, session: Session) -> None:
         self._session = session
 

@@ -12,6 +12,7 @@ from edgemem import planfile
 from edgemem.errors import PlanFileError
 from edgemem.planning.cycle_plan import CyclePlan, plan_cycles, restored
 from edgemem.plans import Settings
+from edgemem.torch.devices import alignment_of
 from edgemem.torch.sessions import Session
 
 if TYPE_CHECKING:
@@ -101,5 +102,5 @@ def plan_of(
     device: str = "cpu",
 ) -> TrainingPlan:
     """The plan of what is repeated; arguments and errors are those of `Profile.plan`."""
-    settings = Settings((strategy,), effort, seed, time_limit, threads)
+    settings = Settings((strategy,), effort, seed, time_limit, threads, alignment_of(device))
     return TrainingPlan(plan_cycles(cycles, settings), device)

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
     from edgemem.trace.trace import Trace
 
-__all__ = ["CachedBlocks", "CachingSettings", "Simulation", "simulate"]
+__all__ = ["FREE", "UNMAPPED", "USED", "CachedBlocks", "CachingSettings", "Simulation", "simulate"]
 
 _NO_LIMIT: Final = np.iinfo(np.int64).max
-FREE, USED, UNMAPPED = range(3)
+FREE, USED, UNMAPPED = range(3)  # states of a block
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -48,7 +48,7 @@ class CachedBlocks:
         size: bytes.
         requested: bytes asked for; 0 if the block is free.
         stream: that the block belongs to.
-        state: 0 free, 1 in use, 2 addresses of an expandable segment that have no memory.
+        state: `FREE` (0), `USED` (1), or `UNMAPPED` (2): addresses of an expandable segment that have no memory.
     """
 
     segment: NDArray[np.int64]

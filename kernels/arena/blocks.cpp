@@ -143,6 +143,17 @@ void* reserve(std::size_t bytes) noexcept {
   return block->payload();
 }
 
+Freed give_with_pages(void* block) noexcept {
+  constexpr int64_t kWorthACall = 64 * 1024;  // bytes
+  const BlockHeader& header = *BlockHeader::of(block);
+  if (header.size >= kWorthACall) {
+    Pool::give_pages(header);
+  }
+  return blocks_of(MemoryKind::host).give(block);
+}
+
+Origin origin_of(void* block) noexcept { return BlockHeader::of(block)->origin; }
+
 bool is_in_pool(const void* address) noexcept { return pool().contains(address); }
 
 int64_t trim_pool() noexcept { return pool().trim(); }

@@ -35,8 +35,14 @@ Blocks& blocks_of(MemoryKind kind);
 // Host memory that a runtime keeps for good, freed as any host block is. Null if `bytes` is 0, and when take() fails.
 void* reserve(std::size_t bytes) noexcept;
 
+// Who asked for a host block.
+Origin origin_of(void* block) noexcept;
+
 // Whether an address lies in the pool of host blocks, where no arena of the library lies. Takes no lock.
 bool is_in_pool(const void* address) noexcept;
+
+// Gives a host block back that blocks_of() gave, as its give() does, and its pages to the system.
+Freed give_with_pages(void* block) noexcept;
 
 // Gives the free pages of the pool of host blocks back to the system; the number of bytes given back.
 int64_t trim_pool() noexcept;

@@ -148,6 +148,14 @@ void Pool::give(BlockHeader* block) noexcept {
   list(*block);
 }
 
+void Pool::give_pages(const BlockHeader& block) noexcept {
+  std::byte* begin = nullptr;
+  int64_t bytes = 0;
+  if (pages_in(block, begin, bytes)) {
+    madvise(begin, static_cast<std::size_t>(bytes), MADV_DONTNEED);
+  }
+}
+
 int64_t Pool::trim() noexcept {
   const std::scoped_lock lock(mutex_);
   int64_t given = 0;

@@ -25,6 +25,9 @@ class Pool {
   BlockHeader* take(int64_t bytes) noexcept;
   void give(BlockHeader* block) noexcept;
 
+  // Gives the pages of a block in use back to the system. Its contents are lost.
+  static void give_pages(const BlockHeader& block) noexcept;
+
   // Gives the pages of what is free back to the system; the number of bytes given back.
   int64_t trim() noexcept;
 

@@ -18,8 +18,12 @@ using edgemem::SectionEntry;
 
 namespace {
 
-// Below 0: blocks of the heap tell by it that they are no context's.
-std::atomic<int64_t> sessions{0};
+std::atomic<int64_t> runs{0};
+
+int64_t next_run() { return runs.fetch_sub(1, std::memory_order_relaxed) - 1; }
+
+constexpr int64_t kUnnoted = -1;  // the request of a block that no record knows
+constexpr int64_t kPaused = -2;   // of one that was made while the loop was paused
 
 constexpr std::size_t kMostStreams = 256;
 
@@ -34,7 +38,8 @@ int32_t em_loop::start() noexcept {
   if (device_.active() != nullptr) {
     return refuse("another loop, or this one, serves the device already; stop it first", EM_BUSY);
   }
-  session_ = sessions.fetch_sub(1, std::memory_order_relaxed) - 1;
+  session_ = next_run();
+  run_ = session_;
   paused_ = 0;
   is_in_iteration_ = false;
   iteration_.fetch_add(1, std::memory_order_relaxed);
@@ -124,6 +129,7 @@ int32_t em_loop::begin() noexcept {
       return refuse("no memory to follow a plan", EM_NO_MEMORY);
     }
     next_slots_ = nullptr;
+    run_ = next_run();
     LoopArena* before = std::exchange(arena_, std::exchange(next_arena_, nullptr));
     if (before != arena_) {
       leave_if_unused(before);
@@ -223,7 +229,7 @@ int64_t em_loop::stream_number(void* stream) noexcept {
 
 void* em_loop::allocate(int64_t bytes, void* stream) noexcept {
   if (paused_ != 0) {
-    return device_.take_fallback(bytes, stream, {});
+    return device_.take_fallback(bytes, stream, {run_, kPaused});
   }
   if (is_host()) {
     stream = nullptr;
@@ -232,7 +238,7 @@ void* em_loop::allocate(int64_t bytes, void* stream) noexcept {
   const SectionEntry entry = entry_of(thread);
   const int64_t number = stream_number(stream);
   const bool is_noted = recorder_.is_on() && recorder_.make_room();
-  const Origin origin{session_, is_noted ? recorder_.next_request() : -1};
+  const Origin origin{run_, is_noted ? recorder_.next_request() : kUnnoted};
   Placed placed;
   if (is_in_iteration_) {
     const int64_t of_thread = thread == nullptr ? -1 : thread->number;
@@ -297,7 +303,8 @@ void em_loop::count(edgemem::LoopStatistics::Count outcome, int64_t bytes) noexc
 }
 
 void em_loop::freed(const Freed& was, bool was_in_arena, void* stream) noexcept {
-  if (was.origin.run != session_) {
+  const bool is_own = was.origin.run <= session_ && was.origin.run >= run_;
+  if (!is_own || was.origin.request == kPaused) {
     return;
   }
   if (was_in_arena) {

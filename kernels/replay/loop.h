@@ -42,6 +42,10 @@ struct em_loop {
   void forget_events() noexcept;
   const edgemem::LoopStatistics& statistics() const { return statistics_; }
 
+  // The run whose blocks may be asked for again; 0 if no plan is followed. What was made before the plan is made once
+  // more in the arena, so memory for both would be held without end.
+  int64_t run_of_plan() const { return matcher_.slots() == nullptr ? 0 : run_; }
+
   // Only while it is active. Null, with the error set, if the request cannot be served.
   void* allocate(int64_t bytes, void* stream) noexcept;
   // A block was freed, which this loop made or another one.
@@ -65,7 +69,10 @@ struct em_loop {
   void leave_if_unused(edgemem::LoopArena* arena) noexcept;
 
   edgemem::LoopDevice& device_;
-  int64_t session_ = 0;  // a number that no other session of a loop has; 0: not active
+  // Numbers below 0, which no context's run has. A session has one for each plan, from the first one downwards; on this
+  // device, no other session has numbers between.
+  int64_t session_ = 0;  // the first one; 0: not active
+  int64_t run_ = 0;      // the last one
   int64_t paused_ = 0;
   bool is_in_iteration_ = false;
   std::atomic<int64_t> iteration_{0};  // a new number for each iteration of this loop

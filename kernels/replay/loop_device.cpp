@@ -49,7 +49,7 @@ void LoopDevice::free(void* block, void* stream) noexcept {
       forget_unneeded();
     }
   } else if (fallback_ != nullptr) {
-    was = fallback_->give(block);
+    was = fallback_->give(block, active_ == nullptr ? 0 : active_->run_of_plan());
   }
   if (active_ != nullptr && was.bytes != 0) {
     active_->freed(was, home != nullptr, stream);

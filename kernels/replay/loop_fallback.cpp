@@ -18,7 +18,9 @@ class HostFallback final : public LoopFallback {
   void* take(int64_t bytes, void* /*stream*/, Origin origin) noexcept override {
     return blocks_.take(static_cast<std::size_t>(bytes), origin);
   }
-  Freed give(void* block) noexcept override { return blocks_.give(block); }
+  Freed give(void* block, int64_t run) noexcept override {
+    return run == 0 || origin_of(block).run == run ? blocks_.give(block) : give_with_pages(block);
+  }
   void share(void* /*block*/, void* /*stream*/) noexcept override {}
   void give_withheld() noexcept override {}
   int64_t empty_cache() noexcept override { return trim_pool(); }
@@ -65,7 +67,7 @@ class DeviceFallback final : public LoopFallback {
     return block;
   }
 
-  Freed give(void* block) noexcept override {
+  Freed give(void* block, int64_t /*run*/) noexcept override {
     const auto found = entries_.find(reinterpret_cast<std::uintptr_t>(block));
     if (found == entries_.end() || found->second.is_withheld) {
       return {};

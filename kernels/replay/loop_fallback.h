@@ -15,8 +15,9 @@ class LoopFallback {
   virtual void* take(int64_t bytes, void* stream, Origin origin) noexcept = 0;
 
   // Who asked for the block that begins there, and its bytes; 0 bytes if it is none of a device's blocks in use. A
-  // block that is shared stays withheld.
-  virtual Freed give(void* block) noexcept = 0;
+  // block that is shared stays withheld. The pages of a host block go back to the system if another run than `run`
+  // asked for it; 0: they stay.
+  virtual Freed give(void* block, int64_t run) noexcept = 0;
 
   // The block is in use on this stream, too: when it is freed, it is withheld. Nothing happens if there is none.
   virtual void share(void* block, void* stream) noexcept = 0;

@@ -69,6 +69,36 @@ TEST(another_plan_in_the_same_arena_spares_what_is_in_use) {
   }
 }
 
+TEST(pages_of_what_was_made_before_a_plan_go_back_when_it_is_freed) {
+  constexpr int64_t kBytes = 1 << 20;
+  StartedLoop loop;
+  const auto make = [] {
+    auto* block = static_cast<std::byte*>(take(kBytes));
+    std::memset(block, 1, kBytes);
+    return block;
+  };
+  loop.begin();
+  std::byte* old = make();
+  loop.end();
+  std::byte* barrier = make();  // keeps the free blocks apart
+  loop.replay({SlotOf{64, 0}}, 64);
+  loop.begin();
+  std::byte* newer = make();
+  CHECK(em_loop_pause(loop.get()) == EM_OK);
+  std::byte* paused = make();
+  CHECK(em_loop_resume(loop.get()) == EM_OK);
+  const auto left_after_free = [](std::byte* block) {
+    give(block);
+    return resident(block, kBytes);
+  };
+  CHECK(left_after_free(old) <= 2 * sysconf(_SC_PAGESIZE));
+  CHECK(left_after_free(newer) >= kBytes);
+  CHECK(left_after_free(paused) >= kBytes);
+  loop.end();
+  CHECK(loop.last().fallback_peak == 3 * kBytes && loop.total().fallback_peak == 3 * kBytes);
+  give(barrier);
+}
+
 TEST(a_block_that_is_freed_again_frees_nothing_else) {
   StartedLoop loop;
   loop.replay({SlotOf{100, 0}, SlotOf{100, 128}}, 256);

@@ -155,3 +155,27 @@ with plan.session() as session:
     assert len(taken) == 1
 """
     )
+
+
+def test_places_on_a_device_are_aligned_as_pytorch_aligns_them() -> None:
+    run(
+        """
+def odd():
+    blocks = [ask(size) for size in (100, 700, 65, 3000)]
+    for block in blocks:
+        free(block)
+    return blocks
+
+
+plan = edgemem.torch.profile(odd, device="cuda:0").plan()
+(by_rank,) = edgemem.torch.plan_ranks([edgemem.torch.profile(odd, device="cuda:0")])
+assert plan.size == by_rank.size == plan.lower_bound
+for first in (plan.made, None):
+    with edgemem.torch.sessions.Session(first, device="cuda:0") as session:
+        for _ in range(8):
+            with session.iteration():
+                blocks = odd()
+        assert session.stats.last.hits == 4
+        assert not any(block % 512 for block in blocks)
+"""
+    )

@@ -44,7 +44,7 @@ def followed() -> Iterator[_Followed]:
     SECTIONS.follow(loop)
     SECTIONS.begin_iteration()
     yield loop
-    SECTIONS.follow(None)
+    SECTIONS.leave(loop)
 
 
 def chain() -> nn.Sequential:
@@ -160,6 +160,24 @@ def test_an_evaluation_is_no_microbatch(followed: _Followed) -> None:
     assert "1 evaluation" in followed.names()
     assert set(followed.phases("1 forward")) == {0}
     marks.remove()
+
+
+def test_sessions_of_two_devices_are_both_told(followed: _Followed) -> None:
+    other: Any = _Followed()
+    SECTIONS.follow(other)
+    SECTIONS.enter(3)
+    SECTIONS.leave(other)
+    SECTIONS.enter(4)
+    assert (followed.entered[-2:], other.entered) == ([3, 4], [3])
+
+
+def test_a_string_is_one_pattern(followed: _Followed) -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    marks = edgemem.torch.mark(model, layers="0", dynamic="*1")
+    model(torch.ones(2, 4))
+    marks.remove()
+    found = {(SECTIONS.all[k].name, SECTIONS.all[k].is_dynamic) for k in followed.entered if k >= 0}
+    assert found == {("model forward", False), ("0 forward", False), ("1 forward", True)}
 
 
 def test_a_pattern_that_nothing_matches_is_refused() -> None:

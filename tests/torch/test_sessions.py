@@ -430,6 +430,39 @@ def test_memory_that_there_is_not_is_pytorchs_error_and_no_end() -> None:
         assert session.stats.last.hits == session.stats.last.requests
 
 
+@pytest.mark.parametrize("error", [MemoryError, RuntimeBindError])
+def test_without_memory_for_a_new_arena_training_goes_on_with_the_old_plan(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    reference, training = Training("gpt"), Training("gpt")
+    for size in [2] * PROFILED + [5] * 14 + [2]:
+        reference.step(size)
+    plan = planned(training)
+    with plan.session() as session:
+        with monkeypatch.context() as patch:
+            patch.setattr(session._backend, "arena", _refusal(error))
+            for _ in range(7):
+                with session.iteration():
+                    training.step(5)
+            assert session.plan is plan.made
+            assert "without the new plan" in caplog.text
+        for _ in range(7):
+            with session.iteration():
+                training.step(5)
+        assert session.plan is not plan.made  # tried again when there is memory
+        assert session.stats.last.hits == session.stats.last.requests
+        assert session.stats.replans == 1
+        inside(session, training, 1)
+    assert training.result() == reference.result()
+
+
+def _refusal(error: type[Exception]) -> Callable[[int], Any]:
+    def arena(_: int) -> Any:
+        raise error("no")
+
+    return arena
+
+
 def test_pytorchs_profiler_sees_what_a_plan_serves() -> None:
     training = Training("gpt")
     with planned(training).session() as session, session.iteration():
@@ -485,6 +518,18 @@ def test_there_is_one_session_and_one_iteration_at_a_time() -> None:
         _ = plan.session().stats
     with pytest.raises(RuntimeBindError, match="the devices are cpu and cuda"):
         edgemem.torch.Session(device="tpu")
+
+
+def test_iterations_and_pauses_decorate_functions() -> None:
+    training = Training("gpt")
+    with planned(training).session() as session:
+        step = session.iteration()(training.step)
+        evaluate = session.paused()(training.step)
+        step()
+        evaluate()
+        step()
+        assert session.stats.iterations == 2
+        assert session.stats.last.hits == session.stats.last.requests == session.stats.total.requests // 2
 
 
 def test_a_forked_child_trains_by_itself() -> None:

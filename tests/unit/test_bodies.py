@@ -105,6 +105,25 @@ def test_branches() -> None:
     }
 
 
+def test_branches_in_branches_take_in_the_same_original() -> None:
+    arms = tuple(graph_of(name, "im", "i", "m", ("NEG", "i", "m", ())) for name in "UV")
+    then = graph_of("T", "gim", "gi", "m", ("IF", "gi", "m", arms))
+    other = graph_of("E", "gim", "gi", "m", ("NEG", "i", "m", ()))
+    before, after = ("NEG", "x", "a", ()), ("NEG", "b", "y", ())
+    found = spans(graph_of("", "fgxaby", "fgx", "y", before, ("IF", "fga", "b", (then, other)), after))
+    # 0: NEG. 1, 2: the arms. 3: the inner IF. 4: else. 5: IF. 6: NEG.
+    assert found == {
+        "f": (0, 5),
+        "g Tg Eg": (0, 5),
+        "x": (0, 0),
+        "a Ti Ei Ui Vi": (0, 5),
+        "Um Vm": (1, 3),
+        "Tm Em": (3, 5),
+        "b": (5, 6),
+        "y": (6, 6),
+    }
+
+
 def test_branches_that_give_back_what_they_take_in() -> None:
     then = graph_of("T", "i", "i", "i")
     other = graph_of("E", "im", "i", "m", ("NEG", "i", "m", ()))

@@ -129,5 +129,7 @@ def test_impossible_setups_are_refused() -> None:
         TrainingSetup(layers=5)
     with pytest.raises(ValueError, match="microbatches are a multiple"):
         TrainingSetup(chunks=3, microbatches=7)
+    with pytest.raises(ValueError, match="experts are not split"):
+        TrainingSetup(experts=4, tensor=2)
     with pytest.raises(ValueError, match="rank is a stage"):
         TrainingSetup(rank=4)
