@@ -169,7 +169,7 @@ TEST(lowered_records_rest_on_others) {
 TEST(phases_end_where_the_load_turns) {
   Instance instance;  // up to 160, down to 64, up to 160, down; the last record changes less than a sixteenth
   for (std::int64_t k = 0; k < 10; ++k) instance.add(k, k < 6 ? 19 - k : 40 - k, 16);
-  for (std::int64_t k = 0; k < 6; ++k) instance.add(20 + k, 50 - k, 16);
+  for (std::int64_t k = 0; k < 6; ++k) instance.add(22 + k, 50 - k, 16);
   instance.add(3, 3, 4);
   const Values phases = st::phases_by_load(instance.records());
   CHECK(phases[0] == 0 && phases[1] == 1);    // begins in the first rise, ends in the first fall
