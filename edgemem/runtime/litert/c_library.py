@@ -11,13 +11,11 @@ import ctypes
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from edgemem.errors import RuntimeBindError
 from edgemem.planning.model_plan import plan_graph
 from edgemem.plans import Settings
-from edgemem.replay.arena import Arena
 from edgemem.runtime.litert.layout import bound_target, open_tflite
+from edgemem.runtime.litert.tensor_memory import TensorMemory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +25,7 @@ if TYPE_CHECKING:
 
     from edgemem.model.graph import Graph
     from edgemem.plans import PlanSet
+    from edgemem.replay.arena import Arena
 
 __all__ = ["CInterpreter"]
 
@@ -64,16 +63,14 @@ class CInterpreter:
                 "the strategies give no offsets, and the tensors are in one arena: name one for offsets"
             )
         self.planned = best.size
-        self.arena = arena or Arena()
-        self.arena.reserve(best.size)
-        # If the arena grows for another user, these buffers stay where they are.
-        self._block, self._turn = self.arena.memory, object()
         index = {t.name: i for i, t in enumerate(self._graph.tensors)}
-        self._places = {
+        places = {
             index[name]: int(offset)
             for record, offset in zip(planset.problem.records, best.offsets, strict=True)
             for name in record.tensors
         }
+        self._memory = TensorMemory(self._graph, places, best.size, arena)
+        self.arena = self._memory.arena
         self._bytes = ctypes.create_string_buffer(model, len(model))  # the library reads it where it is
         self._model = self._library.TfLiteModelCreate(self._bytes, ctypes.c_size_t(len(model)))
         options = self._library.TfLiteInterpreterOptionsCreate()
@@ -81,8 +78,8 @@ class CInterpreter:
         self._library.TfLiteInterpreterOptionsDelete(options)
         if not self._interpreter:
             raise RuntimeBindError("the TensorFlow Lite library cannot run the model")
-        for i, offset in self._places.items():
-            allocation = _Allocation(self._block.ctypes.data + offset, self._graph.tensors[i].size)
+        for i in places:
+            allocation = _Allocation(self._memory.address(i), self._graph.tensors[i].size)
             status = getattr(self._library, _BIND)(self._interpreter, i, ctypes.byref(allocation), ctypes.c_int64(0))
             self._check(status, f"memory for {self._graph.tensors[i].name!r}")
         self._check(self._library.TfLiteInterpreterAllocateTensors(self._interpreter), "allocation")
@@ -96,22 +93,11 @@ class CInterpreter:
 
     def run(self, inputs: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
         """The outputs for these inputs, both in the model's order. Raises RuntimeBindError if the library fails."""
-        with self.arena.lock:
-            self.arena.holder = self._turn
-            for i, value in zip(self._graph.inputs, inputs, strict=True):
-                tensor = self._graph.tensors[i]
-                if value.nbytes != tensor.size:
-                    raise RuntimeBindError(f"input {tensor.name!r} has {tensor.size} bytes, not {value.nbytes}")
-                self._memory(i)[:] = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
-            self._check(self._library.TfLiteInterpreterInvoke(self._interpreter), "the run")
-            tensors = self._graph.tensors
-            return [
-                self._memory(i).view(tensors[i].dtype).reshape(tensors[i].shape).copy() for i in self._graph.outputs
-            ]
 
-    def _memory(self, index: int) -> NDArray[np.uint8]:
-        offset = self._places[index]
-        return self._block[offset : offset + self._graph.tensors[index].size]
+        def invoke() -> None:
+            self._check(self._library.TfLiteInterpreterInvoke(self._interpreter), "the run")
+
+        return self._memory.run(inputs, invoke)
 
     def _check(self, status: int, what: str) -> None:
         if status:

@@ -12,14 +12,12 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-import numpy as np
-
 from edgemem.errors import MissingDependencyError, ModelError, RuntimeBindError
 from edgemem.files import temporary_folder
 from edgemem.records.sizes import padded
-from edgemem.replay.arena import Arena
 from edgemem.runtime.litert.layout import graph_of, open_tflite, refusal
 from edgemem.runtime.litert.probe import probe
+from edgemem.runtime.litert.tensor_memory import TensorMemory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.model.graph import Graph
+    from edgemem.replay.arena import Arena
 
 __all__ = ["Accelerator", "CompiledModel", "Storage"]
 
@@ -115,15 +114,13 @@ class CompiledModel:
         after = _heap()
         self.host_kept = None if before is None or after is None else after - before
         inputs, outputs = (self._ends(which) for which in ("Input", "Output"))
-        self._places: dict[int, int] = {}
+        places: dict[int, int] = {}
         self.planned = 0
         for i in dict.fromkeys((*inputs, *outputs)):
             start = padded(self.planned, _ALIGNMENT)
-            self._places[i], self.planned = start, start + self._graph.tensors[i].size
-        self.arena = arena or Arena()
-        self.arena.reserve(self.planned)
-        # If the arena grows for another user, these buffers stay where they are.
-        self._block, self._turn = self.arena.memory, object()
+            places[i], self.planned = start, start + self._graph.tensors[i].size
+        self._memory = TensorMemory(self._graph, places, self.planned, arena)
+        self.arena = self._memory.arena
         self._inputs = self._buffers(inputs)
         self._outputs = self._buffers(outputs)
 
@@ -133,13 +130,8 @@ class CompiledModel:
 
     def run(self, inputs: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
         """The outputs for these inputs, both in the order of the file. Raises RuntimeBindError if LiteRT fails."""
-        with self.arena.lock:
-            self.arena.holder = self._turn
-            for i, value in zip(self._graph.inputs, inputs, strict=True):
-                tensor = self._graph.tensors[i]
-                if value.nbytes != tensor.size:
-                    raise RuntimeBindError(f"input {tensor.name!r} has {tensor.size} bytes, not {value.nbytes}")
-                self._memory(i)[:] = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
+
+        def invoke() -> None:
             status = self._library.LiteRtRunCompiledModel(
                 self._compiled,
                 ctypes.c_size_t(0),
@@ -149,10 +141,8 @@ class CompiledModel:
                 self._outputs,
             )
             self._check(status, "run the model")
-            tensors = self._graph.tensors
-            return [
-                self._memory(i).view(tensors[i].dtype).reshape(tensors[i].shape).copy() for i in self._graph.outputs
-            ]
+
+        return self._memory.run(inputs, invoke)
 
     def _compile(self, model: bytes, accelerator: Accelerator, storage: Storage) -> None:
         library = self._library
@@ -214,7 +204,7 @@ class CompiledModel:
             shape.layout.rank = len(tensor.shape)
             shape.layout.dimensions[: len(tensor.shape)] = tensor.shape
             assert prod(tensor.shape)
-            address, size = self._block.ctypes.data + self._places[i], ctypes.c_size_t(tensor.size)
+            address, size = self._memory.address(i), ctypes.c_size_t(tensor.size)
             buffers[k] = self._new(
                 "LiteRtCreateTensorBufferFromHostMemory",
                 "LiteRtDestroyTensorBuffer",
@@ -224,10 +214,6 @@ class CompiledModel:
                 None,
             ).value
         return buffers
-
-    def _memory(self, index: int) -> NDArray[np.uint8]:
-        offset = self._places[index]
-        return self._block[offset : offset + self._graph.tensors[index].size]
 
     def _check(self, status: int, what: str) -> None:
         if status:

@@ -57,7 +57,6 @@ class Stage:
     uses: Counter[str] = field(default_factory=Counter)  # operators that read any name of a root
     always: dict[str, int] = field(default_factory=dict)  # there during the whole run
     results: set[str] = field(default_factory=set)  # of the graph itself, where they are in the arena
-    homes: set[str] = field(default_factory=set)  # where inputs of bodies lie
     given: dict[str, str] = field(default_factory=dict)  # a result of a branch -> the one of the first branch there
 
     def __post_init__(self) -> None:
@@ -184,10 +183,7 @@ class Stage:
         self.given.update(found)
 
     def _find_homes(self, g: Graph, op: Op) -> None:
-        """A copy from one place to the same is none: such inputs of bodies have no memory of their own.
-
-        edgemem leaves one in a place of its own that is itself the place of an input of a body within the body.
-        """
+        """A copy from one place to the same is none: such inputs of bodies have no memory of their own."""
         if not (op.bodies and self.inline) or self.target.texels:
             return
         pairs: list[tuple[Graph, int, str]] = []
@@ -211,12 +207,11 @@ class Stage:
         for body, i, original in pairs:
             tensor = body.tensors[i]
             name = tensor.name
-            if body.inputs.count(i) > 1 or name in self.shared or name in self.homes or name not in self.roots:
+            if body.inputs.count(i) > 1 or name in self.shared or name not in self.roots:
                 continue
             home = self.forms.get(original)
             if home and home.dtype == tensor.dtype and self.bytes_of(home) == self.bytes_of(tensor):
                 del self.roots[name], self.sizes[name]
-                self.homes.add(original)
 
     def _find_view(self, g: Graph, op: Op) -> None:
         out, source = (self.names(g, side)[0] if side else "" for side in (op.outputs, op.inputs))
