@@ -78,6 +78,7 @@ class ProgramModel:
         self._entries: dict[int, object] = {}
         self._cursor: dict[int, int] = {}  # of lanes
         self._moved_for: dict[int, object] = {}
+        self._passed: dict[int, int] = {}  # of lanes, the slot that was next when another size came
         self._bytes = {"arena_peak": 0, "fallback_peak": 0}
         self._is_recorded = False
         self._most = self._made = 0
@@ -103,7 +104,7 @@ class ProgramModel:
             self._threads.append(thread)
         if self._next is not None:
             (self._plan, self.arena), self._next = self._next, None
-        self._section, self._entries, self._cursor, self._moved_for = {}, {}, {}, {}
+        self._section, self._entries, self._cursor, self._moved_for, self._passed = {}, {}, {}, {}, {}
         self.is_inside = True
         self.now = Counter(self._bytes)
         self._iteration = self._iterations
@@ -248,15 +249,24 @@ class ProgramModel:
                     for k, s in enumerate(sections)
                     if (s == section and sections[max(k - 1, 0)] != s) or (k == 0 and s == section)
                 ]
-                at = next((k for k in begins if k >= at), begins[0] if begins else at)
+                if begins:
+                    at = next((k for k in begins if k >= at), begins[0])
+                    self._passed.pop(lane, None)
         self._cursor[lane] = at
-        if sections[at : at + 1] != [section]:
+        is_here = at < len(mine) and sections[at] == section
+        if is_here and (is_dynamic[at] or sizes[at] == size):
+            self._cursor[lane] = at + 1
+            return mine[at]
+        passed = self._passed.get(lane)
+        if passed is not None and (sections[passed], sizes[passed], is_dynamic[passed]) == (section, size, False):
+            del self._passed[lane]
+            return mine[passed]
+        if not is_here:
             is_last = 0 < at <= len(mine) and is_dynamic[at - 1] and sections[at - 1] == section
             return mine[at - 1] if is_last else None
+        self._passed[lane] = at
         self._cursor[lane] = at + 1
-        if is_dynamic[at]:
-            return mine[at]
-        for k in range(at, min(at + _WINDOW + 1, len(mine))):
+        for k in range(at + 1, min(at + _WINDOW + 1, len(mine))):
             if sections[k] != section:
                 break
             if sizes[k] == size and not is_dynamic[k]:
