@@ -12,7 +12,7 @@ from edgemem.planning.recording_plan import for_offsets
 from edgemem.planning.settled import settled_plans
 from edgemem.plans import Settings
 from edgemem.proof import prove
-from edgemem.trace.reusable import reusable_spaces
+from edgemem.trace.dynamic_slots import dynamic_slots
 from edgemem.trace.slots import Slots
 
 if TYPE_CHECKING:
@@ -35,13 +35,15 @@ class CyclePlan:
         cycles: the period; or periods of several threads that are not in step, whose plans lie one above the other.
         plansets: the smallest offset plan of each period's static requests.
         slots: the places in the form that a loop replays.
-        lower_bound: bytes that no arena for these requests can go below.
+        lower_bound: bytes that no arena for the static requests can go below.
+        room: bytes of the arena beside the plans, for dynamic requests.
     """
 
     cycles: tuple[Cycle, ...]
     plansets: tuple[PlanSet, ...]
     slots: Slots
     lower_bound: int
+    room: int
 
     @property
     def size(self) -> int:
@@ -50,7 +52,9 @@ class CyclePlan:
 
     def __repr__(self) -> str:
         """One line: arena, bound, what is planned, and how."""
-        bound = "lower bound" if self.size == self.lower_bound else f"{self.size / self.lower_bound:.4f} lower bounds"
+        static = self.size - self.room
+        bound = "lower bound" if static == self.lower_bound else f"{static / max(self.lower_bound, 1):.4f} lower bounds"
+        bound += f" + {self.room:,} for dynamic requests" if self.room else ""
         planned, dynamic = int(np.sum(self.slots.offset >= 0)), int(np.sum(self.slots.space >= 0))
         names = dict.fromkeys(plan.strategy for planset in self.plansets for plan in planset.offsets)
         return (
@@ -92,15 +96,15 @@ def restored(plansets: Iterable[PlanSet]) -> CyclePlan:
 
 def _replayable(plansets: Sequence[PlanSet]) -> CyclePlan:
     """Plans of periods with their slots, one above the other."""
-    cycles, slots, bounds = [], [], []
+    cycles, slots, bounds, room = [], [], [], 0
     for planset in plansets:
         cycle = planset.cycle
         assert cycle is not None
-        space, spaces = reusable_spaces(cycle, planset)
         cycles.append(cycle)
-        slots.append(replace(cycle.slots(planset), space=space, spaces=spaces))
+        slots.append(dynamic_slots(cycle, planset))
+        room += slots[-1].size - cycle.slots(planset).size
         bounds.append(cycle.lower_bound(planset.problem.alignment))
-    return CyclePlan(tuple(cycles), tuple(plansets), _stacked(slots), sum(bounds))
+    return CyclePlan(tuple(cycles), tuple(plansets), _stacked(slots), sum(bounds), room)
 
 
 def _plan(cycle: Cycle, settings: Settings) -> PlanSet:

@@ -38,7 +38,8 @@ class SessionStats:
         iterations: that were begun.
         replans: new plans that were made.
         arena: bytes of the arena in use; 0 without a plan.
-        lower_bound: bytes that no arena for the planned iteration can go below; 0 without a plan.
+        lower_bound: bytes that no arena for the iteration's static requests can go below; 0 without a plan.
+        room: bytes of the arena for dynamic requests.
         last: counts of the last iteration.
         total: counts of all iterations.
         fallback: bytes that the fallback holds beside the arena; all 0 on the CPU, where a pool of the whole
@@ -49,13 +50,17 @@ class SessionStats:
     replans: int
     arena: int
     lower_bound: int
+    room: int
     last: LoopCounts
     total: LoopCounts
     fallback: FallbackMemory
 
     def __str__(self) -> str:
         """For people: the session and its arena, the last iteration, and all of them."""
-        above = f" ({self.arena / self.lower_bound:.4f} of the lower bound)" if self.lower_bound else ""
+        static = self.arena - self.room
+        above = f" ({static / self.lower_bound:.4f} of the lower bound)" if self.lower_bound else ""
+        if self.room:
+            above = f", {self.room:,} for dynamic requests, {static:,} for others{above}"
         return (
             f"{self.iterations:,} iterations, {self.replans:,} new plans, arena of {self.arena:,} bytes{above}\n"
             f"last iteration: {self.last}\nall iterations: {self.total}"
@@ -129,6 +134,7 @@ class Session:
             replans=self._replanner.made if self._replanner else 0,
             arena=self._plan.size if self._plan else 0,
             lower_bound=self._plan.lower_bound if self._plan else 0,
+            room=self._plan.room if self._plan else 0,
             last=counts.last,
             total=counts.total,
             fallback=self._loop.fallback_memory(),

@@ -45,8 +45,13 @@ class TrainingPlan:
 
     @property
     def lower_bound(self) -> int:
-        """Bytes that no arena for this step can go below."""
+        """Bytes that no arena for the static requests of this step can go below."""
         return self.made.lower_bound
+
+    @property
+    def room(self) -> int:
+        """Bytes of the arena for dynamic requests."""
+        return self.made.room
 
     def __repr__(self) -> str:
         """One line: arena, bound, what is planned, and how."""

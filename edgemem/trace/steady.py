@@ -158,19 +158,49 @@ class _Periods:
         end[static] = position[frees] + self.rows[frees, 1] * length
         free_event[static] = self.event[frees]
         self._end_dynamic(requests, k, (end, free_event), length)
+        end[end >= 0] = np.maximum(end, start + 1)[end >= 0]  # sizes differ, and so may the order of events
         return Period(length, requests, start, end, free_event)
 
     def _end_dynamic(
         self, requests: NDArray[np.int64], k: int, columns: tuple[NDArray[np.int64], NDArray[np.int64]], length: int
     ) -> None:
-        """Fill in where dynamic requests were freed; a position in another period is the nearest in this one."""
+        """Fill in where dynamic requests were freed; a position in another period is the nearest in this one.
+
+        What is freed after the end of the trace is freed as its counterpart of the period before: the request with the
+        same ordinal in its section.
+        """
         end, free_event = columns
-        freed_by = self._trace.ends[requests]
-        dynamic = np.flatnonzero(self._dynamic[requests] & (freed_by >= 0))
-        row = np.searchsorted(self.event, freed_by[dynamic])
-        period = np.searchsorted(self.begins, row, "right") - 1
-        end[dynamic] = np.minimum(row - self.begins[period], length - 1) + (period - k) * length
-        free_event[dynamic] = freed_by[dynamic]
+        for source, targets in self._counterparts(requests, k):
+            freed_by = self._trace.ends[source]
+            known = freed_by >= 0
+            row = np.searchsorted(self.event, freed_by[known])
+            period = np.searchsorted(self.begins, row, "right") - 1
+            made_in = self._made_in[source[known]]
+            end[targets[known]] = np.minimum(row - self.begins[period], length - 1) + (period - made_in) * length
+            free_event[targets[known]] = freed_by[known]
+
+    def _counterparts(
+        self, requests: NDArray[np.int64], k: int
+    ) -> tuple[tuple[NDArray[np.int64], NDArray[np.int64]], ...]:
+        """Requests whose frees tell when dynamic requests of period k are freed, and the indices of those."""
+        dynamic = np.flatnonzero(self._dynamic[requests])
+        own = requests[dynamic]
+        before = np.flatnonzero((self._made_in == k - 1) & self._dynamic)
+        numbers = dict(zip(self._in_section(before), before.tolist(), strict=True))
+        open_ = self._trace.ends[own] < 0
+        found = [numbers.get(key, -1) for key in self._in_section(own)]
+        counterpart = np.array(found, np.int64)
+        has_one = open_ & (counterpart >= 0)
+        return (own[~open_], dynamic[~open_]), (counterpart[has_one], dynamic[has_one])
+
+    def _in_section(self, requests: NDArray[np.int64]) -> list[tuple[int, int]]:
+        """The section of each request, and its ordinal among those of that section."""
+        counts: dict[int, int] = {}
+        keys = []
+        for section in self._trace.section[self._trace.requests[requests]].tolist():
+            counts[section] = counts.get(section, -1) + 1
+            keys.append((section, counts[section]))
+        return keys
 
     def _inside(self, k: int) -> NDArray[np.int64]:
         return np.arange(self.begins[k], self.over[k])

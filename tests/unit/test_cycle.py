@@ -125,10 +125,13 @@ def test_a_dynamic_request_that_is_freed_in_the_next_iteration() -> None:
         *[(-4, 2, 1), (8, 2, 0), (40, 2, 2), (-5, 2, 1)],
     ]
     cycle = Cycle.of(_trace(events), dynamic=["*.experts *"])
-    # The last one is not freed in the trace.
+    # The last one is not freed in the trace: it ends as the one of the iteration before.
     assert cycle.size.tolist() == [8, 40]
-    assert cycle.end.tolist() == [3, -1]
-    assert Cycle.of(_trace(events[:7]), dynamic=["*.experts *"]).end.tolist() == [3, -1]
+    assert cycle.end.tolist() == [3, 4]
+    assert cycle.free_section.tolist() == [1, 1]
+    assert Cycle.of(_trace(events[:7]), dynamic=["*.experts *"]).end.tolist() == [3, 4]
+    another = [*events[:6], (20, 1, 2), events[6]]  # the iteration before has no second request in that section
+    assert Cycle.of(_trace(another), dynamic=["*.experts *"]).end.tolist() == [4, 5, -1]
 
 
 @pytest.mark.parametrize(
