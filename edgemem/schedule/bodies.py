@@ -23,13 +23,12 @@ class Bodies:
 
     Attributes:
         own: held at the operator's own step: its workspace, and what its bodies give back.
-        inside: the most that its bodies hold at one of their steps; 0 without bodies.
+        inside: the most that its bodies hold at one of their steps.
         first: held at its first step, in the first of its bodies or at its own step.
         leaves: what its bodies never release.
         always: held for the whole run: variables of all bodies.
         shared: memory of a graph that several operators run, from one of them to another: the first of them, the last,
-            and the size. `inside` and `first` have it, of the first operator only. Of the last one, `own` and `inside`
-            are less by what its bodies are done with by then, so that `own` may be negative.
+            and the size. Only `inside` and `first` have it, and only of the first operator.
     """
 
     own: tuple[int, ...]
@@ -63,20 +62,18 @@ def measure_bodies(steps: Sequence[Step], scratch: Sequence[int], lives: Iterabl
     count = owners[-1] + 1 if owners else 0
     own, inside, first, leaves, always = [0] * count, [0] * count, [-1] * count, [0] * count, 0
     end = {owner: at for at, owner in enumerate(owners)}
-    shared: list[tuple[int, int, int]] = []
+    shared = []
     change = [0] * (len(steps) + 1)
     for life, size in lives:
         if life.present:
             always += size
             continue
-        owner, then = owners[life.first], owners[life.last]
+        owner = owners[life.first]
         leaves[owner] += size if life.kept else 0
+        if owners[life.last] != owner and not life.kept:
+            shared.append((owner, owners[life.last], size))
         change[life.first] += size
         change[min(life.last, end[owner]) + 1] -= size
-        if then != owner and not life.kept:
-            shared.append((owner, then, size))
-            change[life.last + 1] -= size
-            change[end[then] + 1] += size
     held = 0
     for at, (owner, step) in enumerate(zip(owners, steps, strict=True)):
         held += change[at]

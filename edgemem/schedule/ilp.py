@@ -262,7 +262,7 @@ class _Lp:
         own = [problem.born[k] + problem.own[k] for k in self._steps]
         inside = [problem.early[k] + problem.inside[k] for k in self._steps]
         columns = [(own, saved)]
-        if any(inside) or min(own, default=0) < 0:
+        if any(inside):
             columns.append((inside, []))
         if not t and problem.opening:
             columns.append(([problem.opening + entry for entry in problem.entry], []))

@@ -19,7 +19,7 @@ from edgemem.schedule.greedy import greedy_order
 from edgemem.schedule.ordering import Ordering, Start, Stopped
 from edgemem.schedule.overlaps import has_overlaps, order_with_overlaps
 from edgemem.schedule.peak import least_peak, order_peak, peak_of
-from edgemem.schedule.precedence import is_reorderable
+from edgemem.schedule.precedence import has_shared_bodies, is_reorderable
 from edgemem.schedule.problem import order_problem
 from edgemem.schedule.registry import SOLVERS
 from edgemem.strategy.clock import Clock
@@ -162,9 +162,12 @@ class _Search:
 
     def result(self, closer: Solver, limits: Mapping[str, OptionValue]) -> Ordering:
         """What was found. Where padding alone separates it from its bound, the closer tries to close that gap."""
-        is_done = self.is_done
+        # The problem keeps memory of a body that several operators run until the last of them is done, which may be
+        # longer than it is needed: then it proves nothing.
+        proves = not has_shared_bodies(self._graph)
+        is_done = self.is_done and proves
         # The record that lies highest needs no padding.
-        bound = max(self._start.bound - self._problem.padding, 0)
+        bound = max(self._start.bound - self._problem.padding, 0) if proves else 0
         if is_done and bound < self._peak:
             bound = max(bound, self._bound_without_padding(closer, limits))
         return Ordering(

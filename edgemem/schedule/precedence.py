@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from edgemem.model.graph import Graph, Op
 
-__all__ = ["find_precedence", "is_reorderable"]
+__all__ = ["find_precedence", "has_shared_bodies", "is_reorderable"]
 
 
 def is_reorderable(graph: Graph) -> bool:
@@ -18,6 +18,11 @@ def is_reorderable(graph: Graph) -> bool:
     written = Counter(i for op in graph.ops for i in op.outputs if i >= 0)
     there = [i for i in graph.inputs if i in written and graph.tensors[i].kind != "variable"]
     return not there and max(written.values(), default=0) <= 1
+
+
+def has_shared_bodies(graph: Graph) -> bool:
+    """Whether several operators run one graph."""
+    return max(Counter(n for op in graph.ops for n in _run_by(op)).values(), default=0) > 1
 
 
 def _run_by(op: Op) -> set[int]:

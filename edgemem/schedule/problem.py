@@ -51,8 +51,7 @@ class OrderProblem:
         lingers: the classes that nothing reads, and that stay to the end unless they took the memory of an input.
         guarded: the classes whose memory ends the search through `over` when it is met there, unless they took the
             memory of an input themselves.
-        own: for each operator the workspace, and what its bodies still hold, while its results are there; less what it
-            reads that only its bodies need, so that it may be negative.
+        own: for each operator the workspace, and what its bodies still hold, while its results are there.
         inside: for each operator the most that its bodies hold while they run.
         early: for each operator the part of its results that is alive while its bodies run already.
         leaves: for each operator what its bodies leave alive for the rest of the run.
@@ -60,7 +59,8 @@ class OrderProblem:
             first operator of the first one, otherwise its own.
         opening: what is alive at the first step only: inputs that nothing reads.
         padding: the most that `order_peak` may be above the lower bound of the usage records: what padding adds to one
-            piece of memory.
+            piece of memory, and memory of a graph that several operators run, which the last of them is done with
+            before it is done itself.
         names: of each class the tensor that the others in it are views of; "" for what belongs to no tensor of the
             graph. Empty where the problem is not one of a graph.
     """
@@ -209,7 +209,7 @@ def order_problem(graph: Graph, target: Target) -> OrderProblem:
         early=tuple(early),
         leaves=bodies.leaves,
         entry=tuple(first + born for first, born in zip(bodies.first, results, strict=True)),
-        padding=max((pad(s) - s for s in unpadded), default=0),
+        padding=max((pad(s) - s for s in unpadded), default=0) + sum(held for *_, held in bodies.shared),
         opening=sum(size[c] for c in present if c not in read and c not in kept),
         names=(*names, *[""] * (len(size) - len(names))),
     )

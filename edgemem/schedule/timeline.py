@@ -64,7 +64,7 @@ class Timeline:
         pieces: all that is alive, but for `always` and what the first step adds.
         takes: for a node and a class the literal that the node's first result takes the memory of the class; without
             the pairs for which that is never so.
-        always: what is alive at all places beside the pieces, in bytes (or texels); may be negative.
+        always: what is alive at all places beside the pieces, in bytes (or texels).
         least: what is alive before all places.
         first: for each node that may be the first one what its first step adds to `always` and the classes that are
             there before it; empty if that never is more than what the pieces add up to.
@@ -192,13 +192,8 @@ class Timeline:
         # While the bodies run, the results need not be there yet; so they count only as far as they need more.
         inside = problem.early[k] + problem.inside[k] - problem.born[k]
         least = max(problem.own[k], inside)
-        if least > 0:
+        if least:
             self.pieces.append(Piece(self.model.new_fixed_size_interval_var(place, 1, ""), least, -1))
-        elif least:  # less is alive at this place than the pieces say: as much more is at all others
-            self.always += least
-            for start, end in ((0, place), (place + 1, self.count + 1)):
-                length = self.model.new_int_var(0, self.count + 1, "")
-                self.pieces.append(Piece(self.model.new_interval_var(start, length, end, ""), -least, -1))
         if self._taken[node] is not False:
             more = max(problem.own[k], inside + problem.size[problem.writes[k][0]]) - least
             if more:

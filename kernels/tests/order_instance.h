@@ -113,8 +113,7 @@ inline Values random_order(const Fields& fields, Random& random) {
   return order;
 }
 
-// Up to `most` operators. With `rules`, some of every kind: in place, guarded, unread, bodies, some of them of several
-// operators, workspace, inputs.
+// Up to `most` operators. With `rules`, some of every kind: in place, guarded, unread, bodies, workspace, inputs.
 inline Fields random_fields(Random& random, std::int64_t most, bool rules) {
   Fields made;
   const std::int64_t count = 1 + random.below(most);
@@ -147,16 +146,6 @@ inline Fields random_fields(Random& random, std::int64_t most, bool rules) {
       wait_for(writer[static_cast<std::size_t>(c)]);
     }
     if (k > 0 && random.below(8) == 0) wait_for(random.below(k));
-    std::int64_t done = 0;  // with the memory of a graph that an earlier operator ran, too
-    if (k > 0 && rarely(6)) {
-      const auto first = static_cast<std::size_t>(random.below(k));
-      done = 1 + random.below(largest);
-      reads.push_back(add_class(done, static_cast<std::int64_t>(first)));
-      readers.back() = 1;
-      made.writes[first].push_back(reads.back());
-      made.entry[first] += done;
-      wait_for(static_cast<std::int64_t>(first));
-    }
     const bool in_place = rules && random.below(2) == 0;
     const std::int64_t like = made.size[static_cast<std::size_t>(reads.front())];
     Values writes{add_class(in_place ? like : 1 + random.below(largest), k)};
@@ -171,11 +160,11 @@ inline Fields random_fields(Random& random, std::int64_t most, bool rules) {
     made.reads.push_back(reads);
     made.writes.push_back(writes);
     made.over.push_back(over);
-    made.own.push_back((rarely(4) ? random.below(largest) : 0) - done);
+    made.own.push_back(rarely(4) ? random.below(largest) : 0);
     made.inside.push_back(rarely(6) ? random.below(largest) : 0);
     made.early.push_back(rarely(6) ? random.below(born + 1) : 0);
     made.leaves.push_back(rarely(10) ? random.below(5) : 0);
-    made.entry.push_back(made.own.back() + done + born);
+    made.entry.push_back(made.own.back() + born);
   }
   for (std::size_t c = 0; c < made.size.size(); ++c) {
     const auto number = static_cast<std::int64_t>(c);

@@ -73,8 +73,7 @@ TEST(problems_that_contradict_themselves) {
   refused([](Fields& f) { f.guarded = {1, 1}; });
   refused([](Fields& f) { f.over[1] = {2}; });
   refused([](Fields& f) { f.over[1] = {0}; });
-  refused([](Fields& f) { f.inside[2] = -1; });
-  refused([](Fields& f) { f.own[2] = -11; });
+  refused([](Fields& f) { f.own[2] = -1; });
   refused([](Fields& f) { f.entry.pop_back(); });
   refused([](Fields& f) { f.opening = -1; });
   refused([](Fields& f) { f.size[0] = std::numeric_limits<std::int64_t>::max(); });

@@ -16,14 +16,10 @@ constexpr std::int64_t kMostBytes = std::numeric_limits<std::int64_t>::max() / 4
   throw std::invalid_argument(std::string(field) + ": " + why);
 }
 
-void check_length(const char* field, const Numbers& sizes, std::size_t count) {
+Numbers checked(const char* field, const Numbers& sizes, std::size_t count) {
   if (sizes.size() != count) {
     refuse(field, "has " + std::to_string(sizes.size()) + " numbers, not " + std::to_string(count));
   }
-}
-
-Numbers checked(const char* field, const Numbers& sizes, std::size_t count) {
-  check_length(field, sizes, count);
   std::int64_t sum = 0;
   for (const std::int64_t size : sizes) {
     if (size < 0) refuse(field, "a size is negative");
@@ -105,8 +101,7 @@ Problem::Problem(const Fields& fields) {
   reads = Lists("reads", fields.reads, operators, all);
   writes = Lists("writes", fields.writes, operators, all);
   over = Lists("over", fields.over, operators, all);
-  check_length("own", fields.own, operators);
-  own = fields.own;
+  own = checked("own", fields.own, operators);
   inside = checked("inside", fields.inside, operators);
   early = checked("early", fields.early, operators);
   leaves = checked("leaves", fields.leaves, operators);
@@ -120,15 +115,7 @@ Problem::Problem(const Fields& fields) {
   guarded = marks("guarded", fields.guarded, all);
 
   std::int64_t sum = 0;
-  for (Id k = 0; k < count(); ++k) {
-    std::int64_t most = 0;  // that the operator's bodies may be done with
-    for (const Id c : reads[k]) most += size[static_cast<std::size_t>(c)];
-    const std::int64_t bytes = own[static_cast<std::size_t>(k)];
-    if (bytes < -most) refuse("own", "operator " + std::to_string(k) + " is done with more than it reads");
-    if (bytes > kMostBytes - sum) refuse("own", "the sizes add up to more than int64 holds");
-    sum += std::max<std::int64_t>(bytes, 0);
-  }
-  for (const Numbers* sizes : {&inside, &early, &leaves, &entry, &size}) {
+  for (const Numbers* sizes : {&own, &inside, &early, &leaves, &entry, &size}) {
     for (const std::int64_t bytes : *sizes) {
       if (bytes > kMostBytes - sum) refuse("size", "all sizes add up to more than int64 holds");
       sum += bytes;

@@ -56,8 +56,7 @@ struct Fields {
 struct Problem {
   // Throws std::invalid_argument for numbers of operators or classes that there are not; a class that is written twice,
   // or although it is alive before the first operator, or read and neither; memory that an operator may take without
-  // reading it or without a result as large; a circle in `before`; negative sizes, where `own` is less by more than the
-  // operator reads, and sums that int64 does not hold.
+  // reading it or without a result as large; a circle in `before`; negative sizes, and sums that int64 does not hold.
   explicit Problem(const Fields& fields);
 
   Id count() const { return before.count(); }
