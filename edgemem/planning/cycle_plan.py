@@ -98,11 +98,12 @@ def _replayable(plansets: Sequence[PlanSet]) -> CyclePlan:
     """Plans of periods with their slots, one above the other."""
     cycles, slots, bounds, room = [], [], [], 0
     for planset in plansets:
-        cycle = planset.cycle
+        cycle, best = planset.cycle, planset.best_offsets
         assert cycle is not None
+        assert best is not None
         cycles.append(cycle)
         slots.append(dynamic_slots(cycle, planset))
-        room += slots[-1].size - cycle.slots(planset).size
+        room += slots[-1].size - best.size
         bounds.append(cycle.lower_bound(planset.problem.alignment))
     return CyclePlan(tuple(cycles), tuple(plansets), _stacked(slots), sum(bounds), room)
 
