@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
+import textwrap
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
@@ -15,8 +17,9 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-__all__ = ["console_for", "progress"]
+__all__ = ["console_for", "print_folded", "progress"]
 
+_UNIT = re.compile(r"(\d) (%|[KMG]iB|B\b)")  # a number and its unit stay on one line
 _PIPED_WIDTH = 120  # columns where the output is no terminal
 
 
@@ -46,3 +49,13 @@ def progress(what: str = "planning") -> Iterator[Callable[[str], None]]:
         return
     with console.status(what) as status:
         yield lambda name: status.update(f"{what}: {printable(name)}")
+
+
+def print_folded(console: Console, text: str, indent: int = 6) -> None:
+    """A line; on a terminal it is folded between words, and the rest is indented."""
+    if console.is_terminal:
+        whole = _UNIT.sub("\\1\0\\2", text)
+        text = textwrap.fill(
+            whole, console.width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
+        ).replace("\0", " ")
+    console.print(text, soft_wrap=True)

@@ -1,34 +1,56 @@
-"""`edgemem curve`: what less memory costs in operators, file size and time."""
+"""`edgemem curve`: what less memory costs in operators, file size and time, or in arithmetic."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from edgemem.cli.options import FILE, FileCommand
+from edgemem.cli.options import FILE, FileCommand, bindings
 from edgemem.model.profiles import PROFILES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from rich.console import Console
+
     from edgemem.report.curve import CurvePoint
+    from edgemem.report.recompute_curve import RecomputeCurve
 
 __all__ = ["curve"]
+
+_MOST_MACS: Final = 2.0  # with --recompute
+_NEAR: Final = 1.001  # a bound without padding
 
 
 @click.command(cls=FileCommand)
 @click.argument("model", type=FILE)
 @click.option("-o", "--output", type=FILE, metavar="FILE.svg", help="Write the curve as a picture.")
-@click.option("-t", "--target", default="tflm", show_default=True, help="Rules of the memory; see docs/targets.md.")
+@click.option(
+    "--recompute",
+    is_flag=True,
+    help="Ways to run operators again, of an .onnx or a .tflite model: the peak against multiply-accumulates.",
+)
+@click.option(
+    "--max-macs",
+    type=click.FloatRange(min=1),
+    metavar="RATIO",
+    help="Most arithmetic of a point, as a multiple, with --recompute.  [default: 2]",
+)
+@bindings
+@click.option("--effort", type=click.Choice(["fast", "default", "max"]), help="Work of every search, with --recompute.")
+@click.option(
+    "-t",
+    "--target",
+    help="Rules of the memory; see docs/targets.md.  [default: tflm; with --recompute the format's own]",
+)
 @click.option(
     "--overlap",
     type=click.Choice(PROFILES),
-    default="tflm-reference",
-    show_default=True,
-    help="Let results overlap inputs as far as the kernels of this library allow.",
+    help="Let results overlap inputs as far as the kernels of this library allow.  [default: tflm-reference; none "
+    "with --recompute]",
 )
 @click.option("--max-ops", type=click.IntRange(min=1), help="Most operators of a streamed model.")
 @click.option("--points", default=8, show_default=True, type=click.IntRange(min=2), help="Most points of the curve.")
@@ -40,8 +62,13 @@ def curve(
     *,
     model: Path,
     output: Path | None,
-    target: str,
-    overlap: str,
+    recompute: bool,
+    max_macs: float | None,
+    dims: dict[str, int],
+    input_shapes: dict[str, tuple[int, ...]],
+    effort: str | None,
+    target: str | None,
+    overlap: str | None,
     max_ops: int | None,
     points: int,
     measure: bool,
@@ -51,27 +78,108 @@ def curve(
 
     Each row is a way to run the model in stripes, for `edgemem plan --stream STAGES`. No other one found has both a
     smaller arena and fewer operators. The arena is TensorFlow Lite Micro's: head (tensors) and tail (structures).
+
+    With --recompute each row is a way to run operators again, for `edgemem plan --recompute only --order auto --budget
+    PEAK`, of an .onnx model, too.
     """
     from edgemem.cli.console import progress as progress_line
     from edgemem.commands.curve import find_curve
+    from edgemem.commands.recompute_curve import find_recompute_curve
     from edgemem.files import atomic_write
+    from edgemem.formats import Bindings
     from edgemem.report.curve import curve_data, curve_svg
+    from edgemem.report.recompute_curve import recompute_curve_data, recompute_curve_svg
     from edgemem.targets import find_target
 
     if output is not None and output.suffix.lower() != ".svg":
         raise click.UsageError("the curve is written as a picture: give -o FILE.svg")
-    rules = find_target(target).changed(kernels=overlap, slots=True)
+    _check_options(
+        recompute,
+        {"--max-ops": max_ops, "--measure": measure or None, "--overlap": overlap},
+        {"--max-macs": max_macs, "--dim": dims or None, "--input-shape": input_shapes or None, "--effort": effort},
+    )
     with progress_line() as progress:
-        found = find_curve(model, rules, most=points, operators=max_ops, measure=measure, progress=progress)
+        if recompute:
+            again = find_recompute_curve(
+                model,
+                target,
+                max_macs=max_macs or _MOST_MACS,
+                points=points,
+                bindings=Bindings.of(dims, input_shapes),
+                effort=effort,
+                progress=progress,
+            )
+            picture = recompute_curve_svg(again, f"{model.name}: operators that run again")
+            data = recompute_curve_data(again)
+        else:
+            rules = find_target(target or "tflm").changed(kernels=overlap or "tflm-reference", slots=True)
+            found = find_curve(model, rules, most=points, operators=max_ops, measure=measure, progress=progress)
+            picture = curve_svg(found, f"{model.name} in TensorFlow Lite Micro")
+            data = {"points": curve_data(found)}
     if output is not None:
         with atomic_write(output) as file:
-            file.write(curve_svg(found, f"{model.name} in TensorFlow Lite Micro").encode())
+            file.write(picture.encode())
     if as_json:
-        click.echo(json.dumps({"model": str(model), "points": curve_data(found)}))
+        click.echo(json.dumps({"model": str(model), **data}))
         return
-    _show(found)
+    if recompute:
+        _show_recompute(again)
+    else:
+        _show(found)
     if output is not None:
         click.echo(f"wrote {output}")
+
+
+def _check_options(recompute: bool, of_stripes: dict[str, object], of_recompute: dict[str, object]) -> None:
+    """Raise UsageError for an option of the other curve."""
+    wrong = next((name for name, value in (of_stripes if recompute else of_recompute).items() if value is not None), "")
+    if wrong:
+        raise click.UsageError(f"{wrong} is {'not for' if recompute else 'for'} curves with --recompute: leave it out")
+
+
+def _explain(curve: RecomputeCurve, console: Console) -> None:
+    """Why nothing that runs again makes the peak lower."""
+    from edgemem.cli.printable import printable
+    from edgemem.report.sizes import size_text
+
+    bound = size_text(curve.lower_bound)
+    why = "what could run again needs as much memory as it would save"
+    if curve.points[0].peak <= curve.lower_bound * _NEAR and curve.widest:
+        why = f"operator {printable(repr(curve.widest))} alone needs {bound}"
+    console.print(
+        f"Running operators again does not make this peak lower: {why}. Smaller operators may: edgemem plan MODEL "
+        "--tile auto (.onnx), --stream auto (.tflite)",
+        soft_wrap=True,
+    )
+
+
+def _show_recompute(curve: RecomputeCurve) -> None:
+    from rich.table import Table
+
+    from edgemem.cli.console import console_for
+    from edgemem.report.sizes import ratio_text, size_text
+
+    console = console_for()
+    first, least = curve.points[0], curve.points[-1]
+    optimal = " (optimal)" if least.peak == curve.lower_bound else f", lower bound {size_text(curve.lower_bound)}"
+    console.print(
+        f"peak {size_text(least.peak)} for {least.macs_ratio:.3f}x the multiply-accumulates, {size_text(first.peak)} "
+        f"without, {size_text(curve.given_peak)} in the file's order{optimal}",
+        soft_wrap=True,
+    )
+    console.print()
+    table = Table(box=None, pad_edge=False)
+    for column in ("peak", "of it", "multiply-accumulates", "ratio", "operators"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for point in curve.points:
+        ratio = ratio_text(point.peak, first.peak)
+        table.add_row(f"{point.peak:,}", ratio, f"{point.macs:,}", f"{point.macs_ratio:.3f}x", f"{point.operators:,}")
+    console.print(table)
+    console.print()
+    if len(curve.points) == 1:
+        _explain(curve, console)
+        return
+    console.print("for each: edgemem plan MODEL --recompute only --order auto --budget PEAK", soft_wrap=True)
 
 
 def _show(points: Sequence[CurvePoint]) -> None:

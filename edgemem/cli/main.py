@@ -1,4 +1,4 @@
-"""`edgemem`: plan, show, verify, strategies, export, run, size, measure, curve, probe, fit, trace, bench.
+"""`edgemem`: plan, show, verify, strategies, export, run, size, measure, curve, probe, fit, trace, remat, bench.
 
 Exit codes: 0 ok, 1 a check failed or the model cannot be planned, 2 usage, 3 over budget, 4 invalid plan, 128 + n ended
 by the signal n (130 for Ctrl-C).
@@ -19,6 +19,7 @@ from edgemem.cli.measuring import measure
 from edgemem.cli.options import FILE, FileCommand
 from edgemem.cli.planning import plan
 from edgemem.cli.probing import probe
+from edgemem.cli.remat import remat
 from edgemem.cli.running import run, size
 from edgemem.cli.tracing import trace
 from edgemem.cli.verifying import verify
@@ -115,6 +116,7 @@ main.add_command(curve)
 main.add_command(probe)
 main.add_command(fit)
 main.add_command(trace)
+main.add_command(remat)
 main.add_command(bench)
 main.add_command(verify)
 

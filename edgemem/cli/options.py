@@ -23,6 +23,7 @@ __all__ = [
     "limits_options",
     "parsed_size",
     "range_bindings",
+    "strategy_option",
     "timeout_option",
 ]
 
@@ -139,6 +140,18 @@ def _shape_option(command: _Command) -> _Command:
         help="Bind an input's shape; repeatable.",
     )
     return shape(command)
+
+
+def strategy_option(command: _Command) -> _Command:
+    """The option --strategy, given to the command as `strategy`: a tuple of names, () for the default."""
+    return click.option(
+        "-s",
+        "--strategy",
+        "strategy",
+        multiple=True,
+        metavar="NAME",
+        help="auto (default), or [FAMILY/]NAME[:OPTION=VALUE,...]; repeatable. See `edgemem strategies`.",
+    )(command)
 
 
 def limits_options(command: _Command) -> _Command:

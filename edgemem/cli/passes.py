@@ -78,6 +78,13 @@ def shrinking_options(command: _Command) -> _Command:
         metavar="auto|FIRST:LAST:ROWSxCOLUMNS,...",
         help="Run layers of an ONNX model in tiles that compute their edges again.",
     )
+    recompute = click.option(
+        "--recompute",
+        type=click.Choice(["auto", "only"]),
+        help="Run operators again, so that their results need not stay in memory. auto: the cheapest mixture of an "
+        "order, tiles (ONNX) or stripes (TFLite) and recomputation within --budget, or the lowest peak; only: without "
+        "what is not asked for besides.",
+    )
     max_ops = click.option("--max-ops", type=click.IntRange(min=1), help="Most operators that --stream may give.")
     growth = click.option(
         "--max-file-growth",
@@ -91,7 +98,7 @@ def shrinking_options(command: _Command) -> _Command:
         type=click.FloatRange(min=1),
         callback=_finite,
         metavar="RATIO",
-        help="Most arithmetic that --tile may give, as a multiple.  [default: 1.15]",
+        help="Most arithmetic that --tile or --recompute may give, as a multiple.  [default: 1.15; --recompute: 1.25]",
     )
     differ = click.option(
         "--allow-numeric-difference",
@@ -99,7 +106,7 @@ def shrinking_options(command: _Command) -> _Command:
         is_flag=True,
         help="Write a tiled or streamed model, too, whose outputs differ in the last bits.",
     )
-    return overlap(stream(tile(max_ops(growth(macs(differ(command)))))))
+    return overlap(stream(tile(recompute(max_ops(growth(macs(differ(command))))))))
 
 
 def wanted_passes(
@@ -120,25 +127,26 @@ def wanted_passes(
     """
     if options["states"] and options["optimize"]:
         raise click.UsageError("--state keeps the model's dimensions open, and --optimize fixes them: give one of them")
-    for name, needed in (
-        ("max_ops", "stream"),
-        ("max_file_growth", "stream"),
-        ("max_macs", "tile"),
-    ):
-        if options[name] and options[needed] is None:
-            raise click.UsageError(f"--{name.replace('_', '-')} is a limit of --{needed}, which is not given")
-        if options[name] and options[needed] not in _CHOICES:
+    recomputes = options["recompute"] is not None
+    for name, needed in (("max_ops", "stream"), ("max_file_growth", "stream"), ("max_macs", "tile")):
+        if not options[name] or (name == "max_macs" and recomputes):
+            continue
+        option = f"--{name.replace('_', '-')}"
+        if options[needed] is None:
+            also = " or --recompute" if name == "max_macs" else ""
+            raise click.UsageError(f"{option} is a limit of --{needed}{also}, which is not given")
+        if options[needed] not in _CHOICES:
             raise click.UsageError(
-                f"--{name.replace('_', '-')} limits stages that --{needed} chooses itself; leave it out with stages "
-                f"given by hand, or give --{needed} auto"
+                f"{option} limits stages that --{needed} chooses itself; leave it out with stages given by hand, or "
+                f"give --{needed} auto"
             )
-    if options["allow_difference"] and options["tile"] is None and options["stream"] is None:
-        raise click.UsageError("--allow-numeric-difference is for --tile and --stream; neither is given")
+    if options["allow_difference"] and options["tile"] is None and options["stream"] is None and not recomputes:
+        raise click.UsageError("--allow-numeric-difference is for --tile, --stream and --recompute; none is given")
     if options["reorder"] and options["order"] not in (None, "auto"):
         raise click.UsageError("--reorder is the same as --order auto: give one of them")
     wanted: dict[str, dict[str, str]] = {"fold": {}} if options["fold"] else {}
+    given = {name: str(value) for name, value in (searches or {}).items() if value is not None}
     if options["order"] is not None or options["reorder"]:
-        given = {name: str(value) for name, value in (searches or {}).items() if value is not None}
         wanted["order"] = {"method": options["order"] or "auto", **given}
     if options["optimize"]:
         wanted["optimize"] = {"level": options["optimize"]}
@@ -153,4 +161,7 @@ def wanted_passes(
         if options[name] is not None:
             told = {key: str(value) for key, value in limit.items() if value is not None}
             wanted[name] = {"stages": options[name], **told}
+    if recomputes:
+        told = {key: str(value) for key, value in limits["tile"].items() if value is not None}
+        wanted["recompute"] = {"means": options["recompute"], **told, **given}
     return wanted

@@ -5,14 +5,12 @@ Everything fits into 80 columns; long names are folded, and digits are never cut
 
 from __future__ import annotations
 
-import re
-import textwrap
 from typing import TYPE_CHECKING
 
 from rich.table import Table
 
 from edgemem.bounds import operator_breadths
-from edgemem.cli.console import console_for
+from edgemem.cli.console import console_for, print_folded
 from edgemem.cli.printable import printable
 from edgemem.distribution import requirement
 from edgemem.lists import listed
@@ -33,9 +31,16 @@ if TYPE_CHECKING:
     from edgemem.strategy.options import Option
     from edgemem.strategy.registry import Strategy
 
-__all__ = ["answer", "show_order", "show_plan", "show_price", "show_profile", "show_strategies", "show_tensors"]
+__all__ = [
+    "answer",
+    "show_order",
+    "show_plan",
+    "show_price",
+    "show_profile",
+    "show_strategies",
+    "show_tensors",
+]
 
-_UNIT = re.compile(r"(\d) (%|[KMG]iB|B\b)")  # a number and its unit stay on one line
 _BAR = 24  # characters of the longest bar
 _ENDED = {
     "bound": "met the lower bound",
@@ -66,7 +71,7 @@ def show_plan(
         text = answer(best, bound, planset.naive, proved=proved, texels=texels)
         console.print(f"{label} {text}{took}", soft_wrap=True)
     if note:
-        _print_folded(console, note, indent=0)
+        print_folded(console, note, indent=0)
     if planset.target is not None and planset.target.scratch == "unknown":
         console.print("These are the tensors; the workspace of kernels is not in this plan.", soft_wrap=True)
     if planset.target is not None and planset.target.kernels != "none":
@@ -122,7 +127,7 @@ def show_order(ordering: Ordering, before: str, *, texels: bool = False) -> None
     else:
         ended = f" ({_ENDED[ordering.stopped]})" if ordering.stopped in _ENDED else ""
         bound = f"bound {size(ordering.lower_bound)}{ended}"
-    _print_folded(console_for(), f"order {name}: peak {size(ordering.peak)}{saved}, {bound}")
+    print_folded(console_for(), f"order {name}: peak {size(ordering.peak)}{saved}, {bound}")
 
 
 def show_price(price: Price) -> None:
@@ -322,29 +327,19 @@ def show_strategies(strategies: Sequence[Strategy], solvers: Sequence[Solver]) -
         if strategy.family != family:
             family = strategy.family
             console.print(f"{family.replace('_', ' ')}")
-        _print_folded(console, _headed(strategy.name, strategy.options))
+        print_folded(console, _headed(strategy.name, strategy.options))
         extra = f", needs {requirement(strategy.extra)}" if strategy.extra else ""
         honoured = ", ".join(sorted(strategy.honours))
-        _print_folded(console, f"      {strategy.paper}; {strategy.complexity}; honours {honoured}{extra}")
+        print_folded(console, f"      {strategy.paper}; {strategy.complexity}; honours {honoured}{extra}")
     console.print("order of operators (--order)")
     for solver in solvers:
-        _print_folded(console, _headed(solver.name, solver.options))
+        print_folded(console, _headed(solver.name, solver.options))
         extra = f", needs {requirement(solver.extra)}" if solver.extra else ""
         limit = f", up to {solver.limit:,} operators in auto" if solver.limit is not None else ""
-        _print_folded(console, f"      {solver.paper}; {solver.complexity}{limit}{extra}")
+        print_folded(console, f"      {solver.paper}; {solver.complexity}{limit}{extra}")
     console.print("The first value of an option is its default.")
 
 
 def _headed(name: str, options: Mapping[str, Option]) -> str:
     listed = "; ".join(f"{k}={summary(option)}" for k, option in options.items())
     return f"  {name}{f'  {listed}' if listed else ''}"
-
-
-def _print_folded(console: Console, text: str, indent: int = 6) -> None:
-    """A line; on a terminal it is folded between words, and the rest is indented."""
-    if console.is_terminal:
-        whole = _UNIT.sub("\\1\0\\2", text)
-        text = textwrap.fill(
-            whole, console.width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
-        ).replace("\0", " ")
-    console.print(text, soft_wrap=True)

@@ -15,6 +15,7 @@ from edgemem.cli.options import (
     limits_options,
     parsed_size,
     range_bindings,
+    strategy_option,
 )
 from edgemem.cli.passes import passes_options, shrinking_options, wanted_passes
 
@@ -30,14 +31,7 @@ __all__ = ["plan"]
 @click.command(cls=FileCommand)
 @click.argument("source", type=FILE)
 @click.option("-o", "--output", type=FILE, help="Write the planned model, or a plan alone as FILE.edgemem.")
-@click.option(
-    "-s",
-    "--strategy",
-    "strategy",
-    multiple=True,
-    metavar="NAME",
-    help="auto (default), or [FAMILY/]NAME[:OPTION=VALUE,...]; repeatable. See `edgemem strategies`.",
-)
+@strategy_option
 @click.option("-t", "--target", metavar="NAME|FILE.toml", help="Rules of the memory planned for; see docs/targets.md.")
 @click.option("--alignment", type=click.IntRange(min=1), help="Of every offset, in bytes; instead of the target's.")
 @range_bindings
@@ -83,7 +77,7 @@ def plan(
 ) -> None:
     """Plan the memory of a model or of usage records, prove the plan, and write it into the model."""
     from edgemem import api
-    from edgemem.cli import plan_view, view
+    from edgemem.cli import mixture_view, plan_view, view
     from edgemem.cli.console import progress as progress_line
     from edgemem.commands.executors import where_it_runs
     from edgemem.commands.plan_prepared import limits_of_plans, plan_prepared
@@ -119,14 +113,14 @@ def plan(
         )
         if output and not isinstance(prepared.model, Model) and output.suffix != ".edgemem":
             raise click.UsageError("usage records have no model to write the plan into; use -o FILE.edgemem")
-        if "order" in wanted:
+        if "order" in wanted or "recompute" in wanted:
             limits = limits_of_plans(strategy, limits, prepared.order_s)
         prepared, planset = plan_prepared(
             prepared,
-            lambda model: api.plan(
+            lambda model, rules: api.plan(
                 model,
                 strategy=strategy or "auto",
-                target=prepared.target,
+                target=rules,
                 alignment=alignment,
                 budget=budget,
                 **limits,
@@ -154,15 +148,18 @@ def plan(
         elif output:
             plansets = api.save(carrier, planset, output, offsets_only=offsets_only)
     if as_json:
-        view.print_json(planset, price, prepared.ordering)
+        view.print_json(planset, price, prepared.ordering, (prepared.mixture, prepared.mixtures))
         return
-    if prepared.ordering is not None:
+    if prepared.mixture is not None and prepared.mixtures is not None:
+        mixture_view.show_mixture(prepared.mixture, prepared.mixtures, budget)
+    elif prepared.ordering is not None:
         before = "without --order" if PRICED & wanted.keys() else "file's order"
         plan_view.show_order(prepared.ordering, before, texels=planset.problem.extents is not None)
     plan_view.show_plan(planset, elapsed_s=elapsed, rows=None if all_plans else 4, note=_implied(prepared.level))
     if price is not None:
         plan_view.show_price(price)
-    for name in sorted(PRICED & wanted.keys()) if prepared.original is None else ():
+    is_told = prepared.original is not None or prepared.mixture is not None
+    for name in () if is_told else sorted(PRICED & wanted.keys()):
         click.echo(f"\n--{name} {wanted[name]['stages']} changed nothing: {_why_unchanged(budget)}")
     for planned in recorded:
         view.show_recorded(planned)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgemem.cli.options import FILE, FileCommand, limits_options
+from edgemem.cli.options import FILE, FileCommand, limits_options, strategy_option
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,14 +18,7 @@ __all__ = ["trace"]
 @click.argument("source", type=FILE)
 @click.option("-o", "--output", type=FILE, metavar="FILE.edgemem", help="Write the plan.")
 @click.option("--device", type=click.IntRange(min=0), help="Which device of a snapshot; needed if it has several.")
-@click.option(
-    "-s",
-    "--strategy",
-    "strategy",
-    multiple=True,
-    metavar="NAME",
-    help="auto (default), or [FAMILY/]NAME[:OPTION=VALUE,...]; repeatable. See `edgemem strategies`.",
-)
+@strategy_option
 @click.option(
     "--alignment",
     type=click.IntRange(min=1),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -16,6 +17,7 @@ from edgemem.report.sizes import size_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from edgemem.commands.mixture import Mixture, Mixtures
     from edgemem.commands.outcome import Outcome
     from edgemem.commands.price import Price
     from edgemem.commands.size import ModelSize
@@ -34,8 +36,16 @@ __all__ = [
 ]
 
 
-def print_json(planset: PlanSet, price: Price | None = None, ordering: Ordering | None = None) -> None:
-    """The plans as JSON, with the price of the changes that a model went through, and what its order is worth."""
+def print_json(
+    planset: PlanSet,
+    price: Price | None = None,
+    ordering: Ordering | None = None,
+    mixture: tuple[Mixture | None, Mixtures | None] = (None, None),
+) -> None:
+    """The plans as JSON, with the price of the changes that a model went through, and what its order is worth.
+
+    Of a mixture of changes the one that was chosen and the best of every kind.
+    """
     data = document(planset)
     if ordering is not None:
         names = ("method", "peak", "given_peak", "lower_bound", "optimal", "stopped", "seconds")
@@ -43,7 +53,18 @@ def print_json(planset: PlanSet, price: Price | None = None, ordering: Ordering 
     if price is not None:
         before_after = {name: dict(zip(("before", "after"), pair, strict=True)) for name, pair in _pairs(price)}
         data["price"] = {**before_after, "classical_bound": price.bound}
+    chosen, considered = mixture
+    if chosen is not None and considered is not None:
+        data["mixture"] = {
+            **_figures(chosen),
+            "widest": None if considered.widest is None else asdict(considered.widest),
+            "considered": [_figures(way) for way in considered.best],
+        }
     click.echo(json.dumps(data))
+
+
+def _figures(way: Mixture) -> dict[str, object]:
+    return {name: getattr(way, name) for name in ("means", "peak", "tail", "macs", "operators")}
 
 
 def _pairs(price: Price) -> tuple[tuple[str, tuple[int, int]], ...]:

@@ -17,23 +17,45 @@ if TYPE_CHECKING:
     from edgemem.commands.prepare import Prepared
     from edgemem.formats import RecordFile
     from edgemem.plans import PlanSet
+    from edgemem.targets import Target
 
 __all__ = ["limits_of_plans", "plan_prepared"]
 
 
-def plan_prepared(prepared: Prepared, make: Callable[[Model | RecordFile], PlanSet]) -> tuple[Prepared, PlanSet]:
-    """A plan that is never larger for the order that was found.
+def plan_prepared(
+    prepared: Prepared, make: Callable[[Model | RecordFile, Target | None], PlanSet]
+) -> tuple[Prepared, PlanSet]:
+    """A plan that is never larger for the order that was found, of the best mixture whose plan fits.
 
     An order with a lower peak may be harder to pack. Where its plan is above the peak of the order before, that order
     is planned, too, and kept if its plan is smaller.
 
     Args:
         prepared: the model.
-        make: makes the plan of a model. Raises BudgetExceededError for a plan that does not fit.
+        make: makes the plan of a model under the rules of a target. Raises BudgetExceededError for a plan that does not
+            fit.
 
-    Returns what was planned, and the plan. Raises as `make` does for the order that was found.
+    Returns what was planned, and the plan. Raises as `make` does for the first model.
     """
+    try:
+        return _plan_ordered(prepared, make)
+    except BudgetExceededError as e:
+        for other in prepared.others:
+            try:
+                return _plan_ordered(other, make)
+            except BudgetExceededError:
+                continue
+        raise e from None
+
+
+def _plan_ordered(
+    prepared: Prepared, make_for: Callable[[Model | RecordFile, Target | None], PlanSet]
+) -> tuple[Prepared, PlanSet]:
     plain, ordering = prepared.plain, prepared.ordering
+
+    def make(model: Model | RecordFile) -> PlanSet:
+        return make_for(model, prepared.target)
+
     try:
         planset = make(prepared.model)
     except BudgetExceededError as e:

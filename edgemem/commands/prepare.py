@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from edgemem.commands.mixture import CHOSEN, Limits, find_mixtures
 from edgemem.commands.ordered import order_among, order_model
-from edgemem.commands.streamed import check_streamed
+from edgemem.commands.reachable import check_reachable
+from edgemem.commands.same import check_same
+from edgemem.commands.steps import Steps
 from edgemem.errors import ModelError
 from edgemem.formats import Bindings, Model, Stateful, load
 from edgemem.passes.fold import FoldConstants
-from edgemem.passes.protocol import PassContext
+from edgemem.passes.recompute.recompute_pass import MOST_MACS, RecomputeOperators
 from edgemem.passes.reorder import GIVEN, ReorderOperators, check_method
 from edgemem.passes.streaming.stream_pass import StreamOperators
 from edgemem.runtime.onnxruntime.optimise import baked_note
@@ -20,21 +24,24 @@ from edgemem.runtime.onnxruntime.tile_pass import TILED_LEVEL, TileOperators
 from edgemem.targets import BUILT_IN, Target, find_target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
 
+    from edgemem.commands.mixture import Mixture, Mixtures
     from edgemem.formats import RecordFile
     from edgemem.passes.protocol import Pass
     from edgemem.schedule.ordering import Ordering
 
 __all__ = ["PASSES", "PRICED", "Prepared", "kept_states", "prepare"]
 
-PRICED: Final = frozenset({"stream", "tile"})  # they pay for memory with operators or arithmetic
+PRICED: Final = frozenset({"stream", "tile", "recompute"})  # they pay for memory with operators or arithmetic
 _ORDER: Final = ReorderOperators()
-_CHOSEN: Final = frozenset({"auto", "head"})  # values of `stages` that leave the stages to the pass
+_RECOMPUTE: Final = RecomputeOperators()
+_OTHERS: Final = 3  # mixtures that are planned besides the best, where plans do not fit
 # In the order in which they are applied; the order of operators is found before those with a price, and after them.
+# What runs again is found last, in that order.
 PASSES: Final[tuple[Pass, ...]] = (
     FoldConstants(),
     KeepStates(),
@@ -56,6 +63,9 @@ class Prepared:
         plain: what the model would be without that search; None if that is `model`, or is not known.
         order_s: seconds that the search took.
         counts_tail: operators cost memory besides, in TensorFlow Lite Micro's tail, which `--stream auto` counts.
+        mixture: how the model was changed if a mixture of changes was to be found, else None.
+        mixtures: all that were considered then.
+        others: the next best mixtures, for a plan that does not fit the budget although its peak does.
         level: of ONNX Runtime's optimised graph that the model was replaced by although it was not asked for; "" if
             it was not.
     """
@@ -68,6 +78,9 @@ class Prepared:
     order_s: float = 0.0
     counts_tail: bool = False
     level: str = ""
+    mixture: Mixture | None = None
+    mixtures: Mixtures | None = None
+    others: Iterable[Prepared] = ()
 
 
 def prepare(
@@ -108,85 +121,116 @@ def prepare(
         if wanted or kernels is not None:
             raise ModelError(f"{path.name} holds usage records: there is no graph to change")
         return Prepared(opened, None)
-    for step in (*PASSES, _ORDER):
+    for step in (*PASSES, _ORDER, _RECOMPUTE):
         if step.name in wanted and path.suffix.lower() not in step.suffixes:
             formats = " and ".join(sorted(step.suffixes))
             raise ModelError(f"{path.name}: --{step.name} is for {formats} files")
+    rules = find_target(target) if isinstance(target, str) else target or BUILT_IN[opened.default_target]
+    fixing = next((name for name in ("optimize", "recompute", "order") if name in wanted), "")
+    wanted = _with_means(path, wanted, rules)
     steps = _with_required(opened, path, wanted)
-    if "state" in wanted and steps.keys() - wanted.keys():
+    if "state" in wanted and ("optimize" in steps or "recompute" in steps):
         raise ModelError(
-            f"{path.name}: --state keeps the model's dimensions open, and --order fixes them, because ONNX Runtime "
+            f"{path.name}: --state keeps the model's dimensions open, and --{fixing} fixes them, because ONNX Runtime "
             "keeps to an order in its optimised graph alone: give one of them"
         )
-    if bindings.ranges and "optimize" in steps:
-        which = "optimize" if "optimize" in wanted else "order"
+    if bindings.ranges and ("optimize" in steps or "recompute" in steps):
         raise ModelError(
-            f"{path.name}: --{which} writes a graph of one size; give numbers instead of ranges, or leave it out"
+            f"{path.name}: --{fixing} writes a graph of one size; give numbers instead of ranges, or leave it out"
         )
-    rules = find_target(target) if isinstance(target, str) else target or BUILT_IN[opened.default_target]
     if kernels not in (None, "none") and ".tflite" not in opened.suffixes:
         raise ModelError(
             f"{path.name}: a kernel profile is of TensorFlow Lite Micro, which runs .tflite files; leave --overlap out"
         )
-    rules = rules.changed(kernels=kernels, slots="stream" in wanted or kernels not in (None, "none"))
     if alignment is not None:
         rules = replace(rules, alignment=alignment)
+    whole_rules = rules.changed(kernels=kernels, slots=kernels not in (None, "none"))
+    rules = whole_rules.changed(slots="stream" in wanted)
 
-    def context_of(name: str) -> PassContext:
-        return PassContext(path, folder, bindings, rules, feeds, steps[name])
-
-    def apply(step: Pass, model: Model) -> Model:
-        progress(step.name)
-        changed = step.apply(model, context_of(step.name))
-        is_exact = rules.scratch != "litert" or steps[step.name].get("allow_difference") == "yes"
-        if step.name == "stream" and changed is not model and not is_exact:
-            check_streamed(model, changed, path)
-        # A state's range becomes the capacity of its buffer; other passes have no reason to lose one.
-        if step.name != "state" and changed.bindings.ranges != bindings.ranges:
-            raise ModelError(
-                f"{path.name}: --{step.name} gives a model of one size; give numbers instead of ranges, or leave it out"
-            )
-        return changed
-
-    def shrink(model: Model) -> Model:
-        for step in PASSES:
-            if step.name in PRICED & steps.keys():
-                model = apply(step, model)
-        return model
-
+    applied = Steps(path, folder, bindings, rules, whole_rules, feeds, steps, progress)
     for step in PASSES:
         if step.name in steps.keys() - PRICED:
-            opened = apply(step, opened)
+            opened = applied.apply(step, opened)
     level = steps["optimize"]["level"] if steps.keys() - wanted.keys() else ""
-    priced = PRICED & steps.keys()
-    if "order" not in steps or steps["order"].get("method") == GIVEN:
+    make = _mixed if _RECOMPUTE.name in steps else _shrunk
+    return replace(make(opened, applied), level=level)
+
+
+def _shrunk(opened: Model, steps: Steps) -> Prepared:
+    """The model in an order, and with operators replaced, as far as either is asked for."""
+    priced = [step for step in PASSES if step.name in PRICED & steps.options.keys()]
+
+    def shrink(model: Model) -> Model:
+        for step in priced:
+            model = steps.apply(step, model)
+        return model
+
+    if steps.context("order").options.get("method", GIVEN) == GIVEN:
         model = shrink(opened)
-        return Prepared(model, rules, opened if model is not opened else None, level=level)
-    progress("order")
-    micro = opened.default_target == "tflm" and rules.scratch == "unknown"
-    counts_tail = micro and steps.get("stream", {}).get("stages") == "auto"
+        return Prepared(model, steps.rules, opened if model is not opened else None)
+    steps.progress("order")
+    stages = [steps.options[step.name] for step in priced]
+    counts_tail = _is_micro(opened, steps.rules) and any(s["stages"] == "auto" for s in stages)
     if priced:
         made = order_among(
             opened,
-            context_of("order"),
+            steps.context("order"),
             shrink,
-            by_hand=any(steps[name]["stages"] not in _CHOSEN for name in priced),
-            fits=next((int(steps[name]["budget"]) for name in priced if "budget" in steps[name]), None),
+            by_hand=any(s["stages"] not in CHOSEN for s in stages),
+            fits=next((int(s["budget"]) for s in stages if "budget" in s), None),
             counts_tail=counts_tail,
         )
     else:
-        made = order_model(opened, context_of("order"))
+        made = order_model(opened, steps.context("order"))
     replaced = bool(priced) and len(made.model.graph().ops) != len(opened.graph().ops)
     return Prepared(
         made.model,
-        rules,
+        steps.rules,
         opened if replaced else None,
         made.ordering,
         made.plain,
         made.seconds,
         counts_tail,
-        level,
     )
+
+
+def _mixed(opened: Model, steps: Steps) -> Prepared:
+    """The best mixture of the changes that are asked for."""
+    told = steps.options[_RECOMPUTE.name]
+    cut = next((step for step in PASSES if step.name in PRICED & steps.options.keys()), None)
+    limits = Limits(
+        float(told.get("max_macs", MOST_MACS)),
+        int(told["budget"]) if "budget" in told else None,
+        orders=steps.context("order").options.get("method", GIVEN) != GIVEN,
+        counts_tail=_is_micro(opened, steps.rules),
+    )
+    begun = time.perf_counter()
+    found = find_mixtures(opened, steps, limits, cut)
+    seconds = time.perf_counter() - begun
+    check_reachable(steps, limits, found)
+
+    def prepared(way: Mixture) -> Prepared:
+        model = way.make()
+        if _RECOMPUTE.name in way.means and told.get("allow_difference") != "yes":
+            check_same(opened, model, steps)
+        original = opened if PRICED & set(way.means) else None
+        return Prepared(
+            model,
+            way.target,
+            original,
+            way.ordering,
+            order_s=seconds,
+            counts_tail=limits.counts_tail,
+            mixture=way,
+            mixtures=found,
+        )
+
+    first, *others = found.ranked
+    return replace(prepared(first), others=map(prepared, others[:_OTHERS]))
+
+
+def _is_micro(model: Model, rules: Target) -> bool:
+    return model.default_target == "tflm" and rules.scratch == "unknown"
 
 
 def kept_states(model: object) -> dict[str, str]:
@@ -195,12 +239,29 @@ def kept_states(model: object) -> dict[str, str]:
     return {pair.past: pair.present for pair in pairs if pair.growth == "in_place"}
 
 
+def _with_means(path: Path, wanted: Mapping[str, Mapping[str, str]], rules: Target) -> Mapping[str, Mapping[str, str]]:
+    """The passes that are wanted, and those that may be mixed with recomputation if the user leaves it to us."""
+    told = wanted.get(_RECOMPUTE.name)
+    if told is None or told["means"] != "auto":
+        return wanted
+    limits = {name: told[name] for name in ("budget", "allow_difference", "threads") if name in told}
+    search = {name: told[name] for name in ("effort", "seed", "time_limit") if name in told}
+    cut = next(s.name for s in PASSES if s.name in PRICED and path.suffix.lower() in s.suffixes)
+    added = {"order": {"method": "auto", **search}}
+    if not rules.texels:
+        added[cut] = {"stages": "auto", **limits}
+    return {**added, **wanted}
+
+
 def _with_required(opened: Model, path: Path, wanted: Mapping[str, Mapping[str, str]]) -> dict[str, Mapping[str, str]]:
     """The passes that are wanted, and those that they require with the options that they then have."""
     steps = dict(wanted)
-    needed = _ORDER.requires.get(path.suffix.lower()) if _ORDER.name in wanted else None
+    suffix = path.suffix.lower()
+    needing = [step for step in (_ORDER, _RECOMPUTE) if step.name in wanted and suffix in step.requires]
+    needed = needing[0].requires[suffix] if needing else None
     if needed is not None and needed not in wanted and baked_note(opened.content()) is None:
-        steps[needed] = {"level": TILED_LEVEL if "tile" in wanted else "all"}
+        # The level `all` keeps channels in blocks, which cannot be tiled and may be larger.
+        steps[needed] = {"level": TILED_LEVEL if {"tile", _RECOMPUTE.name} & wanted.keys() else "all"}
     if needed in steps:
         # ONNX Runtime's own order is another one each time: from that of the file the same order is found every time.
         steps[needed] = {**steps[needed], "order": GIVEN}

@@ -14,6 +14,7 @@ import numpy as np
 from edgemem.errors import PlanError
 from edgemem.native.pure_caching import simulate_caching
 from edgemem.native.pure_related import related_lower_bound
+from edgemem.native.pure_remat import cheapest_window, simulate_remat
 from edgemem.native.pure_schedule import OrderProblem
 from edgemem.records.sizes import padded
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OrderProblem",
+    "cheapest_window",
     "offset_lower_bound",
     "place_in_smallest_gap",
     "positional_maxima",
@@ -31,6 +33,7 @@ __all__ = [
     "related_lower_bound",
     "section_breadths",
     "simulate_caching",
+    "simulate_remat",
 ]
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from edgemem.strategy.clock import Clock
     from edgemem.targets import Target
 
-__all__ = ["has_overlaps", "order_with_overlaps"]
+__all__ = ["bound_with_overlaps", "has_overlaps", "order_with_overlaps"]
 
 
 def has_overlaps(target: Target) -> bool:
@@ -44,7 +44,7 @@ def order_with_overlaps(
         steps: work of moving operators: one operator of one order that is judged. 0 moves none.
     """
     given = peak_of(graph, target)
-    best = Ordering(tuple(range(len(graph.ops))), given, given, _bound(graph, target), "given", "rule")
+    best = Ordering(tuple(range(len(graph.ops))), given, given, bound_with_overlaps(graph, target), "given", "rule")
     side_by_side = replace(target, kernels="none", slots=False)
     for rules in (side_by_side, replace(side_by_side, aliasing="none")):
         if best.optimal:
@@ -89,8 +89,8 @@ def _moved(graph: Graph, target: Target, best: Ordering, clock: Clock, steps: in
     return best
 
 
-def _bound(graph: Graph, target: Target) -> int:
-    """A lower bound of the peak of all orders.
+def bound_with_overlaps(graph: Graph, target: Target) -> int:
+    """A lower bound of the peak of all orders, however often operators run.
 
     An operator's inputs lie side by side, and so do its results, but one may lie on the other. With slots, inputs may
     be slices that have bytes in common: then only each tensor alone is sure to have its bytes.

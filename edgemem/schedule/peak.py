@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from edgemem.schedule.problem import OrderProblem
     from edgemem.targets import Target
 
-__all__ = ["least_peak", "order_peak", "peak_of", "peak_unit"]
+__all__ = ["least_peak", "order_peak", "own_peaks", "peak_of", "peak_unit"]
 
 
 def peak_of(graph: Graph, target: Target) -> int:
@@ -39,17 +39,31 @@ def order_peak(problem: OrderProblem, order: Iterable[int]) -> int:
 
 
 def least_peak(problem: OrderProblem) -> int:
-    """A lower bound of `order_peak` over all orders: what is alive at each operator in any of them, and at the end."""
+    """A lower bound of `order_peak` over all orders: what is alive at each operator in any of them, and at the end.
+
+    It holds where operators run several times, too.
+    """
+    size = problem.size
+    base = sum(size[c] for c in problem.start if c in problem.kept)
+    least = base + max(sum(size[c] for c in problem.kept) - base, problem.opening if not problem.count else 0)
+    return max(least, *own_peaks(problem)) if problem.count else least
+
+
+def own_peaks(problem: OrderProblem) -> tuple[int, ...]:
+    """For each operator what is alive while it runs in any order: what it reads, writes and works with, and what stays.
+
+    A result that may lie on an input counts as if it did.
+    """
     size = problem.size
     always = {c for c in problem.start if c in problem.kept}
     base = sum(size[c] for c in always)
-    least = base + max(sum(size[c] for c in problem.kept) - base, problem.opening if not problem.count else 0)
+    peaks = []
     for k in range(problem.count):
         reads = sum(size[c] for c in problem.reads[k] if c not in always)
         over = max((size[c] for c in problem.over[k]), default=0)
         during = reads + problem.born[k] + problem.own[k] - over
-        least = max(least, base + during, base + reads + problem.early[k] + problem.inside[k])
-    return least
+        peaks.append(base + max(during, reads + problem.early[k] + problem.inside[k]))
+    return tuple(peaks)
 
 
 def peak_unit(problem: OrderProblem) -> int:

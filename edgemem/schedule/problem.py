@@ -63,6 +63,10 @@ class OrderProblem:
             before it is done itself.
         names: of each class the tensor that the others in it are views of; "" for what belongs to no tensor of the
             graph. Empty where the problem is not one of a graph.
+        keeps_unread: whether any result that nothing reads lingers. It and `direct` are for operators that run twice
+            (`edgemem.remat.runs`), whose results may have fewer readers the second time.
+        direct: for each operator the classes whose own tensor, not a view, it reads, once for each input; empty unless
+            `guarded` is by the rule that only the sole reader of memory takes it.
     """
 
     before: tuple[tuple[int, ...], ...]
@@ -82,6 +86,8 @@ class OrderProblem:
     opening: int = 0
     padding: int = 0
     names: tuple[str, ...] = ()
+    keeps_unread: bool = False
+    direct: tuple[tuple[int, ...], ...] = ()
 
     def __post_init__(self) -> None:
         """Fill in zeros for what was not given."""
@@ -164,8 +170,10 @@ def order_problem(graph: Graph, target: Target) -> OrderProblem:
     writes: list[tuple[int, ...]] = [()] * len(graph.ops)
     over: list[tuple[int, ...]] = [()] * len(graph.ops)
     early = [0] * len(graph.ops)
+    direct: list[list[int]] = [[] for _ in graph.ops]
     for at, (owner, step) in enumerate(zip(owners, steps, strict=True)):
         reads[owner] |= dict.fromkeys(number[r] for n in step.reads if (r := sharing.root.get(n, "")) in number)
+        direct[owner] += [number[n] for n in step.reads if n in number]
         if step.depth:
             continue
         made = [n for n in dict.fromkeys(step.writes) if n in number and not lives[n].present]
@@ -212,4 +220,6 @@ def order_problem(graph: Graph, target: Target) -> OrderProblem:
         padding=max((pad(s) - s for s in unpadded), default=0) + sum(held for *_, held in bodies.shared),
         opening=sum(size[c] for c in present if c not in read and c not in kept),
         names=(*names, *[""] * (len(size) - len(names))),
+        keeps_unread=target.unread == "to_end",
+        direct=tuple(map(tuple, direct)) if sharing.sole_reader else (),
     )

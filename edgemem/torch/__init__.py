@@ -1,4 +1,4 @@
-"""Training steps of PyTorch: inside a plan of their memory, and in an order that needs less of it.
+"""Training steps of PyTorch: inside a plan of their memory, in an order that needs less of it, and under a budget.
 
 Inside a plan:
 
@@ -17,6 +17,11 @@ In another order, with forward, backward and update as one graph:
     step = edgemem.torch.reorder(graph, ordering.order)
     for batch in batches:
         loss = step(model, optimizer, batch)
+
+Under a budget of memory, with results evicted and made again:
+
+    with edgemem.torch.rematerialize(budget="2GiB"):
+        loss = step(batch)
 
 Importing it without PyTorch raises MissingDependencyError.
 """
@@ -38,6 +43,9 @@ from edgemem.torch.marks import Marks, mark
 from edgemem.torch.profiler_trace import trace_of_profiler
 from edgemem.torch.profiling import Profile, profile
 from edgemem.torch.ranks import plan_ranks
+from edgemem.torch.remat.recording import record_operators
+from edgemem.torch.remat.session import Rematerialization, rematerialize
+from edgemem.torch.remat.statistics import RematerializationStats
 from edgemem.torch.sessions import Session, SessionStats
 from edgemem.torch.step import TrainingStep, reorder
 from edgemem.torch.training_plan import TrainingPlan
@@ -46,6 +54,8 @@ __all__ = [
     "LiveBytes",
     "Marks",
     "Profile",
+    "Rematerialization",
+    "RematerializationStats",
     "Session",
     "SessionStats",
     "TrainingGraph",
@@ -55,6 +65,8 @@ __all__ = [
     "mark",
     "plan_ranks",
     "profile",
+    "record_operators",
+    "rematerialize",
     "reorder",
     "trace_of_profiler",
     "use_cuda_allocator",

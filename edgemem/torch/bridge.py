@@ -42,6 +42,20 @@ class Bridge:
         self._c = ctypes.CDLL(str(path))
         self._c.install.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
         self._addresses = (library().address("em_torch_malloc"), library().address("em_torch_free"))
+        pointer = ctypes.c_void_p
+        held = ctypes.PyDLL(str(path))  # short calls, for which Python's global lock is kept
+        self._move, self._swap, self._lend, self._memory_of = (
+            held.move_memory,
+            held.swap_memory,
+            held.lend_memory,
+            held.memory_of,
+        )
+        self._move.argtypes = self._swap.argtypes = [pointer, pointer]
+        self._lend.argtypes = [pointer, pointer, ctypes.c_size_t]
+        self._memory_of.argtypes, self._memory_of.restype = [pointer], pointer
+        self._c.set_owner.argtypes = [pointer, pointer]
+        self.evict_address = int(ctypes.cast(self._c.evict_storage, pointer).value or 0)
+        self.move_address = int(ctypes.cast(self._c.relocate_storage, pointer).value or 0)
 
     def install(self) -> None:
         """From now on PyTorch asks edgemem for CPU memory. Raises RuntimeBindError if it does so already."""
@@ -54,6 +68,29 @@ class Bridge:
         Tensors that were made in between are freed as ever.
         """
         return bool(self._c.uninstall() == 0)
+
+    def tell_of_ends(self, handle: int) -> None:
+        """From now on the end of a storage that was evicted is told to this `em_remat`."""
+        self._c.set_owner(library().address("em_remat_dropped"), handle)
+
+    def memory_of(self, storage: int) -> int | None:
+        """The block of a storage, by its number (`_cdata`); None if it has no memory, or none of edgemem's."""
+        block: int | None = self._memory_of(storage)
+        return block
+
+    def move(self, storage: int, to: int) -> None:
+        """The memory of one storage becomes that of an evicted one. Raises RuntimeError if that cannot be."""
+        if not self._move(storage, to):
+            raise RuntimeError("the size of a storage has changed, or it is not evicted")
+
+    def swap(self, storage: int, other: int) -> None:
+        """The memory of two storages of one size changes places. Raises RuntimeError if one has none."""
+        if not self._swap(storage, other):
+            raise RuntimeError("a storage is evicted, or its size has changed")
+
+    def lend(self, storage: int, block: int, size: int) -> None:
+        """A storage without memory gets a block, of which it has `size` bytes."""
+        self._lend(storage, block, size)
 
 
 @cache

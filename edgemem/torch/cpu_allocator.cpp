@@ -1,19 +1,26 @@
-// PyTorch's CPU allocator as a pair of C functions. edgemem.torch.bridge compiles this file against the installed
-// PyTorch when it is first needed, because the classes in c10's headers differ from version to version.
+// PyTorch's CPU allocator as a pair of C functions, and storages that can be emptied and filled again.
+// edgemem.torch.bridge compiles this file against the installed PyTorch when it is first needed, because the classes in
+// c10's headers differ from version to version.
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
+#include <c10/core/StorageImpl.h>
 #include <c10/util/Exception.h>
+#include <c10/util/intrusive_ptr.h>
 #include <sys/types.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <utility>
 
 namespace {
 
 using Take = void* (*)(ssize_t size, int device, void* stream);
 using Give = void (*)(void* block, ssize_t size, int device, void* stream);
 
-constexpr int kHost = -1;        // the device's number in em_torch_malloc
+constexpr int kHost = -1;             // the device's number in em_torch_malloc
 constexpr std::uint8_t kFirst = 255;  // no allocator has a higher priority
 
 Take take = nullptr;
@@ -51,7 +58,138 @@ PlannedAllocator& planned() {
 
 c10::Allocator* before = nullptr;
 
+// An empty storage's pointer to memory is null, and its context is a Vacancy: PyTorch frees it where it would free the
+// memory, so that the storage's end is noticed.
+using Dropped = void (*)(void* owner, std::int64_t value);
+
+struct Vacancy {
+  Dropped dropped;
+  void* owner;
+  std::int64_t value;
+};
+
+void end_vacancy(void* context) {
+  const std::unique_ptr<Vacancy> vacancy(static_cast<Vacancy*>(context));
+  vacancy->dropped(vacancy->owner, vacancy->value);
+}
+
+constexpr const char* kEmpty =
+    "edgemem: this tensor is evicted, and only operators of PyTorch on the thread of `rematerialize` may read it; call "
+    "`keep` of the context with it first";
+
+using Storage = c10::intrusive_ptr<c10::StorageImpl>;
+
+Dropped dropped = nullptr;
+void* owner = nullptr;
+
+c10::StorageImpl& storage_at(void* storage) { return *static_cast<c10::StorageImpl*>(storage); }
+
+// Storages are given as pointers to which the caller has references, weak ones at least.
+c10::weak_intrusive_ptr<c10::StorageImpl> watched(void* storage) {
+  c10::raw::weak_intrusive_ptr::incref(&storage_at(storage));
+  return c10::weak_intrusive_ptr<c10::StorageImpl>::reclaim(&storage_at(storage));
+}
+
+// Without its checks, which refuse empty storages.
+c10::DataPtr exchanged(c10::StorageImpl& storage, c10::DataPtr&& data) {
+  return std::exchange(storage._mutable_data_ptr_no_checks(), std::move(data));
+}
+
+bool is_empty(c10::StorageImpl& storage) { return storage._mutable_data_ptr_no_checks().get_deleter() == &end_vacancy; }
+
+void fill(c10::StorageImpl& storage, c10::DataPtr&& data) {
+  c10::DataPtr old = exchanged(storage, std::move(data));
+  if (old.get_deleter() == &end_vacancy) {
+    delete static_cast<Vacancy*>(old.release_context());
+    storage.clear_data_ptr_access_error_msg_();
+  }
+}
+
 }  // namespace
+
+// Who is told of the end of storages that evict_storage emptied.
+extern "C" void set_owner(Dropped telling, void* whom) {
+  dropped = telling;
+  owner = whom;
+}
+
+// Takes the memory from a storage that has a block of `take`, which is the caller's from then on. 0 if the storage is
+// gone, has other memory, or memory is short. An em_remat_evict.
+extern "C" std::int32_t evict_storage(void* storage, std::int64_t value) noexcept {
+  try {
+    const auto weak = watched(storage);
+    // One that only an object of Python has is dropped by nobody meanwhile. A lock would ask for Python's global lock,
+    // which a thread may have that waits for the allocator.
+    const bool is_alone = weak.use_count() == 1;
+    const Storage kept = is_alone ? Storage() : weak.lock();
+    c10::StorageImpl& found = storage_at(storage);
+    const c10::DataPtr& data = found._mutable_data_ptr_no_checks();
+    if ((!kept && !is_alone) || data.get_context() == nullptr || data.get_deleter() != &release) {
+      return 0;
+    }
+    auto vacancy = std::make_unique<Vacancy>(Vacancy{dropped, owner, value});
+    const c10::Device device = data.device();
+    found.release_data_and_set_meta_custom_data_ptr_error_msg_(kEmpty);
+    c10::DataPtr old = exchanged(found, {nullptr, vacancy.release(), &end_vacancy, device});
+    c10::profiledCPUMemoryReporter().Delete(old.release_context());
+    return 1;
+  } catch (const std::exception&) {
+    return 0;
+  }
+}
+
+// Moves the memory of a storage, which lies at `from`. 0 if it does not. An em_remat_move.
+extern "C" std::int32_t relocate_storage(void* storage, void* from, void* to, std::int64_t bytes) noexcept {
+  c10::DataPtr& data = storage_at(storage)._mutable_data_ptr_no_checks();
+  if (data.get_context() != from || data.get() != from || data.get_deleter() != &release) {
+    return 0;
+  }
+  std::memmove(to, from, static_cast<std::size_t>(bytes));
+  const c10::Device device = data.device();
+  data.release_context();
+  data = c10::DataPtr(to, to, &release, device);
+  c10::profiledCPUMemoryReporter().Delete(from);
+  c10::profiledCPUMemoryReporter().New(to, static_cast<std::size_t>(bytes));
+  return 1;
+}
+
+// The memory of one storage becomes that of another, which is empty. 0 if it is not.
+extern "C" int move_memory(void* from, void* to) noexcept {
+  c10::StorageImpl& source = storage_at(from);
+  c10::StorageImpl& target = storage_at(to);
+  if (!is_empty(target) || is_empty(source) || source.nbytes() != target.nbytes()) {
+    return 0;
+  }
+  const c10::Device device = source.device();
+  fill(target, exchanged(source, {nullptr, device}));
+  return 1;
+}
+
+// The memory of two storages changes places. 0 if one is empty.
+extern "C" int swap_memory(void* one, void* other) noexcept {
+  c10::StorageImpl& first = storage_at(one);
+  c10::StorageImpl& second = storage_at(other);
+  if (is_empty(first) || is_empty(second) || first.nbytes() != second.nbytes()) {
+    return 0;
+  }
+  std::swap(first._mutable_data_ptr_no_checks(), second._mutable_data_ptr_no_checks());
+  return 1;
+}
+
+// A storage without memory gets a block of `take`, which it frees at its end.
+extern "C" void lend_memory(void* storage, void* block, std::size_t bytes) noexcept {
+  c10::StorageImpl& found = storage_at(storage);
+  const c10::Device device = found.device();
+  c10::profiledCPUMemoryReporter().New(block, bytes);
+  exchanged(found, {block, block, &release, device});
+  found.set_nbytes(bytes);
+}
+
+// The memory of a storage, or null if it is gone or empty, or is not of `take`.
+extern "C" void* memory_of(void* storage) noexcept {
+  const c10::DataPtr& data = storage_at(storage)._mutable_data_ptr_no_checks();
+  return data.get_deleter() == &release ? data.get_context() : nullptr;
+}
 
 // 0; 1 if it is installed already. c10 keeps the current allocator in a plain pointer, which other threads may read
 // meanwhile: they get the old one or the new one, and both stay valid.

@@ -5,6 +5,7 @@
 
 #include "arena/memory.h"
 #include "arena/totals.h"
+#include "remat_runtime/serving.h"
 #include "replay/edgemem_arena.h"
 #include "replay/loop_device.h"
 
@@ -14,6 +15,10 @@ void* em_torch_malloc(ptrdiff_t size, int device, void* stream) {
       edgemem::set_error("no memory for a block of %lld bytes", static_cast<long long>(size));
     }
     return nullptr;
+  }
+  void* block = nullptr;
+  if (device == EM_HOST_MEMORY && edgemem::remat::allocate_under_budget(size, block)) {
+    return block;
   }
   edgemem::LoopDevice* found = edgemem::LoopDevice::find(device);
   return found == nullptr ? nullptr : found->allocate(size, stream);
@@ -30,7 +35,7 @@ void* em_torch_malloc_or_throw(ptrdiff_t size, int device, void* stream) {
 }
 
 void em_torch_free(void* block, ptrdiff_t /*size*/, int device, void* stream) {
-  if (block == nullptr) {
+  if (block == nullptr || (device == EM_HOST_MEMORY && edgemem::remat::free_under_budget(block))) {
     return;
   }
   if (edgemem::LoopDevice* found = edgemem::LoopDevice::find(device)) {

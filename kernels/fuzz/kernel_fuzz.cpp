@@ -1,11 +1,12 @@
 // The kernels of the planner and of the proof, with columns of any length that hold any numbers.
 //
 // A kernel refuses them (std::invalid_argument), or its result holds: the proof, which shares no code with the planner,
-// finds nothing wrong with it.
+// finds nothing wrong with it. So do the simulator of rematerialisation and its window (operator_logs.h).
 #include <numeric>
 #include <stdexcept>
 
 #include "fuzz/bytes.h"
+#include "fuzz/operator_logs.h"
 #include "planner/offsets/breadth.h"
 #include "planner/offsets/placement.h"
 #include "planner/offsets/search/search.h"
@@ -205,12 +206,18 @@ void proof_of(Bytes& bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   Bytes bytes(data, size);
   try {
-    switch (bytes.below(3)) {
+    switch (bytes.below(5)) {
       case 0:
         offsets_of(bytes);
         break;
       case 1:
         objects_of(bytes);
+        break;
+      case 2:
+        simulate_log(bytes);
+        break;
+      case 3:
+        find_window(bytes);
         break;
       default:
         proof_of(bytes);

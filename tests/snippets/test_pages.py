@@ -22,6 +22,8 @@ NEEDS = {
     "llm.md": ("onnxruntime",),
     "server.md": ("onnxruntime",),
     "training.md": ("torch",),
+    "training-budget.md": ("torch",),
+    "recompute.md": ("onnxruntime", "ai_edge_litert"),
     "mobile.md": ("ai_edge_litert",),
     "microcontroller.md": ("tflite_micro",),
     "below-the-bound.md": ("ai_edge_litert", "tflite_micro"),

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import count
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,3 +18,14 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def _steady_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every operator costs the same, so that what is evicted, and what fits, does not depend on the machine."""
+    pytest.importorskip("torch")
+    from edgemem.torch.remat import operators, repeating
+
+    clock = SimpleNamespace(perf_counter_ns=count(0, 1000).__next__)
+    for module in (operators, repeating):
+        monkeypatch.setattr(module, "time", clock)

@@ -23,7 +23,8 @@ OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
 
 def bits(tensors: Any) -> list[bytes]:
     """The bytes of tensors."""
-    return [t.detach().contiguous().view(-1).view(torch.uint8).numpy().tobytes() for t in tensors if t.numel()]
+    whole = (t.detach().clone(memory_format=torch.contiguous_format) for t in tensors if t.numel())
+    return [t.view(-1).view(torch.uint8).numpy().tobytes() for t in whole]
 
 
 class Training:

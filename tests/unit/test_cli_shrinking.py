@@ -33,7 +33,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("--stream", "0:3:3", "--max-ops", "7"), "--max-ops limits stages that --stream chooses itself"),
         (("--stream", "0:3:3", "--max-file-growth", "1"), "--max-file-growth limits stages"),
         (("--tile", "0:3:2x1", "--max-macs", "1.1"), "--max-macs limits stages that --tile chooses itself"),
-        (("--max-macs", "1.1"), "--max-macs is a limit of --tile, which is not given"),
+        (("--max-macs", "1.1"), "--max-macs is a limit of --tile or --recompute, which is not given"),
         (("--stream", "auto", "--max-file-growth", "nan"), "nan is no ratio"),
         (("--tile", "auto", "--max-macs", "inf"), "inf is no ratio"),
     ],

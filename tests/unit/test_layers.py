@@ -36,22 +36,23 @@ MAY_IMPORT = {
     "proof": "errors model native plans records targets trace",
     "ranges": "errors formats model plans proof records targets",
     "schedule": "bounds errors model native plans records strategy targets",
+    "remat": "errors model native schedule strategy targets trace",
     "planning": "bounds distribution errors formats model plans proof ranges records strategy suitability targets "
     "trace workspace",
     "verification": "errors formats model planfile planning plans proof ranges workspace",
-    "passes": "bounds errors formats model native records schedule targets workspace",
+    "passes": "bounds errors formats model native records remat schedule targets workspace",
     "report": "errors model native plans proof records targets trace",
     "api": "errors formats lists model planfile planning plans proof records report schedule targets verification "
     "workspace",
     "replay": "caches errors files native planfile plans proof reading trace",
-    "torch": "caches errors files model native planfile planning plans replay trace",
+    "torch": "caches errors files model native planfile planning plans remat replay targets trace",
     "runtime": "caches child distribution errors files formats lists model native passes planfile planning plans "
     "process_memory proof protobuf ranges reading records replay report suitability targets trace verification",
-    "commands": "api bounds child errors files formats model passes planning plans proof records report runtime "
-    "schedule suitability targets trace verification",
+    "commands": "api bounds child errors files formats lists model passes planning plans proof records remat report "
+    "runtime schedule suitability targets trace verification workspace",
     "bench": "api bounds child distribution errors formats planning plans process_memory proof records strategy",
-    "cli": "api bench bounds child commands distribution errors files formats lists model plans proof report runtime "
-    "schedule strategy targets verification",
+    "cli": "api bench bounds child commands distribution errors files formats lists model plans proof remat report "
+    "runtime schedule strategy targets verification",
 }
 RUNTIMES = ("onnxruntime", "ai_edge_litert", "tflite_runtime", "tflite_micro", "torch")
 FORMATS = ("onnx", "edgemem_converters")

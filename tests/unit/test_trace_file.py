@@ -77,9 +77,11 @@ GOOD = {"size": _npy([8, 0]), "request": _npy([0, 0])}
         ({**GOOD, "size": _npy([8, 0])[:-1]}, "size.npy is no column"),
         ({**GOOD, "size": b"no array"}, "is no trace that edgemem wrote"),
         ({**GOOD, "size": _npy([8, 0]).replace(b"(2,)", b"(9,)")}, "size.npy is no column"),
+        ({**GOOD, "size": _npy([8, 0]).replace(b"(2,)", b"(2, ")}, "size.npy is no column"),
+        ({**GOOD, "size": _npy([8, 0]).replace(b"NUMPY\x01", b"NUMPY\x02")}, "of a version that NumPy does not write"),
         ({**GOOD, "request": _npy([0, 1])}, "frees request 1, which is not alive"),
         ({**GOOD, "thread": _npy([0])}, "differ in length"),
-        (GOOD | _sections([255], [1], [0], [0]), "a name of its sections is not UTF-8"),
+        (GOOD | _sections([255], [1], [0], [0]), "one of the names is not UTF-8"),
         (GOOD | _sections([65], [2], [0], [0]), "do not fit together"),
         (GOOD | _sections([65], [1], [], [0]), "do not fit together"),
         (GOOD | _sections([65, 65], [2, 1], [0, 0], [0, 0]), "do not fit together"),
@@ -92,7 +94,7 @@ def test_what_is_no_trace_is_refused(members: dict[str, bytes], says: str, tmp_p
 
 
 def test_a_member_that_grows_without_end_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgemem.trace.file._MOST_BYTES", 1 << 20)
+    monkeypatch.setattr("edgemem.trace.columns._MOST_BYTES", 1 << 20)
     path = _archive(tmp_path / "run.npz", **{**GOOD, "size": bytes((1 << 20) + 1)})
     assert path.stat().st_size < 1 << 14
     with pytest.raises(ModelError, match="more than 1,048,576 bytes"):

@@ -169,7 +169,7 @@ class OnnxConverter:
         """
         with _parsing(self._path):
             model = ModelProto.FromString(self._data)
-            write_rewrite(model, rewrite, self._path.parent)
+            write_rewrite(model, self.graph(), rewrite, self._path.parent)
             data = without_metadata(model.SerializeToString(deterministic=True), PLAN_KEY)
             data = without_metadata(data, _OLD_KEY)
         if metadata(data, _BAKED_KEY) is not None:

@@ -32,26 +32,27 @@ __all__ = ["write_rewrite"]
 _LEAST_OPSET: Final = 11  # Slice and Pad as they are written here
 
 
-def write_rewrite(model: ModelProto, rewrite: Rewrite, folder: Path) -> None:
+def write_rewrite(model: ModelProto, graph: Graph, rewrite: Rewrite, folder: Path) -> None:
     """Change the model's nodes to those of a rewrite of its graph, and declare the sizes of all their values.
 
     Args:
-        model: the model that the rewrite's old graph is of.
-        rewrite: the new graph; sources are counted as in `OnnxConverter.graph().ops`.
+        model: the model.
+        graph: of it, as `OnnxConverter.graph` gives it.
+        rewrite: of that graph.
         folder: where the model's weight files lie.
 
-    Raises UnsupportedError for a model with functions of its own, an operator set below 11, a new operator other than
-    Slice, Pad and Concat, and an attribute that cannot be written.
+    Raises UnsupportedError for a model with functions of its own, a new operator other than Slice, Pad and Concat, an
+    attribute that cannot be written, and an operator set below 11 where operators are not just repeated.
     """
     if has_functions(model):
         raise UnsupportedError("a model with functions of its own cannot be rewritten; inline them with onnx first")
+    nodes = scope_of(model, folder)[0].nodes
+    writer = _Writer(model, graph, rewrite.graph, nodes)
     version = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 0)
-    if version < _LEAST_OPSET:
+    if version < _LEAST_OPSET and not writer.is_repetition(rewrite.sources):
         raise UnsupportedError(
             f"a model of operator set {version} cannot be rewritten; convert it to {_LEAST_OPSET} or later first"
         )
-    nodes = scope_of(model, folder)[0].nodes
-    writer = _Writer(model, rewrite.graph, nodes)
     made = [writer.node(op, source) for op, source in zip(rewrite.graph.ops, rewrite.sources, strict=True)]
     places = {node.index for node in nodes}
     constants = [node for k, node in enumerate(model.graph.node) if k not in places]
@@ -75,9 +76,9 @@ def _declare(model: ModelProto, graph: Graph) -> None:
 class _Writer:
     """Makes nodes; `constants` are the initializers that they need besides the model's own."""
 
-    def __init__(self, model: ModelProto, graph: Graph, nodes: Sequence[Node]) -> None:
+    def __init__(self, model: ModelProto, old: Graph, graph: Graph, nodes: Sequence[Node]) -> None:
         self.constants = []  # type: ignore[var-annotated] # of TensorProto, which has no types
-        self._graph, self._nodes = graph, nodes
+        self._old, self._graph, self._nodes = old, graph, nodes
         self._names = {t.name for t in graph.tensors} | {t.name for t in model.graph.initializer}
         self._names |= {name for node in model.graph.node for name in node.output}
         self._known: dict[bytes, str] = {}  # content -> name
@@ -99,8 +100,14 @@ class _Writer:
         made.output.extend(outputs)
         if outputs != list(self._nodes[source].outputs):
             made.name = op.name
-            self._change(made, op)
+            if not self._is_whole(op, self._old.ops[source]):
+                self._change(made, op)
         return made
+
+    def is_repetition(self, sources: Sequence[int]) -> bool:
+        """Whether every operator is one of the old graph, or a copy of one."""
+        pairs = zip(self._graph.ops, sources, strict=True)
+        return all(source != NEW and self._is_whole(op, self._old.ops[source]) for op, source in pairs)
 
     def input_shape(self, op: Op) -> tuple[int, ...]:
         """The shape of the first input."""
@@ -120,6 +127,13 @@ class _Writer:
             self._known[key] = name
             self.constants.append(numpy_helper.from_array(values, name))
         return self._known[key]
+
+    def _is_whole(self, op: Op, source: Op) -> bool:
+        """Whether an operator computes all that its source does."""
+        here, there = self._graph.tensors, self._old.tensors
+        pairs = zip((*op.inputs, *op.outputs), (*source.inputs, *source.outputs), strict=False)
+        same = all(a == b or (min(a, b) >= 0 and here[a].shape == there[b].shape) for a, b in pairs)
+        return same and len(op.inputs) == len(source.inputs) and op.attributes == source.attributes
 
     def _name(self, index: int) -> str:
         return self._graph.tensors[index].name if index >= 0 else ""

@@ -1,0 +1,139 @@
+"""`record_operators`: what a program of PyTorch ran, for a simulation under budgets."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from edgemem.torch.remat.effects import effect_of
+from edgemem.torch.remat.recipes import tensors_of
+from edgemem.torch.remat.results import is_plain, storages_in
+from edgemem.trace.operator_log import APPEARS, LETS_GO, RUNS, OperatorLog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+__all__ = ["record_operators"]
+
+
+def record_operators(step: Callable[..., object], *args: Any, warmup: int = 1, **kwargs: Any) -> OperatorLog:
+    """What one call of `step` ran: its operators with their time, the values that they read and made, and their ends.
+
+        log = edgemem.torch.record_operators(step, batch)
+        print(edgemem.remat.simulation.simulate(log, budget=log.peak // 2, policy="coop"))
+
+    Only tensors in host memory count. Storages that were there before are constants from their first use on. An
+    operator that writes several storages, as those of optimizers do, is one call for each of them, with an equal part
+    of its time. Running statistics of batch normalisation are left out: `rematerialize` does not compute them again.
+
+    Args:
+        step: what is run.
+        args: for `step`.
+        warmup: calls of `step` before the one that is recorded.
+        kwargs: for `step`.
+    """
+    for _ in range(warmup):
+        step(*args, **kwargs)
+    with _Recorder() as recorder:
+        kept = step(*args, **kwargs)
+    recorder.sweep()
+    log: OperatorLog = recorder.log()
+    del kept
+    return log
+
+
+class _Recorder(TorchDispatchMode):
+    """Notes operators, and when the storages of their values end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._names: dict[str, int] = {}
+        self._calls: list[tuple[int, int, list[int], list[int], int]] = []
+        self._sizes: list[int] = []
+        self._events: list[tuple[int, int]] = []
+        self._values: dict[int, int] = {}  # by storage, of which there is a weak reference: its number stays its own
+
+    def __torch_dispatch__(
+        self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        effect = effect_of(func)
+        if effect.is_view:
+            return func(*args, **kwargs)
+        self.sweep()
+        unused = {_key(t) for t in effect.written_statistics(args, kwargs)}
+        given = [t for t in tensors_of(args, kwargs) if is_plain(t) and _key(t) not in unused]
+        reads = list(dict.fromkeys(self._read(t.untyped_storage()) for t in given if t.untyped_storage().nbytes()))
+        written = list(dict.fromkeys(_key(t) for t in effect.written(args, kwargs) if is_plain(t)))
+        start = time.perf_counter_ns()
+        result = func(*args, **kwargs)
+        cost = time.perf_counter_ns() - start
+        made = [s for s in storages_in(result) if s._cdata not in self._values and s._cdata not in unused]  # noqa: SLF001
+        self._note(effect.name, cost, reads, [key for key in written if key in self._values], made)
+        return result
+
+    def sweep(self) -> None:
+        """Note the ends of storages."""
+        gone = [key for key in self._values if torch.UntypedStorage._expired(key)]  # noqa: SLF001
+        for key in gone:
+            self._events.append((LETS_GO, self._values.pop(key)))
+            torch.UntypedStorage._free_weak_ref(key)  # noqa: SLF001
+
+    def log(self) -> OperatorLog:
+        """All that was noted."""
+        for key in self._values:
+            torch.UntypedStorage._free_weak_ref(key)  # noqa: SLF001
+        self._values.clear()
+        return OperatorLog.from_columns(
+            names=list(self._names),
+            name=[call[0] for call in self._calls],
+            cost=[call[1] for call in self._calls],
+            reads=[call[2] for call in self._calls],
+            writes=[call[3] for call in self._calls],
+            takes=[call[4] for call in self._calls],
+            size=self._sizes,
+            event_kind=[kind for kind, _ in self._events],
+            event_index=[index for _, index in self._events],
+        )
+
+    def _read(self, storage: torch.UntypedStorage) -> int:
+        """The value of a storage, a constant if it is not known."""
+        found = self._values.get(storage._cdata)  # noqa: SLF001
+        if found is None:
+            found = self._add(storage)
+            self._events.append((APPEARS, found))
+        return found
+
+    def _add(self, storage: torch.UntypedStorage) -> int:
+        self._values[storage._weak_ref()] = number = len(self._sizes)  # noqa: SLF001
+        self._sizes.append(storage.nbytes())
+        return number
+
+    def _note(
+        self, name: str, cost: int, reads: list[int], written: list[int], made: list[torch.UntypedStorage]
+    ) -> None:
+        """Note an operator that read values, wrote storages that were there, and made others."""
+        olds = {key: self._values[key] for key in written}
+        parts = max(1, len(olds))
+        for k in range(parts):
+            key = written[k] if olds else None
+            others = set(olds.values()) - ({olds[key]} if key is not None else set())
+            writes: list[int] = []
+            if key is not None:
+                self._values[key] = len(self._sizes)
+                writes.append(len(self._sizes))
+                self._sizes.append(self._sizes[olds[key]])
+            if k == 0:
+                writes += [self._add(storage) for storage in made]
+            self._events.append((RUNS, len(self._calls)))
+            number = self._names.setdefault(name, len(self._names))
+            takes = -1 if key is None else olds[key]
+            self._calls.append((number, cost // parts, [v for v in reads if v not in others], writes, takes))
+
+
+def _key(tensor: torch.Tensor) -> int:
+    key: int = tensor.untyped_storage()._cdata  # noqa: SLF001
+    return key
