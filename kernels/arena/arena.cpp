@@ -175,6 +175,10 @@ void em_arena::poison(int64_t offset, int64_t bytes) {
   }
 }
 
+#ifdef __SANITIZE_THREAD__
+extern "C" void AnnotateRWLockReleased(const char* file, int line, const volatile void* lock, long is_write);
+#endif
+
 namespace edgemem {
 
 em_arena* arena_of(const void* block) noexcept { return is_in_pool(block) ? nullptr : em_arena::of(block); }
@@ -183,6 +187,12 @@ void lock_arenas() { table().mutex.lock(); }
 
 void unlock_arenas() { table().mutex.unlock(); }
 
-void remake_arenas_lock() { new (&table().mutex) std::shared_mutex; }
+void remake_arenas_lock() {
+#ifdef __SANITIZE_THREAD__
+  // The sanitizer would go on taking the old lock at this address for held.
+  AnnotateRWLockReleased(__FILE__, __LINE__, &table().mutex, 1);
+#endif
+  new (&table().mutex) std::shared_mutex;
+}
 
 }  // namespace edgemem

@@ -37,7 +37,7 @@ std::span<const ValueId> values_of(const std::int64_t* values, std::int64_t coun
 template <typename Result, typename Function>
 Result with(em_remat* remat, Result failed, Function function) noexcept {
   try {
-    const std::scoped_lock lock(edgemem::remat::serving_mutex());
+    const std::scoped_lock lock(edgemem::remat::serving_lock());
     if (remat == nullptr || remat->runtime == nullptr) {
       edgemem::set_error("there is no such runtime, or it has ended");
       return failed;
@@ -71,7 +71,7 @@ em_remat* em_remat_create(std::int64_t budget, const em_remat_rules* rules, em_r
                        .in_place = rules->in_place != 0,
                        .constants_at_ends = rules->constants_at_ends != 0,
                        .small_apart = rules->small_apart != 0};
-    const std::scoped_lock lock(serving_mutex());
+    const std::scoped_lock lock(serving_lock());
     em_remat& made = handles().emplace_back();
     made.runtime = keep(std::make_unique<Runtime>(budget, chosen, evict, move, (flags & EM_POISON) != 0));
     return &made;

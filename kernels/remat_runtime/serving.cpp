@@ -1,11 +1,9 @@
 #include "remat_runtime/serving.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <atomic>
 #include <exception>
-#include <new>
+#include <mutex>
 #include <vector>
 
 #include "arena/totals.h"
@@ -15,7 +13,7 @@ namespace edgemem::remat {
 namespace {
 
 struct Serving {
-  std::recursive_mutex mutex;
+  RecursiveLock lock;
   Runtime* active = nullptr;
   std::vector<std::unique_ptr<Runtime>> kept;
   std::atomic<std::int64_t> count{0};  // of those kept: most processes have none, and need no lock
@@ -32,15 +30,9 @@ void forget(const Runtime& runtime) {
   serving().count = static_cast<std::int64_t>(serving().kept.size());
 }
 
-// No other thread is inside while the process is copied. The child's thread has another number than the one that took
-// the lock, so that it could not give it back: it gets a new one.
-[[maybe_unused]] const int fork_handlers =
-    pthread_atfork([] { serving().mutex.lock(); }, [] { serving().mutex.unlock(); },
-                   [] { new (&serving().mutex) std::recursive_mutex; });
-
 }  // namespace
 
-std::recursive_mutex& serving_mutex() { return serving().mutex; }
+RecursiveLock& serving_lock() { return serving().lock; }
 
 Runtime* active() { return serving().active; }
 
@@ -66,7 +58,7 @@ bool allocate_under_budget(std::int64_t bytes, void*& block) noexcept {
   if (serving().count == 0) {
     return false;
   }
-  const std::scoped_lock lock(serving().mutex);
+  const std::scoped_lock lock(serving().lock);
   if (serving().active == nullptr) {
     return false;
   }
@@ -82,7 +74,7 @@ bool free_under_budget(void* block) noexcept {
   if (serving().count == 0) {
     return false;
   }
-  const std::scoped_lock lock(serving().mutex);
+  const std::scoped_lock lock(serving().lock);
   const auto found = std::find_if(serving().kept.begin(), serving().kept.end(),
                                   [block](const auto& kept) { return kept->contains(block); });
   if (found == serving().kept.end()) {

@@ -3,14 +3,15 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 
+#include "remat_runtime/recursive_lock.h"
 #include "remat_runtime/runtime.h"
 
 namespace edgemem::remat {
 
-// Of all runtimes and of what follows. A thread may take it again.
-std::recursive_mutex& serving_mutex();
+// Of all runtimes and of what follows. It is taken before every other lock of the library: a runtime's callbacks
+// allocate and free with it held.
+RecursiveLock& serving_lock();
 
 // One at a time; null for none. A runtime that has been stopped is destroyed with the last block that it gave.
 Runtime* active();

@@ -6,6 +6,7 @@
 
 #include "arena/arena.h"
 #include "arena/blocks.h"
+#include "remat_runtime/serving.h"
 #include "replay/loop_device.h"
 
 #ifdef __linux__
@@ -42,6 +43,7 @@ void store_thread_number() {
 // The locks are free in a forked child whatever other threads of the parent did, and its thread has another number.
 [[maybe_unused]] const int fork_handlers = pthread_atfork(
     [] {
+      remat::serving_lock().lock();
       lock_loops();
       lock_arenas();
       lock_blocks();
@@ -50,11 +52,13 @@ void store_thread_number() {
       unlock_blocks();
       unlock_arenas();
       unlock_loops();
+      remat::serving_lock().unlock();
     },
     [] {
       unlock_blocks();
       remake_arenas_lock();
       unlock_loops();
+      remat::serving_lock().unlock();
       if (thread_bindings.thread != 0) {
         thread_bindings.thread = ask_thread_number();
       }
