@@ -14,6 +14,8 @@
     │   └── StalePlanError       the plan belongs to another graph, order or target
     ├── PlanFileError            a plan file is truncated, damaged, or from an unknown version
     ├── MissingDependencyError   an optional package is needed; names the extra to install
+    ├── ApkError                 an Android package, or a part of one, cannot be made, read or trusted
+    ├── ToolError                a tool that builds an Android package is missing or fails; says what to install
     └── RuntimeBindError         a runtime refuses to run inside the plan
 
 A message says what is wrong and ends with what the user can do about it.
@@ -24,6 +26,7 @@ from collections.abc import Sequence
 from edgemem.distribution import requirement
 
 __all__ = [
+    "ApkError",
     "BudgetExceededError",
     "EdgememError",
     "InvalidPlanError",
@@ -36,6 +39,7 @@ __all__ = [
     "SolverError",
     "StalePlanError",
     "TilingError",
+    "ToolError",
     "UnknownShapeError",
     "UnknownStrategyError",
     "UnsupportedError",
@@ -145,6 +149,14 @@ class MissingDependencyError(EdgememError):
         self.package = package
         self.extra = extra
         self.purpose = purpose
+
+
+class ApkError(EdgememError):
+    """An Android package, or a part of one, cannot be made, read or trusted."""
+
+
+class ToolError(EdgememError):
+    """A tool that builds an Android package is missing or fails; the message says what to install."""
 
 
 class RuntimeBindError(EdgememError):
