@@ -15,8 +15,8 @@
     ├── PlanFileError            a plan file is truncated, damaged, or from an unknown version
     ├── MissingDependencyError   an optional package is needed; names the extra to install
     ├── ApkError                 an Android package, or a part of one, cannot be made, read or trusted
-    ├── ToolError                a tool that builds an Android package is missing or fails; says what to install
-    └── RuntimeBindError         a runtime refuses to run inside the plan
+    ├── RuntimeBindError         a runtime refuses to run inside the plan
+    └── ToolError                a tool that builds for a device is missing, or fails
 
 A message says what is wrong and ends with what the user can do about it.
 """
@@ -155,9 +155,9 @@ class ApkError(EdgememError):
     """An Android package, or a part of one, cannot be made, read or trusted."""
 
 
-class ToolError(EdgememError):
-    """A tool that builds an Android package is missing or fails; the message says what to install."""
-
-
 class RuntimeBindError(EdgememError):
     """A runtime refuses to run inside the plan."""
+
+
+class ToolError(EdgememError):
+    """A tool or library that builds for a device is missing, damaged or fails; the message says what to install."""

@@ -50,6 +50,7 @@ _END_MAGIC: Final = b"PK\5\6"
 BLOCK_MAGIC: Final = b"APK Sig Block 42"  # ends a signing block
 _ALIGNMENT_FIELD: Final = 0xD935  # of Android's tools: u16 alignment, then zeros
 _UTF8: Final = 0x0800
+_ALIGNMENTS: Final = tuple(1 << n for n in range(15))
 _DAY: Final = 0x21  # 1980-01-01
 _STORED: Final = 0
 _DEFLATED: Final = 8
@@ -59,8 +60,8 @@ _DEFLATED: Final = 8
 class Entry:
     """One file of an archive.
 
-    `alignment` is that of a stored entry's data in the archive, a power of two up to 32768; 1 where an archive that was
-    read promises none. `offset` is where the data begin in the archive that it was read from, None for a new entry.
+    `alignment` is that of a stored entry's data in the archive, a power of two up to 16384. Of an entry that was read,
+    it is the largest one that its place has, and `offset` is where its data begin; a new entry has no `offset`.
     """
 
     name: str
@@ -217,7 +218,8 @@ class _Header:
             content = _inflated(content, self.size, self.name)
         if zlib.crc32(content) != self.crc:
             raise ApkError(f"{shown(self.name)} of the package is damaged: its checksum is wrong")
-        return Entry(self.name, content, self.method == _STORED, _alignment(extra, at, self.name), at)
+        _check_extra(extra, at, self.name)
+        return Entry(self.name, content, self.method == _STORED, max(a for a in _ALIGNMENTS if at % a == 0), at)
 
 
 def _directory(data: bytes, parts: Regions) -> list[_Header]:
@@ -264,8 +266,8 @@ def _name_to_write(entry: Entry, names: set[str]) -> bytes:
         why = "another file has it"
     if why is not None:
         raise ApkError(f"{shown(entry.name)} cannot be a name in a package: {why}")
-    if entry.alignment not in (1 << n for n in range(16)):
-        raise ApkError(f"the alignment {shown(entry.alignment)} of {shown(entry.name)} is no power of two up to 32768")
+    if entry.alignment not in _ALIGNMENTS:
+        raise ApkError(f"the alignment {shown(entry.alignment)} of {shown(entry.name)} is no power of two up to 16384")
     names.add(entry.name)
     return name
 
@@ -293,18 +295,16 @@ def _padding(at: int, alignment: int) -> bytes:
     return struct.pack("<HHH", _ALIGNMENT_FIELD, 2 + zeros, alignment) + bytes(zeros)
 
 
-def _alignment(extra: bytes, at: int, name: str) -> int:
-    """The alignment that the extra field of an entry promises; 1 if none. `at` is where the entry's data begin."""
-    alignment, rest = 1, memoryview(extra)
+def _check_extra(extra: bytes, at: int, name: str) -> None:
+    """Raises ApkError if the extra field promises an alignment that the data, which begin at `at`, do not have."""
+    rest = memoryview(extra)
     while any(rest):  # zeros alone are what zipalign pads with
         if len(rest) < 4 or len(rest) < 4 + (size := int.from_bytes(rest[2:4], "little")):
             raise ApkError(f"the extra field of {shown(name)} in the package is damaged")
-        if int.from_bytes(rest[:2], "little") == _ALIGNMENT_FIELD and size >= 2:
-            alignment = int.from_bytes(rest[4:6], "little")
+        alignment = int.from_bytes(rest[4:6], "little") if size >= 2 else 0
+        if int.from_bytes(rest[:2], "little") == _ALIGNMENT_FIELD and (alignment == 0 or at % alignment):
+            raise ApkError(f"{shown(name)} of the package is not aligned to {alignment} bytes, as its header says")
         rest = rest[4 + size :]
-    if alignment not in (1 << n for n in range(16)) or at % alignment:
-        raise ApkError(f"{shown(name)} of the package is not aligned to {alignment} bytes, as its header says")
-    return alignment
 
 
 def _deflated(data: bytes) -> bytes:

@@ -76,10 +76,10 @@ def debug_key() -> SigningKey:
     read, and MissingDependencyError without the extra `android`.
     """
     require_cryptography()
-    folder = cache_folder()
+    folder = cache_folder("android")
     if folder is None:
         raise ApkError("there is no folder for caches to keep a debug key in; name a key, or set EDGEMEM_CACHE")
-    path = folder.parent / "android" / "debug.p12"
+    path = folder / "debug.p12"
     try:
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
