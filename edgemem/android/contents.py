@@ -25,7 +25,9 @@ __all__ = [
     "MODEL_ALIGNMENT",
     "NOTICES",
     "OWN_LIBRARY",
+    "Form",
     "Info",
+    "Preprocess",
     "Task",
     "Value",
     "arranged",
@@ -38,7 +40,9 @@ __all__ = [
     "values_of",
 ]
 
+Form: TypeAlias = Literal["onnx", "tflite"]
 Task: TypeAlias = Literal["faces", "classes", "tensors"]
+Preprocess: TypeAlias = Literal["minus_one_to_one", "zero_to_one", "imagenet"]
 
 MANIFEST: Final = "AndroidManifest.xml"
 INFO: Final = "assets/edgemem.json"
@@ -71,53 +75,62 @@ class Info:
     """What assets/edgemem.json tells the app.
 
     Attributes:
+        form: the format of the model's file, which is its name's suffix, too.
         sha256: of the model's bytes, in hexadecimal digits.
-        edgemem: the version that made the APK.
-        runtime: the version of ONNX Runtime in it.
+        edgemem: the version that made the app.
+        runtime: the version of the runtime in it; "" if it is not known.
         task: what the app shows of the outputs.
         labels: whether there is a file of labels, a line a class.
-        layout: `nchw` or `nhwc`; "" if unknown.
-        inputs, outputs: of the model, in its order.
+        preprocess: how the app makes numbers of an image's bytes; "" lets it choose by the task.
+        shapes: the dimensions of each input that the plan is for.
     """
 
+    form: Form
     sha256: str
     edgemem: str
     runtime: str
     task: Task
     labels: bool
-    layout: str
-    inputs: tuple[Value, ...]
-    outputs: tuple[Value, ...]
+    preprocess: Preprocess | Literal[""]
+    shapes: Mapping[str, tuple[int, ...]]
+
+    @property
+    def model(self) -> str:
+        """The name of the model's file in assets/."""
+        return f"model.{self.form}"
 
 
 def encode_info(info: Info) -> bytes:
     """The file's content; equal for equal `info`."""
-    data = asdict(info) | {
-        "form": "onnx",
-        "model": MODEL.removeprefix("assets/"),
-        "labels": LABELS.removeprefix("assets/") if info.labels else None,
-    }
+    data = asdict(info) | {"model": info.model, "labels": LABELS.removeprefix("assets/") if info.labels else None}
+    if not info.preprocess:
+        del data["preprocess"]
+    if not info.labels:
+        del data["labels"]
     return (json.dumps(data, indent=1, sort_keys=True) + "\n").encode()
 
 
 def decode_info(content: bytes) -> Info:
-    """The opposite of `encode_info`; other keys are left out. Raises ApkError for what is missing or of another type."""
+    """The opposite of `encode_info`; other keys are left out.
+
+    Raises ApkError for what is missing or of another type.
+    """
     try:
         if len(content) > _MOST_INFO:
             raise ValueError(f"it has {len(content):,} bytes")  # noqa: TRY301 - all that is wrong is told below
         data = json.loads(content.decode())
         info = Info(
+            form=_one_of(get_args(Form), data, "form"),
             sha256=_text(data, "sha256"),
             edgemem=_text(data, "edgemem"),
             runtime=_text(data, "runtime"),
-            task=_task(data),
-            labels=data["labels"] is not None,
-            layout=_text(data, "layout"),
-            inputs=_values(data, "inputs"),
-            outputs=_values(data, "outputs"),
+            task=_one_of(get_args(Task), data, "task"),
+            labels="labels" in data,
+            preprocess=_one_of((*get_args(Preprocess), ""), {"preprocess": ""} | data, "preprocess"),
+            shapes={str(name): _shape(shape) for name, shape in data["shapes"].items()},
         )
-        if data["form"] != "onnx" or f"assets/{data['model']}" != MODEL:
-            raise ValueError("it names another model or form")  # noqa: TRY301
+        if data["model"] != info.model:
+            raise ValueError("it names another model")  # noqa: TRY301
     except KeyError as e:
         raise ApkError(f"{INFO} of the package lacks {e}; make the package again") from None
     except (ValueError, TypeError, AttributeError, RecursionError) as e:
@@ -131,18 +144,16 @@ def _text(data: Mapping[str, Any], key: str) -> str:
     return str(data[key])
 
 
-def _task(data: Mapping[str, Any]) -> Task:
-    for task in get_args(Task):
-        if data["task"] == task:
-            return task  # type: ignore[no-any-return]
-    raise ValueError(f"there is no task {data['task']!r}")
+def _one_of(known: tuple[Any, ...], data: Mapping[str, Any], key: str) -> Any:
+    if data[key] not in known:
+        raise ValueError(f"{key} is none of {', '.join(known)}")
+    return data[key]
 
 
-def _values(data: Mapping[str, Any], key: str) -> tuple[Value, ...]:
-    values = tuple(Value(_text(v, "name"), _text(v, "dtype"), tuple(v["shape"])) for v in data[key])
-    if not all(type(size) is int and size >= 0 for value in values for size in value.shape):
-        raise ValueError(f"a shape in {key} has something else than sizes")
-    return values
+def _shape(sizes: Any) -> tuple[int, ...]:
+    if not isinstance(sizes, list) or not all(type(size) is int and size >= 0 for size in sizes):
+        raise ValueError("a shape has something else than sizes")
+    return tuple(sizes)
 
 
 def values_of(graph: Graph) -> tuple[tuple[Value, ...], tuple[Value, ...]]:

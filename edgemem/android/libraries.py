@@ -17,16 +17,15 @@ if TYPE_CHECKING:
 __all__ = ["library_faults"]
 
 # Libraries that apps may load on every Android from version 7.0 (API level 24).
-_OF_ANDROID: Final = frozenset(
-    f"lib{name}.so"
-    for name in (
-        "EGL GLESv1_CM GLESv2 GLESv3 OpenMAXAL OpenSLES android c camera2ndk dl jnigraphics log m mediandk stdc++ "
-        "vulkan z"
-    ).split()
+_OF_ANDROID: Final = (
+    *("libEGL.so", "libGLESv1_CM.so", "libGLESv2.so", "libGLESv3.so", "libOpenMAXAL.so", "libOpenSLES.so"),
+    *("libandroid.so", "libc.so", "libcamera2ndk.so", "libdl.so", "libjnigraphics.so", "liblog.so", "libm.so"),
+    *("libmediandk.so", "libstdc++.so", "libvulkan.so", "libz.so"),
 )
 # What ONNX Runtime asks our library for by name, and how the names begin that Java asks it for.
 _ENTRY_POINT: Final = "RegisterCustomOps"
 _JAVA: Final = "Java_ai_edgemem_Native_"
+_OF_THE_PACKAGE: Final = ("Ort", "em_")  # how the names of functions begin that no library of Android has
 
 
 def library_faults(abi: str, libraries: Mapping[str, bytes]) -> tuple[str, ...]:
@@ -55,11 +54,10 @@ def _faults_of(name: str, elf: Elf, abi: str, others: Mapping[str, Elf]) -> Iter
     absent = [needed for needed in elf.needed if needed not in _OF_ANDROID and needed not in others]
     if absent:
         yield f"needs {listed(absent)}, which neither the package nor Android has"
-    defined = {symbol for other in others.values() for symbol in other.defined}
-    unserved = [symbol for symbol in elf.undefined if symbol.startswith(("Ort", "em_")) and symbol not in defined]
+    defined = {symbol.name for other in others.values() for symbol in other.defined}
+    unserved = [s.name for s in elf.undefined if s.name.startswith(_OF_THE_PACKAGE) and s.name not in defined]
     if unserved:
         yield f"needs {listed(unserved)}, which no library of the package has"
-    if name == OWN_LIBRARY and not (
-        _ENTRY_POINT in elf.defined and any(symbol.startswith(_JAVA) for symbol in elf.defined)
-    ):
+    own = {symbol.name for symbol in elf.defined}
+    if name == OWN_LIBRARY and not (_ENTRY_POINT in own and any(symbol.startswith(_JAVA) for symbol in own)):
         yield f"lacks {_ENTRY_POINT} or {_JAVA}*: it is another library"

@@ -193,9 +193,10 @@ def _code(files: dict[str, Entry]) -> str:
         size = struct.unpack_from("<I", data, 32)[0] if len(data) >= _DEX_HEADER else -1
         if data[:4] != _DEX_MAGIC[0] or data[7:8] != _DEX_MAGIC[1] or size != len(data):
             faults.append(f"{name} is no dex file, or cut short")
-        elif struct.unpack_from("<I", data, 8)[0] != zlib.adler32(data[12:]) or data[12:32] != hashlib.sha1(
-            data[32:], usedforsecurity=False
-        ).digest():
+        elif (
+            struct.unpack_from("<I", data, 8)[0] != zlib.adler32(data[12:])
+            or data[12:32] != hashlib.sha1(data[32:], usedforsecurity=False).digest()
+        ):
             faults.append(f"{name} is damaged: its checksum is wrong")
     _refuse(faults)
     return f"{listed(wanted)}, {sum(len(files[name].data) for name in wanted):,} bytes"
@@ -228,12 +229,14 @@ def _model(files: dict[str, Entry], found: list[Info]) -> str:
     faults = []
     if hashlib.sha256(model).hexdigest() != info.sha256:
         faults.append(f"{contents.MODEL} is not the file whose sha256 {contents.INFO} has")
+    if info.form != "onnx":
+        faults.append(f"{contents.INFO} is of a {info.form} model")
     if info.labels and contents.LABELS not in files:
         faults.append(f"there is no {contents.LABELS}")
     if contents.NOTICES not in files:
         faults.append(f"there is no {contents.NOTICES}, the licence of ONNX Runtime")
     _refuse(faults)
-    shapes = listed(f"{v.name} {','.join(map(str, v.shape))}" for v in info.inputs)
+    shapes = listed(f"{name} {','.join(map(str, shape))}" for name, shape in info.shapes.items())
     return f"{len(model):,} bytes, sha256 {info.sha256[:16]}... as in {contents.INFO}; {info.task}; {shapes}"
 
 
@@ -255,7 +258,9 @@ def _plan(content: bytes) -> list[Check]:
     for entry in report.plans:
         if entry["family"] == "offsets":
             bound = "the lower bound" if entry["size"] == entry["lower_bound"] else f"bound {entry['lower_bound']:,}"
-            checks.append(Check("plan", f"of the {entry['of']}: {entry['size']:,} bytes by {entry['strategy']}, {bound}"))
+            checks.append(
+                Check("plan", f"of the {entry['of']}: {entry['size']:,} bytes by {entry['strategy']}, {bound}")
+            )
     recorded = [p.recording.fingerprint for p in verdict.recordings if p.recording is not None]
     if recorded and not any(f.model == model_digest(content) for f in recorded):
         checks.append(Check("plan", "the recording is of another model", is_right=False, of_plan=True))

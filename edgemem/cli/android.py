@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -62,6 +62,11 @@ def android() -> None:
     type=click.Choice(["faces", "classes", "tensors"]),
     help="What the app shows of the outputs  [default: by their shapes]",
 )
+@click.option(
+    "--preprocess",
+    type=click.Choice(["minus_one_to_one", "zero_to_one", "imagenet"]),
+    help="What the app makes of the bytes of an image  [default: by the task]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
 def package(
     model: Path,
@@ -74,6 +79,7 @@ def package(
     labels: Path | None,
     label: str | None,
     task: Any,
+    preprocess: Any,
     as_json: bool,
 ) -> None:
     """Make an app (APK) of a planned ONNX model; the plan is proved first.
@@ -99,6 +105,7 @@ def package(
             labels=labels,
             label=label,
             task=task,
+            preprocess=preprocess,
         )
     with atomic_write(output) as file:
         file.write(made.content)
@@ -106,7 +113,7 @@ def package(
         click.echo(json.dumps(_as_data(made, output), indent=1))
     else:
         _show(made, output, is_debug=key is None)
-    for warning in _warnings(made, model):
+    if warning := _warning(made, model):
         click.echo(f"edgemem: {warning}", err=True)
 
 
@@ -125,9 +132,7 @@ def verify_apk(apk: Path, *, as_json: bool) -> None:
 
     found = inspect(apk)
     if as_json:
-        checks = [
-            {"check": c.name, "right": c.is_right, "of_plan": c.of_plan, "message": c.says} for c in found.checks
-        ]
+        checks = [{"check": c.name, "right": c.is_right, "of_plan": c.of_plan, "message": c.says} for c in found.checks]
         data = {"right": not found.wrong, "bytes": found.size, "abis": found.abis, "runtime": found.runtime}
         click.echo(json.dumps({**data, "checks": checks}, indent=1))
     else:
@@ -147,13 +152,14 @@ def _recorded(planset: PlanSet | None) -> tuple[str, int] | None:
     return planset.recording.fingerprint.version, planset.best_offsets.size
 
 
-def _warnings(made: Package, model: Path) -> list[str]:
+def _warning(made: Package, model: Path) -> str | None:
+    """What the user may not expect of the app; None for nothing."""
     if made.model.recording is not None:
-        return []
-    return [
+        return None
+    return (
         f"{model.name} has no recording: the app records its first run and plans it on the device; to ship a plan for "
-        f"ONNX Runtime, too: edgemem plan {model.name} --record -o PLANNED"
-    ]
+        f"ONNX Runtime: edgemem plan {model.name} --record -o PLANNED"
+    )
 
 
 def _as_data(made: Package, output: Path) -> dict[str, Any]:
@@ -181,7 +187,7 @@ def _show(made: Package, output: Path, *, is_debug: bool) -> None:
     recorded = _recorded(made.model.recording)
     arena = f"arena {size_text(recorded[1])} as recorded" if recorded else "no recording, planned on the device"
     click.echo(f"{output}: {size_text(len(made.content))}, {arena}, ONNX Runtime {made.info.runtime}")
-    shapes = [f"{v.name} {','.join(map(str, v.shape))}" for v in made.info.inputs]
+    shapes = [f"{name} {','.join(map(str, shape))}" for name, shape in made.info.shapes.items()]
     lines = [("model", f"{size_text(len(made.model.content))}, {', '.join(shapes)}; the app shows {made.info.task}")]
     if recorded:
         same = recorded[0] == made.info.runtime
