@@ -14,7 +14,8 @@
     │   └── StalePlanError       the plan belongs to another graph, order or target
     ├── PlanFileError            a plan file is truncated, damaged, or from an unknown version
     ├── MissingDependencyError   an optional package is needed; names the extra to install
-    └── RuntimeBindError         a runtime refuses to run inside the plan
+    ├── RuntimeBindError         a runtime refuses to run inside the plan
+    └── ToolError                a tool that builds for a device is missing, or fails
 
 A message says what is wrong and ends with what the user can do about it.
 """
@@ -36,6 +37,7 @@ __all__ = [
     "SolverError",
     "StalePlanError",
     "TilingError",
+    "ToolError",
     "UnknownShapeError",
     "UnknownStrategyError",
     "UnsupportedError",
@@ -149,3 +151,7 @@ class MissingDependencyError(EdgememError):
 
 class RuntimeBindError(EdgememError):
     """A runtime refuses to run inside the plan."""
+
+
+class ToolError(EdgememError):
+    """A tool or library that builds for a device is missing, damaged or fails; the message says what to install."""
