@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
@@ -14,6 +14,9 @@ from edgemem.runtime.onnxruntime.file import plans_in
 from edgemem.runtime.onnxruntime.record import record
 from edgemem.runtime.onnxruntime.session import InferenceSession
 from tests.onnx_sessions import feeds, options, plain, same, small
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytest.importorskip("onnxruntime")
 
