@@ -1,4 +1,4 @@
-"""`edgemem android package` and `verify` from end to end, with small stand-ins for ONNX Runtime, code and our library."""
+"""`edgemem android package` and `verify` from end to end, with small stand-ins for ONNX Runtime and our library."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ from models.build import build
 from tests.android_parts import ABIS, NATIVE, RUNTIME, RUNTIME_JNI, archive_of_runtime, dex_file, elf, libraries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from edgemem.plans import PlanSet
 
 pytest.importorskip("cryptography")
 pytest.importorskip("onnxruntime")
@@ -57,7 +59,22 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
         source = folder / ("faces.onnx" if more else f"{name}.onnx")
         done = edgemem("plan", source, "-o", folder / f"{name}.planned.onnx", *more)
         assert done.exit_code == 0, done.output
+    as_in_an_app(folder / "recorded.planned.onnx")
     return folder
+
+
+def as_in_an_app(path: Path) -> None:
+    """Say of the recordings in a model that their runs were as those in an app."""
+
+    def changed(planset: PlanSet) -> PlanSet:
+        if planset.recording is None:
+            return planset
+        fingerprint = planset.recording.fingerprint
+        fingerprint = replace(fingerprint, options={**fingerprint.options, "reuse": True})
+        return replace(planset, recording=replace(planset.recording, fingerprint=fingerprint))
+
+    data = path.read_bytes()
+    path.write_bytes(with_plans(data, [changed(p) for p in plans_in(data)]))
 
 
 @pytest.fixture
@@ -65,26 +82,38 @@ def recorded(models: Path) -> Path:
     return models / "recorded.planned.onnx"
 
 
-@pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
-@pytest.fixture
-def tools(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(scope="module")
+def stand_ins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """An archive of ONNX Runtime to package; code and our library are made at once."""
-    monkeypatch.setenv("EDGEMEM_CACHE", str(cache))
-    monkeypatch.setattr("edgemem.android.toolchain.dex", lambda _: (dex_file(1), dex_file(2)))
-    monkeypatch.setattr("edgemem.android.toolchain.native_library", lambda abi: libraries(abi)[NATIVE])
-    return archive_of_runtime(tmp_path / "onnxruntime.aar")
+    folder = tmp_path_factory.mktemp("tools")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EDGEMEM_CACHE", str(folder / "cache"))
+        patch.setattr("edgemem.android.toolchain.dex", lambda _: (dex_file(1), dex_file(2)))
+        patch.setattr("edgemem.android.toolchain.native_library", lambda abi: libraries(abi)[NATIVE])
+        yield archive_of_runtime(folder / "onnxruntime.aar")
 
 
-@pytest.fixture
-def apk(tools: Path, recorded: Path, tmp_path: Path) -> Path:
-    path = tmp_path / "demo.apk"
-    done = edgemem("android", "package", recorded, "-o", path, "--aar", tools)
+@pytest.fixture(scope="module")
+def packaged(stand_ins: Path, models: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    path = tmp_path_factory.mktemp("packages") / "demo.apk"
+    done = edgemem("android", "package", models / "recorded.planned.onnx", "-o", path, "--aar", stand_ins)
     assert done.exit_code == 0, done.output
     assert done.stderr == ""
+    return path.read_bytes()
+
+
+@pytest.fixture
+def tools(stand_ins: Path, tmp_path: Path) -> Path:
+    """The archive, in a folder of the test's own."""
+    path = tmp_path / "onnxruntime.aar"
+    path.write_bytes(stand_ins.read_bytes())
+    return path
+
+
+@pytest.fixture
+def apk(packaged: bytes, tmp_path: Path) -> Path:
+    path = tmp_path / "demo.apk"
+    path.write_bytes(packaged)
     return path
 
 
@@ -95,7 +124,7 @@ def test_a_package_has_the_app_the_runtime_and_the_model_and_is_right(apk: Path,
     assert list(entries) == [MANIFEST, "classes.dex", "classes2.dex", *natives, *assets]
     assert entries[MODEL].data == recorded.read_bytes()
     info = decode_info(entries[INFO].data)
-    assert (info.task, info.runtime, info.shapes) == ("faces", "1.29.0", {"image": (1, 3, 128, 128)})
+    assert (info.task, info.runtime, info.shapes) == ("faces", "1.29.0", {"image": (1, 3, 64, 64)})
     for name in natives:
         assert entries[name].stored
         assert entries[name].offset is not None
@@ -207,8 +236,8 @@ def test_a_plan_of_another_model(tools: Path, models: Path, recorded: Path, tmp_
 def test_a_recording_of_other_weights(tools: Path, recorded: Path, tmp_path: Path) -> None:
     """The plan of the graph is right for a retrained model; the recording is of the model file that was run."""
     trained = onnx.load(recorded)
-    weights = numpy_helper.to_array(trained.graph.initializer[0])
-    trained.graph.initializer[0].raw_data = (weights + np.ones_like(weights)).tobytes()
+    tensor = next(t for t in trained.graph.initializer if t.data_type == onnx.TensorProto.FLOAT and len(t.dims) == 4)
+    tensor.raw_data = (numpy_helper.to_array(tensor) * 2).tobytes()
     onnx.save(trained, tmp_path / "trained.onnx")
     assert edgemem("verify", tmp_path / "trained.onnx").exit_code == 0
     done = edgemem("android", "package", tmp_path / "trained.onnx", "-o", tmp_path / "demo.apk", "--aar", tools)
@@ -220,11 +249,9 @@ def test_a_model_without_a_recording_is_packaged_with_a_warning(tools: Path, mod
     path = tmp_path / "demo.apk"
     done = edgemem("android", "package", models / "faces.planned.onnx", "-o", path, "--aar", tools)
     assert done.exit_code == 0
-    assert "no recording, planned on the device" in done.stdout.splitlines()[0]
-    assert done.stderr.splitlines() == [
-        "edgemem: faces.planned.onnx has no recording: the app records its first run and plans it on the device; to "
-        "ship a plan for ONNX Runtime: edgemem plan faces.planned.onnx --record -o PLANNED"
-    ]
+    assert "planned on the device, ONNX Runtime" in done.stdout.splitlines()[0]
+    (warning,) = done.stderr.splitlines()
+    assert "edgemem plan faces.planned.onnx --record --android -o PLANNED" in warning
     assert edgemem("android", "verify", path).exit_code == 0
 
 
@@ -239,6 +266,16 @@ def test_models_that_do_not_go_into_a_package(tools: Path, tmp_path: Path) -> No
         assert said in refusal(done, 1)
     absent = edgemem("android", "package", tmp_path / "none.onnx", "-o", tmp_path / "demo.apk")
     assert "no file" in refusal(absent, 1)
+
+
+def test_a_recording_of_a_session_on_a_desktop(tools: Path, models: Path, tmp_path: Path) -> None:
+    """Its requests are others than an app's: the app would not run its plan."""
+    path, source = tmp_path / "demo.apk", tmp_path / "desktop.onnx"
+    assert edgemem("plan", models / "faces.onnx", "--record", "-o", source).exit_code == 0
+    done = edgemem("android", "package", source, "-o", path, "--aar", tools)
+    assert done.exit_code == 0
+    assert "planned on the device" in done.stdout.splitlines()[0]
+    assert "desktop.onnx has no recording of a run as apps run" in done.stderr
 
 
 def test_weights_in_other_files(tools: Path, models: Path, tmp_path: Path) -> None:
@@ -264,7 +301,8 @@ def test_abis(tools: Path, recorded: Path, tmp_path: Path) -> None:
     assert json.loads(edgemem("android", "verify", path, "--json").output)["abis"] == ["x86_64"]
 
 
-def test_an_archive_whose_libraries_android_cannot_load(tools: Path, recorded: Path, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("tools")
+def test_an_archive_whose_libraries_android_cannot_load(recorded: Path, tmp_path: Path) -> None:
     small = elf("x86_64", RUNTIME, defined=("OrtGetApiBase",), alignment=4096, more=b"\0VERS_1.29.0\0")
     swapped = libraries("arm64-v8a")[RUNTIME]
     for content, said in ((small, "aligned to 4,096 bytes"), (swapped, "is for arm64-v8a, not for x86_64")):
@@ -303,13 +341,13 @@ def test_labels(tools: Path, models: Path, tmp_path: Path) -> None:
 def test_names_of_the_app(tools: Path, recorded: Path, tmp_path: Path) -> None:
     path = tmp_path / "demo.apk"
     command = ("android", "package", recorded, "-o", path, "--aar", tools, "--label")
-    name = 'A "quoted" <name> & ümläut'
+    name = '@A "quoted" <name> & ümläut ${label}'
     assert edgemem(*command, name).exit_code == 0
     root = manifest.decode({e.name: e.data for e in read_archive(path.read_bytes())}[MANIFEST])
     application = root.find("application")
     assert application is not None
-    assert application.get("{http://schemas.android.com/apk/res/android}label") == name
-    for wrong in ("", "@string/name", "two\nlines", "x" * 51):
+    assert application.get("{http://schemas.android.com/apk/res/android}label") == f"\\{name}"  # not a reference
+    for wrong in ("", " ", "two\nlines", "x" * 51):
         assert "cannot be an app's name" in refusal(edgemem(*command, wrong), 1)
 
 
@@ -499,7 +537,7 @@ def test_androids_own_tools_accept_a_package(apk: Path, tmp_path: Path) -> None:
     assert "package: name='ai.edgemem.demo'" in badging
     assert "sdkVersion:'24'" in badging
     assert "native-code: 'arm64-v8a' 'x86_64'" in badging
-    assert "application-label:'edgemem demo'" in badging
+    assert 'android:label(0x01010001)="edgemem demo"' in ran("aapt", "dump", "xmltree", apk, MANIFEST)
     data = bytearray(apk.read_bytes())
     data[len(data) // 2] ^= 1
     (tmp_path / "flipped.apk").write_bytes(data)
@@ -519,20 +557,16 @@ def test_a_package_that_apksigner_signed_again_is_right(apk: Path, tmp_path: Pat
     assert "CN=somebody" in done.output
 
 
-def test_with_the_real_runtime_code_and_library(recorded: Path, tmp_path: Path) -> None:
+def test_with_the_real_runtime_code_and_library(models: Path, tmp_path: Path) -> None:
     """Accepted by Android's own tools, and by ours; the same bytes twice."""
-    from edgemem.android.toolchain import dex, native_library, runtime
-
     folder = cache_folder("android")
     if folder is None or not any(folder.glob("onnxruntime-*/onnxruntime.aar")):
         pytest.skip("the tools for Android were not downloaded: python android/fetch_aar.py")
     tools_of_android()
-    dex(runtime())
-    for abi in ABIS:
-        native_library(abi)
-    path, again = tmp_path / "demo.apk", tmp_path / "again.apk"
-    assert edgemem("android", "package", recorded, "-o", path).exit_code == 0
-    assert edgemem("android", "package", recorded, "-o", again).exit_code == 0
+    path, again, recorded = tmp_path / "demo.apk", tmp_path / "again.apk", models / "recorded.planned.onnx"
+    for output in (path, again):
+        done = edgemem("android", "package", recorded, "-o", output)
+        assert done.exit_code == 0, done.output
     assert path.read_bytes() == again.read_bytes()
     badging = accepted(path)
     assert "launchable-activity: name='ai.edgemem.demo.MainActivity'" in badging
