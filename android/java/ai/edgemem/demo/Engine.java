@@ -49,7 +49,6 @@ final class Engine {
   private final ExecutorService thread = Executors.newSingleThreadExecutor();
   private final AtomicInteger waiting = new AtomicInteger();
   private final AtomicInteger pauses = new AtomicInteger();
-  private final String library;
 
   // Of the engine's thread.
   private Config config;
@@ -69,10 +68,8 @@ final class Engine {
   private Provider provider = Provider.CPU;
   private boolean isClosed;
 
-  /** @param library the path of libedgemem.so; null for the one in the app */
-  Engine(Host host, String library) {
+  Engine(Host host) {
     this.host = host;
-    this.library = library;
   }
 
   /** Who is told from now on, or null for nobody; it is told the last state at once. */
@@ -103,7 +100,6 @@ final class Engine {
     PlannedModel.Options options = new PlannedModel.Options();
     options.planned = inPlan;
     options.provider = by;
-    options.library = library;
     submit(() -> reopen(options));
     run(times);
   }

@@ -28,7 +28,7 @@ public final class MainActivity extends Activity implements Screen.Actions {
     screen = new Screen(this, this);
     engine = (Engine) getLastNonConfigurationInstance();
     if (engine == null) {
-      engine = new Engine(new AndroidHost(this), System.getProperty("edgemem.library"));
+      engine = new Engine(new AndroidHost(this));
       boolean inPlan = saved == null || saved.getBoolean(PLANNED, true);
       int provider = saved == null ? 0 : saved.getInt(PROVIDER, 0);
       engine.open(inPlan, Provider.values()[provider], FIRST_RUNS);
