@@ -14,6 +14,7 @@
     │   └── StalePlanError       the plan belongs to another graph, order or target
     ├── PlanFileError            a plan file is truncated, damaged, or from an unknown version
     ├── MissingDependencyError   an optional package is needed; names the extra to install
+    ├── ApkError                 an Android package, or a part of one, cannot be made, read or trusted
     ├── RuntimeBindError         a runtime refuses to run inside the plan
     └── ToolError                a tool that builds for a device is missing, or fails
 
@@ -25,6 +26,7 @@ from collections.abc import Sequence
 from edgemem.distribution import requirement
 
 __all__ = [
+    "ApkError",
     "BudgetExceededError",
     "EdgememError",
     "InvalidPlanError",
@@ -38,6 +40,7 @@ __all__ = [
     "StalePlanError",
     "TilingError",
     "ToolError",
+    "UnknownAbiError",
     "UnknownShapeError",
     "UnknownStrategyError",
     "UnsupportedError",
@@ -149,8 +152,16 @@ class MissingDependencyError(EdgememError):
         self.purpose = purpose
 
 
+class ApkError(EdgememError):
+    """An Android package, or a part of one, cannot be made, read or trusted."""
+
+
 class RuntimeBindError(EdgememError):
     """A runtime refuses to run inside the plan."""
+
+
+class UnknownAbiError(ApkError):
+    """Packages are not made for this machine (ABI)."""
 
 
 class ToolError(EdgememError):
