@@ -179,11 +179,8 @@ def verify_signature(apk: bytes) -> Signature:
         for number, digest in signed.digests.items():
             if _digest(_signed_parts(apk, parts), ALGORITHMS[number].hash) != digest:
                 raise ApkError("the package was changed after it was signed: its digest is not the signed one")
-    from cryptography import x509
-
-    subject = x509.load_der_x509_certificate(signer.certificate).subject.rfc4514_string()
     sha256 = hashlib.sha256(signer.certificate).hexdigest()
-    return Signature(sha256, subject, ", ".join(ALGORITHMS[number].name for number in signer.digests))
+    return Signature(sha256, signer.subject, ", ".join(ALGORITHMS[number].name for number in signer.digests))
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +189,7 @@ class _Signer:
 
     digests: dict[int, bytes]
     certificate: bytes
+    subject: str
     needs_v3: bool
 
 
@@ -284,8 +282,9 @@ def _signer(block: bytes, *, is_v3: bool) -> _Signer:
         raise ApkError("the package's key was changed by a proof of rotation, which edgemem does not check")
     if not digests or list(digests) != list(signatures):
         raise ApkError("the package's digests and signatures are not of the same algorithms")
-    _check_signatures(signed, signatures, public, certificates[0])
-    return _Signer(digests, certificates[0], attributes.get(_STRIPPED) == (3).to_bytes(4, "little"))
+    _check_signatures(signed, signatures, public)
+    subject = _subject(certificates[0], public)
+    return _Signer(digests, certificates[0], subject, attributes.get(_STRIPPED) == (3).to_bytes(4, "little"))
 
 
 def _by_algorithm(fields: _Fields) -> dict[int, bytes]:
@@ -307,25 +306,41 @@ def _certificates(fields: _Fields) -> list[bytes]:
     return certificates
 
 
-def _check_signatures(signed: bytes, signatures: dict[int, bytes], public: bytes, certificate: bytes) -> None:
-    """Raises ApkError if a signature of the data is not by the public key, or the key not the certificate's."""
-    from cryptography import x509
+def _check_signatures(signed: bytes, signatures: dict[int, bytes], public: bytes) -> None:
+    """Raises ApkError if a signature of the data was not made by the public key."""
     from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_der_public_key
+    from cryptography.hazmat.primitives.serialization import load_der_public_key
 
     try:
         key = load_der_public_key(public)
-        of_certificate = x509.load_der_x509_certificate(certificate).public_key()
-        own = of_certificate.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        raise ApkError("the package's signature has a damaged certificate or public key") from None
-    if own != public:
-        raise ApkError("the package's certificate belongs to another public key than its signature")
+        raise ApkError("the package's signature has a damaged public key, or one that edgemem does not know") from None
     for number, signature in signatures.items():
         try:
             _check_signature(signed, signature, key, ALGORITHMS[number])
         except InvalidSignature:
-            raise ApkError("the package's signature is wrong: it was not made by the key of its certificate") from None
+            raise ApkError("the package's signature is wrong: it was not made by its public key") from None
+
+
+def _subject(certificate: bytes, public: bytes) -> str:
+    """Whom a certificate names. Raises ApkError if it is damaged, or its key is not the public one."""
+    import warnings
+
+    from cryptography import x509
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of certificates that Android takes, such as with the number 0
+            owner = x509.load_der_x509_certificate(certificate)
+            own = owner.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+            subject = owner.subject.rfc4514_string()
+    except (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion):
+        raise ApkError("the package's signature has a damaged certificate") from None
+    if own != public:
+        raise ApkError("the package's certificate belongs to another public key than its signature")
+    return subject
 
 
 def _check_signature(signed: bytes, signature: bytes, key: object, algorithm: Algorithm) -> None:
