@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from edgemem.android.packaging import Package
     from edgemem.android.verify import Inspection
-    from edgemem.plans import PlanSet
 
 __all__ = ["android"]
 
@@ -145,27 +144,31 @@ def _is_same(output: Path, given: Path | None) -> bool:
     return given is not None and output.exists() and given.exists() and output.samefile(given)
 
 
-def _recorded(planset: PlanSet | None) -> tuple[str, int] | None:
-    """The version of the runtime that a recording is of, and the arena of its plan in bytes; None without one."""
-    if planset is None or planset.recording is None or planset.best_offsets is None:
+def _recorded(made: Package) -> tuple[str, int] | None:
+    """The version of the runtime that was recorded as an app runs, and the plan's arena in bytes; None without one."""
+    from edgemem.android.planned import keeps_reuse
+
+    planset = made.model.recording
+    if planset is None or planset.recording is None or planset.best_offsets is None or not keeps_reuse(planset):
         return None
     return planset.recording.fingerprint.version, planset.best_offsets.size
 
 
 def _warning(made: Package, model: Path) -> str | None:
     """What the user may not expect of the app; None for nothing."""
-    if made.model.recording is not None:
+    if _recorded(made):
         return None
+    what = "no recording" if made.model.recording is None else "no recording of a run as apps run"
     return (
-        f"{model.name} has no recording: the app records its first run and plans it on the device; to ship a plan for "
-        f"ONNX Runtime: edgemem plan {model.name} --record -o PLANNED"
+        f"{model.name} has {what}: the app records its first run and plans it on the device; to ship a plan for the "
+        f"first run: edgemem plan {model.name} --record --android -o PLANNED"
     )
 
 
 def _as_data(made: Package, output: Path) -> dict[str, Any]:
     import hashlib
 
-    recorded = _recorded(made.model.recording)
+    recorded = _recorded(made)
     return {
         "apk": str(output),
         "bytes": len(made.content),
@@ -184,8 +187,8 @@ def _show(made: Package, output: Path, *, is_debug: bool) -> None:
     """The answer, then what is in the package, then what to do with it."""
     from edgemem.report.sizes import size_text
 
-    recorded = _recorded(made.model.recording)
-    arena = f"arena {size_text(recorded[1])} as recorded" if recorded else "no recording, planned on the device"
+    recorded = _recorded(made)
+    arena = f"arena {size_text(recorded[1])} as recorded" if recorded else "planned on the device"
     click.echo(f"{output}: {size_text(len(made.content))}, {arena}, ONNX Runtime {made.info.runtime}")
     shapes = [f"{name} {','.join(map(str, shape))}" for name, shape in made.info.shapes.items()]
     lines = [("model", f"{size_text(len(made.model.content))}, {', '.join(shapes)}; the app shows {made.info.task}")]
