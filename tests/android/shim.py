@@ -45,9 +45,7 @@ class Abi:
 
 ABIS: Final = {
     "x86_64": Abi("x86_64", "gcc"),
-    "arm64-v8a": Abi(
-        "arm64-v8a", "aarch64-linux-gnu-gcc", ("qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu")
-    ),
+    "arm64-v8a": Abi("arm64-v8a", "aarch64-linux-gnu-gcc", ("qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu")),
 }
 
 
@@ -102,9 +100,7 @@ def _version(abi: Abi) -> bytes:
 def _build(abi: Abi, folder: Path) -> None:
     functions = [SOURCES / name for name in ("table.c", "streams.c", "system.c", "threads.c")]
     soname = "-Wl,-soname,"
-    compile_with(
-        abi, [*_FLAGS, "-shared", "-o", folder / "libbionicshim.so", *functions, f"{soname}libbionicshim.so"]
-    )
+    compile_with(abi, [*_FLAGS, "-shared", "-o", folder / "libbionicshim.so", *functions, f"{soname}libbionicshim.so"])
     for library in LIBRARIES:
         text, versions = folder / f"{library.name}.s", folder / f"{library.name}.map"
         text.write_text(_assembly(abi, library))
