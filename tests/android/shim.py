@@ -1,10 +1,11 @@
 """Builds Android's system libraries for this machine: bionic's names over glibc's functions, so that the native
 libraries of an APK run here.
 
-Each of libc.so, libm.so, libdl.so, liblog.so and libandroid.so has the symbols of `symbols.py`, with bionic's version of
-them, and no others. A function of them is one jump through a table; `shim/table.c` fills the table with glibc's function
-or with that of `shim/` where bionic's binary interface differs. So a library that needs a symbol from elsewhere does not
-load, as on a device. Not acted out: timing, processors' features, properties, NNAPI, GPUs, and `long double` in formats.
+Each of libc.so, libm.so, libdl.so, liblog.so and libandroid.so has the symbols of `symbols.py`, with bionic's version
+of them, and no others. A function of them is one jump through a table; `shim/table.c` fills the table with glibc's
+function, or with that of `shim/` where bionic's binary interface differs. So a library that needs a symbol from
+elsewhere does not load, as on a device. Not acted out: timing, processors' features, properties, NNAPI, GPUs, and
+`long double` in formats.
 """
 
 from __future__ import annotations

