@@ -50,6 +50,7 @@ MAY_IMPORT = {
     "process_memory proof protobuf ranges reading records replay report suitability targets trace verification",
     "commands": "api bounds child errors files formats lists model passes planning plans proof records remat report "
     "runtime schedule suitability targets trace verification workspace",
+    "android": "caches commands distribution errors files lists model planfile plans proof reading runtime verification",
     "bench": "api bounds child distribution errors formats planning plans process_memory proof records strategy",
     "cli": "api bench bounds child commands distribution errors files formats lists model plans proof remat report "
     "runtime schedule strategy targets verification",
