@@ -57,13 +57,9 @@ def compiled(sources: list[Path], into: Path) -> list[Path]:
     """Compile Kotlin and Java sources (folders); the class path that the result runs on. A warning is an error."""
     home = _home()
     jars = home / "lib"
-    compiler: list[str | Path] = [
-        jvm("java"),
-        "-cp",
-        jars / "kotlin-preloader.jar",
-        "org.jetbrains.kotlin.preloading.Preloader",
-    ]
-    compiler += ["-cp", jars / "kotlin-compiler.jar", "org.jetbrains.kotlin.cli.jvm.K2JVMCompiler"]
+    compiler: list[str | Path] = [jvm("java"), "-cp", jars / "kotlin-preloader.jar"]
+    compiler += ["org.jetbrains.kotlin.preloading.Preloader", "-cp", jars / "kotlin-compiler.jar"]
+    compiler += ["org.jetbrains.kotlin.cli.jvm.K2JVMCompiler"]
     options: list[str | Path] = ["-kotlin-home", home, "-no-reflect", "-Werror", "-progressive", "-jvm-target", "17"]
     run_tool([*compiler, *options, "-d", into, *sources], what="kotlinc", cwd=into)
     java = [file for source in sources for file in sorted(source.rglob("*.java"))]
