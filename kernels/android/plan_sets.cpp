@@ -326,7 +326,7 @@ PlanSet read_plan_set(const FlatTable& table, std::uint32_t version) {
   if (set.unusable.empty()) set.unusable = fault_of(set);
   for (std::size_t i = 0; set.unusable.empty() && i < pinned.size(); ++i) {
     if (pinned[i] >= 0 && pinned[i] != set.records[i].offset && set.records[i].size > 0) {
-      set.unusable = "record " + std::to_string(i) + " is not where it is pinned";
+      set.unusable = about_record(i, " is not where it is pinned");
     }
   }
   return set;

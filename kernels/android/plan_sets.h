@@ -43,6 +43,9 @@ struct PlanSet {
 // All plan sets of a plan file. Throws Refusal for bytes that are none, or whose parts do not fit together.
 std::vector<PlanSet> read_plan_sets(Octets file);
 
+// "record 3" and the text.
+std::string about_record(std::size_t record, const char* text);
+
 // Why these places are no plan: one outside of the arena or misaligned, or two records with common bytes that are in
 // use at the same time; "" if they are one. O(n log n).
 std::string fault_of(const PlanSet& set);

@@ -74,13 +74,19 @@ Stream stream_of(const std::vector<PlacedRecord>& records, const HeapRequests& h
   return stream;
 }
 
+std::string about_record(std::size_t record, const char* text) {
+  std::string all = "record ";
+  all += std::to_string(record);
+  return all += text;
+}
+
 std::string fault_of(const PlanSet& set) {
   const std::vector<PlacedRecord>& records = set.records;
   std::vector<std::size_t> births;
   for (std::size_t i = 0; i < records.size(); ++i) {
     const PlacedRecord& r = records[i];
     if (r.offset < 0 || r.offset % set.alignment != 0 || r.size > set.arena || r.offset > set.arena - r.size) {
-      return "record " + std::to_string(i) + " is outside of the arena or misaligned";
+      return about_record(i, " is outside of the arena or misaligned");
     }
     if (r.size > 0) births.push_back(i);
   }
@@ -97,7 +103,7 @@ std::string fault_of(const PlanSet& set) {
     const auto after = alive.lower_bound(r.offset);
     if ((after != alive.end() && after->first < r.offset + r.size) ||
         (after != alive.begin() && std::prev(after)->second > r.offset)) {
-      return "record " + std::to_string(i) + " overlaps another one that is in use at the same time";
+      return about_record(i, " overlaps another one that is in use at the same time");
     }
     alive.emplace_hint(after, r.offset, r.offset + r.size);
   }
