@@ -11,7 +11,7 @@ public final class Port {
 
   private final long[] shape;
 
-  Port(String name, String type, long[] shape) {
+  public Port(String name, String type, long[] shape) {
     this.name = name;
     this.type = type;
     this.shape = shape.clone();
