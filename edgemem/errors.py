@@ -40,6 +40,7 @@ __all__ = [
     "StalePlanError",
     "TilingError",
     "ToolError",
+    "UnknownAbiError",
     "UnknownShapeError",
     "UnknownStrategyError",
     "UnsupportedError",
@@ -157,6 +158,10 @@ class ApkError(EdgememError):
 
 class RuntimeBindError(EdgememError):
     """A runtime refuses to run inside the plan."""
+
+
+class UnknownAbiError(ApkError):
+    """Packages are not made for this machine (ABI)."""
 
 
 class ToolError(EdgememError):

@@ -33,7 +33,8 @@ def native_sources() -> tuple[str, ...]:
     ToolError if the sources are not there.
     """
     android, kernels = folder("android"), folder("kernels")
-    found = {f"android/{_LISTED}", "android/native/CMakeLists.txt", "android/native/exports.map"}
+    fixed = ("CMakeLists.txt", "exports.map", "bionic/compat.c", "bionic/symbols.txt")
+    found = {f"android/{_LISTED}", *(f"android/native/{name}" for name in fixed)}
     for pattern in patterns():
         found |= {_relative(f, kernels) for f in kernels.parent.glob(pattern)}
     # Headers are found by the compiler: all of the folders that are compiled, and what they include of others.

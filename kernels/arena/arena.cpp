@@ -41,7 +41,7 @@ bool is_possible(int64_t size) {
 }  // namespace
 
 em_arena* em_arena::create(int64_t size, bool guard) {
-  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const auto page = static_cast<std::size_t>(getpagesize());
   if (!is_possible(size)) {
     return nullptr;
   }
@@ -130,7 +130,7 @@ em_arena::~em_arena() {
     }
   }
   if (mapped_ != 0) {
-    const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+    const auto page = static_cast<std::uintptr_t>(getpagesize());
     munmap(base_ - reinterpret_cast<std::uintptr_t>(base_) % page, mapped_);
   }
 }

@@ -133,8 +133,8 @@ void* reserve(std::size_t bytes) noexcept {
   }
   const auto size = static_cast<int64_t>(bytes);
   const auto whole = static_cast<std::size_t>(rounded_up(size, kBlockAlignment)) + sizeof(BlockHeader);
-  void* memory = std::aligned_alloc(kBlockAlignment, whole);
-  if (memory == nullptr) {
+  void* memory = nullptr;
+  if (posix_memalign(&memory, kBlockAlignment, whole) != 0) {  // older than aligned_alloc on Android
     return fail(bytes);
   }
   totals().reserve_live.fetch_add(size, std::memory_order_relaxed);

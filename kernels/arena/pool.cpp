@@ -28,7 +28,7 @@ constexpr int64_t kSmallestRegion = 2 * kMebibyte;
 constexpr int64_t kStep = 16 * kMebibyte;  // of what may be touched
 
 int64_t page() {
-  static const int64_t size = sysconf(_SC_PAGESIZE);
+  static const int64_t size = getpagesize();
   return size;
 }
 

@@ -14,7 +14,7 @@ namespace edgemem::remat {
 namespace {
 
 std::int64_t page_bytes() {
-  static const std::int64_t bytes = sysconf(_SC_PAGESIZE);
+  static const std::int64_t bytes = getpagesize();
   return bytes;
 }
 

