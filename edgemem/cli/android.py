@@ -1,10 +1,11 @@
-"""`edgemem android package` and `verify`: apps for Android that run a planned model."""
+"""`edgemem android package`, `project` and `verify`: apps for Android that run a planned model."""
 
 from __future__ import annotations
 
 import json
 import sys
 import textwrap
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,8 +13,6 @@ import click
 from edgemem.cli.options import FILE, FileCommand
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from edgemem.android.packaging import Package
     from edgemem.android.verify import Inspection
 
@@ -116,7 +115,49 @@ def package(
         click.echo(f"edgemem: {warning}", err=True)
 
 
-# The subcommand `project` stands here: `@android.command()` as above.
+@android.command()
+@click.argument("model", type=FILE)
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Write the project; the folder is new or empty.",
+)
+@click.option(
+    "--abi",
+    "abis",
+    default="arm64-v8a,x86_64",
+    show_default=True,
+    metavar="ABI,...",
+    help="Machines that the app is for.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
+def project(model: Path, output: Path, *, abis: str, as_json: bool) -> None:
+    """Write a Gradle project of an app that carries a planned model; the plan is proved first. Nothing is built.
+
+    A .tflite model gets LiteRT with its GPU accelerator and a screen in Kotlin, an .onnx model ONNX Runtime with
+    edgemem's library for Android.
+    """
+    from edgemem.android.project import write_project
+    from edgemem.report.sizes import size_text
+
+    made = write_project(model, output, abis=tuple(abi.strip() for abi in abis.split(",")))
+    if as_json:
+        data = {"folder": str(output), "runtime": made.runtime, "version": made.version, "files": sorted(made.files)}
+        click.echo(json.dumps(data, indent=1))
+        return
+    name = {"litert": "LiteRT", "onnxruntime": "ONNX Runtime"}[made.runtime]
+    total = sum(map(len, made.files.values()))
+    click.echo(f"{output}: a Gradle project with {name} {made.version}, {len(made.files)} files, {size_text(total)}")
+    arena = made.plan.best_offsets
+    planned = f"arena {size_text(arena.size)}, " if arena else ""
+    used = {
+        "litert": "LiteRT's Android library does not read the plan; the app shows it beside what LiteRT does",
+        "onnxruntime": "the app tries it in each run, and says which plan ran",
+    }[made.runtime]
+    _show_lines([("plan", f"{planned}{used}"), ("not built", "README.md says how, and what nobody has tried")])
 
 
 @android.command("verify")
