@@ -1,4 +1,4 @@
-"""Where the sources of what runs on a device are: beside the package in a checkout, inside it where a wheel was installed."""
+"""Where the sources of what runs on a device are: beside the package in a checkout, inside an installed wheel."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def folder(name: str) -> Path:
 
 
 def native_sources() -> tuple[str, ...]:
-    """The C and C++ files of libedgemem.so and all that they include, as `kernels/arena/arena.cpp`: relative and sorted.
+    """The sources of libedgemem.so and all that they include, as `kernels/arena/arena.cpp`: relative and sorted.
 
     They stand under the parent of `folder("kernels")`; the CMake project that compiles them is among them. Raises
     ToolError if the sources are not there.
