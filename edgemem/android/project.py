@@ -6,32 +6,29 @@ Android, whose sources come along.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from edgemem.android import contents
-from edgemem.android.archive import MOST_BYTES
-from edgemem.android.packaging import check_abis, planned_model
+from edgemem.android.contents import encode_info
+from edgemem.android.elf import check_abi
+from edgemem.android.planned import described, planned_model
 from edgemem.android.sources import folder as sources_folder
 from edgemem.android.sources import native_sources
 from edgemem.android.template import filled, template_files
 from edgemem.android.toolchain import ABIS
 from edgemem.distribution import VERSION
 from edgemem.errors import ApkError, ModelError
-from edgemem.files import new_folder, temporary_folder
-from edgemem.reading import read_bounded
+from edgemem.files import new_folder
 from edgemem.report.sizes import size_text
 from edgemem.suitability import has_regions
-from edgemem.verification import right_plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from edgemem.model.graph import Graph
+    from edgemem.android.planned import PlannedModel
     from edgemem.plans import OffsetPlan, PlanSet
 
 __all__ = ["KOTLIN_COMPILER", "LITERT", "ONNXRUNTIME", "Project", "project_of", "write_project"]
@@ -84,101 +81,59 @@ def project_of(model: Path, *, abis: Sequence[str] = ABIS) -> Project:
     Raises ModelError for a file that no app can load, PlanFileError for one without a plan, InvalidPlanError for a
     wrong plan, UnknownAbiError, and ToolError if this edgemem lacks the sources for Android.
     """
-    abis = check_abis(abis)
-    suffix = model.suffix.lower()
-    if suffix == ".tflite":
-        project = _litert(model, abis)
-    elif suffix == ".onnx":
-        project = _onnxruntime(model, abis)
-    else:
-        raise ModelError(
-            f"{model.name} is no model that an app can run; give a planned .onnx or .tflite file: "
-            "edgemem plan MODEL -o PLANNED"
-        )
-    return project
+    for abi in abis or ("",):
+        check_abi(abi)
+    abis = tuple(dict.fromkeys(abis))
+    planned = planned_model(model)
+    return _litert(model, planned, abis) if planned.form == "tflite" else _onnxruntime(model, planned, abis)
 
 
-def _litert(path: Path, abis: Sequence[str]) -> Project:
+def _litert(path: Path, model: PlannedModel, abis: Sequence[str]) -> Project:
     """The project of a TFLite model."""
-    try:
-        content = read_bounded(path, MOST_BYTES)
-    except OSError as e:
-        raise ModelError(f"cannot read {path}: {e.strerror or e}") from None
-    with temporary_folder() as place:
-        copy = place / path.name
-        copy.write_bytes(content)  # what is proved is what goes into the project, whatever becomes of the file
-        proved, model = right_plan(copy)
-    assert model is not None  # only stand-alone plans have none
-    planset = proved.planset
-    plan = planset.best_offsets
-    if plan is None or planset.target is None or planset.target.texels or has_regions(planset):
+    planset = model.plansets[0]
+    plan, target = planset.best_offsets, planset.target
+    if plan is None or target is None or target.texels or has_regions(planset):
         raise ModelError(
             f"{path.name} carries no plan of offsets in one arena; make one with: edgemem plan -t litert {path.name} "
             "-o PLANNED"
         )
-    values = _values(path, content, abis, LITERT) | {
+    values = {
         "ARENA": f"{plan.size:,}",
         "KOTLIN_COMPILER": KOTLIN_COMPILER,
         "LOWER_BOUND": f"{planset.proved.offsets:,}",
         "NAIVE": f"{planset.naive:,}",
         "STRATEGY": plan.strategy,
-        "TARGET": planset.target.name,
+        "TARGET": target.name,
     }
-    files = {name: filled(text, values).encode() for name, text in template_files("litert").items()}
-    files[f"{_ASSETS}/model.tflite"] = content
-    files[f"{_ASSETS}/edgemem.json"] = _litert_asset(values, model.graph(), planset, plan)
+    files, asset = _common(path, model, abis, LITERT, values)
+    inputs, outputs = ([asdict(value) for value in given] for given in (model.inputs, model.outputs))
+    asset |= {"name": _plain(path.stem), "inputs": inputs, "outputs": outputs, "plan": _plan(planset, plan)}
+    files[f"{_ASSETS}/edgemem.json"] = (json.dumps(asset, indent=1, sort_keys=True) + "\n").encode()
     return Project("litert", LITERT, planset, files)
 
 
-def _litert_asset(values: Mapping[str, str], graph: Graph, planset: PlanSet, plan: OffsetPlan) -> bytes:
-    """What the Kotlin app reads: the model's inputs and outputs in the file's order, and the plan."""
-    inputs, outputs = contents.values_of(graph)
-    records = planset.problem.records
+def _plan(planset: PlanSet, plan: OffsetPlan) -> dict[str, Any]:
+    """What the Kotlin app draws: each tensor's place, and the figures of the plan in bytes."""
     places = [
         {"name": r.name, "first": r.first_op, "last": r.last_op, "offset": int(offset), "size": r.size}
-        for r, offset in zip(records, plan.offsets, strict=True)
+        for r, offset in zip(planset.problem.records, plan.offsets, strict=True)
         if r.size
     ]
-    assert planset.target is not None  # checked by the caller
-    data = {
-        "edgemem": VERSION,
-        "form": "tflite",
-        "inputs": [asdict(v) for v in inputs],
-        "model": "model.tflite",
-        "name": values["LABEL"],
-        "outputs": [asdict(v) for v in outputs],
-        "plan": {
-            "arena": plan.size,
-            "lower_bound": planset.proved.offsets,
-            "naive": planset.naive,
-            "places": places,
-            "steps": len(planset.steps),
-            "strategy": plan.strategy,
-            "target": planset.target.name,
-        },
-        "runtime": LITERT,
-        "sha256": values["SHA256"],
+    return {
+        "arena": plan.size,
+        "lower_bound": planset.proved.offsets,
+        "naive": planset.naive,
+        "places": places,
+        "steps": len(planset.steps),
+        "strategy": plan.strategy,
+        "target": planset.target and planset.target.name,
     }
-    return (json.dumps(data, indent=1, sort_keys=True) + "\n").encode()
 
 
-def _onnxruntime(path: Path, abis: Sequence[str]) -> Project:
+def _onnxruntime(path: Path, model: PlannedModel, abis: Sequence[str]) -> Project:
     """The project of an ONNX model, with the sources of edgemem's library."""
-    model = planned_model(path)
-    values = _values(path, model.content, abis, ONNXRUNTIME) | {"PLANS": _plans_text(model.recording)}
-    files = {name: filled(text, values).encode() for name, text in template_files("onnxruntime").items()}
-    info = contents.Info(
-        sha256=values["SHA256"],
-        edgemem=VERSION,
-        runtime=ONNXRUNTIME,
-        task=contents.task_for(model.inputs, model.outputs),
-        labels=False,
-        layout=model.layout,
-        inputs=model.inputs,
-        outputs=model.outputs,
-    )
-    files[f"{_ASSETS}/model.onnx"] = model.content
-    files[f"{_ASSETS}/edgemem.json"] = contents.encode_info(info)
+    files, asset = _common(path, model, abis, ONNXRUNTIME, {"PLANS": _plans_text(model.recording)})
+    files[f"{_ASSETS}/edgemem.json"] = (json.dumps(asset, indent=1, sort_keys=True) + "\n").encode()
     java = sources_folder("android") / "java"
     for file in sorted(java.rglob("*.java")):
         name = file.relative_to(java).as_posix()
@@ -188,6 +143,62 @@ def _onnxruntime(path: Path, abis: Sequence[str]) -> Project:
     for name in native_sources():
         files[f"{_LIBRARY}/cpp/{name}"] = (root / name).read_bytes()
     return Project("onnxruntime", ONNXRUNTIME, model.recording or model.plansets[0], files)
+
+
+def _common(
+    path: Path, model: PlannedModel, abis: Sequence[str], version: str, values: Mapping[str, str]
+) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """The filled templates and the model, and what edgemem.json says of any model."""
+    info = described(model, runtime=version)
+    values = dict(values) | {
+        "ABIS": ", ".join(f'"{abi}"' for abi in abis),
+        "LABEL": _plain(path.stem),
+        "MODEL": _plain(path.name),
+        "RUNTIME_VERSION": version,
+        "SHA256": info.sha256,
+        "VERSION": VERSION,
+    }
+    runtime = "litert" if model.form == "tflite" else "onnxruntime"
+    files = {name: filled(text, values).encode() for name, text in template_files(runtime).items()}
+    files[f"{_ASSETS}/{info.model}"] = model.content
+    return files, json.loads(encode_info(info))
+
+
+def _plans_text(recording: PlanSet | None) -> str:
+    """What the README says about the plan that the app tries first."""
+    if recording is None or recording.recording is None or recording.best_offsets is None:
+        return (
+            "The file carries no plan of a recording. The first run on the device is recorded and planned there, and "
+            "the\nlater ones use that plan. `edgemem plan MODEL --record --android -o PLANNED` makes one."
+        )
+    fingerprint, arena = recording.recording.fingerprint, recording.best_offsets.size
+    made = f"The file carries a plan of a recording: an arena of {arena:,} bytes ({size_text(arena)}), recorded in\n"
+    if "reuse" in fingerprint.options:
+        return f"{made}ONNX Runtime {fingerprint.version} on a desktop, with the settings that this app has (`--android`)."
+    return (
+        f"{made}ONNX Runtime {fingerprint.version} on a desktop, with settings that Java's sessions do not have. "
+        "They ask for other\nblocks, so the device will record its first run and plan it. "
+        "`edgemem plan MODEL --record --android -o PLANNED`\nrecords with the app's settings."
+    )
+
+
+def _common(
+    path: Path, model: PlannedModel, abis: Sequence[str], version: str, values: Mapping[str, str]
+) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """The filled templates and the model, and what edgemem.json says of any model."""
+    info = described(model, runtime=version)
+    values = dict(values) | {
+        "ABIS": ", ".join(f'"{abi}"' for abi in abis),
+        "LABEL": _plain(path.stem),
+        "MODEL": _plain(path.name),
+        "RUNTIME_VERSION": version,
+        "SHA256": info.sha256,
+        "VERSION": VERSION,
+    }
+    runtime = "litert" if model.form == "tflite" else "onnxruntime"
+    files = {name: filled(text, values).encode() for name, text in template_files(runtime).items()}
+    files[f"{_ASSETS}/{info.model}"] = model.content
+    return files, json.loads(encode_info(info))
 
 
 def _plans_text(recording: PlanSet | None) -> str:
@@ -203,18 +214,6 @@ def _plans_text(recording: PlanSet | None) -> str:
         f"({size_text(recording.best_offsets.size)}), recorded in\nONNX Runtime {fingerprint.version} on a desktop. "
         f"Another version, other threads or another processor may ask for other blocks."
     )
-
-
-def _values(path: Path, content: bytes, abis: Sequence[str], version: str) -> dict[str, str]:
-    """What stands for the placeholders of every project."""
-    return {
-        "ABIS": ", ".join(f'"{abi}"' for abi in abis),
-        "LABEL": _plain(path.stem),
-        "MODEL": _plain(path.name),
-        "RUNTIME_VERSION": version,
-        "SHA256": hashlib.sha256(content).hexdigest(),
-        "VERSION": VERSION,
-    }
 
 
 def _plain(name: str) -> str:

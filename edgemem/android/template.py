@@ -1,6 +1,6 @@
 """The text templates of android/template: which file goes where in a project, and what stands for its placeholders.
 
-A placeholder is @@NAME@@, a name of capital letters and underscores. Nothing else in a template has a meaning.
+A placeholder is @@NAME@@, a name of capital letters, digits and underscores. Nothing else in a template has a meaning.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["filled", "template_files"]
 
-_PLACEHOLDER: Final = re.compile(r"@@([A-Z_]+)@@")
+_PLACEHOLDER: Final = re.compile(r"@@([A-Z0-9_]+)@@")
 _COMMON: Final = "both"  # the folder of files that every project has
 _HIDDEN: Final = {"gitignore": ".gitignore"}  # packers leave out files whose names begin with a dot
 

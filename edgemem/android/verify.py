@@ -1,4 +1,4 @@
-"""What is right in an APK that carries a planned model, and what is not: from its signature down to the plan's proof."""
+"""What is right in an APK that carries a planned model, and what is wrong: from its signature to the plan's proof."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""`edgemem android package` and `verify`: apps for Android that run a planned model."""
+"""`edgemem android package`, `project` and `verify`: apps for Android that run a planned model."""
 
 from __future__ import annotations
 
 import json
 import sys
 import textwrap
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,11 +13,8 @@ import click
 from edgemem.cli.options import FILE, FileCommand
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from edgemem.android.packaging import Package
     from edgemem.android.verify import Inspection
-    from edgemem.plans import PlanSet
 
 __all__ = ["android"]
 
@@ -117,7 +115,49 @@ def package(
         click.echo(f"edgemem: {warning}", err=True)
 
 
-# The subcommand `project` stands here: `@android.command()` as above.
+@android.command()
+@click.argument("model", type=FILE)
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Write the project; the folder is new or empty.",
+)
+@click.option(
+    "--abi",
+    "abis",
+    default="arm64-v8a,x86_64",
+    show_default=True,
+    metavar="ABI,...",
+    help="Machines that the app is for.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
+def project(model: Path, output: Path, *, abis: str, as_json: bool) -> None:
+    """Write a Gradle project of an app that carries a planned model; the plan is proved first. Nothing is built.
+
+    A .tflite model gets LiteRT with its GPU accelerator and a screen in Kotlin, an .onnx model ONNX Runtime with
+    edgemem's library for Android.
+    """
+    from edgemem.android.project import write_project
+    from edgemem.report.sizes import size_text
+
+    made = write_project(model, output, abis=tuple(abi.strip() for abi in abis.split(",")))
+    if as_json:
+        data = {"folder": str(output), "runtime": made.runtime, "version": made.version, "files": sorted(made.files)}
+        click.echo(json.dumps(data, indent=1))
+        return
+    name = {"litert": "LiteRT", "onnxruntime": "ONNX Runtime"}[made.runtime]
+    total = sum(map(len, made.files.values()))
+    click.echo(f"{output}: a Gradle project with {name} {made.version}, {len(made.files)} files, {size_text(total)}")
+    arena = made.plan.best_offsets
+    planned = f"arena {size_text(arena.size)}, " if arena else ""
+    used = {
+        "litert": "LiteRT's Android library does not read the plan; the app shows it beside what LiteRT does",
+        "onnxruntime": "the app tries it in each run, and says which plan ran",
+    }[made.runtime]
+    _show_lines([("plan", f"{planned}{used}"), ("not built", "README.md says how, and what nobody has tried")])
 
 
 @android.command("verify")
@@ -145,27 +185,31 @@ def _is_same(output: Path, given: Path | None) -> bool:
     return given is not None and output.exists() and given.exists() and output.samefile(given)
 
 
-def _recorded(planset: PlanSet | None) -> tuple[str, int] | None:
-    """The version of the runtime that a recording is of, and the arena of its plan in bytes; None without one."""
-    if planset is None or planset.recording is None or planset.best_offsets is None:
+def _recorded(made: Package) -> tuple[str, int] | None:
+    """The version of the runtime that was recorded as an app runs, and the plan's arena in bytes; None without one."""
+    from edgemem.android.planned import keeps_reuse
+
+    planset = made.model.recording
+    if planset is None or planset.recording is None or planset.best_offsets is None or not keeps_reuse(planset):
         return None
     return planset.recording.fingerprint.version, planset.best_offsets.size
 
 
 def _warning(made: Package, model: Path) -> str | None:
     """What the user may not expect of the app; None for nothing."""
-    if made.model.recording is not None:
+    if _recorded(made):
         return None
+    what = "no recording" if made.model.recording is None else "no recording of a run as apps run"
     return (
-        f"{model.name} has no recording: the app records its first run and plans it on the device; to ship a plan for "
-        f"ONNX Runtime: edgemem plan {model.name} --record -o PLANNED"
+        f"{model.name} has {what}: the app records its first run and plans it on the device; to ship a plan for the "
+        f"first run: edgemem plan {model.name} --record --android -o PLANNED"
     )
 
 
 def _as_data(made: Package, output: Path) -> dict[str, Any]:
     import hashlib
 
-    recorded = _recorded(made.model.recording)
+    recorded = _recorded(made)
     return {
         "apk": str(output),
         "bytes": len(made.content),
@@ -184,8 +228,8 @@ def _show(made: Package, output: Path, *, is_debug: bool) -> None:
     """The answer, then what is in the package, then what to do with it."""
     from edgemem.report.sizes import size_text
 
-    recorded = _recorded(made.model.recording)
-    arena = f"arena {size_text(recorded[1])} as recorded" if recorded else "no recording, planned on the device"
+    recorded = _recorded(made)
+    arena = f"arena {size_text(recorded[1])} as recorded" if recorded else "planned on the device"
     click.echo(f"{output}: {size_text(len(made.content))}, {arena}, ONNX Runtime {made.info.runtime}")
     shapes = [f"{name} {','.join(map(str, shape))}" for name, shape in made.info.shapes.items()]
     lines = [("model", f"{size_text(len(made.model.content))}, {', '.join(shapes)}; the app shows {made.info.task}")]

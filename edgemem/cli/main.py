@@ -1,4 +1,4 @@
-"""`edgemem`: plan, show, verify, strategies, export, run, size, measure, curve, probe, fit, trace, remat, android, bench.
+"""`edgemem`, which has all commands, and its small ones: `help`, `show`, `strategies`, `export`.
 
 Exit codes: 0 ok, 1 a check failed or the model cannot be planned, 2 usage, 3 over budget, 4 invalid plan, 128 + n ended
 by the signal n (130 for Ctrl-C).

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import onnx
 
-from tests.android.shim import SOURCES, Abi, BuildError, build_shim, compile_with
+from tests.android.shim import SOURCES, Abi, build_shim, compile_with
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,7 +61,7 @@ class Device:
         sources = [Path(__file__).with_name("run_model.c")]
         if abi.runner:
             sources.append(SOURCES / "guard_room.c")
-        flags = ["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{_ROOT / 'kernels'}", "-isystem", headers]
+        flags = ["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{_ROOT / 'kernels'}", "-isystem", str(headers)]
         compile_with(abi, [*flags, *sources, "-o", program, "-ldl", "-lpthread"])
         return cls(abi, build_shim(abi), libraries, program)
 
@@ -71,13 +71,11 @@ class Device:
         told = {"ORT_DISABLE_TELEMETRY": "1"}
         if self.abi.runner:
             name, *options = self.abi.runner
-            within = [part for key, value in {**told, "LD_LIBRARY_PATH": path}.items() for part in ("-E", f"{key}={value}")]
-            return [shutil.which(name) or name, *options, *within, *map(str, arguments)], dict(os.environ)
+            within = ["-E", f"LD_LIBRARY_PATH={path}"]
+            return [shutil.which(name) or name, *options, *within, *map(str, arguments)], {**os.environ, **told}
         return list(map(str, arguments)), {**os.environ, **told, "LD_LIBRARY_PATH": path}
 
-    def run(
-        self, model: Path, feeds: Sequence[Tensors], folder: Path, *options: str, planned: bool = True
-    ) -> Results:
+    def run(self, model: Path, feeds: Sequence[Tensors], folder: Path, *options: str, planned: bool = True) -> Results:
         """Runs a model with each of the feeds, in a folder of its own. Raises DeviceError."""
         folder.mkdir(parents=True, exist_ok=True)
         files = []
@@ -89,9 +87,7 @@ class Device:
             self.program, self.libraries / "libonnxruntime.so", model, folder / "results", *given, *options, *files
         )
         try:
-            done = subprocess.run(
-                command, env=environment, capture_output=True, text=True, timeout=_RUN_S, check=False
-            )
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_RUN_S, check=False)
         except (OSError, subprocess.TimeoutExpired) as e:
             raise DeviceError(str(e)) from None
         if done.returncode:

@@ -89,7 +89,9 @@ def refusals(path: Path, others: Mapping[str, frozenset[str]]) -> list[str]:
         said.append("it has a TLS segment; bionic has no ELF TLS below API level 29")
     if "E" in needs.stack or not needs.stack:
         said.append("its stack is executable, or it does not say")
-    said += [f"its segments have an alignment of {a:#x}, below 16 KiB" for a in sorted(set(needs.alignments)) if a < _PAGE]
+    said += [
+        f"its segments have an alignment of {a:#x}, below 16 KiB" for a in sorted(set(needs.alignments)) if a < _PAGE
+    ]
     said += [f"it has {tag}" for tag in ("TEXTREL", "RELR") if tag in needs.tags]
     if "GNU_HASH" not in needs.tags and "HASH" not in needs.tags:
         said.append("it has no hash table")

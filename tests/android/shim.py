@@ -1,10 +1,11 @@
 """Builds Android's system libraries for this machine: bionic's names over glibc's functions, so that the native
 libraries of an APK run here.
 
-Each of libc.so, libm.so, libdl.so, liblog.so and libandroid.so has the symbols of `symbols.py`, with bionic's version of
-them, and no others. A function of them is one jump through a table; `shim/table.c` fills the table with glibc's function
-or with that of `shim/` where bionic's binary interface differs. So a library that needs a symbol from elsewhere does not
-load, as on a device. Not acted out: timing, processors' features, properties, NNAPI, GPUs, and `long double` in formats.
+Each of libc.so, libm.so, libdl.so, liblog.so and libandroid.so has the symbols of `symbols.py`, with bionic's version
+of them, and no others. A function of them is one jump through a table; `shim/table.c` fills the table with glibc's
+function, or with that of `shim/` where bionic's binary interface differs. So a library that needs a symbol from
+elsewhere does not load, as on a device. Not acted out: timing, processors' features, properties, NNAPI, GPUs, and
+`long double` in formats.
 """
 
 from __future__ import annotations
@@ -45,9 +46,7 @@ class Abi:
 
 ABIS: Final = {
     "x86_64": Abi("x86_64", "gcc"),
-    "arm64-v8a": Abi(
-        "arm64-v8a", "aarch64-linux-gnu-gcc", ("qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu")
-    ),
+    "arm64-v8a": Abi("arm64-v8a", "aarch64-linux-gnu-gcc", ("qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu")),
 }
 
 
@@ -102,9 +101,7 @@ def _version(abi: Abi) -> bytes:
 def _build(abi: Abi, folder: Path) -> None:
     functions = [SOURCES / name for name in ("table.c", "streams.c", "system.c", "threads.c")]
     soname = "-Wl,-soname,"
-    compile_with(
-        abi, [*_FLAGS, "-shared", "-o", folder / "libbionicshim.so", *functions, f"{soname}libbionicshim.so"]
-    )
+    compile_with(abi, [*_FLAGS, "-shared", "-o", folder / "libbionicshim.so", *functions, f"{soname}libbionicshim.so"])
     for library in LIBRARIES:
         text, versions = folder / f"{library.name}.s", folder / f"{library.name}.map"
         text.write_text(_assembly(abi, library))
