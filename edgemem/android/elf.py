@@ -35,7 +35,6 @@ _NEED: Final = struct.Struct("<HHIII")
 _NEED_NAME: Final = struct.Struct("<IHHII")
 _DEFINITION: Final = struct.Struct("<HHHHIII")
 _SHARED: Final = 3  # ET_DYN
-_ABSOLUTE: Final = 0xFFF1  # in place of a section
 _LOAD, _DYNAMIC_SEGMENT = 1, 2
 _MOST_SEGMENTS: Final = 64
 _MOST_DYNAMIC: Final = 1024
@@ -87,7 +86,7 @@ class Elf:
 def check_abi(name: str) -> None:
     """Raises UnknownAbiError if `name` is no ABI that edgemem packages libraries for (`ABIS`)."""
     if name not in ABIS:
-        raise UnknownAbiError(f"edgemem packages no libraries for the ABI {shown(name)}; there are {', '.join(ABIS)}")
+        raise UnknownAbiError(f"there are no libraries for the ABI {shown(name)}; take {' or '.join(ABIS)}")
 
 
 def read_elf(data: bytes) -> Elf:
@@ -241,10 +240,7 @@ def _symbols(
         number = version & 0x7FFF  # the highest bit says that it is hidden from the link editor
         if number > 1 and number not in versions:
             raise _damaged(f"the version of {shown(names.at(name))} is not in its tables")
-        # 0 and 1 are no versions, though the library itself is named as the first definition.
-        symbol = Symbol(names.at(name), versions[number] if number > 1 else None, binding == 2)
-        if section == _ABSOLUTE and symbol.name == symbol.version:
-            continue  # the link editor's mark of a version
+        symbol = Symbol(names.at(name), versions.get(number), binding == 2)
         (defined if section else undefined).append(symbol)
     return tuple(undefined), tuple(defined)
 
