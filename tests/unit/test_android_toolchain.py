@@ -1,4 +1,4 @@
-"""Tools for Android: a cache whose entries are made once, packages of registries, archives that are read with limits."""
+"""Tools for Android: a cache whose entries are made once, packages of registries, archives read with limits."""
 
 from __future__ import annotations
 
