@@ -1,4 +1,4 @@
-"""Where edgemem keeps what it can make again: plans of recordings, and what it knows of installed runtimes."""
+"""Where edgemem keeps what it can make again: plans of recordings, what it knows of installed runtimes, build tools."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pathlib import Path
 __all__ = ["cache_folder"]
 
 
-def cache_folder() -> Path | None:
-    """The default folder of recorded plans; None if the user has no folder for caches."""
+def cache_folder(content: str = "plans") -> Path | None:
+    """The default folder of recorded plans, or of other `content`; None if the user has no folder for caches."""
     if home := os.environ.get("EDGEMEM_CACHE"):
-        return Path(home) / "plans"
+        return Path(home) / content
     try:
         folder = _user_folder()
     except (RuntimeError, OSError):  # there is no home
         return None
-    return folder / "plans" if folder.is_absolute() else None
+    return folder / content if folder.is_absolute() else None
 
 
 def _user_folder() -> Path:

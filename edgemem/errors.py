@@ -14,7 +14,9 @@
     │   └── StalePlanError       the plan belongs to another graph, order or target
     ├── PlanFileError            a plan file is truncated, damaged, or from an unknown version
     ├── MissingDependencyError   an optional package is needed; names the extra to install
-    └── RuntimeBindError         a runtime refuses to run inside the plan
+    ├── ApkError                 an Android package, or a part of one, cannot be made, read or trusted
+    ├── RuntimeBindError         a runtime refuses to run inside the plan
+    └── ToolError                a tool that builds for a device is missing, or fails
 
 A message says what is wrong and ends with what the user can do about it.
 """
@@ -24,6 +26,7 @@ from collections.abc import Sequence
 from edgemem.distribution import requirement
 
 __all__ = [
+    "ApkError",
     "BudgetExceededError",
     "EdgememError",
     "InvalidPlanError",
@@ -36,6 +39,8 @@ __all__ = [
     "SolverError",
     "StalePlanError",
     "TilingError",
+    "ToolError",
+    "UnknownAbiError",
     "UnknownShapeError",
     "UnknownStrategyError",
     "UnsupportedError",
@@ -147,5 +152,17 @@ class MissingDependencyError(EdgememError):
         self.purpose = purpose
 
 
+class ApkError(EdgememError):
+    """An Android package, or a part of one, cannot be made, read or trusted."""
+
+
 class RuntimeBindError(EdgememError):
     """A runtime refuses to run inside the plan."""
+
+
+class UnknownAbiError(ApkError):
+    """Packages are not made for this machine (ABI)."""
+
+
+class ToolError(EdgememError):
+    """A tool or library that builds for a device is missing, damaged or fails; the message says what to install."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "atomic_write",
+    "new_folder",
     "remove_unfinished",
     "restored_on_failure",
     "temporary_folder",
@@ -112,6 +113,31 @@ def write_entry(path: Path, content: bytes) -> None:
             path.unlink()
     with atomic_write(path) as file:
         file.write(content)
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """A folder to fill, which takes the name `path` when the block ends, and vanishes with its content if it fails.
+
+    `path` may be an empty folder. Raises FileExistsError if it is anything else that exists, and OSError if the folder
+    cannot be made.
+    """
+    path = Path(os.path.realpath(path))
+    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+    folder = path.parent / f"{_HIDDEN}{os.urandom(8).hex()}"
+    try:
+        with _making:
+            _unfinished.add(folder)
+            folder.mkdir()
+        yield folder
+        folder.replace(path)
+    except OSError as e:
+        if _HIDDEN in f"{e.filename or _HIDDEN}":
+            e.filename, e.filename2 = str(path), None
+        raise
+    finally:
+        _remove(folder)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""`edgemem`: plan, show, verify, strategies, export, run, size, measure, curve, probe, fit, trace, remat, bench.
+"""`edgemem`, which has all commands, and its small ones: `help`, `show`, `strategies`, `export`.
 
 Exit codes: 0 ok, 1 a check failed or the model cannot be planned, 2 usage, 3 over budget, 4 invalid plan, 128 + n ended
 by the signal n (130 for Ctrl-C).
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgemem.cli.android import android
 from edgemem.cli.bench import bench
 from edgemem.cli.curve import curve
 from edgemem.cli.fit import fit
@@ -54,11 +55,13 @@ class _Commands(click.Group):
             EdgememError,
             InvalidPlanError,
             PlanFileError,
+            UnknownAbiError,
             UnknownStrategyError,
         )
         from edgemem.lists import abridged
 
         codes: dict[type[EdgememError], int] = {
+            UnknownAbiError: EXIT_USAGE,
             UnknownStrategyError: EXIT_USAGE,
             BudgetExceededError: EXIT_BUDGET,
             InvalidPlanError: EXIT_INVALID,
@@ -118,6 +121,7 @@ main.add_command(fit)
 main.add_command(trace)
 main.add_command(remat)
 main.add_command(bench)
+main.add_command(android)
 main.add_command(verify)
 
 

@@ -46,6 +46,9 @@ __all__ = ["plan"]
 @passes_options
 @shrinking_options
 @click.option("--record", is_flag=True, help="Run the ONNX model and store a plan of what ONNX Runtime asks for.")
+@click.option(
+    "--android", "for_android", is_flag=True, help="With --record: as an Android app runs it (docs/mobile.md)."
+)
 @inputs_option
 @click.option(
     "--offsets-only",
@@ -69,6 +72,7 @@ def plan(
     seed: int | None,
     threads: int | None,
     record: bool,
+    for_android: bool,
     inputs: dict[str, Path],
     offsets_only: bool,
     all_plans: bool,
@@ -89,6 +93,8 @@ def plan(
 
     if record and (output is None or output.suffix.lower() != ".onnx"):
         raise click.UsageError("--record stores a plan in an ONNX model: give -o PLANNED.onnx")
+    if for_android and not record:
+        raise click.UsageError("--android says how to record: give --record, too")
     if offsets_only and (output is None or output.suffix.lower() != ".tflite"):
         raise click.UsageError("--offsets-only writes offsets into a TFLite model: give -o PLANNED.tflite")
     limits: dict[str, Any] = {"effort": effort, "seed": seed, "time_limit": time_limit}
@@ -142,7 +148,9 @@ def plan(
             progress("recording")
             with restored_on_failure(output):
                 plansets = api.save(carrier, planset, output)
-                recorded = add_recording(output, values, bindings=carrier.bindings, threads=threads or 0)
+                recorded = add_recording(
+                    output, values, bindings=carrier.bindings, threads=threads or 0, for_android=for_android
+                )
                 for made in recorded:
                     api.check_budget(made, budget)
         elif output:

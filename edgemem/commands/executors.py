@@ -32,12 +32,14 @@ class Executor:
         title: for people.
         suffix: of the files that it runs.
         refusal: gives the reason why it does not run the plan sets of a file, or None if it does.
+        is_offered: whether users of other files are told how to make plans for it.
     """
 
     name: str
     title: str
     suffix: str
     refusal: Callable[[Sequence[PlanSet]], Refusal | None]
+    is_offered: bool = True
 
 
 def _of_graph(plansets: Sequence[PlanSet]) -> PlanSet | None:
@@ -67,8 +69,14 @@ def _node_by_node(plansets: Sequence[PlanSet]) -> Refusal | None:
 
 
 def _replay(plansets: Sequence[PlanSet]) -> Refusal | None:
-    if not any(p.recording for p in plansets):
-        return Refusal("the file has no recording", "--record")
+    if not any(p.recording and not p.recording.fingerprint.keeps_reuse for p in plansets):
+        return Refusal("the file has no recording for it", "--record")
+    return None
+
+
+def _in_an_app(plansets: Sequence[PlanSet]) -> Refusal | None:
+    if not any(p.recording and p.recording.fingerprint.keeps_reuse for p in plansets):
+        return Refusal("the file has no recording for it", "--record --android")
     return None
 
 
@@ -90,6 +98,7 @@ def _micro_refusal(planset: PlanSet) -> Refusal | None:
 EXECUTORS = (
     Executor("io-binding", "ONNX Runtime, node by node (edgemem run --executor io-binding)", ".onnx", _node_by_node),
     Executor("replay", "ONNX Runtime sessions (edgemem.InferenceSession)", ".onnx", _replay),
+    Executor("android", "an Android app (edgemem android package)", ".onnx", _in_an_app, is_offered=False),
     Executor("tflm", "TensorFlow Lite Micro", ".tflite", _of_any(_micro_refusal)),
     Executor("litert", "LiteRT with builtin kernels (edgemem.Interpreter)", ".tflite", _of_any(litert_refusal)),
 )
@@ -113,7 +122,7 @@ def where_it_runs(plansets: Sequence[PlanSet], suffix: str, graph: Graph | None 
             refusal = executor.refusal(plansets)
             if refusal is None or (holds and executor.name == "tflm"):
                 able.append(executor.title)
-            else:
+            elif executor.is_offered:
                 unable.append(f"{executor.title}: {f'plan with {refusal.remedy}' if refusal.remedy else refusal.why}")
     if device and suffix.lower() == ".tflite":
         able.append(f"TensorFlow Lite Micro built with the kernels of {device}")

@@ -28,6 +28,7 @@ def add_recording(
     *,
     bindings: Bindings | None = None,
     threads: int = 0,
+    for_android: bool = False,
 ) -> tuple[PlanSet, ...]:
     """Record a model and add the plan of what ONNX Runtime asked for to those in its file, atomically.
 
@@ -40,6 +41,9 @@ def add_recording(
         bindings: sizes of made-up inputs; what is not given is as in the plan that is in the file.
         threads: of one operator; 0 is as many as a session has by default. Sessions with others try the plan, too.
 
+        for_android: record what an app asks for through ONNX Runtime's Java API: with ONNX Runtime's own reuse, and
+            with results in the arena.
+
     Returns one plan, or several where the number of requests depends on the sizes.
 
     Raises what `edgemem.runtime.onnxruntime.record.record` and `embed` raise; the file stays as it was then.
@@ -51,7 +55,9 @@ def add_recording(
     if feeds is not None:
         check_shapes(onnx_editor().parts(data, planned.parent).input_forms(), wanted, feeds)
     with in_one_line(planned):
-        recorded = runtime_record.record_over(planned, wanted, feeds, sess_options=options)
+        recorded = runtime_record.record_over(
+            planned, wanted, feeds, sess_options=options, bind_outputs=for_android, keep_reuse=for_android
+        )
     runtime_record.embed(planned, recorded, planned)
     return recorded
 

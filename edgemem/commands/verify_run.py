@@ -246,6 +246,7 @@ def _replay(
             record="never",
             bind_outputs=signature.bound,
             share_outputs=signature.shared,
+            keep_reuse=fingerprint.keeps_reuse,
         ) as session:
             for (at, values), (expected, _) in zip(runs, wanted, strict=True):
                 before = session.memory.replayed

@@ -10,10 +10,12 @@ if TYPE_CHECKING:
 
     from edgemem.trace.trace import Trace
 
-__all__ = ["Fingerprint", "OptionText", "Recording", "Signature"]
+__all__ = ["REUSE", "Fingerprint", "OptionText", "Recording", "Signature"]
 
 OptionText: TypeAlias = "str | int | bool | float"
 
+# The option of a recording that is there, and true, where ONNX Runtime's own reuse was on.
+REUSE: Final = "reuse"
 # Options that change the sizes of some requests at most; a run inside a plan checks the size of every request.
 _NOT_DECISIVE: Final = frozenset({"intra_threads", "inter_threads"})
 
@@ -65,6 +67,11 @@ class Fingerprint:
     def key(self) -> Hashable:
         """Equal for equal fingerprints, and only for those; hashable, which a fingerprint with its options is not."""
         return self.runtime, self.version, self.model, tuple(sorted(self.options.items())), self.signature
+
+    @property
+    def keeps_reuse(self) -> bool:
+        """Whether the runtime reused memory by itself, as ONNX Runtime does where only its Java API is there."""
+        return bool(self.options.get(REUSE))
 
     @property
     def session(self) -> Hashable:

@@ -50,9 +50,11 @@ MAY_IMPORT = {
     "process_memory proof protobuf ranges reading records replay report suitability targets trace verification",
     "commands": "api bounds child errors files formats lists model passes planning plans proof records remat report "
     "runtime schedule suitability targets trace verification workspace",
+    "android": "caches commands distribution errors files lists model planfile plans proof reading report runtime "
+    "suitability verification",
     "bench": "api bounds child distribution errors formats planning plans process_memory proof records strategy",
-    "cli": "api bench bounds child commands distribution errors files formats lists model plans proof remat report "
-    "runtime schedule strategy targets verification",
+    "cli": "android api bench bounds child commands distribution errors files formats lists model plans proof remat "
+    "report runtime schedule strategy targets verification",
 }
 RUNTIMES = ("onnxruntime", "ai_edge_litert", "tflite_runtime", "tflite_micro", "torch")
 FORMATS = ("onnx", "edgemem_converters")

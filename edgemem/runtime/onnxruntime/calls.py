@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from edgemem.trace.recording import Fingerprint
+from edgemem.trace.recording import REUSE, Fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,6 +24,8 @@ def fingerprint_of(session: Any, version: str, digest: str) -> Fingerprint:
         "inter_threads": options.inter_op_num_threads or 1,
         "providers": ", ".join(session.get_providers()),
     }
+    if options.enable_mem_reuse:
+        depends_on[REUSE] = True
     return Fingerprint("onnxruntime", version, digest, depends_on)
 
 

@@ -35,6 +35,7 @@ __all__ = [
     "mapped",
     "model_digest",
     "plans_in",
+    "weight_files",
     "with_plans",
 ]
 
@@ -77,6 +78,14 @@ def model_digest(data: Content, folder: Path | None = None) -> str:
         starts, ends = [0, *(end for _, end in ours)], [*(start for start, _ in ours), len(data)]
         kept = [views.enter_context(whole[start:end]) for start, end in zip(starts, ends, strict=True)]
         return sha256([*kept, *outside])
+
+
+def weight_files(data: Content) -> tuple[str, ...]:
+    """The names of the files that a model's weights lie in besides its own, sorted; () for what is no ONNX model."""
+    try:
+        return tuple(sorted(set(_external(data))))
+    except ModelError:
+        return ()
 
 
 class Later:

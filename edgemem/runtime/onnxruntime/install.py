@@ -67,25 +67,26 @@ def _install(onnxruntime: Any) -> None:
 
 
 @contextmanager
-def planned_options(options: Any, *, host: bool) -> Iterator[None]:
+def planned_options(options: Any, *, host: bool, keep_reuse: bool = False) -> Iterator[None]:
     """Sets the user's options as a planned session needs them, and restores them; `host`: host memory is planned.
 
     Memory patterns and ONNX Runtime's own reuse merge requests before the planner sees them, which makes plans up to
-    2.4 times larger. The entry for the allocator stays: ONNX Runtime cannot remove an entry, and logs a warning when
-    one is overwritten.
+    2.4 times larger. `keep_reuse` leaves the reuse on. The entry for the allocator stays: ONNX Runtime cannot remove an
+    entry, and logs a warning when one is overwritten.
     """
     with _ONE_AT_A_TIME[0]:
-        yield from _changed(options, host=host)
+        yield from _changed(options, host=host, keep_reuse=keep_reuse)
 
 
-def _changed(options: Any, *, host: bool) -> Iterator[None]:
+def _changed(options: Any, *, host: bool, keep_reuse: bool) -> Iterator[None]:
     pattern, reuse = options.enable_mem_pattern, options.enable_mem_reuse
     try:
         asked = options.get_session_config_entry(_ENV_ALLOCATORS) == "1"
     except Exception:  # noqa: BLE001 - ONNX Runtime raises its own class where there is no entry
         asked = False
     try:
-        options.enable_mem_pattern = options.enable_mem_reuse = False
+        options.enable_mem_pattern = False
+        options.enable_mem_reuse = keep_reuse
         if host and not asked:
             options.add_session_config_entry(_ENV_ALLOCATORS, "1")
         yield

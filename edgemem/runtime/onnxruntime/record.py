@@ -44,6 +44,7 @@ def record(
     sess_options: Any = None,
     providers: Sequence[Any] | None = None,
     bind_outputs: bool = False,
+    keep_reuse: bool = False,
 ) -> PlanSet:
     """Run a model, plan the requests it made, and run it again to check that it makes the same requests.
 
@@ -58,6 +59,7 @@ def record(
         sess_options: the session's; the plan is for their optimisation level, and was recorded with their threads.
         providers: the session's.
         bind_outputs: plan the results, too; sessions must ask for the same.
+        keep_reuse: with ONNX Runtime's own reuse on, for sessions of its Java API.
 
     Raises:
         UnknownShapeError: an input has open dimensions, and neither feeds nor dims close them.
@@ -65,7 +67,13 @@ def record(
     """
     bindings = Bindings.of(dims, input_shapes)
     (plan,) = record_over(
-        model, bindings, feeds, sess_options=sess_options, providers=providers, bind_outputs=bind_outputs
+        model,
+        bindings,
+        feeds,
+        sess_options=sess_options,
+        providers=providers,
+        bind_outputs=bind_outputs,
+        keep_reuse=keep_reuse,
     )
     return plan
 
@@ -78,6 +86,7 @@ def record_over(
     sess_options: Any = None,
     providers: Sequence[Any] | None = None,
     bind_outputs: bool = False,
+    keep_reuse: bool = False,
 ) -> tuple[PlanSet, ...]:
     """As `record`, over the ranges that the bindings have: plans that serve every run of these sizes.
 
@@ -92,6 +101,7 @@ def record_over(
         sess_options: as for `record`.
         providers: as for `record`.
         bind_outputs: as for `record`.
+        keep_reuse: as for `record`.
 
     Returns one plan, or several with different numbers of requests. Raises as `record`.
     """
@@ -107,6 +117,7 @@ def record_over(
             stored=False,
             poison=True,
             background=False,
+            keep_reuse=keep_reuse,
         ) as session,
     ):
         runs = _runs(session, bindings, feeds)

@@ -88,6 +88,8 @@ class InferenceSession:
             for their turn.
         poison: fill unused arena memory with a pattern, to prove that nothing reads it. Slow.
         guard: place a page behind each arena that cannot be read or written.
+        keep_reuse: leave ONNX Runtime's own reuse on, which its Java API cannot switch off. A plan that is recorded so
+            is for such sessions alone, as those of an Android app.
         kwargs: as ONNX Runtime has it.
 
     Raises:
@@ -114,6 +116,7 @@ class InferenceSession:
         most_arenas: int | None = None,
         poison: bool = False,
         guard: bool = False,
+        keep_reuse: bool = False,
         **kwargs: Any,
     ) -> None:
         try:
@@ -149,7 +152,7 @@ class InferenceSession:
         with (
             mapped(path_or_bytes) as (data, _),
             options_for_file(data, options),
-            nullcontext() if self._plain else planned_options(options, host=not cuda),
+            nullcontext() if self._plain else planned_options(options, host=not cuda, keep_reuse=keep_reuse),
         ):
             self._session: Any = PlainSession(path_or_bytes, options, providers, provider_options, **kwargs)
             plansets = () if self._plain else _plans(data, stored=stored)

@@ -1,0 +1,6 @@
+package android.os;
+
+/** A stand-in. */
+public final class Bundle extends BaseBundle {
+  public Bundle() {}
+}

@@ -1,0 +1,4 @@
+package android.view;
+
+/** A stand-in. */
+public abstract class InputEvent {}

@@ -1,0 +1,10 @@
+package android.view;
+
+import android.content.ContextWrapper;
+
+public class ContextThemeWrapper extends ContextWrapper {
+  public ContextThemeWrapper() {
+    super(null);
+    throw new RuntimeException("stub");
+  }
+}

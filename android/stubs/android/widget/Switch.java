@@ -1,0 +1,10 @@
+package android.widget;
+
+import android.content.Context;
+
+public class Switch extends CompoundButton {
+  public Switch(Context context) {
+    super(context);
+    throw new RuntimeException("stub");
+  }
+}

@@ -1,0 +1,195 @@
+/* Numbers, structures and small functions that bionic has otherwise than glibc, and the log. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "bionic.h"
+
+int* BIONIC(__errno)(void) { return &errno; }
+
+/* The log goes to stderr, with bionic's priority and tag before each line. */
+int BIONIC(__android_log_vprint)(int priority, const char* tag, const char* format, va_list values) {
+  fprintf(stderr, "[%d/%s] ", priority, tag == NULL ? "" : tag);
+  const int written = vfprintf(stderr, format, values);
+  fputc('\n', stderr);
+  return written;
+}
+
+int BIONIC(__android_log_print)(int priority, const char* tag, const char* format, ...) {
+  va_list values;
+  va_start(values, format);
+  const int written = BIONIC(__android_log_vprint)(priority, tag, format, values);
+  va_end(values);
+  return written;
+}
+
+int BIONIC(__android_log_write)(int priority, const char* tag, const char* text) {
+  return fprintf(stderr, "[%d/%s] %s\n", priority, tag == NULL ? "" : tag, text);
+}
+
+void BIONIC(android_set_abort_message)(const char* text) { fprintf(stderr, "abort message: %s\n", text); }
+
+/* No property is set. */
+int BIONIC(__system_property_get)(const char* name, char* value) {
+  (void)name;
+  value[0] = '\0';
+  return 0;
+}
+
+/* The checks of _FORTIFY_SOURCE that glibc has not. */
+size_t BIONIC(__strlen_chk)(const char* text, size_t room) {
+  const size_t length = strlen(text);
+  if (length >= room) {
+    bionic_shim_refuse("strlen: the string is not ended within its object");
+  }
+  return length;
+}
+
+char* BIONIC(__strchr_chk)(const char* text, int c, size_t room) {
+  if (strnlen(text, room) == room) {
+    bionic_shim_refuse("strchr: the string is not ended within its object");
+  }
+  return strchr(text, c);
+}
+
+static void check_descriptor(int descriptor, size_t bytes) {
+  if (descriptor < 0 || (size_t)descriptor >= 8 * bytes) {
+    bionic_shim_refuse("FD_SET: the descriptor is not in the set");
+  }
+}
+
+void BIONIC(__FD_SET_chk)(int descriptor, unsigned long* set, size_t bytes) {
+  check_descriptor(descriptor, bytes);
+  set[descriptor / 64] |= 1UL << (descriptor % 64);
+}
+
+int BIONIC(__FD_ISSET_chk)(int descriptor, const unsigned long* set, size_t bytes) {
+  check_descriptor(descriptor, bytes);
+  return (int)((set[descriptor / 64] >> (descriptor % 64)) & 1);
+}
+
+char* BIONIC(__gnu_strerror_r)(int error, char* buffer, size_t room) { return strerror_r(error, buffer, room); }
+
+int BIONIC(strerror_r)(int error, char* buffer, size_t room) {
+  const int length = snprintf(buffer, room, "%s", strerror(error));
+  return length >= 0 && (size_t)length < room ? 0 : ERANGE;
+}
+
+/* A set of signals has 8 bytes in bionic, and 128 in glibc. */
+int BIONIC(sigfillset)(unsigned long* set) {
+  *set = ~0UL;
+  return 0;
+}
+
+int BIONIC(pthread_sigmask)(int how, const unsigned long* set, unsigned long* before) {
+  sigset_t given;
+  sigset_t old;
+  memset(&given, 0, sizeof given);
+  memset(&old, 0, sizeof old);
+  if (set != NULL) {
+    memcpy(&given, set, sizeof *set);
+  }
+  const int failed = pthread_sigmask(how, set == NULL ? NULL : &given, &old);
+  if (before != NULL) {
+    memcpy(before, &old, sizeof *before);
+  }
+  return failed;
+}
+
+/* bionic's numbers of what sysconf tells: page size (three names), open files, processors, pages of memory. */
+long BIONIC(sysconf)(int name) {
+  switch (name) {
+    case 0x0e:
+      return sysconf(_SC_OPEN_MAX);
+    case 0x26:
+    case 0x27:
+    case 0x28:
+      return sysconf(_SC_PAGESIZE);
+    case 0x60:
+      return sysconf(_SC_NPROCESSORS_CONF);
+    case 0x61:
+      return sysconf(_SC_NPROCESSORS_ONLN);
+    case 0x62:
+      return sysconf(_SC_PHYS_PAGES);
+    case 0x63:
+      return sysconf(_SC_AVPHYS_PAGES);
+    default:
+      fprintf(stderr, "bionic shim: sysconf(0x%x) is not known\n", (unsigned)name);
+      errno = EINVAL;
+      return -1;
+  }
+}
+
+/* Constants and structures differ, and nothing that is tested needs them. */
+int BIONIC(nftw)(void) { bionic_shim_refuse("nftw is not acted out"); }
+long BIONIC(pathconf)(void) { bionic_shim_refuse("pathconf is not acted out"); }
+
+/* long double is IEEE's quadruple precision on both processors, but glibc's on x86-64 has 80 bits. */
+#ifdef __x86_64__
+long long BIONIC(llroundl)(__float128 value) { return (long long)(value + (value < 0 ? -0.5 : 0.5)); }
+
+__float128 BIONIC(strtold_l)(const char* text, char** end, locale_t locale) {
+  (void)locale;
+  return (__float128)strtold(text, end);
+}
+#endif
+
+/* What qemu shows of /proc and /sys is the machine it runs on. A device has these processors. */
+#ifdef __aarch64__
+#define PROCESSOR(number)                                                               \
+  "processor\t: " number                                                                \
+  "\nBogoMIPS\t: 50.00\nFeatures\t: fp asimd evtstrm aes pmull sha1 sha2 crc32 cpuid\n" \
+  "CPU implementer\t: 0x41\nCPU architecture: 8\nCPU variant\t: 0x0\nCPU part\t: 0xd03\nCPU revision\t: 4\n\n"
+
+static const char* device_text(const char* path) {
+  if (strcmp(path, "/proc/cpuinfo") == 0) {
+    return PROCESSOR("0") PROCESSOR("1");
+  }
+  if (strcmp(path, "/sys/devices/system/cpu/possible") == 0 || strcmp(path, "/sys/devices/system/cpu/present") == 0) {
+    return "0-1\n";
+  }
+  return strcmp(path, "/sys/devices/system/cpu/kernel_max") == 0 ? "1\n" : NULL;
+}
+#else
+static const char* device_text(const char* path) {
+  (void)path;
+  return NULL;
+}
+#endif
+
+int bionic_shim_device_file(const char* path) {
+  const char* text = device_text(path);
+  if (text == NULL) {
+    return -1;
+  }
+  int ends[2];
+  if (pipe(ends) != 0) {
+    return -1;
+  }
+  const size_t length = strlen(text); /* less than a pipe holds */
+  const int whole = write(ends[1], text, length) == (ssize_t)length;
+  close(ends[1]);
+  if (!whole) {
+    close(ends[0]);
+    return -1;
+  }
+  return ends[0];
+}
+
+int BIONIC(open)(const char* path, int flags, ...) {
+  va_list values;
+  va_start(values, flags);
+  const mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(values, mode_t) : 0;
+  va_end(values);
+  const int given = bionic_shim_device_file(path);
+  return given >= 0 ? given : open(path, flags, mode);
+}
+
+int BIONIC(__open_2)(const char* path, int flags) { return BIONIC(open)(path, flags); }

@@ -1,0 +1,7 @@
+package org.json;
+
+public class JSONException extends Exception {
+    public JSONException(String message) {
+        super(message);
+    }
+}

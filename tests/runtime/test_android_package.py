@@ -1,0 +1,574 @@
+"""`edgemem android package` and `verify` from end to end, with small stand-ins for ONNX Runtime and our library."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner, Result
+from onnx import numpy_helper
+
+from edgemem.android import manifest
+from edgemem.android.archive import Entry, read_archive, write_archive
+from edgemem.android.contents import INFO, MANIFEST, MODEL, decode_info
+from edgemem.android.keys import SigningKey, debug_key
+from edgemem.android.signing import sign
+from edgemem.caches import cache_folder
+from edgemem.cli.main import main
+from edgemem.runtime.onnxruntime.file import plans_in, with_plans
+from models.build import build
+from tests.android_parts import ABIS, NATIVE, RUNTIME, RUNTIME_JNI, archive_of_runtime, dex_file, elf, libraries
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from edgemem.plans import PlanSet
+
+pytest.importorskip("cryptography")
+pytest.importorskip("onnxruntime")
+
+
+def edgemem(*args: object) -> Result:
+    return CliRunner().invoke(main, [str(a) for a in args])
+
+
+def refusal(done: Result, code: int) -> str:
+    """The one line on stderr."""
+    assert done.exit_code == code, done.output
+    assert done.stdout == ""
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1, done.stderr
+    return lines[0]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder: a face detector without a plan, with a plan, and with a recording, too; a classifier with a plan."""
+    folder = tmp_path_factory.mktemp("models")
+    onnx.save(build("blazeface", size="small"), folder / "faces.onnx")
+    onnx.save(build("mobilenet_v2", size="small"), folder / "classes.onnx")
+    for name, more in (("faces", []), ("classes", []), ("recorded", ["--record"])):
+        source = folder / ("faces.onnx" if more else f"{name}.onnx")
+        done = edgemem("plan", source, "-o", folder / f"{name}.planned.onnx", *more)
+        assert done.exit_code == 0, done.output
+    as_in_an_app(folder / "recorded.planned.onnx")
+    return folder
+
+
+def as_in_an_app(path: Path) -> None:
+    """Say of the recordings in a model that their runs were as those in an app."""
+
+    def changed(planset: PlanSet) -> PlanSet:
+        if planset.recording is None:
+            return planset
+        fingerprint = planset.recording.fingerprint
+        fingerprint = replace(fingerprint, options={**fingerprint.options, "reuse": True})
+        return replace(planset, recording=replace(planset.recording, fingerprint=fingerprint))
+
+    data = path.read_bytes()
+    path.write_bytes(with_plans(data, [changed(p) for p in plans_in(data)]))
+
+
+@pytest.fixture
+def recorded(models: Path) -> Path:
+    return models / "recorded.planned.onnx"
+
+
+@pytest.fixture(scope="module")
+def stand_ins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """An archive of ONNX Runtime to package; code and our library are made at once."""
+    folder = tmp_path_factory.mktemp("tools")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EDGEMEM_CACHE", str(folder / "cache"))
+        patch.setattr("edgemem.android.toolchain.dex", lambda _: (dex_file(1), dex_file(2)))
+        patch.setattr("edgemem.android.toolchain.native_library", lambda abi: libraries(abi)[NATIVE])
+        yield archive_of_runtime(folder / "onnxruntime.aar")
+
+
+@pytest.fixture(scope="module")
+def packaged(stand_ins: Path, models: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    path = tmp_path_factory.mktemp("packages") / "demo.apk"
+    done = edgemem("android", "package", models / "recorded.planned.onnx", "-o", path, "--aar", stand_ins)
+    assert done.exit_code == 0, done.output
+    assert done.stderr == ""
+    return path.read_bytes()
+
+
+@pytest.fixture
+def tools(stand_ins: Path, tmp_path: Path) -> Path:
+    """The archive, in a folder of the test's own."""
+    path = tmp_path / "onnxruntime.aar"
+    path.write_bytes(stand_ins.read_bytes())
+    return path
+
+
+@pytest.fixture
+def apk(packaged: bytes, tmp_path: Path) -> Path:
+    path = tmp_path / "demo.apk"
+    path.write_bytes(packaged)
+    return path
+
+
+def test_a_package_has_the_app_the_runtime_and_the_model_and_is_right(apk: Path, recorded: Path) -> None:
+    entries = {e.name: e for e in read_archive(apk.read_bytes())}
+    natives = [f"lib/{abi}/{name}" for abi in ABIS for name in sorted((NATIVE, RUNTIME, RUNTIME_JNI))]
+    assets = ["assets/NOTICES.txt", INFO, MODEL]
+    assert list(entries) == [MANIFEST, "classes.dex", "classes2.dex", *natives, *assets]
+    assert entries[MODEL].data == recorded.read_bytes()
+    info = decode_info(entries[INFO].data)
+    assert (info.task, info.runtime, info.shapes) == ("faces", "1.29.0", {"image": (1, 3, 64, 64)})
+    for name in natives:
+        assert entries[name].stored
+        assert entries[name].offset is not None
+        assert entries[name].offset % 16384 == 0
+    done = edgemem("android", "verify", apk)
+    assert done.exit_code == 0, done.output
+    assert done.output.startswith(f"{apk}: right, ")
+    assert "WRONG" not in done.output
+    data = json.loads(edgemem("android", "verify", apk, "--json").output)
+    assert data["right"]
+    assert data["abis"] == list(ABIS)
+    names = [c["check"] for c in data["checks"]]
+    assert set(names) == {"signature", "alignment", "manifest", "code", "libraries", "model", "plan", "proof"}
+
+
+def test_the_first_line_is_the_answer_in_80_columns(tools: Path, recorded: Path, tmp_path: Path) -> None:
+    path = tmp_path / "demo.apk"
+    done = edgemem("android", "package", recorded, "-o", path, "--aar", tools)
+    first = done.output.splitlines()[0]
+    assert first.startswith(f"{path}: ")
+    assert re.search(r"arena \d+\.\d+ [KM]iB as recorded, ONNX Runtime 1\.29\.0$", first)
+    shown = done.output.splitlines()[1:] + edgemem("android", "verify", path).output.splitlines()[1:]
+    assert max(len(line.replace(str(path), "demo.apk")) for line in shown) <= 80
+
+
+def test_the_same_files_and_key_give_the_same_bytes(apk: Path, tools: Path, recorded: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    again, copy = elsewhere / "again.apk", elsewhere / "copy.onnx"
+    copy.write_bytes(recorded.read_bytes())
+    assert edgemem("android", "package", copy, "-o", again, "--aar", tools).exit_code == 0
+    assert again.read_bytes() == apk.read_bytes()
+    other = new_key(tmp_path)
+    options = ("--aar", tools, "--key", other, "--key-password", "secret")
+    assert edgemem("android", "package", recorded, "-o", again, *options).exit_code == 0
+    first, second = again.read_bytes(), apk.read_bytes()
+    assert first != second
+    assert read_archive(first) == read_archive(second)
+    report = json.loads(edgemem("android", "package", recorded, "-o", again, *options, "--json").output)
+    assert again.read_bytes() == first
+    assert report["bytes"] == len(first)
+    assert report["recorded_arena"] == max(
+        p.best_offsets.size for p in plans_in(recorded.read_bytes()) if p.recording and p.best_offsets
+    )
+
+
+def new_key(folder: Path) -> Path:
+    """A key of its own, by an elliptic curve, whose file has a password."""
+    import datetime as dt
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.serialization import pkcs12
+    from cryptography.x509.oid import NameOID
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "somebody")])
+    begin = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(begin)
+        .not_valid_after(begin + dt.timedelta(days=10_000))
+        .sign(key, hashes.SHA256())
+    )
+    path = folder / "key.p12"
+    encryption = serialization.BestAvailableEncryption(b"secret")
+    path.write_bytes(pkcs12.serialize_key_and_certificates(b"key", key, certificate, None, encryption))
+    return path
+
+
+def test_the_password_of_a_key(tools: Path, recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, key = tmp_path / "demo.apk", new_key(tmp_path)
+    command = ("android", "package", recorded, "-o", path, "--aar", tools, "--key", key)
+    without = edgemem(*command)
+    assert without.exit_code == 2
+    assert "EDGEMEM_KEY_PASSWORD" in without.stderr
+    monkeypatch.setenv("EDGEMEM_KEY_PASSWORD", "wrong")
+    assert "password is wrong" in refusal(edgemem(*command), 1)
+    assert not path.exists()
+    monkeypatch.setenv("EDGEMEM_KEY_PASSWORD", "secret")
+    done = edgemem(*command)
+    assert done.exit_code == 0, done.output
+    assert "CN=somebody" in done.output
+    assert "secret" not in done.output
+
+
+def test_a_model_without_a_plan(tools: Path, models: Path, tmp_path: Path) -> None:
+    done = edgemem("android", "package", models / "faces.onnx", "-o", tmp_path / "demo.apk", "--aar", tools)
+    assert "faces.onnx carries no plan; make one with: edgemem plan faces.onnx -o PLANNED" in refusal(done, 4)
+    assert list(tmp_path.glob("*.apk")) == []
+
+
+def test_a_plan_of_another_model(tools: Path, models: Path, recorded: Path, tmp_path: Path) -> None:
+    """Nothing is written: a package that was there stays as it was."""
+    wrong, path = tmp_path / "wrong.onnx", tmp_path / "demo.apk"
+    wrong.write_bytes(with_plans((models / "classes.onnx").read_bytes(), plans_in(recorded.read_bytes())))
+    path.write_text("of before")
+    done = edgemem("android", "package", wrong, "-o", path, "--aar", tools)
+    assert "another graph" in refusal(done, 4)
+    assert path.read_text() == "of before"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["demo.apk", "onnxruntime.aar", "wrong.onnx"]
+
+
+def test_a_recording_of_other_weights(tools: Path, recorded: Path, tmp_path: Path) -> None:
+    """The plan of the graph is right for a retrained model; the recording is of the model file that was run."""
+    trained = onnx.load(recorded)
+    tensor = next(t for t in trained.graph.initializer if t.data_type == onnx.TensorProto.FLOAT and len(t.dims) == 4)
+    tensor.raw_data = (numpy_helper.to_array(tensor) * 2).tobytes()
+    onnx.save(trained, tmp_path / "trained.onnx")
+    assert edgemem("verify", tmp_path / "trained.onnx").exit_code == 0
+    done = edgemem("android", "package", tmp_path / "trained.onnx", "-o", tmp_path / "demo.apk", "--aar", tools)
+    assert "recording of another model" in refusal(done, 4)
+    assert not (tmp_path / "demo.apk").exists()
+
+
+def test_a_model_without_a_recording_is_packaged_with_a_warning(tools: Path, models: Path, tmp_path: Path) -> None:
+    path = tmp_path / "demo.apk"
+    done = edgemem("android", "package", models / "faces.planned.onnx", "-o", path, "--aar", tools)
+    assert done.exit_code == 0
+    assert "planned on the device, ONNX Runtime" in done.stdout.splitlines()[0]
+    (warning,) = done.stderr.splitlines()
+    assert "edgemem plan faces.planned.onnx --record --android -o PLANNED" in warning
+    assert edgemem("android", "verify", path).exit_code == 0
+
+
+def test_models_that_do_not_go_into_a_package(tools: Path, tmp_path: Path) -> None:
+    for name, said in (
+        ("hand.tflite", "edgemem android project hand.tflite -o DIR"),
+        ("plan.edgemem", "give an .onnx or .tflite file"),
+        ("empty.onnx", "empty.onnx"),
+    ):
+        (tmp_path / name).write_bytes(b"")
+        done = edgemem("android", "package", tmp_path / name, "-o", tmp_path / "demo.apk", "--aar", tools)
+        assert said in refusal(done, 1)
+    absent = edgemem("android", "package", tmp_path / "none.onnx", "-o", tmp_path / "demo.apk")
+    assert "no file" in refusal(absent, 1)
+
+
+def test_a_recording_of_a_session_on_a_desktop(tools: Path, models: Path, tmp_path: Path) -> None:
+    """Its requests are others than an app's: the app would not run its plan."""
+    path, source = tmp_path / "demo.apk", tmp_path / "desktop.onnx"
+    assert edgemem("plan", models / "faces.onnx", "--record", "-o", source).exit_code == 0
+    done = edgemem("android", "package", source, "-o", path, "--aar", tools)
+    assert done.exit_code == 0
+    assert "planned on the device" in done.stdout.splitlines()[0]
+    assert "desktop.onnx has no recording of a run as apps run" in done.stderr
+
+
+def test_weights_in_other_files(tools: Path, models: Path, tmp_path: Path) -> None:
+    model = onnx.load(models / "faces.onnx")
+    onnx.save(model, tmp_path / "split.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0)
+    planned = tmp_path / "split.planned.onnx"
+    assert edgemem("plan", tmp_path / "split.onnx", "-o", planned).exit_code == 0
+    done = edgemem("android", "package", planned, "-o", tmp_path / "demo.apk", "--aar", tools)
+    assert "has weights in other files (weights.bin)" in refusal(done, 1)
+
+
+def test_abis(tools: Path, recorded: Path, tmp_path: Path) -> None:
+    path = tmp_path / "demo.apk"
+    command = ("android", "package", recorded, "-o", path, "--aar")
+    said = refusal(edgemem(*command, tools, "--abi", "armeabi-v7a"), 2)
+    assert said == "edgemem: no ABI 'armeabi-v7a'; there are arm64-v8a and x86_64 (64 bits)"
+    assert "no ABI ''" in refusal(edgemem(*command, tools, "--abi", "arm64-v8a,"), 2)
+    only = archive_of_runtime(tmp_path / "only.aar", abis=["x86_64"])
+    assert "only.aar has no libraries for arm64-v8a" in refusal(edgemem(*command, only), 1)
+    assert not path.exists()
+    done = edgemem(*command, only, "--abi", "x86_64")
+    assert done.exit_code == 0, done.output
+    assert json.loads(edgemem("android", "verify", path, "--json").output)["abis"] == ["x86_64"]
+
+
+@pytest.mark.usefixtures("tools")
+def test_an_archive_whose_libraries_android_cannot_load(recorded: Path, tmp_path: Path) -> None:
+    small = elf("x86_64", RUNTIME, defined=("OrtGetApiBase",), alignment=4096, more=b"\0VERS_1.29.0\0")
+    swapped = libraries("arm64-v8a")[RUNTIME]
+    for content, said in ((small, "aligned to 4,096 bytes"), (swapped, "is for arm64-v8a, not for x86_64")):
+        aar = archive_of_runtime(tmp_path / "bad.aar", changed={f"jni/x86_64/{RUNTIME}": content})
+        done = edgemem("android", "package", recorded, "-o", tmp_path / "demo.apk", "--aar", aar)
+        assert said in refusal(done, 1)
+
+
+def test_inputs_are_not_overwritten(tools: Path, recorded: Path) -> None:
+    before = tools.read_bytes()
+    done = edgemem("android", "package", recorded, "-o", tools, "--aar", tools)
+    assert done.exit_code == 2
+    assert "would be overwritten" in done.stderr
+    assert tools.read_bytes() == before
+
+
+def test_labels(tools: Path, models: Path, tmp_path: Path) -> None:
+    path, labels = tmp_path / "demo.apk", tmp_path / "labels.txt"
+    classes = models / "classes.planned.onnx"
+    command = ("android", "package", classes, "-o", path, "--aar", tools, "--labels", labels)
+    count = onnx.load(classes).graph.output[0].type.tensor_type.shape.dim[1].dim_value
+    labels.write_text("\n".join(f"class {n}" for n in range(count)) + "\r\n", encoding="utf-8-sig")
+    done = edgemem(*command)
+    assert done.exit_code == 0, done.output
+    entries = {e.name: e.data for e in read_archive(path.read_bytes())}
+    assert entries["assets/labels.txt"].decode().splitlines() == [f"class {n}" for n in range(count)]
+    assert decode_info(entries[INFO]).labels
+    labels.write_text("one\ntwo\n")
+    assert f"labels.txt has 2 labels, the model has {count:,} classes" in refusal(edgemem(*command), 1)
+    labels.write_bytes(b"\xff\xfe\x00")
+    assert "no UTF-8 text" in refusal(edgemem(*command), 1)
+    faces = edgemem("android", "package", models / "faces.planned.onnx", *command[3:])
+    assert "labels are for a model of one image" in refusal(faces, 1)
+
+
+def test_names_of_the_app(tools: Path, recorded: Path, tmp_path: Path) -> None:
+    path = tmp_path / "demo.apk"
+    command = ("android", "package", recorded, "-o", path, "--aar", tools, "--label")
+    name = '@A "quoted" <name> & ümläut ${label}'
+    assert edgemem(*command, name).exit_code == 0
+    root = manifest.decode({e.name: e.data for e in read_archive(path.read_bytes())}[MANIFEST])
+    application = root.find("application")
+    assert application is not None
+    assert application.get("{http://schemas.android.com/apk/res/android}label") == f"\\{name}"  # not a reference
+    for wrong in ("", " ", "two\nlines", "x" * 51):
+        assert "cannot be an app's name" in refusal(edgemem(*command, wrong), 1)
+
+
+def test_a_truncated_package(apk: Path, tmp_path: Path) -> None:
+    data, cut = apk.read_bytes(), tmp_path / "cut.apk"
+    for length in (0, 1, 21, 4096, len(data) // 2, len(data) - 22, len(data) - 1):
+        cut.write_bytes(data[:length])
+        assert refusal(edgemem("android", "verify", cut), 1).startswith(f"edgemem: {cut}: ")
+    cut.write_bytes(data + b"\0")
+    refusal(edgemem("android", "verify", cut), 1)
+
+
+def test_one_flipped_byte_anywhere(apk: Path, tmp_path: Path) -> None:
+    data, changed = apk.read_bytes(), tmp_path / "changed.apk"
+    rng = np.random.default_rng(1)
+    for place in [0, *rng.integers(0, len(data), 40), *range(len(data) - 22, len(data))]:
+        flipped = bytearray(data)
+        flipped[place] ^= 1 << int(rng.integers(8))
+        changed.write_bytes(flipped)
+        assert str(changed) in refusal(edgemem("android", "verify", changed), 1), place
+
+
+def changed(entry: str, **values: Any) -> Callable[[dict[str, Entry]], None]:
+    """A change of one file of a package."""
+
+    def change(entries: dict[str, Entry]) -> None:
+        entries[entry] = replace(entries[entry], **values)
+
+    return change
+
+
+def without(name: str) -> Callable[[dict[str, Entry]], None]:
+    def change(entries: dict[str, Entry]) -> None:
+        del entries[name]
+
+    return change
+
+
+def said_in_info(**values: Any) -> Callable[[dict[str, Entry]], None]:
+    def change(entries: dict[str, Entry]) -> None:
+        data = json.loads(entries[INFO].data) | values
+        entries[INFO] = replace(entries[INFO], data=json.dumps(data).encode())
+
+    return change
+
+
+def in_manifest(old: str, new: str) -> Callable[[dict[str, Entry]], None]:
+    """Another value of an attribute of the manifest, in place of the first that has it."""
+
+    def change(entries: dict[str, Entry]) -> None:
+        root = manifest.decode(entries[MANIFEST].data)
+        places = [(e, key) for e in root.iter() for key, value in e.attrib.items() if value == old]
+        element, key = places[0]
+        element.set(key, new)
+        from xml.etree import ElementTree as ET
+
+        entries[MANIFEST] = replace(entries[MANIFEST], data=manifest.encode(ET.tostring(root, encoding="unicode")))
+
+    return change
+
+
+FAULTS: dict[str, tuple[Callable[[dict[str, Entry]], None], str, str]] = {
+    "unaligned library": (changed(f"lib/x86_64/{RUNTIME}", alignment=4096), "alignment", "no multiple of 16,384"),
+    "packed library": (changed(f"lib/x86_64/{NATIVE}", stored=False), "alignment", "Android cannot map it"),
+    "packed model": (changed(MODEL, stored=False), "alignment", "Android cannot map it"),
+    "library of one ABI is missing": (
+        without(f"lib/x86_64/{RUNTIME_JNI}"),
+        "libraries",
+        f"lib/x86_64 has no {RUNTIME_JNI}",
+    ),
+    "library for another machine": (
+        changed(f"lib/x86_64/{NATIVE}", data=libraries("arm64-v8a")[NATIVE]),
+        "libraries",
+        "is for arm64-v8a, not for x86_64",
+    ),
+    "library for small pages": (
+        changed(f"lib/x86_64/{RUNTIME}", data=elf("x86_64", RUNTIME, defined=("OrtGetApiBase",), alignment=4096)),
+        "libraries",
+        "aligned to 4,096 bytes",
+    ),
+    "library that needs another": (
+        changed(f"lib/arm64-v8a/{RUNTIME}", data=elf("arm64-v8a", RUNTIME, needed=("libomp.so",))),
+        "libraries",
+        "needs libomp.so",
+    ),
+    "library without what Java calls": (
+        changed(f"lib/arm64-v8a/{NATIVE}", data=elf("arm64-v8a", NATIVE, defined=("RegisterCustomOps",))),
+        "libraries",
+        "it is another library",
+    ),
+    "library that is cut short": (
+        changed(f"lib/x86_64/{NATIVE}", data=libraries("x86_64")[NATIVE][:200]),
+        "libraries",
+        f"lib/x86_64/{NATIVE}: ",
+    ),
+    "code that is damaged": (changed("classes2.dex", data=dex_file(3)[:-1] + b"\7"), "code", "classes2.dex is damaged"),
+    "code that is cut short": (changed("classes.dex", data=dex_file(3)[:100]), "code", "classes.dex is no dex file"),
+    "no code": (without("classes.dex"), "code", "there is no classes.dex"),
+    "no manifest": (without(MANIFEST), "manifest", f"there is no {MANIFEST}"),
+    "manifest for older devices": (in_manifest("24", "21"), "manifest", "minSdkVersion is 21"),
+    "libraries would be copied": (in_manifest("false", "true"), "manifest", "extractNativeLibs is not false"),
+    "no model": (without(MODEL), "model", f"there is no {MODEL}"),
+    "no description": (without(INFO), "model", f"there is no {INFO}"),
+    "description of another model": (said_in_info(sha256="0" * 64), "model", "is not the file whose sha256"),
+    "description without shapes": (said_in_info(shapes=None), "model", "is damaged"),
+    "labels that are not there": (said_in_info(labels="labels.txt"), "model", "there is no assets/labels.txt"),
+    "licence left out": (without("assets/NOTICES.txt"), "model", "there is no assets/NOTICES.txt"),
+}
+
+
+def signed(apk: Path, change: Callable[[dict[str, Entry]], None], key: SigningKey) -> None:
+    """Change a package's files, and sign it again."""
+    entries = {e.name: e for e in read_archive(apk.read_bytes())}
+    change(entries)
+    apk.write_bytes(sign(write_archive(entries.values()), key))
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_under_a_right_signature(apk: Path, fault: str) -> None:
+    change, check, said = FAULTS[fault]
+    signed(apk, change, debug_key())
+    done = edgemem("android", "verify", apk, "--json")
+    assert done.exit_code == 1, done.output
+    wrong = [c for c in json.loads(done.stdout)["checks"] if not c["right"]]
+    assert [c["check"] for c in wrong] == [check]
+    assert said in wrong[0]["message"]
+    shown = edgemem("android", "verify", apk)
+    assert shown.exit_code == 1
+    assert re.search(r": 1 of \d+ checks failed, ", shown.output.splitlines()[0])
+    assert "WRONG: " in shown.output
+
+
+def with_model(content: bytes) -> Callable[[dict[str, Entry]], None]:
+    """Another model in the place of the package's, and described rightly."""
+    import hashlib
+
+    def change(entries: dict[str, Entry]) -> None:
+        entries[MODEL] = replace(entries[MODEL], data=content)
+        said_in_info(sha256=hashlib.sha256(content).hexdigest())(entries)
+
+    return change
+
+
+def test_a_model_inside_whose_plan_is_missing_or_stale(apk: Path, models: Path, recorded: Path) -> None:
+    before = apk.read_bytes()
+    plain = (models / "classes.onnx").read_bytes()
+    stale = with_plans(plain, plans_in(recorded.read_bytes()))
+    damaged = recorded.read_bytes().replace(b"edgemem.plan", b"edgemem.plam")
+    for content, said in ((plain, "carries no plan"), (stale, "another graph"), (damaged, "carries no plan")):
+        apk.write_bytes(before)
+        signed(apk, with_model(content), debug_key())
+        done = edgemem("android", "verify", apk, "--json")
+        assert done.exit_code == 4, done.output
+        wrong = [c for c in json.loads(done.stdout)["checks"] if not c["right"]]
+        assert any(said in c["message"] for c in wrong)
+        assert {c["check"] for c in wrong} <= {"plan", "proof"}
+
+
+def test_no_package(tmp_path: Path, recorded: Path) -> None:
+    assert "no file" in refusal(edgemem("android", "verify", tmp_path / "none.apk"), 1)
+    assert str(recorded) in refusal(edgemem("android", "verify", recorded), 1)
+
+
+def tools_of_android() -> None:
+    missing = [name for name in ("apksigner", "aapt", "zipalign") if shutil.which(name) is None]
+    if missing:
+        pytest.skip(f"needs Android's own tools: {', '.join(missing)}")
+
+
+def ran(*command: object) -> str:
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def accepted(apk: Path) -> str:
+    """What aapt says of a package that Android's own tools accept."""
+    said = ran("apksigner", "verify", "--verbose", "--min-sdk-version", "24", apk)
+    assert "Verified using v2 scheme (APK Signature Scheme v2): true" in said
+    ran("zipalign", "-c", "-p", "4", apk)
+    return ran("aapt", "dump", "badging", apk)
+
+
+def test_androids_own_tools_accept_a_package(apk: Path, tmp_path: Path) -> None:
+    tools_of_android()
+    badging = accepted(apk)
+    assert "package: name='ai.edgemem.demo'" in badging
+    assert "sdkVersion:'24'" in badging
+    assert "native-code: 'arm64-v8a' 'x86_64'" in badging
+    assert 'android:label(0x01010001)="edgemem demo"' in ran("aapt", "dump", "xmltree", apk, MANIFEST)
+    data = bytearray(apk.read_bytes())
+    data[len(data) // 2] ^= 1
+    (tmp_path / "flipped.apk").write_bytes(data)
+    done = subprocess.run(["apksigner", "verify", tmp_path / "flipped.apk"], capture_output=True, check=False)
+    assert done.returncode != 0
+
+
+def test_a_package_that_apksigner_signed_again_is_right(apk: Path, tmp_path: Path) -> None:
+    tools_of_android()
+    path, key = tmp_path / "again.apk", new_key(tmp_path)
+    ran(
+        *("apksigner", "sign", "--ks", key, "--ks-type", "PKCS12", "--ks-pass", "pass:secret"),
+        *("--min-sdk-version", "24", "--out", path, apk),
+    )
+    done = edgemem("android", "verify", path)
+    assert done.exit_code == 0, done.output
+    assert "CN=somebody" in done.output
+
+
+def test_with_the_real_runtime_code_and_library(models: Path, tmp_path: Path) -> None:
+    """Accepted by Android's own tools, and by ours; the same bytes twice."""
+    folder = cache_folder("android")
+    if folder is None or not any(folder.glob("onnxruntime-*/onnxruntime.aar")):
+        pytest.skip("the tools for Android were not downloaded: python android/fetch_aar.py")
+    tools_of_android()
+    path, again, recorded = tmp_path / "demo.apk", tmp_path / "again.apk", models / "recorded.planned.onnx"
+    for output in (path, again):
+        done = edgemem("android", "package", recorded, "-o", output)
+        assert done.exit_code == 0, done.output
+    assert path.read_bytes() == again.read_bytes()
+    badging = accepted(path)
+    assert "launchable-activity: name='ai.edgemem.demo.MainActivity'" in badging
+    done = edgemem("android", "verify", path)
+    assert done.exit_code == 0, done.output
