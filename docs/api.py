@@ -110,6 +110,9 @@ def cli_page() -> str:
     ]
     for name, command in sorted(command_line.commands.items()):
         parts += [f"## {name}", *help_of(command, f"edgemem {name}")]
+        if isinstance(command, click.Group):
+            for below, inner in sorted(command.commands.items()):
+                parts += [f"### {name} {below}", *help_of(inner, f"edgemem {name} {below}")]
     return "\n\n".join(parts) + "\n"
 
 

@@ -44,6 +44,9 @@ ALLOWED: Final = (
     Allowed(r"^PyTorch finds a CUDA device$", "tests the refusal where there is no GPU"),
     Allowed(r"^this ONNX Runtime has CUDA$", "tests the refusal where there is no GPU"),
     Allowed(r"^no libvulkan\.so\.1|^no GPU that LiteRT can use", "needs a Vulkan driver"),
+    Allowed(
+        r"^no (apksigner|aapt|zipalign|keytool|readelf|framework-res\.apk) here$", "Debian packages that no extra has"
+    ),
     Allowed(r"^no libtensorflowlite_c", "the C library comes with a package that no extra names"),
     Allowed(r"could not import '(omnimalloc|ethosu)\b", "other planners are in the extra `dev`, not in `test`"),
     Allowed(r"^no (instances|dtr_logs)/[\w.-]+ in ", "data of third parties is not part of the checkout"),

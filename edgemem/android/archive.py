@@ -50,6 +50,7 @@ _END_MAGIC: Final = b"PK\5\6"
 BLOCK_MAGIC: Final = b"APK Sig Block 42"  # ends a signing block
 _ALIGNMENT_FIELD: Final = 0xD935  # of Android's tools: u16 alignment, then zeros
 _UTF8: Final = 0x0800
+_HARMLESS: Final = _UTF8 | 0x0006  # how thoroughly Deflate packed
 _ALIGNMENTS: Final = tuple(1 << n for n in range(15))
 _DAY: Final = 0x21  # 1980-01-01
 _STORED: Final = 0
@@ -235,7 +236,7 @@ def _directory(data: bytes, parts: Regions) -> list[_Header]:
         if magic != _CENTRAL_MAGIC or disk or comment or at > parts.end:
             raise ApkError("the package's central directory is damaged")
         name = _name_read(raw, names)
-        if flags & ~_UTF8 or method not in (_STORED, _DEFLATED):
+        if flags & ~_HARMLESS or method not in (_STORED, _DEFLATED):
             raise ApkError(f"{shown(name)} of the package is encrypted or packed in a way that edgemem does not read")
         if (method == _STORED and packed != size) or size > packed * _MOST_RATIO:
             raise ApkError(f"the sizes of {shown(name)} in the package cannot be")

@@ -158,9 +158,10 @@ def read(data: bytes) -> Node:
     """The element of a binary form. Raises ApkError if it is none, cut short, too large, or says what cannot be."""
     if len(data) > MOST_BYTES:
         raise ApkError(f"the manifest has {len(data):,} bytes; the most that is read is {MOST_BYTES:,}")
-    (outer,) = _chunks(data, 0, len(data)) if len(data) >= _CHUNK.size else [(0, 0, 0, 0)]
-    if outer[0] != _XML or outer[1] != _CHUNK.size:
+    if len(data) < _CHUNK.size or _CHUNK.unpack_from(data)[:2] != (_XML, _CHUNK.size):
         raise ApkError("this is no binary manifest")
+    if _CHUNK.unpack_from(data)[2] != len(data):
+        raise _damaged("it has another size than it says; was it cut short?")
     chunks = _chunks(data, _CHUNK.size, len(data))
     strings, numbers, reader = None, (), None
     for kind, header, begin, end in chunks:
@@ -315,6 +316,8 @@ class _Nodes:
     def _attribute(self, space: int, name: int, raw: int, size: int, zero: int, kind: int, data: int) -> Attribute:
         if size != 8 or zero or (kind == _TEXT and raw not in (data, _NONE)):
             raise _damaged("the value of an attribute has another size, or two texts")
+        if raw != _NONE:
+            self._strings.at(raw)
         if space != _NONE and self._strings.at(space) != ANDROID:
             raise _damaged(f"it has an attribute of the namespace {shown(self._strings.at(space))}")
         number = self._numbers[name] if name < len(self._numbers) else 0

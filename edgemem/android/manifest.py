@@ -210,7 +210,7 @@ def _element(node: Node) -> Element:
         is_text = not a.is_android and a.name in _TEXTS
         attributes[f"{{{ANDROID}}}{a.name}" if a.is_android else a.name] = _shown(a.value, a.name, is_text=is_text)
     element = Element(node.name, attributes)
-    element.extend(_element(child) for child in node.children)
+    element.extend([_element(child) for child in node.children])
     return element
 
 

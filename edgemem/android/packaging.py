@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -111,6 +112,4 @@ def _manifest(label: str) -> str:
     text = (folder("android") / contents.MANIFEST).read_text(encoding="utf-8")
     major, minor, patch = (int(part) for part in VERSION.split("."))
     values = {"label": label, "versionName": VERSION, "versionCode": str(major * 10_000 + minor * 100 + patch)}
-    for name, value in values.items():
-        text = text.replace("${" + name + "}", manifest.quoted(value))
-    return text
+    return re.sub(r"\$\{(\w+)\}", lambda found: manifest.quoted(values[found[1]]), text)

@@ -35,16 +35,38 @@ final class Sessions {
         if (!isThere(provider)) {
           throw new OrtException("this build of ONNX Runtime does not have it");
         }
-        Made made = new Made(make(environment, model, options, provider, library), provider);
+        OrtSession session = make(environment, model, options, provider, library, notes);
         if (options.planned) {
-          notes.add(provider + " keeps memory of its own for the operators it takes: it is not in the plan or in the figures");
+          notes.add(
+              provider + " keeps memory of its own for operators that it takes: it is not in the plan or in the figures");
         }
-        return made;
+        return new Made(session, provider);
       } catch (OrtException e) {
         notes.add(provider + " is not used: " + firstLine(e) + "; the CPU runs the model");
       }
     }
-    return new Made(make(environment, model, options, Provider.CPU, library), Provider.CPU);
+    return new Made(make(environment, model, options, Provider.CPU, library, true), Provider.CPU);
+  }
+
+  /**
+   * A session with a provider beside the CPU. The Java API does not tell which operators it takes; so the session is
+   * first asked for without the CPU, and with it where that is refused.
+   */
+  private static OrtSession make(
+      OrtEnvironment environment,
+      byte[] model,
+      PlannedModel.Options options,
+      Provider provider,
+      String library,
+      List<String> notes)
+      throws OrtException {
+    try {
+      return make(environment, model, options, provider, library, false);
+    } catch (OrtException e) {
+      OrtSession session = make(environment, model, options, provider, library, true);
+      notes.add(provider + " does not take every operator: the CPU runs the others, which may be all of them");
+      return session;
+    }
   }
 
   private static boolean isThere(Provider provider) {
@@ -53,7 +75,12 @@ final class Sessions {
   }
 
   private static OrtSession make(
-      OrtEnvironment environment, byte[] model, PlannedModel.Options options, Provider provider, String library)
+      OrtEnvironment environment,
+      byte[] model,
+      PlannedModel.Options options,
+      Provider provider,
+      String library,
+      boolean mayUseCpu)
       throws OrtException {
     try (OrtSession.SessionOptions made = new OrtSession.SessionOptions()) {
       made.setIntraOpNumThreads(options.threads);
@@ -61,6 +88,9 @@ final class Sessions {
         made.registerCustomOpLibrary(library);
         made.addConfigEntry("session.use_env_allocators", "1");
         made.setMemoryPatternOptimization(false);
+      }
+      if (!mayUseCpu) {
+        made.addConfigEntry("session.disable_cpu_ep_fallback", "1");
       }
       if (provider == Provider.XNNPACK) {
         made.addXnnpack(Collections.singletonMap("intra_op_num_threads", String.valueOf(Math.max(1, options.threads))));

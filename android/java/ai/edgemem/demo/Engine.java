@@ -31,7 +31,7 @@ final class Engine {
     /** Runs something on the thread of the user interface. */
     void post(Runnable what);
 
-    /** Bytes that native code has allocated and not freed. */
+    /** Bytes that native code has allocated and not freed; negative if the system does not tell. */
     long nativeHeap();
   }
 
@@ -231,7 +231,8 @@ final class Engine {
     long before = host.nativeHeap();
     outputs = session.run(feeds);
     if (runs++ == 0) {
-      growth.put(isInPlan, Math.max(0, host.nativeHeap() - before));
+      long after = host.nativeHeap();
+      growth.put(isInPlan, before < 0 || after < 0 ? -1 : Math.max(0, after - before));
     }
   }
 

@@ -1,7 +1,6 @@
 package ai.edgemem.demo;
 
 import ai.edgemem.PlanSet;
-import ai.edgemem.Provider;
 import ai.edgemem.Record;
 import ai.edgemem.Run;
 import java.util.Locale;
@@ -151,11 +150,7 @@ final class Texts {
   }
 
   static String notes(Snapshot state) {
-    StringBuilder text = new StringBuilder(joined(state.notes));
-    if (state.provider != Provider.CPU && !state.isPlanned) {
-      text.append(text.length() == 0 ? "" : "\n").append(state.provider).append(" keeps memory of its own");
-    }
-    return text.toString();
+    return joined(state.notes);
   }
 
   static String selection(Record record) {
