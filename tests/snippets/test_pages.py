@@ -22,6 +22,7 @@ from tests.tflite_models import build as build_tflite
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 # What a page needs that the extra `test` installs.
 NEEDS = {
+    "android.md": ("cryptography", "onnxruntime"),
     "llm.md": ("onnxruntime",),
     "server.md": ("onnxruntime",),
     "training.md": ("torch",),
