@@ -174,45 +174,13 @@ def _plans_text(recording: PlanSet | None) -> str:
     fingerprint, arena = recording.recording.fingerprint, recording.best_offsets.size
     made = f"The file carries a plan of a recording: an arena of {arena:,} bytes ({size_text(arena)}), recorded in\n"
     if "reuse" in fingerprint.options:
-        return f"{made}ONNX Runtime {fingerprint.version} on a desktop, with the settings that this app has (`--android`)."
+        return (
+            f"{made}ONNX Runtime {fingerprint.version} on a desktop, with the settings that this app has (`--android`)."
+        )
     return (
         f"{made}ONNX Runtime {fingerprint.version} on a desktop, with settings that Java's sessions do not have. "
         "They ask for other\nblocks, so the device will record its first run and plan it. "
         "`edgemem plan MODEL --record --android -o PLANNED`\nrecords with the app's settings."
-    )
-
-
-def _common(
-    path: Path, model: PlannedModel, abis: Sequence[str], version: str, values: Mapping[str, str]
-) -> tuple[dict[str, bytes], dict[str, Any]]:
-    """The filled templates and the model, and what edgemem.json says of any model."""
-    info = described(model, runtime=version)
-    values = dict(values) | {
-        "ABIS": ", ".join(f'"{abi}"' for abi in abis),
-        "LABEL": _plain(path.stem),
-        "MODEL": _plain(path.name),
-        "RUNTIME_VERSION": version,
-        "SHA256": info.sha256,
-        "VERSION": VERSION,
-    }
-    runtime = "litert" if model.form == "tflite" else "onnxruntime"
-    files = {name: filled(text, values).encode() for name, text in template_files(runtime).items()}
-    files[f"{_ASSETS}/{info.model}"] = model.content
-    return files, json.loads(encode_info(info))
-
-
-def _plans_text(recording: PlanSet | None) -> str:
-    """What the README says about the plan that the app tries first."""
-    if recording is None or recording.recording is None or recording.best_offsets is None:
-        return (
-            "The file carries no plan of a recording. The first run on the device is recorded and planned there, and "
-            "the\nlater ones use that plan."
-        )
-    fingerprint = recording.recording.fingerprint
-    return (
-        f"The file carries a plan of a recording: an arena of {recording.best_offsets.size:,} bytes "
-        f"({size_text(recording.best_offsets.size)}), recorded in\nONNX Runtime {fingerprint.version} on a desktop. "
-        f"Another version, other threads or another processor may ask for other blocks."
     )
 
 

@@ -24,16 +24,19 @@ from click.testing import CliRunner, Result
 
 import edgemem
 from edgemem.android import project as projects
+from edgemem.android import toolchain
 from edgemem.android.project import KOTLIN_COMPILER, project_of, write_project
 from edgemem.android.sources import native_sources
 from edgemem.android.template import filled, template_files
+from edgemem.android.toolchain.store import run_tool
 from edgemem.cli.main import main
-from edgemem.errors import ApkError, ModelError, PlanFileError, StalePlanError
+from edgemem.errors import ApkError, ModelError, PlanFileError, StalePlanError, ToolError
 from edgemem.formats import load_model
 from edgemem.planfile import encode_all
 from edgemem.verification import right_plan
 from models.build import build
 from tests import kotlin
+from tests.snippets.blocks import blocks
 from tests.tflite_models import M, O, S, T
 from tests.tflite_models import build as build_tflite
 
@@ -303,3 +306,19 @@ def test_the_kotlin_says_where_the_model_runs_and_closes_what_it_opened(tmp_path
     assert failed_run == (
         f"{aloud}the run failed\n{timed}{values}model.tflite on GPU; run; model.tflite on CPU; closed: true\n"
     )
+
+
+def test_the_java_of_the_documentation_compiles(tmp_path: Path) -> None:
+    javac = kotlin.jvm("javac")
+    try:
+        classes = toolchain.runtime().classes
+    except ToolError as e:
+        pytest.skip(str(e))
+    found = [b for b in blocks((ROOT / "docs" / "mobile.md").read_text("utf-8")) if b.language == "java" and b.file]
+    assert found
+    for block in found:
+        (tmp_path / block.file).write_text(block.text, encoding="utf-8")
+    sources = ROOT / "android" / "java"
+    options = ["-proc:none", "-Xlint:all,-options", "-cp", str(classes), "-sourcepath", str(sources), "-d", "out"]
+    run_tool([javac, *options, *(b.file for b in found)], what="javac", cwd=tmp_path)
+    assert (tmp_path / "out" / "Faces.class").is_file()
