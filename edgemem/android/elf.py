@@ -16,7 +16,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
 from edgemem.android.archive import PAGE
-from edgemem.errors import ApkError
+from edgemem.errors import ApkError, UnknownAbiError
 from edgemem.reading import shown
 
 if TYPE_CHECKING:
@@ -84,9 +84,9 @@ class Elf:
 
 
 def check_abi(name: str) -> None:
-    """Raises ApkError if `name` is no ABI that edgemem packages libraries for (`ABIS`)."""
+    """Raises UnknownAbiError if `name` is no ABI that edgemem packages libraries for (`ABIS`)."""
     if name not in ABIS:
-        raise ApkError(f"edgemem packages no libraries for the ABI {shown(name)}; there are {', '.join(ABIS)}")
+        raise UnknownAbiError(f"there are no libraries for the ABI {shown(name)}; take {' or '.join(ABIS)}")
 
 
 def read_elf(data: bytes) -> Elf:

@@ -20,7 +20,7 @@ from edgemem.lists import listed
 from edgemem.planfile import decode_all, encode_all
 from edgemem.proof import Cause
 from edgemem.reading import read_bounded
-from edgemem.runtime.onnxruntime.file import model_digest
+from edgemem.runtime.onnxruntime.file import model_digest, weight_files
 from edgemem.verification import verdict_of
 
 if TYPE_CHECKING:
@@ -229,6 +229,8 @@ def _model(files: dict[str, Entry], found: list[Info]) -> str:
     faults = []
     if hashlib.sha256(model).hexdigest() != info.sha256:
         faults.append(f"{contents.MODEL} is not the file whose sha256 {contents.INFO} has")
+    if outside := weight_files(model):
+        faults.append(f"{contents.MODEL} has weights in files that are not there: {listed(outside)}")
     if info.form != "onnx":
         faults.append(f"{contents.INFO} is of a {info.form} model")
     if info.labels and contents.LABELS not in files:

@@ -94,7 +94,8 @@ TEST(planfile_recordings_whose_stream_does_not_fit_are_refused) {
   };
   const Plan right = plan_files::small_recording();
   CHECK(!refused(right, 6));
-  CHECK(refused(right, 5) && refused(right, 7) && refused(right, -1) && refused(right, INT64_MAX));
+  CHECK(!refused(right, 5));  // the last one is alive to the end
+  CHECK(refused(right, 4) && refused(right, 7) && refused(right, -1) && refused(right, INT64_MAX));
   CHECK(!refused(right, 7, {6}, {10}));
   CHECK(refused(right, 7, {5}, {10}) && refused(right, 7, {6}, {0}) && refused(right, 7, {6}, {}));
   CHECK(refused(right, 7, {-1}, {10}) && refused(right, 8, {7, 6}, {1, 1}));

@@ -272,8 +272,8 @@ def test_abis(tools: Path, recorded: Path, tmp_path: Path) -> None:
     path = tmp_path / "demo.apk"
     command = ("android", "package", recorded, "-o", path, "--aar")
     said = refusal(edgemem(*command, tools, "--abi", "armeabi-v7a"), 2)
-    assert said == "edgemem: no ABI 'armeabi-v7a'; there are arm64-v8a and x86_64 (64 bits)"
-    assert "no ABI ''" in refusal(edgemem(*command, tools, "--abi", "arm64-v8a,"), 2)
+    assert said == "edgemem: there are no libraries for the ABI 'armeabi-v7a'; take arm64-v8a or x86_64"
+    assert "the ABI ''" in refusal(edgemem(*command, tools, "--abi", "arm64-v8a,"), 2)
     only = archive_of_runtime(tmp_path / "only.aar", abis=["x86_64"])
     assert "only.aar has no libraries for arm64-v8a" in refusal(edgemem(*command, only), 1)
     assert not path.exists()
