@@ -26,7 +26,7 @@ import java.util.regex.Pattern;
  *     kill                ends the activity, and makes one from the state that it saved
  *     leave, back         to the background, and to the front again
  *     pick FILE           the app that was asked for a picture gives this one
- *     finish              ends the activity
+ *     finish              ends the activity, and waits until its threads have ended
  *     dump                prints the screen: a JSON array of views, in one line
  * </pre>
  *
@@ -95,6 +95,7 @@ public final class Host {
       case "finish":
         activity.leave(false);
         activity.end();
+        await(System.nanoTime() + seconds());
         break;
       case "dump":
         System.out.println(screen());
@@ -104,8 +105,25 @@ public final class Host {
     }
   }
 
+  /** In nanoseconds. */
+  private static long seconds() {
+    return 1_000_000_000L * Integer.getInteger("host.seconds", 60);
+  }
+
+  private static void await(long end) throws InterruptedException {
+    Thread[] all = new Thread[16];
+    while (Thread.enumerate(all) > 1) {
+      if (System.nanoTime() > end) {
+        System.err.println("a thread of the app goes on after its end: " + all[1].getName());
+        System.exit(1);
+      }
+      Looper.next(20);
+      Arrays.fill(all, null);
+    }
+  }
+
   private void until(String tag, Pattern pattern) throws Exception {
-    long end = System.nanoTime() + 1_000_000_000L * Integer.getInteger("host.seconds", 60);
+    long end = System.nanoTime() + seconds();
     while (!pattern.matcher(((TextView) find(tag)).text).find()) {
       if (System.nanoTime() > end) {
         System.out.println(screen());

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from edgemem.android import contents, manifest, toolchain
 from edgemem.android.archive import write_archive
+from edgemem.android.elf import ABIS, check_abi
 from edgemem.android.libraries import library_faults
 from edgemem.android.planned import described, labels_in, planned_model
 from edgemem.android.signing import sign, verify_signature
 from edgemem.android.sources import folder
 from edgemem.distribution import VERSION
-from edgemem.errors import ApkError, ModelError, UnknownAbiError
+from edgemem.errors import ApkError, ModelError
 from edgemem.lists import listed
 from edgemem.reading import shown
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from edgemem.android.planned import PlannedModel
     from edgemem.android.signing import Signature
 
-__all__ = ["Package", "build_package"]
+__all__ = ["Package", "build_package", "known_abis"]
 
 _NAME: Final = "edgemem demo"
 _MOST_NAME: Final = 50  # characters; a launcher shows some fifteen
@@ -47,7 +48,7 @@ def build_package(
     model: Path,
     key: SigningKey,
     *,
-    abis: Sequence[str] = toolchain.ABIS,
+    abis: Sequence[str] = ABIS,
     aar: Path | None = None,
     labels: Path | None = None,
     label: str | None = None,
@@ -59,7 +60,7 @@ def build_package(
     Args:
         model: an .onnx file that carries its plan.
         key: what signs the APK.
-        abis: of `toolchain.ABIS`.
+        abis: of `elf.ABIS`.
         aar: ONNX Runtime for Android; None for the pinned one.
         labels: a text file with a line for each class.
         label: the app's name on the device.
@@ -70,7 +71,7 @@ def build_package(
     `planned_model`, ToolError where the tools are missing or the archive lacks an ABI, and ApkError for everything
     else.
     """
-    abis = _known(abis)
+    abis = known_abis(abis)
     text = _manifest(_NAME if label is None else label)
     if model.suffix.lower() == ".tflite":
         raise ModelError(
@@ -97,11 +98,10 @@ def build_package(
     return Package(signed, planned, info, abis, verify_signature(signed))
 
 
-def _known(abis: Sequence[str]) -> tuple[str, ...]:
+def known_abis(abis: Sequence[str]) -> tuple[str, ...]:
     """The ABIs, each once. Raises UnknownAbiError for none, and for one that APKs are not made for."""
-    unknown = [shown(abi) for abi in abis if abi not in toolchain.ABIS]
-    if unknown or not abis:
-        raise UnknownAbiError(f"no ABI {listed(unknown)}; there are {' and '.join(toolchain.ABIS)} (64 bits)")
+    for abi in abis or ("",):
+        check_abi(abi)
     return tuple(dict.fromkeys(abis))
 
 

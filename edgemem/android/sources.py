@@ -1,7 +1,8 @@
-"""Where the sources of what runs on a device are: beside the package in a checkout, inside it where a wheel was installed."""
+"""Where the sources of what runs on a device are: beside the package in a checkout, inside an installed wheel."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +13,7 @@ __all__ = ["folder", "native_sources"]
 
 _PACKAGE: Final = Path(edgemem.__file__).resolve().parent
 _LISTED: Final = "native/sources.txt"
+_INCLUDE: Final = re.compile(r'^ *# *include "([^"]+)"', re.MULTILINE)
 
 
 def folder(name: str) -> Path:
@@ -27,31 +29,27 @@ def folder(name: str) -> Path:
 
 
 def native_sources() -> tuple[str, ...]:
-    """The C and C++ files of libedgemem.so and all that they include, as `kernels/arena/arena.cpp`: relative and sorted.
+    """What libedgemem.so is built from, with or without the NDK, as `kernels/arena/arena.cpp`: relative and sorted.
 
-    They stand under the parent of `folder("kernels")`; the CMake project that compiles them is among them. Raises
-    ToolError if the sources are not there.
+    The files stand under the parent of `folder("kernels")`; headers and the CMake project are among them. Raises
+    ToolError if they are not there.
     """
-    android, kernels = folder("android"), folder("kernels")
+    kernels = folder("kernels")
     fixed = ("CMakeLists.txt", "exports.map", "bionic/compat.c", "bionic/symbols.txt")
     found = {f"android/{_LISTED}", *(f"android/native/{name}" for name in fixed)}
     for pattern in patterns():
         found |= {_relative(f, kernels) for f in kernels.parent.glob(pattern)}
-    # Headers are found by the compiler: all of the folders that are compiled, and what they include of others.
-    parents = {kernels.parent / Path(f).parent for f in found if f.startswith("kernels/")}
-    headers = {h for p in parents for h in p.rglob("*.h")}
-    queue = [kernels.parent / f for f in found if f.startswith("kernels/")] + sorted(headers)
-    seen = set(queue)
+    seen = {kernels.parent / f for f in found if f.endswith((".cpp", ".h"))}
+    queue = sorted(seen)
     while queue:
-        for line in queue.pop().read_text(encoding="utf-8").splitlines():
-            if line.startswith('#include "'):
-                named = kernels / line.split('"')[1]
-                if named.is_file() and named not in seen:
-                    seen.add(named)
-                    queue.append(named)
+        file = queue.pop()
+        for named in _INCLUDE.findall(file.read_text(encoding="utf-8")):
+            for place in (file.parent, kernels, kernels / "replay", kernels / "android"):
+                header = place / named
+                if header.is_file() and header not in seen:
+                    seen.add(header)
+                    queue.append(header)
     found |= {_relative(f, kernels) for f in seen}
-    if not (android / "native" / "CMakeLists.txt").is_file():
-        raise ToolError("this edgemem has no CMake project for Android; install a wheel or a checkout that has it")
     return tuple(sorted(found))
 
 

@@ -43,14 +43,15 @@ _THREADS = """
     pthread_equal pthread_getschedparam pthread_getspecific pthread_join pthread_key_create pthread_key_delete
     pthread_mutex_destroy pthread_mutex_init pthread_mutex_lock pthread_mutex_trylock pthread_mutex_unlock
     pthread_mutexattr_destroy pthread_mutexattr_init pthread_mutexattr_settype pthread_once pthread_rwlock_destroy
-    pthread_rwlock_rdlock pthread_rwlock_unlock pthread_rwlock_wrlock pthread_self pthread_setspecific pthread_sigmask
+    pthread_rwlock_rdlock pthread_rwlock_tryrdlock pthread_rwlock_trywrlock pthread_rwlock_unlock pthread_rwlock_wrlock
+    pthread_self pthread_setspecific pthread_sigmask
     sched_getcpu sched_yield sigfillset gettid __register_atfork
 """
 _PROCESS = """
     _exit abort exit getauxval getenv geteuid getpid getrlimit getrusage prctl setenv syscall sysconf unsetenv
     clock_gettime difftime gettimeofday gmtime_r localtime localtime_r mktime nanosleep strftime time usleep
     closelog openlog syslog ldexp __system_property_get android_set_abort_message
-    __cxa_atexit __cxa_finalize __cxa_thread_atexit_impl __errno __stack_chk_fail
+    __assert2 getpagesize __cxa_atexit __cxa_finalize __cxa_thread_atexit_impl __errno __stack_chk_fail
 """
 _MATHEMATICS = """
     acos acosf acosh acoshf asin asinf asinh asinhf atan atan2 atan2f atanf atanh atanhf cbrt ceil ceilf cos cosf cosh

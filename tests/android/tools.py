@@ -23,6 +23,9 @@ PACKAGES: Final = {
     "enjarify": "enjarify",
     "java": "openjdk-17-jdk-headless",
     "javac": "openjdk-17-jdk-headless",
+    "aapt": "aapt",
+    "apksigner": "apksigner",
+    "zipalign": "zipalign",
 }
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from edgemem.android import archive as archives
@@ -38,11 +38,13 @@ _ENTRIES = st.lists(
 
 
 def _seems_signed(entries: list[Entry]) -> bool:
+    """Whether the last file ends as a signing block does; see the test of that."""
     return bool(entries) and write_archive(entries).body.endswith(b"APK Sig Block 42")
 
 
-@given(_ENTRIES.filter(lambda entries: not _seems_signed(entries)))
+@given(_ENTRIES)
 def test_what_is_written_is_read_again_and_by_zipfile(entries: list[Entry]) -> None:
+    assume(not _seems_signed(entries))
     data = write_archive(entries).to_bytes()
     found = read_archive(data)
     assert [(e.name, e.data, e.stored) for e in found] == [(e.name, e.data, e.stored) for e in entries]
@@ -68,6 +70,7 @@ def test_the_same_entries_give_the_same_bytes_and_another_order_others() -> None
 
 @given(_ENTRIES, st.booleans())
 def test_archives_of_zipfile_are_read(entries: list[Entry], is_stored: bool) -> None:
+    assume(not _seems_signed([replace(e, stored=is_stored) for e in entries]))
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED if is_stored else zipfile.ZIP_DEFLATED) as other:
         for entry in entries:

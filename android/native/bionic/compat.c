@@ -20,7 +20,6 @@
 // bionic's, of other names and numbers.
 int* __errno(void);
 int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void* library);
-int __cxa_thread_atexit_impl(void (*destroy)(void*), void* object, void* library);
 void __assert2(const char* file, int line, const char* function, const char* said) __attribute__((noreturn));
 
 // The library's name among those that register functions for its end, as its C++ objects do. It is never unloaded.
@@ -125,22 +124,4 @@ HIDDEN void* __emutls_get_address(struct variable* one) {
     }
   }
   return value;
-}
-
-// Of the C++ runtime: what is thrown in a thread, and objects that end with it. libc++abi's own uses the thread-local
-// variables that Android 7 does not know.
-struct thrown {
-  void* caught;
-  unsigned int uncaught;
-};
-
-HIDDEN struct thrown* __cxa_get_globals(void) {
-  static _Thread_local struct thrown one;
-  return &one;
-}
-
-HIDDEN struct thrown* __cxa_get_globals_fast(void) { return __cxa_get_globals(); }
-
-HIDDEN int __cxa_thread_atexit(void (*destroy)(void*), void* object, void* library) {
-  return __cxa_thread_atexit_impl(destroy, object, library);
 }

@@ -11,7 +11,6 @@ import re
 import zipfile
 import zlib
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import IO, Final
 
@@ -79,28 +78,23 @@ def runtime(aar: Path | None = None) -> Runtime:
         with _opened(aar) as file:
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
         return _read_archive(aar, sha256, None)
-    paths = {name: _pinned(name) for name in _SHA256}
-    _downloaded.cache_clear()
+    downloaded: dict[str, bytes] = {}
+    paths = {name: _pinned(name, downloaded) for name in _SHA256}
     licence = "\n\n".join(paths[name].read_text(encoding="utf-8") for name in _NOTICES)
     return _read_archive(paths[_ARCHIVE], _SHA256[_ARCHIVE], f"{licence}\n")
 
 
-def _pinned(name: str) -> Path:
-    """A file of the pinned package in the cache. All that are missing are taken from one download."""
+def _pinned(name: str, downloaded: dict[str, bytes]) -> Path:
+    """A file of the pinned package in the cache; `downloaded` are the package's files, filled by one download."""
 
     def make() -> bytes:
-        found = _downloaded()
-        return found[name]
+        if not downloaded:
+            downloaded.update(download(PINNED, tuple(_SHA256)))
+        return downloaded[name]
 
     return entry(f"onnxruntime-{PINNED.version}/{Path(name).name}", make, sha256=_SHA256[name])
 
 
-@lru_cache(maxsize=1)
-def _downloaded() -> dict[str, bytes]:
-    return dict(download(PINNED, tuple(_SHA256)))
-
-
-@lru_cache(maxsize=4)
 def _read_archive(path: Path, sha256: str, licence: str | None) -> Runtime:
     with _opened(path) as file:
         members = _members(file, path)

@@ -1,4 +1,4 @@
-"""The folder of tools and built files: entries by name, made once, and packages that their registries' clients bring."""
+"""The folder of tools and built files: entries by name, made once, and packages that their registries give."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import zipfile
 import zlib
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from edgemem.caches import cache_folder
@@ -22,6 +21,7 @@ from edgemem.files import temporary_folder, write_entry
 if TYPE_CHECKING:
     import re
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
 __all__ = ["Package", "download", "entry", "entry_folder", "hash_of", "run_tool", "unpack_wheel"]
 

@@ -3,7 +3,7 @@
     android/native/sources.txt --zig c++--> objects --+
     android/native/bionic/compat.c --zig cc---------->+--ld.lld--> libedgemem.so
     android/native/bionic/symbols.txt --> libc.so ... +
-    zig's libc++, libc++abi, libunwind -------------->+
+    zig's libc++, libc++abi, libunwind --zig c++----->+
 
 The compiler targets Linux with musl, whose headers it brings. The linker sees libraries without code that have bionic's
 names, the symbols of the list and their versions; it refuses any other symbol. So the library needs what Android 7 has.
@@ -17,16 +17,17 @@ import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from edgemem.android import sources
-from edgemem.android.toolchain.store import Package, entry_folder, run_tool, unpack_wheel
+from edgemem.android.toolchain.store import Package, entry_folder, hash_of, run_tool, unpack_wheel
 from edgemem.errors import ToolError
 from edgemem.files import temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 __all__ = ["PINNED", "build", "identity", "symbols"]
 
@@ -39,13 +40,16 @@ _TARGETS: Final = {"arm64-v8a": "aarch64-linux-musl", "x86_64": "x86_64-linux-mu
 _EMULATIONS: Final = {"arm64-v8a": "aarch64linux", "x86_64": "elf_x86_64"}
 _COMPILE: Final = (
     *("-O2", "-DNDEBUG", "-g0", "-fPIC", "-fvisibility=hidden", "-ffunction-sections", "-fdata-sections"),
+    "-fno-builtin-bcmp",  # bionic has none
     # Thread-local variables by calls: Android's linker knows their segment since Android 10.
     "-femulated-tls",
+    # The same bytes wherever the compiler and the sources lie.
+    *("-fno-ident", "-ffile-compilation-dir=."),
     # musl's place for the guard of the stack is not bionic's on arm64.
     "-fno-stack-protector",
     "-fno-sanitize=all",
-    *("-Wall", "-Wextra", "-Wconversion", "-Werror=return-type"),
 )
+_WARNINGS: Final = ("-Wall", "-Wextra", "-Wconversion")
 _CXX: Final = ("-std=c++20", "-fvisibility-inlines-hidden")
 _C: Final = ("-std=c11", "-D_GNU_SOURCE")
 _LINK: Final = (
@@ -53,10 +57,41 @@ _LINK: Final = (
     *("--as-needed", "--pack-dyn-relocs=none", "-z", "defs", "-z", "now", "-z", "relro", "-z", "noexecstack"),
     *("-z", "nodelete", "-z", "max-page-size=16384"),
 )
-_FOR_ARM64: Final = {"compile": ("-mno-outline-atomics",), "link": ("--fix-cortex-a53-843419",)}
-_ARCHIVES: Final = ("libc++.a", "libc++abi.a", "libunwind.a", "libcompiler_rt.a")
-# What makes the compiler build and link its C++ library.
-_PROBE: Final = "#include <new>\nint probe(int n) { if (n) throw std::bad_alloc(); return *new int(n); }\n"
+# Every x86_64 Android has SSE 4.2; on arm64 an erratum of the Cortex-A53 has to be kept away from.
+_COMPILE_FOR: Final = {"arm64-v8a": ("-mno-outline-atomics",), "x86_64": ("-mcpu=x86_64_v2",)}
+_LINK_FOR: Final = {"arm64-v8a": ("--fix-cortex-a53-843419",), "x86_64": ()}
+# LLVM's C++ runtime, of the sources that zig brings: what a library without streams and locales can need.
+_CXX_SOURCES: Final = {
+    "libcxx/src": (
+        *("algorithm", "any", "atomic", "bind", "call_once", "chrono", "condition_variable", "error_category"),
+        *("condition_variable_destructor", "exception", "functional", "hash", "memory", "mutex", "mutex_destructor"),
+        *("new", "new_handler", "new_helpers", "optional", "random_shuffle", "shared_mutex", "stdexcept", "string"),
+        *("system_error", "thread", "typeinfo", "variant", "vector", "verbose_abort"),
+    ),
+    "libcxxabi/src": (
+        *("abort_message", "cxa_aux_runtime", "cxa_default_handlers", "cxa_exception", "cxa_exception_storage"),
+        *("cxa_guard", "cxa_handlers", "cxa_personality", "cxa_thread_atexit", "cxa_vector", "cxa_virtual"),
+        *("fallback_malloc", "private_typeinfo", "stdlib_exception", "stdlib_new_delete", "stdlib_stdexcept"),
+        "stdlib_typeinfo",
+    ),
+    "libunwind/src": (
+        *("libunwind.cpp", "UnwindLevel1.c", "UnwindLevel1-gcc-ext.c"),
+        *("UnwindRegistersRestore.S", "UnwindRegistersSave.S"),
+    ),
+}
+_CXX_FLAGS: Final = {
+    "libcxx/src": ("-std=c++23", "-D_LIBCPP_BUILDING_LIBRARY", "-DLIBCXX_BUILDING_LIBCXXABI"),
+    "libcxxabi/src": (
+        *("-std=c++23", "-Ilib/libcxx/src", "-D_LIBCXXABI_BUILDING_LIBRARY", "-DLIBCXXABI_NON_DEMANGLING_TERMINATE"),
+        "-DHAVE___CXA_THREAD_ATEXIT_IMPL",
+    ),
+    "libunwind/src": (
+        "-Ilib/libunwind/include",
+        "-D_LIBUNWIND_IS_NATIVE_ONLY",
+        "-D_LIBUNWIND_HIDE_SYMBOLS",
+        "-funwind-tables",
+    ),
+}
 _UNUSED: Final = re.compile(
     r"ziglang/lib/libc/(mingw|glibc|wasi|darwin|freebsd|netbsd|include/(?!generic-musl|x86_64-linux-musl|"
     r"aarch64-linux-musl|x86-linux-any|aarch64-linux-any|any-linux-any))"
@@ -75,7 +110,8 @@ class Symbol:
 
 def identity() -> str:
     """What a library depends on besides the sources, for the key of the cache."""
-    return repr((str(PINNED), _COMPILE, _CXX, _C, _LINK, _FOR_ARM64, _TARGETS))
+    flags = (_COMPILE, _COMPILE_FOR, _CXX, _C, _WARNINGS, _LINK, _LINK_FOR, _TARGETS, _CXX_FLAGS, _CXX_SOURCES)
+    return f"{PINNED} {flags}"
 
 
 def symbols() -> tuple[Symbol, ...]:
@@ -96,43 +132,67 @@ def build(abi: str, files: Sequence[str], includes: Sequence[Path]) -> bytes:
     Raises ToolError if a source does not compile or needs what Android 7 has not.
     """
     zig = _zig()
-    archives = entry_folder(f"zig/{PINNED.version}/{abi}", lambda folder: _build_archives(zig, abi, folder))
+    runtime = entry_folder(f"zig/{PINNED.version}/{hash_of([identity()])[:16]}-{abi}", partial(_runtime, zig, abi))
     root = sources.folder("kernels").parent
     native = root / "android" / "native"
+    include = ("-Ikernels", "-Ikernels/android", "-Ikernels/replay", *(f"-isystem{p}" for p in includes), *_WARNINGS)
+    named = [(file, include) for file in (*files, "android/native/bionic/compat.c")]
     with temporary_folder() as work:
-        env = _caches(work)
-        target = ("-target", _TARGETS[abi], *_COMPILE, *(_FOR_ARM64["compile"] if abi == "arm64-v8a" else ()))
-        include = ("-Ikernels", "-Ikernels/android", "-Ikernels/replay", *(f"-isystem{p}" for p in includes))
-
-        def compile_one(number: int, file: str) -> Path:
-            out = work / f"{number}.o"
-            command = [zig, "c++", *target, *_CXX, *include] if file.endswith(".cpp") else [zig, "cc", *target, *_C]
-            run_tool([*command, "-c", file, "-o", out], what=f"the compilation of {file}", cwd=root, env=env)
-            return out
-
-        with ThreadPoolExecutor(max(1, os.cpu_count() or 1)) as pool:
-            named = [*files, "android/native/bionic/compat.c"]
-            objects = list(pool.map(compile_one, range(len(named)), named))
-        stubs = _stubs(zig, abi, work, env)
+        objects = _compile(zig, abi, named, root, work)
+        stubs = _stubs(zig, abi, work)
         result = work / "libedgemem.so"
+        flags = ("-m", _EMULATIONS[abi], *_LINK, *_LINK_FOR[abi], f"--version-script={native / 'exports.map'}")
+        chosen = ("--start-lib", *sorted(runtime.iterdir()), "--end-lib")  # of these, only what is needed
         run_tool(
-            [
-                *(zig, "ld.lld", "-m", _EMULATIONS[abi], *_LINK, *(_FOR_ARM64["link"] if abi == "arm64-v8a" else ())),
-                *("-soname", "libedgemem.so", f"--version-script={native / 'exports.map'}", "-o", result),
-                *(*objects, *stubs, *(archives / name for name in _ARCHIVES)),
-            ],
+            [zig, "ld.lld", *flags, "-soname", "libedgemem.so", "-o", result, *objects, *stubs, *chosen],
             what="linking libedgemem.so",
             cwd=work,
-            env=env,
+            env=_caches(work),
         )
         return result.read_bytes()
+
+
+def _runtime(zig: Path, abi: str, into: Path) -> None:
+    """LLVM's C++ runtime for an ABI, as object files in a folder."""
+    named = []
+    for folder, names in _CXX_SOURCES.items():
+        # `-w`: warnings of sources that are not edgemem's.
+        flags = (f"-Ilib/{folder}", *_CXX_FLAGS[folder], "-w")
+        named += [(f"lib/{folder}/{n if '.' in n else n + '.cpp'}", flags) for n in names]
+    _compile(zig, abi, named, zig.parent, into)
+
+
+def _compile(
+    zig: Path, abi: str, files: Sequence[tuple[str, Sequence[str | Path]]], root: Path, into: Path
+) -> list[Path]:
+    """Compile files, each with its own flags besides those of all, as many at a time as there are processors."""
+
+    def compile_one(number: int, named: tuple[str, Sequence[str | Path]]) -> Path:
+        file, flags = named
+        out = into / f"{number:03d}.o"
+        is_cxx = file.endswith(".cpp")
+        command = [zig, "c++" if is_cxx else "cc", "-target", _TARGETS[abi], *_COMPILE, *_COMPILE_FOR[abi]]
+        if not file.endswith(".S"):
+            command += _CXX if is_cxx else _C
+        with temporary_folder() as caches:
+            run_tool(
+                [*command, *flags, "-c", file, "-o", out],
+                what=f"the compilation of {file}",
+                cwd=root,
+                env=_caches(caches),
+            )
+        return out
+
+    with ThreadPoolExecutor(max(1, os.cpu_count() or 1)) as pool:
+        return list(pool.map(compile_one, range(len(files)), files))
 
 
 def _zig() -> Path:
     machine = (sys.platform, platform.machine().lower())
     if machine not in _WHEELS:
         raise ToolError(
-            f"no compiler for Android is pinned for {' '.join(machine)}; install the Android NDK and set ANDROID_NDK_HOME"
+            f"no compiler for Android is pinned for {' '.join(machine)}; "
+            "install the Android NDK and set ANDROID_NDK_HOME"
         )
     sha256, tag = _WHEELS[machine]
     folder = entry_folder(
@@ -143,30 +203,13 @@ def _zig() -> Path:
 
 
 def _caches(work: Path) -> dict[str, str]:
-    """zig's own caches, in a folder that is thrown away: they hold paths, and grow without end."""
+    """The compiler's own caches, in a folder that is thrown away: they hold paths, and grow without end."""
     return {"ZIG_GLOBAL_CACHE_DIR": str(work / "global"), "ZIG_LOCAL_CACHE_DIR": str(work / "local")}
 
 
-def _build_archives(zig: Path, abi: str, folder: Path) -> None:
-    """zig's C++ library and runtime for an ABI, built from the sources in its package. It takes a minute."""
-    with temporary_folder() as work:
-        (work / "probe.cpp").write_text(_PROBE)
-        said = run_tool(
-            [zig, "c++", "-target", _TARGETS[abi], "-O2", "-fPIC", "-shared", "-v", "probe.cpp", "-o", "probe.so"],
-            what="the build of zig's C++ library",
-            cwd=work,
-            env=_caches(work),
-        )
-        lines = [line for line in said.splitlines() if line.startswith("ld.lld ")]
-        linked = {Path(word).name: work / word for line in lines[-1:] for word in line.split() if word.endswith(".a")}
-        for name in _ARCHIVES:
-            if name not in linked or not linked[name].is_file():
-                raise ToolError(f"{PINNED} did not say where its {name} is; install the Android NDK instead")
-            (folder / name).write_bytes(linked[name].read_bytes())
-
-
-def _stubs(zig: Path, abi: str, work: Path, env: dict[str, str]) -> list[Path]:
+def _stubs(zig: Path, abi: str, work: Path) -> list[Path]:
     """Libraries without code that have the names, symbols and versions of bionic's."""
+    env = _caches(work)
     made = []
     known = symbols()
     for library in sorted({s.library for s in known}):

@@ -14,6 +14,11 @@
 
 int* BIONIC(__errno)(void) { return &errno; }
 
+_Noreturn void BIONIC(__assert2)(const char* file, int line, const char* function, const char* said) {
+  fprintf(stderr, "%s:%d: %s: assertion \"%s\" failed\n", file, line, function, said);
+  abort();
+}
+
 /* The log goes to stderr, with bionic's priority and tag before each line. */
 int BIONIC(__android_log_vprint)(int priority, const char* tag, const char* format, va_list values) {
   fprintf(stderr, "[%d/%s] ", priority, tag == NULL ? "" : tag);

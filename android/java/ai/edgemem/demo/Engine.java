@@ -7,6 +7,7 @@ import ai.edgemem.Port;
 import ai.edgemem.Provider;
 import ai.edgemem.Run;
 import ai.onnxruntime.OrtException;
+import java.io.IOException;
 import java.nio.FloatBuffer;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -26,7 +27,7 @@ final class Engine {
   /** What the engine takes from the system. */
   interface Host {
     /** The bytes of an asset. */
-    byte[] asset(String name) throws java.io.IOException;
+    byte[] asset(String name) throws IOException;
 
     /** Runs something on the thread of the user interface. */
     void post(Runnable what);
@@ -56,6 +57,7 @@ final class Engine {
   private List<String> labels;
   private PlannedModel session;
   private Picture picture;
+  private String pictureProblem = "";
   private final Map<Boolean, Long> growth = new HashMap<>();
   private Map<String, float[]> outputs;
   private boolean isInPlan;
@@ -126,14 +128,20 @@ final class Engine {
   void choose(Choice choice) {
     submit(
         () -> {
-          picture = choice.make();
+          try {
+            picture = choice.make();
+            pictureProblem = "";
+          } catch (IOException e) {
+            pictureProblem = "the last picture stays: " + e.getMessage();
+            return;
+          }
           runOnce();
         });
   }
 
   /** Makes a picture, on the engine's thread. */
   interface Choice {
-    Picture make() throws java.io.IOException;
+    Picture make() throws IOException;
   }
 
   /** Ends the session on the engine's thread, after what is under way; nothing is shown any more. */
@@ -269,6 +277,9 @@ final class Engine {
       made.digest = session.outputDigest();
       made.sum = sum(outputs);
       made.answer = Answer.of(config.task, labels, session.outputs(), outputs, side());
+    }
+    if (!pictureProblem.isEmpty()) {
+      made.notes.add(pictureProblem);
     }
     warnOfSilence(made);
     return made;

@@ -44,8 +44,9 @@ final class Picture {
     return size == 1 || size == 3;
   }
 
+  /** With 1 and 3 the 3 is the channels: a picture of one row has them last. */
   private static boolean isChannelsFirst(long[] shape) {
-    return isChannels(shape[1]);
+    return isChannels(shape[1]) && !(shape[1] == 1 && shape[3] == 3);
   }
 
   /** The values of an input that {@link #isFor} accepts: the picture stretched to its size, with linear interpolation. */

@@ -1,0 +1,8 @@
+package ai.onnxruntime;
+
+/** A stand-in. */
+public interface OnnxValue extends AutoCloseable {
+  ValueInfo getInfo();
+
+  void close();
+}

@@ -1,0 +1,8 @@
+package ai.onnxruntime;
+
+/** A stand-in. */
+public enum OrtProvider {
+  CPU,
+  NNAPI,
+  XNNPACK
+}

@@ -1,0 +1,4 @@
+package ai.onnxruntime;
+
+/** A stand-in. */
+public interface ValueInfo {}
