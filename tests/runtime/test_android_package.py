@@ -203,7 +203,8 @@ def test_the_password_of_a_key(tools: Path, recorded: Path, tmp_path: Path, monk
 
 def test_a_model_without_a_plan(tools: Path, models: Path, tmp_path: Path) -> None:
     done = edgemem("android", "package", models / "faces.onnx", "-o", tmp_path / "demo.apk", "--aar", tools)
-    assert "faces.onnx carries no plan; make one with: edgemem plan faces.onnx -o PLANNED" in refusal(done, 4)
+    said = "faces.onnx carries no plan; make one with: edgemem plan faces.onnx --record --android -o PLANNED"
+    assert refusal(done, 4) == f"edgemem: {said}"
     assert list(tmp_path.glob("*.apk")) == []
 
 
