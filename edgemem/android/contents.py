@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
@@ -58,7 +59,6 @@ LIBRARY_ALIGNMENT: Final = 16384
 MODEL_ALIGNMENT: Final = 4096
 
 _MOST_INFO: Final = 1 << 20  # bytes of edgemem.json
-_FACE_VALUES: Final = (16, 17)  # BlazeFace: a box, and six points of two coordinates; some have the score there, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,17 +168,22 @@ def values_of(graph: Graph) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
 def task_for(inputs: Sequence[Value], outputs: Sequence[Value]) -> Task:
     """What an app can show of a model, by its shapes.
 
-    `faces` are pairs of outputs as BlazeFace has them, `classes` one output of a number a class, both for one image of
-    three channels; `tensors` is everything else.
+    `faces` are outputs that Faces.java reads, `classes` one output of a number a class, both for one image of three
+    channels; `tensors` is everything else.
     """
     if len(inputs) != 1 or not _is_image(inputs[0]):
         return "tensors"
-    shapes = sorted((v.shape for v in outputs), key=lambda shape: shape[-1:])
-    if len(shapes) == 2:
-        scores, boxes = shapes
-        if len(boxes) == 3 and boxes[2] in _FACE_VALUES and scores in (boxes[:2], (*boxes[:2], 1)):
-            return "faces"
+    if _are_faces([v.shape for v in outputs]):
+        return "faces"
     return "classes" if classes_of(outputs) is not None else "tensors"
+
+
+def _are_faces(shapes: Sequence[tuple[int, ...]]) -> bool:
+    """Whether they are scores and boxes: of BlazeFace's anchors, in a pair or two, or probabilities and corners."""
+    rows = {width: sum(s[1] for s in shapes if len(s) == 3 and (s[0], s[2]) == (1, width)) for width in (1, 2, 4, 16)}
+    cells = math.isqrt(2 * rows[1] // 7)  # of a side of the finer grid: 2 anchors each, and 6 in one of half the side
+    is_blazeface = cells > 0 and cells % 2 == 0 and rows[1] == rows[16] == 7 * cells * cells // 2
+    return is_blazeface or 0 < rows[2] == rows[4]
 
 
 def classes_of(outputs: Sequence[Value]) -> int | None:

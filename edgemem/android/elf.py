@@ -35,6 +35,7 @@ _NEED: Final = struct.Struct("<HHIII")
 _NEED_NAME: Final = struct.Struct("<IHHII")
 _DEFINITION: Final = struct.Struct("<HHHHIII")
 _SHARED: Final = 3  # ET_DYN
+_ABSOLUTE: Final = 0xFFF1  # in place of a section
 _LOAD, _DYNAMIC_SEGMENT = 1, 2
 _MOST_SEGMENTS: Final = 64
 _MOST_DYNAMIC: Final = 1024
@@ -240,7 +241,10 @@ def _symbols(
         number = version & 0x7FFF  # the highest bit says that it is hidden from the link editor
         if number > 1 and number not in versions:
             raise _damaged(f"the version of {shown(names.at(name))} is not in its tables")
-        symbol = Symbol(names.at(name), versions.get(number), binding == 2)
+        # 0 and 1 are no versions, though the library itself is named as the first definition.
+        symbol = Symbol(names.at(name), versions[number] if number > 1 else None, binding == 2)
+        if section == _ABSOLUTE and symbol.name == symbol.version:
+            continue  # the link editor's mark of a version
         (defined if section else undefined).append(symbol)
     return tuple(undefined), tuple(defined)
 

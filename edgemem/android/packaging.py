@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from edgemem.android.planned import PlannedModel
     from edgemem.android.signing import Signature
 
-__all__ = ["Package", "build_package"]
+__all__ = ["Package", "build_package", "known_abis"]
 
 _NAME: Final = "edgemem demo"
 _MOST_NAME: Final = 50  # characters; a launcher shows some fifteen
@@ -71,7 +71,7 @@ def build_package(
     `planned_model`, ToolError where the tools are missing or the archive lacks an ABI, and ApkError for everything
     else.
     """
-    abis = _known(abis)
+    abis = known_abis(abis)
     text = _manifest(_NAME if label is None else label)
     if model.suffix.lower() == ".tflite":
         raise ModelError(
@@ -98,7 +98,7 @@ def build_package(
     return Package(signed, planned, info, abis, verify_signature(signed))
 
 
-def _known(abis: Sequence[str]) -> tuple[str, ...]:
+def known_abis(abis: Sequence[str]) -> tuple[str, ...]:
     """The ABIs, each once. Raises UnknownAbiError for none, and for one that APKs are not made for."""
     for abi in abis or ("",):
         check_abi(abi)

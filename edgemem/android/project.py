@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.android.contents import encode_info
-from edgemem.android.elf import check_abi
-from edgemem.android.planned import described, planned_model
+from edgemem.android.packaging import known_abis
+from edgemem.android.planned import described, keeps_reuse, planned_model
 from edgemem.android.sources import folder as sources_folder
 from edgemem.android.sources import native_sources
 from edgemem.android.template import filled, template_files
@@ -49,13 +49,13 @@ class Project:
     Attributes:
         runtime: `litert` or `onnxruntime`.
         version: of that runtime.
-        plan: the plan in the file that the app shows, or tries first.
+        recording: the plan that an app with ONNX Runtime tries first; None if the file has none.
         files: content by path, with `/` between folders.
     """
 
     runtime: str
     version: str
-    plan: PlanSet
+    recording: PlanSet | None
     files: Mapping[str, bytes]
 
 
@@ -81,9 +81,7 @@ def project_of(model: Path, *, abis: Sequence[str] = ABIS) -> Project:
     Raises ModelError for a file that no app can load, PlanFileError for one without a plan, InvalidPlanError for a
     wrong plan, UnknownAbiError, and ToolError if this edgemem lacks the sources for Android.
     """
-    for abi in abis or ("",):
-        check_abi(abi)
-    abis = tuple(dict.fromkeys(abis))
+    abis = known_abis(abis)
     planned = planned_model(model)
     return _litert(model, planned, abis) if planned.form == "tflite" else _onnxruntime(model, planned, abis)
 
@@ -109,7 +107,7 @@ def _litert(path: Path, model: PlannedModel, abis: Sequence[str]) -> Project:
     inputs, outputs = ([asdict(value) for value in given] for given in (model.inputs, model.outputs))
     asset |= {"name": _plain(path.stem), "inputs": inputs, "outputs": outputs, "plan": _plan(planset, plan)}
     files[f"{_ASSETS}/edgemem.json"] = (json.dumps(asset, indent=1, sort_keys=True) + "\n").encode()
-    return Project("litert", LITERT, planset, files)
+    return Project("litert", LITERT, None, files)
 
 
 def _plan(planset: PlanSet, plan: OffsetPlan) -> dict[str, Any]:
@@ -142,7 +140,7 @@ def _onnxruntime(path: Path, model: PlannedModel, abis: Sequence[str]) -> Projec
     root = sources_folder("kernels").parent
     for name in native_sources():
         files[f"{_LIBRARY}/cpp/{name}"] = (root / name).read_bytes()
-    return Project("onnxruntime", ONNXRUNTIME, model.recording or model.plansets[0], files)
+    return Project("onnxruntime", ONNXRUNTIME, model.recording, files)
 
 
 def _common(
@@ -173,10 +171,8 @@ def _plans_text(recording: PlanSet | None) -> str:
         )
     fingerprint, arena = recording.recording.fingerprint, recording.best_offsets.size
     made = f"The file carries a plan of a recording: an arena of {arena:,} bytes ({size_text(arena)}), recorded in\n"
-    if "reuse" in fingerprint.options:
-        return (
-            f"{made}ONNX Runtime {fingerprint.version} on a desktop, with the settings that this app has (`--android`)."
-        )
+    if keeps_reuse(recording):
+        return f"{made}ONNX Runtime {fingerprint.version} on a desktop, with the settings that this app has."
     return (
         f"{made}ONNX Runtime {fingerprint.version} on a desktop, with settings that Java's sessions do not have. "
         "They ask for other\nblocks, so the device will record its first run and plan it. "

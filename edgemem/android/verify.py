@@ -24,7 +24,7 @@ from edgemem.runtime.onnxruntime.file import model_digest, weight_files
 from edgemem.verification import verdict_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
     from xml.etree.ElementTree import Element
 
@@ -105,7 +105,7 @@ def inspect(path: Path) -> Inspection:
     )
     checks += [_answer(name, question) for name, question in questions]
     if contents.MODEL in files:
-        checks += _plan(files[contents.MODEL].data)
+        checks += _plan(files[contents.MODEL].data, info[0].shapes if info else None)
     runtime = info[0].runtime if info else ""
     return Inspection(len(data), tuple(sorted(library_folders(entries))), runtime, tuple(checks))
 
@@ -242,8 +242,8 @@ def _model(files: dict[str, Entry], found: list[Info]) -> str:
     return f"{len(model):,} bytes, sha256 {info.sha256[:16]}... as in {contents.INFO}; {info.task}; {shapes}"
 
 
-def _plan(content: bytes) -> list[Check]:
-    """The plans in the model: their bytes, and their proof against the model."""
+def _plan(content: bytes, shapes: Mapping[str, tuple[int, ...]] | None) -> list[Check]:
+    """The plans in the model: their bytes, their proof against the model, and that they are for the app's sizes."""
     try:
         with temporary_folder() as place:
             path = place / "model.onnx"
@@ -269,5 +269,9 @@ def _plan(content: bytes) -> list[Check]:
     violations = [v for v in verdict.violations if v.cause is not Cause.OVER_CAPACITY]
     checks += [Check("proof", str(v), is_right=False, of_plan=True) for v in violations]
     if not violations:
+        planned = {} if verdict.graph is None else {v.name: v.shape for v in contents.values_of(verdict.graph)[0]}
+        if planned and shapes not in (None, planned):
+            says = f"{contents.INFO} has other inputs or sizes than the plan is for"
+            checks.append(Check("model", says, is_right=False))
         checks += [Check("proof", f"{leg.name}: {leg.checked}") for leg in report.legs]
     return checks

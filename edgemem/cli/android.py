@@ -15,6 +15,7 @@ from edgemem.cli.options import FILE, FileCommand
 if TYPE_CHECKING:
     from edgemem.android.packaging import Package
     from edgemem.android.verify import Inspection
+    from edgemem.plans import PlanSet
 
 __all__ = ["android"]
 
@@ -111,7 +112,7 @@ def package(
         click.echo(json.dumps(_as_data(made, output), indent=1))
     else:
         _show(made, output, is_debug=key is None)
-    if warning := _warning(made, model):
+    if warning := _warning(made.model.recording, model):
         click.echo(f"edgemem: {warning}", err=True)
 
 
@@ -151,13 +152,15 @@ def project(model: Path, output: Path, *, abis: str, as_json: bool) -> None:
     name = {"litert": "LiteRT", "onnxruntime": "ONNX Runtime"}[made.runtime]
     total = sum(map(len, made.files.values()))
     click.echo(f"{output}: a Gradle project with {name} {made.version}, {len(made.files)} files, {size_text(total)}")
-    arena = made.plan.best_offsets
-    planned = f"arena {size_text(arena.size)}, " if arena else ""
-    used = {
-        "litert": "LiteRT's Android library does not read the plan; the app shows it beside what LiteRT does",
-        "onnxruntime": "the app tries it in each run, and says which plan ran",
-    }[made.runtime]
-    _show_lines([("plan", f"{planned}{used}"), ("not built", "README.md says how, and what nobody has tried")])
+    if made.runtime == "litert":
+        used = "the app shows it beside what LiteRT does, which does not read plans on Android"
+    elif _recorded(made.recording):
+        used = "the app tries it in its first run, and says which plan ran"
+    else:
+        used = "made on the device, of the first run"
+    _show_lines([("plan", used), ("not built", "README.md says how, and what nobody has tried")])
+    if made.runtime == "onnxruntime" and (warning := _warning(made.recording, model)):
+        click.echo(f"edgemem: {warning}", err=True)
 
 
 @android.command("verify")
@@ -185,21 +188,20 @@ def _is_same(output: Path, given: Path | None) -> bool:
     return given is not None and output.exists() and given.exists() and output.samefile(given)
 
 
-def _recorded(made: Package) -> tuple[str, int] | None:
+def _recorded(planset: PlanSet | None) -> tuple[str, int] | None:
     """The version of the runtime that was recorded as an app runs, and the plan's arena in bytes; None without one."""
     from edgemem.android.planned import keeps_reuse
 
-    planset = made.model.recording
     if planset is None or planset.recording is None or planset.best_offsets is None or not keeps_reuse(planset):
         return None
     return planset.recording.fingerprint.version, planset.best_offsets.size
 
 
-def _warning(made: Package, model: Path) -> str | None:
-    """What the user may not expect of the app; None for nothing."""
-    if _recorded(made):
+def _warning(recording: PlanSet | None, model: Path) -> str | None:
+    """What the user may not expect of an app with ONNX Runtime; None for nothing."""
+    if _recorded(recording):
         return None
-    what = "no recording" if made.model.recording is None else "no recording of a run as apps run"
+    what = "no recording" if recording is None else "no recording of a run as apps run"
     return (
         f"{model.name} has {what}: the app records its first run and plans it on the device; to ship a plan for the "
         f"first run: edgemem plan {model.name} --record --android -o PLANNED"
@@ -209,7 +211,7 @@ def _warning(made: Package, model: Path) -> str | None:
 def _as_data(made: Package, output: Path) -> dict[str, Any]:
     import hashlib
 
-    recorded = _recorded(made)
+    recorded = _recorded(made.model.recording)
     return {
         "apk": str(output),
         "bytes": len(made.content),
@@ -228,7 +230,7 @@ def _show(made: Package, output: Path, *, is_debug: bool) -> None:
     """The answer, then what is in the package, then what to do with it."""
     from edgemem.report.sizes import size_text
 
-    recorded = _recorded(made)
+    recorded = _recorded(made.model.recording)
     arena = f"arena {size_text(recorded[1])} as recorded" if recorded else "planned on the device"
     click.echo(f"{output}: {size_text(len(made.content))}, {arena}, ONNX Runtime {made.info.runtime}")
     shapes = [f"{name} {','.join(map(str, shape))}" for name, shape in made.info.shapes.items()]

@@ -437,6 +437,7 @@ FAULTS: dict[str, tuple[Callable[[dict[str, Entry]], None], str, str]] = {
     "no description": (without(INFO), "model", f"there is no {INFO}"),
     "description of another model": (said_in_info(sha256="0" * 64), "model", "is not the file whose sha256"),
     "description without shapes": (said_in_info(shapes=None), "model", "is damaged"),
+    "description with other sizes": (said_in_info(shapes={"image": [1, 3, 96, 96]}), "model", "other inputs or sizes"),
     "labels that are not there": (said_in_info(labels="labels.txt"), "model", "there is no assets/labels.txt"),
     "licence left out": (without("assets/NOTICES.txt"), "model", "there is no assets/NOTICES.txt"),
 }

@@ -23,7 +23,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 import edgemem
-from edgemem.android import project as projects
 from edgemem.android import toolchain
 from edgemem.android.project import KOTLIN_COMPILER, project_of, write_project
 from edgemem.android.sources import native_sources
@@ -272,20 +271,27 @@ def test_a_failure_leaves_no_part_of_a_project(folder: Path, tmp_path: Path, mon
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_the_readme_says_of_a_recording(tmp_path: Path) -> None:
+@pytest.mark.parametrize("for_android", [True, False])
+def test_what_is_said_of_a_recording(tmp_path: Path, *, for_android: bool) -> None:
     pytest.importorskip("onnxruntime")
-    (tmp_path / "bare.onnx").write_bytes(build("mobilenet_v2", size="small").SerializeToString(deterministic=True))
-    planned = tmp_path / "net.onnx"
-    done = CliRunner().invoke(main, ["plan", str(tmp_path / "bare.onnx"), "--record", "-o", str(planned)])
+    bare, planned = tmp_path / "bare.onnx", tmp_path / "net.onnx"
+    bare.write_bytes(build("mobilenet_v2", size="small").SerializeToString(deterministic=True))
+    options = ["--record", *(["--android"] if for_android else [])]
+    done = CliRunner().invoke(main, ["plan", str(bare), *options, "-o", str(planned)])
     assert done.exit_code == 0, done.output
-    made = project_of(planned)
-    recorded = made.plan
+    recorded = project_of(planned).recording
+    assert recorded is not None
     assert recorded.recording is not None
     assert recorded.best_offsets is not None
-    readme = made.files["README.md"].decode()
+    result = edgemem_android(planned, "-o", tmp_path / "demo")
+    readme = (tmp_path / "demo" / "README.md").read_text("utf-8")
     assert f"an arena of {recorded.best_offsets.size:,} bytes" in readme
     assert f"ONNX Runtime {recorded.recording.fingerprint.version} on a desktop" in readme
-    assert projects.ONNXRUNTIME in readme
+    assert ("settings that this app has" in readme) == for_android
+    assert ("tries it in its first run" in result.output) == for_android
+    assert (
+        "to ship a plan for the first run: edgemem plan net.onnx --record --android" in result.output
+    ) != for_android
 
 
 def test_the_kotlin_says_where_the_model_runs_and_closes_what_it_opened(tmp_path: Path) -> None:
@@ -306,6 +312,32 @@ def test_the_kotlin_says_where_the_model_runs_and_closes_what_it_opened(tmp_path
     assert failed_run == (
         f"{aloud}the run failed\n{timed}{values}model.tflite on GPU; run; model.tflite on CPU; closed: true\n"
     )
+
+
+def test_the_build_scripts_are_kotlin(folder: Path, tmp_path: Path) -> None:
+    names = ("net.tflite", "net.onnx")
+    made = {f"{n}/{p}": t for n in names for p, t in texts(project_of(folder / n).files).items() if p.endswith(".kts")}
+    (tmp_path / "wrong").mkdir()
+    assert kotlin.syntax_errors({"wrong": "android { compileSdk = = 36 }\n"}, tmp_path / "wrong")
+    (tmp_path / "right").mkdir()
+    assert kotlin.syntax_errors(made, tmp_path / "right") == []
+    assert len(made) == 7
+
+
+def test_the_copied_sources_include_only_what_was_copied(folder: Path, tmp_path: Path) -> None:
+    compiler = shutil.which("c++")
+    if compiler is None:
+        pytest.skip("needs gcc and g++")
+    write_project(folder / "net.onnx", tmp_path / "demo")
+    root = tmp_path / "demo" / "edgemem-android" / "src" / "main" / "cpp"
+    sources = sorted(root.rglob("*.cpp"))
+    assert len(sources) > 20
+    # -MG: a header that is not found is named as it is written.
+    command = [compiler, "-std=c++20", "-MM", "-MG", "-I", str(root / "kernels"), *map(str, sources)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    included = set(done.stdout.replace("\\\n", " ").split())
+    lost = {name for name in included if not name.endswith(":") and not Path(name).is_file()}
+    assert lost <= {"jni.h"}  # of the NDK
 
 
 def test_the_java_of_the_documentation_compiles(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from edgemem.__main__ import main
+from edgemem.cli.main import main
 from edgemem.commands.executors import where_it_runs
 from edgemem.commands.verify_run import verify_run
 from edgemem.runtime.onnxruntime.file import plans_in

@@ -91,7 +91,11 @@ def values(*shapes: tuple[int, ...], dtype: str = "float32") -> list[Value]:
     ("inputs", "outputs", "task"),
     [
         (values((1, 3, 128, 128)), values((1, 896, 16), (1, 896, 1)), "faces"),
-        (values((1, 128, 128, 3)), values((1, 896, 1), (1, 896, 17)), "faces"),
+        (values((1, 128, 128, 3)), values((1, 512, 1), (1, 384, 1), (1, 512, 16), (1, 384, 16)), "faces"),
+        (values((1, 3, 240, 320)), values((1, 4420, 2), (1, 4420, 4)), "faces"),
+        (values((1, 3, 240, 320)), values((1, 4420, 2), (1, 4421, 4)), "tensors"),
+        (values((1, 3, 128, 128)), values((1, 128, 16), (1, 128, 1)), "tensors"),
+        (values((1, 3, 64, 64)), values((1, 224, 16), (1, 224, 1)), "faces"),
         (values((1, 3, 128, 128)), values((1, 896, 16), (1, 512, 1)), "tensors"),
         (values((1, 3, 224, 224)), values((1, 1000)), "classes"),
         (values((1, 224, 224, 3)), values((1, 1000, 1, 1)), "classes"),

@@ -10,15 +10,20 @@ import shutil
 import subprocess
 import zipfile
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import onnx
 import pytest
 
+import edgemem
 from edgemem.caches import cache_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from edgemem.plans import PlanSet
 
 ROOT = Path(__file__).parents[2]
 ANDROID: Final = ROOT / "android"
@@ -69,6 +74,13 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> Classes:
     return Classes(stubs, runtime, app, host, tests)
 
 
+def cached(name: str) -> Path:
+    folder = cache_folder("android")
+    if folder is None:
+        pytest.skip("no folder for caches here")
+    return folder / name
+
+
 def described(path: Path, names: Sequence[str]) -> dict[str, tuple[str, frozenset[str]]]:
     """Each class as javap tells it: its head, and its public and protected members with the values of constants."""
     done = tool("javap", "-protected", "-constants", "-cp", path, *names)
@@ -99,12 +111,41 @@ def missing(ours: Path, theirs: Path, names: Sequence[str]) -> list[str]:
 
 
 def test_stubs_are_declared_as_in_android(classes: Classes) -> None:
-    sdk = cache_folder("android") / "android-23.jar"
+    sdk = cached("android-23.jar")
     if not sdk.is_file():
         pytest.skip(f"no android.jar of API 23 in {sdk.parent}")
     names = names_in(classes.stubs)
     assert len(names) > 40
     assert missing(classes.stubs, sdk, names) == []
+
+
+# What javac wants to see where a lambda is: API 23 has none of it, and a dexer makes ordinary classes of lambdas.
+LAMBDAS: Final = {
+    "CallSite": "",
+    "MethodHandle": "",
+    "MethodType": "",
+    "SerializedLambda": "",
+    "MethodHandles": "public static class Lookup {}",
+    "LambdaMetafactory": "public static CallSite metafactory(MethodHandles.Lookup l, String n, MethodType t,"
+    " MethodType s, MethodHandle h, MethodType i) { return null; }",
+}
+
+
+def test_the_app_needs_nothing_newer_than_api_23(classes: Classes, tmp_path: Path) -> None:
+    sdk = cached("android-23.jar")
+    if not sdk.is_file():
+        pytest.skip(f"no android.jar of API 23 in {sdk.parent}")
+    invoke, made = tmp_path / "java" / "lang" / "invoke", tmp_path / "made"
+    invoke.mkdir(parents=True)
+    made.mkdir()
+    for name, body in LAMBDAS.items():
+        invoke.joinpath(f"{name}.java").write_text(f"package java.lang.invoke; public class {name} {{ {body} }}")
+    old = ["-nowarn", "-source", "8", "-target", "8", "-Xlint:-options", "-d", made, "-bootclasspath"]
+    done = tool("javac", *old, sdk, *invoke.glob("*.java"))
+    assert done.returncode == 0, done.stderr
+    ours = sorted((ANDROID / "java").rglob("*.java"))
+    done = tool("javac", *old, f"{made}{os.pathsep}{sdk}", "-cp", classes.runtime, *ours)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_app_finds_every_stub_in_its_host(classes: Classes) -> None:
@@ -114,7 +155,7 @@ def test_the_app_finds_every_stub_in_its_host(classes: Classes) -> None:
 
 
 def test_the_stand_in_of_onnxruntime_is_declared_like_it(classes: Classes) -> None:
-    folder = cache_folder("android") / "classes"  # edgemem.android.toolchain puts it there
+    folder = cached("classes")  # edgemem.android.toolchain puts it there
     jars = sorted(folder.glob("*.jar"))
     if not jars:
         pytest.skip(f"no classes of ONNX Runtime in {folder}")
@@ -140,6 +181,57 @@ def ran(classes: Classes, name: str) -> dict[str, str]:
 def test_of_java_pass(classes: Classes, name: str) -> None:
     found = ran(classes, name)
     assert found.keys() == set(checks(name))
+    assert {test: why for test, why in found.items() if why} == {}
+
+
+@pytest.fixture(scope="session")
+def native(classes: Classes, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], PlanSet]:
+    """How to run Java with the library's native half, and the plan of the model that it is told."""
+    library = ROOT / "edgemem" / "_arena.so"
+    if b"Java_ai_edgemem_Native_abi" not in library.read_bytes():
+        pytest.skip("no JNI in edgemem/_arena.so: it was built without a JDK")
+    folder = tmp_path_factory.mktemp("native")
+    plain, planned = folder / "plain.onnx", folder / "planned.onnx"
+    plain.write_bytes(chain())
+    (planset,) = edgemem.save(plain, edgemem.plan(plain), planned)
+    path = os.pathsep.join(map(str, (classes.tests, classes.app, classes.runtime)))
+    return [f"-Dlibrary={library}", f"-Dplanned={planned}", f"-Dplain={plain}", "-cp", path], planset
+
+
+def chain() -> bytes:
+    """A model of four operators, each of which gives twice what it gets."""
+    float32, names = onnx.TensorProto.FLOAT, "xabcy"
+    x = onnx.helper.make_tensor_value_info("x", float32, [1, 64])
+    y = onnx.helper.make_tensor_value_info("y", float32, [16, 64])
+    nodes = [onnx.helper.make_node("Concat", [a, a], [b], axis=0) for a, b in pairwise(names)]
+    graph = onnx.helper.make_graph(nodes, "chain", [x], [y])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
+    return bytes(model.SerializeToString())
+
+
+def test_java_reads_the_plan_that_python_wrote(native: tuple[list[str], PlanSet]) -> None:
+    options, planset = native
+    done = tool("java", *options, "ai.edgemem.NativeTests")
+    assert done.returncode == 0, done.stderr
+    told = [line.split("|") for line in done.stdout.splitlines()]
+    best = min(planset.offsets, key=lambda plan: plan.size)
+    bound = planset.bounds.offsets
+    head = ["GRAPH", "generic", best.strategy, "", "", *map(str, (best.size, bound, planset.naive))]
+    assert told[0] == ["set", *head, str(best.size == bound).lower()]
+    expected = {
+        (r.name, f"{r.first_op} {r.last_op} {r.size} {offset}")
+        for r, offset in zip(planset.problem.records, best.offsets, strict=True)
+    }
+    assert {(name, numbers) for _, name, numbers in told[1:]} == expected
+    assert len(expected) == 3
+
+
+def test_of_java_with_the_native_half_pass(native: tuple[list[str], PlanSet]) -> None:
+    options, _ = native
+    done = tool("java", *options, "ai.edgemem.Check", "ai.edgemem.NativeTests")
+    assert done.returncode == 0, done.stderr
+    found = dict(re.findall(r"^(?:ok|failed) (\w+)(.*)$", done.stdout, flags=re.MULTILINE))
+    assert found.keys() == set(checks("ai.edgemem.NativeTests"))
     assert {test: why for test, why in found.items() if why} == {}
 
 

@@ -11,8 +11,8 @@ import java.util.Map;
 /**
  * Faces in the outputs of two kinds of detectors.
  *
- * <p>BlazeFace: 896 anchors, two in each cell of a grid of 16 x 16 and six in each cell of one of 8 x 8, in one pair of
- * outputs or in two. A score is a logit; a box is 16 numbers in pixels of the input, of which the first four are the
+ * <p>BlazeFace: two anchors in each cell of a grid of 16 x 16 (or another even side), then six in each cell of one of
+ * half that side, in one pair of outputs or in two. A score is a logit; a box is 16 numbers in pixels of the input, of which the first four are the
  * centre relative to the anchor and the size. Detectors like UltraFace: n x 2 probabilities, and n x 4 corners as shares
  * of the picture.
  */
@@ -34,7 +34,6 @@ final class Faces {
     }
   }
 
-  private static final int ANCHORS = 896;
   private static final int NUMBERS = 16;
   private static final float LEAST_SCORE = 0.6f;
   private static final float MOST_OVERLAP = 0.3f;
@@ -45,8 +44,10 @@ final class Faces {
   static List<Box> find(List<Port> ports, Map<String, float[]> values, int side) {
     float[] scores = joined(ports, values, 1);
     float[] boxes = joined(ports, values, NUMBERS);
-    if (side > 0 && scores.length == ANCHORS && boxes.length == ANCHORS * NUMBERS) {
-      return unique(blaze(scores, boxes, side));
+    int cells = (int) Math.sqrt(2 * scores.length / 7.0);
+    boolean isGrid = cells > 0 && cells % 2 == 0 && 2 * scores.length == 7 * cells * cells;
+    if (side > 0 && isGrid && boxes.length == scores.length * NUMBERS) {
+      return unique(blaze(scores, boxes, cells, side));
     }
     float[] shares = joined(ports, values, 2);
     float[] corners = joined(ports, values, 4);
@@ -86,11 +87,11 @@ final class Faces {
     return all;
   }
 
-  private static List<Box> blaze(float[] scores, float[] boxes, int side) {
+  private static List<Box> blaze(float[] scores, float[] boxes, int finest, int side) {
     List<Box> found = new ArrayList<>();
     int anchor = 0;
-    for (int cells = 16; cells >= 8; cells /= 2) {
-      int each = cells == 16 ? 2 : 6;
+    for (int cells = finest; anchor < scores.length; cells /= 2) {
+      int each = cells == finest ? 2 : 6;
       for (int k = 0; k < cells * cells * each; k++, anchor++) {
         float score = (float) (1 / (1 + Math.exp(-scores[anchor])));
         if (!(score >= LEAST_SCORE)) {
