@@ -15,6 +15,7 @@ import pytest
 
 from edgemem.android import sources
 from edgemem.android.toolchain import Runtime, ToolError, dex, dexing, runtime
+from edgemem.android.toolchain.jdk import jdk
 from tests.android.tools import need
 
 ROOT = Path(__file__).parents[2]
@@ -109,7 +110,7 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def small_runtime(tmp_path: Path) -> Runtime:
     source = tmp_path / "Env.java"
     source.write_text("package ai.onnxruntime; public class Env { public static String version() { return null; } }")
-    compiled = dexing.compile_java(dexing.jdk(), [source], (), tmp_path / "env")
+    compiled = dexing.compile_java(jdk(), [source], (), tmp_path / "env")
     jar = tmp_path / "env.jar"
     dexing.write_jar(compiled, jar)
     return Runtime("1.0.0", "", "", tmp_path / "absent.aar", jar, ("x86_64",))
