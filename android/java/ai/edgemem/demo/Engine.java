@@ -5,7 +5,6 @@ import ai.edgemem.PlanSet;
 import ai.edgemem.PlannedModel;
 import ai.edgemem.Port;
 import ai.edgemem.Provider;
-import ai.edgemem.Run;
 import ai.onnxruntime.OrtException;
 import java.io.IOException;
 import java.nio.FloatBuffer;
@@ -281,16 +280,11 @@ final class Engine {
     if (!pictureProblem.isEmpty()) {
       made.notes.add(pictureProblem);
     }
-    warnOfSilence(made);
-    return made;
-  }
-
-  /** A planned run that asked edgemem for nothing was not planned, whatever else is on the screen. */
-  private static void warnOfSilence(Snapshot made) {
-    Run run = made.run;
-    if (run != null && run.requests == 0) {
-      made.notes.add("the run asked edgemem's allocator for nothing: the runtime took its memory elsewhere");
+    String plan = Texts.planNote(made);
+    if (!plan.isEmpty()) {
+      made.notes.add(plan);
     }
+    return made;
   }
 
   private int side() {
