@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import subprocess
 from functools import cache
 from pathlib import Path, PurePosixPath
 
@@ -12,7 +13,7 @@ import pytest
 from edgemem.android.toolchain.store import Package, download, entry_folder, run_tool
 from edgemem.errors import ToolError
 
-__all__ = ["VERSION", "compiled", "jvm"]
+__all__ = ["VERSION", "compiled", "jvm", "syntax_errors"]
 
 VERSION = "2.4.20"
 _PACKAGE = Package("npm", "kotlin-compiler", VERSION, "Apache-2.0")
@@ -55,13 +56,29 @@ def _home() -> Path:
 
 def compiled(sources: list[Path], into: Path) -> list[Path]:
     """Compile Kotlin and Java sources (folders); the class path that the result runs on. A warning is an error."""
-    home = _home()
-    jars = home / "lib"
-    compiler: list[str | Path] = [jvm("java"), "-cp", jars / "kotlin-preloader.jar"]
-    compiler += ["org.jetbrains.kotlin.preloading.Preloader", "-cp", jars / "kotlin-compiler.jar"]
-    compiler += ["org.jetbrains.kotlin.cli.jvm.K2JVMCompiler"]
-    options: list[str | Path] = ["-kotlin-home", home, "-no-reflect", "-Werror", "-progressive", "-jvm-target", "17"]
-    run_tool([*compiler, *options, "-d", into, *sources], what="kotlinc", cwd=into)
+    jars = _home() / "lib"
+    run_tool([*_kotlinc(), "-Werror", "-progressive", "-d", into, *sources], what="kotlinc", cwd=into)
     java = [file for source in sources for file in sorted(source.rglob("*.java"))]
     run_tool([jvm("javac"), "-proc:none", "-d", into, "-cp", into, *java], what="javac", cwd=into)
     return [into, jars / "kotlin-stdlib.jar"]
+
+
+def syntax_errors(scripts: dict[str, str], folder: Path) -> list[str]:
+    """What the compiler says of the syntax of Gradle's scripts, whose names it does not know.
+
+    `scripts` are texts by path. `folder` is empty.
+    """
+    for number, text in enumerate(scripts.values()):
+        (folder / f"Script{number}.kt").write_text(f"fun script{number}() {{\n{text}}}\n", encoding="utf-8")
+    done = subprocess.run([*_kotlinc(), "-d", folder / "out", folder], capture_output=True, text=True, check=False)
+    said = done.stderr.splitlines()
+    assert any("unresolved reference" in line or "syntax error" in line for line in said), done.stderr[-500:]
+    return [line for line in said if "syntax error" in line.lower()]
+
+
+def _kotlinc() -> list[str | Path]:
+    jars = _home() / "lib"
+    java: list[str | Path] = [jvm("java"), "-cp", jars / "kotlin-preloader.jar"]
+    preloader = ["org.jetbrains.kotlin.preloading.Preloader", "-cp", jars / "kotlin-compiler.jar"]
+    options = ["-kotlin-home", _home(), "-no-reflect", "-jvm-target", "17"]
+    return [*java, *preloader, "org.jetbrains.kotlin.cli.jvm.K2JVMCompiler", *options]

@@ -314,6 +314,32 @@ def test_the_kotlin_says_where_the_model_runs_and_closes_what_it_opened(tmp_path
     )
 
 
+def test_the_build_scripts_are_kotlin(folder: Path, tmp_path: Path) -> None:
+    names = ("net.tflite", "net.onnx")
+    made = {f"{n}/{p}": t for n in names for p, t in texts(project_of(folder / n).files).items() if p.endswith(".kts")}
+    (tmp_path / "wrong").mkdir()
+    assert kotlin.syntax_errors({"wrong": "android { compileSdk = = 36 }\n"}, tmp_path / "wrong")
+    (tmp_path / "right").mkdir()
+    assert kotlin.syntax_errors(made, tmp_path / "right") == []
+    assert len(made) == 7
+
+
+def test_the_copied_sources_include_only_what_was_copied(folder: Path, tmp_path: Path) -> None:
+    compiler = shutil.which("c++")
+    if compiler is None:
+        pytest.skip("needs gcc and g++")
+    write_project(folder / "net.onnx", tmp_path / "demo")
+    root = tmp_path / "demo" / "edgemem-android" / "src" / "main" / "cpp"
+    sources = sorted(root.rglob("*.cpp"))
+    assert len(sources) > 20
+    # -MG: a header that is not found is named as it is written.
+    command = [compiler, "-std=c++20", "-MM", "-MG", "-I", str(root / "kernels"), *map(str, sources)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    included = set(done.stdout.replace("\\\n", " ").split())
+    lost = {name for name in included if not name.endswith(":") and not Path(name).is_file()}
+    assert lost <= {"jni.h"}  # of the NDK
+
+
 def test_the_java_of_the_documentation_compiles(tmp_path: Path) -> None:
     javac = kotlin.jvm("javac")
     try:
