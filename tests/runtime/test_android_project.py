@@ -345,7 +345,7 @@ def test_the_java_of_the_documentation_compiles(tmp_path: Path) -> None:
     try:
         classes = toolchain.runtime().classes
     except ToolError as e:
-        pytest.skip(str(e))
+        pytest.skip(f"the tools for Android cannot be had: {e}")
     found = [b for b in blocks((ROOT / "docs" / "mobile.md").read_text("utf-8")) if b.language == "java" and b.file]
     assert found
     for block in found:
