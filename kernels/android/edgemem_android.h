@@ -151,8 +151,9 @@ EM_EXPORT em_plan* em_plan_record(const em_context* context, int64_t alignment, 
    recording of the file whose stream is that of the run with no smaller sizes; else a plan that is made at the end of
    this run, by em_plan_record's rules and at an alignment of 64. Where this run's stream is that of the plan in use but
    for its sizes, each request has the larger of both sizes in the new plan, so that it serves both. Without a plan a
-   run is recorded only. After EM_MOST_REPLANS changes of plan in a row, none of which led to a run that came as
-   planned, the session keeps the plan it has, and em_run.misses goes on to tell what it does not serve.
+   run is recorded only. A session changes its plan EM_MOST_REPLANS times in a row at most, and once more for each run
+   that came as planned; then it keeps the plan it has, and em_run.misses goes on to tell what that does not serve. A
+   run of more than 2^20 events is not planned.
 
    Blocks. A block may outlive its run. If it is in the arena, the next run gets an arena of its own, and the old one
    goes with its last block. */

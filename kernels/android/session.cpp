@@ -119,7 +119,7 @@ void em_session::choose(const em_stats& stats) {
   const auto count = static_cast<std::size_t>(em_events(context_.get(), &events));
   const auto freed = std::count_if(events, events + count, [](const em_event& event) { return event.size == 0; });
   if (freed <= stats.hits - stats.left) {
-    in_vain_ = 0;
+    in_vain_ = std::max<std::int64_t>(in_vain_ - 1, 0);
     return;
   }
   if (in_vain_ >= EM_MOST_REPLANS) return;

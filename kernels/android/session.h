@@ -43,5 +43,5 @@ struct em_session {
   std::unique_ptr<em_arena, Release> arena_;
   bool running_ = false;
   std::int64_t replans_ = 0;
-  std::int64_t in_vain_ = 0;  // of these, since a run came as planned
+  std::int64_t in_vain_ = 0;  // of these, less the runs that came as planned since, but not below 0
 };

@@ -119,6 +119,35 @@ def test_stubs_are_declared_as_in_android(classes: Classes) -> None:
     assert missing(classes.stubs, sdk, names) == []
 
 
+# What javac wants to see where a lambda is: API 23 has none of it, and a dexer makes ordinary classes of lambdas.
+LAMBDAS: Final = {
+    "CallSite": "",
+    "MethodHandle": "",
+    "MethodType": "",
+    "SerializedLambda": "",
+    "MethodHandles": "public static class Lookup {}",
+    "LambdaMetafactory": "public static CallSite metafactory(MethodHandles.Lookup l, String n, MethodType t,"
+    " MethodType s, MethodHandle h, MethodType i) { return null; }",
+}
+
+
+def test_the_app_needs_nothing_newer_than_api_23(classes: Classes, tmp_path: Path) -> None:
+    sdk = cached("android-23.jar")
+    if not sdk.is_file():
+        pytest.skip(f"no android.jar of API 23 in {sdk.parent}")
+    invoke, made = tmp_path / "java" / "lang" / "invoke", tmp_path / "made"
+    invoke.mkdir(parents=True)
+    made.mkdir()
+    for name, body in LAMBDAS.items():
+        invoke.joinpath(f"{name}.java").write_text(f"package java.lang.invoke; public class {name} {{ {body} }}")
+    old = ["-nowarn", "-source", "8", "-target", "8", "-Xlint:-options", "-d", made, "-bootclasspath"]
+    done = tool("javac", *old, sdk, *invoke.glob("*.java"))
+    assert done.returncode == 0, done.stderr
+    ours = sorted((ANDROID / "java").rglob("*.java"))
+    done = tool("javac", *old, f"{made}{os.pathsep}{sdk}", "-cp", classes.runtime, *ours)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_app_finds_every_stub_in_its_host(classes: Classes) -> None:
     for name, (_, members) in described(classes.stubs, names_in(classes.stubs)).items():
         stand_in = described(classes.host, [name])[name][1]

@@ -88,18 +88,20 @@ final class MemoryMapView extends View {
       paint.setColor(Look.ACCENT);
       paint.setStrokeWidth(2 * density);
       canvas.drawLine(0, y(lowerBound), getWidth(), y(lowerBound), paint);
-      label(canvas, "lower bound " + Texts.size(lowerBound), 8 * density, y(lowerBound) + 14 * density);
+      label(canvas, "lower bound " + Texts.size(lowerBound), getWidth() - 140 * density, y(lowerBound) - 3 * density);
     }
-    label(canvas, "0 to " + Texts.count(steps) + " events", getWidth() - 130 * density, getHeight() - 6 * density);
+    label(canvas, "events 0 to " + Texts.count(steps - 1), 8 * density, 10 * density);
   }
 
   private void draw(Canvas canvas, Record record, int index) {
     boolean isSelected = selected != null && isSame(record, selected);
     float gap = density / 2;
     float right = Math.max(x(record.last + 1) - gap, x(record.first) + density);
+    float bottom = y(record.offset);
+    float top = Math.min(y(record.offset + record.size) + gap, bottom - density); // small ones are seen, too
     paint.setStyle(Paint.Style.FILL);
     paint.setColor(isSelected ? Color.WHITE : Color.HSVToColor(new float[] {index * HUE_STEP % 360, 0.55f, 0.85f}));
-    canvas.drawRect(x(record.first), y(record.offset + record.size) + gap, right, y(record.offset), paint);
+    canvas.drawRect(x(record.first), top, right, bottom, paint);
   }
 
   private void label(Canvas canvas, String text, float left, float bottom) {
