@@ -32,7 +32,7 @@ def jvm(name: str) -> str:
     """The path of `java` or `javac`; skips the test without it."""
     found = shutil.which(name)
     if found is None:
-        pytest.skip(f"no {name} on PATH; install a JDK")
+        pytest.skip(f"no JDK: there is no {name}")
     return found
 
 
@@ -51,7 +51,7 @@ def _home() -> Path:
     try:
         return entry_folder(f"kotlin-compiler-{VERSION}", fill)
     except ToolError as e:
-        pytest.skip(str(e))
+        pytest.skip(f"the tools for Android cannot be had: {e}")
 
 
 def compiled(sources: list[Path], into: Path) -> list[Path]:
@@ -79,6 +79,6 @@ def syntax_errors(scripts: dict[str, str], folder: Path) -> list[str]:
 def _kotlinc() -> list[str | Path]:
     jars = _home() / "lib"
     java: list[str | Path] = [jvm("java"), "-cp", jars / "kotlin-preloader.jar"]
-    preloader = ["org.jetbrains.kotlin.preloading.Preloader", "-cp", jars / "kotlin-compiler.jar"]
-    options = ["-kotlin-home", _home(), "-no-reflect", "-jvm-target", "17"]
+    preloader: list[str | Path] = ["org.jetbrains.kotlin.preloading.Preloader", "-cp", jars / "kotlin-compiler.jar"]
+    options: list[str | Path] = ["-kotlin-home", _home(), "-no-reflect", "-jvm-target", "17"]
     return [*java, *preloader, "org.jetbrains.kotlin.cli.jvm.K2JVMCompiler", *options]

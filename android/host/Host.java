@@ -70,16 +70,11 @@ public final class Host {
       case "rotate":
       case "kill":
         boolean isTurn = action.equals("rotate");
-        Activity old = activity;
-        Bundle state = old.leave(isTurn);
+        Bundle state = activity.leave(isTurn);
+        Object kept = isTurn ? activity.onRetainNonConfigurationInstance() : null;
+        activity.end();
         activity = made(kind);
-        if (!isTurn) {
-          old.end();
-        }
-        activity.launch(isTurn ? old : null, state);
-        if (isTurn) {
-          old.end();
-        }
+        activity.launch(kept, state);
         break;
       case "leave":
         activity.background();

@@ -89,7 +89,7 @@ def build_package(
     assets = {
         contents.MODEL: planned.content,
         contents.INFO: contents.encode_info(info),
-        contents.NOTICES: f"ONNX Runtime {runtime.version}\n\n{runtime.licence}".encode(),
+        contents.NOTICES: _notices(runtime.version, runtime.licence),
     }
     if named is not None:
         assets[contents.LABELS] = named
@@ -103,6 +103,15 @@ def known_abis(abis: Sequence[str]) -> tuple[str, ...]:
     for abi in abis or ("",):
         check_abi(abi)
     return tuple(dict.fromkeys(abis))
+
+
+def _notices(version: str, licence: str) -> bytes:
+    """The licences of what is in the APK besides the model."""
+    own = (
+        f"edgemem {VERSION} is under the Apache License 2.0 (https://www.apache.org/licenses/LICENSE-2.0).\n"
+        "libedgemem.so has parts of LLVM's C++ library, under the same licence with the LLVM exceptions.\n"
+    )
+    return f"{own}\nONNX Runtime {version}:\n\n{licence}".encode()
 
 
 def _manifest(label: str) -> str:

@@ -193,8 +193,10 @@ typedef struct em_run {
    short. */
 EM_EXPORT em_session* em_session_create(const em_planfile* file, int32_t flags);
 
-/* Begins a run on the calling thread. EM_REFUSED for null, EM_BUSY if a run of the session, or any other one, is active
-   on the thread, EM_NO_MEMORY if there is none for the arena. */
+/* Begins a run on the calling thread. Where memory for the plan's arena is short, or the plan of the file claims more
+   than there is, the session drops that plan for good: the run is recorded only, as em_run.source says, and
+   em_last_error says how many bytes were missing. EM_REFUSED for null, EM_BUSY if a run of the session, or any other
+   one, is active on the thread. */
 EM_EXPORT int32_t em_session_begin(em_session* session);
 
 /* Ends the run and tells what happened in it; `out` may be null. EM_REFUSED, and nothing ends, for null, without a run,

@@ -40,10 +40,10 @@ bool serves(const edgemem::Stream& plan, const Codes& run) {
 em_session::em_session(edgemem::SharedPlanSets file, std::int32_t flags)
     : file_(std::move(file)), flags_(flags), context_(em_context_create(EM_HOST)) {
   if (context_ == nullptr) throw std::bad_alloc();
+  if (file_ != nullptr) too_large_.reserve(file_->size());
   for (std::size_t k = 0; file_ != nullptr && k < file_->size(); ++k) {
     const PlanSet& set = (*file_)[k];
-    const bool is_candidate = set.kind == EM_PLAN_OF_RECORDING && set.unusable.empty();
-    if (is_candidate && follow(SharedPlanSet(file_, &set), EM_RAN_FILE)) break;
+    if (is_candidate(set) && follow(SharedPlanSet(file_, &set), EM_RAN_FILE)) break;
   }
 }
 
@@ -63,20 +63,36 @@ std::int32_t em_session::begin() noexcept {
     set_error("a run of the session is active already; end it first");
     return EM_BUSY;
   }
-  std::int32_t status = EM_OK;
-  if (plan_ == nullptr) {
+  std::int32_t status = plan_ == nullptr ? EM_NO_MEMORY : begin_planned();
+  if (status == EM_NO_MEMORY) {  // the run goes without a plan, which the report says
+    drop_plan();
     status = em_begin_record(context_.get(), kMostEvents);
-  } else {
-    if (arena_ != nullptr && em_arena_left(arena_.get()) != 0) arena_.reset();  // it goes with its last block
-    if (arena_ == nullptr) {
-      arena_.reset(em_arena_create(set_->arena, flags_ & EM_SESSION_GUARD_PAGE ? EM_GUARD_PAGE : 0));
-    }
-    if (arena_ == nullptr) return EM_NO_MEMORY;
-    status = em_begin_replay(context_.get(), plan_.get(), arena_.get(),
-                             EM_RECORD | (flags_ & EM_SESSION_POISON ? EM_POISON : 0));
   }
   running_ = status == EM_OK;
   return status;
+}
+
+std::int32_t em_session::begin_planned() noexcept {
+  if (arena_ != nullptr && em_arena_left(arena_.get()) != 0) arena_.reset();  // it goes with its last block
+  if (arena_ == nullptr) {
+    arena_.reset(em_arena_create(set_->arena, flags_ & EM_SESSION_GUARD_PAGE ? EM_GUARD_PAGE : 0));
+  }
+  if (arena_ == nullptr) return EM_NO_MEMORY;
+  return em_begin_replay(context_.get(), plan_.get(), arena_.get(),
+                         EM_RECORD | (flags_ & EM_SESSION_POISON ? EM_POISON : 0));
+}
+
+void em_session::drop_plan() noexcept {
+  if (source_ == EM_RAN_FILE) too_large_.push_back(set_.get());
+  plan_.reset();
+  arena_.reset();
+  set_.reset();
+  source_ = EM_RAN_RECORDED;
+}
+
+bool em_session::is_candidate(const PlanSet& set) const {
+  return set.kind == EM_PLAN_OF_RECORDING && set.unusable.empty() &&
+         std::find(too_large_.begin(), too_large_.end(), &set) == too_large_.end();
 }
 
 std::int32_t em_session::end(em_run* out) noexcept {
@@ -143,8 +159,7 @@ void em_session::choose(const em_stats& stats) {
 em_session::SharedPlanSet em_session::better_for(const Codes& codes) const {
   for (std::size_t k = 0; file_ != nullptr && k < file_->size(); ++k) {
     const PlanSet& set = (*file_)[k];
-    const bool is_candidate = set.kind == EM_PLAN_OF_RECORDING && set.unusable.empty() && &set != set_.get();
-    if (is_candidate && serves(set.stream, codes)) return SharedPlanSet(file_, &set);
+    if (is_candidate(set) && &set != set_.get() && serves(set.stream, codes)) return SharedPlanSet(file_, &set);
   }
   return nullptr;
 }

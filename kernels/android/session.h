@@ -29,6 +29,9 @@ struct em_session {
   };
   using SharedPlanSet = std::shared_ptr<const edgemem::PlanSet>;
 
+  std::int32_t begin_planned() noexcept;
+  void drop_plan() noexcept;
+  bool is_candidate(const edgemem::PlanSet& set) const;
   em_run report_of(const em_stats& stats) const;
   void choose(const em_stats& stats);
   SharedPlanSet better_for(const std::vector<std::int64_t>& codes) const;
@@ -42,6 +45,7 @@ struct em_session {
   std::unique_ptr<em_plan, Release> plan_;  // of set_
   std::unique_ptr<em_arena, Release> arena_;
   bool running_ = false;
+  std::vector<const edgemem::PlanSet*> too_large_;  // of the file's; has room for all of them
   std::int64_t replans_ = 0;
   std::int64_t in_vain_ = 0;  // of these, less the runs that came as planned since, but not below 0
 };

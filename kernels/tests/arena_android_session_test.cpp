@@ -288,13 +288,33 @@ TEST(session_refusals) {
   CHECK(session.run(kSmall).is_complete == 1);
 }
 
-TEST(session_without_memory_for_the_arena) {
+TEST(session_without_memory_for_the_arena_records_its_run) {
   TestSession session;
   session.run(kSmall);
   em_fail_after(0);
-  CHECK(em_session_begin(session.held) == EM_NO_MEMORY);
+  CHECK(em_session_begin(session.held) == EM_OK);
   em_fail_after(-1);
+  CHECK(std::strstr(em_last_error(), "no memory for an arena of 328 bytes") != nullptr);
+  Blocks blocks;
+  run_codes(kSmall, blocks);
+  em_run run;
+  CHECK(em_session_end(session.held, &run) == EM_OK);
+  CHECK(run.source == EM_RAN_RECORDED && run.planned == 0 && run.hits == 0 && run.misses == 3 && run.replans == 2);
   CHECK(session.run(kSmall).is_complete == 1);
+}
+
+TEST(session_drops_a_plan_of_more_memory_than_there_is) {
+  Plan plan = plan_files::small_recording();
+  plan.arena = int64_t{1} << 50;
+  em_planfile* file = read(plan_files::file_of({plan_files::recording(plan, 6)}));
+  TestSession session(file);
+  em_planfile_release(file);
+  CHECK(session.run(kSmall).source == EM_RAN_RECORDED);
+  CHECK(std::strstr(em_last_error(), "no memory for an arena of 1125899906842624 bytes") != nullptr);
+  for (int k = 0; k < 3; ++k) {
+    const em_run run = session.run(kSmall);
+    CHECK(run.source == EM_RAN_MADE_HERE && run.is_complete == 1 && run.planned == 328 && run.replans == 1);
+  }
 }
 
 TEST(tflite_place_refusals) {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
@@ -107,6 +108,9 @@ def test_a_package_has_the_app_the_runtime_and_the_model_and_is_right(apk: Path,
     assets = ["assets/NOTICES.txt", INFO, MODEL]
     assert list(entries) == [MANIFEST, "classes.dex", "classes2.dex", *natives, *assets]
     assert entries[MODEL].data == recorded.read_bytes()
+    notices = entries["assets/NOTICES.txt"].data.decode()
+    assert "edgemem 0.1.0 is under the Apache License 2.0" in notices
+    assert notices.endswith("ONNX Runtime 1.29.0:\n\nA licence.\n")
     info = decode_info(entries[INFO].data)
     assert (info.task, info.runtime, info.shapes) == ("faces", "1.29.0", {"image": (1, 3, 64, 64)})
     assert [n for n in natives if not entries[n].stored or (entries[n].offset or 1) % 16384] == []
@@ -489,6 +493,16 @@ def test_a_model_inside_whose_plan_is_missing_or_stale(apk: Path, models: Path, 
         wrong = [c for c in json.loads(done.stdout)["checks"] if not c["right"]]
         assert any(said in c["message"] for c in wrong)
         assert {c["check"] for c in wrong} <= {"plan", "proof"}
+
+
+def test_without_cryptography(
+    tools: Path, recorded: Path, apk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    output = tmp_path / "other.apk"
+    for command in (("package", recorded, "-o", output, "--aar", tools), ("verify", apk)):
+        assert "pip install 'edgemem-planner[android]'" in refusal(edgemem("android", *command), 1)
+    assert not output.exists()
 
 
 def test_no_package(tmp_path: Path, recorded: Path) -> None:

@@ -129,11 +129,13 @@ def test_the_litert_project_names_both_libraries_and_never_the_gpu_with_the_cpu(
     assert 'abiFilters += listOf("arm64-v8a", "x86_64")' in build_file
 
 
-def test_the_app_for_onnx_runtime_has_no_permission(folder: Path) -> None:
+def test_the_app_for_onnx_runtime_has_no_permission_and_no_telemetry(folder: Path) -> None:
     made = texts(project_of(folder / "net.onnx").files)
     manifest = ET.fromstring(made["app/src/main/AndroidManifest.xml"])
     asked = manifest.findall("uses-permission")
-    assert {p.get("{http://schemas.android.com/tools}node") for p in asked} == {"remove"}
+    providers = manifest.findall("application/provider")
+    assert {e.get("{http://schemas.android.com/tools}node") for e in (*asked, *providers)} == {"remove"}
+    assert [p.get(f"{ANDROID}name") for p in providers] == ["ai.onnxruntime.TelemetryInitializer"]
     assert "android.permission.INTERNET" in {p.get(f"{ANDROID}name") for p in asked}
 
 
@@ -345,7 +347,7 @@ def test_the_java_of_the_documentation_compiles(tmp_path: Path) -> None:
     try:
         classes = toolchain.runtime().classes
     except ToolError as e:
-        pytest.skip(str(e))
+        pytest.skip(f"the tools for Android cannot be had: {e}")
     found = [b for b in blocks((ROOT / "docs" / "mobile.md").read_text("utf-8")) if b.language == "java" and b.file]
     assert found
     for block in found:

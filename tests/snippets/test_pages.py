@@ -82,7 +82,7 @@ def test_a_page_does_what_it_says(page: Path, folder: Path) -> None:
             for abi in toolchain.ABIS:
                 toolchain.native_library(abi)
         except ToolError as e:
-            pytest.skip(str(e))
+            pytest.skip(f"the tools for Android cannot be had: {e}")
     for name in fetched_models(text):
         try:
             model = fetch(name)

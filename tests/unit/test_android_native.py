@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 def tflite() -> bytes:
     """Three operators in a row on 64 floats."""
-    tensors = [T(f"t{k}", (1, 64)) for k in range(4)]
+    tensors = [T(f"t{k}", shape=(1, 64)) for k in range(4)]
     return bytes(tflite_models.build(M([S(tensors, [O("RELU", (k,), (k + 1,)) for k in range(3)], (0,), (3,))])))
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from edgemem import files
-from edgemem.files import atomic_write, temporary_folder
+from edgemem.files import atomic_write, new_folder, temporary_folder
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -180,6 +180,47 @@ def test_a_temporary_folder_is_private_and_vanishes(tmp_path: Path, monkeypatch:
         (folder / "inner" / "file").write_bytes(b"")
         assert folder.stat().st_mode & 0o777 == 0o700
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", ["new", "empty", "link to an empty one"])
+def test_a_new_folder_has_its_name_when_it_is_whole(kind: str, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    if kind == "empty":
+        folder.mkdir()
+    elif kind != "new":
+        (tmp_path / "there").mkdir()
+        folder.symlink_to(tmp_path / "there")
+    with new_folder(folder) as unfinished:
+        (unfinished / "a").write_bytes(b"a")
+        assert not (folder / "a").exists()
+    assert [f.name for f in folder.iterdir()] == ["a"]
+    assert folder.is_symlink() == (kind == "link to an empty one")
+    assert {p.name for p in tmp_path.iterdir()} <= {"out", "there"}
+
+
+def test_a_new_folder_that_fails_leaves_nothing_and_what_is_there_stays(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+
+    def fail() -> None:
+        with new_folder(folder) as unfinished:
+            (unfinished / "a").write_bytes(b"a")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert list(tmp_path.iterdir()) == []
+    folder.mkdir()
+    (folder / "mine").write_bytes(b"mine")
+    (tmp_path / "file").write_bytes(b"mine")
+    for taken in (folder, tmp_path / "file"):
+        with pytest.raises(FileExistsError, match=str(taken)), new_folder(taken):
+            pass
+    with pytest.raises(OSError, match="Directory not empty") as e, new_folder(tmp_path / "late"):  # noqa: PT012
+        (tmp_path / "late").mkdir()
+        (tmp_path / "late" / "theirs").write_bytes(b"theirs")
+    assert e.value.filename == str(tmp_path / "late")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "late", "out"]
+    assert [f.name for f in (tmp_path / "late").iterdir()] == ["theirs"]
 
 
 def test_a_killed_process_leaves_no_half_written_file(tmp_path: Path) -> None:

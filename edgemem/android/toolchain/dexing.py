@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from edgemem.android.toolchain.jdk import Jdk
     from edgemem.android.toolchain.runtime import Runtime
 
-__all__ = ["PINNED", "dex_files"]
+__all__ = ["PINNED", "Dexer", "compile_java", "d8", "dex_files", "write_jar"]
 
 PINNED: Final = Package("pypi", "mobsf", "4.4.0", "GPL-3.0-only")
 
@@ -47,7 +47,7 @@ _TIME: Final = (1980, 1, 1, 0, 0, 0)  # of all members of a jar: the same classe
 
 
 @dataclass(frozen=True, slots=True)
-class _Dexer:
+class Dexer:
     """A jar with D8, and the hash of its content."""
 
     jar: Path
@@ -56,7 +56,7 @@ class _Dexer:
 
 def dex_files(runtime: Runtime) -> tuple[bytes, ...]:
     """As `edgemem.android.toolchain.dex`."""
-    kit, dexer = jdk(), _dexer()
+    kit, dexer = jdk(), d8()
     android = sources.folder("android")
     java, stubs = _java_files(android / "java"), _java_files(android / "stubs")
     parts = [p for f in (*java, *stubs) for p in (f.relative_to(android).as_posix(), f.read_bytes())]
@@ -78,16 +78,17 @@ def _stored(name: str, make: Callable[[Path], None]) -> list[bytes]:
     return [f.read_bytes() for f in found]
 
 
-def _dex_own(kit: Jdk, dexer: _Dexer, runtime: Path, java: Sequence[Path], stubs: Sequence[Path], out: Path) -> None:
+def _dex_own(kit: Jdk, dexer: Dexer, runtime: Path, java: Sequence[Path], stubs: Sequence[Path], out: Path) -> None:
     with temporary_folder() as work:
-        against = _compile(kit, stubs, (), work / "stubs")
-        compiled = _compile(kit, java, (against, runtime), work / "classes")
+        against = compile_java(kit, stubs, (), work / "stubs")
+        compiled = compile_java(kit, java, (against, runtime), work / "classes")
         jar = work / "classes.jar"
-        _write_jar(compiled, jar)
+        write_jar(compiled, jar)
         _dex_jar(kit, dexer, jar, (against, runtime), out)
 
 
-def _compile(kit: Jdk, files: Iterable[Path], class_path: Sequence[Path], into: Path) -> Path:
+def compile_java(kit: Jdk, files: Iterable[Path], class_path: Sequence[Path], into: Path) -> Path:
+    """Compile Java files into a new folder, which is returned. Raises ToolError with the compiler's words."""
     into.mkdir()
     arguments = into.with_suffix(".txt")  # a command line has no room for any number of files
     arguments.write_text("".join(f'"{_quoted(file)}"\n' for file in files), encoding="utf-8")
@@ -102,13 +103,14 @@ def _quoted(path: Path) -> str:
     return str(path).replace("\\", "\\\\").replace('"', '\\"')
 
 
-def _write_jar(folder: Path, jar: Path) -> None:
+def write_jar(folder: Path, jar: Path) -> None:
+    """Write all classes of a folder into a jar; the same classes make the same bytes."""
     with zipfile.ZipFile(jar, "w", zipfile.ZIP_STORED) as archive:
         for file in sorted(folder.rglob("*.class")):
             archive.writestr(zipfile.ZipInfo(file.relative_to(folder).as_posix(), _TIME), file.read_bytes())
 
 
-def _dex_jar(kit: Jdk, dexer: _Dexer, jar: Path, class_path: Sequence[Path], out: Path) -> None:
+def _dex_jar(kit: Jdk, dexer: Dexer, jar: Path, class_path: Sequence[Path], out: Path) -> None:
     """Write classes.dex, classes2.dex ... of a jar into a folder."""
     others = [argument for path in class_path for argument in ("--classpath", path)]
     run_tool(
@@ -123,22 +125,24 @@ def _dex_jar(kit: Jdk, dexer: _Dexer, jar: Path, class_path: Sequence[Path], out
         raise ToolError("D8 made no classes.dex")
 
 
-def _dexer() -> _Dexer:
+def d8() -> Dexer:
     """D8 of the Android SDK's newest build tools; without them, the pinned one."""
     home = os.environ.get("ANDROID_HOME", "").strip()
     inside = sorted(Path(home).glob("build-tools/*/lib/d8.jar"), key=_version) if home else []
     if inside:
-        return _Dexer(inside[-1], hashlib.sha256(inside[-1].read_bytes()).hexdigest())
+        return Dexer(inside[-1], hashlib.sha256(inside[-1].read_bytes()).hexdigest())
 
     def make() -> bytes:
         return download(PINNED, [_MEMBER])[_MEMBER]
 
-    return _Dexer(entry(f"d8/{Path(_MEMBER).name}", make, sha256=_SHA256), _SHA256)
+    return Dexer(entry(f"d8/{Path(_MEMBER).name}", make, sha256=_SHA256), _SHA256)
 
 
 def _version(jar: Path) -> tuple[int, ...]:
-    """Of the build tools that a jar is in, as numbers: 34.0.0 is after 9.0.0."""
-    return tuple(int(number) for number in re.findall(r"\d+", jar.parents[1].name))
+    """Of the build tools that a jar is in, as numbers: 34.0.0 is after 34.0.0-rc1, which is after 9.0.0."""
+    release, _, candidate = jar.parents[1].name.partition("-")
+    numbers = [int(number) for number in re.findall(r"\d+", release)]
+    return (*numbers, *(0,) * (4 - len(numbers)), int(not candidate))
 
 
 def _java_files(folder: Path) -> list[Path]:

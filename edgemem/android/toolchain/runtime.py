@@ -12,10 +12,13 @@ import zipfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, TYPE_CHECKING, Final
 
 from edgemem.android.toolchain.store import Package, download, entry
 from edgemem.errors import ToolError
+
+if TYPE_CHECKING:
+    from io import BufferedReader
 
 __all__ = ["ABIS", "PINNED", "Runtime", "runtime"]
 
@@ -126,7 +129,7 @@ class _Members:
     names: dict[str, zipfile.ZipInfo]
 
 
-def _opened(path: Path) -> IO[bytes]:
+def _opened(path: Path) -> BufferedReader:
     try:
         if not path.is_file():
             raise ToolError(f"there is no file {path}; give an ONNX Runtime archive for Android (.aar)")

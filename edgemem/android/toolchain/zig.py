@@ -142,7 +142,8 @@ def build(abi: str, files: Sequence[str], includes: Sequence[Path]) -> bytes:
         stubs = _stubs(zig, abi, work)
         result = work / "libedgemem.so"
         flags = ("-m", _EMULATIONS[abi], *_LINK, *_LINK_FOR[abi], f"--version-script={native / 'exports.map'}")
-        chosen = ("--start-lib", *sorted(runtime.iterdir()), "--end-lib")  # of these, only what is needed
+        # Of these, only what is needed.
+        chosen: list[str | Path] = ["--start-lib", *sorted(runtime.iterdir()), "--end-lib"]
         run_tool(
             [zig, "ld.lld", *flags, "-soname", "libedgemem.so", "-o", result, *objects, *stubs, *chosen],
             what="linking libedgemem.so",
@@ -224,10 +225,12 @@ def _stubs(zig: Path, abi: str, work: Path) -> list[Path]:
         )
         stem.with_suffix(".map").write_text(script)
         out, object_file = work / library, stem.with_suffix(".o")
-        compiled = ["-target", _TARGETS[abi], "-w", "-fno-builtin", "-fPIC", "-c", f"{stem}.c", "-o", object_file]
-        run_tool([zig, "cc", *compiled], what=f"the stand-in of {library}", cwd=work, env=env)
         mapped = [f"--version-script={stem}.map"] if versions else []
-        linked = ["-m", _EMULATIONS[abi], "-shared", "-soname", library, *mapped, object_file, "-o", out]
-        run_tool([zig, "ld.lld", *linked], what=f"the stand-in of {library}", cwd=work, env=env)
+        commands: tuple[list[str | Path], ...] = (
+            [zig, "cc", "-target", _TARGETS[abi], "-w", "-fno-builtin", "-fPIC", "-c", f"{stem}.c", "-o", object_file],
+            [zig, "ld.lld", "-m", _EMULATIONS[abi], "-shared", "-soname", library, *mapped, object_file, "-o", out],
+        )
+        for command in commands:
+            run_tool(command, what=f"the stand-in of {library}", cwd=work, env=env)
         made.append(out)
     return made

@@ -22,14 +22,14 @@ public class Activity extends ContextThemeWrapper {
 
   public Activity() {}
 
-  /** Starts one: after another if the screen turns, else anew. */
-  public void launch(Activity before, Bundle saved) {
-    retained = before == null ? null : before.onRetainNonConfigurationInstance();
+  /** Starts it with what one before kept and saved, null for nothing. */
+  public void launch(Object kept, Bundle saved) {
+    retained = kept;
     onCreate(saved);
     onStart();
   }
 
-  /** Stops and destroys it, and gives the state that it saved. */
+  /** Stops it, and gives the state that it saved. */
   public Bundle leave(boolean toTurn) {
     isTurning = toTurn;
     Bundle state = new Bundle();

@@ -5,7 +5,6 @@ import ai.edgemem.PlanSet;
 import ai.edgemem.PlannedModel;
 import ai.edgemem.Port;
 import ai.edgemem.Provider;
-import ai.edgemem.Run;
 import ai.onnxruntime.OrtException;
 import java.io.IOException;
 import java.nio.FloatBuffer;
@@ -57,6 +56,7 @@ final class Engine {
   private List<String> labels;
   private PlannedModel session;
   private Picture picture;
+  private Picture fed;
   private String pictureProblem = "";
   private final Map<Boolean, Long> growth = new HashMap<>();
   private Map<String, float[]> outputs;
@@ -162,7 +162,7 @@ final class Engine {
             try {
               task.run();
               made = session == null ? null : snapshot();
-            } catch (Exception | LinkageError e) {
+            } catch (Exception | LinkageError | OutOfMemoryError e) {
               made = failed(e);
             } finally {
               waiting.decrementAndGet();
@@ -216,6 +216,7 @@ final class Engine {
     options.shapes.putAll(config.shapes);
     session = new PlannedModel(model, options);
     isInPlan = options.planned;
+    fed = null;
     runs = 0;
   }
 
@@ -233,11 +234,12 @@ final class Engine {
     }
     Map<String, FloatBuffer> feeds = new HashMap<>();
     Port input = pictureInput();
-    if (input != null) {
-      feeds.put(input.name, picture.values(input, config.scale));
+    if (input != null && picture != fed) {
+      feeds.put(input.name, picture.values(input, config.scale)); // which the session keeps
     }
     long before = host.nativeHeap();
     outputs = session.run(feeds);
+    fed = picture;
     if (runs++ == 0) {
       long after = host.nativeHeap();
       growth.put(isInPlan, before < 0 || after < 0 ? -1 : Math.max(0, after - before));
@@ -281,16 +283,11 @@ final class Engine {
     if (!pictureProblem.isEmpty()) {
       made.notes.add(pictureProblem);
     }
-    warnOfSilence(made);
-    return made;
-  }
-
-  /** A planned run that asked edgemem for nothing was not planned, whatever else is on the screen. */
-  private static void warnOfSilence(Snapshot made) {
-    Run run = made.run;
-    if (run != null && run.requests == 0) {
-      made.notes.add("the run asked edgemem's allocator for nothing: the runtime took its memory elsewhere");
+    String plan = Texts.planNote(made);
+    if (!plan.isEmpty()) {
+      made.notes.add(plan);
     }
+    return made;
   }
 
   private int side() {

@@ -7,6 +7,8 @@ import android.content.ContentResolver;
 import android.content.Intent;
 import android.net.Uri;
 import android.os.Bundle;
+import android.system.ErrnoException;
+import android.system.Os;
 
 /**
  * The app's only screen. The engine survives a turn of the screen; it drops its waiting runs when the app leaves the
@@ -28,6 +30,7 @@ public final class MainActivity extends Activity implements Screen.Actions {
     screen = new Screen(this, this);
     engine = (Engine) getLastNonConfigurationInstance();
     if (engine == null) {
+      refuseTelemetry();
       engine = new Engine(new AndroidHost(this));
       boolean inPlan = saved == null || saved.getBoolean(PLANNED, true);
       int provider = saved == null ? 0 : saved.getInt(PROVIDER, 0);
@@ -35,6 +38,15 @@ public final class MainActivity extends Activity implements Screen.Actions {
     }
     screen.showChoice(engine.isPlanned(), engine.provider());
     setContentView(screen.root);
+  }
+
+  /** ONNX Runtime reads this before its first session. The app may not use the network, either. */
+  private static void refuseTelemetry() {
+    try {
+      Os.setenv("ORT_DISABLE_TELEMETRY", "1", true);
+    } catch (ErrnoException e) {
+      throw new IllegalStateException("the environment cannot be changed", e); // for a name that is wrong
+    }
   }
 
   @Override

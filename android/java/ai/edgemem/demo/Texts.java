@@ -81,6 +81,34 @@ final class Texts {
     return "plan: " + state.run.source.words + made;
   }
 
+  /** Why the last run did not follow the plan in the file, or no plan at all; "" if there is nothing to tell. */
+  static String planNote(Snapshot state) {
+    Run run = state.run;
+    if (run == null) {
+      return "";
+    }
+    if (run.requests == 0) {
+      return "the run asked edgemem's allocator for nothing: the runtime took its memory elsewhere";
+    }
+    PlanSet set = state.planSet;
+    if (run.source == Run.Source.FILE || set == null) {
+      return "";
+    }
+    if (set.kind != PlanSet.Kind.RECORDING) {
+      return "the plan in the file is of the graph alone: plan with --record --android for one that a device follows";
+    }
+    if (!set.isUsable) {
+      return "the plan in the file has parts that a device does not follow";
+    }
+    return "the plan in the file, recorded with "
+        + set.runtime
+        + " "
+        + set.version
+        + ", does not fit what ONNX Runtime "
+        + state.runtimeVersion
+        + " asks for here";
+  }
+
   static String memory(Snapshot state) {
     StringBuilder text = new StringBuilder();
     Run run = state.run;

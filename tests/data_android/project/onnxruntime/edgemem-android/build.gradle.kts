@@ -24,7 +24,7 @@ android {
     externalNativeBuild {
         cmake {
             path = file("src/main/cpp/android/native/CMakeLists.txt")
-            version = "3.22.1+"
+            version = "3.22.1"
         }
     }
 

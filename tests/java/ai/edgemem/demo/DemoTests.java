@@ -1,6 +1,8 @@
 package ai.edgemem.demo;
 
 import ai.edgemem.Check;
+import ai.edgemem.Made;
+import ai.edgemem.PlanSet;
 import ai.edgemem.Port;
 import ai.edgemem.Record;
 import java.nio.ByteBuffer;
@@ -191,6 +193,55 @@ final class DemoTests {
     Check.equal("Opening", Texts.headline(none));
     Check.equal("plan: not run yet", Texts.source(none));
     Check.equal("", Texts.memory(none) + Texts.latency(none) + Texts.digest(none) + Texts.answer(none));
+  }
+
+  private static Snapshot after(long... numbers) {
+    Snapshot state = new Snapshot();
+    state.runtimeVersion = "1.29.0";
+    state.run = Made.run(numbers);
+    state.runs = 1;
+    return state;
+  }
+
+  static void testWhichPlanRanIsTold() {
+    Snapshot file = after(1, 1, 1000, 1000, 1000, 1000, 3000, 9, 9, 0, 0, 0);
+    Check.equal("plan: file", Texts.source(file));
+    Check.equal("1000 B arena", Texts.headline(file));
+    Check.equal("= lower bound: no plan is smaller; measured = planned", Texts.subline(file));
+    Check.equal(
+        "planned        1,000 bytes\nmeasured       1,000 bytes, the highest byte in use\n"
+            + "lower bound    1,000 bytes\nno sharing     3,000 bytes\n"
+            + "from the arena 9 of 9 requests\nfrom the heap  0 bytes at most",
+        Texts.memory(file));
+    Snapshot here = after(2, 1, 1100, 1100, 1000, 1000, 3000, 9, 9, 0, 0, 1);
+    Check.equal("plan: made on this device, 1 made in this session", Texts.source(here));
+    Check.equal("1.100x of the lower bound; measured below planned", Texts.subline(here));
+    Snapshot recorded = after(0, 0, 0, 0, 0, 0, 0, 9, 0, 9, 2000, 0);
+    Check.equal("plan: none: recorded", Texts.source(recorded));
+    Check.equal("Recording", Texts.headline(recorded));
+    Snapshot partial = after(1, 0, 1000, 1000, 900, 1000, 3000, 9, 7, 2, 300, 0);
+    Check.equal("2 requests did not fit into the plan and came from the heap", Texts.subline(partial));
+  }
+
+  static void testAPlanOfTheFileThatDidNotRunIsSaidAloud() {
+    Snapshot state = after(2, 1, 1000, 1000, 1000, 1000, 3000, 9, 9, 0, 0, 1);
+    Check.equal("", Texts.planNote(state)); // there is none in the file, which the library says
+    state.planSet = Made.plan(PlanSet.Kind.RECORDING, true, 500);
+    Check.equal(
+        "the plan in the file, recorded with onnxruntime 1.31.1, does not fit what ONNX Runtime 1.29.0 asks for here",
+        Texts.planNote(state));
+    Check.equal(
+        true,
+        Texts.memory(state)
+            .endsWith("in the file    500 bytes, greedy_by_size, plan of the recording of onnxruntime 1.31.1"));
+    state.planSet = Made.plan(PlanSet.Kind.RECORDING, false, 500);
+    Check.equal("the plan in the file has parts that a device does not follow", Texts.planNote(state));
+    state.planSet = Made.plan(PlanSet.Kind.GRAPH, false, 500);
+    Check.equal(true, Texts.planNote(state).endsWith("plan with --record --android for one that a device follows"));
+    state = after(1, 1, 1000, 1000, 1000, 1000, 3000, 9, 9, 0, 0, 0);
+    state.planSet = Made.plan(PlanSet.Kind.RECORDING, true, 1000);
+    Check.equal("", Texts.planNote(state));
+    Check.equal(true, Texts.planNote(after(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)).contains("for nothing"));
   }
 
   private static float[] filled(int count, float value) {
