@@ -74,7 +74,7 @@ ALLOWED: Final = (
     ),
     Allowed(r"^no (ONNX Runtime|compiler) for Android: ", "downloads of 150 MB and 80 MB, by npm and pip", in_ci=False),
     Allowed(r"^this ONNX Runtime takes the allocator$", "tests the refusal of older versions"),
-    Allowed(r"^needs gcc and g\+\+$", "compiles what was exported", in_ci=False),
+    Allowed(r"^needs gcc and g\+\+$|^needs g\+\+ and cmake on PATH$", "compiles what was exported", in_ci=False),
     Allowed(
         r"could not import '(onnxruntime|ai_edge_litert|scipy|ortools|sympy|ml_dtypes)\b",
         "optional packages, all in the extra `test`",

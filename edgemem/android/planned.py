@@ -16,7 +16,7 @@ from edgemem.files import temporary_folder
 from edgemem.lists import listed
 from edgemem.planfile import decode_all, encode_all
 from edgemem.reading import read_bounded
-from edgemem.runtime.onnxruntime.file import model_digest, weight_files
+from edgemem.runtime.onnxruntime.file import model_digest, plans_in, weight_files
 from edgemem.verification import plans_of, right_plan
 
 if TYPE_CHECKING:
@@ -74,7 +74,13 @@ def planned_model(path: Path) -> PlannedModel:
     with temporary_folder() as place:
         copy = place / path.name
         copy.write_bytes(content)  # what is proved is what goes into the app, whatever becomes of the file
-        _, model = right_plan(copy)
+        try:
+            _, model = right_plan(copy)
+        except PlanFileError:
+            if form == "onnx" and not plans_in(content):
+                remedy = f"edgemem plan {path.name} --record --android -o PLANNED"
+                raise PlanFileError(f"{path.name} carries no plan; make one with: {remedy}") from None
+            raise
         assert model is not None  # only stand-alone plans have none
         plansets = plans_of(model)
         plan = model.plan()

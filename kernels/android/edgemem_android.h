@@ -98,7 +98,8 @@ typedef struct em_record {
 
 /* Reads a plan file of version 1 to 4 from `count` bytes, which it does not keep. Any bytes are safe: it takes time and
    memory in proportion to their number. Null if there is no plan in them, if they are damaged or no plan file, if what
-   they say does not fit together, or memory is short. */
+   they say does not fit together, or memory is short. Recordings that edgemem 0.1 wrote into ONNX models, under the key
+   `edgemem.trace`, are not read. */
 EM_EXPORT em_planfile* em_planfile_read(const void* bytes, int64_t count, int32_t form);
 
 /* Null does nothing. */
@@ -223,7 +224,7 @@ EM_EXPORT int32_t em_session_destroy(em_session* session);
 
    Tensors are found by their names, in the way edgemem names them: one without a name, or with a name that another has,
    too, has # and its index behind it. What the plan says of operators' workspace is not placed: the runtime has memory
-   of its own for it.
+   of its own for it. Set the inputs before each run: their memory serves other tensors after their last use.
 
    EM_REFUSED, with nothing placed, if an argument is null, the file has no usable plan of a graph, the arena is smaller
    than the plan, less aligned than the plan or not at a multiple of 64, the library lacks a function, the model has no

@@ -70,13 +70,13 @@ def recording_of(stream: Sequence[int], alignment: int = 64) -> PlanSet:
     return plan_recording(replace(recording, trace=trace), Settings(alignment=alignment))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(plansets())
 def test_a_plan_of_a_graph_is_read_as_decode_reads_it(p: PlanSet) -> None:
     assert read(encode(p)) == [expected(p)]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(files())
 def test_a_file_of_many_plans_is_read_as_decode_reads_it(sets: list[PlanSet]) -> None:
     data = encode_all(sets)
@@ -248,7 +248,7 @@ def test_one_wrong_byte_is_refused_or_read_as_decode_reads_it(change: int) -> No
             assert not [facts for facts in found or () if facts.is_usable and facts not in before], (at, right)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(
     st.sampled_from([[small()], [recorded()], [small(), recorded()], [recording_of([100, 200, -1, 90, -3, -2])]]),
     st.lists(st.tuples(st.integers(0, 1 << 16), st.integers(0, 255)), min_size=1, max_size=9),

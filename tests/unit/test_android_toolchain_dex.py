@@ -6,8 +6,10 @@ import hashlib
 import os
 import shutil
 import struct
+import subprocess
 import zipfile
 import zlib
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -15,6 +17,7 @@ import pytest
 
 from edgemem.android import sources
 from edgemem.android.toolchain import Runtime, ToolError, dex, dexing, runtime
+from edgemem.android.toolchain.class_file import without_parameters
 from edgemem.android.toolchain.jdk import jdk
 from tests.android.tools import need
 
@@ -87,6 +90,40 @@ def test_the_app_and_the_runtime_have_dex_files_of_their_own() -> None:
         inside = {f"L{n.removesuffix('.class')};" for n in jar.namelist() if n.endswith(".class")}
     assert inside <= theirs
     assert not own & theirs
+
+
+def test_a_class_loses_the_names_of_its_parameters_and_nothing_else(tmp_path: Path) -> None:
+    need(["javac"])
+    source = tmp_path / "Named.java"
+    source.write_text(
+        "class Named { static final long A = 5; static final double B = 1.5; enum Kind { ONE }"
+        ' String text = "MethodParameters";'
+        " int sum(int first, int second) { return first + second; } static void none() {} }"
+    )
+    subprocess.run(["javac", "-parameters", "-d", tmp_path, source], check=True)
+    for compiled in sorted(tmp_path.glob("*.class")):
+        before = compiled.read_bytes()
+        said = described(compiled)
+        assert ("MethodParameters:" in said) == ("sum" in said or "valueOf" in said)
+        after = without_parameters(before)
+        assert without_parameters(after) == after
+        compiled.write_bytes(after)
+        left = said.splitlines()
+        for line in described(compiled).splitlines():
+            assert line in left
+            del left[: left.index(line) + 1]
+        assert "MethodParameters:" not in described(compiled)
+        for length in range(len(before)):
+            with suppress(ToolError):
+                without_parameters(before[:length])
+    with pytest.raises(ToolError, match="no class file"):
+        without_parameters(b"PK\3\4")
+
+
+def described(compiled: Path) -> str:
+    """What javap says of a class, but for the checksum and size of its file."""
+    done = subprocess.run(["javap", "-v", "-p", compiled], check=True, capture_output=True, text=True)
+    return done.stdout.partition("Compiled from")[2]
 
 
 @pytest.fixture

@@ -138,7 +138,9 @@ def test_a_symbol_that_android_lacks_is_refused(tmp_path: Path, monkeypatch: pyt
 
 
 def test_the_ndk_builds_by_the_same_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    need(["readelf", "gcc", "g++", "cmake"])
+    need(["readelf", "javac"])
+    if shutil.which("g++") is None or shutil.which("cmake") is None:
+        pytest.skip("needs g++ and cmake on PATH")
     home = tmp_path / "ndk"
     (home / "build" / "cmake").mkdir(parents=True)
     (home / "source.properties").write_text("Pkg.Desc = Android NDK\nPkg.Revision = 27.0.12077973\n")

@@ -6,16 +6,25 @@
 //
 // All of this is compiled into the library and hidden in it.
 #include <errno.h>
-#include <limits.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #define HIDDEN __attribute__((visibility("hidden")))
+
+// What bionic's bits/pthread_types.h gives them on 64 bit.
+_Static_assert(sizeof(pthread_mutex_t) == 40, "a mutex");
+_Static_assert(sizeof(pthread_cond_t) == 48, "a condition");
+_Static_assert(sizeof(pthread_rwlock_t) == 56, "a read-write lock");
+_Static_assert(sizeof(pthread_attr_t) == 56, "the attributes of a thread");
+_Static_assert(sizeof(pthread_t) == sizeof(long) && sizeof(pthread_key_t) == sizeof(int), "names of threads and keys");
+_Static_assert(sizeof(struct rlimit) == 16 && sizeof(struct timespec) == 16, "the kernel's structures");
 
 // bionic's, of other names and numbers.
 int* __errno(void);

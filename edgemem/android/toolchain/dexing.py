@@ -15,12 +15,14 @@ import hashlib
 import os
 import re
 import zipfile
+import zlib
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from edgemem.android import sources
+from edgemem.android.toolchain.class_file import without_parameters
 from edgemem.android.toolchain.jdk import jdk
 from edgemem.android.toolchain.store import Package, download, entry, entry_folder, hash_of, run_tool
 from edgemem.errors import ToolError
@@ -40,6 +42,10 @@ _MEMBER: Final = "mobsf/StaticAnalyzer/tools/bundletool-all-1.17.2.jar"
 _SHA256: Final = "2d4ad908faea64047c1cc9cb747e6aa667c6ab192e09607bd16b67246a8cd6ae"
 _MIN_API: Final = 24
 _JAVAC: Final = ("--release", "11", "-g:source,lines", "-encoding", "UTF-8", "-proc:none", "-nowarn", "-Xlint:none")
+_RELEASE_LETTER: Final = "B"  # Java 11 in lib/ct.sym
+_RELEASE_VERSION: Final = bytes((0, 0, 0, 55))  # of its class files: minor, major
+_MODULES: Final = ("java.base", "java.logging")
+_FORMAT: Final = "2"  # changes with what this module makes of the same sources
 _D8: Final = ("--release", "--min-api", str(_MIN_API))
 # Short runs of Java are over before the better compiler pays.
 _JAVA: Final = ("-Xshare:auto", "-XX:TieredStopAtLevel=1")
@@ -61,8 +67,8 @@ def dex_files(runtime: Runtime) -> tuple[bytes, ...]:
     java, stubs = _java_files(android / "java"), _java_files(android / "stubs")
     parts = [p for f in (*java, *stubs) for p in (f.relative_to(android).as_posix(), f.read_bytes())]
     classes = hashlib.sha256(runtime.classes.read_bytes()).hexdigest()
-    own = hash_of([repr((_JAVAC, _D8)), kit.version, dexer.sha256, classes, *parts])
-    theirs = hash_of([repr(_D8), dexer.sha256, classes])
+    own = hash_of([_FORMAT, repr((_JAVAC, _D8)), kit.version, dexer.sha256, classes, *parts])
+    theirs = hash_of([_FORMAT, repr(_D8), dexer.sha256, classes])
     return (
         *_stored(f"dex/own-{own[:32]}", partial(_dex_own, kit, dexer, runtime.classes, java, stubs)),
         *_stored(f"dex/runtime-{theirs[:32]}", partial(_dex_jar, kit, dexer, runtime.classes, ())),
@@ -107,22 +113,46 @@ def write_jar(folder: Path, jar: Path) -> None:
     """Write all classes of a folder into a jar; the same classes make the same bytes."""
     with zipfile.ZipFile(jar, "w", zipfile.ZIP_STORED) as archive:
         for file in sorted(folder.rglob("*.class")):
-            archive.writestr(zipfile.ZipInfo(file.relative_to(folder).as_posix(), _TIME), file.read_bytes())
+            content = without_parameters(file.read_bytes())
+            archive.writestr(zipfile.ZipInfo(file.relative_to(folder).as_posix(), _TIME), content)
 
 
 def _dex_jar(kit: Jdk, dexer: Dexer, jar: Path, class_path: Sequence[Path], out: Path) -> None:
     """Write classes.dex, classes2.dex ... of a jar into a folder."""
     others = [argument for path in class_path for argument in ("--classpath", path)]
-    run_tool(
-        [
-            *(kit.java, *_JAVA, "-cp", dexer.jar, "com.android.tools.r8.D8", *_D8, "--lib", kit.home),
-            *(*others, "--output", out, jar),
-        ],
-        what="D8",
-        cwd=out,
-    )
+    with temporary_folder() as work:
+        _write_api(kit, work / "api.jar")
+        run_tool(
+            [
+                *(kit.java, *_JAVA, "-cp", dexer.jar, "com.android.tools.r8.D8", *_D8, "--lib", work / "api.jar"),
+                *(*others, "--output", out, jar),
+            ],
+            what="D8",
+            cwd=out,
+        )
     if not (out / "classes.dex").is_file():
         raise ToolError("D8 made no classes.dex")
+
+
+def _write_api(kit: Jdk, jar: Path) -> None:
+    """Write Java's own classes of the release that is compiled for, without code, as a jar.
+
+    They are those that `javac --release` compiles against. They have the class file version of the kit, which an older
+    D8 may not know, and get that of the release.
+    """
+    described = kit.home / "lib" / "ct.sym"
+    try:
+        with zipfile.ZipFile(described) as kept, zipfile.ZipFile(jar, "w", zipfile.ZIP_STORED) as archive:
+            for name in sorted(kept.namelist()):
+                # Releases by a digit or letter each, module, class: BCDEF/java.base/java/lang/Object.sig
+                releases, _, rest = name.partition("/")
+                module, _, path = rest.partition("/")
+                if _RELEASE_LETTER in releases and module in _MODULES and path.endswith(".sig") and "/" in path:
+                    content = kept.read(name)
+                    named = zipfile.ZipInfo(f"{path.removesuffix('.sig')}.class", _TIME)
+                    archive.writestr(named, content[:4] + _RELEASE_VERSION + content[8:])
+    except (OSError, zipfile.BadZipFile, zlib.error) as e:
+        raise ToolError(f"the JDK in {kit.home} has no whole lib/ct.sym ({e}); install a whole JDK") from e
 
 
 def d8() -> Dexer:
