@@ -28,6 +28,7 @@ __all__ = [
     "OWN_LIBRARY",
     "Form",
     "Info",
+    "Level",
     "Preprocess",
     "Task",
     "Value",
@@ -44,6 +45,7 @@ __all__ = [
 Form: TypeAlias = Literal["onnx", "tflite"]
 Task: TypeAlias = Literal["faces", "classes", "tensors"]
 Preprocess: TypeAlias = Literal["minus_one_to_one", "zero_to_one", "imagenet"]
+Level: TypeAlias = Literal["none", "basic", "extended", "all"]
 
 MANIFEST: Final = "AndroidManifest.xml"
 INFO: Final = "assets/edgemem.json"
@@ -83,6 +85,7 @@ class Info:
         labels: whether there is a file of labels, a line a class.
         preprocess: how the app makes numbers of an image's bytes; "" lets it choose by the task.
         shapes: the dimensions of each input that the plan is for.
+        level: the optimisation level of ONNX Runtime's sessions.
     """
 
     form: Form
@@ -93,6 +96,7 @@ class Info:
     labels: bool
     preprocess: Preprocess | Literal[""]
     shapes: Mapping[str, tuple[int, ...]]
+    level: Level = "extended"
 
     @property
     def model(self) -> str:
@@ -128,6 +132,7 @@ def decode_info(content: bytes) -> Info:
             labels="labels" in data,
             preprocess=_one_of((*get_args(Preprocess), ""), {"preprocess": ""} | data, "preprocess"),
             shapes={str(name): _shape(shape) for name, shape in data["shapes"].items()},
+            level=_one_of(get_args(Level), data, "level"),
         )
         if data["model"] != info.model:
             raise ValueError("it names another model")  # noqa: TRY301

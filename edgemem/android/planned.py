@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, get_args
 
 import numpy as np
 
 from edgemem.android.archive import MOST_BYTES
-from edgemem.android.contents import Info, Value, classes_of, task_for, values_of
+from edgemem.android.contents import Info, Level, Value, classes_of, task_for, values_of
 from edgemem.distribution import VERSION
 from edgemem.errors import ApkError, ModelError, PlanFileError, StalePlanError, UnknownShapeError
 from edgemem.files import temporary_folder
@@ -17,6 +17,7 @@ from edgemem.lists import listed
 from edgemem.planfile import decode_all, encode_all
 from edgemem.reading import read_bounded
 from edgemem.runtime.onnxruntime.file import model_digest, plans_in, weight_files
+from edgemem.runtime.onnxruntime.optimise import LEVELS
 from edgemem.verification import plans_of, right_plan
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from edgemem.android.contents import Form, Preprocess, Task
     from edgemem.plans import PlanSet
 
-__all__ = ["PlannedModel", "described", "keeps_reuse", "labels_in", "planned_model"]
+__all__ = ["PlannedModel", "described", "is_for_apps", "labels_in", "planned_model"]
 
 _MOST_LABELS: Final = 1 << 20  # bytes
 _FORMS: Final[dict[str, Form]] = {".onnx": "onnx", ".tflite": "tflite"}
@@ -109,12 +110,20 @@ def _recording(name: str, content: bytes, plansets: Sequence[PlanSet]) -> PlanSe
             f"{name} carries a recording of another model or runtime; record this model in ONNX Runtime: "
             f"edgemem plan {name} --record --android -o PLANNED"
         )
-    return max(fitting, key=lambda p: (keeps_reuse(p), p.best_offsets.size if p.best_offsets else 0), default=None)
+    return max(fitting, key=lambda p: (is_for_apps(p), p.best_offsets.size if p.best_offsets else 0), default=None)
 
 
-def keeps_reuse(planset: PlanSet) -> bool:
-    """Whether a plan set is of a run with ONNX Runtime's own reuse of memory on, as apps run (`--record --android`)."""
-    return planset.recording is not None and bool(planset.recording.fingerprint.options.get("reuse"))
+def is_for_apps(planset: PlanSet | None) -> bool:
+    """Whether it is a plan of a recording that an app's session can follow (`--record --android`)."""
+    return planset is not None and planset.recording is not None and planset.recording.fingerprint.keeps_reuse
+
+
+def _level(planset: PlanSet | None) -> Level:
+    """The optimisation level that an app follows a recording at."""
+    if planset is None or planset.recording is None or not is_for_apps(planset):
+        return "extended"
+    recorded = planset.recording.fingerprint.options.get("level")
+    return next((level for level in get_args(Level) if LEVELS[level] == recorded), "extended")
 
 
 def _recorded_inputs(planset: PlanSet | None) -> tuple[Value, ...]:
@@ -150,6 +159,7 @@ def described(
         labels=labels,
         preprocess=preprocess or "",
         shapes={value.name: value.shape for value in model.inputs},
+        level=_level(model.recording),
     )
 
 

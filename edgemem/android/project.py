@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.android.contents import encode_info
 from edgemem.android.packaging import known_abis
-from edgemem.android.planned import described, keeps_reuse, planned_model
+from edgemem.android.planned import described, is_for_apps, planned_model
 from edgemem.android.sources import folder as sources_folder
 from edgemem.android.sources import native_sources
 from edgemem.android.template import filled, template_files
@@ -171,7 +171,7 @@ def _plans_text(recording: PlanSet | None) -> str:
         )
     fingerprint, arena = recording.recording.fingerprint, recording.best_offsets.size
     made = f"The file carries a plan of a recording: an arena of {arena:,} bytes ({size_text(arena)}), recorded in\n"
-    if keeps_reuse(recording):
+    if is_for_apps(recording):
         return f"{made}ONNX Runtime {fingerprint.version} on a desktop, with the settings that this app has."
     return (
         f"{made}ONNX Runtime {fingerprint.version} on a desktop, with settings that Java's sessions do not have. "

@@ -190,9 +190,9 @@ def _is_same(output: Path, given: Path | None) -> bool:
 
 def _recorded(planset: PlanSet | None) -> tuple[str, int] | None:
     """The version of the runtime that was recorded as an app runs, and the plan's arena in bytes; None without one."""
-    from edgemem.android.planned import keeps_reuse
+    from edgemem.android.planned import is_for_apps
 
-    if planset is None or planset.recording is None or planset.best_offsets is None or not keeps_reuse(planset):
+    if planset is None or planset.recording is None or planset.best_offsets is None or not is_for_apps(planset):
         return None
     return planset.recording.fingerprint.version, planset.best_offsets.size
 

@@ -39,10 +39,12 @@ def add_recording(
         planned: an .onnx file.
         feeds: inputs by name; made up otherwise.
         bindings: sizes of made-up inputs; what is not given is as in the plan that is in the file.
-        threads: of one operator; 0 is as many as a session has by default. Sessions with others try the plan, too.
+        threads: of one operator; 0 is as many as a session has by default, in an app 1. Sessions with others try the
+            plan, too.
 
-        for_android: record what an app asks for through ONNX Runtime's Java API: with ONNX Runtime's own reuse, and
-            with results in the arena.
+        for_android: record what an app asks for through ONNX Runtime's Java API: with ONNX Runtime's own reuse, with
+            results in the arena, and at the optimisation level `extended`, because layouts of the level `all` are those
+            of a desktop's processor.
 
     Returns one plan, or several where the number of requests depends on the sizes.
 
@@ -50,6 +52,9 @@ def add_recording(
     """
     options = onnxruntime().SessionOptions()
     options.intra_op_num_threads = threads
+    if for_android:
+        options.intra_op_num_threads = threads or 1
+        options.graph_optimization_level = onnxruntime().GraphOptimizationLevel.ORT_ENABLE_EXTENDED
     data = planned.read_bytes()
     wanted = planned_bindings(data, bindings or Bindings())
     if feeds is not None:

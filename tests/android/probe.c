@@ -17,6 +17,10 @@ void* memset(void*, int, size_t);
 int open(const char*, int, ...);
 int pthread_attr_init(Attributes*);
 int pthread_attr_setstacksize(Attributes*, size_t);
+int pthread_cond_broadcast(int*);
+int pthread_cond_signal(int*);
+int pthread_cond_timedwait(int*, Mutex*, const long*);
+int pthread_cond_wait(int*, Mutex*);
 int pthread_create(long*, const Attributes*, void* (*)(void*), void*);
 int pthread_join(long, void**);
 int pthread_mutex_init(Mutex*, const void*);
@@ -41,6 +45,13 @@ void* dlopen(const char*, int);
 
 static Mutex counting;
 static long count;
+static int ended;
+
+/* A condition of bionic's 48 bytes may begin at any multiple of 4. */
+static struct {
+  int other __attribute__((aligned(8)));
+  int condition[12];
+} odd;
 
 static void* add(void* given) {
   volatile char room[256]; /* so that the function has a stack guard */
@@ -50,6 +61,10 @@ static void* add(void* given) {
     count += room[0] + 1;
     pthread_mutex_unlock(&counting);
   }
+  pthread_mutex_lock(&counting);
+  ended++;
+  pthread_cond_signal(odd.condition);
+  pthread_mutex_unlock(&counting);
   return given;
 }
 
@@ -87,6 +102,14 @@ int probe(void) {
   for (int i = 0; i < 4; i++) {
     CHECK(pthread_create(&threads[i], &attributes.value, add, 0) == 0);
   }
+  pthread_mutex_lock(&counting);
+  while (ended < 4) {
+    CHECK(pthread_cond_wait(odd.condition, &counting) == 0);
+  }
+  const long past[2] = {1, 0};
+  CHECK(pthread_cond_timedwait(odd.condition, &counting, past) == 110); /* ETIMEDOUT */
+  CHECK(pthread_cond_broadcast(odd.condition) == 0);
+  pthread_mutex_unlock(&counting);
   for (int i = 0; i < 4; i++) {
     CHECK(pthread_join(threads[i], 0) == 0);
   }

@@ -71,10 +71,9 @@ def test_inputs_of_other_sizes_get_another_plan_that_serves_all(phone: Device, t
         check_served(run, "made here", is_largest=run["run"] == 3)
 
 
-def test_workers_and_a_child_process(phone: Device, tmp_path: Path) -> None:
-    """The program's threads; ONNX Runtime's own end with a bus error in qemu 7.2, without edgemem, too."""
+def test_threads_and_a_child_process(phone: Device, tmp_path: Path) -> None:
     subject = make("convolutions", tmp_path)
     by_itself = plain(phone, subject, tmp_path / "plain")
-    options = ("--poison", "--workers", "2")
+    options = ("--poison", "--workers", "2", "--threads", "2")
     check_recorded_here(phone.run(subject.path, subject.feeds, tmp_path / "threads", *options), subject, by_itself)
     check_recorded_here(phone.run(subject.path, subject.feeds, tmp_path / "child", "--fork"), subject, by_itself)

@@ -115,6 +115,7 @@ def on_the_desktop(path: Path, feeds: Mapping[str, NDArray[Any]]) -> list[NDArra
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     outputs: list[NDArray[Any]] = session.run(None, dict(feeds))
     return outputs

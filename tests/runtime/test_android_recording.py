@@ -39,7 +39,7 @@ def test_it_is_of_other_requests_than_a_session_makes(planned: Path, tmp_path: P
     assert found.recording.fingerprint.keeps_reuse
     assert found.recording.fingerprint.signature.bound
     (tmp_path / "model.onnx").write_bytes(small("resnet18"))
-    usual = record(tmp_path / "model.onnx", sess_options=options())
+    usual = record(tmp_path / "model.onnx", sess_options=options("EXTENDED"))
     assert usual.recording is not None
     assert not usual.recording.fingerprint.keeps_reuse
     assert len(found.problem.records) < len(usual.problem.records)
@@ -47,13 +47,13 @@ def test_it_is_of_other_requests_than_a_session_makes(planned: Path, tmp_path: P
 
 
 def test_only_a_session_with_reuse_runs_it(planned: Path) -> None:
-    alone = plain(small("resnet18"))
+    alone = plain(small("resnet18"), "EXTENDED")
     values = feeds(alone)
-    with InferenceSession(str(planned), options(), cache=False, record="never", bind_outputs=True) as session:
+    with InferenceSession(str(planned), options("EXTENDED"), cache=False, record="never", bind_outputs=True) as session:
         session.run(None, values)
         assert "reuse True instead of None" in session.memory.reason
     with InferenceSession(
-        str(planned), options(), cache=False, record="never", bind_outputs=True, keep_reuse=True, poison=True
+        str(planned), options("EXTENDED"), cache=False, record="never", bind_outputs=True, keep_reuse=True, poison=True
     ) as session:
         assert same(session.run(None, values), alone.run(None, values))
         assert (session.memory.mode, session.memory.replayed) == ("replay", 1)

@@ -20,6 +20,7 @@ INFOS = st.builds(
     task=st.sampled_from(["faces", "classes", "tensors"]),
     labels=st.booleans(),
     preprocess=st.sampled_from(["minus_one_to_one", "zero_to_one", "imagenet", ""]),
+    level=st.sampled_from(["none", "basic", "extended", "all"]),
     shapes=st.dictionaries(st.text(), st.lists(st.integers(0, 1 << 40)).map(tuple)),
 )
 PLAIN = Info("onnx", "00", "0.1.0", "1.29.0", "tensors", labels=False, preprocess="", shapes={"x": (1, 3)})
@@ -36,6 +37,7 @@ def test_what_the_app_reads() -> None:
     assert json.loads(encode_info(PLAIN)) == {
         "edgemem": "0.1.0",
         "form": "onnx",
+        "level": "extended",
         "model": "model.onnx",
         "runtime": "1.29.0",
         "sha256": "00",
@@ -60,6 +62,7 @@ def test_what_the_app_reads() -> None:
         ({"shapes": {"x": [1, True]}}, "something else than sizes"),
         ({"shapes": {"x": [1, 1.5]}}, "something else than sizes"),
         ({"preprocess": "sepia"}, "preprocess is none of"),
+        ({"level": "most"}, "level is none of"),
     ],
 )
 def test_a_description_that_is_wrong(values: dict[str, Any], said: str) -> None:

@@ -37,6 +37,9 @@ public final class PlannedModel implements AutoCloseable {
     /** That compute an operator together; 0 is ONNX Runtime's choice. */
     public int threads = 1;
 
+    /** Of ONNX Runtime's optimisations. A plan in the file is for the level that it was recorded at. */
+    public Level level = Level.EXTENDED;
+
     /** See {@link MemorySession#MemorySession}. */
     public boolean poison;
 

@@ -84,6 +84,7 @@ final class Sessions {
       throws OrtException {
     try (OrtSession.SessionOptions made = new OrtSession.SessionOptions()) {
       made.setIntraOpNumThreads(options.threads);
+      made.setOptimizationLevel(options.level.named);
       if (options.planned) {
         made.registerCustomOpLibrary(library);
         made.addConfigEntry("session.use_env_allocators", "1");

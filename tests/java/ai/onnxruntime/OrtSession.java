@@ -125,6 +125,18 @@ public class OrtSession implements AutoCloseable {
 
     public void setIntraOpNumThreads(int numThreads) throws OrtException {}
 
+    /** As ONNX Runtime names them. */
+    public enum OptLevel {
+      NO_OPT,
+      BASIC_OPT,
+      EXTENDED_OPT,
+      ALL_OPT
+    }
+
+    public void setOptimizationLevel(OptLevel level) throws OrtException {
+      config.put("level", level.name());
+    }
+
     public void setMemoryPatternOptimization(boolean memPattern) throws OrtException {
       config.put("pattern", String.valueOf(memPattern));
     }

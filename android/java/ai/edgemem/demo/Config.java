@@ -1,5 +1,6 @@
 package ai.edgemem.demo;
 
+import ai.edgemem.Level;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashMap;
@@ -30,6 +31,7 @@ final class Config {
 
   final Task task;
   final Scale scale;
+  final Level level;
 
   /** Of classes, in their order; empty if they have none. */
   final List<String> labels;
@@ -49,6 +51,7 @@ final class Config {
     }
     task = choice(Task.values(), text(json, "task", "tensors"), "task");
     scale = choice(Scale.values(), text(json, "preprocess", usual(task).name()), "preprocess");
+    level = choice(Level.values(), text(json, "level", Level.EXTENDED.name()), "level");
     Object named = json.get("labels");
     labelFile = named instanceof String ? (String) named : "";
     labels = named instanceof List ? texts((List<?>) named) : Collections.<String>emptyList();

@@ -212,6 +212,7 @@ final class Engine {
       model = read.model;
       picture = Picture.drawn();
     }
+    options.level = config.level;
     options.dims.putAll(config.dims);
     options.shapes.putAll(config.shapes);
     session = new PlannedModel(model, options);

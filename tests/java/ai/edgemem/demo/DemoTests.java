@@ -41,6 +41,8 @@ final class DemoTests {
     Check.equal("m.onnx", config.model);
     Check.equal(Config.Task.FACES, config.task);
     Check.equal(Config.Scale.MINUS_ONE_TO_ONE, config.scale);
+    Check.equal(ai.edgemem.Level.EXTENDED, config.level);
+    Check.equal(ai.edgemem.Level.NONE, Config.of("{\"model\": \"m.onnx\", \"level\": \"none\"}").level);
     Check.equal("l.txt", config.labelFile);
     Check.equal("{N=2}", config.dims.toString());
     Check.equal("[1, 3]", Arrays.toString(config.shapes.get("x")));
