@@ -9,6 +9,7 @@
      --plan             give that session the plan in MODEL
      --poison           fill unused memory of the arena, and guard its end
      --bind             run with an IO binding whose results are in memory of this program's
+     --fail-after N     the system gives edgemem memory N times in a run, and then none
      --threads N        of one operator (1)
      --workers N        threads that each have a session of their own and make all runs at the same time (1)
      --fork             a child process makes all runs, too, while other threads of the parent allocate
@@ -44,6 +45,7 @@ typedef struct Edgemem {
   const char* (*last_error)(void);
   const char* (*ort_error)(void);
   void (*totals)(em_totals*);
+  void (*fail_after)(int64_t);
   void* (*allocate)(size_t);
   void (*release)(void*);
   em_planfile* (*read)(const void*, int64_t, int32_t);
@@ -57,7 +59,7 @@ typedef struct Edgemem {
 
 typedef struct Job {
   const char *ort, *model, *results, *edgemem;
-  int has_plan, poison, bind, threads, workers, forks;
+  int has_plan, poison, bind, threads, workers, forks, fail_after; /* -1: no failures */
   int runs;
   const char* inputs[MOST_RUNS];
 } Job;
@@ -71,7 +73,7 @@ typedef struct Worker {
   int failed;
 } Worker;
 
-static Job job = {.threads = 1, .workers = 1};
+static Job job = {.threads = 1, .workers = 1, .fail_after = -1};
 static const OrtApi* api;
 static OrtEnv* environment;
 static OrtMemoryInfo* host;
@@ -310,6 +312,7 @@ static void make_run(Worker* worker, int run) {
   if (worker->planned != NULL) {
     em.totals(&before);
     check_em(em.begin(worker->planned), "em_session_begin");
+    em.fail_after(job.fail_after);
   }
   if (binding != NULL) {
     check(api->RunWithBinding(worker->session, NULL, binding), "RunWithBinding");
@@ -407,6 +410,7 @@ static void load_edgemem(void) {
   em.last_error = symbol(library, "em_last_error");
   em.ort_error = symbol(library, "em_ort_error");
   em.totals = symbol(library, "em_totals_get");
+  em.fail_after = symbol(library, "em_fail_after");
   em.allocate = symbol(library, "em_allocate");
   em.release = symbol(library, "em_free");
   em.read = symbol(library, "em_planfile_read");
@@ -498,6 +502,8 @@ static void read_arguments(int count, char** given) {
       job.forks = 1;
     } else if (strcmp(given[i], "--threads") == 0) {
       job.threads = number_of(given[++i]);
+    } else if (strcmp(given[i], "--fail-after") == 0) {
+      job.fail_after = number_of(given[++i]);
     } else if (strcmp(given[i], "--workers") == 0) {
       job.workers = number_of(given[++i]);
     } else if (job.runs == MOST_RUNS) {

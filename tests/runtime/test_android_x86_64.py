@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.android.checks import check_recorded_here, check_run_from_file, check_served, plain, with_recording
+from tests.android.device import DeviceError
 from tests.android.imports import exports, read_needs, refusals
 from tests.android.installed import device
 from tests.android.subjects import SUBJECTS, equal, make
@@ -102,3 +103,10 @@ def test_a_child_process_runs_while_other_threads_allocate(phone: Device, tmp_pa
     results = phone.run(subject.path, subject.feeds, tmp_path / "planned", "--poison", "--fork")
     assert set(results.outputs) == {"parent0", "child0"}
     check_recorded_here(results, replace(subject, feeds=subject.feeds), by_itself)
+
+
+def test_a_shortage_of_memory_is_an_error_of_the_run(phone: Device, tmp_path: Path) -> None:
+    """ONNX Runtime catches what edgemem's allocator throws, although each library has a C++ runtime of its own."""
+    subject = make("mobilenet_v2", tmp_path)
+    with pytest.raises(DeviceError, match=r"(?s)ended with 1: .*run_model: Run: "):
+        phone.run(subject.path, subject.feeds, tmp_path / "short", "--fail-after", "2")
