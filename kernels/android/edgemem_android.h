@@ -177,7 +177,7 @@ enum {
 
 typedef struct em_run {
   int32_t source;      /* EM_RAN_RECORDED, EM_RAN_FILE or EM_RAN_MADE_HERE */
-  int32_t is_complete; /* 1: every request came from the arena, and there was one */
+  int32_t is_complete; /* 1: every request of the run's thread came from the arena, and there was one */
   int64_t planned;     /* bytes that the plan says; 0 without one, as for the next four */
   int64_t arena;       /* bytes that were allocated for it */
   int64_t measured;    /* end of the highest byte that was given out */
@@ -207,7 +207,7 @@ EM_EXPORT int32_t em_session_end(em_session* session, em_run* out);
 
 /* The requests that have a place in the plan that the next run follows, for a drawing of the memory: how many there
    are, of which the first `most` are written to `out`. 0 for null, and while there is no plan. Names are valid until
-   the session's next em_session_end or em_session_destroy. */
+   the session's next em_session_begin, em_session_end or em_session_destroy. */
 EM_EXPORT int64_t em_session_places(em_session* session, int64_t most, em_record* out);
 
 /* EM_BUSY, and nothing is destroyed, while a run is active. Null does nothing. */
@@ -220,7 +220,8 @@ EM_EXPORT int32_t em_session_destroy(em_session* session);
    TfLiteInterpreterSetCustomAllocationForTensor. To be called before TfLiteInterpreterAllocateTensors, and again before
    each later one. `interpreter` is a TfLiteInterpreter of the model that the plan was made for; the arena is the
    caller's, begins at a multiple of 64 and outlives the interpreter's use. `library` is a handle of dlopen of the
-   library that has TensorFlow Lite's C functions; null: they are looked up in the whole process.
+   library that has TensorFlow Lite's C functions; null: they are looked up among the process's global libraries, which
+   on Android those of System.loadLibrary are not: pass dlopen's handle there.
 
    Tensors are found by their names, in the way edgemem names them: one without a name, or with a name that another has,
    too, has # and its index behind it. What the plan says of operators' workspace is not placed: the runtime has memory

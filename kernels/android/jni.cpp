@@ -1,8 +1,8 @@
 // The natives of the Java class ai.edgemem.Native: the C ABI with Java's arrays, texts and exceptions.
 //
-// EM_REFUSED, and a null where a handle is needed, is an IllegalArgumentException, every other failure an
-// IllegalStateException, both with the text of em_last_error. A handle is a pointer, so Java passes only what it got
-// here and has not released; 0 is refused.
+// EM_REFUSED, a handle of 0, and a plan file that cannot be read for whatever reason, is an IllegalArgumentException;
+// every other failure an IllegalStateException, both with the text of em_last_error. A handle is a pointer, so Java
+// passes only what it got here and has not released.
 #include <dlfcn.h>
 #include <jni.h>
 
@@ -18,7 +18,13 @@ namespace {
 
 void fail(JNIEnv* env, const char* type, const char* why) {
   if (env->ExceptionCheck()) return;
-  if (jclass found = env->FindClass(type)) env->ThrowNew(found, why);
+  char ascii[512];  // ThrowNew takes no UTF-8 but Java's own
+  std::size_t count = 0;
+  for (; why[count] != 0 && count + 1 < sizeof ascii; ++count) {
+    ascii[count] = static_cast<unsigned char>(why[count]) < 0x80 ? why[count] : '?';
+  }
+  ascii[count] = 0;
+  if (jclass found = env->FindClass(type)) env->ThrowNew(found, ascii);
 }
 
 void refuse(JNIEnv* env, const char* why) { fail(env, "java/lang/IllegalArgumentException", why); }

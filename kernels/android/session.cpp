@@ -112,7 +112,7 @@ std::int32_t em_session::end(em_run* out) noexcept {
 
 em_run em_session::report_of(const em_stats& stats) const {
   em_run run{};
-  run.is_complete = plan_ != nullptr && stats.requests > 0 && stats.hits == stats.requests && stats.failed == 0 ? 1 : 0;
+  run.is_complete = plan_ != nullptr && stats.requests > 0 && stats.hits == stats.requests ? 1 : 0;
   if (plan_ != nullptr) {
     run.source = source_;
     run.planned = set_->arena;
@@ -134,6 +134,7 @@ void em_session::choose(const em_stats& stats) {
   const em_event* events = nullptr;
   const auto count = static_cast<std::size_t>(em_events(context_.get(), &events));
   const auto freed = std::count_if(events, events + count, [](const em_event& event) { return event.size == 0; });
+  // Every request that the run's thread freed came from the arena: of its hits, those that are not left were freed.
   if (freed <= stats.hits - stats.left) {
     in_vain_ = std::max<std::int64_t>(in_vain_ - 1, 0);
     return;

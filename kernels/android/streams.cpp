@@ -41,6 +41,9 @@ std::vector<Request> requests_of(const std::vector<PlacedRecord>& records, const
   if (std::any_of(all.begin(), all.end(), [](const Request& r) { return r.size <= 0; })) {
     throw Refusal("a request asks for no bytes");
   }
+  double total = 0;
+  for (const Request& r : all) total += static_cast<double>(r.size);
+  if (total >= 0x1p62) throw Refusal("the sizes add up to more than int64 holds");
   return all;
 }
 

@@ -185,7 +185,7 @@ def sha256(outputs: list[NDArray[Any]]) -> str:
 def test_without_a_recording_the_first_run_is_planned_on_the_device(tmp_path: Path) -> None:
     installed = package("mobilenet_v2", tmp_path)
     screen = installed.app.run(*DONE)
-    here = check_memory(screen, "made on this device, 1 made in this session")
+    here = check_memory(screen, "made on this device, 1 change of plan")
     assert digest(screen)[1] == sha256(on_the_desktop(installed.model, fed(installed)))
     (tmp_path / "recorded").mkdir()
     recorded = package("mobilenet_v2", tmp_path / "recorded", "--record", "--android")
@@ -194,7 +194,7 @@ def test_without_a_recording_the_first_run_is_planned_on_the_device(tmp_path: Pa
 
 def test_a_recording_of_a_desktop_session_does_not_fit_and_is_replaced(tmp_path: Path) -> None:
     installed = package("mobilenet_v2", tmp_path, "--record")
-    check_memory(installed.app.run(*DONE), "made on this device, 1 made in this session")
+    check_memory(installed.app.run(*DONE), "made on this device, 1 change of plan")
 
 
 def test_more_runs_and_a_turned_screen_keep_the_plan(tmp_path: Path) -> None:

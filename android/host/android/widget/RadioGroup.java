@@ -22,6 +22,9 @@ public class RadioGroup extends LinearLayout {
     if (id == checked) {
       return;
     }
+    if (checked != -1 && listener != null) {
+      listener.onCheckedChanged(this, checked); // as Android does when the old button goes off
+    }
     checked = id;
     for (View child : children) {
       ((CompoundButton) child).setChecked(child.id == id);

@@ -15,7 +15,7 @@ import java.util.List;
  *   }
  * </pre>
  *
- * <p>{@link #begin} and {@link #end} belong to one thread. The other methods may be called on any thread while no run is
+ * <p>The library has to be loaded: see {@link PlanFile#load}. {@link #begin} and {@link #end} belong to one thread. The other methods may be called on any thread while no run is
  * open.
  */
 public final class MemorySession implements AutoCloseable {
@@ -26,21 +26,28 @@ public final class MemorySession implements AutoCloseable {
    * @param poison fill unused memory of the arena with a pattern before each run, to prove that nothing reads it; slow
    */
   public MemorySession(PlanFile file, boolean poison) {
-    handle = Native.sessionCreate(file == null ? 0 : file.handle(), poison ? Native.POISON : 0);
+    int flags = poison ? Native.POISON : 0;
+    if (file == null) {
+      handle = Native.sessionCreate(0, flags);
+    } else {
+      synchronized (file) { // nobody closes it meanwhile
+        handle = Native.sessionCreate(file.handle(), flags);
+      }
+    }
   }
 
   /** Begins a run on the calling thread. */
-  public void begin() {
+  public synchronized void begin() {
     Native.sessionBegin(open());
   }
 
   /** Ends the run on the thread that began it. */
-  public Run end() {
+  public synchronized Run end() {
     return new Run(Native.sessionEnd(open()));
   }
 
   /** The plan in use, for a memory map: empty before there is one. */
-  public List<Record> places() {
+  public synchronized List<Record> places() {
     return Record.listOf(Native.sessionPlaceNames(open()), Native.sessionPlaceNumbers(open()));
   }
 
@@ -57,7 +64,7 @@ public final class MemorySession implements AutoCloseable {
     }
   }
 
-  private synchronized long open() {
+  private long open() {
     if (handle == 0) {
       throw new IllegalStateException("the session is closed");
     }

@@ -4,8 +4,9 @@ import java.nio.ByteBuffer;
 
 /**
  * The calls into libedgemem.so. A handle is a number that a native call gave; it is never 0 and is used until its
- * release. Arguments that are wrong are an IllegalArgumentException, a run that is still open and memory that is short
- * an IllegalStateException, each with the library's own words.
+ * release. Arguments that are wrong, and plan files that cannot be read for whatever reason, are an
+ * IllegalArgumentException, a run that is still open and other shortages of memory an IllegalStateException, each with
+ * the library's own words.
  */
 final class Native {
   static final int FORM_PLANFILE = 0;

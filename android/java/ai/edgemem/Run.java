@@ -21,7 +21,7 @@ public final class Run {
 
   public final Source source;
 
-  /** Whether every request came from the arena. */
+  /** Whether every request of the run's thread came from the arena, and there was one. */
   public final boolean isComplete;
 
   /** What the plan says that the run needs; 0 without a plan. */
@@ -36,7 +36,7 @@ public final class Run {
   /** No plan of these requests is smaller. */
   public final long lowerBound;
 
-  /** The sum of all requests. */
+  /** All requests that have a place, end to end. */
   public final long naive;
 
   public final long requests;
@@ -50,7 +50,7 @@ public final class Run {
   /** The most bytes alive at once in the heap. */
   public final long heapPeak;
 
-  /** Plans that this session has made so far. */
+  /** Changes of plan in this session so far, to one that was made here or to another of the file's. */
   public final long replans;
 
   Run(long[] numbers) {

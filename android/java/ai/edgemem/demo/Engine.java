@@ -5,6 +5,7 @@ import ai.edgemem.PlanSet;
 import ai.edgemem.PlannedModel;
 import ai.edgemem.Port;
 import ai.edgemem.Provider;
+import ai.edgemem.Run;
 import ai.onnxruntime.OrtException;
 import java.io.IOException;
 import java.nio.FloatBuffer;
@@ -68,6 +69,7 @@ final class Engine {
   private Snapshot last = new Snapshot();
   private boolean isPlanned = true;
   private Provider provider = Provider.CPU;
+  private boolean hasDropped;
   private boolean isClosed;
 
   Engine(Host host) {
@@ -78,6 +80,10 @@ final class Engine {
   void attach(Listener one) {
     listener = one;
     if (one != null) {
+      if (hasDropped) {
+        hasDropped = false;
+        run(1);
+      }
       one.show(last, isBusy());
     }
   }
@@ -119,8 +125,9 @@ final class Engine {
     }
   }
 
-  /** Drops the runs that have not begun. */
+  /** Drops the runs that have not begun; the next listener gets one for them. */
   void pause() {
+    hasDropped |= isBusy();
     pauses.incrementAndGet();
   }
 
@@ -131,8 +138,8 @@ final class Engine {
           try {
             picture = choice.make();
             pictureProblem = "";
-          } catch (IOException e) {
-            pictureProblem = "the last picture stays: " + e.getMessage();
+          } catch (IOException | RuntimeException | OutOfMemoryError e) { // what other apps' providers throw
+            pictureProblem = "the last picture stays: " + (e.getMessage() == null ? e.toString() : e.getMessage());
             return;
           }
           runOnce();
@@ -243,7 +250,9 @@ final class Engine {
     fed = picture;
     if (runs++ == 0) {
       long after = host.nativeHeap();
-      growth.put(isInPlan, before < 0 || after < 0 ? -1 : Math.max(0, after - before));
+      Run run = session.lastRun();
+      long mapped = run == null ? 0 : run.arena + run.heapPeak; // edgemem's, which the native heap does not count
+      growth.put(isInPlan, before < 0 || after < 0 ? -1 : Math.max(0, after - before) + mapped);
     }
   }
 

@@ -30,6 +30,7 @@ final class Screen {
   private static final int FIRST_ID = 1000; // of the buttons of the providers, in the order of Provider
 
   final ScrollView root;
+  private boolean isShowingChoice;
   private final Context context;
   private final float density;
   private final LinearLayout column;
@@ -83,7 +84,12 @@ final class Screen {
     planned.setText("planned memory");
     planned.setTextColor(Look.TEXT);
     planned.setChecked(true);
-    planned.setOnCheckedChangeListener((button, isOn) -> actions.plan(isOn));
+    planned.setOnCheckedChangeListener(
+        (button, isOn) -> {
+          if (!isShowingChoice) {
+            actions.plan(isOn);
+          }
+        });
     add(planned, 12);
     providers = new RadioGroup(context);
     providers.setOrientation(LinearLayout.HORIZONTAL);
@@ -99,7 +105,7 @@ final class Screen {
     providers.setOnCheckedChangeListener(
         (group, id) -> {
           int index = id - FIRST_ID;
-          if (index >= 0 && index < Provider.values().length) {
+          if (!isShowingChoice && index >= 0 && index < Provider.values().length) {
             actions.provider(Provider.values()[index]);
           }
         });
@@ -116,10 +122,12 @@ final class Screen {
     status = text("status", 11, Look.FAINT);
   }
 
-  /** Sets the switches without the actions of a user; the listener that hears of it finds nothing to change. */
+  /** Sets the switches without the actions of a user. Android's group tells of the old button, too: nobody listens. */
   void showChoice(boolean inPlan, Provider provider) {
+    isShowingChoice = true;
     planned.setChecked(inPlan);
     providers.check(FIRST_ID + provider.ordinal());
+    isShowingChoice = false;
   }
 
   void show(Snapshot state, boolean isBusy) {

@@ -56,7 +56,7 @@ final class Texts {
       return "";
     }
     if (run.source == Run.Source.RECORDED) {
-      return "this run had no plan: it was recorded, and the next one has a plan made of the record";
+      return "this run had no plan: it was recorded, to plan the next one";
     }
     if (!run.isComplete) {
       return count(run.misses) + " requests did not fit into the plan and came from the heap";
@@ -77,8 +77,9 @@ final class Texts {
     if (state.run == null) {
       return "plan: not run yet";
     }
-    String made = state.run.replans > 0 ? ", " + count(state.run.replans) + " made in this session" : "";
-    return "plan: " + state.run.source.words + made;
+    long changes = state.run.replans;
+    String changed = changes > 0 ? ", " + count(changes) + (changes == 1 ? " change" : " changes") + " of plan" : "";
+    return "plan: " + state.run.source.words + changed;
   }
 
   /** Why the last run did not follow the plan in the file, or no plan at all; "" if there is nothing to tell. */
@@ -99,6 +100,9 @@ final class Texts {
     }
     if (!set.isUsable) {
       return "the plan in the file has parts that a device does not follow";
+    }
+    if (run.source == Run.Source.RECORDED) {
+      return "no plan could be set up here: the one in the file has " + size(set.arena) + ", aligned to " + set.alignment;
     }
     return "the plan in the file, recorded with "
         + set.runtime
@@ -126,7 +130,7 @@ final class Texts {
       line(text, "in the file", bytes(set.arena) + ", " + set.strategy + ", plan of the " + what.trim());
     }
     if (state.plannedGrowth >= 0) {
-      line(text, "first run", "native heap +" + size(state.plannedGrowth) + " planned");
+      line(text, "first run", "native heap, arena and pool +" + size(state.plannedGrowth) + " planned");
     }
     if (state.plainGrowth >= 0) {
       line(text, "first run", "native heap +" + size(state.plainGrowth) + " plain (ONNX Runtime's own arena and all else)");

@@ -216,7 +216,7 @@ final class DemoTests {
             + "from the arena 9 of 9 requests\nfrom the heap  0 bytes at most",
         Texts.memory(file));
     Snapshot here = after(2, 1, 1100, 1100, 1000, 1000, 3000, 9, 9, 0, 0, 1);
-    Check.equal("plan: made on this device, 1 made in this session", Texts.source(here));
+    Check.equal("plan: made on this device, 1 change of plan", Texts.source(here));
     Check.equal("1.100x of the lower bound; measured below planned", Texts.subline(here));
     Snapshot recorded = after(0, 0, 0, 0, 0, 0, 0, 9, 0, 9, 2000, 0);
     Check.equal("plan: none: recorded", Texts.source(recorded));
