@@ -12,7 +12,7 @@ __all__ = ["cache_folder"]
 def cache_folder(content: str = "plans") -> Path | None:
     """The default folder of recorded plans, or of other `content`; None if the user has no folder for caches."""
     if home := os.environ.get("EDGEMEM_CACHE"):
-        return Path(home) / content
+        return Path(home).absolute() / content
     try:
         folder = _user_folder()
     except (RuntimeError, OSError):  # there is no home

@@ -16,7 +16,7 @@ from edgemem.files import temporary_folder
 from edgemem.lists import listed
 from edgemem.planfile import decode_all, encode_all
 from edgemem.reading import read_bounded
-from edgemem.runtime.onnxruntime.file import model_digest, plans_in, weight_files
+from edgemem.runtime.onnxruntime.file import BAKED_KEY, model_digest, plans_in, weight_files
 from edgemem.runtime.onnxruntime.optimise import LEVELS
 from edgemem.verification import plans_of, right_plan
 
@@ -77,6 +77,8 @@ def planned_model(path: Path) -> PlannedModel:
         copy.write_bytes(content)  # what is proved is what goes into the app, whatever becomes of the file
         try:
             _, model = right_plan(copy)
+        except ModelError as e:
+            raise ModelError(str(e).replace(str(copy), str(path))) from None
         except PlanFileError:
             if form == "onnx" and not plans_in(content):
                 remedy = f"edgemem plan {path.name} --record --android -o PLANNED"
@@ -96,7 +98,7 @@ def planned_model(path: Path) -> PlannedModel:
 
 
 def _recording(name: str, content: bytes, plansets: Sequence[PlanSet]) -> PlanSet | None:
-    """The plan that an app tries first, of this model in ONNX Runtime: the largest of the runs that are like its own.
+    """The plan that an app tries first: the first recording in the file that is of this model in ONNX Runtime.
 
     None if there is no recording.
 
@@ -110,7 +112,7 @@ def _recording(name: str, content: bytes, plansets: Sequence[PlanSet]) -> PlanSe
             f"{name} carries a recording of another model or runtime; record this model in ONNX Runtime: "
             f"edgemem plan {name} --record --android -o PLANNED"
         )
-    return max(fitting, key=lambda p: (is_for_apps(p), p.best_offsets.size if p.best_offsets else 0), default=None)
+    return fitting[0] if fitting else None
 
 
 def is_for_apps(planset: PlanSet | None) -> bool:
@@ -118,10 +120,10 @@ def is_for_apps(planset: PlanSet | None) -> bool:
     return planset is not None and planset.recording is not None and planset.recording.fingerprint.keeps_reuse
 
 
-def _level(planset: PlanSet | None) -> Level:
-    """The optimisation level that an app follows a recording at."""
+def _level(planset: PlanSet | None, content: bytes) -> Level:
+    """The optimisation level that an app follows a recording at; a file that is optimised already stays as it is."""
     if planset is None or planset.recording is None or not is_for_apps(planset):
-        return "extended"
+        return "none" if BAKED_KEY.encode() in content else "extended"
     recorded = planset.recording.fingerprint.options.get("level")
     return next((level for level in get_args(Level) if LEVELS[level] == recorded), "extended")
 
@@ -159,7 +161,7 @@ def described(
         labels=labels,
         preprocess=preprocess or "",
         shapes={value.name: value.shape for value in model.inputs},
-        level=_level(model.recording),
+        level=_level(model.recording, model.content),
     )
 
 

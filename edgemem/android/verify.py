@@ -21,10 +21,11 @@ from edgemem.planfile import decode_all, encode_all
 from edgemem.proof import Cause
 from edgemem.reading import read_bounded
 from edgemem.runtime.onnxruntime.file import model_digest, weight_files
+from edgemem.runtime.onnxruntime.optimise import LEVELS
 from edgemem.verification import verdict_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
     from pathlib import Path
     from xml.etree.ElementTree import Element
 
@@ -105,7 +106,7 @@ def inspect(path: Path) -> Inspection:
     )
     checks += [_answer(name, question) for name, question in questions]
     if contents.MODEL in files:
-        checks += _plan(files[contents.MODEL].data, info[0].shapes if info else None)
+        checks += _plan(files[contents.MODEL].data, info[0] if info else None)
     runtime = info[0].runtime if info else ""
     return Inspection(len(data), tuple(sorted(library_folders(entries))), runtime, tuple(checks))
 
@@ -178,9 +179,10 @@ def _number(element: Element | None, name: str) -> int | None:
 
 
 def _is_launched(activity: Element) -> bool:
-    names = {e.get(f"{_ANDROID}name") for e in activity.iter() if e.tag in ("action", "category")}
     wanted = {"android.intent.action.MAIN", "android.intent.category.LAUNCHER"}
-    return wanted <= names and activity.get(f"{_ANDROID}exported") == "true"
+    filters = ({e.get(f"{_ANDROID}name") for e in one.iter()} for one in activity.iter("intent-filter"))
+    is_on = activity.get(f"{_ANDROID}exported") == "true" and activity.get(f"{_ANDROID}enabled", "true") == "true"
+    return is_on and any(wanted <= names for names in filters)
 
 
 def _code(files: dict[str, Entry]) -> str:
@@ -242,8 +244,8 @@ def _model(files: dict[str, Entry], found: list[Info]) -> str:
     return f"{len(model):,} bytes, sha256 {info.sha256[:16]}... as in {contents.INFO}; {info.task}; {shapes}"
 
 
-def _plan(content: bytes, shapes: Mapping[str, tuple[int, ...]] | None) -> list[Check]:
-    """The plans in the model: their bytes, their proof against the model, and that they are for the app's sizes."""
+def _plan(content: bytes, info: Info | None) -> list[Check]:
+    """The plans in the model: their bytes, their proof against the model, and that they are for the app's session."""
     try:
         with temporary_folder() as place:
             path = place / "model.onnx"
@@ -270,8 +272,12 @@ def _plan(content: bytes, shapes: Mapping[str, tuple[int, ...]] | None) -> list[
     checks += [Check("proof", str(v), is_right=False, of_plan=True) for v in violations]
     if not violations:
         planned = {} if verdict.graph is None else {v.name: v.shape for v in contents.values_of(verdict.graph)[0]}
-        if planned and shapes not in (None, planned):
+        if planned and info is not None and info.shapes != planned:
             says = f"{contents.INFO} has other inputs or sizes than the plan is for"
+            checks.append(Check("model", says, is_right=False))
+        levels = {f.options.get("level") for f in recorded if f.keeps_reuse}
+        if info is not None and levels and LEVELS[info.level] not in levels:
+            says = f"{contents.INFO} has the optimisation level {info.level}, and the recording is of another"
             checks.append(Check("model", says, is_right=False))
         checks += [Check("proof", f"{leg.name}: {leg.checked}") for leg in report.legs]
     return checks

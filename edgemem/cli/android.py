@@ -245,10 +245,11 @@ def _show(made: Package, output: Path, *, is_debug: bool) -> None:
 
 
 def _show_inspection(apk: Path, found: Inspection) -> None:
+    from edgemem.cli.printable import printable
     from edgemem.report.sizes import size_text
 
     wrong = len(found.wrong)
-    runtime = f", ONNX Runtime {found.runtime}" if found.runtime else ""
+    runtime = f", ONNX Runtime {printable(found.runtime)}" if found.runtime else ""
     verdict = f"{wrong} of {len(found.checks)} checks failed" if wrong else "right"
     click.echo(f"{apk}: {verdict}, {size_text(found.size)}{runtime}")
     _show_lines([(c.name, f"{'' if c.is_right else 'WRONG: '}{c.says}") for c in found.checks])

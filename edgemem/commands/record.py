@@ -41,7 +41,6 @@ def add_recording(
         bindings: sizes of made-up inputs; what is not given is as in the plan that is in the file.
         threads: of one operator; 0 is as many as a session has by default, in an app 1. Sessions with others try the
             plan, too.
-
         for_android: record what an app asks for through ONNX Runtime's Java API: with ONNX Runtime's own reuse, with
             results in the arena, and at the optimisation level `extended`, because layouts of the level `all` are those
             of a desktop's processor.

@@ -100,7 +100,7 @@ def verify_run(planned: Path, feeds: Mapping[str, NDArray[Any]] | None = None) -
     others = _other_sizes(planned, data, plansets) if feeds is None and len(recordings) == 1 else []
     runs = (
         _attempt("io-binding", partial(_run_nodes, planned, plansets, feeds)),
-        *(_attempt("replay", partial(_replay, planned, data, planset, feeds, others)) for planset in recordings),
+        *(_attempt(_follower(p), partial(_replay, planned, data, p, feeds, others)) for p in recordings),
         *(() if recordings else (ExecutorRun("replay", refusal=f"no recording in the file; {remedy}"),)),
     )
     check_verified(planned, runs)
@@ -205,6 +205,11 @@ def _said(values: Mapping[str, int]) -> str:
     return " ".join(f"{name}={value}" for name, value in values.items())
 
 
+def _follower(planset: PlanSet) -> str:
+    """The executor that follows a recording: `android` stands for a session with the settings of an app's."""
+    return "android" if planset.recording is not None and planset.recording.fingerprint.keeps_reuse else "replay"
+
+
 def _replay(
     planned: Path,
     data: bytes,
@@ -270,13 +275,13 @@ def _replay(
     notes += [f"partly outside of the plan at {', at '.join(outside)}"] if outside else []
     notes += [f"not compared, because they differ from run to run: {_names(left)}"] if left else []
     return ExecutorRun(
-        "replay",
+        _follower(planset),
         report,
         violations=tuple(
             Violation(
                 Cause.DIFFERENT_OUTPUT,
                 f"{f'at {at}: ' if at else ''}output {name!r} differs from a plain run's",
-                "replay",
+                _follower(planset),
                 (name,),
             )
             for name, at in different.items()

@@ -60,7 +60,7 @@ def test_only_a_session_with_reuse_runs_it(planned: Path) -> None:
 
 
 def test_verify_run_runs_it(planned: Path) -> None:
-    (found,) = [run for run in verify_run(planned) if run.executor == "replay"]
+    (found,) = [run for run in verify_run(planned) if run.executor == "android"]
     assert found.report is not None
     assert not found.violations
 

@@ -158,7 +158,7 @@ def _write_api(kit: Jdk, jar: Path) -> None:
 def d8() -> Dexer:
     """D8 of the Android SDK's newest build tools; without them, the pinned one."""
     home = os.environ.get("ANDROID_HOME", "").strip()
-    inside = sorted(Path(home).glob("build-tools/*/lib/d8.jar"), key=_version) if home else []
+    inside = sorted(Path(home).absolute().glob("build-tools/*/lib/d8.jar"), key=_version) if home else []
     if inside:
         return Dexer(inside[-1], hashlib.sha256(inside[-1].read_bytes()).hexdigest())
 

@@ -58,7 +58,7 @@ def _home() -> Path:
     if given:
         if not (Path(given) / "bin" / "javac").is_file():
             raise ToolError(f"JAVA_HOME is {given}, which has no bin/javac; set it to a JDK {_OLDEST} or later")
-        return Path(given)
+        return Path(given).absolute()
     javac = shutil.which("javac")
     if javac is None:
         raise ToolError(f"there is no javac; install a JDK {_OLDEST} or later, or set JAVA_HOME")

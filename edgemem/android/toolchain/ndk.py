@@ -59,14 +59,18 @@ class Ndk:
 def ndk() -> Ndk | None:
     """The NDK that ANDROID_NDK_HOME names; None if it names none."""
     given = os.environ.get("ANDROID_NDK_HOME", "").strip()
-    return Ndk(Path(given)) if given else None
+    return Ndk(Path(given).absolute()) if given else None
+
+
+def _version(cmake: Path) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", cmake.parents[1].name)]
 
 
 def _cmake() -> str:
     found = shutil.which("cmake")
     if found is None:
         home = os.environ.get("ANDROID_HOME", "").strip()
-        inside = sorted(Path(home).glob("cmake/*/bin/cmake")) if home else []
+        inside = sorted(Path(home).absolute().glob("cmake/*/bin/cmake"), key=_version) if home else []
         if not inside:
             raise ToolError("the Android NDK builds with cmake, which is not on PATH; install CMake 3.18 or later")
         found = str(inside[-1])

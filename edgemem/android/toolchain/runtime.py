@@ -163,6 +163,8 @@ def _read(members: _Members, name: str, path: Path) -> bytes:
         raise ToolError(f"{path.name} has no {name}; give the .aar of ONNX Runtime")
     if member.file_size > _MOST_BYTES:
         raise ToolError(f"{name} in {path.name} says {member.file_size} bytes, more than {_MOST_BYTES} are not read")
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ToolError(f"{name} in {path.name} is packed by another method than Deflate; get the archive again")
     try:
         with members.zip.open(member) as file:
             content = file.read(member.file_size + 1)

@@ -232,9 +232,14 @@ def embed(model: Path, recordings: Sequence[PlanSet], output: Path) -> None:
         new = {p.recording.fingerprint.key for p in recordings if p.recording is not None}
         kept = [p for p in present if p.recording is None or p.recording.fingerprint.key not in new]
         with atomic_write(output) as file:
-            file.write(with_plans(data, (*kept, *recordings)))
+            file.write(with_plans(data, sorted((*kept, *recordings), key=_for_sessions)))
     except OSError as e:
         raise ModelError(f"cannot write the planned model: {e}") from None
+
+
+def _for_sessions(planset: PlanSet) -> bool:
+    """Whether it is a recording of a session in Python; a device tries the first recording in a file."""
+    return planset.recording is not None and not planset.recording.fingerprint.keeps_reuse
 
 
 def _readable(data: bytes) -> tuple[PlanSet, ...]:
