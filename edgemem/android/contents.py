@@ -85,7 +85,7 @@ class Info:
         labels: whether there is a file of labels, a line a class.
         preprocess: how the app makes numbers of an image's bytes; "" lets it choose by the task.
         shapes: the dimensions of each input that the plan is for.
-        level: the optimisation level of ONNX Runtime's sessions.
+        level: the optimisation level of ONNX Runtime's sessions, for an ONNX model.
     """
 
     form: Form
@@ -111,6 +111,8 @@ def encode_info(info: Info) -> bytes:
         del data["preprocess"]
     if not info.labels:
         del data["labels"]
+    if info.form != "onnx":
+        del data["level"]
     return (json.dumps(data, indent=1, sort_keys=True) + "\n").encode()
 
 
@@ -132,7 +134,7 @@ def decode_info(content: bytes) -> Info:
             labels="labels" in data,
             preprocess=_one_of((*get_args(Preprocess), ""), {"preprocess": ""} | data, "preprocess"),
             shapes={str(name): _shape(shape) for name, shape in data["shapes"].items()},
-            level=_one_of(get_args(Level), data, "level"),
+            level=_one_of(get_args(Level), {"level": "extended"} | data, "level"),
         )
         if data["model"] != info.model:
             raise ValueError("it names another model")  # noqa: TRY301

@@ -233,7 +233,7 @@ for _ in range(20):
     bad += os.waitpid(pid, 0)[1] != 0
 stop = True
 for t in threads: t.join()
-print("bad", bad)
+print("bad", bad, flush=True)
 os._exit(0)
 """
     root = Path(__file__).parents[2]

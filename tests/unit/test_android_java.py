@@ -19,6 +19,7 @@ import pytest
 
 import edgemem
 from edgemem.caches import cache_folder
+from edgemem.replay.library import find_library
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -187,7 +188,7 @@ def test_of_java_pass(classes: Classes, name: str) -> None:
 @pytest.fixture(scope="session")
 def native(classes: Classes, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], PlanSet]:
     """How to run Java with the library's native half, and the plan of the model that it is told."""
-    library = ROOT / "edgemem" / "_arena.so"
+    library = find_library()
     if b"Java_ai_edgemem_Native_abi" not in library.read_bytes():
         pytest.skip("no JNI in edgemem/_arena.so: it was built without a JDK")
     folder = tmp_path_factory.mktemp("native")

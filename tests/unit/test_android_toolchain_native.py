@@ -147,6 +147,7 @@ def test_the_ndk_builds_by_the_same_list(tmp_path: Path, monkeypatch: pytest.Mon
     # In place of the NDK's: it compiles for this machine, and says what it was asked for.
     (home / "build" / "cmake" / "android.toolchain.cmake").write_text(TOOLCHAIN_FILE)
     monkeypatch.setenv("ANDROID_NDK_HOME", str(home))
+    monkeypatch.setenv("JAVA_HOME", str(jdk().home))  # where CMake looks for jni.h
     monkeypatch.setenv("EDGEMEM_CACHE", str(tmp_path / "cache"))
     path = tmp_path / "libedgemem.so"
     path.write_bytes(native_library("x86_64"))
