@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from edgemem.android import contents, manifest, toolchain
 from edgemem.android.archive import write_archive
 from edgemem.android.elf import ABIS, check_abi
+from edgemem.android.keys import debug_key
 from edgemem.android.libraries import library_faults
 from edgemem.android.planned import described, labels_in, planned_model
 from edgemem.android.signing import sign, verify_signature
@@ -46,7 +47,7 @@ class Package:
 
 def build_package(
     model: Path,
-    key: SigningKey,
+    key: SigningKey | None,
     *,
     abis: Sequence[str] = ABIS,
     aar: Path | None = None,
@@ -59,7 +60,7 @@ def build_package(
 
     Args:
         model: an .onnx file that carries its plan.
-        key: what signs the APK.
+        key: what signs the APK; None for the debug key of this user.
         abis: of `elf.ABIS`.
         aar: ONNX Runtime for Android; None for the pinned one.
         labels: a text file with a line for each class.
@@ -94,7 +95,7 @@ def build_package(
     if named is not None:
         assets[contents.LABELS] = named
     entries = contents.arranged(manifest.encode(text), toolchain.dex(runtime), libraries, assets)
-    signed = sign(write_archive(entries), key)
+    signed = sign(write_archive(entries), debug_key() if key is None else key)
     return Package(signed, planned, info, abis, verify_signature(signed))
 
 

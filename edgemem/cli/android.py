@@ -86,7 +86,7 @@ def package(
     The app shows the plan, runs the model with ONNX Runtime inside it and beside it, and compares. The same files and
     key give the same bytes.
     """
-    from edgemem.android.keys import debug_key, load_key
+    from edgemem.android.keys import load_key
     from edgemem.android.packaging import build_package
     from edgemem.cli.console import progress
     from edgemem.files import atomic_write
@@ -98,7 +98,7 @@ def package(
     with progress("making the package"):
         made = build_package(
             model,
-            debug_key() if key is None else load_key(key, key_password or ""),
+            None if key is None else load_key(key, key_password or ""),
             abis=tuple(abi.strip() for abi in abis.split(",")),
             aar=aar,
             labels=labels,

@@ -125,7 +125,10 @@ def test_section_headers_are_not_needed(library: bytes) -> None:
 
 
 def test_the_kernels_are_what_readelf_says() -> None:
-    for path in (Path(_kernels.__file__), find_library()):
+    library = find_library()
+    assert library is not None
+    assert _kernels.__file__ is not None
+    for path in (Path(_kernels.__file__), library):
         expected = _said(path)
         ours = read_elf(path.read_bytes())
         assert set(ours.undefined) == set(expected.undefined)

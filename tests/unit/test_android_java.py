@@ -189,6 +189,7 @@ def test_of_java_pass(classes: Classes, name: str) -> None:
 def native(classes: Classes, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], PlanSet]:
     """How to run Java with the library's native half, and the plan of the model that it is told."""
     library = find_library()
+    assert library is not None
     if b"Java_ai_edgemem_Native_abi" not in library.read_bytes():
         pytest.skip("no JNI in edgemem/_arena.so: it was built without a JDK")
     folder = tmp_path_factory.mktemp("native")

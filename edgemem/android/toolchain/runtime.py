@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
+from edgemem.android.elf import ABIS
 from edgemem.android.toolchain.store import Package, download, entry
 from edgemem.errors import ToolError
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ABIS", "PINNED", "Runtime", "runtime"]
 
-ABIS: Final = ("arm64-v8a", "x86_64")
 PINNED: Final = Package("npm", "com.github.asus4.onnxruntime", "0.4.9", "MIT")
 
 _ARCHIVE: Final = "package/Plugins/Android/onnxruntime.aar"
