@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from edgemem.model.graph import Graph
     from edgemem.model.rewrite import Rewrite
     from edgemem.model.states import StatePair
+    from edgemem.model.tensor_ops import Program
     from edgemem.plans import PlanSet
     from edgemem.records.problem import Problem
     from edgemem.trace import OperatorLog
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Assuming",
     "Bindings",
+    "Computable",
     "Foldable",
     "Form",
     "MicroPlanned",
@@ -103,6 +105,24 @@ class Foldable(Protocol):
 
     def folded(self) -> Model:
         """The model with plain constants, and without the plan it had."""
+
+
+@runtime_checkable
+class Computable(Protocol):
+    """A model whose operators an executor of our own can run."""
+
+    def graph(self) -> Graph:
+        """Its graph with every size known."""
+
+    def program(self) -> Program:
+        """Its operators as tensor operations, with the values of constants. Raises ModelError for damaged values."""
+
+    def operator_model(self, number: int) -> bytes:
+        """A file of this format with one operator of the graph, to run it elsewhere.
+
+        Its inputs are the operator's inputs that are no constants, in order and each once; its outputs the operator's.
+        Raises UnsupportedError for an operator with bodies.
+        """
 
 
 @runtime_checkable

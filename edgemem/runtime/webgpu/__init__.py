@@ -1,0 +1,1 @@
+"""Models on a GPU through WebGPU, inside the plan that is in their file."""
