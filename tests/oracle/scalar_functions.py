@@ -34,7 +34,8 @@ def _softplus(x: Floats) -> Floats:
 
 
 def _gelu_tanh(x: Floats) -> Floats:
-    return 0.5 * x * (1.0 + np.tanh(np.sqrt(2.0 / np.pi) * (x + 0.044715 * x**3)))
+    inner: Floats = np.sqrt(2.0 / np.pi) * (x + 0.044715 * x**3)
+    return 0.5 * x * (1.0 + np.tanh(inner))
 
 
 _PLAIN: Final[dict[str, Callable[[Floats], Floats]]] = {

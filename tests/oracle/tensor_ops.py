@@ -138,11 +138,11 @@ def _own_order(image: Floats, layout: Layout) -> Floats:
 
 
 @singledispatch
-def _evaluate(op: TensorOp, values: Values, shape: tuple[int, ...], layout: Layout) -> Floats:
+def _evaluate(op: TensorOp, values: Values, shape: tuple[int, ...], layout: Layout) -> Floats:  # noqa: ARG001
     raise ValueError(f"no operation {type(op).__name__}")
 
 
-@_evaluate.register
+@_evaluate.register(Convolution)
 def _(op: Convolution, values: Values, shape: tuple[int, ...], layout: Layout) -> Floats:
     x = _image(values[op.input], layout)
     batch, height, width, channels = _image_shape(shape, layout)
@@ -164,7 +164,7 @@ def _(op: Convolution, values: Values, shape: tuple[int, ...], layout: Layout) -
     return apply(op.function, result)
 
 
-@_evaluate.register
+@_evaluate.register(TransposedConvolution)
 def _(op: TransposedConvolution, values: Values, shape: tuple[int, ...], layout: Layout) -> Floats:
     x = _image(values[op.input], layout)
     batch, height, width, channels = _image_shape(shape, layout)
@@ -201,11 +201,11 @@ def _tap(x: Floats, weights: NDArray[np.float32], groups: int) -> Floats:
         raise ValueError(f"{x.shape[-1]} channels in {groups} groups, and weights for {in_of_group} each")
     split = np.moveaxis(x.reshape(-1, groups, in_of_group), 1, 0)  # group, position, channel
     by_group = weights.astype(np.float64).reshape(groups, out_channels // groups, in_of_group)
-    product = np.matmul(split, by_group.transpose(0, 2, 1))
+    product: Floats = np.matmul(split, by_group.transpose(0, 2, 1))
     return np.moveaxis(product, 0, 1).reshape(*x.shape[:-1], out_channels)
 
 
-@_evaluate.register
+@_evaluate.register(FullyConnected)
 def _(op: FullyConnected, values: Values, shape: tuple[int, ...], layout: Layout) -> Floats:  # noqa: ARG001
     weights = op.weights.astype(np.float64)
     result = values[op.input].astype(np.float64).reshape(-1, weights.shape[1]) @ weights.T
@@ -214,7 +214,7 @@ def _(op: FullyConnected, values: Values, shape: tuple[int, ...], layout: Layout
     return apply(op.function, result.reshape(shape))
 
 
-@_evaluate.register
+@_evaluate.register(MatMul)
 def _(op: MatMul, values: Values, shape: tuple[int, ...], layout: Layout) -> Floats:  # noqa: ARG001
     a, b = values[op.a].astype(np.float64), values[op.b].astype(np.float64)
     result = op.alpha * np.matmul(a.mT if op.transpose_a else a, b.mT if op.transpose_b else b)
@@ -223,17 +223,17 @@ def _(op: MatMul, values: Values, shape: tuple[int, ...], layout: Layout) -> Flo
     return apply(op.function, result)
 
 
-@_evaluate.register
+@_evaluate.register(Unary)
 def _(op: Unary, values: Values, shape: tuple[int, ...], layout: Layout) -> Floats:  # noqa: ARG001
     return apply(op.function, values[op.input])
 
 
-@_evaluate.register
+@_evaluate.register(Binary)
 def _(op: Binary, values: Values, shape: tuple[int, ...], layout: Layout) -> Floats:  # noqa: ARG001
     return apply(op.function, combine(op.name, values[op.a], values[op.b]))
 
 
-@_evaluate.register
+@_evaluate.register(Pool)
 def _(op: Pool, values: Values, shape: tuple[int, ...], layout: Layout) -> Floats:
     x = _image(values[op.input], layout)
     batch, height, width, channels = _image_shape(shape, layout)
@@ -246,7 +246,7 @@ def _(op: Pool, values: Values, shape: tuple[int, ...], layout: Layout) -> Float
             columns = np.arange(width) * op.stride[1] - left + j * op.dilation[1]
             ys, xs = _within(rows, 0, x.shape[1]), _within(columns, 0, x.shape[2])
             seen = x[:, rows[ys]][:, :, columns[xs]]
-            place = np.ix_(range(batch), np.flatnonzero(ys), np.flatnonzero(xs), range(channels))
+            place = np.ix_(np.arange(batch), np.flatnonzero(ys), np.flatnonzero(xs), np.arange(channels))
             largest[place] = np.maximum(largest[place], seen)
             total[place] += seen
             if op.counts_padding:
@@ -271,7 +271,7 @@ _REDUCED: Final[dict[str, Callable[..., Floats]]] = {
 }
 
 
-@_evaluate.register
+@_evaluate.register(Reduce)
 def _(op: Reduce, values: Values, shape: tuple[int, ...], layout: Layout) -> Floats:  # noqa: ARG001
     x = values[op.input].astype(np.float64)
     return _REDUCED[op.kind](x, axis=op.axes).reshape(_checked(shape, x.shape, op.axes))
@@ -285,12 +285,12 @@ def _checked(shape: tuple[int, ...], of_input: tuple[int, ...], axes: tuple[int,
     return shape
 
 
-@_evaluate.register
+@_evaluate.register(Concat)
 def _(op: Concat, values: Values, shape: tuple[int, ...], layout: Layout) -> Floats:  # noqa: ARG001
     return apply(op.function, np.concatenate([values[i] for i in op.inputs], axis=op.axis))
 
 
-@_evaluate.register
+@_evaluate.register(AffineMap)
 def _(op: AffineMap, values: Values, shape: tuple[int, ...], layout: Layout) -> Floats:  # noqa: ARG001
     x = values[op.input].astype(np.float64)
     if prod(op.out_dims) != prod(shape) or prod(op.in_dims) != x.size:
@@ -324,7 +324,7 @@ def _mirrored(index: NDArray[np.int64], size: int, border: str) -> NDArray[np.in
     return np.where(there < size, there, 2 * size - 2 - there)
 
 
-@_evaluate.register
+@_evaluate.register(Resize)
 def _(op: Resize, values: Values, shape: tuple[int, ...], layout: Layout) -> Floats:
     x = _image(values[op.input], layout)
     sizes = _image_shape(shape, layout)
@@ -343,15 +343,15 @@ def _(op: Resize, values: Values, shape: tuple[int, ...], layout: Layout) -> Flo
     return _own_order(x, layout)
 
 
-@_evaluate.register
+@_evaluate.register(Softmax)
 def _(op: Softmax, values: Values, shape: tuple[int, ...], layout: Layout) -> Floats:  # noqa: ARG001
-    x = op.beta * values[op.input].astype(np.float64)
+    x: Floats = op.beta * values[op.input].astype(np.float64)
     x = x - x.max(axis=op.axis, keepdims=True)
-    total = np.exp(x).sum(axis=op.axis, keepdims=True)
+    total: Floats = np.exp(x).sum(axis=op.axis, keepdims=True)
     return x - np.log(total) if op.is_log else np.exp(x) / total
 
 
-@_evaluate.register
+@_evaluate.register(ArgMax)
 def _(op: ArgMax, values: Values, shape: tuple[int, ...], layout: Layout) -> Floats:  # noqa: ARG001
     x = values[op.input]
     find = np.argmin if op.is_min else np.argmax
@@ -362,7 +362,7 @@ def _(op: ArgMax, values: Values, shape: tuple[int, ...], layout: Layout) -> Flo
     return np.asarray(index, np.float64).reshape(_checked(shape, x.shape, (op.axis,)))
 
 
-@_evaluate.register
+@_evaluate.register(Normalization)
 def _(op: Normalization, values: Values, shape: tuple[int, ...], layout: Layout) -> Floats:  # noqa: ARG001
     x = values[op.input].astype(np.float64)
     if op.is_l2:
@@ -379,7 +379,7 @@ def _(op: Normalization, values: Values, shape: tuple[int, ...], layout: Layout)
     return apply(op.function, x)
 
 
-@_evaluate.register
+@_evaluate.register(LocalResponse)
 def _(op: LocalResponse, values: Values, shape: tuple[int, ...], layout: Layout) -> Floats:  # noqa: ARG001
     x = values[op.input].astype(np.float64)
     axis = 1 if layout == "nchw" and x.ndim == 4 else x.ndim - 1
