@@ -1,0 +1,378 @@
+"""The WGSL text of a dispatch: declarations and accessors for how each tensor is reached, then the kernel.
+
+Bindings of group 0: 0 the uniform parameters, 1 to 5 the inputs, 6 the output, 7 and 8 the weights. An input that has
+the output's place is reached through binding 6, and one that has another input's place through that input's binding:
+no two writable bindings overlap. A kernel's text has, besides its `struct Own` and `fn main`:
+
+    p.input_0, ..., p.output: Tensor    batch, height, width, channels, slices, channels_first, linear, row (i32)
+    p.own                               the members of `struct Own`, where the kernel has it
+    load_0(b, y, x, slice) -> vec4f     four channels; nothing is checked, unused channels hold anything
+    clean_0(b, y, x, slice) -> vec4f    the same with 0 in unused channels
+    element_0(b, y, x, c) -> f32
+    position_0(i) -> vec4i              (b, y, x, c) of an index in the tensor's own order; `position_out`
+    at_0(i) -> f32                      the element at an index in the tensor's own order
+    store(b, y, x, slice, value)
+    finish(value) -> vec4f              the dispatch's function
+    weights_0, weights_1: array<vec4f>
+    serial(group, groups, local, size)  the number of an invocation in a grid of `grid(count, size)` workgroups
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+import edgemem
+from edgemem.errors import ToolError, UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping, Sequence
+
+    from edgemem.model.stored import Stored
+    from edgemem.runtime.webgpu.dispatch import Dispatch
+
+__all__ = [
+    "MOST_INPUTS",
+    "MOST_WORKGROUPS",
+    "OUTPUT",
+    "PARAMETERS",
+    "WEIGHTS",
+    "Precision",
+    "Reach",
+    "Shader",
+    "assemble",
+    "folder",
+    "grid",
+    "kernels",
+]
+
+Precision: TypeAlias = Literal["fp32", "fp16"]
+
+PARAMETERS: Final = 0  # binding of the uniform block
+OUTPUT: Final = 6
+WEIGHTS: Final = 7  # and 8
+MOST_INPUTS: Final = 5
+MOST_WEIGHTS: Final = 2
+MOST_WORKGROUPS: Final = 65535  # of a grid in one dimension: the least that WebGPU promises
+MOST_PARAMETERS: Final = 4  # of a function
+
+_COMPUTE: Final = 4  # GPUShaderStage.COMPUTE
+_PACKAGE: Final = Path(edgemem.__file__).resolve().parent
+_TEXTURES: Final[Mapping[str, str]] = {"fp32": "rgba32float", "fp16": "rgba16float"}
+_FUNCTION: Final = re.compile(r"^fn (\w+)\(", re.MULTILINE)
+_OWN: Final = re.compile(r"^struct Own \{([^}]*)\}", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How a dispatch reaches a tensor.
+
+    Attributes:
+        kind: `buffer`: a range of a storage buffer that is written too; `texture`; `constant`: a read-only buffer of
+            float32.
+        stored: its dimensions.
+        place: equal for two tensors in the same range of a buffer, or in the same texture.
+        linear: a texture whose texels are numbered in rows of `row`.
+    """
+
+    kind: Literal["buffer", "texture", "constant"]
+    stored: Stored
+    place: Hashable
+    linear: bool = False
+    row: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Shader:
+    """What a dispatch needs besides the tensors themselves.
+
+    Attributes:
+        text: WGSL; dispatches with equal texts and layouts may share a pipeline. The entry point is `main`.
+        layout: entries of the bind-group layout, as WebGPU names their fields.
+        inputs: the binding of each input of the dispatch; `OUTPUT` for one that is written over.
+        parameters: bytes of the uniform block, a multiple of 16.
+    """
+
+    text: str
+    layout: tuple[dict[str, object], ...]
+    inputs: tuple[int, ...]
+    parameters: bytes
+
+
+def folder() -> Path:
+    """Where the kernels' texts are: in a checkout, or in an installed wheel. Raises ToolError if they are missing."""
+    for place in (_PACKAGE / "kernels_gpu", _PACKAGE.parent / "kernels" / "gpu"):
+        if (place / "functions.wgsl").is_file():
+            return place
+    raise ToolError("this edgemem has no kernels for GPUs (kernels/gpu); install a wheel or a checkout that has them")
+
+
+def kernels() -> tuple[str, ...]:
+    """Names of all kernels, sorted."""
+    return tuple(sorted(f.stem for f in folder().glob("*.wgsl") if f.stem != "functions"))
+
+
+def grid(count: int, size: int = 64) -> tuple[int, int, int]:
+    """Workgroups of `size` invocations for `count` of them, in two dimensions where one is too short.
+
+    `serial` in the kernel numbers the invocations; those from `count` on must do nothing.
+    """
+    groups = max(1, -(-count // size))
+    rows = -(-groups // MOST_WORKGROUPS)
+    return -(-groups // rows), rows, 1
+
+
+def assemble(dispatch: Dispatch, inputs: Sequence[Reach], output: Reach, precision: Precision = "fp32") -> Shader:
+    """The text, the bindings and the parameters of a dispatch.
+
+    Args:
+        dispatch: what is to run.
+        inputs: how each of its inputs is reached.
+        output: how its output is reached.
+        precision: of the elements in buffers and textures; constants are float32.
+
+    Raises:
+        UnsupportedError: an operand has the output's place, and the kernel cannot run in place; or the dispatch asks
+            for more than the bindings hold.
+    """
+    _check(dispatch, inputs, output)
+    bindings = _bindings(inputs, output)
+    own = _own_kinds(_text(dispatch.kernel), dispatch)
+    parts = [_struct(len(inputs), is_own=bool(own)), _COMMON]
+    layout: list[dict[str, object]] = [_entry(PARAMETERS, buffer={"type": "uniform"})]
+    for k, (reach, binding) in enumerate(zip(inputs, bindings, strict=True)):
+        if binding == k + 1:
+            parts.append(_declaration(reach, binding, precision))
+            layout.append(_layout_entry(reach, binding))
+        parts.append(_loads(k, reach, binding, precision))
+    parts.append(_output(output, precision))
+    layout.append(_layout_entry(output, OUTPUT, precision=precision))
+    for k in range(len(dispatch.weights)):
+        parts.append(f"@group(0) @binding({WEIGHTS + k}) var<storage, read> weights_{k}: array<vec4<f32>>;\n")
+        layout.append(_entry(WEIGHTS + k, buffer={"type": "read-only-storage"}))
+    parts.append(_finish(dispatch))
+    parts += [f"const {n}: i32 = {v};\n" if isinstance(v, int) else f"{v}\n" for n, v in dispatch.defines]
+    parts.append(_text(dispatch.kernel))
+    return Shader("".join(parts), tuple(layout), bindings, _parameters(dispatch, inputs, output, own))
+
+
+def _check(dispatch: Dispatch, inputs: Sequence[Reach], output: Reach) -> None:
+    kernel = dispatch.kernel
+    if len(inputs) != len(dispatch.inputs) or len(inputs) > MOST_INPUTS or len(dispatch.weights) > MOST_WEIGHTS:
+        raise UnsupportedError(f"kernel {kernel} has at most {MOST_INPUTS} inputs and {MOST_WEIGHTS} weights")
+    if not all(1 <= n <= MOST_WORKGROUPS for n in dispatch.workgroups):
+        raise UnsupportedError(f"kernel {kernel} would need a grid of {dispatch.workgroups} workgroups")
+    for k, reach in enumerate(inputs):
+        if reach.kind == "constant" or reach.place != output.place:
+            continue
+        if reach.kind == "texture":
+            raise UnsupportedError(f"kernel {kernel} would read and write one texture")
+        if k not in dispatch.in_place:
+            raise UnsupportedError(f"kernel {kernel} cannot write over its input {k}")
+
+
+def _bindings(inputs: Sequence[Reach], output: Reach) -> tuple[int, ...]:
+    """The binding of each input: the output's, that of an input before it, or its own."""
+    found: list[int] = []
+    for k, reach in enumerate(inputs):
+        same = [found[i] for i in range(k) if (inputs[i].kind, inputs[i].place) == (reach.kind, reach.place)]
+        if reach.kind == "buffer" and reach.place == output.place:
+            found.append(OUTPUT)
+        else:
+            found.append(same[0] if same else k + 1)
+    return tuple(found)
+
+
+_COMMON: Final = """@group(0) @binding(0) var<uniform> p: Parameters;
+fn serial(group: vec3<u32>, groups: vec3<u32>, local: u32, size: u32) -> i32 {
+    return i32((group.y * groups.x + group.x) * size + local);
+}
+fn used_of(channels: i32, slice: i32) -> vec4<bool> {
+    return vec4<i32>(0, 1, 2, 3) + vec4<i32>(slice * 4) < vec4<i32>(channels);
+}
+fn texel_of(t: Tensor, b: i32, y: i32, x: i32, slice: i32) -> i32 {
+    return ((slice * t.height + y) * t.width + x) * t.batch + b;
+}
+fn pixel_of(t: Tensor, b: i32, y: i32, x: i32, slice: i32) -> vec2<i32> {
+    if (t.linear != 0) {
+        let i = texel_of(t, b, y, x, slice);
+        return vec2<i32>(i % t.row, i / t.row);
+    }
+    return vec2<i32>(x * t.batch + b, y * t.slices + slice);
+}
+fn position_of(t: Tensor, index: i32) -> vec4<i32> {
+    if (t.channels_first != 0) {
+        let x = index % t.width;
+        let row = index / t.width;
+        let y = row % t.height;
+        let plane = row / t.height;
+        return vec4<i32>(plane / t.channels, y, x, plane % t.channels);
+    }
+    let c = index % t.channels;
+    let column = index / t.channels;
+    let x = column % t.width;
+    let row = column / t.width;
+    return vec4<i32>(row / t.height, row % t.height, x, c);
+}
+"""
+
+
+def _struct(inputs: int, *, is_own: bool) -> str:
+    fields = ("batch", "height", "width", "channels", "slices", "channels_first", "linear", "row")
+    tensor = "struct Tensor { " + ", ".join(f"{f}: i32" for f in fields) + " }\n"
+    members = [f"input_{k}: Tensor" for k in range(inputs)] + ["output: Tensor", "function: vec4<f32>"]
+    if is_own:
+        members.append("@align(16) own: Own")
+    return tensor + "struct Parameters { " + ", ".join(members) + " }\n"
+
+
+def _name(binding: int) -> str:
+    return "data_out" if binding == OUTPUT else f"data_{binding - 1}"
+
+
+def _element(precision: Precision) -> str:
+    return "vec4<f32>" if precision == "fp32" else "vec2<u32>"
+
+
+def _declaration(reach: Reach, binding: int, precision: Precision) -> str:
+    variable = f"@group(0) @binding({binding}) var"
+    if reach.kind == "texture":
+        return f"{variable} {_name(binding)}: texture_2d<f32>;\n"
+    if reach.kind == "constant":
+        return f"{variable}<storage, read> {_name(binding)}: array<vec4<f32>>;\n"
+    return f"{variable}<storage, read_write> {_name(binding)}: array<{_element(precision)}>;\n"
+
+
+def _loads(k: int, reach: Reach, binding: int, precision: Precision) -> str:
+    """The functions that read input k."""
+    data = _name(binding)
+    at = f"(p.input_{k}, b, y, x, slice)"
+    if reach.kind == "texture":
+        value = f"textureLoad({data}, pixel_of{at}, 0)"
+    elif reach.kind == "constant" or precision == "fp32":
+        value = f"{data}[texel_of{at}]"
+    else:
+        value = f"half_{k}(texel_of{at})"
+    halves = f"""fn half_{k}(texel: i32) -> vec4<f32> {{
+    let bits = {data}[texel];
+    return vec4<f32>(unpack2x16float(bits.x), unpack2x16float(bits.y));
+}}
+"""
+    before = halves if value.startswith("half_") else ""
+    return f"""{before}fn load_{k}(b: i32, y: i32, x: i32, slice: i32) -> vec4<f32> {{
+    return {value};
+}}
+fn clean_{k}(b: i32, y: i32, x: i32, slice: i32) -> vec4<f32> {{
+    return select(vec4<f32>(), load_{k}(b, y, x, slice), used_of(p.input_{k}.channels, slice));
+}}
+fn element_{k}(b: i32, y: i32, x: i32, c: i32) -> f32 {{
+    let value = load_{k}(b, y, x, c / 4);
+    return value[c % 4];
+}}
+fn position_{k}(index: i32) -> vec4<i32> {{
+    return position_of(p.input_{k}, index);
+}}
+fn at_{k}(index: i32) -> f32 {{
+    let at = position_{k}(index);
+    return element_{k}(at.x, at.y, at.z, at.w);
+}}
+"""
+
+
+def _output(reach: Reach, precision: Precision) -> str:
+    """The declaration of the output, and what writes it."""
+    at = "(p.output, b, y, x, slice)"
+    if reach.kind == "texture":
+        form = _TEXTURES[precision]
+        declared = f"@group(0) @binding({OUTPUT}) var data_out: texture_storage_2d<{form}, write>;\n"
+        write = f"textureStore(data_out, pixel_of{at}, value)"
+    else:
+        declared = f"@group(0) @binding({OUTPUT}) var<storage, read_write> data_out: array<{_element(precision)}>;\n"
+        packed = "vec2<u32>(pack2x16float(value.xy), pack2x16float(value.zw))"
+        write = f"data_out[texel_of{at}] = {'value' if precision == 'fp32' else packed}"
+    return f"""{declared}fn store(b: i32, y: i32, x: i32, slice: i32, value: vec4<f32>) {{
+    {write};
+}}
+fn position_out(index: i32) -> vec4<i32> {{
+    return position_of(p.output, index);
+}}
+"""
+
+
+def _entry(binding: int, **resource: object) -> dict[str, object]:
+    return {"binding": binding, "visibility": _COMPUTE, **resource}
+
+
+def _layout_entry(reach: Reach, binding: int, precision: Precision | None = None) -> dict[str, object]:
+    """The entry of a tensor; the output is the one with a precision."""
+    if reach.kind == "constant":
+        return _entry(binding, buffer={"type": "read-only-storage"})
+    if reach.kind == "buffer":
+        return _entry(binding, buffer={"type": "storage"})
+    if precision is None:
+        return _entry(binding, texture={"sample_type": "unfilterable-float", "view_dimension": "2d"})
+    form = {"access": "write-only", "format": _TEXTURES[precision], "view_dimension": "2d"}
+    return _entry(binding, storage_texture=form)
+
+
+def _finish(dispatch: Dispatch) -> str:
+    """`finish`, and of functions.wgsl what it calls."""
+    function = dispatch.function
+    if function is None or function.name == "identity":
+        return "fn finish(value: vec4<f32>) -> vec4<f32> { return value; }\n"
+    texts = _functions()
+    name = f"function_{function.name}"
+    if name not in texts:
+        raise UnsupportedError(f"no GPU kernel has the function {function.name}")
+    needed = {name}
+    queue = [name]
+    while queue:
+        called = {n for n in re.findall(r"\w+", texts[queue.pop()]) if n in texts} - needed
+        needed |= called
+        queue += called
+    bodies = "".join(text for n, text in texts.items() if n in needed)
+    return f"{bodies}fn finish(value: vec4<f32>) -> vec4<f32> {{ return {name}(value, p.function); }}\n"
+
+
+def _own_kinds(text: str, dispatch: Dispatch) -> tuple[str, ...]:
+    """`i32` or `f32` of each member of `struct Own`."""
+    found = _OWN.search(text)
+    kinds = tuple(re.findall(r":\s*(i32|f32)\b", found[1])) if found else ()
+    if len(kinds) != len(dispatch.own):
+        raise UnsupportedError(
+            f"kernel {dispatch.kernel} has {len(kinds)} parameters of its own, not {len(dispatch.own)}"
+        )
+    return kinds
+
+
+def _parameters(dispatch: Dispatch, inputs: Sequence[Reach], output: Reach, own: tuple[str, ...]) -> bytes:
+    packed = b"".join(
+        struct.pack("<8i", *r.stored.dims, r.stored.slices, r.stored.channels_first, r.linear, r.row)
+        for r in (*inputs, output)
+    )
+    numbers = dispatch.function.parameters if dispatch.function else ()
+    packed += struct.pack("<4f", *(*numbers, 0.0, 0.0, 0.0, 0.0)[:MOST_PARAMETERS])
+    for kind, value in zip(own, dispatch.own, strict=True):
+        packed += struct.pack("<i", value) if kind == "i32" else struct.pack("<f", value)
+    return packed + bytes(-len(packed) % 16)
+
+
+@cache
+def _text(kernel: str) -> str:
+    file = folder() / f"{kernel}.wgsl"
+    if not file.is_file():
+        raise ToolError(f"no GPU kernel {kernel} in {file.parent}; there are {', '.join(kernels())}")
+    return file.read_text(encoding="utf-8")
+
+
+@cache
+def _functions() -> dict[str, str]:
+    """The functions in functions.wgsl by name, each with its text."""
+    text = (folder() / "functions.wgsl").read_text(encoding="utf-8")
+    starts = [(m.start(), m[1]) for m in _FUNCTION.finditer(text)]
+    ends = [start for start, _ in starts[1:]] + [len(text)]
+    return {name: text[start:end] for (start, name), end in zip(starts, ends, strict=True)}

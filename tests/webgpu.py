@@ -1,0 +1,213 @@
+"""Runs dispatches on a GPU with each tensor in a place of its own, so that kernels are tested without an executor."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import numpy as np
+import pytest
+
+from edgemem.runtime.webgpu.lower import Lowering, lower
+from edgemem.runtime.webgpu.packing import from_image, pack, to_image, unpack
+from edgemem.runtime.webgpu.shaders import OUTPUT, PARAMETERS, WEIGHTS, Precision, Reach, assemble
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from edgemem.model.graph import Layout
+    from edgemem.model.stored import Stored
+    from edgemem.model.tensor_ops import TensorOp
+    from edgemem.runtime.webgpu.dispatch import Dispatch
+
+__all__ = ["EVERY_REACH", "FLOATS", "Storage", "compute", "device", "run"]
+
+Storage: TypeAlias = Literal["buffer", "texture2d", "texture-linear"]
+EVERY_REACH: Final[tuple[tuple[Storage, Precision], ...]] = tuple(
+    (storage, precision) for storage in ("buffer", "texture2d", "texture-linear") for precision in ("fp32", "fp16")
+)
+FLOATS: Final = {"fp32": np.float32, "fp16": np.float16}
+_TEXTURES: Final = {"fp32": "rgba32float", "fp16": "rgba16float"}
+_ROW: Final = 64  # texels of a row of a linear texture: short, so that tensors have several rows
+_SPARE: Final = 256  # bytes of NaN before and behind each tensor in a buffer
+
+
+@cache
+def device() -> Any:
+    """A device of the first Vulkan adapter with the limits that every WebGPU has; skips the test without one."""
+    os.environ.setdefault("XDG_RUNTIME_DIR", "/tmp")
+    wgpu = pytest.importorskip("wgpu")
+    wanted = os.environ.get("EDGEMEM_GPU", "")
+    found = [a for a in wgpu.gpu.enumerate_adapters_sync() if a.info["backend_type"] == "Vulkan"]
+    named = [a for a in found if wanted.lower() in a.info["device"].lower()]
+    if not named:
+        pytest.skip("no Vulkan adapter that wgpu can use")
+    return named[0].request_device_sync()
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A tensor on the GPU: a resource for a bind group, and how to read it."""
+
+    reach: Reach
+    resource: Any
+    owner: Any
+    precision: Precision
+
+    def read(self) -> NDArray[np.float32]:
+        """The tensor in the order of its own axes, four-dimensional."""
+        stored, row, form = self.reach.stored, self.reach.row, FLOATS[self.precision]
+        queue = device().queue
+        if self.reach.kind == "buffer":
+            data = queue.read_buffer(self.owner, _SPARE, stored.texels * 4 * np.dtype(form).itemsize)
+            return unpack(np.frombuffer(data, form), stored)
+        width, rows = _extents(stored, row)
+        layout = {"bytes_per_row": width * 4 * np.dtype(form).itemsize, "rows_per_image": rows}
+        data = queue.read_texture({"texture": self.owner}, layout, (width, rows, 1))
+        return unpack(from_image(np.frombuffer(data, form), stored, row), stored)
+
+
+def _extents(stored: Stored, row: int) -> tuple[int, int]:
+    if row:
+        return row, -(-stored.texels // row)
+    return stored.width * stored.batch, stored.height * stored.slices
+
+
+def _hold(
+    index: int, values: NDArray[np.float32] | None, stored: Stored, storage: Storage, precision: Precision
+) -> _Held:
+    """A place of its own for a tensor, NaN around it, in its unused channels and (without values) inside."""
+    wgpu = pytest.importorskip("wgpu")
+
+    form = FLOATS[precision]
+    if values is None:
+        values = np.full(stored.dims, np.nan, np.float32)
+    texels = pack(values, stored, fill=np.nan)
+    if storage == "buffer":
+        spare = np.full(_SPARE // np.dtype(form).itemsize, np.nan, form)
+        data = np.concatenate([spare, texels.ravel().astype(form), spare])
+        usage = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC
+        owner = device().create_buffer_with_data(data=data, usage=usage)
+        resource = {"buffer": owner, "offset": _SPARE, "size": data.nbytes - 2 * _SPARE}
+        return _Held(Reach("buffer", stored, index), resource, owner, precision)
+    row = _ROW if storage == "texture-linear" else 0
+    width, rows = _extents(stored, row)
+    use = wgpu.TextureUsage
+    usage = use.STORAGE_BINDING | use.TEXTURE_BINDING | use.COPY_DST | use.COPY_SRC
+    size = (width + 3, rows + 2, 1)  # an object that is larger than the tensor
+    owner = device().create_texture(size=size, format=_TEXTURES[precision], usage=usage)
+    bytes_of = 4 * np.dtype(form).itemsize
+    queue = device().queue
+    dirty = np.full((size[1], size[0], 4), np.nan, form)
+    queue.write_texture({"texture": owner}, dirty, {"bytes_per_row": size[0] * bytes_of}, size)
+    image = to_image(texels, stored, row).astype(form)
+    queue.write_texture({"texture": owner}, image, {"bytes_per_row": width * bytes_of}, (width, rows, 1))
+    reach = Reach("texture", stored, index, linear=bool(row), row=row)
+    return _Held(reach, owner.create_view(), owner, precision)
+
+
+def _hold_constant(index: int, values: NDArray[np.float32], stored: Stored) -> _Held:
+    wgpu = pytest.importorskip("wgpu")
+
+    owner = device().create_buffer_with_data(data=pack(values, stored), usage=wgpu.BufferUsage.STORAGE)
+    return _Held(Reach("constant", stored, ("constant", index)), {"buffer": owner}, owner, "fp32")
+
+
+def _submit(dispatch: Dispatch, held: Mapping[int, _Held], precision: Precision) -> None:
+    wgpu = pytest.importorskip("wgpu")
+
+    gpu = device()
+    inputs = [held[i] for i in dispatch.inputs]
+    shader = assemble(dispatch, [h.reach for h in inputs], held[dispatch.output].reach, precision)
+    layout = gpu.create_bind_group_layout(entries=list(shader.layout))
+    module = gpu.create_shader_module(code=shader.text)
+    pipeline = gpu.create_compute_pipeline(
+        layout=gpu.create_pipeline_layout(bind_group_layouts=[layout]),
+        compute={"module": module, "entry_point": "main"},
+    )
+    uniform = gpu.create_buffer_with_data(data=shader.parameters, usage=wgpu.BufferUsage.UNIFORM)
+    entries = {PARAMETERS: {"buffer": uniform}, OUTPUT: held[dispatch.output].resource}
+    entries |= {b: h.resource for b, h in zip(shader.inputs, inputs, strict=True)}
+    for k, array in enumerate(dispatch.weights):
+        data = np.ascontiguousarray(array, np.float32)
+        entries[WEIGHTS + k] = {"buffer": gpu.create_buffer_with_data(data=data, usage=wgpu.BufferUsage.STORAGE)}
+    group = gpu.create_bind_group(
+        layout=layout, entries=[{"binding": b, "resource": r} for b, r in sorted(entries.items())]
+    )
+    encoder = gpu.create_command_encoder()
+    compute_pass = encoder.begin_compute_pass()
+    compute_pass.set_pipeline(pipeline)
+    compute_pass.set_bind_group(0, group)
+    compute_pass.dispatch_workgroups(*dispatch.workgroups)
+    compute_pass.end()
+    gpu.queue.submit([encoder.finish()])
+
+
+def run(
+    dispatches: Sequence[Dispatch],
+    context: Lowering,
+    feeds: Mapping[int, NDArray[np.generic]],
+    *,
+    storage: Storage = "buffer",
+    precision: Precision = "fp32",
+    in_place: Mapping[int, int] | None = None,
+) -> dict[int, NDArray[np.float32]]:
+    """Every tensor that the dispatches write, in its shape.
+
+    Args:
+        dispatches: are run one after another.
+        context: shapes, layout and constants.
+        feeds: values of the tensors that are read before they are written.
+        storage: how tensors are kept; constants are always buffers.
+        precision: of tensors.
+        in_place: for an output, the input whose place it has (buffers only).
+    """
+    over = in_place or {}
+    held: dict[int, _Held] = {}
+    written = dict.fromkeys(d.output for d in dispatches)
+    for index in dict.fromkeys(i for d in dispatches for i in (*d.inputs, d.output)):
+        if index in context.constants:
+            held[index] = _hold_constant(index, context.value(index), context.stored(index))
+        elif index not in over:
+            value = np.asarray(feeds[index], np.float32) if index in feeds else None
+            held[index] = _hold(index, value, context.stored(index), storage, precision)
+    for output, source in over.items():
+        first = held[source]
+        reach = Reach(first.reach.kind, context.stored(output), first.reach.place)
+        held[output] = _Held(reach, first.resource, first.owner, precision)
+    for dispatch in dispatches:
+        _submit(dispatch, held, precision)
+    return {i: held[i].read().reshape(context.shape(i)) for i in written}
+
+
+def compute(
+    op: TensorOp,
+    feeds: Mapping[int, NDArray[np.generic]],
+    shape: tuple[int, ...],
+    *,
+    layout: Layout = "nhwc",
+    constants: Mapping[int, NDArray[np.float32]] | None = None,
+    storage: Storage = "buffer",
+    precision: Precision = "fp32",
+    in_place: int = -1,
+) -> NDArray[np.float32]:
+    """The output of one tensor operation.
+
+    Args:
+        op: its tensors are indices into `feeds` and `constants`.
+        feeds: values of the inputs.
+        shape: of the output.
+        layout: of the graph.
+        constants: values of the inputs that are constants.
+        storage, precision: of the tensors.
+        in_place: the input whose place the output has; -1: none.
+    """
+    known = dict(constants or {})
+    shapes = {i: np.shape(v) for i, v in (*feeds.items(), *known.items())} | {op.output: shape}
+    context = Lowering(shapes, layout, known)
+    over = {op.output: in_place} if in_place >= 0 else None
+    return run(lower(op, context), context, feeds, storage=storage, precision=precision, in_place=over)[op.output]
