@@ -72,7 +72,7 @@ def show_plan(
         console.print(f"{label} {text}{took}", soft_wrap=True)
     if note:
         print_folded(console, note, indent=0)
-    if planset.target is not None and planset.target.scratch == "unknown":
+    if planset.target is not None and planset.target.scratch == "unknown" and planset.target.storage == "plain":
         console.print("These are the tensors; the workspace of kernels is not in this plan.", soft_wrap=True)
     if planset.target is not None and planset.target.kernels != "none":
         console.print(
