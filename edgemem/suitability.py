@@ -18,6 +18,7 @@ __all__ = [
     "MICRO_KERNELS",
     "Refusal",
     "has_regions",
+    "is_for_gpus",
     "kernels_refusal",
     "litert_refusal",
     "micro_offsets",
@@ -57,6 +58,8 @@ def litert_refusal(planset: PlanSet) -> Refusal | None:
         return Refusal(f"the plan is for {name} and leaves out the workspace of LiteRT's kernels", "--target litert")
     if target.texels:
         return _texels(target.name, "--target litert")
+    if is_for_gpus(planset):
+        return _slices(target.name, "--target litert")
     if planset.problem.alignment % _NATIVE_ALIGNMENT:
         return Refusal(
             f"its offsets are multiples of {planset.problem.alignment} only", "--target litert --alignment 64"
@@ -100,6 +103,8 @@ def micro_refusal(planset: PlanSet, kernels: str | None = None) -> Refusal | Non
         return Refusal(f"the plan is for {f'the target {target.name}' if target else 'no target'}", "--target tflm")
     if target.texels:
         return _texels(target.name, "--target tflm")
+    if is_for_gpus(planset):
+        return _slices(target.name, "--target tflm")
     if target.aliasing not in _MICRO_RULES:
         return Refusal(
             f"the plan is under the alias rules {target.aliasing!r}, which its kernels do not keep to", "--target tflm"
@@ -121,6 +126,15 @@ def _regions(remedy: str) -> Refusal:
 
 def _texels(target: str, remedy: str) -> Refusal:
     return Refusal(f"the plan is for the target {target} and counts texels, not bytes", remedy)
+
+
+def is_for_gpus(planset: PlanSet) -> bool:
+    """Whether tensors lie in slices of four channels (`edgemem.model.stored`), which no kernel for CPUs reads."""
+    return planset.target is not None and planset.target.storage == "phwc4"
+
+
+def _slices(target: str, remedy: str) -> Refusal:
+    return Refusal(f"the plan is for the target {target}, whose tensors lie as GPUs have them", remedy)
 
 
 def micro_offsets(planset: PlanSet) -> dict[str, int]:
