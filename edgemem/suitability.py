@@ -18,6 +18,7 @@ __all__ = [
     "MICRO_KERNELS",
     "Refusal",
     "has_regions",
+    "is_for_gpus",
     "kernels_refusal",
     "litert_refusal",
     "micro_offsets",
@@ -121,6 +122,11 @@ def _regions(remedy: str) -> Refusal:
 
 def _not_dense(target: str, kept: str, remedy: str) -> Refusal:
     return Refusal(f"the plan is for the target {target} and {kept}", remedy)
+
+
+def is_for_gpus(planset: PlanSet) -> bool:
+    """Whether tensors lie in slices of four channels (`edgemem.model.stored`), which no kernel for CPUs reads."""
+    return planset.target is not None and planset.target.storage == "phwc4"
 
 
 def micro_offsets(planset: PlanSet) -> dict[str, int]:

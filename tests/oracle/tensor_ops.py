@@ -287,7 +287,9 @@ def _checked(shape: tuple[int, ...], of_input: tuple[int, ...], axes: tuple[int,
 
 @_evaluate.register(Concat)
 def _(op: Concat, values: Values, shape: tuple[int, ...], layout: Layout) -> Floats:  # noqa: ARG001
-    return apply(op.function, np.concatenate([values[i] for i in op.inputs], axis=op.axis))
+    parts = [values[i] for i in op.inputs]
+    parts = [np.expand_dims(x, op.axis) if x.ndim == len(shape) - 1 else x for x in parts]
+    return apply(op.function, np.concatenate(parts, axis=op.axis))
 
 
 @_evaluate.register(AffineMap)
