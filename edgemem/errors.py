@@ -16,6 +16,7 @@
     ├── MissingDependencyError   an optional package is needed; names the extra to install
     ├── ApkError                 an Android package, or a part of one, cannot be made, read or trusted
     ├── RuntimeBindError         a runtime refuses to run inside the plan
+    │   └── AdapterError         there is no GPU adapter, or none that is asked for
     └── ToolError                a tool that builds for a device is missing, or fails
 
 A message says what is wrong and ends with what the user can do about it.
@@ -26,6 +27,7 @@ from collections.abc import Sequence
 from edgemem.distribution import requirement
 
 __all__ = [
+    "AdapterError",
     "ApkError",
     "BudgetExceededError",
     "EdgememError",
@@ -158,6 +160,10 @@ class ApkError(EdgememError):
 
 class RuntimeBindError(EdgememError):
     """A runtime refuses to run inside the plan."""
+
+
+class AdapterError(RuntimeBindError):
+    """There is no GPU adapter, none of the name that was asked for, or it cannot do what is asked."""
 
 
 class UnknownAbiError(ApkError):

@@ -1,0 +1,185 @@
+"""Adapters and devices of WebGPU, through wgpu: which there are, which one is taken, and what it says when it refuses.
+
+A process has one device for each adapter and profile: devices keep threads and compiled shaders, so that sessions
+share them.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from edgemem.errors import AdapterError, EdgememError, MissingDependencyError, RuntimeBindError
+from edgemem.lists import listed
+from edgemem.runtime.webgpu.profile import profile_named
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from edgemem.runtime.webgpu.profile import GpuProfile
+
+__all__ = ["Adapter", "Device", "adapters", "checked", "open_device"]
+
+# Kinds of adapters and interfaces to them, the best first.
+_KINDS: Final = ("DiscreteGPU", "IntegratedGPU", "VirtualGPU", "Unknown", "CPU")
+_INTERFACES: Final = ("Vulkan", "Metal", "D3D12", "D3D11", "OpenGL", "OpenGLES")
+_TIMES: Final = "timestamp-query"
+_TEXT: Final = 400  # characters of an error message of wgpu
+
+_lock = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Adapter:
+    """A GPU, or a program that acts as one.
+
+    Attributes:
+        name: the device's, as its driver calls it.
+        kind: `DiscreteGPU`, `IntegratedGPU`, `VirtualGPU`, `CPU` (computed in software) or `Unknown`.
+        interface: `Vulkan`, `Metal`, `D3D12`, `OpenGL`, ...
+        description: of the driver.
+        handle: wgpu's.
+    """
+
+    name: str
+    kind: str
+    interface: str
+    description: str
+    handle: Any = field(repr=False, compare=False)
+
+    @property
+    def is_software(self) -> bool:
+        """Whether it computes on the CPU."""
+        return self.kind == "CPU"
+
+    def __str__(self) -> str:
+        of = f", {self.description}" if self.description else ""
+        return f"{self.name} ({self.interface}{of})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Device:
+    """An open device, with what sessions on it share.
+
+    Attributes:
+        handle: wgpu's device.
+        adapter: what it was opened on.
+        profile: the limits that it enforces.
+        has_times: whether it measures the time of dispatches.
+        pipelines: compiled shaders by their text and layout.
+    """
+
+    handle: Any
+    adapter: Adapter
+    profile: GpuProfile
+    has_times: bool
+    pipelines: dict[Any, Any] = field(default_factory=dict)
+
+
+_devices: dict[tuple[Adapter, str], Device] = {}
+
+
+def adapters() -> tuple[Adapter, ...]:
+    """All adapters, the best first: GPUs before software, Vulkan before OpenGL.
+
+    Raises MissingDependencyError without wgpu.
+    """
+    wgpu = _wgpu()
+    found = []
+    for handle in wgpu.gpu.enumerate_adapters_sync():
+        info = handle.info
+        name = info.get("device") or info.get("description") or info.get("vendor") or "unnamed"
+        found.append(
+            Adapter(
+                str(name),
+                str(info.get("adapter_type", "Unknown")),
+                str(info.get("backend_type", "")),
+                str(info.get("description", "")),
+                handle,
+            )
+        )
+    return tuple(sorted(found, key=lambda a: (_rank(_KINDS, a.kind), _rank(_INTERFACES, a.interface))))
+
+
+def open_device(name: str | None = None, profile: str = "portable") -> Device:
+    """A device on the best adapter, or on the best one whose name has these letters (of any case).
+
+    The process has one such device; it is opened at the first call.
+
+    Raises:
+        MissingDependencyError: wgpu is not installed.
+        AdapterError: there is no adapter, or none of that name; or it has less than the profile asks for.
+        RuntimeBindError: there is no such profile.
+    """
+    with _lock:
+        adapter = _chosen(name)
+        known = _devices.get((adapter, profile))
+        if known is not None:
+            return known
+        handle = adapter.handle
+        wanted = profile_named(profile, handle.limits)
+        missing = wanted.shortcomings(handle.limits)
+        if missing:
+            raise AdapterError(f"{adapter} has less than the profile {profile!r} asks for: {listed(missing)}")
+        features = [_TIMES] if _TIMES in handle.features else []
+        try:
+            opened = handle.request_device_sync(required_features=features, required_limits=dict(wanted.limits))
+        except (RuntimeError, ValueError, *_errors()) as e:
+            raise AdapterError(f"{adapter} gives no device: {_gist(str(e))}") from None
+        device = Device(opened, adapter, wanted, has_times=bool(features))
+        _devices[adapter, profile] = device
+        return device
+
+
+@contextmanager
+def checked(what: str) -> Iterator[None]:
+    """Errors of wgpu in the block as RuntimeBindError of one line: what could not be done, and why."""
+    try:
+        yield
+    except EdgememError:
+        raise
+    except _errors() as e:
+        raise RuntimeBindError(f"{what}: {_gist(str(e))}") from None
+
+
+def _chosen(name: str | None) -> Adapter:
+    found = adapters()
+    if not found:
+        raise AdapterError("there is no GPU adapter; install a driver of Vulkan, Metal or Direct3D 12")
+    if name is None:
+        return found[0]
+    wanted = name.casefold()
+    for adapter in found:
+        info = adapter.handle.info
+        texts = (adapter.name, adapter.description, str(info.get("vendor", "")), adapter.interface)
+        if any(wanted in text.casefold() for text in texts):
+            return adapter
+    raise AdapterError(f"there is no GPU adapter {name!r}; there are {listed(map(str, found))}")
+
+
+def _rank(order: tuple[str, ...], name: str) -> int:
+    return order.index(name) if name in order else len(order)
+
+
+def _errors() -> tuple[type[Exception], ...]:
+    wgpu = _wgpu()
+    return (wgpu.GPUError,)
+
+
+def _gist(text: str) -> str:
+    """An error message of wgpu in one line, without the names of its functions."""
+    lines = [line.strip() for line in text.splitlines()]
+    lines = [line for line in lines if line and line not in ("Validation Error", "Caused by:")]
+    said = [line for line in lines if not line.startswith("In wgpu")] or lines
+    return re.sub(r"\s+", " ", "; ".join(said))[:_TEXT]
+
+
+def _wgpu() -> Any:
+    try:
+        import wgpu  # an optional dependency, and slow to load
+    except ImportError:
+        raise MissingDependencyError("wgpu", extra="webgpu", purpose="running models on GPUs") from None
+    return wgpu

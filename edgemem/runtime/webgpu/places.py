@@ -1,0 +1,215 @@
+"""The place of each tensor on the GPU: by a plan, or each in memory of its own; and whether a device has such places."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from edgemem.errors import InvalidPlanError, UnsupportedError
+from edgemem.model.stored import SLICE, stored
+from edgemem.records.textures import TexelPlace, texel_place
+from edgemem.report.sizes import size_text
+from edgemem.suitability import has_regions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from edgemem.model.graph import Graph
+    from edgemem.model.stored import Stored
+    from edgemem.plans import OffsetPlan, SharedObjectsPlan
+    from edgemem.proof import Proved
+    from edgemem.records.problem import Size
+    from edgemem.runtime.webgpu.profile import GpuProfile
+    from edgemem.targets import Target
+
+__all__ = ["GpuLayout", "Place", "check_profile", "chosen_plan", "planned_places", "separate_places"]
+
+_WHOLE: Final = 4  # bytes: what the size of a buffer is a multiple of
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a tensor is.
+
+    Attributes:
+        piece: index of the buffer or texture.
+        offset: bytes from the beginning of the buffer; 0 in a texture.
+        size: bytes of all its texels.
+        stored: its dimensions.
+        texels: how it lies in a texture; None in a buffer.
+    """
+
+    piece: int
+    offset: int
+    size: int
+    stored: Stored
+    texels: TexelPlace | None = None
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """Equal for tensors that begin at one place."""
+        return self.piece, self.offset
+
+
+@dataclass(frozen=True, slots=True)
+class GpuLayout:
+    """The memory of a graph's tensors.
+
+    Attributes:
+        pieces: each is a buffer (bytes) or a texture (its extent).
+        places: by tensor index in the graph.
+        texel_bytes: of four channels.
+    """
+
+    pieces: tuple[Size, ...]
+    places: Mapping[int, Place]
+    texel_bytes: int
+
+    @property
+    def is_texture(self) -> bool:
+        """Whether the pieces are textures."""
+        return any(isinstance(piece, tuple) for piece in self.pieces)
+
+    @property
+    def precision(self) -> Literal["fp32", "fp16"]:
+        """Of an element."""
+        return "fp32" if self.texel_bytes == SLICE * 4 else "fp16"
+
+    @property
+    def bytes(self) -> int:
+        """Of all pieces together."""
+        return sum(p if isinstance(p, int) else p[0] * p[1] * self.texel_bytes for p in self.pieces)
+
+
+def chosen_plan(proved: Proved) -> OffsetPlan | SharedObjectsPlan:
+    """The plan of a set that runs: the smallest arena, or the smallest textures where sizes are texels.
+
+    Raises InvalidPlanError if there is none, if it was proved for no graph, or is in several regions.
+    """
+    planset = proved.planset
+    target = planset.target
+    is_texture = target is not None and target.texels
+    best = planset.best_shared_objects if is_texture else planset.best_offsets
+    if not proved.graph:
+        raise InvalidPlanError("the plan is proved for its usage records, and for no graph; plan the model again")
+    if best is None:
+        raise InvalidPlanError(
+            f"the plan has no {'shared objects' if is_texture else 'arena'}; plan again with `--strategy auto`"
+        )
+    if not is_texture and has_regions(planset):
+        raise InvalidPlanError("the plan lies in several regions, and a GPU has one arena; plan for gpu-buffer")
+    return best
+
+
+def planned_places(proved: Proved, graph: Graph, needed: Iterable[int]) -> GpuLayout:
+    """The places that a plan gives.
+
+    Args:
+        proved: the plan of this graph.
+        graph: the graph in the order that is planned for.
+        needed: the tensors that must have a place.
+
+    Raises InvalidPlanError if one has none, or it is not within its place; and as `chosen_plan`.
+    """
+    plan = chosen_plan(proved)
+    planset = proved.planset
+    target = planset.target
+    assert target is not None
+    texel_bytes = SLICE * target.element_bytes
+    objects = None if hasattr(plan, "offsets") else plan.objects
+    at = (plan.assignment if objects is not None else plan.offsets).tolist()
+    numbers = {t.name: i for i, t in enumerate(graph.tensors)}
+    places: dict[int, Place] = {}
+    for record, where in zip(planset.problem.records, at, strict=True):
+        for name in record.tensors or (record.name,):
+            if name not in numbers:
+                raise InvalidPlanError(f"the plan has a place for {name!r}, which the graph has not; plan again")
+            number = numbers[name]
+            if objects is None:
+                place = _in_buffer(stored(graph.tensors[number].shape, graph.layout), 0, int(where), texel_bytes)
+                holds = place.size <= record.size and 0 <= where and where + place.size <= plan.size
+            else:
+                place = _in_texture(stored(graph.tensors[number].shape, graph.layout), int(where), texel_bytes, target)
+                assert place.texels is not None
+                extent = objects[where]
+                holds = isinstance(extent, tuple) and (
+                    place.texels.width <= extent[0] and place.texels.height <= extent[1] and len(extent) == 2
+                )
+            if not holds or number in places:
+                raise InvalidPlanError(f"the plan has no one place for {name!r} that it fits in; plan again")
+            places[number] = place
+    for number in needed:
+        if number not in places:
+            raise InvalidPlanError(f"the plan has no place for {graph.tensors[number].name!r}; plan again")
+    return GpuLayout((plan.size,) if objects is None else tuple(objects), places, texel_bytes)
+
+
+def separate_places(target: Target, graph: Graph, needed: Iterable[int]) -> GpuLayout:
+    """Each tensor in a buffer or texture of its own, of its size: nothing can overwrite anything."""
+    texel_bytes = SLICE * target.element_bytes
+    pieces: list[Size] = []
+    places: dict[int, Place] = {}
+    for number in needed:
+        dims = stored(graph.tensors[number].shape, graph.layout)
+        if target.texels:
+            place = _in_texture(dims, len(pieces), texel_bytes, target)
+            assert place.texels is not None
+            pieces.append((place.texels.width, place.texels.height))
+        else:
+            place = _in_buffer(dims, len(pieces), 0, texel_bytes)
+            pieces.append(place.size)
+        places[number] = place
+    return GpuLayout(tuple(pieces), places, texel_bytes)
+
+
+def check_profile(layout: GpuLayout, graph: Graph, profile: GpuProfile, *, is_planned: bool = True) -> None:
+    """Raise before anything is allocated if a device of a profile has no such places.
+
+    Raises:
+        UnsupportedError: a tensor or the arena is too large; names the tensor.
+        InvalidPlanError: an offset is no multiple of what the device asks for.
+    """
+    more = "" if profile.name == "adapter" else ", or run with the adapter's own limits (--profile adapter)"
+    for number, place in layout.places.items():
+        name = graph.tensors[number].name
+        if place.texels is None and place.size > profile.binding:
+            raise UnsupportedError(
+                f"tensor {name!r} has {size_text(place.size)}, and a shader of the profile {profile.name!r} reaches "
+                f"{size_text(profile.binding)}; plan for gpu-texture or with half the precision (gpu-buffer-fp16){more}"
+            )
+        if place.texels is None and place.offset % profile.alignment:
+            raise InvalidPlanError(
+                f"the plan puts {name!r} at {place.offset}, and the profile {profile.name!r} takes multiples of "
+                f"{profile.alignment}; plan again with --alignment {profile.alignment}{more}"
+            )
+        if place.texels is not None and max(place.texels.width, place.texels.height) > profile.texture_side:
+            raise UnsupportedError(
+                f"tensor {name!r} takes {place.texels.width} x {place.texels.height} texels, and textures of the "
+                f"profile {profile.name!r} have sides of {profile.texture_side}; plan for gpu-texture-linear or "
+                f"gpu-buffer{more}"
+            )
+    for number, piece in enumerate(layout.pieces):
+        if isinstance(piece, int) and piece > profile.buffer:
+            what = "the arena" if is_planned else f"tensor {_first_in(layout, graph, number)!r}"
+            raise UnsupportedError(
+                f"{what} has {size_text(piece)}, and a buffer of the profile {profile.name!r} "
+                f"{size_text(profile.buffer)}; plan with half the precision (gpu-buffer-fp16) or for gpu-texture{more}"
+            )
+        if isinstance(piece, tuple) and max(piece) > profile.texture_side:
+            raise UnsupportedError(
+                f"texture {number} of the plan, with {_first_in(layout, graph, number)!r}, has the extent "
+                f"{piece[0]} x {piece[1]}, and the profile {profile.name!r} has sides of {profile.texture_side}; "
+                f"plan for gpu-texture-linear or gpu-buffer{more}"
+            )
+
+
+def _first_in(layout: GpuLayout, graph: Graph, piece: int) -> str:
+    return next((graph.tensors[n].name for n, place in layout.places.items() if place.piece == piece), "nothing")
+
+
+def _in_buffer(dims: Stored, piece: int, offset: int, texel_bytes: int) -> Place:
+    return Place(piece, offset, dims.texels * texel_bytes, dims)
+
+
+def _in_texture(dims: Stored, piece: int, texel_bytes: int, target: Target) -> Place:
+    return Place(piece, 0, dims.texels * texel_bytes, dims, texel_place(dims, target))
