@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from edgemem.plans import PlanSet
     from edgemem.runtime.feeds import Feeds
     from edgemem.runtime.memory import MemoryReport
-    from edgemem.runtime.onnxruntime.prepared import Argument, Prepared
+    from edgemem.runtime.arguments import Argument
+    from edgemem.runtime.onnxruntime.prepared import Prepared
 
 __all__ = ["BoundMemory", "IoBindingSession", "make_session"]
 
