@@ -5,6 +5,7 @@
 
 from hypothesis import settings
 
+import tests.webgpu_adapters  # noqa: F401 - sets the environment of Vulkan's loader
 from tests.skips import (
     pytest_addoption,
     pytest_make_collect_report,

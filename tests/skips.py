@@ -68,6 +68,7 @@ ALLOWED: Final = (
         r"^(enjarify|qemu-aarch64-static|aarch64-linux-gnu-gcc|javac?|readelf|gcc) is not installed \(apt-get install ",
         "acts out a device of Android's: Debian's packages, named in the reason",
     ),
+    Allowed(r"^no WebGPU adapter ", "software drivers of Vulkan: Debian's packages, named in the reason"),
     # CI has a network, npm, a compiler and the extra `test`.
     Allowed(
         r"was not downloaded|which is not on PATH; install Node\.js", "models are fetched by pip and npm", in_ci=False
@@ -76,7 +77,7 @@ ALLOWED: Final = (
     Allowed(r"^this ONNX Runtime takes the allocator$", "tests the refusal of older versions"),
     Allowed(r"^needs gcc and g\+\+$|^needs g\+\+ and cmake on PATH$", "compiles what was exported", in_ci=False),
     Allowed(
-        r"could not import '(onnxruntime|ai_edge_litert|scipy|ortools|sympy|ml_dtypes)\b",
+        r"could not import '(onnxruntime|ai_edge_litert|scipy|ortools|sympy|ml_dtypes|wgpu|pydawn)\b",
         "optional packages, all in the extra `test`",
         in_ci=False,
     ),
