@@ -263,7 +263,6 @@ class GpuExecutor:
             self._memory.poison()
         for number, values in given.items():
             self._write(number, values)
-        queue = self._device.handle.queue
         began = time.perf_counter()
         cpu_ms: dict[int, float] = {}
         waiting: list[tuple[Bound, ...]] = []
@@ -278,7 +277,7 @@ class GpuExecutor:
             self._run_on_cpu(step)
             cpu_ms[step.number] = (time.perf_counter() - started) * 1e3
         self._submit(waiting, passes, is_last=True)
-        queue.on_submitted_work_done_sync()
+        self._device.wait()
         self._last_ms = (time.perf_counter() - began) * 1e3
         if self._stopwatch is not None:
             self._times = self._measured(self._stopwatch.read(), cpu_ms)
