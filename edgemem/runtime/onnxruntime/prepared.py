@@ -229,9 +229,9 @@ def _with_plan(path: Path, planset: PlanSet, source: Source, bindings: Bindings,
     if dims != dict(planset.dims):  # other sizes of its range: proved for these, too
         planset = plan_at(planset, graph, dims)
     proved = prove(planset, graph, remedy=_remedy(path))
-    if planset.target is not None and planset.target.texels:
+    if planset.target is not None and not planset.target.is_dense:
         raise RuntimeBindError(
-            f"the plan is for the target {planset.target.name!r} and counts texels, not bytes; {_remedy(path)} "
+            f"the plan is for the target {planset.target.name!r} and {planset.target.kept}; {_remedy(path)} "
             "--target generic"
         )
     if planset.target is not None and planset.target.scratch != "unknown":
