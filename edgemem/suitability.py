@@ -18,7 +18,6 @@ __all__ = [
     "MICRO_KERNELS",
     "Refusal",
     "has_regions",
-    "is_for_gpus",
     "kernels_refusal",
     "litert_refusal",
     "micro_offsets",

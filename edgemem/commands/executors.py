@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from edgemem.plans import DEPENDS_ON_DATA
 from edgemem.proof import Cause, examine
-from edgemem.suitability import MICRO_KERNELS, Refusal, is_for_gpus, kernels_refusal, litert_refusal, micro_refusal
+from edgemem.suitability import MICRO_KERNELS, Refusal, kernels_refusal, litert_refusal, micro_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -64,7 +64,7 @@ def webgpu_refusal(plansets: Sequence[PlanSet]) -> Refusal | None:
     remedy = "--target gpu-buffer"
     if planset is None:
         return Refusal("the file has no plan of its graph", remedy)
-    if not is_for_gpus(planset):
+    if planset.target is None or planset.target.storage != "phwc4":
         return Refusal(f"the plan is for {_target_of(planset)}, whose tensors are no slices of four channels", remedy)
     return None
 
