@@ -172,6 +172,7 @@ def test_the_command_says_so_too(executor: str, tmp_path: Path) -> None:
         assert done.exit_code == 1, done.output
         assert said in done.output
         assert len(done.output.strip().splitlines()) <= 4, done.output
+    (tmp_path / "net.tflite").write_bytes(b"")
     done = CliRunner().invoke(main, ["run", "--runtime", "tflm", "--device", "cuda", str(tmp_path / "net.tflite")])
     assert done.exit_code == 2
     done = CliRunner().invoke(main, ["run", "--runtime", "webgpu", "--device", "cuda", path])
