@@ -52,14 +52,9 @@ def io_binding_refusal(plansets: Sequence[PlanSet]) -> Refusal | None:
     if planset is None:
         only = ", only shared objects" if any(p.recording is None for p in plansets) else ""
         return Refusal(f"the file has no offset plan of its graph{only}", "--strategy auto")
-    if planset.target is not None and planset.target.texels:
-        return Refusal(
-            f"the plan is for the target {planset.target.name} and counts texels, not bytes", "--target generic"
-        )
-    if is_for_gpus(planset):
-        return Refusal(
-            f"the plan is for {_target_of(planset)}, whose tensors lie as GPUs have them", "--target generic"
-        )
+    target = planset.target
+    if target is not None and not target.is_dense:
+        return Refusal(f"the plan is for the target {target.name} and {target.kept}", "--target generic")
     return kernels_refusal(planset)
 
 
