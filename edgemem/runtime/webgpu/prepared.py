@@ -221,7 +221,7 @@ def _same_sizes(planset: PlanSet, asked: Bindings, name: str) -> None:
     if other or asked.ranges:
         raise RuntimeBindError(
             f"the plan is for other sizes than {' '.join(other) or 'a range'}; plan again with: "
-            f"edgemem plan {name} --target {planset.target.name if planset.target else 'gpu-buffer'} --dim NAME=VALUE"
+            f"{_command(name, planset)} --dim NAME=VALUE"
         )
 
 
@@ -232,3 +232,8 @@ def _computable(opened: Any, name: str) -> Computable:
             f"{name}: {suffixes} files do not say what their operators compute; use .onnx or .tflite"
         )
     return opened
+
+
+def _command(name: str, planset: PlanSet) -> str:
+    """What plans the model again for the same target."""
+    return f"edgemem plan {name} --target {planset.target.name if planset.target else 'gpu-buffer'}"
