@@ -209,7 +209,10 @@ class Reduce:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Concat:
-    """Tensors behind each other along an axis. Each may be a constant, and one may be there twice."""
+    """Tensors behind each other along an axis. Each may be a constant, and one may be there twice.
+
+    An input with one dimension fewer than the output lacks the axis: it has size 1 along it.
+    """
 
     inputs: tuple[int, ...]
     output: int
