@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
@@ -13,6 +12,8 @@ import pytest
 from edgemem.runtime.webgpu.lower import Lowering, lower
 from edgemem.runtime.webgpu.packing import from_image, pack, to_image, unpack
 from edgemem.runtime.webgpu.shaders import OUTPUT, PARAMETERS, WEIGHTS, Precision, Reach, assemble
+
+from tests.webgpu_adapters import LAVAPIPE, need_adapter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,16 +38,11 @@ _SPARE: Final = 256  # bytes of NaN before and behind each tensor in a buffer
 
 
 @cache
-def device() -> Any:
-    """A device of the first Vulkan adapter with the limits that every WebGPU has; skips the test without one."""
-    os.environ.setdefault("XDG_RUNTIME_DIR", "/tmp")
-    wgpu = pytest.importorskip("wgpu")
-    wanted = os.environ.get("EDGEMEM_GPU", "")
-    found = [a for a in wgpu.gpu.enumerate_adapters_sync() if a.info["backend_type"] == "Vulkan"]
-    named = [a for a in found if wanted.lower() in a.info["device"].lower()]
-    if not named:
-        pytest.skip("no Vulkan adapter that wgpu can use")
-    return named[0].request_device_sync()
+def device(adapter: str = LAVAPIPE) -> Any:
+    """A device of the adapter with this in its name; skips the test without one."""
+    name = need_adapter(adapter)
+    found = pytest.importorskip("wgpu").gpu.enumerate_adapters_sync()
+    return next(a for a in found if a.info["device"] == name and a.info["backend_type"] == "Vulkan").request_device_sync()
 
 
 @dataclass(frozen=True, slots=True)
