@@ -203,15 +203,35 @@ def test_times_of_operators_on_request() -> None:
     ready = pyramid()
     feeds = feeds_of(ready)
     with edgemem.GpuExecutor(ready, timings=True) as executor:
-        with pytest.raises(RuntimeBindError, match="nothing has run"):
-            _ = executor.times
+        assert executor.times == ()
         executor.run(None, feeds)
         times, whole = executor.times, executor.last_ms
     assert [t.type for t in times] == [op.type for op in ready.graph().ops]
     assert all(t.ms >= 0 and t.where == "gpu" for t in times)
     assert 0 < sum(t.ms for t in times) < whole
-    with edgemem.GpuExecutor(ready) as executor, pytest.raises(RuntimeBindError, match="timings=True"):
-        _ = executor.times
+    with edgemem.GpuExecutor(ready) as executor:
+        executor.run(None, feeds)
+        assert executor.times == ()
+        assert executor.last_ms > 0
+
+
+@pytest.mark.parametrize("storage", ["buffer", "texture2d"])
+def test_operators_are_observed_one_by_one(storage: str) -> None:
+    need_adapter()
+    ready = classifier()
+    graph, feeds = ready.graph(), feeds_of(ready)
+    values = run_program(ready.program(), {0: feeds["x"]})
+    with (
+        edgemem.GpuExecutor(ready, storage=storage, poison=True) as planned,
+        edgemem.GpuExecutor(ready, storage=storage, sharing=False) as apart,
+    ):
+        seen = list(planned.observe(feeds))
+        for (number, name, found), (_, _, other) in zip(seen, apart.observe(feeds), strict=True):
+            (output,) = graph.ops[number].outputs
+            assert name == graph.tensors[output].name
+            assert found.tobytes() == other.tobytes()
+            assert np.allclose(found, values[output], atol=1e-5)
+    assert [number for number, _, _ in seen] == list(range(len(graph.ops)))
 
 
 def test_a_closed_executor_says_so() -> None:
