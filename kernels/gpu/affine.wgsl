@@ -20,9 +20,9 @@ fn main(
     for (var k = 0; k < 4; k++) {
         let c = at.w * 4 + k;
         if (c < p.output.channels) {
-            let from = source(index_of(p.output, at.x, at.y, at.z, c));
-            if (from >= 0) {
-                value[k] = at_0(from);
+            let number = source(index_of(p.output, at.x, at.y, at.z, c));
+            if (number >= 0) {
+                value[k] = at_0(number);
             }
         }
     }

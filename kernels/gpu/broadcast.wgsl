@@ -41,9 +41,9 @@ fn main(
     for (var k = 0; k < 4; k++) {
         let c = at.w * 4 + k;
         if (c < p.output.channels) {
-            let from = sources(index_of(p.output, at.x, at.y, at.z, c));
-            a[k] = at_0(from.x);
-            b[k] = at_1(from.y);
+            let number = sources(index_of(p.output, at.x, at.y, at.z, c));
+            a[k] = at_0(number.x);
+            b[k] = at_1(number.y);
         }
     }
     store(at.x, at.y, at.z, at.w, finish(operate(a, b)));

@@ -1,6 +1,6 @@
 // Texels moved by an affine map of batch, height and width: slices, paddings and transposes that keep channels together,
 // and channels from another first one on. One invocation for each texel of the output.
-// Positions outside of the input are those of the edge where EDGE is 1, and give `value` where it is 0; channels outside
+// Positions outside of the input give `value` where VALUE is 1, else the element that `bordered` names; channels outside
 // of it always give `value`.
 
 struct Own {
@@ -28,10 +28,10 @@ fn main(
     let c = p.own.channel + at.w * 4;
     let inside = b >= 0 && y >= 0 && x >= 0 && b < p.input_0.batch && y < p.input_0.height && x < p.input_0.width;
     var value = vec4<f32>(p.own.value);
-    if ((inside || EDGE == 1) && c > -4 && c < p.input_0.channels) {
-        b = clamp(b, 0, p.input_0.batch - 1);
-        y = clamp(y, 0, p.input_0.height - 1);
-        x = clamp(x, 0, p.input_0.width - 1);
+    if ((inside || VALUE == 0) && c > -4 && c < p.input_0.channels) {
+        b = bordered(b, p.input_0.batch);
+        y = bordered(y, p.input_0.height);
+        x = bordered(x, p.input_0.width);
         let low = load_0(b, y, x, max(c >> 2u, 0));
         var loaded = low;
         if ((c & 3) != 0) {

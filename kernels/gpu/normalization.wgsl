@@ -12,7 +12,7 @@ struct Own {
     batch: i32, height: i32, width: i32,  // of scale and shift: the tensor's or 1
 }
 
-var<workgroup> partial: array<vec4<f32>, 64>;
+var<workgroup> shared_sums: array<vec4<f32>, 64>;
 
 // The sum of what the SHARE invocations of a group give.
 fn total(value: vec4<f32>, local: u32) -> vec4<f32> {
@@ -20,15 +20,15 @@ fn total(value: vec4<f32>, local: u32) -> vec4<f32> {
     if (SHARE > 1) {
         let lane = i32(local) % SHARE;
         workgroupBarrier();
-        partial[local] = value;
+        shared_sums[local] = value;
         for (var half = SHARE / 2; half > 0; half /= 2) {
             workgroupBarrier();
             if (lane < half) {
-                partial[local] += partial[local + u32(half)];
+                shared_sums[local] += shared_sums[local + u32(half)];
             }
         }
         workgroupBarrier();
-        sum = partial[0];
+        sum = shared_sums[0];
     }
     if (CHANNELS == 1) {
         return vec4<f32>((sum.x + sum.y) + (sum.z + sum.w));

@@ -8,7 +8,7 @@ struct Own {
     count: f32,  // elements that make one number
 }
 
-var<workgroup> partial: array<vec4<f32>, 64>;
+var<workgroup> shared_sums: array<vec4<f32>, 64>;
 
 @compute @workgroup_size(64)
 fn main(
@@ -25,14 +25,14 @@ fn main(
         sum = combine(sum, values(at, step));
     }
     if (SHARE > 1) {
-        partial[local] = sum;
+        shared_sums[local] = sum;
         for (var half = SHARE / 2; half > 0; half /= 2) {
             workgroupBarrier();
             if (lane < half) {
-                partial[local] = combine(partial[local], partial[local + u32(half)]);
+                shared_sums[local] = combine(shared_sums[local], shared_sums[local + u32(half)]);
             }
         }
-        sum = partial[local];
+        sum = shared_sums[local];
     }
     if (is_live && lane == 0) {
         store(at.x, at.y, at.z, at.w, last(sum));

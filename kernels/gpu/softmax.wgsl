@@ -9,7 +9,7 @@ struct Own {
     beta: f32,
 }
 
-var<workgroup> partial: array<vec4<f32>, 64>;
+var<workgroup> shared_sums: array<vec4<f32>, 64>;
 
 fn input_at(at: vec4<i32>, unused: f32) -> vec4<f32> {
     let value = load_0(at.x, at.y, at.z, at.w) * p.own.beta;
@@ -40,15 +40,15 @@ fn main(
         most = max(most, input_at(spot(position, slice, step), -3.4e38));
     }
     if (SHARE > 1) {
-        partial[local] = most;
+        shared_sums[local] = most;
         for (var half = SHARE / 2; half > 0; half /= 2) {
             workgroupBarrier();
             if (lane < half) {
-                partial[local] = max(partial[local], partial[local + u32(half)]);
+                shared_sums[local] = max(shared_sums[local], shared_sums[local + u32(half)]);
             }
         }
         workgroupBarrier();
-        most = partial[0];
+        most = shared_sums[0];
         workgroupBarrier();
     }
     if (CHANNELS == 1) {
@@ -66,15 +66,15 @@ fn main(
         }
     }
     if (SHARE > 1) {
-        partial[local] = sum;
+        shared_sums[local] = sum;
         for (var half = SHARE / 2; half > 0; half /= 2) {
             workgroupBarrier();
             if (lane < half) {
-                partial[local] += partial[local + u32(half)];
+                shared_sums[local] += shared_sums[local + u32(half)];
             }
         }
         workgroupBarrier();
-        sum = partial[0];
+        sum = shared_sums[0];
     }
     if (CHANNELS == 1) {
         sum = vec4<f32>((sum.x + sum.y) + (sum.z + sum.w));

@@ -117,14 +117,14 @@ class Prepared:
         values: NDArray[Any] = self.parts.constant(name)
         return values
 
-    def plain(self) -> Any:
+    def plain(self, providers: Sequence[Any]) -> Any:
         """The model as one session of ONNX Runtime, optimised as this one is, without any sizes bound."""
         ort = onnxruntime()
         options = sub_options(self.options)
         options.enable_cpu_mem_arena = options.enable_mem_pattern = True
         options.log_severity_level = min(options.log_severity_level, _ERROR)
         options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, LEVELS[self.level])
-        return ort.InferenceSession(str(self.path), options, providers=["CPUExecutionProvider"])
+        return ort.InferenceSession(str(self.path), options, providers=list(providers))
 
 
 def prepare(

@@ -86,7 +86,7 @@ def compile_graph(
         planned: list[tuple[Lowered, tuple[_Job, ...]]] = []
         views = in_place = 0
         for step in lowered:
-            if _is_view(step, memory, target):
+            if _is_view(step, memory, target, context):
                 views += 1
                 continue
             jobs = tuple(_job(d, step.op, memory, graph, context, constants) for d in step.dispatches)
@@ -115,13 +115,13 @@ def compile_graph(
     return Compiled(tuple(steps), constants, parameters, views, in_place, len(used))
 
 
-def _is_view(step: Lowered, memory: GpuMemory, target: Target) -> bool:
+def _is_view(step: Lowered, memory: GpuMemory, target: Target, context: Lowering) -> bool:
     """Whether an operator only gives its input another name: the same texels at one place."""
     op = step.op
     if op.type not in RULES[target.aliasing].views or not op.inputs or step.on_cpu:
         return False
     source, result = op.inputs[0], op.outputs[0]
-    if source not in memory.layout.places or result not in memory.layout.places:
+    if context.is_constant(source) or not {source, result} <= memory.layout.places.keys():
         return False
     a, b = memory.place(source), memory.place(result)
     if a.key != b.key or not is_same_storage(a.stored, b.stored):

@@ -9,7 +9,7 @@ import numpy as np
 from edgemem.errors import RuntimeBindError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
@@ -21,8 +21,8 @@ __all__ = ["CpuOperator", "cpu_operator"]
 class CpuOperator(Protocol):
     """An operator that runs on the CPU."""
 
-    def run(self, values: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
-        """Its outputs for values of its inputs that are no constants, in order and each once."""
+    def run(self, values: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
+        """Its outputs for values of its inputs that are not known, by name, in order and each once."""
 
 
 def cpu_operator(model: Computable, number: int, what: str) -> CpuOperator:
@@ -53,9 +53,9 @@ class _OnnxRuntime:
             raise RuntimeBindError(f"ONNX Runtime does not run {what} alone: {str(e).splitlines()[0]}") from None
         self._names = [a.name for a in self._session.get_inputs()]
 
-    def run(self, values: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    def run(self, values: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
         try:
-            return list(self._session.run(None, dict(zip(self._names, values, strict=True))))
+            return list(self._session.run(None, {name: values[name] for name in self._names}))
         except self._errors as e:
             raise RuntimeBindError(f"{self._what} fails on the CPU: {str(e).splitlines()[0]}") from None
 
@@ -76,9 +76,9 @@ class _LiteRT:
         self._inputs = [d["index"] for d in self._interpreter.get_input_details()]
         self._outputs = [d["index"] for d in self._interpreter.get_output_details()]
 
-    def run(self, values: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    def run(self, values: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
         try:
-            for index, value in zip(self._inputs, values, strict=True):
+            for index, value in zip(self._inputs, values.values(), strict=True):
                 self._interpreter.set_tensor(index, value)
             self._interpreter.invoke()
             return [np.array(self._interpreter.get_tensor(index)) for index in self._outputs]

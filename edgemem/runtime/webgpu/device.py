@@ -133,10 +133,11 @@ def open_device(name: str | None = None, profile: str = "portable") -> Device:
         if missing:
             raise AdapterError(f"{adapter} has less than the profile {profile!r} asks for: {listed(missing)}")
         features = [_TIMES] if _TIMES in handle.features else []
+        refusals: tuple[type[Exception], ...] = (RuntimeError, ValueError, *_errors())
         try:
             opened = handle.request_device_sync(required_features=features, required_limits=dict(wanted.limits))
             mark = opened.create_buffer(size=4, usage=_COPY_SRC)
-        except (RuntimeError, ValueError, *_errors()) as e:
+        except refusals as e:
             raise AdapterError(f"{adapter} gives no device: {_gist(str(e))}") from None
         device = Device(opened, adapter, wanted, has_times=bool(features), mark=mark)
         _devices[adapter, profile] = device

@@ -102,7 +102,7 @@ class GpuExecutor:
         self._last_ms = 0.0
         graph = prepared.graph
         lowered, context = lower_graph(prepared, cpu_ops=cpu_ops)
-        needed = needed_tensors(graph, lowered)
+        needed = needed_tensors(graph, lowered, context)
         planned = planned_places(prepared.proved, graph, needed)  # refused also where each has memory of its own
         layout = planned if sharing else separate_places(prepared.target, graph, needed)
         self._cpu = {
@@ -312,15 +312,18 @@ class GpuExecutor:
 
     def _run_on_cpu(self, step: Lowered) -> None:
         graph, precision = self._prepared.graph, self._prepared.precision
-        values = []
-        for number in dict.fromkeys(i for i in step.op.inputs if i >= 0 and graph.tensors[i].kind != "constant"):
+        known = self._prepared.program.constants
+        values = {}
+        for number in dict.fromkeys(i for i in step.op.inputs if i >= 0 and i not in known):
             tensor = graph.tensors[number]
-            values.append(self._values(number) if 0 not in tensor.shape else np.zeros(tensor.shape, tensor.dtype))
+            if tensor.kind != "constant":
+                is_empty = 0 in tensor.shape
+                values[tensor.name] = np.zeros(tensor.shape, tensor.dtype) if is_empty else self._values(number)
         results = self._cpu[step.number].run(values)
         outputs = [i for i in step.op.outputs if i >= 0]
         for number, result in zip(outputs, results, strict=True):
             tensor = graph.tensors[number]
-            if tensor.kind == "constant" or 0 in tensor.shape:
+            if tensor.kind == "constant" or number in known or 0 in tensor.shape:
                 continue
             self._write(number, to_floats(np.asarray(result).reshape(tensor.shape), tensor, precision))
 
@@ -333,16 +336,16 @@ class GpuExecutor:
         return from_floats(self._memory.read(number), tensor, self._prepared.precision)
 
     def _result(self, number: int, feed: Feeds | Mapping[str, Any]) -> NDArray[Any]:
-        """An output's values: what was given for one that is an input, too, and what is known for a constant."""
+        """An output's values: what was given for one that is an input, too, and what is known."""
         graph = self._prepared.graph
         tensor = graph.tensors[number]
+        known = self._prepared.program.constants
         if number in graph.inputs:
             return np.array(feed[tensor.name])
         if 0 in tensor.shape:
             return np.zeros(tensor.shape, tensor.dtype)
-        if tensor.kind != "constant":
-            return self._values(number)
-        known = self._prepared.program.constants
-        if number not in known:
-            raise ModelError(f"the output {tensor.name!r} is a constant whose value the program does not have")
-        return known[number].reshape(tensor.shape).astype(tensor.dtype)
+        if number in known:
+            return known[number].reshape(tensor.shape).astype(tensor.dtype)
+        if tensor.kind == "constant":
+            raise ModelError(f"the output {tensor.name!r} is a constant, and its value is not read from the model")
+        return self._values(number)

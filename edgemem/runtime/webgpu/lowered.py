@@ -54,7 +54,7 @@ def lower_graph(prepared: Prepared, *, cpu_ops: bool = False) -> tuple[tuple[Low
     found: list[Lowered] = []
     refused = list(_refused_tensors(graph))
     for number, (op, steps) in enumerate(zip(graph.ops, prepared.steps, strict=True)):
-        if all(_needs_nothing(graph, i) for i in op.outputs):
+        if all(_needs_nothing(graph, i, context) for i in op.outputs):
             continue
         dispatches, reason = _lowered(graph, op, steps, context)
         if not reason:
@@ -64,8 +64,7 @@ def lower_graph(prepared: Prepared, *, cpu_ops: bool = False) -> tuple[tuple[Low
         else:
             refused.append(f"{op.name or op.type!r} ({op.type}): {reason}")
     if refused:
-        can = any(step.on_cpu for step in found) or not cpu_ops
-        remedy = "; --cpu-ops runs single operators on the CPU" if can and not cpu_ops else ""
+        remedy = "" if cpu_ops else "; --cpu-ops runs single operators on the CPU"
         raise UnsupportedError(
             f"{prepared.name} does not run on the GPU, {len(refused)} thing{'s' if len(refused) > 1 else ''} "
             f"without a kernel: {listed(refused, most=200, separator='; ')}{remedy}"
@@ -73,19 +72,21 @@ def lower_graph(prepared: Prepared, *, cpu_ops: bool = False) -> tuple[tuple[Low
     return tuple(found), context
 
 
-def needed_tensors(graph: Graph, lowered: tuple[Lowered, ...]) -> tuple[int, ...]:
+def needed_tensors(graph: Graph, lowered: tuple[Lowered, ...], context: Lowering) -> tuple[int, ...]:
     """The tensors that must have memory: inputs and outputs of the graph, and those that operators read and write."""
     used = dict.fromkeys((*graph.inputs, *graph.outputs))
     for step in lowered:
         used |= dict.fromkeys(i for i in (*step.op.inputs, *step.op.outputs) if i >= 0)
         for dispatch in step.dispatches:
             used |= dict.fromkeys((*dispatch.inputs, dispatch.output))
-    return tuple(i for i in used if not _needs_nothing(graph, i))
+    return tuple(i for i in used if not _needs_nothing(graph, i, context))
 
 
-def _needs_nothing(graph: Graph, tensor: int) -> bool:
-    """Whether a tensor is absent, a constant or empty, so that nothing computes or keeps it."""
-    return tensor < 0 or graph.tensors[tensor].kind == "constant" or 0 in graph.tensors[tensor].shape
+def _needs_nothing(graph: Graph, tensor: int, context: Lowering) -> bool:
+    """Whether a tensor is absent, of a known value, or empty, so that nothing computes or keeps it."""
+    if tensor < 0 or context.is_constant(tensor):
+        return True
+    return graph.tensors[tensor].kind == "constant" or 0 in graph.tensors[tensor].shape
 
 
 def _refused_tensors(graph: Graph) -> Iterator[str]:
@@ -115,11 +116,11 @@ def _lowered(
     except UnsupportedError as e:
         return (), str(e)
     written = {dispatch.output for dispatch in found}
-    outputs = {i for i in op.outputs if not _needs_nothing(graph, i)}
+    outputs = {i for i in op.outputs if not _needs_nothing(graph, i, context)}
     if written != outputs:
         return (), "not all of its outputs are computed" if outputs - written else "it would write other tensors"
     for dispatch in found:
         for number in dispatch.inputs:
-            if not context.is_constant(number) and _needs_nothing(graph, number):
+            if not context.is_constant(number) and _needs_nothing(graph, number, context):
                 return (), f"it reads {graph.tensors[number].name!r}, which has no values"
     return tuple(found), ""

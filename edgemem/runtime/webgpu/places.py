@@ -207,8 +207,9 @@ def _holds(pieces: Sequence[Size], place: Place) -> bool:
     piece = pieces[place.piece]
     if place.texels is None:
         return isinstance(piece, int) and 0 <= place.offset <= piece - place.size
-    covers = isinstance(piece, tuple) and len(piece) == 2
-    return covers and place.texels.width <= piece[0] and place.texels.height <= piece[1]
+    if not isinstance(piece, tuple) or len(piece) != 2:
+        return False
+    return place.texels.width <= piece[0] and place.texels.height <= piece[1]
 
 
 def _first_in(layout: GpuLayout, graph: Graph, piece: int) -> str:

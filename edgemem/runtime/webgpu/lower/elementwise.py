@@ -5,8 +5,6 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from edgemem.errors import UnsupportedError
 from edgemem.model.stored import Stored, is_same_storage, stored
 from edgemem.model.tensor_ops import Binary, Unary
@@ -18,6 +16,7 @@ from edgemem.runtime.webgpu.shaders import grid
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from edgemem.runtime.webgpu.lower.registry import Lowering
