@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 __all__ = [
     "GpuOptions",
     "GpuOutcome",
-    "OpTime",
     "executor_for",
     "feeds_for",
     "gpu_data",
