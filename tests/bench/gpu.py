@@ -109,8 +109,13 @@ def timed(path: Path, repeats: int, adapter: str | None) -> Timed:
             for executor, ms in zip((alone, shared), times, strict=True):
                 executor.run(None, values)
                 ms.append(executor.last_ms)
-        reserved = [executor.memory_report.reserved for executor in (alone, shared)]
-        return Timed(median(times[0]), median(times[1]), *reserved, shared.adapter)
+        return Timed(
+            median(times[0]),
+            median(times[1]),
+            alone.memory_report.reserved,
+            shared.memory_report.reserved,
+            shared.adapter,
+        )
 
 
 def main() -> None:
