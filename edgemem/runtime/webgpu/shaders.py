@@ -29,7 +29,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-import edgemem
 from edgemem.errors import ToolError, UnsupportedError
 from edgemem.runtime.webgpu.texture_access import FORMS, texture_load, texture_store, texture_type, view_dimension
 
@@ -65,7 +64,7 @@ MOST_WORKGROUPS: Final = 65535  # of a grid in one dimension: the least that Web
 MOST_PARAMETERS: Final = 4  # of a function
 
 _COMPUTE: Final = 4  # GPUShaderStage.COMPUTE
-_PACKAGE: Final = Path(edgemem.__file__).resolve().parent
+_HERE: Final = Path(__file__).resolve().parent
 _FUNCTION: Final = re.compile(r"^fn (\w+)\(", re.MULTILINE)
 _OWN: Final = re.compile(r"^struct Own \{([^}]*)\}", re.MULTILINE)
 
@@ -110,7 +109,7 @@ class Shader:
 
 def folder() -> Path:
     """Where the kernels' texts are: in a checkout, or in an installed wheel. Raises ToolError if they are missing."""
-    for place in (_PACKAGE / "kernels_gpu", _PACKAGE.parent / "kernels" / "gpu"):
+    for place in (_HERE / "kernels" / "gpu", _HERE.parents[2] / "kernels" / "gpu"):
         if (place / "functions.wgsl").is_file():
             return place
     raise ToolError("this edgemem has no kernels for GPUs (kernels/gpu); install a wheel or a checkout that has them")
