@@ -25,7 +25,7 @@ def gpu_options(command: _Command) -> _Command:
     made = (
         click.option(
             "--storage",
-            type=click.Choice(["buffer", "texture2d", "texture-linear"]),
+            type=click.Choice(["buffer", "texture2d", "texture-linear", "texture-array"]),
             help="webgpu: what holds the tensors.  [default: as the plan says]",
         ),
         click.option(
