@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 INT64 = TensorProto.INT64
 
 
-def _numbers(*shape: int, seed: int = 0) -> NDArray[np.float32]:
+def _numbers(*shape: int, seed: int = 0) -> NDArray[Any]:
     return np.asarray(np.random.default_rng(seed).standard_normal(shape), np.float32)
 
 
-def _ints(*values: int) -> NDArray[np.int64]:
+def _ints(*values: int) -> NDArray[Any]:
     return np.array(values, np.int64)
 
 
@@ -184,7 +184,9 @@ def test_slices(seed: int) -> None:
     rng = np.random.default_rng(seed)
     shape = rng.integers(1, 8, int(rng.integers(1, 5))).tolist()
     axes = rng.permutation(len(shape))[: int(rng.integers(1, len(shape) + 1))].tolist()
-    starts, ends, steps = [], [], []
+    starts: list[int] = []
+    ends: list[int] = []
+    steps: list[int] = []
     for axis in axes:
         low, high = sorted(rng.choice(np.arange(shape[axis] + 1), 2, replace=False).tolist())
         step = int(rng.integers(1, 4))
@@ -192,7 +194,7 @@ def test_slices(seed: int) -> None:
             starts, ends, steps = [*starts, low], [*ends, high if rng.integers(0, 2) else 2**62], [*steps, step]
         else:  # backwards
             starts, ends, steps = [*starts, high - 1], [*ends, low - 1 - shape[axis]], [*steps, -step]
-    given = [_numbers(*shape), _ints(*starts), _ints(*ends), _ints(*axes), _ints(*steps)]
+    given: list[NDArray[Any] | None] = [_numbers(*shape), _ints(*starts), _ints(*ends), _ints(*axes), _ints(*steps)]
     ((step_made,),) = check_alike(*one("Slice", given, fixed=(1, 2, 3, 4), opset=13))
     assert isinstance(step_made, AffineMap)
 
@@ -236,7 +238,7 @@ def test_paddings(mode: str, seed: int) -> None:
 
 
 def test_paddings_of_axes() -> None:
-    given = [_numbers(2, 3, 4), _ints(1, 2, 0, 1), None, _ints(-1, 0)]
+    given: list[NDArray[Any] | None] = [_numbers(2, 3, 4), _ints(1, 2, 0, 1), None, _ints(-1, 0)]
     check_alike(*one("Pad", given, fixed=(1, 3), opset=18))
     (reason,) = program_of(one("Pad", given, fixed=(1, 3), opset=19, mode="wrap")[0]).steps
     assert reason == "Pad with mode 'wrap'"
