@@ -123,11 +123,6 @@ def _not_dense(target: str, kept: str, remedy: str) -> Refusal:
     return Refusal(f"the plan is for the target {target} and {kept}", remedy)
 
 
-def is_for_gpus(planset: PlanSet) -> bool:
-    """Whether tensors lie in slices of four channels (`edgemem.model.stored`), which no kernel for CPUs reads."""
-    return planset.target is not None and planset.target.storage == "phwc4"
-
-
 def micro_offsets(planset: PlanSet) -> dict[str, int]:
     """The offsets in bytes that TensorFlow Lite Micro is told for a plan set's smallest arena, by tensor.
 
