@@ -34,6 +34,7 @@ EXIT_FAILED = 1
     type=click.Choice(["replay", "io-binding"]),
     help="For .onnx files: replay runs a plan of a recording, io-binding the plan of the graph.  [default: replay]",
 )
+@click.option("--device", metavar="DEVICE", help="For .onnx files: cuda or cuda:NUMBER.  [default: cpu]")
 @click.option("--threads", default=1, show_default=True, type=click.IntRange(min=1), help="Of one operator.")
 @click.option("--runs", default=3, show_default=True, type=click.IntRange(min=1), help="The first one may record.")
 @click.option("--compare", is_flag=True, help="Compare with a plain session, bit for bit; exit code 1 if they differ.")
@@ -50,6 +51,7 @@ def run(
     input_shapes: dict[str, tuple[int, ...]],
     runtime: str | None,
     executor: str | None,
+    device: str | None,
     threads: int,
     runs: int,
     compare: bool,
@@ -72,7 +74,7 @@ def run(
     if runtime == "webgpu" or (runtime is None and executor is None and is_for_webgpu(model)):
         from edgemem.formats import Bindings
 
-        _check_gpu(executor=executor, threads=threads, timeout=timeout)
+        _check_gpu(executor=executor, device=device, threads=threads, timeout=timeout)
         made = run_on_gpu(
             model,
             of_gpu,
@@ -97,6 +99,8 @@ def run(
             raise click.UsageError("TFLite has no symbolic dimensions: bind a whole shape with --input-shape")
         if executor is not None:
             raise click.UsageError(f"--executor {executor} is for .onnx models; .tflite models have --runtime")
+        if device is not None:
+            raise click.UsageError("--device is for .onnx models, which ONNX Runtime runs")
         with progress_line("running the model"):
             result = run_tflite.run(
                 model,
@@ -123,6 +127,7 @@ def run(
                 values,
                 bindings=Bindings(dims, input_shapes),
                 executor=executor or "replay",
+                device=device or "cpu",
                 threads=threads,
                 runs=runs,
                 compare=compare,
@@ -138,10 +143,12 @@ def run(
         click.get_current_context().exit(EXIT_FAILED)
 
 
-def _check_gpu(*, executor: str | None, threads: int, timeout: float | None) -> None:
+def _check_gpu(*, executor: str | None, device: str | None, threads: int, timeout: float | None) -> None:
     """Raise UsageError for options that mean nothing on a GPU."""
     if executor is not None:
         raise click.UsageError(f"--executor {executor} is for ONNX Runtime, not for --runtime webgpu")
+    if device is not None:
+        raise click.UsageError("--device is for ONNX Runtime; --runtime webgpu has --adapter")
     if threads != 1:
         raise click.UsageError("--threads is for CPUs, not for --runtime webgpu")
     if timeout is not None:

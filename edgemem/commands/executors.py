@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from edgemem.plans import DEPENDS_ON_DATA
 from edgemem.proof import Cause, examine
-from edgemem.suitability import MICRO_KERNELS, Refusal, is_for_gpus, kernels_refusal, litert_refusal, micro_refusal
+from edgemem.suitability import MICRO_KERNELS, Refusal, kernels_refusal, litert_refusal, micro_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -52,14 +52,9 @@ def io_binding_refusal(plansets: Sequence[PlanSet]) -> Refusal | None:
     if planset is None:
         only = ", only shared objects" if any(p.recording is None for p in plansets) else ""
         return Refusal(f"the file has no offset plan of its graph{only}", "--strategy auto")
-    if planset.target is not None and planset.target.texels:
-        return Refusal(
-            f"the plan is for the target {planset.target.name} and counts texels, not bytes", "--target generic"
-        )
-    if is_for_gpus(planset):
-        return Refusal(
-            f"the plan is for {_target_of(planset)}, whose tensors lie as GPUs have them", "--target generic"
-        )
+    target = planset.target
+    if target is not None and not target.is_dense:
+        return Refusal(f"the plan is for the target {target.name} and {target.kept}", "--target generic")
     return kernels_refusal(planset)
 
 
@@ -69,7 +64,7 @@ def webgpu_refusal(plansets: Sequence[PlanSet]) -> Refusal | None:
     remedy = "--target gpu-buffer"
     if planset is None:
         return Refusal("the file has no plan of its graph", remedy)
-    if not is_for_gpus(planset):
+    if planset.target is None or planset.target.storage != "phwc4":
         return Refusal(f"the plan is for {_target_of(planset)}, whose tensors are no slices of four channels", remedy)
     return None
 

@@ -26,8 +26,8 @@ __all__ = [
     "Binary",
     "Concat",
     "Convolution",
-    "Function",
     "FullyConnected",
+    "Function",
     "LocalResponse",
     "MatMul",
     "Normalization",
@@ -363,8 +363,8 @@ class Program:
 
     Attributes:
         graph: tensors are named by their indices in it.
-        steps: for each operator of the graph in order, its tensor operations, each of which writes one of the operator's
-            outputs whole; or why it has none, in words for people (`Loop`, or `Conv with weights that are computed`).
+        steps: for each operator of the graph in order, its tensor operations, each of which writes one of its outputs
+            whole; or why it has none, in words for people (`Loop`, or `Conv with weights that are computed`).
         constants: values of the constant tensors that tensor operations name as inputs, float32, by index.
     """
 

@@ -127,6 +127,11 @@ class Target:
         return not self.texels and self.storage == "plain"
 
     @property
+    def kept(self) -> str:
+        """For messages: how tensors are kept where they are not dense."""
+        return "counts texels, not bytes" if self.texels else "keeps tensors in slices of four channels"
+
+    @property
     def element_bytes(self) -> int:
         """Of an element with the storage `phwc4`."""
         return 2 if self.precision == "fp16" else 4

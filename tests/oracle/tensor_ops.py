@@ -31,7 +31,7 @@ from edgemem.model.tensor_ops import (
     TransposedConvolution,
     Unary,
 )
-from tests.oracle.positions import ROUNDED, position
+from tests.oracle.positions import ROUNDED, position, ratio
 from tests.oracle.scalar_functions import apply, combine
 
 if TYPE_CHECKING:
@@ -331,7 +331,7 @@ def _(op: Resize, values: Values, shape: tuple[int, ...], layout: Layout) -> Flo
     x = _image(values[op.input], layout)
     sizes = _image_shape(shape, layout)
     for axis in (1, 2):
-        scale = Fraction(op.scale[axis - 1]) if op.scale else Fraction(x.shape[axis], sizes[axis])
+        scale = ratio(op.scale[axis - 1]) if op.scale else Fraction(x.shape[axis], sizes[axis])
         last = x.shape[axis] - 1
         places = [position(op.coordinates, o, scale, x.shape[axis], sizes[axis]) for o in range(sizes[axis])]
         places = [min(max(p, Fraction(0)), Fraction(last)) for p in places]

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import edgemem
+from edgemem.cli.main import main
 from edgemem.errors import RuntimeBindError
 from edgemem.runtime.onnxruntime import bound_arena, io_binding
 from edgemem.runtime.onnxruntime.bound_arena import Device, HostArena, OrtArena
@@ -158,6 +160,24 @@ def test_a_provider_that_falls_back_is_refused(tmp_path: Path, monkeypatch: pyte
         pytest.raises(RuntimeBindError, match="would have run on CPUExecutionProvider"),
     ):
         make_session(path, plan="make")
+
+
+@pytest.mark.parametrize("executor", ["replay", "io-binding"])
+def test_the_command_says_so_too(executor: str, tmp_path: Path) -> None:
+    if has_device():
+        pytest.skip("this ONNX Runtime has CUDA")
+    path = str(small("unet", tmp_path))
+    for device, said in (("cuda", f"no {CUDA} here"), ("tpu", "no device 'tpu'; there are cpu, cuda and cuda:NUMBER")):
+        done = CliRunner().invoke(main, ["run", "--executor", executor, "--device", device, path])
+        assert done.exit_code == 1, done.output
+        assert said in done.output
+        assert len(done.output.strip().splitlines()) <= 4, done.output
+    (tmp_path / "net.tflite").write_bytes(b"")
+    done = CliRunner().invoke(main, ["run", "--runtime", "tflm", "--device", "cuda", str(tmp_path / "net.tflite")])
+    assert done.exit_code == 2
+    done = CliRunner().invoke(main, ["run", "--runtime", "webgpu", "--device", "cuda", path])
+    assert done.exit_code == 2
+    assert "--runtime webgpu has --adapter" in done.output
 
 
 @pytest.mark.skipif(not has_device(), reason="no CUDA provider, or no CUDA runtime")

@@ -33,10 +33,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.plans import PlanSet
+    from edgemem.runtime.arguments import Argument
     from edgemem.runtime.feeds import Feeds
     from edgemem.runtime.memory import MemoryReport
     from edgemem.runtime.onnxruntime.bound_arena import BoundArena
-    from edgemem.runtime.onnxruntime.prepared import Argument, Prepared
+    from edgemem.runtime.onnxruntime.prepared import Prepared
 
 __all__ = ["BoundMemory", "IoBindingSession", "make_session"]
 

@@ -12,6 +12,9 @@ no two writable bindings overlap. A kernel's text has, besides its `struct Own` 
     position_0(i) -> vec4i              (b, y, x, c) of an index in the tensor's own order; `position_out`
     at_0(i) -> f32                      the element at an index in the tensor's own order
     store(b, y, x, slice, value)
+    texels(t) -> i32                    texels of a tensor, such as p.output
+    texel_place(t, i) -> vec4i          (b, y, x, slice) of the i-th texel of its buffer
+    index_of(t, b, y, x, c) -> i32      of an element in the tensor's own order
     finish(value) -> vec4f              the dispatch's function
     weights_0, weights_1: array<vec4f>
     serial(group, groups, local, size)  the number of an invocation in a grid of `grid(count, size)` workgroups
@@ -26,7 +29,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-import edgemem
 from edgemem.errors import ToolError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -61,7 +63,7 @@ MOST_WORKGROUPS: Final = 65535  # of a grid in one dimension: the least that Web
 MOST_PARAMETERS: Final = 4  # of a function
 
 _COMPUTE: Final = 4  # GPUShaderStage.COMPUTE
-_PACKAGE: Final = Path(edgemem.__file__).resolve().parent
+_HERE: Final = Path(__file__).resolve().parent
 _TEXTURES: Final[Mapping[str, str]] = {"fp32": "rgba32float", "fp16": "rgba16float"}
 _FUNCTION: Final = re.compile(r"^fn (\w+)\(", re.MULTILINE)
 _OWN: Final = re.compile(r"^struct Own \{([^}]*)\}", re.MULTILINE)
@@ -105,7 +107,7 @@ class Shader:
 
 def folder() -> Path:
     """Where the kernels' texts are: in a checkout, or in an installed wheel. Raises ToolError if they are missing."""
-    for place in (_PACKAGE / "kernels_gpu", _PACKAGE.parent / "kernels" / "gpu"):
+    for place in (_HERE / "kernels" / "gpu", _HERE.parents[2] / "kernels" / "gpu"):
         if (place / "functions.wgsl").is_file():
             return place
     raise ToolError("this edgemem has no kernels for GPUs (kernels/gpu); install a wheel or a checkout that has them")
@@ -196,6 +198,20 @@ fn used_of(channels: i32, slice: i32) -> vec4<bool> {
 }
 fn texel_of(t: Tensor, b: i32, y: i32, x: i32, slice: i32) -> i32 {
     return ((slice * t.height + y) * t.width + x) * t.batch + b;
+}
+fn texels(t: Tensor) -> i32 {
+    return t.slices * t.height * t.width * t.batch;
+}
+fn texel_place(t: Tensor, texel: i32) -> vec4<i32> {
+    let column = texel / t.batch;
+    let row = column / t.width;
+    return vec4<i32>(texel % t.batch, row % t.height, column % t.width, row / t.height);
+}
+fn index_of(t: Tensor, b: i32, y: i32, x: i32, c: i32) -> i32 {
+    if (t.channels_first != 0) {
+        return ((b * t.channels + c) * t.height + y) * t.width + x;
+    }
+    return ((b * t.height + y) * t.width + x) * t.channels + c;
 }
 fn pixel_of(t: Tensor, b: i32, y: i32, x: i32, slice: i32) -> vec2<i32> {
     if (t.linear != 0) {
