@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from edgemem.errors import ModelError, UnsupportedError
 from edgemem.model.tensor_ops import Concat, TransposedConvolution
 from edgemem_converters.tflite.model import TfliteConverter
+from models.build import TFLITE, build_tflite
 from models.fetch import FetchError, fetch
-from models.tflite_networks import mobilenet_v2
 from tests.oracle.tensor_ops import evaluate, reads, run_program
 from tests.tflite_operators import random_feeds, run
 
@@ -43,9 +44,9 @@ def apart(one: NDArray[Any], other: NDArray[Any]) -> float:
     return float(np.abs(one.astype(np.float64) - other).max()) / scale
 
 
-@pytest.mark.parametrize("name", [*NETS, "mobilenet_v2"])
+@pytest.mark.parametrize("name", [*NETS, *TFLITE])
 def test_every_operator_is_what_litert_computes(name: str) -> None:
-    data = mobilenet_v2(alpha=0.35, size=64, classes=10) if name == "mobilenet_v2" else fetched(name)
+    data = build_tflite(name, size="small") if name in TFLITE else fetched(name)
     program = TfliteConverter.from_bytes(data).program()
     assert not [step for step in program.steps if isinstance(step, str)]
     feeds = random_feeds(data, 3)
@@ -62,6 +63,36 @@ def test_every_operator_is_what_litert_computes(name: str) -> None:
     outputs = run_program(program, feeds)
     for index in program.graph.outputs:
         assert apart(outputs[index], values[index]) < 5e-4
+
+
+def test_operators_run_alone() -> None:
+    """One of each type of a network with float16 weights: the same bits as within the network."""
+    model = TfliteConverter.from_bytes(fetched("mp_face_detection_short"))
+    graph = model.graph()
+    values = run(model.content(), random_feeds(model.content(), 5), every=True)
+    seen = set()
+    for number, op in enumerate(graph.ops):
+        if op.type in seen or op.type == "DEQUANTIZE":
+            continue
+        seen.add(op.type)
+        alone = model.operator_model(number)
+        known = TfliteConverter.from_bytes(alone).graph()
+        inputs = [i for i in dict.fromkeys(op.inputs) if i >= 0 and graph.tensors[i].kind == "activation"]
+        assert [known.tensors[i].name for i in known.inputs] == [graph.tensors[i].name for i in inputs]
+        found = run(alone, {i: values[old] for i, old in zip(known.inputs, inputs, strict=True)})
+        for index, old in zip(known.outputs, op.outputs, strict=True):
+            np.testing.assert_array_equal(found[index], values[old])
+    assert len(seen) == 8
+
+
+def test_operators_that_cannot_run_alone_are_refused() -> None:
+    model = TfliteConverter.from_bytes(fetched("mww_alexa"))
+    names = [op.type for op in model.graph().ops]
+    for kind in ("CALL_ONCE", "READ_VARIABLE"):
+        with pytest.raises(UnsupportedError, match="cannot run alone"):
+            model.operator_model(names.index(kind))
+    with pytest.raises(ModelError, match="none of number"):
+        model.operator_model(len(names))
 
 
 def test_steps_that_have_no_operations_say_why() -> None:
