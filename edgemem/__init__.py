@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from edgemem.runtime.litert.interpreter import Interpreter as Interpreter
     from edgemem.runtime.onnxruntime.decoder import DecoderState as DecoderState
     from edgemem.runtime.onnxruntime.session import InferenceSession as InferenceSession
+    from edgemem.runtime.webgpu.executor import GpuExecutor as GpuExecutor
     from edgemem.schedule.ordering import Ordering as Ordering
     from edgemem.strategy.catalogue import registered as strategies
     from edgemem.targets import Target as Target
@@ -38,6 +39,7 @@ __all__ = [
     "Arena",
     "DecoderState",
     "EdgememError",
+    "GpuExecutor",
     "InferenceSession",
     "Interpreter",
     "OffsetPlan",
@@ -60,6 +62,7 @@ _HOMES = {
     "Arena": "replay.arena:Arena",
     "DecoderState": "runtime.onnxruntime.decoder:DecoderState",
     "EdgememError": "errors:EdgememError",
+    "GpuExecutor": "runtime.webgpu.executor:GpuExecutor",
     "InferenceSession": "runtime.onnxruntime.session:InferenceSession",
     "Interpreter": "runtime.litert.interpreter:Interpreter",
     "OffsetPlan": "plans:OffsetPlan",

@@ -89,7 +89,7 @@ def largest_sizes(graphs: Iterable[Graph], target: Target) -> dict[str, int]:
     def walk(graph: Graph) -> None:
         for tensor in graph.tensors:
             if tensor.kind not in ("constant", "captured", "opaque") and tensor.dtype in DTYPE_BITS:
-                largest[tensor.name] = max(largest.get(tensor.name, 0), tensor_bytes(tensor, target))
+                largest[tensor.name] = max(largest.get(tensor.name, 0), tensor_bytes(tensor, target, graph.layout))
         for op in graph.ops:
             for body in op.bodies:
                 walk(body)

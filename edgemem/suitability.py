@@ -55,8 +55,8 @@ def litert_refusal(planset: PlanSet) -> Refusal | None:
     if target is None or target.scratch != "litert":
         name = f"the target {target.name}" if target else "no target"
         return Refusal(f"the plan is for {name} and leaves out the workspace of LiteRT's kernels", "--target litert")
-    if target.texels:
-        return _texels(target.name, "--target litert")
+    if not target.is_dense:
+        return _not_dense(target.name, target.kept, "--target litert")
     if planset.problem.alignment % _NATIVE_ALIGNMENT:
         return Refusal(
             f"its offsets are multiples of {planset.problem.alignment} only", "--target litert --alignment 64"
@@ -98,8 +98,8 @@ def micro_refusal(planset: PlanSet, kernels: str | None = None) -> Refusal | Non
     target = planset.target
     if target is None or target.scratch != "unknown":
         return Refusal(f"the plan is for {f'the target {target.name}' if target else 'no target'}", "--target tflm")
-    if target.texels:
-        return _texels(target.name, "--target tflm")
+    if not target.is_dense:
+        return _not_dense(target.name, target.kept, "--target tflm")
     if target.aliasing not in _MICRO_RULES:
         return Refusal(
             f"the plan is under the alias rules {target.aliasing!r}, which its kernels do not keep to", "--target tflm"
@@ -119,8 +119,8 @@ def _regions(remedy: str) -> Refusal:
     return Refusal("the plan lies in several regions, and its runtime has one arena", remedy)
 
 
-def _texels(target: str, remedy: str) -> Refusal:
-    return Refusal(f"the plan is for the target {target} and counts texels, not bytes", remedy)
+def _not_dense(target: str, kept: str, remedy: str) -> Refusal:
+    return Refusal(f"the plan is for the target {target} and {kept}", remedy)
 
 
 def micro_offsets(planset: PlanSet) -> dict[str, int]:

@@ -102,7 +102,12 @@ def targets(draw: DrawFn) -> Target:
         regions += [Region(name) for name in draw(st.lists(texts, max_size=2, unique=True)) if name != regions[0].name]
         names = st.dictionaries(texts, texts, max_size=2)
         target = replace(target, regions=tuple(regions), pins=draw(pins), states=draw(names))
-        target = replace(target, kernels=draw(st.sampled_from(PROFILES)), slots=draw(st.booleans()))
+        if target.is_dense:
+            target = replace(target, kernels=draw(st.sampled_from(PROFILES)), slots=draw(st.booleans()))
+        else:
+            side = draw(st.integers(1, 2**20))
+            row = draw(st.integers(0, side)) if target.texels else 0
+            target = replace(target, texture_side=side, texel_row=row, binding=draw(st.integers(0, 2**63 - 1)))
     return target
 
 

@@ -90,7 +90,7 @@ def _litert(path: Path, model: PlannedModel, abis: Sequence[str]) -> Project:
     """The project of a TFLite model."""
     planset = model.plansets[0]
     plan, target = planset.best_offsets, planset.target
-    if plan is None or target is None or target.texels or has_regions(planset):
+    if plan is None or target is None or not target.is_dense or has_regions(planset):
         raise ModelError(
             f"{path.name} carries no plan of offsets in one arena; make one with: edgemem plan -t litert {path.name} "
             "-o PLANNED"

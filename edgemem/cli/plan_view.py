@@ -12,9 +12,10 @@ from rich.table import Table
 from edgemem.bounds import operator_breadths
 from edgemem.cli.console import console_for, print_folded
 from edgemem.cli.printable import printable
+from edgemem.cli.texture_view import TFLITE_RULES, are_textures, show_textures, textures_text
 from edgemem.distribution import requirement
 from edgemem.lists import listed
-from edgemem.plans import DEPENDS_ON_DATA
+from edgemem.plans import DEPENDS_ON_DATA, SharedObjectsPlan
 from edgemem.report.peak import find_peak
 from edgemem.report.sizes import ratio_text, size_text
 from edgemem.strategy.options import summary
@@ -68,11 +69,12 @@ def show_plan(
     for number, (label, plans, bound, proved) in enumerate(families):
         best = min(plans, key=lambda p: p.size)
         took = f", {_time_text(elapsed_s)} in all" if elapsed_s is not None and not number else ""
-        text = answer(best, bound, planset.naive, proved=proved, texels=texels)
+        size = textures_text(planset, best) if are_textures(planset) and isinstance(best, SharedObjectsPlan) else ""
+        text = answer(best, bound, planset.naive, proved=proved, texels=texels, size=size)
         console.print(f"{label} {text}{took}", soft_wrap=True)
     if note:
         print_folded(console, note, indent=0)
-    if planset.target is not None and planset.target.scratch == "unknown":
+    if planset.target is not None and planset.target.scratch == "unknown" and planset.target.storage == "plain":
         console.print("These are the tensors; the workspace of kernels is not in this plan.", soft_wrap=True)
     if planset.target is not None and planset.target.kernels != "none":
         console.print(
@@ -96,6 +98,8 @@ def show_plan(
     _show_peak(console, planset, top, texels=texels)
     for family in families:
         _show_family(console, planset, family, rows, texels=texels)
+    if are_textures(planset) and planset.shared_objects:
+        show_textures(console, planset)
     _show_searches(console, planset, texels=texels)
     _show_unplanned(console, planset, top)
 
@@ -162,8 +166,9 @@ def _depend_on_data(planset: PlanSet) -> str:
 
 def _families(planset: PlanSet) -> list[tuple[str, Sequence[Plan], int, int]]:
     """Label, plans, lower bound and the best bound proved of each family that has plans."""
+    offsets = () if are_textures(planset) else planset.offsets  # no texture begins inside another one
     listed: list[tuple[str, Sequence[Plan], int, int]] = [
-        ("arena", planset.offsets, planset.bounds.offsets, planset.proved.offsets),
+        ("arena", offsets, planset.bounds.offsets, planset.proved.offsets),
         ("shared objects", planset.shared_objects, planset.bounds.shared_objects, planset.proved.shared_objects),
     ]
     return [family for family in listed if family[1]]
@@ -191,20 +196,27 @@ def _show_family(
         )
     ordered = sorted(plans, key=lambda p: p.size)
     shown = ordered if rows is None else ordered[:rows]
-    naive = [p for p in ordered if p.strategy == "naive" and p not in shown]
+    rules = TFLITE_RULES if are_textures(planset) else {}
+    known = {"naive", *rules}
+    naive = [p for k, p in enumerate(ordered) if p not in shown and p.strategy in known and _is_first(ordered, k)]
     for plan in (*shown, *naive):
         table.add_row(
             _strategy_text(plan),
             f"{plan.size:,}",
             ratio_text(plan.size, bound, unit),
             ratio_text(plan.size, planset.naive, unit),
-            "optimal" if plan.optimal else "",
+            rules.get(plan.strategy, "optimal" if plan.optimal else ""),
         )
     console.print()
     console.print(table)
     more = len(plans) - len(shown) - len(naive)
     if more:
         console.print(f"and {more} more; --all lists them")
+
+
+def _is_first(plans: Sequence[Plan], number: int) -> bool:
+    """Whether no plan before this one is of the same strategy."""
+    return all(plan.strategy != plans[number].strategy for plan in plans[:number])
 
 
 def _strategy_text(plan: Plan) -> str:
@@ -233,8 +245,8 @@ def _show_searches(console: Console, planset: PlanSet, *, texels: bool) -> None:
         console.print(line, soft_wrap=True)
 
 
-def answer(best: Plan, bound: int, naive: int, *, texels: bool = False, proved: int = 0) -> str:
-    """The size of the best plan beside its bound, its strategy, and how much less than naive it is."""
+def answer(best: Plan, bound: int, naive: int, *, texels: bool = False, proved: int = 0, size: str = "") -> str:
+    """The size of the best plan, or other words for it, beside its bound, its strategy, and how much it saves."""
     if best.size == bound:
         gap = "= lower bound (optimal)"
     elif best.optimal:
@@ -244,7 +256,7 @@ def answer(best: Plan, bound: int, naive: int, *, texels: bool = False, proved: 
     else:
         gap = f"({ratio_text(best.size, bound)} of the lower bound)"
     saved = f", {naive / best.size:.1f}x less than naive" if best.size else ""
-    return f"{size_text(best.size, texels=texels)} {gap}, {_strategy_text(best)}{saved}"
+    return f"{size or size_text(best.size, texels=texels)} {gap}, {_strategy_text(best)}{saved}"
 
 
 def _show_peak(console: Console, planset: PlanSet, top: int, *, texels: bool) -> None:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from edgemem.commands.executor_run import ExecutorRun
     from edgemem.commands.verify import Report
-    from edgemem.commands.verify_run import ExecutorRun
     from edgemem.proof import Violation
 
 __all__ = ["verify"]

@@ -17,12 +17,12 @@ from edgemem.report.sizes import size_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from edgemem.commands.executor_run import ExecutorRun
     from edgemem.commands.mixture import Mixture, Mixtures
     from edgemem.commands.outcome import Outcome
     from edgemem.commands.price import Price
     from edgemem.commands.size import ModelSize
     from edgemem.commands.verify import Report
-    from edgemem.commands.verify_run import ExecutorRun
     from edgemem.plans import PlanSet
     from edgemem.schedule.ordering import Ordering
 
@@ -30,6 +30,7 @@ __all__ = [
     "print_json",
     "show_executor_runs",
     "show_outcome",
+    "show_outputs",
     "show_recorded",
     "show_report",
     "show_size",
@@ -87,7 +88,8 @@ def show_report(report: Report) -> None:
         bound = "the lower bound" if plan["size"] == plan["lower_bound"] else f"lower bound {plan['lower_bound']:,}"
         under = f" under {plan['target']}" if plan["target"] else ""
         what = "arena" if plan["family"] == "offsets" else "shared objects"
-        lines.append(("plan", f"of the {plan['of']}{under}: {what} {plan['size']:,} by {plan['strategy']}, {bound}"))
+        size = f"{plan['size']:,}{' texels' * (plan['unit'] == 'texels')}"
+        lines.append(("plan", f"of the {plan['of']}{under}: {what} {size} by {plan['strategy']}, {bound}"))
     lines += [("runs in", title) for title in report.runtimes]
     lines += [(leg.name, leg.checked) for leg in report.legs]
     lines += [("unchecked", text) for text in report.not_checked]
@@ -108,6 +110,11 @@ def show_outcome(outcome: Outcome) -> None:
     if outcome.identical is not None:
         verdict = "identical to a plain run" if outcome.identical else f"DIFFERENT: {', '.join(outcome.different)}"
         click.echo(printable(f"outputs {verdict}"))
+    show_outputs(outcome)
+
+
+def show_outputs(outcome: Outcome) -> None:
+    """A line an output: its name, dtype and shape."""
     for name, value in outcome.outputs.items():
         shape = "x".join(map(str, getattr(value, "shape", ()))) or "scalar"
         click.echo(f"  {printable(name)}: {getattr(value, 'dtype', type(value).__name__)} {shape}")

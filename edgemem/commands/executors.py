@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from edgemem.model.graph import Graph
     from edgemem.plans import PlanSet
 
-__all__ = ["EXECUTORS", "Executor", "Refusal", "io_binding_refusal", "where_it_runs"]
+__all__ = ["EXECUTORS", "Executor", "Refusal", "io_binding_refusal", "webgpu_refusal", "where_it_runs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +30,14 @@ class Executor:
     Attributes:
         name: as the command line has it.
         title: for people.
-        suffix: of the files that it runs.
+        suffixes: of the files that it runs.
         refusal: gives the reason why it does not run the plan sets of a file, or None if it does.
         is_offered: whether users of other files are told how to make plans for it.
     """
 
     name: str
     title: str
-    suffix: str
+    suffixes: tuple[str, ...]
     refusal: Callable[[Sequence[PlanSet]], Refusal | None]
     is_offered: bool = True
 
@@ -52,11 +52,25 @@ def io_binding_refusal(plansets: Sequence[PlanSet]) -> Refusal | None:
     if planset is None:
         only = ", only shared objects" if any(p.recording is None for p in plansets) else ""
         return Refusal(f"the file has no offset plan of its graph{only}", "--strategy auto")
-    if planset.target is not None and planset.target.texels:
-        return Refusal(
-            f"the plan is for the target {planset.target.name} and counts texels, not bytes", "--target generic"
-        )
+    target = planset.target
+    if target is not None and not target.is_dense:
+        return Refusal(f"the plan is for the target {target.name} and {target.kept}", "--target generic")
     return kernels_refusal(planset)
+
+
+def webgpu_refusal(plansets: Sequence[PlanSet]) -> Refusal | None:
+    """Why our own kernels on a GPU do not run the plan of a file's graph; None if they do."""
+    planset = next((p for p in plansets if p.recording is None), None)
+    remedy = "--target gpu-buffer"
+    if planset is None:
+        return Refusal("the file has no plan of its graph", remedy)
+    if planset.target is None or planset.target.storage != "phwc4":
+        return Refusal(f"the plan is for {_target_of(planset)}, whose tensors are no slices of four channels", remedy)
+    return None
+
+
+def _target_of(planset: PlanSet) -> str:
+    return f"the target {planset.target.name}" if planset.target is not None else "no target"
 
 
 def _node_by_node(plansets: Sequence[PlanSet]) -> Refusal | None:
@@ -96,11 +110,12 @@ def _micro_refusal(planset: PlanSet) -> Refusal | None:
 
 
 EXECUTORS = (
-    Executor("io-binding", "ONNX Runtime, node by node (edgemem run --executor io-binding)", ".onnx", _node_by_node),
-    Executor("replay", "ONNX Runtime sessions (edgemem.InferenceSession)", ".onnx", _replay),
-    Executor("android", "an Android app (edgemem android package)", ".onnx", _in_an_app, is_offered=False),
-    Executor("tflm", "TensorFlow Lite Micro", ".tflite", _of_any(_micro_refusal)),
-    Executor("litert", "LiteRT with builtin kernels (edgemem.Interpreter)", ".tflite", _of_any(litert_refusal)),
+    Executor("io-binding", "ONNX Runtime, node by node (edgemem run --executor io-binding)", (".onnx",), _node_by_node),
+    Executor("replay", "ONNX Runtime sessions (edgemem.InferenceSession)", (".onnx",), _replay),
+    Executor("android", "an Android app (edgemem android package)", (".onnx",), _in_an_app, is_offered=False),
+    Executor("tflm", "TensorFlow Lite Micro", (".tflite",), _of_any(_micro_refusal)),
+    Executor("litert", "LiteRT with builtin kernels (edgemem.Interpreter)", (".tflite",), _of_any(litert_refusal)),
+    Executor("webgpu", "WebGPU (edgemem run --runtime webgpu)", (".onnx", ".tflite"), webgpu_refusal, is_offered=False),
 )
 
 
@@ -118,7 +133,7 @@ def where_it_runs(plansets: Sequence[PlanSet], suffix: str, graph: Graph | None 
     holds = other is not None and graph is not None and not _wrong_here(other, graph)
     able, unable = [], []
     for executor in EXECUTORS:
-        if executor.suffix == suffix.lower():
+        if suffix.lower() in executor.suffixes:
             refusal = executor.refusal(plansets)
             if refusal is None or (holds and executor.name == "tflm"):
                 able.append(executor.title)

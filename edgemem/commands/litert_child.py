@@ -2,12 +2,13 @@
 
     python -m edgemem.commands.litert_child FOLDER
 
-FOLDER holds the question and gets the answer (`edgemem.runtime.litert.process`). `task` is `run`, `bind`, `compare` or
-`plain`.
+FOLDER holds the question and gets the answer (`edgemem.runtime.litert.process`). `task` is `run`, `bind`, `compare`,
+`plain` or `reference`.
 """
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,7 +34,9 @@ __all__: list[str] = []
 
 def _answer(question: Question) -> Answer:
     check_here()
-    task = {"run": _run, "bind": _bind, "compare": _compare, "plain": _plain}[question.data["task"]]
+    task = {"run": _run, "bind": _bind, "compare": _compare, "plain": _plain, "reference": _reference}[
+        question.data["task"]
+    ]
     try:
         return task(question)
     except RuntimeBindError as e:
@@ -72,6 +75,15 @@ def _plain(question: Question) -> Answer:
     forms = [(str(k), np.dtype(d["dtype"]).name, tuple(d["shape"].tolist())) for k, d in enumerate(details)]
     runs = [_outputs(plain, details, values_of(forms, {}, seed=seed)) for seed in range(question.data["runs"])]
     return Answer({"outputs": list(runs[0])}, [np.asarray(value) for run in runs for value in run.values()])
+
+
+def _reference(question: Question) -> Answer:
+    """The outputs of one run on given inputs, as LiteRT has the model."""
+    plain = interpreter_class()(**_options(question))
+    details = _prepared(plain, question.data["shapes"])
+    given = dict(zip(question.data["feeds"], question.arrays, strict=True))
+    outputs = _outputs(plain, details, [given[d["name"]] for d in details])
+    return Answer({"outputs": list(outputs), "version": version("ai-edge-litert")}, list(outputs.values()))
 
 
 def _bind(question: Question) -> Answer:

@@ -13,6 +13,7 @@ from edgemem.errors import ModelError, PlanError, RuntimeBindError
 from edgemem.formats import Bindings, onnx_editor
 from edgemem.model.ranges import resolve
 from edgemem.runtime.feeds import make_feeds
+from edgemem.runtime.onnxruntime.bound_arena import Device
 from edgemem.runtime.onnxruntime.file import plans_in
 from edgemem.runtime.onnxruntime.io_binding import make_session
 from edgemem.runtime.onnxruntime.optimise import metadata_for, onnxruntime, runtime_errors, session_options_for
@@ -35,6 +36,7 @@ def run(
     *,
     bindings: Bindings | None = None,
     executor: str = "replay",
+    device: str = "cpu",
     threads: int = 1,
     runs: int = 3,
     compare: bool = False,
@@ -48,6 +50,7 @@ def run(
         bindings: sizes of made-up inputs; what is not given is as in the plan that is in the file.
         executor: `replay`, an ordinary session whose requests are served from a plan of its recording, or
             `io-binding`, which runs the plan of the graph that is in the file node by node.
+        device: `cpu`, `cuda` or `cuda:NUMBER`; where the arena lies.
         threads: of one operator.
         runs: how many; the first one records for `replay` where no plan is stored.
         compare: run a plain session on the same feeds, too. For `io-binding` it does not optimise the graph either.
@@ -61,6 +64,7 @@ def run(
         raise PlanError(f"no executor {executor!r}; there are replay and io-binding")
     options = onnxruntime().SessionOptions()
     options.intra_op_num_threads = threads
+    providers = Device.parse(device).providers  # before the file is read
     data = read_onnx(model, "run")
     parts = onnx_editor().parts(data, model.parent)
     memory: Any
@@ -68,11 +72,11 @@ def run(
     values = dict(feeds) if feeds else make_feeds(parts.input_forms(), planned_bindings(data, given))
     with in_one_line(model):
         if executor == "replay":
-            with InferenceSession(str(model), options, poison=poison, background=False) as session:
+            with InferenceSession(str(model), options, providers, poison=poison, background=False) as session:
                 names = [o.name for o in session.get_outputs()]
                 results = [session.run(names, values) for _ in range(runs)]
                 report, memory = session.memory_report, session.memory
-            make_plain: Callable[[], Any] = partial(_plain, model, data, threads)
+            make_plain: Callable[[], Any] = partial(_plain, model, data, threads, providers)
         else:
             _check_plan(model, data)
             bound = make_session(
@@ -81,6 +85,7 @@ def run(
                 input_shapes=given.input_shapes,
                 sess_options=options,
                 poison=0xCD if poison else None,
+                device=device,
             )
             names = [o.name for o in bound.get_outputs()]
             results = [bound.run(names, values) for _ in range(runs)]
@@ -123,10 +128,10 @@ def in_one_line(model: Path) -> Iterator[None]:
         raise ModelError(f"ONNX Runtime cannot run {model.name}: {str(e).splitlines()[0]}") from None
 
 
-def _plain(model: Path, data: bytes, threads: int) -> Any:
+def _plain(model: Path, data: bytes, threads: int, providers: Sequence[Any]) -> Any:
     options = session_options_for(metadata_for(data))
     options.intra_op_num_threads = threads
-    return onnxruntime().InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    return onnxruntime().InferenceSession(str(model), options, providers=list(providers))
 
 
 def _different(plain: Any, values: Feeds, names: Sequence[str], results: Sequence[Sequence[Any]]) -> tuple[str, ...]:

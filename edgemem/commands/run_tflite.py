@@ -89,7 +89,7 @@ def runtime_of(plansets: Sequence[PlanSet], *, offsets: bool) -> str:
     """
     if not plansets:
         return "tflm" if offsets else "litert"
-    able = (e.name for e in EXECUTORS if e.suffix == ".tflite" and e.refusal(plansets) is None)
+    able = (e.name for e in EXECUTORS if ".tflite" in e.suffixes and e.refusal(plansets) is None)
     # A plan for kernels that are not installed is not one for LiteRT either; the error of its own runtime tells more.
     return next(able, "tflm" if any(micro_refusal(planset) is None for planset in plansets) else "litert")
 

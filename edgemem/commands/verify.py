@@ -67,7 +67,7 @@ def report_of(path: Path, verdict: Verdict, *, is_run: bool = False) -> Report:
         is_run: whether the plans are run as well.
     """
     plansets = list(dict.fromkeys((verdict.planset, *verdict.recordings)))
-    able = [e.title for e in EXECUTORS if e.suffix == path.suffix.lower() and e.refusal(plansets) is None]
+    able = [e.title for e in EXECUTORS if path.suffix.lower() in e.suffixes and e.refusal(plansets) is None]
     return Report(
         tuple(_entry(planset, plan) for planset in plansets for plan in _best(planset)),
         tuple(able),
@@ -77,8 +77,10 @@ def report_of(path: Path, verdict: Verdict, *, is_run: bool = False) -> Report:
 
 
 def _best(planset: PlanSet) -> list[Plan]:
-    """The smallest plan of each family."""
-    return [plan for plan in (planset.best_offsets, planset.best_shared_objects) if plan is not None]
+    """The smallest plan of each family that can be run: no texture begins inside another one."""
+    texels = planset.target is not None and planset.target.texels
+    offsets = None if texels and planset.best_shared_objects is not None else planset.best_offsets
+    return [plan for plan in (offsets, planset.best_shared_objects) if plan is not None]
 
 
 def _entry(planset: PlanSet, plan: Plan) -> dict[str, Any]:
@@ -94,6 +96,7 @@ def _entry(planset: PlanSet, plan: Plan) -> dict[str, Any]:
         "family": family,
         "strategy": plan.strategy,
         "size": plan.size,
+        "unit": "texels" if planset.target is not None and planset.target.texels else "bytes",
         "lower_bound": getattr(planset.proved, family),
         "optimal": plan.optimal,
     }
@@ -127,7 +130,7 @@ def _not_checked(path: Path, verdict: Verdict, able: list[str], *, is_run: bool)
     planset, found = verdict.planset, []
     if verdict.graph is None and planset not in verdict.recordings:
         found.append("whether it fits a model (name the model with --model)")
-    if planset.recording is None and planset.shared_objects and verdict.graph is not None and not planset.offsets:
+    if not able and planset.shared_objects and verdict.graph is not None and not planset.offsets:
         found.append("a run: no runtime here takes shared objects")
     if "TensorFlow Lite Micro" in able:
         found.append("workspace, which TensorFlow Lite Micro places by itself beside the plan")

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from edgemem.commands.executor_run import ExecutorRun, check_verified
 from edgemem.commands.executors import io_binding_refusal
 from edgemem.commands.outcome import same
 from edgemem.commands.run import in_one_line
+from edgemem.commands.verify_run_gpu import gpu_runs
 from edgemem.errors import ModelError, PlanFileError, RuntimeBindError
 from edgemem.formats import Bindings, load_model, onnx_editor
 from edgemem.model.random import random_values_of
@@ -38,36 +39,12 @@ if TYPE_CHECKING:
     from edgemem.runtime.memory import MemoryReport
     from edgemem.trace.recording import Fingerprint, Signature
 
-__all__ = ["ExecutorRun", "check_verified", "verify_run"]
+__all__ = ["verify_run"]
 
 _MOST_ELEMENTS = 1 << 28  # of the inputs that are made up
 _MOST_THREADS = 256
 _NAMED = 10  # results that a note names
 _RUNS = 2  # the second one finds what the first one left
-
-
-@dataclass(frozen=True, slots=True)
-class ExecutorRun:
-    """What came of a file's plan in one executor.
-
-    Attributes:
-        executor: its name.
-        report: the memory of the runs inside the plan; None if it did not run the plan.
-        refusal: why it did not, and what to do about it; "" if it did.
-        violations: what differs from a run without the plan.
-        note: what was not compared, or "".
-    """
-
-    executor: str
-    report: MemoryReport | None = None
-    refusal: str = ""
-    violations: tuple[Violation, ...] = ()
-    note: str = ""
-
-    def __str__(self) -> str:
-        if self.report is None:
-            return f"{self.executor}: not run: {self.refusal}"
-        return "; ".join(filter(None, (f"{self.executor}: ran, {self.report}", self.note)))
 
 
 def verify_run(planned: Path, feeds: Mapping[str, NDArray[Any]] | None = None) -> tuple[ExecutorRun, ...]:
@@ -102,6 +79,7 @@ def verify_run(planned: Path, feeds: Mapping[str, NDArray[Any]] | None = None) -
         _attempt("io-binding", partial(_run_nodes, planned, plansets, feeds)),
         *(_attempt(_follower(p), partial(_replay, planned, data, p, feeds, others)) for p in recordings),
         *(() if recordings else (ExecutorRun("replay", refusal=f"no recording in the file; {remedy}"),)),
+        *gpu_runs(planned, plansets, feeds),
     )
     check_verified(planned, runs)
     return runs
@@ -110,13 +88,6 @@ def verify_run(planned: Path, feeds: Mapping[str, NDArray[Any]] | None = None) -
 def _names(names: Sequence[str]) -> str:
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f"{', '.join(names[:_NAMED])}{more}"
-
-
-def check_verified(planned: Path, runs: Sequence[ExecutorRun]) -> None:
-    """Raise RuntimeBindError unless at least one executor ran a plan."""
-    if all(run.report is None for run in runs):
-        reasons = "; ".join(map(str, runs))
-        raise RuntimeBindError(f"no executor ran the plan in {planned.name}, so nothing is verified: {reasons}")
 
 
 def _attempt(executor: str, attempt: Callable[[], ExecutorRun]) -> ExecutorRun:

@@ -19,7 +19,8 @@ import numpy as np
 
 from edgemem import errors
 from edgemem.child import run_child
-from edgemem.commands.verify_run import ExecutorRun, verify_run
+from edgemem.commands.executor_run import ExecutorRun
+from edgemem.commands.verify_run import verify_run
 from edgemem.errors import EdgememError, RuntimeBindError
 from edgemem.files import temporary_folder
 from edgemem.proof import Cause, Violation

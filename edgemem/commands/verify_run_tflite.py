@@ -5,11 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from edgemem.commands.executor_run import ExecutorRun, check_verified
 from edgemem.commands.outcome import same
 from edgemem.commands.run_litert import ask_litert
 from edgemem.commands.run_tflite import refused
 from edgemem.commands.tflite_file import open_model, values_of
-from edgemem.commands.verify_run import ExecutorRun, check_verified
+from edgemem.commands.verify_run_gpu import gpu_runs
 from edgemem.errors import MissingDependencyError, ModelError, PlanFileError, RuntimeBindError
 from edgemem.proof import Cause, Violation
 from edgemem.runtime.litert.memory import memory_from
@@ -62,6 +63,7 @@ def verify_run_tflite(
     runs = (
         _attempt("tflm", partial(_in_tflm, planned, model, feeds, timeout_s)),
         _attempt("litert", partial(_in_litert, planned, model, feeds, timeout_s)),
+        *gpu_runs(planned, plans_of(model), feeds),
     )
     check_verified(planned, runs)
     return runs

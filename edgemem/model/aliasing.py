@@ -28,6 +28,9 @@ class AliasRules:
         sole_reader: only the first input that no other operator reads, earlier or later, is considered for being
             overwritten, and nothing else may read the memory that it is a view of.
         over: bytes that an input must exceed to be overwritten.
+        same_storage: tensors are kept in slices of four channels (`edgemem.model.stored`). A view is one only where
+            both tensors have each element at the same place, and an input is overwritten only by a result of its
+            shape, whatever the dtypes.
         updates: operator type -> pairs (input, output) of positions: where the two are one state, the operator writes
             only what changes, and leaves the rest as it is.
     """
@@ -37,6 +40,7 @@ class AliasRules:
     views_of_outputs: bool = False
     sole_reader: bool = False
     over: int = 0
+    same_storage: bool = False
     updates: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
 
@@ -56,6 +60,17 @@ _BINARY = (
     *("ADD", "DIV", "LOGICAL_AND", "LOGICAL_OR", "MAXIMUM", "MINIMUM", "MUL", "SQUARED_DIFFERENCE", "SUB"),
 )
 
+# Functions of one element, or of two with one tensor of the result's shape, that kernels for GPUs compute in one pass.
+_GPU_UNARY = (
+    *("Gelu", "com.microsoft::Gelu", "HardSwish", "Mish", "Swish", "com.microsoft::QuickGelu"),
+    *("CAST", "GELU", "HARD_SWISH", "SIGN"),
+)
+_GPU_BINARY = (
+    *("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"),
+    *("EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "NOT_EQUAL", "POW"),
+)
+_GPU_VIEWS = frozenset((*_ONNX_VIEWS, *_TFLITE_VIEWS)) - {"BITCAST"}  # the same bits are not the same number
+
 # Kernels of ONNX Runtime that write new rows into a cache when it is bound as input and output (measured with 1.31.1).
 _UPDATES: Mapping[str, tuple[tuple[int, int], ...]] = {
     "ScatterND": ((0, 0),),
@@ -70,6 +85,12 @@ RULES: Mapping[str, AliasRules] = {
         in_place={**dict.fromkeys(_UNARY, (0,)), **dict.fromkeys(_BINARY, (0, 1))},
         updates=_UPDATES,
     ),
+    "gpu": AliasRules(
+        views=_GPU_VIEWS,
+        in_place={**dict.fromkeys((*_UNARY, *_GPU_UNARY), (0,)), **dict.fromkeys((*_BINARY, *_GPU_BINARY), (0, 1))},
+        same_storage=True,
+    ),
+    "gpu-views": AliasRules(views=_GPU_VIEWS, same_storage=True),
     # The operators that LiteRT's own arena planner runs in place; their kernels support it. Deviation: LiteRT 2.3
     # counts the readers of an input and of the tensor that owns its memory, but not of views between them, so after
     # two RESHAPEs in a row it overwrites values that are read later and gives wrong results. edgemem keeps them.

@@ -26,8 +26,8 @@ __all__ = [
     "Binary",
     "Concat",
     "Convolution",
-    "Function",
     "FullyConnected",
+    "Function",
     "LocalResponse",
     "MatMul",
     "Normalization",
@@ -209,7 +209,10 @@ class Reduce:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Concat:
-    """Tensors behind each other along an axis. Each may be a constant, and one may be there twice."""
+    """Tensors behind each other along an axis. Each may be a constant, and one may be there twice.
+
+    An input with one dimension fewer than the output lacks the axis: it has size 1 along it.
+    """
 
     inputs: tuple[int, ...]
     output: int
@@ -360,8 +363,8 @@ class Program:
 
     Attributes:
         graph: tensors are named by their indices in it.
-        steps: for each operator of the graph in order, its tensor operations, each of which writes one of the operator's
-            outputs whole; or why it has none, in words for people (`Loop`, or `Conv with weights that are computed`).
+        steps: for each operator of the graph in order, its tensor operations, each of which writes one of its outputs
+            whole; or why it has none, in words for people (`Loop`, or `Conv with weights that are computed`).
         constants: values of the constant tensors that tensor operations name as inputs, float32, by index.
     """
 

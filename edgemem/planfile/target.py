@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["TargetMaps", "target_from", "target_maps"]
 
-_LATER: Final = ("kernels", "slots")  # absent in older files, where they have their defaults
+# Absent in older files, where they have their defaults.
+_LATER: Final = ("kernels", "slots", "storage", "precision", "texel_row", "texture_side", "binding")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from edgemem.model.dtypes import DTYPE_BITS
 from edgemem.model.steps import scratch_name
 from edgemem.plans import LEFT_TO_RUNTIME
-from edgemem.proof.violations import Cause, Violation
+from edgemem.proof.storage import gpu_bytes, has_same_places, texture_of
+from edgemem.proof.violations import Cause, Violation, violation
 from edgemem.targets import match_states
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from edgemem.records.problem import UsageRecord
     from edgemem.targets import Target
 
-__all__ = ["Contents", "check_records", "contents_of", "in_place_form"]
+__all__ = ["Contents", "check_records", "contents_of", "is_view_of", "may_overwrite"]
 
 
 @dataclass(slots=True)
@@ -95,25 +96,30 @@ def contents_of(graph: Graph, target: Target | None) -> Contents:
 
 def _has_room(tensor: Tensor, target: Target | None, graph: Graph) -> bool:
     """Whether the tensor takes any memory of the kind that is planned."""
-    if target is not None and target.texels:
-        return _texture(tensor, graph.layout) is not None
+    if target is not None and target.texels and target.storage == "plain":
+        return _texture(tensor, graph.layout, target) is not None
     return prod(tensor.shape) > 0
 
 
-def _bytes(tensor: Tensor, target: Target | None) -> int:
+def _bytes(tensor: Tensor, target: Target | None, layout: str) -> int:
     """Bytes of a tensor in the runtime's memory."""
+    if target is not None and target.storage == "phwc4":
+        return gpu_bytes(tensor, layout, target.precision)
     bits = DTYPE_BITS.get(tensor.dtype, 0)
     if target is not None and target.sub_byte == "unpacked":
         bits = max(bits, 8)
     return -(-bits * prod(tensor.shape) // 8)
 
 
-def _texture(tensor: Tensor, layout: str) -> tuple[int, int] | None:
+def _texture(tensor: Tensor, layout: str, target: Target) -> tuple[int, int] | None:
     """The texture of four channels that a tensor is kept in, (width, height); None if it is no texture.
 
-    Width and batch lie side by side, slices of four channels below each other. Of the four dimensions (batch, height,
-    width, channels) a tensor has the first and the last ones; with one dimension it has channels alone.
+    With the storage `phwc4` every tensor is one that is not too large. Else width and batch lie side by side, slices of
+    four channels below each other; of the four dimensions (batch, height, width, channels) a tensor has the first and
+    the last ones, and with one dimension channels alone.
     """
+    if target.storage == "phwc4":
+        return texture_of(tensor, layout, target)
     if tensor.dtype not in ("float32", "float16") or len(tensor.shape) > 4 or not prod(tensor.shape):
         return None
     shape = list(tensor.shape)
@@ -125,9 +131,20 @@ def _texture(tensor: Tensor, layout: str) -> tuple[int, int] | None:
     return batch * width, height * -(-channels // 4)
 
 
-def in_place_form(tensor: Tensor) -> tuple[int, int]:
-    """What an operator that works in place needs alike in input and output: elements, and bits of each."""
-    return prod(tensor.shape), DTYPE_BITS.get(tensor.dtype, 0)
+def may_overwrite(read: Tensor, written: Tensor, target: Target | None) -> bool:
+    """Whether element k of what an operator writes in place lies on element k of what it reads."""
+    if target is not None and target.storage == "phwc4":
+        return read.shape == written.shape
+    forms = [(prod(t.shape), DTYPE_BITS.get(t.dtype, 0)) for t in (read, written)]
+    return forms[0] == forms[1]
+
+
+def is_view_of(view: Tensor, of: Tensor, target: Target | None, layout: str) -> bool:
+    """Whether a tensor with the elements of another one has its memory as it is."""
+    if target is not None and target.storage == "phwc4":
+        return has_same_places(view.shape, of.shape, layout)
+    bits = [prod(t.shape) * DTYPE_BITS.get(t.dtype, 0) for t in (view, of)]
+    return bits[0] == bits[1]
 
 
 def check_records(planset: PlanSet, graph: Graph, contents: Contents) -> Iterator[Violation]:
@@ -170,6 +187,7 @@ def check_records(planset: PlanSet, graph: Graph, contents: Contents) -> Iterato
             message = f"the workspace {name!r} of {size} bytes at step {step} has no place"
             yield Violation(Cause.MISSING_TENSOR, message, records=(name,))
     yield from _check_left_out(planset, contents, place)
+    yield from _check_objects(planset)
     yield from _check_states(planset, contents, place)
 
 
@@ -205,7 +223,7 @@ def _check_tensor(planset: PlanSet, graph: Graph, tensor: Tensor, index: int) ->
         message = f"records count {'bytes' if texels else 'texels'}, and the target does not"
         yield Violation(Cause.WRONG_KIND, message, records=(name,))
         return
-    needed = _texture(tensor, graph.layout) if texels else _bytes(tensor, target)
+    needed = _texture(tensor, graph.layout, target) if target and texels else _bytes(tensor, target, graph.layout)
     held = record.size
     fits = (
         isinstance(held, int) and held >= needed
@@ -218,6 +236,21 @@ def _check_tensor(planset: PlanSet, graph: Graph, tensor: Tensor, index: int) ->
     if not fits:
         message = f"{name!r} needs {'another kind of memory' if needed is None else needed}, its record has {held}"
         yield Violation(Cause.RECORD_TOO_SMALL, message, records=(name,))
+    if isinstance(needed, int) and target is not None and target.binding and needed > target.binding:
+        message = f"{name!r} takes {needed} bytes, and target {target.name!r} binds {target.binding} at once"
+        yield Violation(Cause.OVER_CAPACITY, message, records=(name,))
+
+
+def _check_objects(planset: PlanSet) -> Iterator[Violation]:
+    """No texture is larger than those of the target."""
+    target = planset.target
+    if target is None or not target.texels or target.storage == "plain":
+        return
+    for plan in planset.shared_objects:
+        for number, extent in enumerate(plan.objects):
+            if not isinstance(extent, int) and max(extent) > target.texture_side:
+                message = f"object {number} is {extent}, a texture of {target.name!r} has {target.texture_side} a side"
+                yield violation(plan, Cause.OVER_CAPACITY, message)
 
 
 def _check_left_out(planset: PlanSet, contents: Contents, place: dict[str, int]) -> Iterator[Violation]:

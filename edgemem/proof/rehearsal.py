@@ -18,7 +18,7 @@ from edgemem.model.graph import digest
 from edgemem.model.overlap import distance
 from edgemem.plans import OffsetPlan
 from edgemem.proof.marks import Marks, overlaps
-from edgemem.proof.matching import check_records, contents_of, in_place_form
+from edgemem.proof.matching import check_records, contents_of, is_view_of, may_overwrite
 from edgemem.proof.permissions import permissions_of
 from edgemem.proof.violations import MOST, Cause, Violation, violation
 
@@ -118,7 +118,7 @@ def _uses(graph: Graph, contents: Contents, target: Target | None) -> list[_Use]
     rules = RULES[target.aliasing] if target else AliasRules()
     inline = target is None or target.bodies == "inline"
     kernels = target.kernels if target and not target.texels else "none"
-    tensors = contents.tensors
+    tensors, layout = contents.tensors, graph.layout
     made: list[_Use] = []
 
     def walk(g: Graph, permissions: Sequence[Permission | None]) -> None:
@@ -131,16 +131,19 @@ def _uses(graph: Graph, contents: Contents, target: Target | None) -> list[_Use]
             first = outputs[0] if outputs else ""
             viewed, in_place = "", []
             if first in tensors:
-                elements, bits = in_place_form(tensors[first])
-                forms = [in_place_form(tensors[n]) if n in tensors else (0, 0) for n in inputs]
-                if op.type in rules.views and forms and forms[0][0] * forms[0][1] == elements * bits:
+                known = [tensors.get(name) for name in inputs]
+                source = known[0] if known else None
+                if source and op.type in rules.views and is_view_of(tensors[first], source, target, layout):
                     viewed = inputs[0]
                 # Element k must lie on element k, or a result would overwrite elements that are still to be read.
-                alike = [p for p in rules.in_place.get(op.type, ()) if p < len(forms)]
-                in_place = [p for p in alike if forms[p] == (elements, bits) and _has_read(kernels, g, op, p)]
+                for position in rules.in_place.get(op.type, ()):
+                    source = known[position] if position < len(known) else None
+                    is_alike = source is not None and may_overwrite(source, tensors[first], target)
+                    if is_alike and _has_read(kernels, g, op, position):
+                        in_place.append(position)
             workspace = tuple(f"{contents.labels[len(made)]}:scratch{k}" for k in range(len(op.scratch)))
             reads = tuple(n for n in dict.fromkeys(inputs) if n in tensors)
-            updates = frozenset(_updates(rules, op.type, inputs, outputs, contents))
+            updates = frozenset(_updates(target, op.type, inputs, outputs, contents))
             made.append(
                 _Use(reads, inputs, workspace, outputs, first, viewed, frozenset(in_place), updates, permission)
             )
@@ -156,15 +159,16 @@ def _has_read(kernels: str, graph: Graph, op: Op, position: int) -> bool:
 
 
 def _updates(
-    rules: AliasRules, kind: str, inputs: Sequence[str], outputs: Sequence[str], contents: Contents
+    target: Target | None, kind: str, inputs: Sequence[str], outputs: Sequence[str], contents: Contents
 ) -> Iterator[tuple[int, str]]:
     """(position, output) of each state that an operator updates; the input stands in that position alone."""
+    rules = RULES[target.aliasing] if target else AliasRules()
     for position, number in rules.updates.get(kind, ()):
         if position < len(inputs) and number < len(outputs) and outputs[number] in contents.states:
             past, present = inputs[position], outputs[number]
             is_state = contents.states[present] == past and inputs.count(past) == 1
-            forms = [in_place_form(contents.tensors[name]) for name in (past, present) if name in contents.tensors]
-            if is_state and len(forms) == 2 and forms[0] == forms[1]:
+            pair = [contents.tensors[name] for name in (past, present) if name in contents.tensors]
+            if is_state and len(pair) == 2 and may_overwrite(pair[0], pair[1], target):
                 yield position, present
 
 

@@ -159,7 +159,7 @@ def _fits(life: Life, home: Life, target: Target) -> bool:
     if target.pins and not target.pins.keys().isdisjoint((*life.names, *home.names)):
         return False
     one, other = life.tensor, home.tensor
-    alike = one.dtype == other.dtype and tensor_bytes(one, target) == tensor_bytes(other, target)
+    alike = one.dtype == other.dtype and tensor_bytes(one, target, "") == tensor_bytes(other, target, "")
     return alike and life.kind == "tensor" and home.kind in ("tensor", "input", "output")
 
 

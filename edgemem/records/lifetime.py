@@ -14,10 +14,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from edgemem.errors import UnsupportedError
 from edgemem.model.aliasing import RULES
 from edgemem.model.dtypes import DTYPE_BITS
 from edgemem.model.slots import find_slots
 from edgemem.model.steps import scratch_name, steps_of
+from edgemem.model.stored import is_same_storage, stored
 from edgemem.records.bodies import begin_loops, body_spans, join_bodies, join_inputs
 from edgemem.records.problem import Problem, UsageRecord
 from edgemem.records.related import Relations, find_relations, keep_apart
@@ -113,7 +115,7 @@ def lifetimes(graph: Graph, target: Target, *, apart: bool = False) -> Lifetimes
     steps = steps_of(graph, bodies=target.bodies == "inline")
     lives = find_lives(graph, steps, target, apart=apart)
     sharing = find_sharing(lives, steps, target)
-    is_related = (target.kernels != "none" or target.slots) and not (target.texels or apart)
+    is_related = (target.kernels != "none" or target.slots) and not (apart or not target.is_dense)
     slots = [find_slots(graph, op) for op in graph.ops] if is_related else []
     if is_related:
         sharing = keep_apart(graph, steps, sharing, target, slots)
@@ -159,14 +161,19 @@ def lifetimes(graph: Graph, target: Target, *, apart: bool = False) -> Lifetimes
 def memory_size(life: Life, layout: Layout, target: Target) -> Size | str:
     """Bytes or texels of a tensor's memory; or why it has no place in the plan.
 
-    Raises UnsupportedError for an activation whose dtype has no fixed width.
+    Raises UnsupportedError for an activation whose dtype has no fixed width, and for one that is larger than a texture
+    or a binding of the target.
     """
-    size: Size | str = 0
+    if life.outside:
+        return life.outside
     if target.texels:
-        size = texel_extent(life.tensor, layout)
-    elif not life.outside:
-        size = tensor_bytes(life.tensor, target)
-    return life.outside or size or "empty"
+        return texel_extent(life.tensor, layout, target)
+    size = tensor_bytes(life.tensor, target, layout)
+    if target.binding and size > target.binding:
+        raise UnsupportedError(
+            f"tensor {life.tensor.name!r} takes {size} bytes, and target {target.name!r} binds {target.binding} at once"
+        )
+    return size or "empty"
 
 
 def find_lives(graph: Graph, steps: Sequence[Step], target: Target, *, apart: bool = False) -> dict[str, Life]:
@@ -255,20 +262,28 @@ def find_sharing(lives: Mapping[str, Life], steps: Sequence[Step], target: Targe
         positions = (0,) if view else rules.in_place.get(step.op.type, ())
         viewed, found = "", []
         is_free = out is not None and not out.fixed and not out.outside and out.offset is None
-        size = tensor_bytes(out.tensor, target) if out is not None and is_free and positions else 0
+        layout = step.graph.layout
+        size = tensor_bytes(out.tensor, target, layout) if out is not None and is_free and positions else 0
         for position in positions if is_free else ():
             name = step.reads[position] if position < len(step.reads) else ""
             source = lives[root[name]] if name in lives else None
-            if source is None or out is None or source.outside or tensor_bytes(source.tensor, target) != size:
+            if source is None or out is None or source.outside:
                 continue
-            if source.offset is not None or (target.texels and source.tensor.shape != out.tensor.shape):
+            if tensor_bytes(source.tensor, target, layout) != size or source.offset is not None:
+                continue
+            if rules.same_storage:
+                shapes = [lives[n].tensor.shape for n in step.reads if root.get(n) == source.tensor.name]
+                if not all(_is_same(shape, out.tensor.shape, layout, is_view=view) for shape in shapes):
+                    continue
+            elif target.texels and source.tensor.shape != out.tensor.shape:
                 continue  # as many texels in another form are another texture
             if source.fixed and not (view and rules.views_of_outputs and source.kind == "output"):
                 continue
             if view:
                 root[out.tensor.name] = viewed = source.tensor.name
                 continue
-            if _bits(source.tensor) != _bits(out.tensor):  # element k must lie on element k
+            # Element k must lie on element k.
+            if not rules.same_storage and _bits(source.tensor) != _bits(out.tensor):
                 continue
             if size <= rules.over or (rules.sole_reader and readers[name] > 1):
                 continue
@@ -310,6 +325,11 @@ def merge(lives: Mapping[str, Life], steps: Sequence[Step], sharing: Sharing, ta
             if classes[name] is life and not sharing.readers[name] and not life.fixed:
                 life.kind, life.last, life.kept = "output", len(steps) - 1, True
     return classes
+
+
+def _is_same(read: Sequence[int], written: Sequence[int], layout: Layout, *, is_view: bool) -> bool:
+    """Whether two shapes have each element at the same place in slices of four; in place, each element of an index."""
+    return is_same_storage(stored(read, layout), stored(written, layout)) if is_view else read == written
 
 
 def _bits(tensor: Tensor) -> int:

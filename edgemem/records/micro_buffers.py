@@ -108,5 +108,5 @@ def _buffer(tensor: Tensor, *, made: bool) -> Buffer | None:
     elif tensor.kind == "opaque":
         return None
     else:
-        size = tensor_bytes(tensor, BUILT_IN["tflm"])
+        size = tensor_bytes(tensor, BUILT_IN["tflm"], "nhwc")
     return Buffer(tensor.name, padded(size, BUILT_IN["tflm"].alignment))

@@ -150,7 +150,7 @@ def operator_bytes(graph: Graph, op: Op) -> int:
         shape = graph.tensors[op.inputs[1]].shape
         total += 2 * padded(4 * shape[axis], _ALIGNMENT) if axis < len(shape) else 0
     if op.type == "READ_VARIABLE" and op.outputs:
-        total += _RESOURCE + padded(tensor_bytes(graph.tensors[op.outputs[0]], BUILT_IN["tflm"]), _ALIGNMENT)
+        total += _RESOURCE + padded(tensor_bytes(graph.tensors[op.outputs[0]], BUILT_IN["tflm"], "nhwc"), _ALIGNMENT)
     pieces, more = _PIECES.get(op.type, (0, 0))
     first = graph.tensors[op.inputs[0]].dtype if op.inputs and op.inputs[0] >= 0 else ""
     return total + _WORKSPACE * (pieces + (more if first in _INTEGERS else 0))
@@ -160,7 +160,7 @@ def _of_subgraph(graph: Graph) -> int:
     total = TENSOR * len(graph.tensors) + sum(operator_bytes(graph, op) for op in graph.ops)
     for tensor in graph.tensors:
         if tensor.kind == "variable":
-            total += padded(tensor_bytes(tensor, BUILT_IN["tflm"]), _ALIGNMENT)
+            total += padded(tensor_bytes(tensor, BUILT_IN["tflm"], "nhwc"), _ALIGNMENT)
     return total + sum(_of_subgraph(body) for op in graph.ops for body in op.bodies)
 
 

@@ -105,7 +105,7 @@ class _FreeRecords:
     def __init__(self, graph: Graph, target: Target, records: Sequence[UsageRecord]) -> None:
         self.records = records
         self._places: dict[str, int] = {}
-        sizes = {t.name: tensor_bytes(t, target) for t in graph.tensors if t.kind == "activation"}
+        sizes = {t.name: tensor_bytes(t, target, graph.layout) for t in graph.tensors if t.kind == "activation"}
         for index, record in enumerate(records):
             if record.kind not in ("tensor", "input", "output") or record.offset is not None or not record.size:
                 continue

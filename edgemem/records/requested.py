@@ -36,8 +36,8 @@ def join_states(graph: Graph, steps: Sequence[Step], target: Target, lives: dict
         old, new = tensors[past], tensors[present]
         if "opaque" in (old.kind, new.kind):
             raise ModelError(f"the state {past!r} = {present!r} has no size that is known; leave it out")
-        size, size_after = tensor_bytes(old, target), tensor_bytes(new, target)
-        if not size or size != size_after or (target.texels and old.shape != new.shape):
+        size, size_after = tensor_bytes(old, target, graph.layout), tensor_bytes(new, target, graph.layout)
+        if not size or size != size_after or (not target.is_dense and old.shape != new.shape):
             raise ModelError(
                 f"the state {past!r} has {size} bytes, {present!r} has {size_after}; a state keeps one size above 0, "
                 "so use a cache of fixed length that the model updates in place"
@@ -105,7 +105,7 @@ def pin_tensors(target: Target, lives: dict[str, Life]) -> None:
             raise ModelError(f"tensor {tensor!r} is pinned, but is none of those to plan{near(tensor, holders)}")
         if life.outside:
             raise ModelError(f"tensor {tensor!r} is pinned, but has no place in the plan: {life.outside}")
-        if not target.texels and not tensor_bytes(life.tensor, target):
+        if not target.texels and not tensor_bytes(life.tensor, target, ""):
             raise ModelError(f"tensor {tensor!r} is pinned, but is empty: it has no bytes that could lie anywhere")
         if life.offset not in (None, offset):
             raise ModelError(f"{' and '.join(map(repr, life.names))} are one state, but are pinned at two offsets")

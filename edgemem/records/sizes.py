@@ -6,12 +6,13 @@ from math import prod
 from typing import TYPE_CHECKING, TypeVar
 
 from edgemem.model.dtypes import is_sub_byte
+from edgemem.model.stored import SLICE, stored
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.model.graph import Tensor
+    from edgemem.model.graph import Layout, Tensor
     from edgemem.targets import Target
 
 __all__ = ["padded", "tensor_bytes"]
@@ -24,11 +25,16 @@ def padded(size: Bytes, alignment: int) -> Bytes:
     return -(-size // alignment) * alignment
 
 
-def tensor_bytes(tensor: Tensor, target: Target) -> int:
-    """The bytes that a tensor takes under a target, which says how elements narrower than a byte are kept.
+def tensor_bytes(tensor: Tensor, target: Target, layout: Layout) -> int:
+    """The bytes that a tensor of a graph of a layout takes under a target.
 
-    Raises UnsupportedError for a dtype without a fixed width.
+    The target says how elements narrower than a byte are kept, and whether channels are kept in slices of four; then
+    the dtype does not matter.
+
+    Raises UnsupportedError for a dtype without a fixed width, unless it does not matter.
     """
+    if target.storage == "phwc4":
+        return stored(tensor.shape, layout).texels * SLICE * target.element_bytes
     if target.sub_byte == "unpacked" and is_sub_byte(tensor.dtype):
         return prod(tensor.shape)
     return tensor.size

@@ -164,7 +164,9 @@ class _Boxes:
         contraction = contract(self._problem)
         # An operator that is left out has no place, and what is there only before the first place has no box.
         self._contraction = contract(self._problem, leave_out=False) if contraction.is_opened else contraction
-        tensors = {t.name: tensor_bytes(t, target) for t in graph.tensors if t.name in set(self._problem.names)}
+        tensors = {
+            t.name: tensor_bytes(t, target, graph.layout) for t in graph.tensors if t.name in set(self._problem.names)
+        }
         self._size = [tensors.get(name, 0) for name in self._problem.names]
 
     def ask(self, arena: int, hint: tuple[int, ...], solver: CpSat, work: float) -> tuple[str, _Placed | None]:

@@ -2,9 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from edgemem.targets.rules import Target
 
 __all__ = ["BUILT_IN"]
+
+# What WebGPU promises on every device: offsets of bindings, and the largest one. Textures have sides of 8192.
+_GPU_BUFFER = Target(
+    "gpu-buffer",
+    alignment=256,
+    inputs="until_last_use",
+    outputs="to_end",
+    aliasing="gpu",
+    bodies="outside",
+    storage="phwc4",
+    binding=128 * 2**20,
+)
+_GPU_TEXTURE = Target(
+    "gpu-texture",
+    alignment=1,
+    inputs="until_last_use",
+    outputs="to_end",
+    aliasing="gpu-views",
+    bodies="outside",
+    texels=True,
+    storage="phwc4",
+)
+_LINEAR_ROW = 1024
 
 BUILT_IN: dict[str, Target] = {
     t.name: t
@@ -22,8 +47,12 @@ BUILT_IN: dict[str, Target] = {
             scratch="litert",
         ),
         Target("tflm", alignment=16, inputs="until_last_use", outputs="to_end", sub_byte="unpacked"),
-        Target("gpu-buffer", alignment=256),
-        Target("gpu-texture", alignment=1, aliasing="none", texels=True),
+        _GPU_BUFFER,
+        replace(_GPU_BUFFER, name="gpu-buffer-fp16", precision="fp16"),
+        _GPU_TEXTURE,
+        replace(_GPU_TEXTURE, name="gpu-texture-fp16", precision="fp16"),
+        replace(_GPU_TEXTURE, name="gpu-texture-linear", texel_row=_LINEAR_ROW),
+        replace(_GPU_TEXTURE, name="gpu-texture-linear-fp16", texel_row=_LINEAR_ROW, precision="fp16"),
         # Bytes as its allocator is asked for them. Storages that share memory are one tensor in the graph already.
         Target("pytorch", alignment=1, outputs="to_end", aliasing="none"),
     )

@@ -6,11 +6,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from edgemem.errors import ModelError
+from edgemem.reading import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = ["Inputs", "Region", "Target"]
+
+_LARGEST_SIDE = 2**20  # of a texture: a texel's coordinates and an extent's product are far from int64's end
 
 Inputs: TypeAlias = Literal["outside", "until_last_use", "whole_run"]
 
@@ -31,7 +34,9 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The rules of one kind of memory. Raises ModelError without a region, and for a pin at a negative offset.
+    """The rules of one kind of memory.
+
+    Raises ModelError without a region, for a pin at a negative offset, and for rules that exclude each other.
 
     Attributes:
         name: what `--target` calls it.
@@ -53,6 +58,12 @@ class Target:
         slots: slices and pieces of concatenations along the outermost dimension may lie inside what they are cut from
             or put into, so that the operator copies bytes onto themselves.
         texels: sizes are texel extents of four channels, for shared objects on textures.
+        storage: `plain` is a dense tensor. With `phwc4` every tensor, whatever its dtype and its rank, is kept as GPU
+            kernels do (`edgemem.model.stored`): floats, the channels in slices of four.
+        precision: of an element with `phwc4`; fp32 takes 4 bytes, fp16 takes 2.
+        texel_row: with texels and `phwc4`, 0 for 2-D textures; else texels follow each other in rows of so many.
+        texture_side: the largest width and height of a texture.
+        binding: the most bytes that one tensor may take, 0 for any number.
         regions: where the arena goes, in order of preference; one or more.
         pins: tensor -> offset in bytes from the start of the first region, where the tensor must be.
         states: graph input -> the value that is this input in the next run (a KV cache); see `match_states`. Both are
@@ -72,6 +83,11 @@ class Target:
     kernels: str = "none"
     slots: bool = False
     texels: bool = False
+    storage: Literal["plain", "phwc4"] = "plain"
+    precision: Literal["fp32", "fp16"] = "fp32"
+    texel_row: int = 0
+    texture_side: int = 8192
+    binding: int = 0
     regions: tuple[Region, ...] = (Region("arena"),)
     pins: Mapping[str, int] = field(default_factory=dict, hash=False)
     states: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -86,14 +102,18 @@ class Target:
         below = next((tensor for tensor, offset in self.pins.items() if offset < 0), None)
         if below is not None:
             raise ModelError(f"tensor {below!r} is pinned at {self.pins[below]}; an offset is 0 or more")
+        why = _conflict(self)
+        if why:
+            raise ModelError(f"target {self.name!r}: {why}")
 
     def changed(self, *, kernels: str | None = None, slots: bool = False) -> Target:
         """The target with another kernel profile (None keeps its own), and with slots if they are asked for.
 
         Raises ModelError where the target's memory cannot be shared so.
         """
-        if self.texels and (slots or kernels not in (None, "none")):
-            raise ModelError(f"the target {self.name!r} keeps tensors as textures, which cannot lie inside each other")
+        if not self.is_dense and (slots or kernels not in (None, "none")):
+            kept = "as textures" if self.texels else "in slices of four channels"
+            raise ModelError(f"the target {self.name!r} keeps tensors {kept}, which cannot lie inside each other")
         if self.scratch == "litert" and kernels not in (None, "none"):
             raise ModelError(
                 f"no kernel profile holds for the kernels of the target {self.name!r}: they read their inputs again; "
@@ -102,6 +122,46 @@ class Target:
         return replace(self, kernels=self.kernels if kernels is None else kernels, slots=self.slots or slots)
 
     @property
+    def is_dense(self) -> bool:
+        """Whether tensors are kept as dense bytes, which is what runtimes on CPUs take; not so on GPUs."""
+        return not self.texels and self.storage == "plain"
+
+    @property
+    def kept(self) -> str:
+        """For messages: how tensors are kept where they are not dense."""
+        return "counts texels, not bytes" if self.texels else "keeps tensors in slices of four channels"
+
+    @property
+    def element_bytes(self) -> int:
+        """Of an element with the storage `phwc4`."""
+        return 2 if self.precision == "fp16" else 4
+
+    @property
     def region(self) -> Region:
         """The first region."""
         return self.regions[0]
+
+
+def _conflict(target: Target) -> str:
+    """What about a target's rules cannot be; "" if nothing."""
+    if not 1 <= target.texture_side <= _LARGEST_SIDE:
+        return f"texture_side {shown(target.texture_side)} is not 1 to {_LARGEST_SIDE}"
+    if not 0 <= target.texel_row <= target.texture_side:
+        return f"texel_row {shown(target.texel_row)} is not 0 to texture_side, {target.texture_side}"
+    if not 0 <= target.binding < 2**63:
+        return f"binding {shown(target.binding)} is no number of bytes"
+    if target.storage == "plain":
+        only = {"precision": target.precision != "fp32", "texel_row": target.texel_row}
+        given = [name for name, is_given in only.items() if is_given]
+        return f'{given[0]} is for storage = "phwc4"' if given else ""
+    if target.kernels != "none" or target.slots:
+        return "tensors in slices of four channels cannot lie inside each other; leave kernels and slots out"
+    if target.bodies != "outside":
+        return 'operators that run bodies do not run on a GPU; give bodies = "outside" with storage = "phwc4"'
+    if target.texel_row and not target.texels:
+        return "texel_row is for textures (texels = true)"
+    fitting = ("none", "gpu-views") if target.texels else ("none", "gpu-views", "gpu")
+    if target.aliasing not in fitting:
+        what = "textures" if target.texels else "tensors"
+        return f"the alias rules of {what} in slices of four channels are {', '.join(fitting)}, not {target.aliasing!r}"
+    return ""

@@ -29,6 +29,8 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "sub_byte": ("packed", "unpacked"),
     "scratch": ("unknown", "litert"),
     "kernels": PROFILES,
+    "storage": ("plain", "phwc4"),
+    "precision": ("fp32", "fp16"),
 }
 
 # A region's index is a bit of a record's mask.

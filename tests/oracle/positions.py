@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ROUNDED", "position"]
+__all__ = ["ROUNDED", "position", "ratio"]
 
 _HALF: Final = Fraction(1, 2)
 ROUNDED: Final[dict[str, Callable[[Fraction], int]]] = {
@@ -18,6 +18,15 @@ ROUNDED: Final[dict[str, Callable[[Fraction], int]]] = {
     "floor": floor,
     "ceil": ceil,
 }
+
+
+def ratio(scale: float) -> Fraction:
+    """What a scale stands for: the simple fraction that it is in 32-bit floats, or itself where there is none.
+
+    1.4285714 is 10 / 7. As it stands, it would put a position that is meant at 10 to the left of it.
+    """
+    simple = Fraction(scale).limit_denominator(4096)
+    return simple if abs(simple - Fraction(scale)) <= abs(simple) / 2**22 else Fraction(scale)
 
 
 def position(coordinates: str, o: int, scale: Fraction, size_in: int, size_out: int) -> Fraction:

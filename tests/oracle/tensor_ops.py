@@ -31,7 +31,7 @@ from edgemem.model.tensor_ops import (
     TransposedConvolution,
     Unary,
 )
-from tests.oracle.positions import ROUNDED, position
+from tests.oracle.positions import ROUNDED, position, ratio
 from tests.oracle.scalar_functions import apply, combine
 
 if TYPE_CHECKING:
@@ -287,7 +287,9 @@ def _checked(shape: tuple[int, ...], of_input: tuple[int, ...], axes: tuple[int,
 
 @_evaluate.register(Concat)
 def _(op: Concat, values: Values, shape: tuple[int, ...], layout: Layout) -> Floats:  # noqa: ARG001
-    return apply(op.function, np.concatenate([values[i] for i in op.inputs], axis=op.axis))
+    parts = [values[i] for i in op.inputs]
+    parts = [np.expand_dims(x, op.axis) if x.ndim == len(shape) - 1 else x for x in parts]
+    return apply(op.function, np.concatenate(parts, axis=op.axis))
 
 
 @_evaluate.register(AffineMap)
@@ -329,7 +331,7 @@ def _(op: Resize, values: Values, shape: tuple[int, ...], layout: Layout) -> Flo
     x = _image(values[op.input], layout)
     sizes = _image_shape(shape, layout)
     for axis in (1, 2):
-        scale = Fraction(op.scale[axis - 1]) if op.scale else Fraction(x.shape[axis], sizes[axis])
+        scale = ratio(op.scale[axis - 1]) if op.scale else Fraction(x.shape[axis], sizes[axis])
         last = x.shape[axis] - 1
         places = [position(op.coordinates, o, scale, x.shape[axis], sizes[axis]) for o in range(sizes[axis])]
         places = [min(max(p, Fraction(0)), Fraction(last)) for p in places]

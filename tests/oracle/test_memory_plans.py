@@ -176,9 +176,12 @@ def test_orders() -> None:
     assert Checker(program).wrongs(replace(apart, order=(0, 3, 1, 2, 4)))  # d is over a before b reads it
 
 
+TEXTURES = Target("textures", alignment=1, texels=True, aliasing="none")
+
+
 def test_textures_have_a_form() -> None:
     program = model("g (float[1,8,1,2] x) => (float[1,8,1,2] y) { a = Sin(x) b = Sin(a) y = Sin(b) }")
-    target = BUILT_IN["gpu-texture"]  # width 2, height 2
+    target = TEXTURES  # width 2, height 2
     rows = [("a", 0, (2, 2)), ("b", 1, (2, 2))]
     assert not Checker(program).wrongs(objects(rows, [(2, 2), (2, 3)], target))
     assert Checker(program).wrongs(objects(rows, [(2, 2), (4, 1)], target))
@@ -188,7 +191,7 @@ def test_textures_have_a_form() -> None:
 
 def test_a_view_of_another_form_is_no_view_in_textures() -> None:
     program = model("g (float[1,8,1,2] x) => (float[16] y) { a = Sin(x) v = Flatten<axis = 0>(a) y = Sin(v) }")
-    target = replace(BUILT_IN["gpu-texture"], aliasing="elementwise")
+    target = replace(TEXTURES, aliasing="elementwise")
     assert not Checker(program).wrongs(objects([("a", 0, (2, 2)), ("v", 1, (1, 4))], [(2, 2), (1, 4)], target))
     assert Checker(program).wrongs(objects([("a v", 0, (2, 4))], [(2, 4)], target))
 

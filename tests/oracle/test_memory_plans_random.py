@@ -12,6 +12,7 @@ import pytest
 import edgemem
 from edgemem import Target
 from edgemem.formats import open_bytes
+from edgemem.targets import BUILT_IN
 from tests.oracle.memory_plans.campaign import Tally, check_random, random_case
 
 if TYPE_CHECKING:
@@ -43,6 +44,19 @@ def test_random_tflite_graphs(first: int) -> None:
     tally = Tally()
     for seed in range(first, first + 10):
         check_random("tflite", seed, CHANGES, tally)
+    none_but_expected(tally)
+
+
+@pytest.mark.parametrize("form", ["onnx", "tflite"])
+def test_random_graphs_on_gpus(form: str) -> None:
+    if form == "tflite":
+        pytest.importorskip("ai_edge_litert")
+    # Sides that are too short for some tensors, so that these lie in rows.
+    small = replace(BUILT_IN["gpu-texture"], texture_side=16)
+    rows = replace(BUILT_IN["gpu-texture-linear"], texel_row=3)
+    tally = Tally()
+    for seed in range(100, 112):
+        check_random(form, seed, CHANGES, tally, (BUILT_IN["gpu-buffer"], BUILT_IN["gpu-buffer-fp16"], small, rows))
     none_but_expected(tally)
 
 

@@ -181,6 +181,12 @@ def test_concatenation_of_one_tensor_twice() -> None:
     np.testing.assert_array_equal(evaluate(op, {0: a, 1: b}, (2, 8, 1), "nchw"), expected)
 
 
+def test_concatenation_of_tensors_without_the_axis() -> None:
+    a, b = numbers(2, 3), numbers(2, 3, seed=1)
+    op = Concat(inputs=(0, 1), output=2, axis=1)
+    np.testing.assert_array_equal(evaluate(op, {0: a, 1: b}, (2, 2, 3), ""), np.stack([a, b], axis=1))
+
+
 def one_by_one(op: AffineMap, x: NDArray[np.float32]) -> list[float]:
     """The map of each single output index, as its description says."""
     flat, found = x.reshape(op.in_dims), []

@@ -220,3 +220,17 @@ def test_local_response(size: int) -> None:
     half = (size - 1) // 2
     op = LocalResponse(input=0, output=1, before=half, after=half, alpha=0.3 / size, beta=0.6, bias=1.5)
     same_image(op, x, expected)
+
+
+@pytest.mark.parametrize("rounding", ["round_prefer_floor", "floor", "ceil"])
+@pytest.mark.parametrize("size", [3, 6, 7, 9, 10])
+def test_a_scale_in_floats_is_a_fraction(size: int, rounding: Any) -> None:
+    x = numbers(1, 1, 5, 5)
+    scale = np.float32(size) / np.float32(5)
+    shape = (1, 1, size, size)
+    scales = np.array([1, 1, scale, scale], np.float32)
+    given = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": rounding}
+    expected = by_onnx("Resize", shape, x, None, scales, **given)
+    over = (float(1 / scale),) * 2
+    op = Resize(mode="nearest", input=0, output=1, coordinates="asymmetric", rounding=rounding, scale=over)
+    same_image(op, x, expected)

@@ -233,6 +233,10 @@ def test_scratch_lives_at_its_operator() -> None:
     assert [(r.first_op, r.last_op, r.size) for r in scratch] == [(0, 0, 100)]
 
 
+# Floats alone, of four dimensions at most; of the runtime's own layout.
+TEXTURES = Target("textures", alignment=1, aliasing="none", texels=True)
+
+
 @pytest.mark.parametrize(
     ("layout", "shape", "extent"),
     [
@@ -246,13 +250,13 @@ def test_scratch_lives_at_its_operator() -> None:
 def test_textures_hold_four_channels_a_texel(layout: str, shape: tuple[int, ...], extent: tuple[int, int]) -> None:
     tensors = (Tensor("x", "float32", (1,)), Tensor("a", "float32", shape), Tensor("y", "float32", (1,)))
     graph = Graph("g", tensors, (Op("f", "F", (0,), (1,)), Op("g", "F", (1,), (2,))), (0,), (2,), layout)  # type: ignore[arg-type]
-    assert [r.size for r in lifetimes(graph, BUILT_IN["gpu-texture"]).problem.records] == [extent]
+    assert [r.size for r in lifetimes(graph, TEXTURES).problem.records] == [extent]
 
 
 def test_what_is_no_texture_is_listed() -> None:
     tensors = (Tensor("x", "float32", (1,)), Tensor("a", "int64", (2,)), Tensor("y", "float32", (1,)))
     graph = Graph("g", tensors, (Op("f", "F", (0,), (1,)), Op("g", "F", (1,), (2,))), (0,), (2,))
-    assert ("a", "int64, not a texture format") in lifetimes(graph, BUILT_IN["gpu-texture"]).unplanned
+    assert ("a", "int64, not a texture format") in lifetimes(graph, TEXTURES).unplanned
 
 
 def test_elements_narrower_than_a_byte_are_kept_as_the_target_says() -> None:

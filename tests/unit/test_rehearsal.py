@@ -14,7 +14,7 @@ from edgemem.plans import LEFT_TO_RUNTIME, OffsetPlan, PlanSet, SharedObjectsPla
 from edgemem.proof import Cause, verify_planset
 from edgemem.records.lifetime import lifetimes
 from edgemem.records.problem import Problem, UsageRecord
-from edgemem.targets import BUILT_IN, Target
+from edgemem.targets import Target
 
 RULES = Target("test", alignment=16)
 INSIDE = replace(RULES, inputs="until_last_use", outputs="to_end")
@@ -116,7 +116,7 @@ def test_workspace_comes_from_the_graph() -> None:
 
 
 def test_a_texture_has_the_form_of_its_tensor() -> None:
-    target = replace(BUILT_IN["gpu-texture"])
+    target = Target("textures", alignment=1, aliasing="none", texels=True)
     shape = (1, 6, 2, 8)  # height 6, width 2, two slices: 2 x 12 texels
     tensors = tuple(tensor(name, shape) for name in "xay")
     graph = Graph("g", tensors, (Op("f", "CONV_2D", (0,), (1,)), Op("g", "CONV_2D", (1,), (2,))), (0,), (2,), "nhwc")

@@ -79,7 +79,7 @@ def within(problem: Problem) -> Mapping[str, int]:
 
 def test_other_targets_have_no_relations() -> None:
     net = Net(x=4, a=2, b=2).op("RELU", "x", "a").slice("a", "b", 0).join("b", "y")
-    for target in (*BUILT_IN.values(), replace(BUILT_IN["gpu-texture"], kernels="tflm-reference", slots=True)):
+    for target in (*BUILT_IN.values(), Target("textures", texels=True, kernels="tflm-reference", slots=True)):
         problem = lifetimes(net.graph("y"), target).problem
         assert problem.overlap is None
         assert problem.within is None

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from edgemem_converters.tflite.reader import FileModel
 
-__all__ = ["fold"]
+__all__ = ["dense", "fold"]
 
 _DEQUANTIZE, _DENSIFY = OPERATOR_CODES["DEQUANTIZE"], OPERATOR_CODES["DENSIFY"]
 _FLOAT16, _FLOAT32 = DTYPES.index("float16"), DTYPES.index("float32")
@@ -113,7 +113,7 @@ class _Folding:
             if source.sparsity is None or source.type not in _WIDTHS or source.type != result.type:
                 return False
             self._reserve(prod(listed(source.shape)) * _WIDTHS[source.type].itemsize)
-            result.buffer = self._add(_dense(source, buffer).tobytes())
+            result.buffer = self._add(dense(source, buffer).tobytes())
         elif source.type == _FLOAT16 and result.type == _FLOAT32 and source.sparsity is None:
             if source.buffer not in self._widened:
                 self._reserve(2 * len(buffer.data))
@@ -163,7 +163,11 @@ class _Folding:
 _OPERATOR_LISTS: Final = ("inputs", "outputs", "intermediates")
 
 
-def _dense(tensor: Any, buffer: Any) -> NDArray[Any]:
+def dense(tensor: Any, buffer: Any) -> NDArray[Any]:
+    """The values of a tensor that has a sparsity, from the buffer that holds them, both as generated objects.
+
+    To be called within `read_errors`. Raises KeyError for a dtype that nothing stores so.
+    """
     sparsity = tensor.sparsity
     levels = []
     for level in sparsity.dimMetadata or []:

@@ -13,11 +13,13 @@ from edgemem.errors import InvalidPlanError, ModelError, UnknownShapeError, Unsu
 from edgemem.files import atomic_write
 from edgemem.formats import Bindings, find_probe
 from edgemem.suitability import micro_refusal
+from edgemem_converters.tflite.compute import program_of
 from edgemem_converters.tflite.control import CONTROL, decode_control, encode_control, file_order
 from edgemem_converters.tflite.fold import fold
 from edgemem_converters.tflite.graph import build
 from edgemem_converters.tflite.offsets import OFFLINE, decode_offsets, encode_offsets
 from edgemem_converters.tflite.one_operator import write_operator
+from edgemem_converters.tflite.operator_file import operator_file
 from edgemem_converters.tflite.reader import read
 from edgemem_converters.tflite.rewrite import rewrite_file
 from edgemem_converters.tflite.writer import permuted, read_parts, write
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from edgemem.formats import OneOperator
     from edgemem.model.graph import Graph
     from edgemem.model.rewrite import Rewrite
+    from edgemem.model.tensor_ops import Program
     from edgemem.plans import PlanSet
     from edgemem_converters.tflite.control import Pairs
     from edgemem_converters.tflite.graph import Place
@@ -131,6 +134,14 @@ class TfliteConverter:
         if self._entry(CONTROL) is not None:
             metadata[CONTROL] = encode_control((rewrite.graph.precedence, *self._control()[1:]))
         return type(self)(rewrite_file(self._base, self.graph(), rewrite, metadata), {}, self.bindings)
+
+    def program(self) -> Program:
+        """Its operators as tensor operations. Raises as `graph` and `compute.program_of`."""
+        return program_of(self._file, self.graph())
+
+    def operator_model(self, number: int) -> bytes:
+        """A file with one operator of the graph. Raises as `operator_file.operator_file`."""
+        return operator_file(self._base, self._file, self.graph(), number)
 
     def with_plan(self, plan: bytes, planset: PlanSet) -> Self:
         """The model carrying a plan, and the offsets of its smallest arena for TensorFlow Lite Micro.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.errors import ModelError, UnsupportedError
 from edgemem_converters.tflite.names import BODIES, BODIES2, CUSTOM, OPERATORS, OPTIONS
@@ -17,7 +17,17 @@ from edgemem_converters.tflite.names import BODIES, BODIES2, CUSTOM, OPERATORS, 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["FileBuffer", "FileMetadata", "FileModel", "FileOperator", "FileSubgraph", "FileTensor", "read"]
+__all__ = [
+    "FileBuffer",
+    "FileMetadata",
+    "FileModel",
+    "FileOperator",
+    "FileSubgraph",
+    "FileTensor",
+    "read",
+    "read_custom_options",
+    "read_options",
+]
 
 IDENTIFIER: Final = b"TFL3"
 # The fields of Model that version 3 has had so far: all are references except the first.
@@ -42,13 +52,17 @@ class FileTensor:
 
 @dataclass(frozen=True, slots=True)
 class FileOperator:
-    """An operator: its type's name, tensor indices (-1 for absent), the subgraphs it runs, and options by name."""
+    """An operator: its type's name, tensor indices (-1 for absent), the subgraphs it runs, and options by name.
+
+    `at` is the position of its table, for `read_options`.
+    """
 
     type: str
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     bodies: tuple[int, ...]
     options: Mapping[str, int]
+    at: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +236,35 @@ def read(data: bytes) -> FileModel:
     return FileModel(version, subgraphs, buffers, metadata, references, tuple(absolute), data)
 
 
+def read_options(
+    data: bytes, operator: FileOperator, code: int, fields: Mapping[str, tuple[int, str, float]]
+) -> dict[str, Any]:
+    """The options of an operator; what the file does not have are the defaults.
+
+    Args:
+        data: the file.
+        operator: of that file, as `read` gives it.
+        code: the type of the options; of another type counts as absent.
+        fields: their names, and the field, layout and default of each.
+    """
+    reader = _Reader(data)
+    table = _Table(reader, operator.at)
+    at = table.reference(4) if table.number(3, "<B") == code else 0
+    if not at:
+        return {name: default for name, (_, _, default) in fields.items()}
+    options = _Table(reader, at)
+    places = {name: (options.where(number), layout, default) for name, (number, layout, default) in fields.items()}
+    return {name: reader.number(layout, at) if at else default for name, (at, layout, default) in places.items()}
+
+
+def read_custom_options(data: bytes, operator: FileOperator) -> bytes:
+    """The options of a custom operator, which only it can read; empty if it has none, or has them elsewhere."""
+    reader = _Reader(data)
+    at = _Table(reader, operator.at).reference(5)
+    start, size = reader.vector(at, 1) if at else (0, 0)
+    return data[start : start + size]
+
+
 def _code(table: _Table) -> tuple[int, str]:
     # Codes above 127 did not fit the first field; writers fill both, old ones the first alone.
     code = max(table.number(0, "<b"), table.number(3, "<i"))
@@ -301,7 +344,7 @@ def _operator(
         raise ModelError(f"damaged TFLite file: an operator runs subgraphs {bodies} of {subgraphs}")
     kind = codes[index][1]
     inputs, outputs = (_indices(table.ints(field), tensors) for field in (1, 2))
-    return FileOperator(kind, inputs, outputs, bodies, _options(reader, table, kind))
+    return FileOperator(kind, inputs, outputs, bodies, _options(reader, table, kind), table.at)
 
 
 def _options(reader: _Reader, table: _Table, kind: str) -> Mapping[str, int]:

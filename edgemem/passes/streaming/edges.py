@@ -55,7 +55,7 @@ class Network:
             if life is not None and not life.outside:
                 first = -1 if life.present else life.first
                 last = len(graph.ops) if life.kept or index in graph.outputs else life.last
-                self._spans[index] = _Span(first, last, tensor_bytes(tensor, target))
+                self._spans[index] = _Span(first, last, tensor_bytes(tensor, target, graph.layout))
         self.layers = Layers(graph, target.kernels)
         self._regions: dict[tuple[int, int], RegionCost | None] = {}
 

@@ -99,8 +99,8 @@ def given_layout(graph: Graph, probed: Probe, planset: PlanSet) -> Layout:
         raise InvalidPlanError(
             "the plan has no offsets, and LiteRT runs in one arena: plan with a strategy for offsets"
         )
-    if planset.target is not None and planset.target.texels:
-        raise InvalidPlanError("the plan counts texels, not bytes: plan this model for the target litert")
+    if planset.target is not None and not planset.target.is_dense:
+        raise InvalidPlanError(f"the plan {planset.target.kept}: plan this model for the target litert")
     return _layout(graph, probed, prove(planset, graph, remedy="plan this model for the target litert"), "given")
 
 

@@ -11,7 +11,6 @@ import threading
 import warnings
 from dataclasses import dataclass, replace
 from functools import partial
-from mmap import mmap
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -19,8 +18,10 @@ import numpy as np
 from edgemem.errors import RuntimeBindError
 from edgemem.formats import Bindings, onnx_editor
 from edgemem.model.aliasing import RULES
+from edgemem.runtime.onnxruntime.bound_arena import Device, make_arena
 from edgemem.runtime.onnxruntime.bound_memory import BoundMemory, bound_report
 from edgemem.runtime.onnxruntime.fitting import OtherSizes, misfit
+from edgemem.runtime.onnxruntime.install import refuse_silent_fallback
 from edgemem.runtime.onnxruntime.layout import planned_layout, separate_layout
 from edgemem.runtime.onnxruntime.optimise import onnxruntime, runtime_errors
 from edgemem.runtime.onnxruntime.prepared import prepare, sub_options
@@ -32,9 +33,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.plans import PlanSet
+    from edgemem.runtime.arguments import Argument
     from edgemem.runtime.feeds import Feeds
     from edgemem.runtime.memory import MemoryReport
-    from edgemem.runtime.onnxruntime.prepared import Argument, Prepared
+    from edgemem.runtime.onnxruntime.bound_arena import BoundArena
+    from edgemem.runtime.onnxruntime.prepared import Prepared
 
 __all__ = ["BoundMemory", "IoBindingSession", "make_session"]
 
@@ -52,6 +55,7 @@ def make_session(
     strategy: str | Sequence[str] | None = None,
     bind_outputs: bool = False,
     poison: int | None = None,
+    device: str = "cpu",
 ) -> IoBindingSession:
     """A session that runs a model inside a plan, node by node.
 
@@ -72,14 +76,16 @@ def make_session(
         bind_outputs: outputs stay in buffers of the session and are overwritten by its next run; otherwise every
             run returns fresh ones.
         poison: a byte that the arena is filled with before every run, so that reading old contents changes results.
+        device: `cpu`, `cuda` or `cuda:NUMBER`, where the arena is one allocation. Outputs are copied from there.
 
     Raises:
         MissingDependencyError: onnxruntime is not installed.
         ModelError: the file cannot be read, or a dimension is unknown.
         PlanFileError: the file has no plan of its graph, or a damaged one.
         InvalidPlanError, StalePlanError: the plan is wrong, has no arena, or belongs to another model.
-        RuntimeBindError: the plan is for other sizes, or not one that this executor can run.
+        RuntimeBindError: the plan is for other sizes, or not one that this executor can run; the device is not there.
     """
+    place = Device.parse(device)
     shapes = {name: tuple(shape) for name, shape in (input_shapes or {}).items()}
     prepared = prepare(
         model_path,
@@ -91,7 +97,7 @@ def make_session(
         options=sess_options,
         strategy=strategy,
     )
-    return IoBindingSession(prepared, bind_outputs=bind_outputs, poison=poison)
+    return IoBindingSession(prepared, bind_outputs=bind_outputs, poison=poison, device=place)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,11 +127,13 @@ class IoBindingSession:
         bind_outputs: bool = False,
         poison: int | None = None,
         separate: bool = False,
-        within: tuple[NDArray[np.uint8], dict[str, Any]] | None = None,
+        within: tuple[BoundArena, dict[str, Any]] | None = None,
+        device: Device | None = None,
     ) -> None:
         if poison is not None and not 0 <= poison <= 0xFF:
             raise RuntimeBindError(f"poison is a byte, not {poison}")
         self._prepared = prepared
+        self._device = within[0].device if within else device or Device()
         self._elem_type = onnx_editor().elem_type
         self._poison = poison
         self._separate = separate
@@ -182,8 +190,8 @@ class IoBindingSession:
         return list(self._prepared.outputs)
 
     def get_providers(self) -> list[str]:
-        """The execution providers: the CPU's."""
-        return ["CPUExecutionProvider"]
+        """The execution providers: the device's, and the CPU's."""
+        return self._device.provider_names
 
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None
@@ -197,10 +205,8 @@ class IoBindingSession:
             reason = self._prepared.reason or misfit(self._prepared, wanted, input_feed)
             if reason and not self._prepared.reason and not misfit(self._prepared, wanted, input_feed, shapes=False):
                 memory = self._arena, self._shared
-                other = self._others.find(
-                    input_feed,
-                    partial(IoBindingSession, bind_outputs=self._bind_outputs, poison=self._poison, within=memory),
-                )
+                made = partial(IoBindingSession, bind_outputs=self._bind_outputs, poison=self._poison, within=memory)
+                other = self._others.find(input_feed, made)
                 if isinstance(other, IoBindingSession):
                     self._reason = ""
                     return other.run(output_names, input_feed, run_options)
@@ -250,7 +256,7 @@ class IoBindingSession:
         places = self._places()
         for name in self._prepared.names_in:
             if name in places:
-                np.copyto(self._view(name), outside[name])
+                self._arena.write(places[name], outside[name])
         for step in self._steps:
             bind = step.binding
             for name in step.outside_in:
@@ -274,12 +280,8 @@ class IoBindingSession:
         else:
             self._layout = planned_layout(proved, sizes, remedy=self._prepared.remedy)
         self._offsets = self._layout.offsets
-        if self._within is not None:
-            self._arena = self._within[0][: self._layout.size]
-        else:
-            # Fresh pages of the system from the start of a page: pages that are not used take no memory.
-            self._arena = np.frombuffer(mmap(-1, max(self._layout.size, 1)), np.uint8)[: self._layout.size]
-        self._base = int(self._arena.ctypes.data)
+        size = self._layout.size
+        self._arena = make_arena(size, self._device) if self._within is None else self._within[0].head(size)
         places = self._places()
         self._outside_outputs = tuple(n for n in self._outputs if n not in places)
         self._own = {name: self._empty(name) for name in self._outside_outputs} if self._bind_outputs else {}
@@ -309,7 +311,8 @@ class IoBindingSession:
                         shared[name] = ort.OrtValue.ortvalue_from_numpy(prepared.constant(name))
                 options.add_external_initializers(list(piece.shared), [shared[n] for n in piece.shared])
             try:
-                session = ort.InferenceSession(piece.model, options, providers=["CPUExecutionProvider"])
+                session = ort.InferenceSession(piece.model, options, providers=self._device.providers)
+                refuse_silent_fallback(self._device.providers, session.get_providers())
             except runtime_errors() as e:
                 self._steps = ()
                 self._prepared = replace(prepared, reason=f"{piece.name!r} does not run alone: {_gist(e)}")
@@ -350,17 +353,18 @@ class IoBindingSession:
 
     def _address(self, name: str) -> int | None:
         if name in self._offsets:
-            return self._base + self._offsets[name]
+            return self._arena.address + self._offsets[name]
         return int(self._spare[name].ctypes.data) if name in self._spare else None
 
     def _bound_to(self, name: str, address: int) -> tuple[str, int, Any, tuple[int, ...], int]:
         dtype, shape = self._prepared.forms[name]
-        return "cpu", 0, self._elem_type(dtype), shape, address
+        device = self._device if name in self._offsets else Device()
+        return device.kind, device.number, self._elem_type(dtype), shape, address
 
     def _view(self, name: str) -> NDArray[Any]:
         dtype, shape = self._prepared.forms[name]
         offset, size = self._offsets[name], self._prepared.size((dtype, shape))
-        return self._arena[offset : offset + size].view(np.dtype(dtype)).reshape(shape)
+        return self._arena.read(offset, size).view(np.dtype(dtype)).reshape(shape)
 
     def _empty(self, name: str) -> NDArray[Any]:
         dtype, shape = self._prepared.forms[name]
@@ -379,7 +383,7 @@ class IoBindingSession:
     def plain_session(self) -> Any:
         """A plain session of ONNX Runtime at the optimisation level of this one, to compare with."""
         if self._plain is None:
-            self._plain = self._prepared.plain()
+            self._plain = self._prepared.plain(self._device.providers)
         return self._plain
 
     def _tell(self, reason: str) -> None:

@@ -16,6 +16,7 @@ from edgemem.model.ranges import Range, in_ranges, resolve
 from edgemem.plans import Settings
 from edgemem.proof import prove
 from edgemem.ranges import plan_at
+from edgemem.runtime.arguments import Argument, argument
 from edgemem.runtime.feeds import make_feeds
 from edgemem.runtime.onnxruntime.optimise import LEVELS, baked_note, onnxruntime, optimised
 from edgemem.runtime.onnxruntime.profile import kernels_run
@@ -30,20 +31,17 @@ if TYPE_CHECKING:
     from edgemem.model.graph import Graph
     from edgemem.plans import PlanSet
     from edgemem.proof import Proved
+    from edgemem.runtime.arguments import Form
     from edgemem.runtime.memory import Source
 
 __all__ = [
     "QUICK",
-    "Argument",
-    "Form",
     "Prepared",
     "embedded_plan",
     "prepare",
     "profiled_forms",
     "sub_options",
 ]
-
-Form = tuple[str, tuple[int, ...]]
 
 # The entries of a user's options that change the results of single nodes.
 _ENTRIES = (
@@ -54,16 +52,6 @@ _FATAL, _ERROR = 4, 3  # log severities
 _FIELDS = ("intra_op_num_threads", "log_severity_level", "use_deterministic_compute", "use_per_session_threads")
 # They are quick even without compiled kernels.
 QUICK = ("offsets/greedy_by_size", "offsets/greedy_by_breadth", "offsets/greedy_in_order")
-_TYPES = {"float32": "float", "float64": "double"}
-
-
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """An input or output, with the attributes of `onnxruntime.NodeArg`; every dimension is known."""
-
-    name: str
-    type: str
-    shape: list[int | str | None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,14 +117,14 @@ class Prepared:
         values: NDArray[Any] = self.parts.constant(name)
         return values
 
-    def plain(self) -> Any:
+    def plain(self, providers: Sequence[Any]) -> Any:
         """The model as one session of ONNX Runtime, optimised as this one is, without any sizes bound."""
         ort = onnxruntime()
         options = sub_options(self.options)
         options.enable_cpu_mem_arena = options.enable_mem_pattern = True
         options.log_severity_level = min(options.log_severity_level, _ERROR)
         options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, LEVELS[self.level])
-        return ort.InferenceSession(str(self.path), options, providers=["CPUExecutionProvider"])
+        return ort.InferenceSession(str(self.path), options, providers=list(providers))
 
 
 def prepare(
@@ -220,8 +208,8 @@ def _made_now(
         source="made now",
         order=tuple(range(len(parts.names))),
         folded=folded,
-        inputs=tuple(_argument(n, f) for n, f in inputs.items()),
-        outputs=tuple(_argument(n, forms[n]) if n in forms else Argument(n, "", []) for n in parts.outputs),
+        inputs=tuple(argument(n, f) for n, f in inputs.items()),
+        outputs=tuple(argument(n, forms[n]) if n in forms else Argument(n, "", []) for n in parts.outputs),
         options=options,
         reason=reason,
         graph=graph,
@@ -241,9 +229,9 @@ def _with_plan(path: Path, planset: PlanSet, source: Source, bindings: Bindings,
     if dims != dict(planset.dims):  # other sizes of its range: proved for these, too
         planset = plan_at(planset, graph, dims)
     proved = prove(planset, graph, remedy=_remedy(path))
-    if planset.target is not None and planset.target.texels:
+    if planset.target is not None and not planset.target.is_dense:
         raise RuntimeBindError(
-            f"the plan is for the target {planset.target.name!r} and counts texels, not bytes; {_remedy(path)} "
+            f"the plan is for the target {planset.target.name!r} and {planset.target.kept}; {_remedy(path)} "
             "--target generic"
         )
     if planset.target is not None and planset.target.scratch != "unknown":
@@ -258,7 +246,7 @@ def _with_plan(path: Path, planset: PlanSet, source: Source, bindings: Bindings,
     refusals += [f"{t.name!r} keeps its value between runs" for t in graph.tensors if t.kind == "variable"]
     refusals += parts.refusals()
     inputs, outputs = (
-        tuple(_argument(n, forms[n]) if n in forms else Argument(n, "", []) for n in names)
+        tuple(argument(n, forms[n]) if n in forms else Argument(n, "", []) for n in names)
         for names in ([graph.tensors[i].name for i in side] for side in (graph.inputs, graph.outputs))
     )
     return Prepared(
@@ -361,7 +349,3 @@ def sub_options(options: Any) -> Any:
     made.enable_cpu_mem_arena = False
     made.enable_mem_pattern = False
     return made
-
-
-def _argument(name: str, form: Form) -> Argument:
-    return Argument(name, f"tensor({_TYPES.get(form[0], form[0])})", list(form[1]))

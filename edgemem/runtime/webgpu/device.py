@@ -27,6 +27,7 @@ __all__ = ["Adapter", "Device", "adapters", "checked", "open_device"]
 _KINDS: Final = ("DiscreteGPU", "IntegratedGPU", "VirtualGPU", "Unknown", "CPU")
 _INTERFACES: Final = ("Vulkan", "Metal", "D3D12", "D3D11", "OpenGL", "OpenGLES")
 _TIMES: Final = "timestamp-query"
+_COPY_SRC: Final = 0x4  # GPUBufferUsage
 _TEXT: Final = 400  # characters of an error message of wgpu
 
 _lock = threading.Lock()
@@ -70,6 +71,7 @@ class Device:
         profile: the limits that it enforces.
         has_times: whether it measures the time of dispatches.
         pipelines: compiled shaders by their text and layout.
+        mark: a small buffer to wait for the device with.
     """
 
     handle: Any
@@ -77,6 +79,12 @@ class Device:
     profile: GpuProfile
     has_times: bool
     pipelines: dict[Any, Any] = field(default_factory=dict)
+    mark: Any = None
+
+    def wait(self) -> None:
+        """Return when all that was submitted has run."""
+        # Deviation: `GPUQueue.on_submitted_work_done` of wgpu 0.32 fails. Copies wait for what was submitted before.
+        self.handle.queue.read_buffer(self.mark)
 
 
 _devices: dict[tuple[Adapter, str], Device] = {}
@@ -125,11 +133,13 @@ def open_device(name: str | None = None, profile: str = "portable") -> Device:
         if missing:
             raise AdapterError(f"{adapter} has less than the profile {profile!r} asks for: {listed(missing)}")
         features = [_TIMES] if _TIMES in handle.features else []
+        refusals: tuple[type[Exception], ...] = (RuntimeError, ValueError, *_errors())
         try:
             opened = handle.request_device_sync(required_features=features, required_limits=dict(wanted.limits))
-        except (RuntimeError, ValueError, *_errors()) as e:
+            mark = opened.create_buffer(size=4, usage=_COPY_SRC)
+        except refusals as e:
             raise AdapterError(f"{adapter} gives no device: {_gist(str(e))}") from None
-        device = Device(opened, adapter, wanted, has_times=bool(features))
+        device = Device(opened, adapter, wanted, has_times=bool(features), mark=mark)
         _devices[adapter, profile] = device
         return device
 

@@ -148,7 +148,8 @@ class GpuMemory:
             return self._device.create_buffer_with_data(data=np.full(size, _NAN, np.uint8), usage=_COPY_SRC)
 
     def _row_bytes(self, texture: Any) -> int:
-        return -(-texture.size[0] * self.layout.texel_bytes // _ROW) * _ROW
+        width = int(texture.size[0])
+        return -(-width * self.layout.texel_bytes // _ROW) * _ROW
 
     def _fill_texture(self, encoder: Any, texture: Any) -> None:
         width, height, _ = texture.size

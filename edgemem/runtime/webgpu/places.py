@@ -1,4 +1,4 @@
-"""The place of each tensor on the GPU: by a plan, or each in memory of its own; and whether a device has such places."""
+"""The place of each tensor on the GPU: by a plan, or each in memory of its own; and whether a device has it."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from edgemem.errors import InvalidPlanError, UnsupportedError
 from edgemem.model.stored import SLICE, stored
+from edgemem.plans import OffsetPlan
 from edgemem.records.textures import TexelPlace, texel_place
 from edgemem.report.sizes import size_text
 from edgemem.suitability import has_regions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from edgemem.model.graph import Graph
     from edgemem.model.stored import Stored
-    from edgemem.plans import OffsetPlan, SharedObjectsPlan
+    from edgemem.plans import SharedObjectsPlan
     from edgemem.proof import Proved
     from edgemem.records.problem import Size
     from edgemem.runtime.webgpu.profile import GpuProfile
@@ -116,8 +117,9 @@ def planned_places(proved: Proved, graph: Graph, needed: Iterable[int]) -> GpuLa
     target = planset.target
     assert target is not None
     texel_bytes = SLICE * target.element_bytes
-    objects = None if hasattr(plan, "offsets") else plan.objects
-    at = (plan.assignment if objects is not None else plan.offsets).tolist()
+    is_arena = isinstance(plan, OffsetPlan)
+    at = (plan.offsets if isinstance(plan, OffsetPlan) else plan.assignment).tolist()
+    pieces: tuple[Size, ...] = (plan.size,) if isinstance(plan, OffsetPlan) else tuple(plan.objects)
     numbers = {t.name: i for i, t in enumerate(graph.tensors)}
     places: dict[int, Place] = {}
     for record, where in zip(planset.problem.records, at, strict=True):
@@ -125,23 +127,18 @@ def planned_places(proved: Proved, graph: Graph, needed: Iterable[int]) -> GpuLa
             if name not in numbers:
                 raise InvalidPlanError(f"the plan has a place for {name!r}, which the graph has not; plan again")
             number = numbers[name]
-            if objects is None:
-                place = _in_buffer(stored(graph.tensors[number].shape, graph.layout), 0, int(where), texel_bytes)
-                holds = place.size <= record.size and 0 <= where and where + place.size <= plan.size
+            dims = stored(graph.tensors[number].shape, graph.layout)
+            if is_arena:
+                place = _in_buffer(dims, 0, int(where), texel_bytes)
             else:
-                place = _in_texture(stored(graph.tensors[number].shape, graph.layout), int(where), texel_bytes, target)
-                assert place.texels is not None
-                extent = objects[where]
-                holds = isinstance(extent, tuple) and (
-                    place.texels.width <= extent[0] and place.texels.height <= extent[1] and len(extent) == 2
-                )
-            if not holds or number in places:
+                place = _in_texture(dims, int(where), texel_bytes, target)
+            if number in places or not _holds(pieces, place):
                 raise InvalidPlanError(f"the plan has no one place for {name!r} that it fits in; plan again")
             places[number] = place
     for number in needed:
         if number not in places:
             raise InvalidPlanError(f"the plan has no place for {graph.tensors[number].name!r}; plan again")
-    return GpuLayout((plan.size,) if objects is None else tuple(objects), places, texel_bytes)
+    return GpuLayout(pieces, places, texel_bytes)
 
 
 def separate_places(target: Target, graph: Graph, needed: Iterable[int]) -> GpuLayout:
@@ -201,6 +198,18 @@ def check_profile(layout: GpuLayout, graph: Graph, profile: GpuProfile, *, is_pl
                 f"{piece[0]} x {piece[1]}, and the profile {profile.name!r} has sides of {profile.texture_side}; "
                 f"plan for gpu-texture-linear or gpu-buffer{more}"
             )
+
+
+def _holds(pieces: Sequence[Size], place: Place) -> bool:
+    """Whether a place is inside its buffer or texture."""
+    if not 0 <= place.piece < len(pieces):
+        return False
+    piece = pieces[place.piece]
+    if place.texels is None:
+        return isinstance(piece, int) and 0 <= place.offset <= piece - place.size
+    if not isinstance(piece, tuple) or len(piece) != 2:
+        return False
+    return place.texels.width <= piece[0] and place.texels.height <= piece[1]
 
 
 def _first_in(layout: GpuLayout, graph: Graph, piece: int) -> str:

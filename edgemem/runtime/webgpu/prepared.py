@@ -128,7 +128,9 @@ def prepare(
     elif planset.order is not None and digest(graph) != planset.digest:
         order = planset.order
         graph = graph.reordered(order)
-    remedy = f"make another with: edgemem plan {name} --target {planset.target.name if planset.target else 'gpu-buffer'}"
+    remedy = (
+        f"make another with: edgemem plan {name} --target {planset.target.name if planset.target else 'gpu-buffer'}"
+    )
     proved = prove(planset, graph, remedy=remedy)
     program = computable.program()
     if digest(program.graph) != digest(computable.graph()) or len(program.steps) != len(graph.ops):
@@ -160,7 +162,11 @@ def _opened(model: str | Path | bytes | Computable, bindings: Bindings) -> tuple
     if isinstance(model, bytes):
         data = model
         suffix = ".tflite" if data[4:8] == b"TFL3" else ".onnx"
-        return open_bytes(data, suffix, bindings), f"a model in memory ({suffix})", lambda b: open_bytes(data, suffix, b)
+        return (
+            open_bytes(data, suffix, bindings),
+            f"a model in memory ({suffix})",
+            lambda b: open_bytes(data, suffix, b),
+        )
     if isinstance(model, str | Path):
         path = Path(model)
         return load_model(path, bindings), path.name, lambda b: load_model(path, b)
@@ -215,12 +221,19 @@ def _same_sizes(planset: PlanSet, asked: Bindings, name: str) -> None:
     if other or asked.ranges:
         raise RuntimeBindError(
             f"the plan is for other sizes than {' '.join(other) or 'a range'}; plan again with: "
-            f"edgemem plan {name} --target {planset.target.name if planset.target else 'gpu-buffer'} --dim NAME=VALUE"
+            f"{_command(name, planset)} --dim NAME=VALUE"
         )
 
 
 def _computable(opened: Any, name: str) -> Computable:
     if not isinstance(opened, Computable):
         suffixes = " and ".join(getattr(opened, "suffixes", ("these",)))
-        raise UnsupportedError(f"{name}: {suffixes} files do not say what their operators compute; use .onnx or .tflite")
+        raise UnsupportedError(
+            f"{name}: {suffixes} files do not say what their operators compute; use .onnx or .tflite"
+        )
     return opened
+
+
+def _command(name: str, planset: PlanSet) -> str:
+    """What plans the model again for the same target."""
+    return f"edgemem plan {name} --target {planset.target.name if planset.target else 'gpu-buffer'}"

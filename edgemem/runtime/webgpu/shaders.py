@@ -29,7 +29,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-import edgemem
 from edgemem.errors import ToolError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ MOST_WORKGROUPS: Final = 65535  # of a grid in one dimension: the least that Web
 MOST_PARAMETERS: Final = 4  # of a function
 
 _COMPUTE: Final = 4  # GPUShaderStage.COMPUTE
-_PACKAGE: Final = Path(edgemem.__file__).resolve().parent
+_HERE: Final = Path(__file__).resolve().parent
 _TEXTURES: Final[Mapping[str, str]] = {"fp32": "rgba32float", "fp16": "rgba16float"}
 _FUNCTION: Final = re.compile(r"^fn (\w+)\(", re.MULTILINE)
 _OWN: Final = re.compile(r"^struct Own \{([^}]*)\}", re.MULTILINE)
@@ -108,7 +107,7 @@ class Shader:
 
 def folder() -> Path:
     """Where the kernels' texts are: in a checkout, or in an installed wheel. Raises ToolError if they are missing."""
-    for place in (_PACKAGE / "kernels_gpu", _PACKAGE.parent / "kernels" / "gpu"):
+    for place in (_HERE / "kernels" / "gpu", _HERE.parents[2] / "kernels" / "gpu"):
         if (place / "functions.wgsl").is_file():
             return place
     raise ToolError("this edgemem has no kernels for GPUs (kernels/gpu); install a wheel or a checkout that has them")

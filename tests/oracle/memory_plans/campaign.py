@@ -23,7 +23,7 @@ from tests.oracle.memory_plans.random_tflite import random_tflite
 from tests.oracle.memory_plans.tflite_file import read_tflite
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from edgemem import PlanSet, Target
     from edgemem.model.graph import Graph
@@ -104,21 +104,21 @@ def litert_case(name: str, data: bytes) -> Case:
     return Case(name, "litert", told, Checker(program, workspace))
 
 
-def check_random(form: str, seed: int, changes: int, tally: Tally) -> None:
-    """Honest plans of the random graph of this number, and so many changes of them."""
+def check_random(form: str, seed: int, changes: int, tally: Tally, targets: Sequence[Target] = ()) -> None:
+    """Honest plans of the random graph of this number, and so many changes of them; for random targets if not given."""
     try:
         case = random_case(form, seed)
     except EdgememError as e:
         tally.not_planned[f"{type(e).__name__}: {' '.join(str(e).split()[:3])}"] += 1
         return
-    check_graph(case, changes, tally)
+    check_graph(case, changes, tally, targets)
 
 
-def check_graph(case: Case, changes: int, tally: Tally) -> None:
+def check_graph(case: Case, changes: int, tally: Tally, given: Sequence[Target] = ()) -> None:
     """Honest plans of one graph, and so many changes of them."""
     rng = Random(f"plans of {case.name}")
     tally.graphs[case.form] += 1
-    targets = [BUILT_IN["litert"]] if case.form == "litert" else _targets(rng, case.checker.program)
+    targets = [BUILT_IN["litert"]] if case.form == "litert" else given or _targets(rng, case.checker.program)
     plansets = [p for target in targets if (p := _honest(case, target, rng, tally)) is not None]
     wanted = [p for p in plansets if p.problem.records]
     for k in range(changes if wanted else 0):
@@ -205,6 +205,10 @@ def _brief(target: Target) -> str:
         "bodies",
         "sub_byte",
         "texels",
+        "storage",
+        "precision",
+        "texel_row",
+        "texture_side",
         "pins",
         "states",
     )

@@ -40,7 +40,8 @@ class Checker:
     def stage(self, target: Target, order: tuple[int, ...] | None = None) -> Stage:
         """The events under a target, in an order of the main graph's operators."""
         rules = (target.sub_byte, target.aliasing, target.texels, target.bodies, target.inputs, target.scratch)
-        key = (*rules, tuple(target.states.items()), order)
+        form = (target.storage, target.precision, target.texel_row, target.texture_side)
+        key = (*rules, *form, tuple(target.states.items()), order)
         if key not in self._stages:
             self._check_order(order)
             workspace = self.workspace if target.scratch == "litert" else {}

@@ -35,6 +35,8 @@ def random_target(rng: Random, program: Program) -> Target:
         texels=texels,
     )
     if rng.random() < 0.3:
+        target = _for_gpus(rng, target)
+    if rng.random() < 0.3:
         begin = rng.choice((0, 16, 100))
         ranges = ((begin, begin + rng.choice((1, 64))), (1000, 1010))
         target = replace(target, regions=(Region("near", reserved=ranges), *rng.choice(((), (Region("far"),)))))
@@ -45,6 +47,21 @@ def random_target(rng: Random, program: Program) -> Target:
         name = rng.choice([*made, *program.main.inputs])
         target = replace(target, pins={name: target.alignment * rng.choice((0, 1, 5))})
     return target
+
+
+def _for_gpus(rng: Random, target: Target) -> Target:
+    side = rng.choice((64, 8192, 8192))
+    row = rng.choice((0, 0, 1, 3, 16)) if target.texels else 0
+    rules = ("none", "gpu-views") if target.texels else ("none", "gpu-views", "gpu", "gpu")
+    return replace(
+        target,
+        storage="phwc4",
+        precision=rng.choice(("fp32", "fp16")),
+        texel_row=row,
+        texture_side=side,
+        aliasing=rng.choice(rules),
+        bodies="outside",
+    )
 
 
 def _states(rng: Random, program: Program) -> dict[str, str]:

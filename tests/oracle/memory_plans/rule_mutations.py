@@ -27,11 +27,16 @@ _FIELDS: dict[str, tuple[Any, ...]] = {
     "outputs": ("outside", "to_end"),
     "unread": ("one_op", "to_end"),
     "variables": ("outside", "whole_run"),
-    "aliasing": ("none", "elementwise", "litert"),
+    "aliasing": ("none", "elementwise", "litert", "gpu", "gpu-views"),
     "bodies": ("inline", "outside"),
     "sub_byte": ("packed", "unpacked"),
     "scratch": ("unknown", "litert"),
     "texels": (False, True),
+    "storage": ("plain", "phwc4"),
+    "precision": ("fp32", "fp16"),
+    "texel_row": (0, 1, 3, 16, 1024),
+    "texture_side": (1, 4, 16, 8192),
+    "binding": (0, 16, 64, 2**27),
     "name": ("tflm", "litert", "generic", "x"),
 }
 

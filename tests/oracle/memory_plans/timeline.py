@@ -13,12 +13,14 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from edgemem.model.aliasing import RULES
+from tests.oracle.memory_plans.gpu import extent_of, places_of, size_of
 from tests.oracle.memory_plans.program import BITS, Block, Call, Program, Unknown, layout_of, texture_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from edgemem import Target
+    from tests.oracle.memory_plans.program import Value
 
 __all__ = ["CARRY", "COPY", "OP", "SEE", "SET", "Event", "Timeline", "states_of"]
 
@@ -74,7 +76,8 @@ class Timeline:
         rules = RULES[target.aliasing]
         self.views, self.in_place = rules.views, rules.in_place
         self.unpacked = target.sub_byte == "unpacked"
-        self.extents = {n: texture_of(v, self.program.form) for n, v in values.items()} if target.texels else {}
+        self.is_gpu = target.storage == "phwc4"
+        self.extents = {n: self._extent(v) for n, v in values.items()} if target.texels else {}
         self.names = list(values)
         self.units = [self._units(n) for n in self.names]
         for label, sizes in self.workspace.items():
@@ -97,7 +100,14 @@ class Timeline:
         if value.role == "opaque" or value.dtype not in BITS:
             return _HANDLE
         extent = self.extents.get(name)
+        if self.is_gpu and not extent:
+            return size_of(value, self.program.form, self.target)
         return extent[0] * extent[1] if extent else value.size(unpacked=self.unpacked)
+
+    def _extent(self, value: Value) -> tuple[int, int] | None:
+        if not self.is_gpu:
+            return texture_of(value, self.program.form)
+        return None if value.role == "opaque" else extent_of(value, self.program.form, self.target)
 
     def _ordered(self) -> tuple[Call, ...]:
         calls = self.program.main.calls
@@ -191,6 +201,8 @@ class Timeline:
 
     def _size(self, name: str) -> object:
         """What two tensors must have in common to hold the same elements at the same places."""
+        if self.is_gpu and self.program.values[name].elements:
+            return places_of(self.program.values[name], self.program.form, self.target)
         if self.extents.get(name):
             return layout_of(self.program.values[name], self.program.form)
         return self.units[self.ids[name]]
@@ -200,7 +212,8 @@ class Timeline:
         one, two = self.program.values[a], self.program.values[b]
         if "opaque" in (one.role, two.role):  # the checker does not know
             return True
-        same = BITS.get(one.dtype, 0) == BITS.get(two.dtype, 1) and one.elements == two.elements
+        same = self.is_gpu or BITS.get(one.dtype, 0) == BITS.get(two.dtype, 1)
+        same = same and one.elements == two.elements
         return same and self._size(a) == self._size(b)
 
     def _copy(self, source: str, to: str) -> None:

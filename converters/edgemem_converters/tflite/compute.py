@@ -1,0 +1,72 @@
+"""What the operators of a .tflite file compute, as tensor operations. Conventions are those of LiteRT's kernels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from edgemem.errors import ModelError, UnsupportedError
+from edgemem.model.tensor_ops import Program
+from edgemem_converters.tflite.compute_case import Case
+from edgemem_converters.tflite.compute_functions import FUNCTIONS
+from edgemem_converters.tflite.compute_moves import MOVES
+from edgemem_converters.tflite.compute_sums import SUMS
+from edgemem_converters.tflite.compute_values import NotExpressibleError, Values
+from edgemem_converters.tflite.compute_windows import WINDOWS
+
+if TYPE_CHECKING:
+    from edgemem.model.graph import Graph
+    from edgemem.model.tensor_ops import TensorOp
+    from edgemem_converters.tflite.reader import FileModel
+
+__all__ = ["RULES", "program_of"]
+
+# Operator -> its tensor operations.
+RULES: Final = {**FUNCTIONS, **MOVES, **SUMS, **WINDOWS}
+
+
+def program_of(file: FileModel, graph: Graph) -> Program:
+    """The tensor operations of the main subgraph.
+
+    Args:
+        file: what `read` gives.
+        graph: of the same file.
+
+    Raises:
+        ModelError: a value of the file is damaged, or an operator's options contradict its shapes.
+        MissingDependencyError: a constant is sparse, and ai-edge-litert, which has the TFLite schema, is missing.
+    """
+    values = Values(file, graph)
+    steps: list[tuple[TensorOp, ...] | str] = []
+    read = {i for i in graph.outputs if graph.tensors[i].kind == "constant"}
+    for number in range(len(graph.ops)):
+        step, constants = _step(file, graph, number, values)
+        steps.append(step)
+        read |= constants
+    constants_read = {}
+    for index in sorted(read):
+        try:
+            constants_read[index] = values.float32(index)
+        except NotExpressibleError as e:
+            name = graph.tensors[index].name
+            raise UnsupportedError(f"the constant {name!r} cannot be read: {e}") from None
+    return Program(graph, tuple(steps), constants_read)
+
+
+def _step(file: FileModel, graph: Graph, number: int, values: Values) -> tuple[tuple[TensorOp, ...] | str, set[int]]:
+    """The tensor operations of an operator, or why it has none; and the constants that they read."""
+    op = graph.ops[number]
+    if op.outputs and all(i < 0 or graph.tensors[i].kind == "constant" for i in op.outputs):
+        return (), set()
+    rule = RULES.get(op.type)
+    if rule is None or op.bodies:
+        return op.type, set()
+    try:
+        case = Case(file, graph, number, values)
+        made = rule(case)
+        for index in case.read:
+            values.float32(index)
+    except (NotExpressibleError, UnsupportedError) as e:
+        return str(e), set()
+    except ModelError as e:
+        raise ModelError(f"operator {op.name!r}: {e}") from None
+    return made, case.read

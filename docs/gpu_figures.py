@@ -1,0 +1,77 @@
+"""Draws the picture of docs/gpu.md: what the textures of a plan hold while a network runs, beside TFLite's rule.
+
+python docs/gpu_figures.py
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from drawing import Drawing
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import edgemem
+from edgemem.cli.texture_view import texture_bytes
+from edgemem.report.sizes import size_text
+from models.build import build_tflite
+
+if TYPE_CHECKING:
+    from edgemem.plans import PlanSet, SharedObjectsPlan
+
+COLOURS = ("#4c78a8", "#72b7b2", "#54a24b", "#eeca3b", "#f58518", "#b279a2", "#9d755d", "#79706e")
+NET, TITLE = "mobilenet_v2_tflite", "MobileNet v2 at 224 x 224"
+LEFT, WIDE, HIGH, TOP = 30.0, 400.0, 300.0, 60.0
+GAP = 5.0  # between objects
+
+
+def main() -> None:
+    """Write the picture."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "net.tflite"
+        path.write_bytes(build_tflite(NET, size=224))
+        planset = edgemem.plan(path, target="gpu-texture")
+    ours = planset.best_shared_objects
+    assert ours is not None
+    rule = min((p for p in planset.shared_objects if p.strategy == "greedy_in_order"), key=lambda p: p.size)
+    picture = Drawing(900, 460, f"Textures while {TITLE} runs: edgemem's plan and TFLite's rule for OpenGL")
+    scale = HIGH / max(ours.size, rule.size)
+    for panel, (name, plan) in enumerate((("edgemem", ours), ("TFLite's rule (greedy in order)", rule))):
+        _panel(picture, LEFT + panel * (WIDE + 40), name, planset, plan, scale)
+    note = "each band is a texture, as high as it has texels; filled is what the tensor in it takes"
+    picture.text(450, 448, note, size=11)
+    picture.save("gpu.svg")
+
+
+def _panel(picture: Drawing, left: float, name: str, planset: PlanSet, plan: SharedObjectsPlan, scale: float) -> None:
+    """One plan: operators to the right, its textures above each other, the largest below."""
+    problem = planset.problem
+    steps = int(problem.last_op.max()) + 1
+    texels = [extent if isinstance(extent, int) else prod(extent) for extent in plan.objects]
+    bottoms, bottom = {}, TOP + HIGH + GAP * 8
+    for number in sorted(range(len(texels)), key=lambda n: -texels[n]):
+        high = texels[number] * scale
+        bottoms[number] = bottom
+        picture.rect(left, bottom - high, WIDE, high, "#f0f0f0")
+        bottom -= high + GAP
+    for k, record in enumerate(problem.records):
+        number = int(plan.assignment[k])
+        taken = record.size if isinstance(record.size, int) else prod(record.size)
+        picture.rect(
+            left + record.first_op / steps * WIDE,
+            bottoms[number] - taken * scale,
+            (record.last_op - record.first_op + 1) / steps * WIDE,
+            taken * scale,
+            COLOURS[k % len(COLOURS)],
+        )
+    size = size_text(texture_bytes(planset, plan.size))
+    picture.text(left + WIDE / 2, 30, f"{name}: {size} in {len(texels)} textures", size=14)
+    picture.text(left + WIDE / 2, TOP + HIGH + GAP * 8 + 18, f"{steps} operators", size=11)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""A graph as dispatches in the order of the plan, before any device is there: what runs, what need not, what cannot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from edgemem.errors import UnsupportedError
+from edgemem.lists import listed
+from edgemem.model.tensor_ops import ArgMax
+from edgemem.runtime.webgpu.lower import Lowering, lower
+from edgemem.runtime.webgpu.shaders import Reach, assemble
+from edgemem.runtime.webgpu.values import DTYPES, EXACT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from edgemem.model.graph import Graph, Op
+    from edgemem.model.tensor_ops import TensorOp
+    from edgemem.runtime.webgpu.dispatch import Dispatch
+    from edgemem.runtime.webgpu.prepared import Prepared
+    from edgemem.runtime.webgpu.shaders import Precision
+
+__all__ = ["Lowered", "lower_graph", "needed_tensors"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lowered:
+    """An operator of the graph as it runs.
+
+    Attributes:
+        number: of the operator, in the order of the plan.
+        op: the operator.
+        dispatches: what the GPU runs, in order; () on the CPU.
+        on_cpu: it runs on the CPU, for the reason that it has no kernel here.
+        reason: why; "" on the GPU.
+    """
+
+    number: int
+    op: Op
+    dispatches: tuple[Dispatch, ...]
+    on_cpu: bool = False
+    reason: str = ""
+
+
+def lower_graph(prepared: Prepared, *, cpu_ops: bool = False) -> tuple[tuple[Lowered, ...], Lowering]:
+    """The operators that compute something, in the order of the plan, and the context they were lowered in.
+
+    Args:
+        prepared: the model.
+        cpu_ops: run on the CPU what no kernel computes.
+
+    Raises UnsupportedError, which lists every operator that cannot run.
+    """
+    graph = prepared.graph
+    context = Lowering.of(prepared.program)
+    found: list[Lowered] = []
+    refused = list(_refused_tensors(graph))
+    for number, (op, steps) in enumerate(zip(graph.ops, prepared.steps, strict=True)):
+        if all(_needs_nothing(graph, i, context) for i in op.outputs):
+            continue
+        dispatches, reason = _lowered(graph, op, steps, context)
+        reason = reason or _inexact(graph, steps, context, prepared.precision)
+        if not reason:
+            found.append(Lowered(number, op, dispatches))
+        elif cpu_ops and not op.bodies:
+            found.append(Lowered(number, op, (), on_cpu=True, reason=reason))
+        else:
+            refused.append(f"{op.name or op.type!r} ({op.type}): {reason}")
+    if refused:
+        remedy = "" if cpu_ops else "; --cpu-ops runs single operators on the CPU"
+        raise UnsupportedError(
+            f"{prepared.name} does not run on the GPU, {len(refused)} thing{'s' if len(refused) > 1 else ''} "
+            f"without a kernel: {listed(refused, most=200, separator='; ')}{remedy}"
+        )
+    return tuple(found), context
+
+
+def _inexact(graph: Graph, steps: tuple[TensorOp, ...] | str, context: Lowering, precision: Precision) -> str:
+    """Why an operator's indices are not told apart by floats of a precision; "" if they are."""
+    for step in steps:
+        if isinstance(step, ArgMax):
+            largest = context.shape(step.input)[step.axis] - 1
+            if largest > EXACT[precision]:
+                name, exact = graph.tensors[step.output].name, EXACT[precision]
+                return f"{name!r} has indices up to {largest:,}, and {precision} tells integers apart up to {exact:,}"
+    return ""
+
+
+def needed_tensors(graph: Graph, lowered: tuple[Lowered, ...], context: Lowering) -> tuple[int, ...]:
+    """The tensors that must have memory: inputs and outputs of the graph, and those that operators read and write."""
+    used = dict.fromkeys((*graph.inputs, *graph.outputs))
+    for step in lowered:
+        used |= dict.fromkeys(i for i in (*step.op.inputs, *step.op.outputs) if i >= 0)
+        for dispatch in step.dispatches:
+            used |= dict.fromkeys((*dispatch.inputs, dispatch.output))
+    return tuple(i for i in used if not _needs_nothing(graph, i, context))
+
+
+def _needs_nothing(graph: Graph, tensor: int, context: Lowering) -> bool:
+    """Whether a tensor is absent, of a known value, or empty, so that nothing computes or keeps it."""
+    if tensor < 0 or context.is_constant(tensor):
+        return True
+    return graph.tensors[tensor].kind == "constant" or 0 in graph.tensors[tensor].shape
+
+
+def _refused_tensors(graph: Graph) -> Iterator[str]:
+    for tensor in graph.tensors:
+        if tensor.kind == "variable":
+            yield f"{tensor.name!r} keeps its value between runs"
+        elif tensor.kind == "opaque":
+            yield f"{tensor.name!r} is {tensor.note or tensor.dtype}"
+    for number in dict.fromkeys((*graph.inputs, *graph.outputs)):
+        tensor = graph.tensors[number]
+        if tensor.kind not in ("variable", "opaque") and tensor.dtype not in DTYPES:
+            yield f"{tensor.name!r} is {tensor.dtype}"
+
+
+def _lowered(
+    graph: Graph, op: Op, steps: tuple[TensorOp, ...] | str, context: Lowering
+) -> tuple[tuple[Dispatch, ...], str]:
+    """The dispatches of an operator; or why there are none."""
+    if op.bodies:
+        return (), "it runs graphs of its own"
+    if isinstance(steps, str):
+        return (), steps
+    found: list[Dispatch] = []
+    try:
+        for step in steps:
+            found += lower(step, context)
+        for dispatch in found:  # as if each tensor were in a buffer: whether there is such a kernel
+            reaches = [Reach("buffer", context.stored(i), i) for i in dispatch.inputs]
+            assemble(dispatch, reaches, Reach("buffer", context.stored(dispatch.output), "output"))
+    except UnsupportedError as e:
+        return (), str(e)
+    written = {dispatch.output for dispatch in found}
+    outputs = {i for i in op.outputs if not _needs_nothing(graph, i, context)}
+    if written != outputs:
+        return (), "not all of its outputs are computed" if outputs - written else "it would write other tensors"
+    for dispatch in found:
+        for number in dispatch.inputs:
+            if not context.is_constant(number) and _needs_nothing(graph, number, context):
+                return (), f"it reads {graph.tensors[number].name!r}, which has no values"
+    return tuple(found), ""
