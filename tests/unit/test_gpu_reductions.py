@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 import pytest
@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     from edgemem.model.graph import Layout
 
 LAYOUTS: tuple[Layout, ...] = ("nchw", "nhwc")
-KINDS = ("mean", "sum", "max", "min", "prod", "l2", "sum_square")
 SHAPES = [(7,), (5, 6), (3, 5, 6), (2, 3, 5, 6), (2, 3, 2, 2, 5), (2, 3, 2, 3, 2, 5)]
+
+
+Kind = Literal["mean", "sum", "max", "min", "prod", "l2", "sum_square"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 def _reduced(shape: tuple[int, ...], axes: tuple[int, ...], *, keeps: bool) -> tuple[int, ...]:
@@ -44,9 +47,9 @@ def test_reductions_along_all_axes(shape: tuple[int, ...], layout: Layout, keeps
 @pytest.mark.parametrize(
     ("axes", "layout"), [((1, 2), "nhwc"), ((3,), "nhwc"), ((0, 2, 3), "nchw"), ((1,), "nchw"), ((2,), "nchw")]
 )
-def test_reductions_in_all_storages(axes: tuple[int, ...], layout: Layout, kind: str) -> None:
+def test_reductions_in_all_storages(axes: tuple[int, ...], layout: Layout, kind: Kind) -> None:
     shape = (2, 9, 5, 6)
-    op = Reduce(kind=kind, input=0, output=1, axes=axes)  # type: ignore[arg-type]
+    op = Reduce(kind=kind, input=0, output=1, axes=axes)
     agree(op, {0: numbers(*shape)}, _reduced(shape, axes, keeps=False), layout, half=5e-3)
 
 
@@ -183,6 +186,8 @@ def test_nearest_rows_are_those_of_onnx_runtime(coordinates: str, rounding: str)
             scale = np.float32(size_out) / np.float32(size)
             x = np.arange(size, dtype=np.float32).reshape(1, 1, size, 1)
             expected = session.run(None, {"x": x, "scales": np.array([1, 1, scale, 1], np.float32)})[0].ravel()
+            if len(expected) != size_out:  # the product of size and scale is a little less
+                continue
             op = Resize(
                 mode="nearest",
                 input=0,
