@@ -11,6 +11,7 @@ import pytest
 from edgemem.model.tensor_ops import ArgMax, Function, LocalResponse, Normalization, Reduce, Resize, Softmax
 from edgemem.runtime.webgpu.lower import Lowering, lower
 from tests.oracle.tensor_ops import evaluate
+from tests.tflite_operators import Input, build
 from tests.webgpu import compute
 from tests.webgpu_checks import agree, numbers
 
@@ -197,3 +198,30 @@ def test_nearest_rows_are_those_of_onnx_runtime(coordinates: str, rounding: str)
                 scale=(1 / float(scale), 1.0),
             )
             np.testing.assert_array_equal(_rows(op, size, len(expected)), expected, f"{size} to {size_out}")
+
+
+@pytest.mark.parametrize("option", ["", "alignCorners", "halfPixelCenters"])
+def test_nearest_rows_are_those_of_litert(option: str) -> None:
+    interpreter = pytest.importorskip("ai_edge_litert.interpreter")
+    coordinates, rounding = {
+        "": ("asymmetric", "floor"),
+        "alignCorners": ("align_corners", "round_prefer_ceil"),
+        "halfPixelCenters": ("tf_half_pixel", "floor"),
+    }[option]
+    for size in (1, 2, 3, 6, 7, 13, 14, 31):
+        for size_out in (1, 2, 4, 9, 14, 41, 47, 82):
+            x = Input((1, size, 1, 1))
+            options = ("ResizeNearestNeighborOptions", {option: True} if option else {})
+            data = build(
+                "RESIZE_NEAREST_NEIGHBOR",
+                [x, Input.of([size_out, 1], "int32")],
+                [((1, size_out, 1, 1), "float32")],
+                options,
+            )
+            runner = interpreter.Interpreter(model_content=data)
+            runner.allocate_tensors()
+            runner.set_tensor(0, np.arange(size, dtype=np.float32).reshape(1, size, 1, 1))
+            runner.invoke()
+            expected = runner.get_tensor(runner.get_output_details()[0]["index"]).ravel()
+            op = Resize(mode="nearest", input=0, output=1, coordinates=coordinates, rounding=rounding)  # type: ignore[arg-type]
+            np.testing.assert_array_equal(_rows(op, size, size_out), expected, f"{size} to {size_out}")
