@@ -60,12 +60,12 @@ def _panel(picture: Drawing, left: float, name: str, planset: PlanSet, plan: Sha
         bottom -= high + GAP
     for k, record in enumerate(problem.records):
         number = int(plan.assignment[k])
-        size = record.size if isinstance(record.size, int) else prod(record.size)
+        taken = record.size if isinstance(record.size, int) else prod(record.size)
         picture.rect(
             left + record.first_op / steps * WIDE,
-            bottoms[number] - size * scale,
+            bottoms[number] - taken * scale,
             (record.last_op - record.first_op + 1) / steps * WIDE,
-            size * scale,
+            taken * scale,
             COLOURS[k % len(COLOURS)],
         )
     size = size_text(texture_bytes(planset, plan.size))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ast import literal_eval
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
@@ -12,7 +13,6 @@ import pytest
 from edgemem.runtime.webgpu.lower import Lowering, lower
 from edgemem.runtime.webgpu.packing import from_image, pack, to_image, unpack
 from edgemem.runtime.webgpu.shaders import OUTPUT, PARAMETERS, WEIGHTS, Precision, Reach, assemble
-
 from tests.webgpu_adapters import LAVAPIPE, need_adapter
 
 if TYPE_CHECKING:
@@ -42,7 +42,9 @@ def device(adapter: str = LAVAPIPE) -> Any:
     """A device of the adapter with this in its name; skips the test without one."""
     name = need_adapter(adapter)
     found = pytest.importorskip("wgpu").gpu.enumerate_adapters_sync()
-    return next(a for a in found if a.info["device"] == name and a.info["backend_type"] == "Vulkan").request_device_sync()
+    return next(
+        a for a in found if a.info["device"] == name and a.info["backend_type"] == "Vulkan"
+    ).request_device_sync()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,18 +115,23 @@ def _hold_constant(index: int, values: NDArray[np.float32], stored: Stored) -> _
     return _Held(Reach("constant", stored, ("constant", index)), {"buffer": owner}, owner, "fp32")
 
 
+@cache
+def _pipeline(text: str, entries: str) -> tuple[Any, Any]:
+    """The bind-group layout and the pipeline of a shader; compiled once, for drivers take a second for some."""
+    gpu = device()
+    layout = gpu.create_bind_group_layout(entries=literal_eval(entries))
+    together = gpu.create_pipeline_layout(bind_group_layouts=[layout])
+    module = gpu.create_shader_module(code=text)
+    return layout, gpu.create_compute_pipeline(layout=together, compute={"module": module, "entry_point": "main"})
+
+
 def _submit(dispatch: Dispatch, held: Mapping[int, _Held], precision: Precision) -> None:
     wgpu = pytest.importorskip("wgpu")
 
     gpu = device()
     inputs = [held[i] for i in dispatch.inputs]
     shader = assemble(dispatch, [h.reach for h in inputs], held[dispatch.output].reach, precision)
-    layout = gpu.create_bind_group_layout(entries=list(shader.layout))
-    module = gpu.create_shader_module(code=shader.text)
-    pipeline = gpu.create_compute_pipeline(
-        layout=gpu.create_pipeline_layout(bind_group_layouts=[layout]),
-        compute={"module": module, "entry_point": "main"},
-    )
+    layout, pipeline = _pipeline(shader.text, repr(shader.layout))
     uniform = gpu.create_buffer_with_data(data=shader.parameters, usage=wgpu.BufferUsage.UNIFORM)
     entries = {PARAMETERS: {"buffer": uniform}, OUTPUT: held[dispatch.output].resource}
     entries |= {b: h.resource for b, h in zip(shader.inputs, inputs, strict=True)}

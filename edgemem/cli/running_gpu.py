@@ -85,6 +85,7 @@ def show_gpu(made: GpuOutcome, *, as_json: bool) -> None:
         return
     console = console_for()
     print_folded(console, str(made.outcome.report), indent=2)
+    print_folded(console, _allocated(made), indent=2)
     of = f", the median of {len(made.runs_ms) - 1} after the first" if len(made.runs_ms) > 2 else ""
     print_folded(console, f"{made.run_ms:.1f} ms a run{of}, on {made.adapter}", indent=2)
     if made.outcome.identical is not None:
@@ -96,6 +97,17 @@ def show_gpu(made: GpuOutcome, *, as_json: bool) -> None:
     view.show_outputs(made.outcome)
     if made.times:
         _show_times(made)
+
+
+def _allocated(made: GpuOutcome) -> str:
+    from edgemem.report.sizes import size_text
+
+    report = made.outcome.report
+    textures, cpu_ops = report.details.get("textures", 0), report.details["cpu_ops"]
+    what = f"{textures} texture{'s' * (textures != 1)}" if textures else "one buffer"
+    beside = f"beside {size_text(report.details['weights'])} of weights"
+    on_cpu = f"; {cpu_ops} operators on the CPU" if cpu_ops else ""
+    return f"allocated {size_text(report.reserved)} as {what}, {beside}{on_cpu}"
 
 
 def _nearness(made: GpuOutcome) -> str:

@@ -88,7 +88,8 @@ def show_report(report: Report) -> None:
         bound = "the lower bound" if plan["size"] == plan["lower_bound"] else f"lower bound {plan['lower_bound']:,}"
         under = f" under {plan['target']}" if plan["target"] else ""
         what = "arena" if plan["family"] == "offsets" else "shared objects"
-        lines.append(("plan", f"of the {plan['of']}{under}: {what} {plan['size']:,} by {plan['strategy']}, {bound}"))
+        size = f"{plan['size']:,}{' texels' * (plan['unit'] == 'texels')}"
+        lines.append(("plan", f"of the {plan['of']}{under}: {what} {size} by {plan['strategy']}, {bound}"))
     lines += [("runs in", title) for title in report.runtimes]
     lines += [(leg.name, leg.checked) for leg in report.legs]
     lines += [("unchecked", text) for text in report.not_checked]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -27,11 +26,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.runtime.webgpu.executor import GpuExecutor
+    from edgemem.runtime.webgpu.timing import OpTime
 
 __all__ = [
     "GpuOptions",
     "GpuOutcome",
-    "OpTime",
     "executor_for",
     "feeds_for",
     "gpu_data",
@@ -53,24 +52,6 @@ class GpuOptions:
     poison: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class OpTime:
-    """How long an operator took.
-
-    Attributes:
-        number: of the operator, in the order of the plan.
-        name, type: as the model has them.
-        where: `gpu` or `cpu`.
-        ms: milliseconds, the median of the runs that were measured.
-    """
-
-    number: int
-    name: str
-    type: str
-    where: str
-    ms: float
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class GpuOutcome:
     """What a run on a GPU gave and took.
@@ -78,7 +59,7 @@ class GpuOutcome:
     Attributes:
         outcome: outputs and memory; compared with a run in which no tensors share memory.
         adapter: the GPU, or the software that acts as one.
-        runs_ms: milliseconds of each run, from the first upload to the last read back. The first one compiles.
+        runs_ms: milliseconds of each run, from when its inputs are on the GPU until its results are there.
         times: of the operators; () if they were not asked for.
         reference: how far the outputs are from those on the CPU; None if not compared.
     """
@@ -141,14 +122,14 @@ def run_gpu(
     chosen = options or GpuOptions()
     model = open_planned(path, bindings)
     values = feeds_for(model, feeds)
-    with executor_for(model, chosen, timings=timings) as bound:
-        results, runs_ms, times = _run(bound, values, runs)
+    with executor_for(path, chosen, bindings, timings=timings) as bound:
+        results, runs_ms, times = _run(bound, values, runs, timings=timings)
         names = [output.name for output in bound.get_outputs()]
         report, adapter = bound.memory_report, bound.adapter
     different: tuple[str, ...] = ()
     reference = None
     if compare:
-        with executor_for(model, chosen, sharing=False) as plain:
+        with executor_for(path, chosen, bindings, sharing=False) as plain:
             wanted = plain.run(names, values)
         different = tuple(
             name for k, name in enumerate(names) if any(not same(result[k], wanted[k]) for result in results)
@@ -199,12 +180,21 @@ def feeds_for(model: Model, feeds: Mapping[str, NDArray[Any]] | None) -> dict[st
     return {t.name: value for t, value in zip(inputs, values, strict=True)}
 
 
-def executor_for(model: Model, options: GpuOptions, *, sharing: bool = True, timings: bool = False) -> GpuExecutor:
-    """The executor of a model that `open_planned` has opened. Errors as `edgemem.GpuExecutor`."""
+def executor_for(
+    path: Path,
+    options: GpuOptions,
+    bindings: Bindings | None = None,
+    *,
+    sharing: bool = True,
+    timings: bool = False,
+) -> GpuExecutor:
+    """The executor of a model in a file. Errors as `edgemem.GpuExecutor`."""
     from edgemem.runtime.webgpu.executor import GpuExecutor
 
     return GpuExecutor(
-        model,
+        path,
+        dims=bindings.dims if bindings else None,
+        input_shapes=bindings.input_shapes if bindings else None,
         storage=options.storage,
         precision=options.precision,
         adapter=options.adapter,
@@ -217,19 +207,19 @@ def executor_for(model: Model, options: GpuOptions, *, sharing: bool = True, tim
 
 
 def _run(
-    bound: GpuExecutor, values: Mapping[str, NDArray[Any]], runs: int
+    bound: GpuExecutor, values: Mapping[str, NDArray[Any]], runs: int, *, timings: bool
 ) -> tuple[list[Sequence[Any]], tuple[float, ...], tuple[OpTime, ...]]:
     """The outputs of each run, its milliseconds, and those of its operators."""
-    results, runs_ms, measured = [], [], []
+    results: list[Sequence[Any]] = []
+    runs_ms: list[float] = []
+    measured: list[tuple[OpTime, ...]] = []
     for _ in range(runs):
-        begin = time.perf_counter()
         results.append(bound.run(None, values))
-        runs_ms.append((time.perf_counter() - begin) * 1e3)
-        measured.append(bound.times)
+        runs_ms.append(bound.last_ms)
+        measured.append(bound.times if timings else ())
     return results, tuple(runs_ms), tuple(_medians(measured[1:] or measured))
 
 
-def _medians(measured: Sequence[Sequence[Any]]) -> Iterator[OpTime]:
+def _medians(measured: Sequence[Sequence[OpTime]]) -> Iterator[OpTime]:
     for same_op in zip(*measured, strict=True):
-        first = same_op[0]
-        yield OpTime(first.number, first.name, first.type, first.where, median(t.ms for t in same_op))
+        yield replace(same_op[0], ms=median(t.ms for t in same_op))

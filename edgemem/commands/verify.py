@@ -77,8 +77,10 @@ def report_of(path: Path, verdict: Verdict, *, is_run: bool = False) -> Report:
 
 
 def _best(planset: PlanSet) -> list[Plan]:
-    """The smallest plan of each family."""
-    return [plan for plan in (planset.best_offsets, planset.best_shared_objects) if plan is not None]
+    """The smallest plan of each family that can be run: no texture begins inside another one."""
+    texels = planset.target is not None and planset.target.texels
+    offsets = None if texels and planset.best_shared_objects is not None else planset.best_offsets
+    return [plan for plan in (offsets, planset.best_shared_objects) if plan is not None]
 
 
 def _entry(planset: PlanSet, plan: Plan) -> dict[str, Any]:
@@ -94,6 +96,7 @@ def _entry(planset: PlanSet, plan: Plan) -> dict[str, Any]:
         "family": family,
         "strategy": plan.strategy,
         "size": plan.size,
+        "unit": "texels" if planset.target is not None and planset.target.texels else "bytes",
         "lower_bound": getattr(planset.proved, family),
         "optimal": plan.optimal,
     }

@@ -56,7 +56,7 @@ def verify_run_gpu(path: Path, feeds: Mapping[str, NDArray[Any]] | None = None) 
     graph = model.graph()
     values = feeds_for(model, feeds)
     options = GpuOptions(poison=True, cpu_ops=True)
-    with executor_for(model, options) as shared, executor_for(model, options, sharing=False) as alone:
+    with executor_for(path, options) as shared, executor_for(path, options, sharing=False) as alone:
         names = [output.name for output in shared.get_outputs()]
         wanted = alone.run(names, values)
         results = [shared.run(names, values) for _ in range(_RUNS)]

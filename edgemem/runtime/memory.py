@@ -100,7 +100,7 @@ def memory_line(report: MemoryReport) -> str:
         bound = " = lower bound"
     elif report.lower_bound:
         bound = f" ({ratio_text(report.planned, report.lower_bound)} of the lower bound)"
-    arena = f"arena {size_text(report.planned)}{bound}"
+    arena = f"{'textures' if report.details.get('textures') else 'arena'} {size_text(report.planned)}{bound}"
     if report.origin is None:
         without = "no plan yet" if report.mode == "record" else f"no plan, {report.mode}"
         return ", ".join(filter(None, (f"{arena}, {report.mode}" if report.planned else without, report.reason)))

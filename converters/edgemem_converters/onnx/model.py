@@ -22,6 +22,7 @@ from edgemem.formats import Bindings
 from edgemem.model.states import decode_pairs, encode_pairs
 from edgemem.reading import open_regular
 from edgemem_converters.onnx.cache import carried_over, write_in_place
+from edgemem_converters.onnx.compute import Computation
 from edgemem_converters.onnx.edit import outlined, prioritised, priority_order, reordered
 from edgemem_converters.onnx.external import bring_along, locations
 from edgemem_converters.onnx.functions import has_functions
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from edgemem.model.graph import Graph
     from edgemem.model.rewrite import Rewrite
     from edgemem.model.states import StatePair
+    from edgemem.model.tensor_ops import Program
     from edgemem.plans import PlanSet
     from edgemem_converters.onnx.scopes import Node
 
@@ -67,6 +69,7 @@ class OnnxConverter:
         self._weight_files = weight_files
         self._graph = graph
         self._unused: ModelProto | None = None  # parsed by `open`, for the first `graph`
+        self._computation: Computation | None = None  # made by the first `operator_model`
 
     @classmethod
     def open(cls, path: Path, bindings: Bindings) -> Self:
@@ -123,6 +126,29 @@ class OnnxConverter:
             scope, inlined = scope_of(ModelProto.FromString(self._data), self._path.parent)
             for values in dims:
                 yield graph_of(scope, infer(scope, inlined, replace(self.bindings, dims=dict(values))))
+
+    def program(self) -> Program:
+        """Its operators as tensor operations, with the values of constants, also those in files beside it.
+
+        Values of the graph that do not depend on inputs are among the constants, whatever the kind of the tensor, and
+        the operators that write nothing else have no operations. Raises as `graph`, and ModelError for values that are
+        damaged or missing.
+        """
+        with _parsing(self._path):
+            return (self._computation or self._computed()).program()
+
+    def operator_model(self, number: int) -> bytes:
+        """A model of one operator of the graph, with the values of its constants, in the same operator sets.
+
+        Its inputs have the names of the graph's tensors; values that do not depend on the model's inputs are constants
+        in it. Raises UnsupportedError for an operator with bodies.
+        """
+        with _parsing(self._path):
+            self._computation = self._computation or self._computed()
+            return self._computation.operator_model(number)
+
+    def _computed(self) -> Computation:
+        return Computation(ModelProto.FromString(self._data), self._path.parent, self.bindings)
 
     def content(self) -> bytes:
         """The file as it would be saved, without external weights."""

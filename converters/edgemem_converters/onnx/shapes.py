@@ -51,10 +51,12 @@ class Sizes:
     Attributes:
         types: of every value; all dimensions are known unless the value is in `outside`.
         outside: why a plan has no place for a value: it is never computed, or its size depends on the data.
+        values: small values that follow from shapes and constants, by name.
     """
 
     types: dict[str, TypeProto]
     outside: Mapping[str, str]
+    values: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
 
 
 def infer(scope: Scope, model: ModelProto, bindings: Bindings) -> Sizes:
@@ -72,7 +74,8 @@ def infer(scope: Scope, model: ModelProto, bindings: Bindings) -> Sizes:
     origins = {n: walk.origins.get(n, Origin("fault")) for n in missing}
     if any(origin.kind != "data" for origin in origins.values()):
         raise unknown_sizes(origins, types, scope.inputs)
-    return Sizes(types, walk.dead | {n: left_to_runtime(origin) for n, origin in origins.items()})
+    outside = walk.dead | {n: left_to_runtime(origin) for n, origin in origins.items()}
+    return Sizes(types, outside, walk.values)
 
 
 @dataclass(slots=True)

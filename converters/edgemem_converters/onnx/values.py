@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from onnx import ModelProto, NodeProto
 
-__all__ = ["BOUNDED", "FOLDED", "evaluate", "shape_value"]
+__all__ = ["BOUNDED", "FOLDED", "elements_made", "evaluate", "shape_value"]
 
 # No rule tells how large their results are, but they are not much larger than their inputs.
 BOUNDED = frozenset(("NonZero", "Compress", "Unique"))
@@ -75,7 +75,7 @@ def evaluate(model: ModelProto, values: Sequence[NDArray[np.generic] | None]) ->
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            if _elements_made(model.graph.node[0], [v for v in values if v is not None]) > _MOST_MADE:
+            if elements_made(model.graph.node[0], [v for v in values if v is not None]) > _MOST_MADE:
                 return None
             made = ReferenceEvaluator(model).run(None, {})
     except Exception:  # noqa: BLE001 - an evaluator of foreign nodes; a value that is not found is only unknown
@@ -85,7 +85,7 @@ def evaluate(model: ModelProto, values: Sequence[NDArray[np.generic] | None]) ->
     return [np.asarray(v) for v in made]
 
 
-def _elements_made(node: NodeProto, values: Sequence[NDArray[np.generic]]) -> int:
+def elements_made(node: NodeProto, values: Sequence[NDArray[np.generic]]) -> int:
     """At least as many elements as the node's result has, whatever the file declares.
 
     Raises an error of any type for inputs that the operator does not take.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-__all__ = ["checked_dims", "dtype_of", "external_size", "with_values"]
+__all__ = ["checked_dims", "dtype_of", "external_content", "external_size", "with_values"]
 
 _FLOATS = {"FLOAT": "float32", "DOUBLE": "float64"}
 _MOST_DIGITS = 19  # of an offset; Python refuses to read numbers of thousands
@@ -57,11 +57,20 @@ def external_size(tensor: TensorProto) -> int:
 def with_values(tensor: TensorProto, folder: Path) -> TensorProto:
     """The tensor itself if its values are in the model; else a copy with the values from the file in `folder`.
 
-    Raises ModelError if the file's part for the tensor is not exactly as long as the tensor, or the file is no regular
-    one in the folder; FileNotFoundError if it is not there; OSError if it cannot be read.
+    Raises as `external_content`.
     """
     if tensor.data_location != TensorProto.EXTERNAL:
         return tensor
+    content = external_content(tensor, folder)
+    return TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims, raw_data=content)
+
+
+def external_content(tensor: TensorProto, folder: Path) -> bytes:
+    """The values of a tensor that lie in a file in `folder`, as they stand there.
+
+    Raises ModelError if the file's part for the tensor is not exactly as long as the tensor, or the file is no regular
+    one in the folder; FileNotFoundError if it is not there; OSError if it cannot be read.
+    """
     size = external_size(tensor)
     if size > MAX_FILE_BYTES:
         raise exceeds(f"constant {tensor.name!r} has {size:,} bytes", "MAX_FILE_BYTES")
@@ -74,7 +83,7 @@ def with_values(tensor: TensorProto, folder: Path) -> TensorProto:
         content = file.read(size)
     if len(content) != size:
         raise ModelError(f"constant {tensor.name!r} is damaged: {location(tensor)!r} ends before it does")
-    return TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims, raw_data=content)
+    return content
 
 
 def _number(tensor: TensorProto, key: str) -> int | None:

@@ -100,7 +100,7 @@ def tiled(op: Convolution, context: Lowering, tiling: Tiling) -> list[Dispatch]:
 
 def depthwise(op: Convolution, context: Lowering, repeat: int = 4) -> list[Dispatch]:
     """A convolution of each channel with its own window: `repeat` positions of a row for each thread."""
-    source, result = context.stored(op.input), context.stored(op.output)
+    result = context.stored(op.output)
     channels, height, width, _ = op.weights.shape
     stride, dilation = op.stride[1], op.dilation[1]
     if stride > 1 and dilation > 1:
@@ -112,7 +112,7 @@ def depthwise(op: Convolution, context: Lowering, repeat: int = 4) -> list[Dispa
     columns = -(-result.width // (repeat * apart)) * apart
     packed = np.zeros((height, width, result.slices * SLICE), np.float32)
     packed[..., :channels] = op.weights[..., 0].transpose(1, 2, 0)
-    packed = packed.reshape(height, width, result.slices, SLICE).transpose(2, 0, 1, 3)
+    by_slice = packed.reshape(height, width, result.slices, SLICE).transpose(2, 0, 1, 3)
     return [
         Dispatch(
             kernel="depthwise",
@@ -128,7 +128,7 @@ def depthwise(op: Convolution, context: Lowering, repeat: int = 4) -> list[Dispa
                 ("STEP", dilation),
                 ("residual", _residual(op)),
             ),
-            weights=(np.ascontiguousarray(packed), bias_texels(op.bias, channels, result.slices, 1)),
+            weights=(np.ascontiguousarray(by_slice), bias_texels(op.bias, channels, result.slices, 1)),
             function=op.function,
             in_place=_in_place(op),
         )

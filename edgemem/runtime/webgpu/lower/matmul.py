@@ -53,9 +53,7 @@ def fully_connected(op: FullyConnected, context: Lowering) -> list[Dispatch]:
         if same and rows >= _MANY:
             weights = op.weights.reshape(units, 1, 1, elements)
             return lower(
-                Convolution(
-                    input=op.input, output=op.output, weights=weights, bias=op.bias, function=op.function
-                ),
+                Convolution(input=op.input, output=op.output, weights=weights, bias=op.bias, function=op.function),
                 context,
             )
     return rows_product(op, context)
@@ -96,7 +94,7 @@ def rows_product(op: FullyConnected, context: Lowering) -> list[Dispatch]:
 def _rows(op: FullyConnected, context: Lowering) -> int:
     """Rows of the input. Raises UnsupportedError unless input, weights and output fit together."""
     units, elements = op.weights.shape
-    rows, rest = divmod(prod(context.shape(op.input)), max(elements, 1))
+    rows, rest = divmod(prod(context.shape(op.input)), max(int(elements), 1))
     if rest or rows * units != prod(context.shape(op.output)):
         shapes = f"{context.shape(op.input)} times {units} x {elements} to {context.shape(op.output)}"
         raise UnsupportedError(f"a product of {shapes}: they do not fit")
@@ -164,7 +162,19 @@ def _any_product(op: MatMul, context: Lowering) -> Dispatch:
         inputs=(op.a, op.b),
         output=op.output,
         workgroups=grid(context.stored(op.output).texels),
-        own=(columns, rows, inner, *sizes, *steps[0], *steps[1], a_rows[1], a_inner[1], b_columns[1], b_inner[1], op.alpha),
+        own=(
+            columns,
+            rows,
+            inner,
+            *sizes,
+            *steps[0],
+            *steps[1],
+            a_rows[1],
+            a_inner[1],
+            b_columns[1],
+            b_inner[1],
+            op.alpha,
+        ),
         defines=(("bias", text),),
         weights=bias,
         function=op.function,

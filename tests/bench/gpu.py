@@ -1,0 +1,165 @@
+"""What GPUs need for a model under each rule, and how long a run takes inside a plan and without sharing.
+
+    python tests/bench/gpu.py [MODEL ...] [--adapter NAME] [--repeats 7] [--no-times] [--precision fp32|fp16]
+
+Prints two Markdown tables. Memory in MiB: no sharing and the lower bound of buffers, edgemem's offsets in one buffer;
+of textures TFLite's rules (equality for OpenCL, greedy in order for OpenGL), edgemem's textures in two dimensions and
+by linear index, and edgemem's beside greedy in order. Times are medians of alternated runs, one in which each tensor
+has memory of its own, one inside the plan; outputs are compared bit for bit. Models come from `models/build.py` (ONNX,
+as `--optimize extended` fuses them) and from `models/fetch.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Final
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import onnx
+
+import edgemem
+from edgemem.cli.texture_view import texture_bytes
+from edgemem.commands.outcome import same
+from edgemem.commands.prepare import prepare
+from edgemem.commands.run_gpu import GpuOptions, executor_for, feeds_for, open_planned
+from models.build import build, build_tflite, names
+from models.fetch import FetchError, fetch
+
+if TYPE_CHECKING:
+    from edgemem.formats import Model
+    from edgemem.plans import PlanSet
+
+MODELS: Final = (
+    "mobilenet_v1",
+    "mobilenet_v2",
+    "inception_v3",
+    "deeplab_v3",
+    "posenet",
+    "mobilenet_v2_tflite",
+    "mp_face_detection_short",
+    "mp_face_landmark",
+    "mp_hand_landmark_lite",
+    "mp_iris_landmark",
+    "mp_pose_landmark_lite",
+    "mp_selfie_py",
+)
+STORAGES: Final = ("gpu-buffer", "gpu-texture", "gpu-texture-linear")
+MIB: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """Milliseconds of alternated runs, the median of each kind, and bytes as the device reports them."""
+
+    alone_ms: float
+    shared_ms: float
+    alone_bytes: int
+    shared_bytes: int
+    adapter: str
+
+
+def opened(name: str, folder: Path) -> tuple[Model, str]:
+    """A model as it is planned, and the suffix of its file. Raises FetchError for one that cannot be had."""
+    path = folder / f"{name}.onnx"
+    if name in names():
+        onnx.save(build(name), path)
+    elif name == "mobilenet_v2_tflite":
+        path = path.with_suffix(".tflite")
+        path.write_bytes(build_tflite(name, size=224))
+    else:
+        path = fetch(name)
+    wanted = {"optimize": {"level": "extended"}} if path.suffix == ".onnx" else {}
+    model = prepare(path, folder, wanted, target="gpu-buffer").model
+    assert isinstance(model, edgemem.formats.Model)
+    return model, path.suffix
+
+
+def smallest(planset: PlanSet, strategy: str) -> int:
+    """Bytes of the smallest plan in shared objects that a strategy made."""
+    return texture_bytes(planset, min(p.size for p in planset.shared_objects if p.strategy == strategy))
+
+
+def memory_row(name: str, plansets: dict[str, PlanSet]) -> str:
+    """One model's memory under each rule."""
+    buffer, texture, linear = (plansets[storage] for storage in STORAGES)
+    assert buffer.best_offsets is not None
+    in_order = smallest(texture, "greedy_in_order")
+    sizes = [buffer.naive, buffer.proved.offsets, buffer.best_offsets.size, smallest(texture, "equality"), in_order]
+    best = [p.best_shared_objects for p in (texture, linear)]
+    ours = [texture_bytes(texture, p.size) for p in best if p is not None]
+    ratio = ours[0] / in_order
+    return " | ".join((f"| {name}", *(f"{size / MIB:.3f}" for size in (*sizes, *ours)), f"{ratio:.2f} |"))
+
+
+def timed(path: Path, repeats: int, adapter: str | None) -> Timed:
+    """Runs of a planned file. Raises AssertionError if sharing changes an output."""
+    values = feeds_for(open_planned(path), None)
+    options = GpuOptions(adapter=adapter)
+    with executor_for(path, options, sharing=False) as alone, executor_for(path, options) as shared:
+        wanted, found = alone.run(None, values), shared.run(None, values)
+        assert all(map(same, wanted, found)), f"{path.name}: sharing changes an output"
+        times: tuple[list[float], list[float]] = ([], [])
+        for _ in range(repeats):
+            for executor, ms in zip((alone, shared), times, strict=True):
+                executor.run(None, values)
+                ms.append(executor.last_ms)
+        return Timed(
+            median(times[0]),
+            median(times[1]),
+            alone.memory_report.reserved,
+            shared.memory_report.reserved,
+            shared.adapter,
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("models", nargs="*", default=MODELS)
+    parser.add_argument("--adapter")
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--precision", choices=["fp32", "fp16"], default="fp32")
+    parser.add_argument("--no-times", action="store_true")
+    args = parser.parse_args()
+    memory, rows, adapter = [], [], ""
+    for name in args.models:
+        with tempfile.TemporaryDirectory(prefix="edgemem-") as made:
+            folder = Path(made)
+            try:
+                model, suffix = opened(name, folder)
+            except FetchError as e:
+                print(f"{name}: {e}", file=sys.stderr)
+                continue
+            ending = "-fp16" if args.precision == "fp16" else ""
+            plansets = {target: edgemem.plan(model, target=target + ending) for target in STORAGES}
+            memory.append(memory_row(name, plansets))
+            print(memory[-1], file=sys.stderr)
+            for target, planset in plansets.items():
+                if args.no_times:
+                    continue
+                path = folder / f"{name}.{target}{suffix}"
+                edgemem.save(model, planset, path)
+                run = timed(path, args.repeats, args.adapter)
+                adapter = run.adapter
+                rows.append(
+                    f"| {name} | {target}{ending} | {run.alone_bytes / MIB:.2f} | {run.shared_bytes / MIB:.2f} | "
+                    f"{run.alone_ms:.1f} | {run.shared_ms:.1f} | {run.shared_ms / run.alone_ms:.2f} |"
+                )
+                print(rows[-1], file=sys.stderr)
+    print("| model | naive | bound | offsets | equality | in order | textures 2-D | linear | 2-D / in order |")
+    print("|" + "---|" * 9)
+    print("\n".join(memory))
+    if rows:
+        print(f"\n{adapter}, median of {args.repeats} alternated runs\n")
+        print("| model | target | alone MiB | planned MiB | alone ms | planned ms | planned / alone |")
+        print("|" + "---|" * 7)
+        print("\n".join(rows))
+
+
+if __name__ == "__main__":
+    main()
