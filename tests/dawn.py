@@ -58,6 +58,12 @@ class _Owned:
         with self.device.checked("view"):
             return w.wgpuTextureCreateView(self.handle, ctypes.byref(described))
 
+    def write_mapped(self, data: Any, offset: int = 0) -> None:
+        self.device.queue.write_buffer(self, offset, data)
+
+    def unmap(self) -> None:
+        """What was written is there already."""
+
     def destroy(self) -> None:
         w = _w()
         (w.wgpuTextureDestroy if self.form else w.wgpuBufferDestroy)(self.handle)
@@ -243,7 +249,8 @@ class DawnDevice:
         if any(errors):
             raise DawnError(f"{what}: {' '.join(filter(None, errors))}")
 
-    def create_buffer(self, *, size: int, usage: int, **_: Any) -> _Owned:
+    def create_buffer(self, *, size: int, usage: int, mapped_at_creation: bool = False, **_: Any) -> _Owned:
+        usage |= _COPY_DST if mapped_at_creation else 0  # it is written instead of mapped
         with self.checked("buffer"):
             return _Owned(self, _u().create_buffer(self.handle, size, usage), size)
 
