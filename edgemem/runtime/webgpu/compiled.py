@@ -41,7 +41,7 @@ class Compiled:
     """A graph bound to memory.
 
     Attributes:
-        steps: each operator that runs, with its bound dispatches; () on the CPU.
+        steps: each operator with its bound dispatches; () on the CPU, and for views, which need not run.
         constants, parameters: read-only memory of the kernels.
         views: operators that need not run, because their output is their input's place.
         in_place: dispatches that write over an input.
@@ -88,6 +88,7 @@ def compile_graph(
         for step in lowered:
             if _is_view(step, memory, target, context):
                 views += 1
+                planned.append((step, ()))
                 continue
             jobs = tuple(_job(d, step.op, memory, graph, context, constants) for d in step.dispatches)
             in_place += sum(OUTPUT in job.shader.inputs for job in jobs)

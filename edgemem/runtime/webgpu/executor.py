@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from edgemem.runtime.webgpu.timing import OpTime, Stopwatch
 from edgemem.runtime.webgpu.values import from_floats, to_floats
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -39,9 +39,7 @@ if TYPE_CHECKING:
     from edgemem.runtime.webgpu.compiled import Bound
     from edgemem.runtime.webgpu.lowered import Lowered
 
-__all__ = ["GpuExecutor"]
-
-_HALF_EXACT: Final = 2**11  # integers that float16 tells apart
+__all__ = ["GpuExecutor", "OpTime"]
 
 
 class GpuExecutor:
@@ -98,7 +96,7 @@ class GpuExecutor:
         self._sharing = sharing
         self._poison = poison
         self._lock = threading.Lock()
-        self._times: tuple[OpTime, ...] | None = None
+        self._times: tuple[OpTime, ...] = ()
         self._last_ms = 0.0
         graph = prepared.graph
         lowered, context = lower_graph(prepared, cpu_ops=cpu_ops)
@@ -173,11 +171,7 @@ class GpuExecutor:
 
     @property
     def times(self) -> tuple[OpTime, ...]:
-        """The time of each operator in the last run. Raises RuntimeBindError unless times are measured."""
-        if self._stopwatch is None:
-            raise RuntimeBindError("times of operators are not measured; make the executor with timings=True")
-        if self._times is None:
-            raise RuntimeBindError("nothing has run yet, so there are no times")
+        """The time of each operator in the last run; () unless times are measured."""
         return self._times
 
     @property
@@ -197,7 +191,8 @@ class GpuExecutor:
         details = {
             "weights": compiled.constants.allocated,
             "parameters": compiled.parameters.allocated,
-            "textures" if is_texture else "buffers": len(self._memory.layout.pieces),
+            "allocated": self._memory.allocated,
+            "objects": len(self._memory.layout.pieces),
             "dispatches": sum(len(bound) for _, bound in compiled.steps),
             "views": compiled.views,
             "in_place": compiled.in_place,
@@ -236,13 +231,38 @@ class GpuExecutor:
         if unknown:
             raise RuntimeBindError(f"there is no output {listed(map(repr, unknown))}; there are {listed(numbers)}")
         with self._lock:
-            if not self._is_open:
-                raise RuntimeBindError("the executor is closed; make another")
+            self._check_open()
             given = self._given(input_feed)
             with checked(f"{self._prepared.name} does not run on {self._device.adapter.name}"):
-                self._run(given)
+                self._load(given)
+                self._run()
                 results = {i: self._result(i, input_feed) for i in dict.fromkeys(numbers[name] for name in wanted)}
         return [results[numbers[name]] for name in wanted]
+
+    def observe(self, input_feed: Mapping[str, Any]) -> Iterator[tuple[int, str, NDArray[np.float32]]]:
+        """Run the model operator by operator: each operator's number in the order of the plan, and its results.
+
+        A result is (number, tensor's name, its values as the GPU has them), read as soon as the operator has run, and
+        also for a view, which need not run. The executor is busy until the last one was taken. Raises as `run`.
+        """
+        graph = self._prepared.graph
+        with self._lock:
+            self._check_open()
+            given = self._given(input_feed)
+            with checked(f"{self._prepared.name} does not run on {self._device.adapter.name}"):
+                self._load(given)
+                for step, bound in self._compiled.steps:
+                    if step.on_cpu:
+                        self._run_on_cpu(step)
+                    else:
+                        self._submit([bound], None)
+                    for number in dict.fromkeys(i for i in step.op.outputs if i in self._memory.layout.places):
+                        tensor = graph.tensors[number]
+                        yield step.number, tensor.name, self._memory.read(number).reshape(tensor.shape)
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise RuntimeBindError("the executor is closed; make another")
 
     def _argument(self, number: int) -> Argument:
         tensor = self._prepared.graph.tensors[number]
@@ -258,37 +278,41 @@ class GpuExecutor:
             raise RuntimeBindError(f"there is {what}; the inputs are {listed(names)}")
         return {i: to_floats(feed[n], graph.tensors[i], self._prepared.precision) for n, i in names.items()}
 
-    def _run(self, given: Mapping[int, NDArray[np.float32]]) -> None:
+    def _load(self, given: Mapping[int, NDArray[np.float32]]) -> None:
+        """Put the inputs in their places, before a run."""
         if self._poison:
             self._memory.poison()
         for number, values in given.items():
             self._write(number, values)
+
+    def _run(self) -> None:
         began = time.perf_counter()
         cpu_ms: dict[int, float] = {}
         waiting: list[tuple[Bound, ...]] = []
         passes = 0
+        watch = self._stopwatch
         for step, bound in self._compiled.steps:
-            if not step.on_cpu:
+            if bound:
                 waiting.append(bound)
+            if not step.on_cpu:
                 continue
-            passes = self._submit(waiting, passes)
+            self._submit(waiting, watch, passes)
+            passes += len(waiting)
             waiting = []
             started = time.perf_counter()
             self._run_on_cpu(step)
             cpu_ms[step.number] = (time.perf_counter() - started) * 1e3
-        self._submit(waiting, passes, is_last=True)
+        self._submit(waiting, watch, passes)
         self._device.wait()
         self._last_ms = (time.perf_counter() - began) * 1e3
-        if self._stopwatch is not None:
-            self._times = self._measured(self._stopwatch.read(), cpu_ms)
+        if watch is not None:
+            self._times = self._measured(watch.read(), cpu_ms)
 
-    def _submit(self, waiting: Sequence[tuple[Bound, ...]], passes: int, *, is_last: bool = False) -> int:
-        """Have the device run operators, and return how many passes there were so far."""
+    def _submit(self, waiting: Sequence[tuple[Bound, ...]], watch: Stopwatch | None, passes: int = 0) -> None:
+        """Have the device run operators. With times, each has a pass of its own, numbered from `passes` on."""
         encoder = self._device.handle.create_command_encoder()
-        watch = self._stopwatch
-        # With times, each operator has a pass of its own.
-        for group in [waiting] if watch is None else [[bound] for bound in waiting]:
-            options = {} if watch is None else {"timestamp_writes": watch.around(passes)}
+        for number, group in enumerate([waiting] if watch is None else [[bound] for bound in waiting]):
+            options = {} if watch is None else {"timestamp_writes": watch.around(passes + number)}
             encoding = encoder.begin_compute_pass(**options)
             for bound in group:
                 for dispatch in bound:
@@ -296,16 +320,14 @@ class GpuExecutor:
                     encoding.set_bind_group(0, dispatch.group)
                     encoding.dispatch_workgroups(*dispatch.workgroups)
             encoding.end()
-            passes += 1
-        if is_last and watch is not None:
-            watch.resolve(encoder)
         self._device.handle.queue.submit([encoder.finish()])
-        return passes
 
     def _measured(self, gpu_ms: Sequence[float], cpu_ms: Mapping[int, float]) -> tuple[OpTime, ...]:
         found = []
         passes = iter(gpu_ms)
-        for step, _ in self._compiled.steps:
+        for step, bound in self._compiled.steps:
+            if not bound and not step.on_cpu:
+                continue
             ms = cpu_ms[step.number] if step.on_cpu else next(passes)
             found.append(OpTime(step.number, step.op.name, step.op.type, "cpu" if step.on_cpu else "gpu", ms))
         return tuple(found)

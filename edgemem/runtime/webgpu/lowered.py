@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from edgemem.errors import UnsupportedError
 from edgemem.lists import listed
+from edgemem.model.tensor_ops import ArgMax
 from edgemem.runtime.webgpu.lower import Lowering, lower
-from edgemem.runtime.webgpu.values import DTYPES
+from edgemem.runtime.webgpu.shaders import Reach, assemble
+from edgemem.runtime.webgpu.values import DTYPES, EXACT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from edgemem.model.tensor_ops import TensorOp
     from edgemem.runtime.webgpu.dispatch import Dispatch
     from edgemem.runtime.webgpu.prepared import Prepared
+    from edgemem.runtime.webgpu.shaders import Precision
 
 __all__ = ["Lowered", "lower_graph", "needed_tensors"]
 
@@ -57,6 +60,7 @@ def lower_graph(prepared: Prepared, *, cpu_ops: bool = False) -> tuple[tuple[Low
         if all(_needs_nothing(graph, i, context) for i in op.outputs):
             continue
         dispatches, reason = _lowered(graph, op, steps, context)
+        reason = reason or _inexact(graph, steps, context, prepared.precision)
         if not reason:
             found.append(Lowered(number, op, dispatches))
         elif cpu_ops and not op.bodies:
@@ -70,6 +74,17 @@ def lower_graph(prepared: Prepared, *, cpu_ops: bool = False) -> tuple[tuple[Low
             f"without a kernel: {listed(refused, most=200, separator='; ')}{remedy}"
         )
     return tuple(found), context
+
+
+def _inexact(graph: Graph, steps: tuple[TensorOp, ...] | str, context: Lowering, precision: Precision) -> str:
+    """Why an operator's indices are not told apart by floats of a precision; "" if they are."""
+    for step in steps:
+        if isinstance(step, ArgMax):
+            largest = context.shape(step.input)[step.axis] - 1
+            if largest > EXACT[precision]:
+                name, exact = graph.tensors[step.output].name, EXACT[precision]
+                return f"{name!r} has indices up to {largest:,}, and {precision} tells integers apart up to {exact:,}"
+    return ""
 
 
 def needed_tensors(graph: Graph, lowered: tuple[Lowered, ...], context: Lowering) -> tuple[int, ...]:
@@ -113,6 +128,9 @@ def _lowered(
     try:
         for step in steps:
             found += lower(step, context)
+        for dispatch in found:  # as if each tensor were in a buffer: whether there is such a kernel
+            reaches = [Reach("buffer", context.stored(i), i) for i in dispatch.inputs]
+            assemble(dispatch, reaches, Reach("buffer", context.stored(dispatch.output), "output"))
     except UnsupportedError as e:
         return (), str(e)
     written = {dispatch.output for dispatch in found}

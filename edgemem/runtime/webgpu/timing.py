@@ -66,13 +66,12 @@ class Stopwatch:
             "end_of_pass_write_index": at % _MOST + 1,
         }
 
-    def resolve(self, encoder: Any) -> None:
-        """Have the timestamps written where `read` finds them, behind the last pass."""
+    def read(self) -> list[float]:
+        """Milliseconds of each pass, after the last one was submitted."""
+        encoder = self._device.create_command_encoder()
         for queries, buffer, count in self._sets:
             encoder.resolve_query_set(queries, 0, count, buffer, 0)
-
-    def read(self) -> list[float]:
-        """Milliseconds of each pass."""
+        self._device.queue.submit([encoder.finish()])
         stamps = [np.frombuffer(self._device.queue.read_buffer(buffer), np.uint64) for _, buffer, _ in self._sets]
         pairs = np.concatenate(stamps).reshape(-1, 2).astype(np.int64) if stamps else np.zeros((0, 2), np.int64)
         return [float(d) * self._period / 1e6 for d in (pairs[:, 1] - pairs[:, 0])]

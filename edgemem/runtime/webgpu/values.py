@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
     from edgemem.model.graph import Tensor
 
-__all__ = ["DTYPES", "from_floats", "to_floats"]
+__all__ = ["DTYPES", "EXACT", "from_floats", "to_floats"]
 
 # What tensors may have at the borders. Numbers of float64 would lose digits.
 DTYPES: Final = frozenset(
     ("float32", "float16", "bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)))
 )
 # Up to here, each integer is a float of its own.
-_EXACT: Final = {"fp32": 2**24, "fp16": 2**11}
+EXACT: Final = {"fp32": 2**24, "fp16": 2**11}
 _MOST_HALF: Final = 65504.0
 
 Precision = Literal["fp32", "fp16"]
@@ -42,7 +42,7 @@ def to_floats(values: Any, tensor: Tensor, precision: Precision) -> NDArray[np.f
         raise RuntimeBindError(f"{tensor.name!r} has the shape {list(tensor.shape)}, not {list(given.shape)}")
     if given.dtype.kind in "iu" and given.size:
         largest = max(abs(int(given.max())), abs(int(given.min())))
-        if largest > _EXACT[precision]:
+        if largest > EXACT[precision]:
             raise RuntimeBindError(_inexact(tensor, largest, precision))
     found = np.ascontiguousarray(given, np.float32)
     if precision == "fp16" and found.size:
@@ -73,7 +73,7 @@ def from_floats(values: NDArray[np.float32], tensor: Tensor, precision: Precisio
     if not np.isfinite(shaped).all():
         raise RuntimeBindError(f"{tensor.name!r} is {tensor.dtype}, and a value of it is no number on the GPU")
     largest = float(np.abs(shaped).max(initial=0.0))
-    if largest > _EXACT[precision]:
+    if largest > EXACT[precision]:
         raise RuntimeBindError(_inexact(tensor, int(largest), precision))
     info = np.iinfo(dtype)
     whole = np.rint(shaped)
@@ -86,5 +86,5 @@ def _inexact(tensor: Tensor, largest: int, precision: Precision) -> str:
     remedy = "use fp32" if precision == "fp16" else "run it on the CPU"
     return (
         f"{tensor.name!r} has the integer {largest:,}, and {precision} keeps integers apart up to "
-        f"{_EXACT[precision]:,}; {remedy}"
+        f"{EXACT[precision]:,}; {remedy}"
     )
