@@ -76,7 +76,8 @@ fn function_exp(v: vec4<f32>, n: vec4<f32>) -> vec4<f32> {
 }
 
 fn function_log(v: vec4<f32>, n: vec4<f32>) -> vec4<f32> {
-    return log(v);
+    let usual = select(log(max(v, vec4<f32>())), -1.0 / abs(v), v == vec4<f32>());
+    return select(usual, sqrt(v), v < vec4<f32>());  // no number
 }
 
 fn function_sqrt(v: vec4<f32>, n: vec4<f32>) -> vec4<f32> {
@@ -134,11 +135,13 @@ fn function_cos(v: vec4<f32>, n: vec4<f32>) -> vec4<f32> {
 }
 
 fn function_erf(v: vec4<f32>, n: vec4<f32>) -> vec4<f32> {
-    // Abramowitz and Stegun, 7.1.26: the error is below 1.5e-7.
+    // Abramowitz and Stegun, 7.1.26: the error is below 1.5e-7. Near 0 the Taylor series has a small relative error.
     let a = min(abs(v), vec4<f32>(4.0));
     let t = 1.0 / (a * 0.3275911 + 1.0);
     let sum = ((((t * 1.061405429 - 1.453152027) * t + 1.421413741) * t - 0.284496736) * t + 0.254829592) * t;
-    return sign(v) * (1.0 - sum * exp(-a * a));
+    let z = a * a;
+    let near = a * ((((z * 5.2239776e-3 - 2.6866171e-2) * z + 1.1283792e-1) * z - 3.7612638e-1) * z + 1.1283792);
+    return sign(v) * select(1.0 - sum * exp(-z), near, a < vec4<f32>(0.4));
 }
 
 fn function_not(v: vec4<f32>, n: vec4<f32>) -> vec4<f32> {

@@ -59,7 +59,7 @@ _POWER: Final = """fn power_of(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> {
     value = select(value, vec4<f32>(), (a == vec4<f32>()) & (b > vec4<f32>()));
     value = select(value, vec4<f32>(1.0), b == vec4<f32>());
     value = select(value, -value, is_odd & (a < vec4<f32>()));
-    return select(value, log(a), (a < vec4<f32>()) & !is_whole);  // no number, as the logarithm
+    return select(value, sqrt(a), (a < vec4<f32>()) & !is_whole);  // no number
 }
 """
 
