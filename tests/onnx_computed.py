@@ -18,11 +18,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from edgemem.model.tensor_ops import Program
+    from edgemem.model.tensor_ops import Program, TensorOp
 
 __all__ = ["by_operators", "check_alike", "fed", "one", "outcome", "program_of", "session"]
-
-Arrays = "Mapping[str, NDArray[Any]]"
 
 
 def one(
@@ -113,13 +111,16 @@ def fed(model: ModelProto, feeds: Mapping[str, NDArray[Any]]) -> dict[str, NDArr
     return dict(zip(names, runner.run(names, dict(feeds)), strict=True))
 
 
-def check_alike(model: ModelProto, feeds: Mapping[str, NDArray[Any]], tolerance: float = 1e-5) -> Program:
-    """Assert that all three ways give the same, and that each operator has tensor operations.
+def check_alike(
+    model: ModelProto, feeds: Mapping[str, NDArray[Any]], tolerance: float = 1e-5
+) -> list[tuple[TensorOp, ...]]:
+    """Assert that all three ways give the same, and that each operator has tensor operations; returns these.
 
     `tolerance` is a share of the largest number of an output, or of 1 if that is larger.
     """
     program = program_of(model)
-    assert not [step for step in program.steps if isinstance(step, str)]
+    steps = [step for step in program.steps if not isinstance(step, str)]
+    assert len(steps) == len(program.steps), program.steps
     expected = fed(model, feeds)
     for found in (outcome(program, feeds), by_operators(model, feeds)):
         assert list(found) == list(expected)
@@ -131,4 +132,4 @@ def check_alike(model: ModelProto, feeds: Mapping[str, NDArray[Any]], tolerance:
             finite = np.isfinite(wanted)
             largest = max(1.0, float(np.abs(wanted[finite]).max(initial=0)))
             assert float(np.abs(made - wanted)[finite].max(initial=0)) <= tolerance * largest
-    return program
+    return steps

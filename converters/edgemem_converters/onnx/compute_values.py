@@ -163,8 +163,9 @@ class Values:
         feeds = {n: v for n, v in inputs.items() if v is not None}
         if len(feeds) == len(inputs):
             made = self._moved(node, feeds) or self._evaluated(node, feeds)
-        for name, value in zip((n for n in node.outputs if n), made or [None] * len(node.outputs), strict=False):
-            self._found[name] = value if value is not None and value.shape == self._shapes[name] else None
+        outputs = [n for n in node.outputs if n]
+        self._found |= dict.fromkeys(outputs)
+        self._found |= {n: v for n, v in zip(outputs, made or (), strict=False) if v.shape == self._shapes[n]}
 
     def _moved(self, node: Node, feeds: Mapping[str, NDArray[np.generic]]) -> list[NDArray[np.generic]] | None:
         """The result of an operator that only gives its input another shape, without a copy; None for others."""
