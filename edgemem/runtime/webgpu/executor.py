@@ -192,7 +192,7 @@ class GpuExecutor:
             "weights": compiled.constants.allocated,
             "parameters": compiled.parameters.allocated,
             "allocated": self._memory.allocated,
-            "objects": len(self._memory.layout.pieces),
+            "textures" if is_texture else "buffers": len(self._memory.layout.pieces),
             "dispatches": sum(len(bound) for _, bound in compiled.steps),
             "views": compiled.views,
             "in_place": compiled.in_place,
