@@ -4,7 +4,7 @@
 
 Prints two Markdown tables, with --process a third one. Memory in MiB: no sharing and the lower bound of buffers,
 edgemem's offsets in one buffer; of textures TFLite's rules (equality for OpenCL, greedy in order for OpenGL), edgemem's
-textures in two dimensions and by linear index, and edgemem's beside greedy in order. Times are medians of alternated
+textures in two dimensions and by linear index, its array of textures, and these three beside greedy in order. Times are medians of alternated
 runs, one in which each tensor has memory of its own, one inside the plan; outputs are compared bit for bit. With
 --process each kind runs in a process of its own: how much its memory without files grows says what a software driver
 really takes. Models come from `models/build.py` (ONNX, as `--optimize extended` fuses them) and from `models/fetch.py`.
@@ -53,7 +53,7 @@ MODELS: Final = (
     "mp_pose_landmark_lite",
     "mp_selfie_py",
 )
-STORAGES: Final = ("gpu-buffer", "gpu-texture", "gpu-texture-linear")
+STORAGES: Final = ("gpu-buffer", "gpu-texture", "gpu-texture-linear", "gpu-texture-array")
 MIB: Final = 1 << 20
 
 
@@ -91,14 +91,16 @@ def smallest(planset: PlanSet, strategy: str) -> int:
 
 def memory_row(name: str, plansets: dict[str, PlanSet]) -> str:
     """One model's memory under each rule."""
-    buffer, texture, linear = (plansets[storage] for storage in STORAGES)
+    buffer, texture, linear, array = (plansets[storage] for storage in STORAGES)
     assert buffer.best_offsets is not None
+    assert array.best_offsets is not None
     in_order = smallest(texture, "greedy_in_order")
     sizes = [buffer.naive, buffer.proved.offsets, buffer.best_offsets.size, smallest(texture, "equality"), in_order]
     best = [p.best_shared_objects for p in (texture, linear)]
     ours = [texture_bytes(texture, p.size) for p in best if p is not None]
-    ratio = ours[0] / in_order
-    return " | ".join((f"| {name}", *(f"{size / MIB:.3f}" for size in (*sizes, *ours)), f"{ratio:.2f} |"))
+    ours.append(array.best_offsets.size)
+    ratios = [f"{size / in_order:.2f}" for size in ours]
+    return " | ".join((f"| {name}", *(f"{size / MIB:.3f}" for size in (*sizes, *ours)), f"{', '.join(ratios)} |"))
 
 
 def timed(path: Path, repeats: int, adapter: str | None) -> Timed:
@@ -183,8 +185,8 @@ def main() -> None:
                     f"{run.alone_ms:.1f} | {run.shared_ms:.1f} | {run.shared_ms / run.alone_ms:.2f} |"
                 )
                 print(rows[-1], file=sys.stderr)
-    print("| model | naive | bound | offsets | equality | in order | textures 2-D | linear | 2-D / in order |")
-    print("|" + "---|" * 9)
+    print("| model | naive | bound | offsets | equality | in order | 2-D | linear | array | those three / in order |")
+    print("|" + "---|" * 10)
     print("\n".join(memory))
     if rows:
         print(f"\n{adapter}, median of {args.repeats} alternated runs\n")
