@@ -32,8 +32,6 @@ pytest.importorskip("wgpu")
 TARGETS = [
     f"gpu-{kind}{half}" for kind in ("buffer", "texture", "texture-linear", "texture-array") for half in ("", "-fp16")
 ]
-    f"gpu-{kind}{half}" for kind in ("buffer", "texture", "texture-linear", "texture-array") for half in ("", "-fp16")
-]
 
 
 @pytest.mark.parametrize("adapter", ADAPTERS)
