@@ -96,7 +96,8 @@ def ranges(most: int) -> st.SearchStrategy[list[tuple[int, int]]]:
 def targets(draw: DrawFn) -> Target:
     target = draw(st.sampled_from(list(BUILT_IN.values())))
     if draw(st.booleans()):
-        target = replace(target, name=draw(texts), alignment=2 ** draw(st.integers(0, 12)))
+        alignment = target.alignment if target.layer_rows else 2 ** draw(st.integers(0, 12))
+        target = replace(target, name=draw(texts), alignment=alignment)
         reserved = tuple(draw(ranges(2**63 - 1)))
         regions = [Region(draw(texts), draw(st.none() | natural), reserved)]
         regions += [Region(name) for name in draw(st.lists(texts, max_size=2, unique=True)) if name != regions[0].name]
@@ -106,7 +107,9 @@ def targets(draw: DrawFn) -> Target:
             target = replace(target, kernels=draw(st.sampled_from(PROFILES)), slots=draw(st.booleans()))
         else:
             side = draw(st.integers(1, 2**20))
-            row = draw(st.integers(0, side)) if target.texels else 0
+            row = draw(st.integers(0, side)) if target.texels else target.texel_row
+            if target.layer_rows:
+                side, target = max(side, row), replace(target, layer_rows=1, alignment=2**16)
             target = replace(target, texture_side=side, texel_row=row, binding=draw(st.integers(0, 2**63 - 1)))
     return target
 

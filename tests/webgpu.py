@@ -27,13 +27,16 @@ if TYPE_CHECKING:
 
 __all__ = ["EVERY_REACH", "FLOATS", "Storage", "compute", "device", "run"]
 
-Storage: TypeAlias = Literal["buffer", "texture2d", "texture-linear"]
+Storage: TypeAlias = Literal["buffer", "texture2d", "texture-linear", "texture-array"]
+_STORAGES: Final[tuple[Storage, ...]] = ("buffer", "texture2d", "texture-linear", "texture-array")
 EVERY_REACH: Final[tuple[tuple[Storage, Precision], ...]] = tuple(
-    (storage, precision) for storage in ("buffer", "texture2d", "texture-linear") for precision in ("fp32", "fp16")
+    (storage, precision) for storage in _STORAGES for precision in ("fp32", "fp16")
 )
 FLOATS: Final = {"fp32": np.float32, "fp16": np.float16}
 _TEXTURES: Final = {"fp32": "rgba32float", "fp16": "rgba16float"}
 _ROW: Final = 64  # texels of a row of a linear texture: short, so that tensors have several rows
+_LAYER_ROWS: Final = 2  # of an array of textures
+_LAYER: Final = 1  # layers of NaN before and behind each tensor in an array
 _SPARE: Final = 256  # bytes of NaN before and behind each tensor in a buffer
 
 
@@ -64,8 +67,12 @@ class _Held:
             data = queue.read_buffer(self.owner, _SPARE, stored.texels * 4 * np.dtype(form).itemsize)
             return unpack(np.frombuffer(data, form), stored)
         width, rows = _extents(stored, row)
+        layers, origin = 1, 0
+        if self.reach.layer_rows:
+            rows, layers, origin = self.reach.layer_rows, -(-rows // self.reach.layer_rows), _LAYER
         layout = {"bytes_per_row": width * 4 * np.dtype(form).itemsize, "rows_per_image": rows}
-        data = queue.read_texture({"texture": self.owner}, layout, (width, rows, 1))
+        source = {"texture": self.owner, "origin": (0, 0, origin)}
+        data = queue.read_texture(source, layout, (width, rows, layers))
         return unpack(from_image(np.frombuffer(data, form), stored, row), stored)
 
 
@@ -92,17 +99,28 @@ def _hold(
         owner = device().create_buffer_with_data(data=data, usage=usage)
         resource = {"buffer": owner, "offset": _SPARE, "size": data.nbytes - 2 * _SPARE}
         return _Held(Reach("buffer", stored, index), resource, owner, precision)
-    row = _ROW if storage == "texture-linear" else 0
+    row = _ROW if storage in ("texture-linear", "texture-array") else 0
     width, rows = _extents(stored, row)
+    layers = -(-rows // _LAYER_ROWS) if storage == "texture-array" else 0
     use = wgpu.TextureUsage
     usage = use.STORAGE_BINDING | use.TEXTURE_BINDING | use.COPY_DST | use.COPY_SRC
     size = (width + 3, rows + 2, 1)  # an object that is larger than the tensor
+    if layers:
+        size = (width, _LAYER_ROWS, layers + 2 * _LAYER)
     owner = device().create_texture(size=size, format=_TEXTURES[precision], usage=usage)
     bytes_of = 4 * np.dtype(form).itemsize
     queue = device().queue
-    dirty = np.full((size[1], size[0], 4), np.nan, form)
-    queue.write_texture({"texture": owner}, dirty, {"bytes_per_row": size[0] * bytes_of}, size)
+    dirty = np.full((size[2], size[1], size[0], 4), np.nan, form)
+    written = {"bytes_per_row": size[0] * bytes_of, "rows_per_image": size[1]}
+    queue.write_texture({"texture": owner}, dirty, written, size)
     image = to_image(texels, stored, row).astype(form)
+    if layers:
+        image = np.concatenate((image, np.full((layers * _LAYER_ROWS - rows, row, 4), np.nan, form)))
+        place = {"texture": owner, "origin": (0, 0, _LAYER)}
+        queue.write_texture(place, image, written, (width, _LAYER_ROWS, layers))
+        view = owner.create_view(dimension="2d-array", base_array_layer=_LAYER, array_layer_count=layers)
+        reach = Reach("texture", stored, index, linear=True, row=row, layer_rows=_LAYER_ROWS)
+        return _Held(reach, view, owner, precision)
     queue.write_texture({"texture": owner}, image, {"bytes_per_row": width * bytes_of}, (width, rows, 1))
     reach = Reach("texture", stored, index, linear=bool(row), row=row)
     return _Held(reach, owner.create_view(), owner, precision)

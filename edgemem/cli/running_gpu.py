@@ -25,7 +25,7 @@ def gpu_options(command: _Command) -> _Command:
     made = (
         click.option(
             "--storage",
-            type=click.Choice(["buffer", "texture2d", "texture-linear"]),
+            type=click.Choice(["buffer", "texture2d", "texture-linear", "texture-array"]),
             help="webgpu: what holds the tensors.  [default: as the plan says]",
         ),
         click.option(
@@ -104,7 +104,8 @@ def _allocated(made: GpuOutcome) -> str:
 
     report = made.outcome.report
     textures, cpu_ops = report.details.get("textures", 0), report.details["cpu_ops"]
-    what = f"{textures} texture{'s' * (textures != 1)}" if textures else "one buffer"
+    whole = "one array of textures" if "texture_arrays" in report.details else "one buffer"
+    what = f"{textures} texture{'s' * (textures != 1)}" if textures else whole
     beside = f"beside {size_text(report.details['weights'])} of weights"
     on_cpu = f"; {cpu_ops} operators on the CPU" if cpu_ops else ""
     return f"allocated {size_text(report.reserved)} as {what}, {beside}{on_cpu}"

@@ -44,7 +44,7 @@ __all__ = [
 class GpuOptions:
     """How a model is run on a GPU; see `edgemem.GpuExecutor`."""
 
-    storage: Literal["buffer", "texture2d", "texture-linear"] | None = None
+    storage: Literal["buffer", "texture2d", "texture-linear", "texture-array"] | None = None
     precision: Literal["fp32", "fp16"] | None = None
     adapter: str | None = None
     profile: Literal["portable", "adapter"] = "portable"

@@ -104,7 +104,7 @@ def _has_room(tensor: Tensor, target: Target | None, graph: Graph) -> bool:
 def _bytes(tensor: Tensor, target: Target | None, layout: str) -> int:
     """Bytes of a tensor in the runtime's memory."""
     if target is not None and target.storage == "phwc4":
-        return gpu_bytes(tensor, layout, target.precision)
+        return gpu_bytes(tensor, layout, target)
     bits = DTYPE_BITS.get(tensor.dtype, 0)
     if target is not None and target.sub_byte == "unpacked":
         bits = max(bits, 8)

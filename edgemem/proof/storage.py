@@ -34,9 +34,13 @@ def _dims(tensor: Tensor, layout: str) -> tuple[int, int, int, int]:
     return sizes["B"], sizes["H"], sizes["W"], (sizes["C"] + 3) // 4
 
 
-def gpu_bytes(tensor: Tensor, layout: str, precision: str) -> int:
-    """Bytes of a tensor in a buffer: texels of four floats."""
-    return prod(_dims(tensor, layout)) * 4 * {"fp32": 4, "fp16": 2}[precision]
+def gpu_bytes(tensor: Tensor, layout: str, target: Target) -> int:
+    """Bytes of a tensor in a buffer, or in whole layers of an array of textures: texels of four floats."""
+    texels = prod(_dims(tensor, layout))
+    if target.layer_rows:
+        layer = target.texel_row * target.layer_rows
+        texels = (texels + layer - 1) // layer * layer
+    return texels * 4 * {"fp32": 4, "fp16": 2}[target.precision]
 
 
 def texture_of(tensor: Tensor, layout: str, target: Target) -> tuple[int, int] | None:

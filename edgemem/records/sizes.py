@@ -29,12 +29,13 @@ def tensor_bytes(tensor: Tensor, target: Target, layout: Layout) -> int:
     """The bytes that a tensor of a graph of a layout takes under a target.
 
     The target says how elements narrower than a byte are kept, and whether channels are kept in slices of four; then
-    the dtype does not matter.
+    the dtype does not matter, and in an array of textures a tensor takes whole layers.
 
     Raises UnsupportedError for a dtype without a fixed width, unless it does not matter.
     """
     if target.storage == "phwc4":
-        return stored(tensor.shape, layout).texels * SLICE * target.element_bytes
+        size = stored(tensor.shape, layout).texels * SLICE * target.element_bytes
+        return padded(size, target.layer_bytes or 1)
     if target.sub_byte == "unpacked" and is_sub_byte(tensor.dtype):
         return prod(tensor.shape)
     return tensor.size

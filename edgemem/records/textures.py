@@ -29,22 +29,28 @@ class TexelPlace:
         linear: texel i, in the order of a buffer, is at (i % row, i / row). Else texel (b, y, x, slice) is at
             (x * batch + b, y * slices + slice).
         row: texels in a row; 0 where it is not linear.
+        layers: how many layers of an array of textures it takes, of `height` rows each; 0: no array. Row r of the
+            texels is row r % height of layer r / height.
     """
 
     width: int
     height: int
     linear: bool
     row: int
+    layers: int = 0
 
 
 def texel_place(stored: Stored, target: Target) -> TexelPlace:
-    """How a tensor lies in a texture, which any texture that covers it may be.
+    """How a tensor lies in a texture, which any texture that covers it may be, or in layers of an array of them.
 
     By dimensions, unless the target asks for rows or a side is longer than textures have. Rows are as long as the
     target asks, 1024 texels if it does not, and twice as long as often as there would be too many.
 
     Raises UnsupportedError for more texels than a texture has.
     """
+    if target.layer_rows:
+        layers = -(-stored.texels // (target.texel_row * target.layer_rows))
+        return TexelPlace(target.texel_row, target.layer_rows, linear=True, row=target.texel_row, layers=layers)
     width, height, side = stored.width * stored.batch, stored.height * stored.slices, target.texture_side
     if not target.texel_row and width <= side and height <= side:
         return TexelPlace(width, height, linear=False, row=0)

@@ -30,6 +30,15 @@ _GPU_TEXTURE = Target(
     storage="phwc4",
 )
 _LINEAR_ROW = 1024
+_LAYER_ROWS = 4  # 16 MiB in the 256 layers that every device has
+_GPU_ARRAY = replace(
+    _GPU_TEXTURE,
+    name="gpu-texture-array",
+    texels=False,
+    texel_row=_LINEAR_ROW,
+    layer_rows=_LAYER_ROWS,
+    alignment=_LINEAR_ROW * _LAYER_ROWS * 16,
+)
 
 BUILT_IN: dict[str, Target] = {
     t.name: t
@@ -53,6 +62,8 @@ BUILT_IN: dict[str, Target] = {
         replace(_GPU_TEXTURE, name="gpu-texture-fp16", precision="fp16"),
         replace(_GPU_TEXTURE, name="gpu-texture-linear", texel_row=_LINEAR_ROW),
         replace(_GPU_TEXTURE, name="gpu-texture-linear-fp16", texel_row=_LINEAR_ROW, precision="fp16"),
+        _GPU_ARRAY,
+        replace(_GPU_ARRAY, name="gpu-texture-array-fp16", precision="fp16", alignment=_LINEAR_ROW * _LAYER_ROWS * 8),
         # Bytes as its allocator is asked for them. Storages that share memory are one tensor in the graph already.
         Target("pytorch", alignment=1, outputs="to_end", aliasing="none"),
     )

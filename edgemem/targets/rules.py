@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Inputs", "Region", "Target"]
 
+_TEXEL = 4  # elements
 _LARGEST_SIDE = 2**20  # of a texture: a texel's coordinates and an extent's product are far from int64's end
 
 Inputs: TypeAlias = Literal["outside", "until_last_use", "whole_run"]
@@ -61,7 +62,9 @@ class Target:
         storage: `plain` is a dense tensor. With `phwc4` every tensor, whatever its dtype and its rank, is kept as GPU
             kernels do (`edgemem.model.stored`): floats, the channels in slices of four.
         precision: of an element with `phwc4`; fp32 takes 4 bytes, fp16 takes 2.
-        texel_row: with texels and `phwc4`, 0 for 2-D textures; else texels follow each other in rows of so many.
+        texel_row: with `phwc4` in textures, 0 for two dimensions; else texels follow each other in rows of so many.
+        layer_rows: 0, or all tensors are in one array of textures, each in as many layers of so many rows as it takes;
+            then the plan is of offsets, in bytes.
         texture_side: the largest width and height of a texture.
         binding: the most bytes that one tensor may take, 0 for any number.
         regions: where the arena goes, in order of preference; one or more.
@@ -86,6 +89,7 @@ class Target:
     storage: Literal["plain", "phwc4"] = "plain"
     precision: Literal["fp32", "fp16"] = "fp32"
     texel_row: int = 0
+    layer_rows: int = 0
     texture_side: int = 8192
     binding: int = 0
     regions: tuple[Region, ...] = (Region("arena"),)
@@ -132,6 +136,11 @@ class Target:
         return "counts texels, not bytes" if self.texels else "keeps tensors in slices of four channels"
 
     @property
+    def layer_bytes(self) -> int:
+        """Of a layer of the array of textures; 0 without one."""
+        return self.texel_row * self.layer_rows * _TEXEL * self.element_bytes
+
+    @property
     def element_bytes(self) -> int:
         """Of an element with the storage `phwc4`."""
         return 2 if self.precision == "fp16" else 4
@@ -151,17 +160,27 @@ def _conflict(target: Target) -> str:
     if not 0 <= target.binding < 2**63:
         return f"binding {shown(target.binding)} is no number of bytes"
     if target.storage == "plain":
-        only = {"precision": target.precision != "fp32", "texel_row": target.texel_row}
+        only = {
+            "precision": target.precision != "fp32",
+            "texel_row": target.texel_row,
+            "layer_rows": target.layer_rows,
+        }
         given = [name for name, is_given in only.items() if is_given]
         return f'{given[0]} is for storage = "phwc4"' if given else ""
     if target.kernels != "none" or target.slots:
         return "tensors in slices of four channels cannot lie inside each other; leave kernels and slots out"
     if target.bodies != "outside":
         return 'operators that run bodies do not run on a GPU; give bodies = "outside" with storage = "phwc4"'
-    if target.texel_row and not target.texels:
-        return "texel_row is for textures (texels = true)"
-    fitting = ("none", "gpu-views") if target.texels else ("none", "gpu-views", "gpu")
+    if target.texel_row and not target.texels and not target.layer_rows:
+        return "texel_row is for textures (texels = true, or layer_rows)"
+    if target.layer_rows:
+        if target.texels or not target.texel_row or not 0 < target.layer_rows <= target.texture_side:
+            return "layer_rows is 1 to texture_side, and goes with texel_row and without texels"
+        if target.alignment % target.layer_bytes:
+            return f"alignment {target.alignment} is no multiple of the {target.layer_bytes} bytes of a layer"
+    in_textures = target.texels or target.layer_rows
+    fitting = ("none", "gpu-views") if in_textures else ("none", "gpu-views", "gpu")
     if target.aliasing not in fitting:
-        what = "textures" if target.texels else "tensors"
+        what = "textures" if in_textures else "tensors"
         return f"the alias rules of {what} in slices of four channels are {', '.join(fitting)}, not {target.aliasing!r}"
     return ""

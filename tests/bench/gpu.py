@@ -1,17 +1,19 @@
 """What GPUs need for a model under each rule, and how long a run takes inside a plan and without sharing.
 
-    python tests/bench/gpu.py [MODEL ...] [--adapter NAME] [--repeats 7] [--no-times] [--precision fp32|fp16]
+    python tests/bench/gpu.py [MODEL ...] [--adapter NAME] [--repeats 7] [--no-times] [--process] [--precision fp16]
 
-Prints two Markdown tables. Memory in MiB: no sharing and the lower bound of buffers, edgemem's offsets in one buffer;
-of textures TFLite's rules (equality for OpenCL, greedy in order for OpenGL), edgemem's textures in two dimensions and
-by linear index, and edgemem's beside greedy in order. Times are medians of alternated runs, one in which each tensor
-has memory of its own, one inside the plan; outputs are compared bit for bit. Models come from `models/build.py` (ONNX,
-as `--optimize extended` fuses them) and from `models/fetch.py`.
+Prints two Markdown tables, with --process a third one. Memory in MiB: no sharing and the lower bound of buffers,
+edgemem's offsets in one buffer; of textures TFLite's rules (equality for OpenCL, greedy in order for OpenGL), edgemem's
+textures in two dimensions and by linear index, its array of textures, and these three beside greedy in order. Times are medians of alternated
+runs, one in which each tensor has memory of its own, one inside the plan; outputs are compared bit for bit. With
+--process each kind runs in a process of its own: how much its memory without files grows says what a software driver
+really takes. Models come from `models/build.py` (ONNX, as `--optimize extended` fuses them) and from `models/fetch.py`.
 """
 
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -28,6 +30,8 @@ from edgemem.cli.texture_view import texture_bytes
 from edgemem.commands.outcome import same
 from edgemem.commands.prepare import prepare
 from edgemem.commands.run_gpu import GpuOptions, executor_for, feeds_for, open_planned
+from edgemem.process_memory import anonymous_bytes
+from edgemem.runtime.webgpu.device import open_device
 from models.build import build, build_tflite, names
 from models.fetch import FetchError, fetch
 
@@ -49,7 +53,7 @@ MODELS: Final = (
     "mp_pose_landmark_lite",
     "mp_selfie_py",
 )
-STORAGES: Final = ("gpu-buffer", "gpu-texture", "gpu-texture-linear")
+STORAGES: Final = ("gpu-buffer", "gpu-texture", "gpu-texture-linear", "gpu-texture-array")
 MIB: Final = 1 << 20
 
 
@@ -87,14 +91,16 @@ def smallest(planset: PlanSet, strategy: str) -> int:
 
 def memory_row(name: str, plansets: dict[str, PlanSet]) -> str:
     """One model's memory under each rule."""
-    buffer, texture, linear = (plansets[storage] for storage in STORAGES)
+    buffer, texture, linear, array = (plansets[storage] for storage in STORAGES)
     assert buffer.best_offsets is not None
+    assert array.best_offsets is not None
     in_order = smallest(texture, "greedy_in_order")
     sizes = [buffer.naive, buffer.proved.offsets, buffer.best_offsets.size, smallest(texture, "equality"), in_order]
     best = [p.best_shared_objects for p in (texture, linear)]
     ours = [texture_bytes(texture, p.size) for p in best if p is not None]
-    ratio = ours[0] / in_order
-    return " | ".join((f"| {name}", *(f"{size / MIB:.3f}" for size in (*sizes, *ours)), f"{ratio:.2f} |"))
+    ours.append(array.best_offsets.size)
+    ratios = [f"{size / in_order:.2f}" for size in ours]
+    return " | ".join((f"| {name}", *(f"{size / MIB:.3f}" for size in (*sizes, *ours)), f"{', '.join(ratios)} |"))
 
 
 def timed(path: Path, repeats: int, adapter: str | None) -> Timed:
@@ -118,6 +124,24 @@ def timed(path: Path, repeats: int, adapter: str | None) -> Timed:
         )
 
 
+def resident(path: Path, adapter: str | None, *, sharing: bool) -> int:
+    """Bytes without files that a process gains by three runs of a planned file, with kernels and weights."""
+    command = [sys.executable, __file__, "--child", str(path), *(["--adapter", adapter] if adapter else [])]
+    done = subprocess.run([*command, *([] if sharing else ["--alone"])], capture_output=True, text=True, check=True)
+    return int(done.stdout)
+
+
+def child(path: Path, adapter: str | None, *, sharing: bool) -> None:
+    """What `resident` runs: prints how much the process grew."""
+    values = feeds_for(open_planned(path), None)
+    open_device(adapter)  # the driver's own memory is not counted
+    before = anonymous_bytes() or 0
+    with executor_for(path, GpuOptions(adapter=adapter), sharing=sharing) as executor:
+        for _ in range(3):
+            executor.run(None, values)
+        print((anonymous_bytes() or 0) - before)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("models", nargs="*", default=MODELS)
@@ -125,8 +149,14 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--precision", choices=["fp32", "fp16"], default="fp32")
     parser.add_argument("--no-times", action="store_true")
+    parser.add_argument("--process", action="store_true")
+    parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
-    memory, rows, adapter = [], [], ""
+    if args.child:
+        child(args.child, args.adapter, sharing=not args.alone)
+        return
+    memory, rows, processes, adapter = [], [], [], ""
     for name in args.models:
         with tempfile.TemporaryDirectory(prefix="edgemem-") as made:
             folder = Path(made)
@@ -140,10 +170,14 @@ def main() -> None:
             memory.append(memory_row(name, plansets))
             print(memory[-1], file=sys.stderr)
             for target, planset in plansets.items():
-                if args.no_times:
-                    continue
                 path = folder / f"{name}.{target}{suffix}"
                 edgemem.save(model, planset, path)
+                if args.process:
+                    grown = [resident(path, args.adapter, sharing=sharing) / MIB for sharing in (False, True)]
+                    processes.append(f"| {name} | {target}{ending} | {grown[0]:.1f} | {grown[1]:.1f} |")
+                    print(processes[-1], file=sys.stderr)
+                if args.no_times:
+                    continue
                 run = timed(path, args.repeats, args.adapter)
                 adapter = run.adapter
                 rows.append(
@@ -151,14 +185,18 @@ def main() -> None:
                     f"{run.alone_ms:.1f} | {run.shared_ms:.1f} | {run.shared_ms / run.alone_ms:.2f} |"
                 )
                 print(rows[-1], file=sys.stderr)
-    print("| model | naive | bound | offsets | equality | in order | textures 2-D | linear | 2-D / in order |")
-    print("|" + "---|" * 9)
+    print("| model | naive | bound | offsets | equality | in order | 2-D | linear | array | those three / in order |")
+    print("|" + "---|" * 10)
     print("\n".join(memory))
     if rows:
         print(f"\n{adapter}, median of {args.repeats} alternated runs\n")
         print("| model | target | alone MiB | planned MiB | alone ms | planned ms | planned / alone |")
         print("|" + "---|" * 7)
         print("\n".join(rows))
+    if processes:
+        print("\n| model | target | process grows alone, MiB | planned |")
+        print("|" + "---|" * 4)
+        print("\n".join(processes))
 
 
 if __name__ == "__main__":

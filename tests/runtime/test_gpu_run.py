@@ -27,11 +27,7 @@ if TYPE_CHECKING:
 
     from click.testing import Result
 
-STORAGES = {
-    "gpu-buffer": "buffer",
-    "gpu-texture": "texture2d",
-    "gpu-texture-linear": "texture-linear",
-}
+TARGETS = ("gpu-buffer", "gpu-texture", "gpu-texture-linear", "gpu-texture-array")
 
 
 def run(*arguments: object) -> Result:
@@ -59,7 +55,7 @@ def planned(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Pa
 
 
 @pytest.mark.parametrize("adapter", ADAPTERS)
-@pytest.mark.parametrize("target", STORAGES)
+@pytest.mark.parametrize("target", TARGETS)
 def test_a_planned_model_runs_as_without_sharing_and_near_the_cpu(
     adapter: str, target: str, planned: Callable[[str, str], Path]
 ) -> None:

@@ -146,7 +146,7 @@ def test_sizes_are_those_of_the_places_of_all_elements(
         target = BUILT_IN["gpu-buffer" if precision == "fp32" else "gpu-buffer-fp16"]
         # The last slice has room for the channels that it lacks.
         assert tensor_bytes(tensor, target, layout) == gpu.size_of(value, form, target)
-        assert gpu_bytes(tensor, layout, precision) == gpu.size_of(value, form, target)
+        assert gpu_bytes(tensor, layout, target) == gpu.size_of(value, form, target)
     target = replace(TEXTURE, texture_side=side, texel_row=min(row, side))
     expected = gpu.extent_of(value, form, target)
     assert texture_of(tensor, layout, target) == expected

@@ -26,7 +26,7 @@ BOOL, INT64, INT32, DOUBLE, HALF = (
 
 
 def _numbers(*shape: int, seed: int = 0, scale: float = 2.0) -> NDArray[np.float32]:
-    return (np.random.default_rng(seed).standard_normal(shape) * scale).astype(np.float32)
+    return np.asarray(np.random.default_rng(seed).standard_normal(shape) * scale, np.float32)
 
 
 @pytest.mark.parametrize(

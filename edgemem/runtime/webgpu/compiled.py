@@ -157,9 +157,8 @@ def _check_apart(dispatch: Dispatch, op: Op, memory: GpuMemory, graph: Graph, co
         place = memory.place(number)
         if place.piece != output.piece:
             continue
-        apart = output.texels is None and (
-            place.offset + place.size <= output.offset or output.offset + output.size <= place.offset
-        )
+        is_arena = output.texels is None or output.texels.layers > 0
+        apart = is_arena and (place.offset + place.size <= output.offset or output.offset + output.size <= place.offset)
         same = output.texels is None and place.key == output.key and place.size == output.size
         if not apart and not (same and k in dispatch.in_place):
             raise InvalidPlanError(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from edgemem.runtime.webgpu.lowered import Lowered
 
 __all__ = ["GpuExecutor", "OpTime"]
+
+_PIECES: Final = {"buffer": "buffers", "texture-array": "texture_arrays"}  # what memory is made of, by storage
 
 
 class GpuExecutor:
@@ -192,7 +194,7 @@ class GpuExecutor:
             "weights": compiled.constants.allocated,
             "parameters": compiled.parameters.allocated,
             "allocated": self._memory.allocated,
-            "textures" if is_texture else "buffers": len(self._memory.layout.pieces),
+            _PIECES.get(self._prepared.storage, "textures"): len(self._memory.layout.pieces),
             "dispatches": sum(len(bound) for _, bound in compiled.steps),
             "views": compiled.views,
             "in_place": compiled.in_place,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -45,7 +46,7 @@ class GpuMemory:
         self._dtype = np.dtype(np.float32 if layout.precision == "fp32" else np.float16)
         self._form = "rgba32float" if layout.precision == "fp32" else "rgba16float"
         self._pieces: list[Any] = []
-        self._views: list[Any] = []
+        self._views: dict[tuple[int, int, int], Any] = {}  # by piece, first layer and number of layers
         self._fill: Any = None
         try:
             with checked(f"cannot allocate {size_text(layout.bytes)} on {device.adapter.name}"):
@@ -61,11 +62,9 @@ class GpuMemory:
             size = -(-max(piece, 4) // 4) * 4  # WebGPU's unit of copies
             self._pieces.append(self._device.create_buffer(size=size, usage=_COPY_SRC | _COPY_DST | _STORAGE))
             return
-        texture = self._device.create_texture(
-            size=(piece[0], piece[1], 1), format=self._form, dimension="2d", usage=_TEXTURE_USAGE
-        )
+        size = (*piece, 1) if len(piece) == 2 else piece
+        texture = self._device.create_texture(size=size, format=self._form, dimension="2d", usage=_TEXTURE_USAGE)
         self._pieces.append(texture)
-        self._views.append(texture.create_view())
 
     def _reported(self, piece: Any) -> int:
         if not self.layout.is_texture:
@@ -82,14 +81,23 @@ class GpuMemory:
         place = self.place(tensor)
         if place.texels is None:
             return Reach("buffer", place.stored, place.key)
-        return Reach("texture", place.stored, place.key, linear=place.texels.linear, row=place.texels.row)
+        texels = place.texels
+        rows = texels.height if texels.layers else 0
+        return Reach("texture", place.stored, place.key, linear=texels.linear, row=texels.row, layer_rows=rows)
 
     def resource(self, tensor: int) -> Any:
         """What a bind group takes for a tensor."""
         place = self.place(tensor)
         if place.texels is not None:
-            return self._views[place.piece]
+            return self._view(place.piece, self.layout.first_layer(place), place.texels.layers)
         return {"buffer": self._pieces[place.piece], "offset": place.offset, "size": place.size}
+
+    def _view(self, piece: int, first: int, layers: int) -> Any:
+        key = piece, first, layers
+        if key not in self._views:
+            array = {"dimension": "2d-array", "base_array_layer": first, "array_layer_count": layers} if layers else {}
+            self._views[key] = self._pieces[piece].create_view(**array)
+        return self._views[key]
 
     def write(self, tensor: int, values: NDArray[Any], *, unused: float = 0.0) -> None:
         """Put a tensor's values, in the order of its own axes, in its place; unused channels hold `unused`."""
@@ -100,13 +108,14 @@ class GpuMemory:
         if place.texels is None:
             queue.write_buffer(piece, place.offset, texels.astype(self._dtype, copy=False))
             return
-        width, height = place.texels.width, place.texels.height
+        width, height, layers = place.texels.width, place.texels.height, max(place.texels.layers, 1)
         image = to_image(texels, place.stored, place.texels.row)[:, :width].astype(self._dtype, copy=False)
+        rest = np.zeros((height * layers - len(image), *image.shape[1:]), self._dtype)
         queue.write_texture(
-            {"texture": piece},
-            np.ascontiguousarray(image),
+            {"texture": piece, "origin": (0, 0, self.layout.first_layer(place))},
+            np.concatenate((image, rest)),
             {"bytes_per_row": width * self.layout.texel_bytes, "rows_per_image": height},
-            (width, height, 1),
+            (width, height, layers),
         )
 
     def read(self, tensor: int) -> NDArray[np.float32]:
@@ -117,11 +126,11 @@ class GpuMemory:
         if place.texels is None:
             data = queue.read_buffer(piece, place.offset, place.size)
             return unpack(np.frombuffer(data, self._dtype), place.stored)
-        width, height = place.texels.width, place.texels.height
+        width, height, layers = place.texels.width, place.texels.height, max(place.texels.layers, 1)
         data = queue.read_texture(
-            {"texture": piece},
+            {"texture": piece, "origin": (0, 0, self.layout.first_layer(place))},
             {"bytes_per_row": width * self.layout.texel_bytes, "rows_per_image": height},
-            (width, height, 1),
+            (width, height, layers),
         )
         return unpack(from_image(np.frombuffer(data, self._dtype), place.stored, place.texels.row), place.stored)
 
@@ -152,14 +161,14 @@ class GpuMemory:
         return -(-width * self.layout.texel_bytes // _ROW) * _ROW
 
     def _fill_texture(self, encoder: Any, texture: Any) -> None:
-        width, height, _ = texture.size
+        width, height, layers = texture.size
         row = self._row_bytes(texture)
         rows = self._fill.size // row
-        for y in range(0, height, rows):
+        for layer, y in product(range(layers), range(0, height, rows)):
             count = min(rows, height - y)
             encoder.copy_buffer_to_texture(
                 {"buffer": self._fill, "offset": 0, "bytes_per_row": row, "rows_per_image": count},
-                {"texture": texture, "origin": (0, y, 0)},
+                {"texture": texture, "origin": (0, y, layer)},
                 (width, count, 1),
             )
 
@@ -167,4 +176,4 @@ class GpuMemory:
         """Give the memory back. Nothing else may be called afterwards."""
         for piece in (*self._pieces, *filter(None, (self._fill,))):
             piece.destroy()
-        self._pieces, self._views, self._fill = [], [], None
+        self._pieces, self._views, self._fill = [], {}, None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Final, Literal
 
 from edgemem.errors import InvalidPlanError, UnsupportedError
@@ -34,8 +35,8 @@ class Place:
 
     Attributes:
         piece: index of the buffer or texture.
-        offset: bytes from the beginning of the buffer; 0 in a texture.
-        size: bytes of all its texels.
+        offset: bytes from the beginning of the buffer, or of the array of textures; 0 in a texture.
+        size: bytes of all its texels; in an array of its layers.
         stored: its dimensions.
         texels: how it lies in a texture; None in a buffer.
     """
@@ -57,7 +58,7 @@ class GpuLayout:
     """The memory of a graph's tensors.
 
     Attributes:
-        pieces: each is a buffer (bytes) or a texture (its extent).
+        pieces: each is a buffer (bytes), a texture (its extent) or an array of textures (extent and layers).
         places: by tensor index in the graph.
         texel_bytes: of four channels.
     """
@@ -79,7 +80,13 @@ class GpuLayout:
     @property
     def bytes(self) -> int:
         """Of all pieces together."""
-        return sum(p if isinstance(p, int) else p[0] * p[1] * self.texel_bytes for p in self.pieces)
+        return sum(p if isinstance(p, int) else prod(p) * self.texel_bytes for p in self.pieces)
+
+    def first_layer(self, place: Place) -> int:
+        """The first layer of an array of textures that a tensor is in; 0 in a texture."""
+        if place.texels is None or not place.texels.layers:
+            return 0
+        return place.offset // (place.texels.width * place.texels.height * self.texel_bytes)
 
 
 def chosen_plan(proved: Proved) -> OffsetPlan | SharedObjectsPlan:
@@ -119,7 +126,7 @@ def planned_places(proved: Proved, graph: Graph, needed: Iterable[int]) -> GpuLa
     texel_bytes = SLICE * target.element_bytes
     is_arena = isinstance(plan, OffsetPlan)
     at = (plan.offsets if isinstance(plan, OffsetPlan) else plan.assignment).tolist()
-    pieces: tuple[Size, ...] = (plan.size,) if isinstance(plan, OffsetPlan) else tuple(plan.objects)
+    pieces: tuple[Size, ...] = (_arena(plan.size, target),) if isinstance(plan, OffsetPlan) else tuple(plan.objects)
     numbers = {t.name: i for i, t in enumerate(graph.tensors)}
     places: dict[int, Place] = {}
     for record, where in zip(planset.problem.records, at, strict=True):
@@ -128,10 +135,12 @@ def planned_places(proved: Proved, graph: Graph, needed: Iterable[int]) -> GpuLa
                 raise InvalidPlanError(f"the plan has a place for {name!r}, which the graph has not; plan again")
             number = numbers[name]
             dims = stored(graph.tensors[number].shape, graph.layout)
-            if is_arena:
-                place = _in_buffer(dims, 0, int(where), texel_bytes)
-            else:
+            if not is_arena:
                 place = _in_texture(dims, int(where), texel_bytes, target)
+            elif target.layer_rows:
+                place = _in_layers(dims, 0, int(where), target)
+            else:
+                place = _in_buffer(dims, 0, int(where), texel_bytes)
             if number in places or not _holds(pieces, place):
                 raise InvalidPlanError(f"the plan has no one place for {name!r} that it fits in; plan again")
             places[number] = place
@@ -152,6 +161,9 @@ def separate_places(target: Target, graph: Graph, needed: Iterable[int]) -> GpuL
             place = _in_texture(dims, len(pieces), texel_bytes, target)
             assert place.texels is not None
             pieces.append((place.texels.width, place.texels.height))
+        elif target.layer_rows:
+            place = _in_layers(dims, len(pieces), 0, target)
+            pieces.append(_arena(place.size, target))
         else:
             place = _in_buffer(dims, len(pieces), 0, texel_bytes)
             pieces.append(place.size)
@@ -192,7 +204,12 @@ def check_profile(layout: GpuLayout, graph: Graph, profile: GpuProfile, *, is_pl
                 f"{what} has {size_text(piece)}, and a buffer of the profile {profile.name!r} "
                 f"{size_text(profile.buffer)}; plan with half the precision (gpu-buffer-fp16) or for gpu-texture{more}"
             )
-        if isinstance(piece, tuple) and max(piece) > profile.texture_side:
+        if isinstance(piece, tuple) and len(piece) == 3 and piece[2] > profile.layers:
+            raise UnsupportedError(
+                f"the plan takes {piece[2]} layers of textures, and the profile {profile.name!r} has {profile.layers}; "
+                f"plan for gpu-texture-linear, or for layers of more rows{more}"
+            )
+        if isinstance(piece, tuple) and max(piece[:2]) > profile.texture_side:
             raise UnsupportedError(
                 f"texture {number} of the plan, with {_first_in(layout, graph, number)!r}, has the extent "
                 f"{piece[0]} x {piece[1]}, and the profile {profile.name!r} has sides of {profile.texture_side}; "
@@ -207,8 +224,12 @@ def _holds(pieces: Sequence[Size], place: Place) -> bool:
     piece = pieces[place.piece]
     if place.texels is None:
         return isinstance(piece, int) and 0 <= place.offset <= piece - place.size
-    if not isinstance(piece, tuple) or len(piece) != 2:
+    if isinstance(piece, int):
         return False
+    if len(piece) == 3 or place.texels.layers:
+        layer = place.size // max(place.texels.layers, 1)
+        is_whole = place.offset >= 0 and place.offset % layer == 0
+        return is_whole and len(piece) == 3 and place.offset + place.size <= layer * piece[2]
     return place.texels.width <= piece[0] and place.texels.height <= piece[1]
 
 
@@ -218,6 +239,18 @@ def _first_in(layout: GpuLayout, graph: Graph, piece: int) -> str:
 
 def _in_buffer(dims: Stored, piece: int, offset: int, texel_bytes: int) -> Place:
     return Place(piece, offset, dims.texels * texel_bytes, dims)
+
+
+def _arena(size: int, target: Target) -> Size:
+    """The arena of a plan: bytes of a buffer, or an array of textures."""
+    if not target.layer_rows:
+        return size
+    return target.texel_row, target.layer_rows, max(-(-size // target.layer_bytes), 1)
+
+
+def _in_layers(dims: Stored, piece: int, offset: int, target: Target) -> Place:
+    texels = texel_place(dims, target)
+    return Place(piece, offset, texels.layers * target.layer_bytes, dims, texels)
 
 
 def _in_texture(dims: Stored, piece: int, texel_bytes: int, target: Target) -> Place:

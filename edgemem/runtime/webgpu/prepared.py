@@ -28,13 +28,14 @@ if TYPE_CHECKING:
 
 __all__ = ["STORAGES", "Prepared", "Storage", "prepare", "storage_of", "target_name"]
 
-Storage: TypeAlias = Literal["buffer", "texture2d", "texture-linear"]
+Storage: TypeAlias = Literal["buffer", "texture2d", "texture-linear", "texture-array"]
 Precision: TypeAlias = Literal["fp32", "fp16"]
 
 STORAGES: Final[Mapping[str, str]] = {
     "buffer": "gpu-buffer",
     "texture2d": "gpu-texture",
     "texture-linear": "gpu-texture-linear",
+    "texture-array": "gpu-texture-array",
 }
 _PRECISIONS: Final = ("fp32", "fp16")
 _QUICK: Final = Settings(("auto",), effort="fast")
@@ -85,7 +86,7 @@ def storage_of(target: Target | None) -> Storage | None:
     if target is None or target.storage != "phwc4":
         return None
     if not target.texels:
-        return "buffer"
+        return "texture-array" if target.layer_rows else "buffer"
     return "texture-linear" if target.texel_row else "texture2d"
 
 

@@ -77,6 +77,11 @@ class GpuProfile:
         return self.limits["max-buffer-size"]
 
     @property
+    def layers(self) -> int:
+        """The most layers of an array of textures."""
+        return self.limits["max-texture-array-layers"]
+
+    @property
     def texture_side(self) -> int:
         """The most texels of a texture's width and height."""
         return self.limits["max-texture-dimension-2d"]

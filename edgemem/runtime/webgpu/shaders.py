@@ -30,9 +30,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from edgemem.errors import ToolError, UnsupportedError
+from edgemem.runtime.webgpu.texture_access import FORMS, texture_load, texture_store, texture_type, view_dimension
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Hashable, Sequence
 
     from edgemem.model.stored import Stored
     from edgemem.runtime.webgpu.dispatch import Dispatch
@@ -64,7 +65,6 @@ MOST_PARAMETERS: Final = 4  # of a function
 
 _COMPUTE: Final = 4  # GPUShaderStage.COMPUTE
 _HERE: Final = Path(__file__).resolve().parent
-_TEXTURES: Final[Mapping[str, str]] = {"fp32": "rgba32float", "fp16": "rgba16float"}
 _FUNCTION: Final = re.compile(r"^fn (\w+)\(", re.MULTILINE)
 _OWN: Final = re.compile(r"^struct Own \{([^}]*)\}", re.MULTILINE)
 
@@ -79,6 +79,7 @@ class Reach:
         stored: its dimensions.
         place: equal for two tensors in the same range of a buffer, or in the same texture.
         linear: a texture whose texels are numbered in rows of `row`.
+        layer_rows: rows of a layer, where the texture is an array and the tensor some of its layers; else 0.
     """
 
     kind: Literal["buffer", "texture", "constant"]
@@ -86,6 +87,7 @@ class Reach:
     place: Hashable
     linear: bool = False
     row: int = 0
+    layer_rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +259,7 @@ def _element(precision: Precision) -> str:
 def _declaration(reach: Reach, binding: int, precision: Precision) -> str:
     variable = f"@group(0) @binding({binding}) var"
     if reach.kind == "texture":
-        return f"{variable} {_name(binding)}: texture_2d<f32>;\n"
+        return f"{variable} {_name(binding)}: {texture_type(reach.layer_rows)};\n"
     if reach.kind == "constant":
         return f"{variable}<storage, read> {_name(binding)}: array<vec4<f32>>;\n"
     return f"{variable}<storage, read_write> {_name(binding)}: array<{_element(precision)}>;\n"
@@ -268,7 +270,7 @@ def _loads(k: int, reach: Reach, binding: int, precision: Precision) -> str:
     data = _name(binding)
     at = f"(p.input_{k}, b, y, x, slice)"
     if reach.kind == "texture":
-        value = f"textureLoad({data}, pixel_of{at}, 0)"
+        value = f"texel_{k}(pixel_of{at})"
     elif reach.kind == "constant" or precision == "fp32":
         value = f"{data}[texel_of{at}]"
     else:
@@ -279,6 +281,8 @@ def _loads(k: int, reach: Reach, binding: int, precision: Precision) -> str:
 }}
 """
     before = halves if value.startswith("half_") else ""
+    if reach.kind == "texture":
+        before = texture_load(f"texel_{k}", data, reach.layer_rows)
     return f"""{before}fn load_{k}(b: i32, y: i32, x: i32, slice: i32) -> vec4<f32> {{
     return {value};
 }}
@@ -303,9 +307,9 @@ def _output(reach: Reach, precision: Precision) -> str:
     """The declaration of the output, and what writes it."""
     at = "(p.output, b, y, x, slice)"
     if reach.kind == "texture":
-        form = _TEXTURES[precision]
-        declared = f"@group(0) @binding({OUTPUT}) var data_out: texture_storage_2d<{form}, write>;\n"
-        write = f"textureStore(data_out, pixel_of{at}, value)"
+        declared = f"@group(0) @binding({OUTPUT}) var data_out: {texture_type(reach.layer_rows, precision)};\n"
+        declared += texture_store("store_texel", "data_out", reach.layer_rows)
+        write = f"store_texel(pixel_of{at}, value)"
     else:
         declared = f"@group(0) @binding({OUTPUT}) var<storage, read_write> data_out: array<{_element(precision)}>;\n"
         packed = "vec2<u32>(pack2x16float(value.xy), pack2x16float(value.zw))"
@@ -329,9 +333,10 @@ def _layout_entry(reach: Reach, binding: int, precision: Precision | None = None
         return _entry(binding, buffer={"type": "read-only-storage"})
     if reach.kind == "buffer":
         return _entry(binding, buffer={"type": "storage"})
+    dimension = view_dimension(reach.layer_rows)
     if precision is None:
-        return _entry(binding, texture={"sample_type": "unfilterable-float", "view_dimension": "2d"})
-    form = {"access": "write-only", "format": _TEXTURES[precision], "view_dimension": "2d"}
+        return _entry(binding, texture={"sample_type": "unfilterable-float", "view_dimension": dimension})
+    form = {"access": "write-only", "format": FORMS[precision], "view_dimension": dimension}
     return _entry(binding, storage_texture=form)
 
 

@@ -74,7 +74,7 @@ def texel_map(op: AffineMap, source: Stored, result: Stored) -> TexelMap | None:
         tuple(n if d == 0 or result.dims[d - 1] > 1 else int(d == own + 1) for d, n in enumerate(form))
         for own, form in enumerate((b, y, x))
     ]
-    return TexelMap(*fixed, channel=int(channel[0]))
+    return TexelMap(fixed[0], fixed[1], fixed[2], int(channel[0]))
 
 
 def _axes(stored: Stored) -> list[tuple[int, int]]:
