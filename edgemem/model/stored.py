@@ -1,4 +1,4 @@
-"""How GPU kernels keep a tensor: batch, height, width, and channels in slices of four (PHWC4, as TFLite's GPU delegate).
+"""How GPU kernels keep a tensor: batch, height, width, channels in slices of four (PHWC4, as TFLite's GPU delegate).
 
 Any tensor is kept so. One of four dimensions is read by the graph's layout. Of other shapes the last dimension is the
 channels, the one before the width, the first the batch, and what is between the height; a vector has channels alone.
