@@ -16,7 +16,7 @@ import io
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -68,8 +68,19 @@ NETWORKS = {
 
 
 # Networks as .tflite files, which have options of their own.
-TFLITE = {"mobilenet_v2_tflite": "MobileNet v2 of any width and input size, float32 or int8 (.tflite)"}
-TFLITE_SIZES = {"small": (0.25, 96), "full": (1.0, 224)}  # width and pixels
+TFLITE = {
+    "mobilenet_v1_tflite": "MobileNet v1 of any width and input size, float32 or int8 (.tflite)",
+    "mobilenet_v2_tflite": "MobileNet v2 of any width and input size, float32 or int8 (.tflite)",
+    "deeplab_v3_tflite": "DeepLab v3 on MobileNet v2 of any width and input size, float32 (.tflite)",
+    "posenet_tflite": "PoseNet's maps on MobileNet v1 of any width and input size, float32 (.tflite)",
+}
+# Width and pixels; `small`, and `full` as published.
+TFLITE_SIZES = {
+    "mobilenet_v1_tflite": {"small": (0.25, 96), "full": (1.0, 224)},
+    "mobilenet_v2_tflite": {"small": (0.25, 96), "full": (1.0, 224)},
+    "deeplab_v3_tflite": {"small": (0.25, 65), "full": (0.5, 257)},
+    "posenet_tflite": {"small": (0.25, 97), "full": (1.0, 257)},
+}
 
 
 def names() -> tuple[str, ...]:
@@ -125,7 +136,7 @@ def build_tflite(
     size: Size | int = "full",
     alpha: float | None = None,
     int8: bool = False,
-    classes: int = 1000,
+    classes: int | None = None,
     seed: int = 0,
 ) -> bytes:
     """The .tflite file of a network: batch 1, NHWC, weights drawn from `seed`.
@@ -135,7 +146,7 @@ def build_tflite(
         size: height and width in pixels; `small` and `full` also choose the width of the network.
         alpha: that width: a multiplier of channel counts.
         int8: int8 instead of float32.
-        classes: how many it tells apart.
+        classes: how many it tells apart; None: 1000, or the 21 of DeepLab's data. PoseNet has none.
         seed: draws the weights.
 
     Raises ValueError for an unknown name, and sizes that make no network. Needs ai-edge-litert.
@@ -144,10 +155,14 @@ def build_tflite(
         raise ValueError(f"no .tflite network {name!r}; there are: {', '.join(TFLITE)}")
     from models import tflite_networks  # needs ai-edge-litert
 
-    width, pixels = TFLITE_SIZES[size] if isinstance(size, str) else (1.0, size)
-    return tflite_networks.mobilenet_v2(
-        alpha=width if alpha is None else alpha, size=pixels, int8=int8, classes=classes, seed=seed
-    )
+    width, pixels = TFLITE_SIZES[name][size if isinstance(size, str) else "full"]
+    pixels = pixels if isinstance(size, str) else size
+    options: dict[str, Any] = {"alpha": width if alpha is None else alpha, "size": pixels, "int8": int8, "seed": seed}
+    if classes is not None:
+        if name == "posenet_tflite":
+            raise ValueError("PoseNet has no classes")
+        options["classes"] = classes
+    return bytes(getattr(tflite_networks, name.removesuffix("_tflite"))(**options))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -174,7 +189,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name, path in wanted.items():
             if name in TFLITE:
                 data = build_tflite(
-                    name, size=args.size, alpha=args.alpha, int8=args.int8, classes=args.classes or 1000, seed=args.seed
+                    name, size=args.size, alpha=args.alpha, int8=args.int8, classes=args.classes, seed=args.seed
                 )
             elif args.records:
                 rows = records(name, size=args.size, batch=batch, seed=args.seed)
@@ -221,9 +236,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--size", type=_size, default="full", help="small: below 2 MB, for tests; .tflite: also a number of pixels"
     )
-    parser.add_argument("--alpha", type=float, help=".tflite: multiplier of channel counts (default 1)")
+    parser.add_argument("--alpha", type=float, help=".tflite: multiplier of channel counts (default 1, DeepLab 0.5)")
     parser.add_argument("--int8", action="store_true", help=".tflite: int8 instead of float32")
-    parser.add_argument("--classes", type=int, help=".tflite: how many classes (default 1000)")
+    parser.add_argument("--classes", type=int, help=".tflite: how many classes (default 1000, DeepLab 21)")
     parser.add_argument("--batch", default="1", help="a number, or a symbol such as N that stays open (default 1)")
     parser.add_argument("--seed", type=int, default=0, help="draws the weights, and randwire's wiring (default 0)")
     parser.add_argument("--list", action="store_true", help="list the networks")

@@ -91,20 +91,38 @@ class TfliteNet:
         self._inputs.append(value.index)
         return value
 
-    def conv(self, name: str, x: Value, channels: int, kernel: int = 1, *, stride: int = 1, relu6: bool) -> Value:
-        """A convolution with batch normalisation folded into it; its padding is `SAME`."""
+    def conv(
+        self,
+        name: str,
+        x: Value,
+        channels: int,
+        kernel: int = 1,
+        *,
+        stride: int = 1,
+        relu6: bool,
+        one_scale: bool = False,
+    ) -> Value:
+        """A convolution with batch normalisation folded into it; its padding is `SAME`.
+
+        `one_scale`: all channels are normalised together, where one pixel an image tells too little of each.
+        """
         drawn = self._rng.standard_normal((channels, kernel, kernel, x.channels))
         windows = _windows(x.seen, kernel, stride)
         raw = sum(window @ drawn[:, dy, dx].T for (dy, dx), window in windows)
         options = schema.Conv2DOptionsT()
-        return self._normalised(name, "CONV_2D", options, x, drawn, 0, np.asarray(raw), stride=stride, relu6=relu6)
+        return self._normalised(
+            name, "CONV_2D", options, x, drawn, 0, np.asarray(raw), stride=stride, relu6=relu6, one_scale=one_scale
+        )
 
-    def depthwise(self, name: str, x: Value, kernel: int = 3, *, stride: int = 1, relu6: bool) -> Value:
+    def depthwise(
+        self, name: str, x: Value, kernel: int = 3, *, stride: int = 1, dilation: int = 1, relu6: bool
+    ) -> Value:
         """A depthwise convolution with batch normalisation folded into it; its padding is `SAME`."""
         drawn = self._rng.standard_normal((1, kernel, kernel, x.channels))
-        raw = sum(window * drawn[0, dy, dx] for (dy, dx), window in _windows(x.seen, kernel, stride))
+        raw = sum(window * drawn[0, dy, dx] for (dy, dx), window in _windows(x.seen, kernel, stride, dilation))
         options = schema.DepthwiseConv2DOptionsT()
         options.depthMultiplier = 1
+        options.dilationHFactor = options.dilationWFactor = dilation
         return self._normalised(
             name, "DEPTHWISE_CONV_2D", options, x, drawn, 3, np.asarray(raw), stride=stride, relu6=relu6
         )
@@ -137,6 +155,33 @@ class TfliteNet:
         self._operator("AVERAGE_POOL_2D", options, [x.index], mean.index, version=2 if self._int8 else 1)
         return mean
 
+    def concat(self, name: str, *parts: Value) -> Value:
+        """Tensors of one height and width behind each other along the channels; float32 only."""
+        joined = self._value(name, np.concatenate([part.seen for part in parts], axis=3), parts[0].scale)
+        options = schema.ConcatenationOptionsT()
+        options.axis = 3
+        self._operator("CONCATENATION", options, [part.index for part in parts], joined.index, version=1)
+        return joined
+
+    def resize(self, name: str, x: Value, height: int, width: int) -> Value:
+        """Bilinear, corner on corner; float32 only."""
+        seen = _interpolated(_interpolated(x.seen, 1, height), 2, width)
+        resized = self._value(name, seen, x.scale)
+        size = self._constant(f"{name}/size", np.array((height, width), np.int32))
+        options = schema.ResizeBilinearOptionsT()
+        options.alignCorners = True
+        self._operator("RESIZE_BILINEAR", options, [x.index, size], resized.index, version=1)
+        return resized
+
+    def softmax(self, name: str, x: Value) -> Value:
+        """Over the channels; float32 only."""
+        powers = np.exp(x.seen - x.seen.max(3, keepdims=True))
+        value = self._value(name, powers / powers.sum(3, keepdims=True), Scale(1 / 256, -128))
+        options = schema.SoftmaxOptionsT()
+        options.beta = 1.0
+        self._operator("SOFTMAX", options, [x.index], value.index, version=1)
+        return value
+
     def content(self, *outputs: Value) -> bytes:
         """The .tflite file with these outputs."""
         self._graph.inputs = np.array(self._inputs, np.int32)
@@ -159,10 +204,12 @@ class TfliteNet:
         *,
         stride: int,
         relu6: bool,
+        one_scale: bool = False,
     ) -> Value:
         """A convolution whose results have the mean of a small random bias and a variance of 1; `raw` without both."""
-        gain = _rounded(1 / np.maximum(raw.std((0, 1, 2)), 1e-6))
-        bias = _rounded(self._rng.standard_normal(raw.shape[3]) * BIAS_STD - raw.mean((0, 1, 2)) * gain)
+        over = (0, 1, 2, 3) if one_scale else (0, 1, 2)
+        gain = np.broadcast_to(_rounded(1 / np.maximum(raw.std(over), 1e-6)), raw.shape[3])
+        bias = _rounded(self._rng.standard_normal(raw.shape[3]) * BIAS_STD - raw.mean(over) * gain)
         along = [-1 if axis == channel_axis else 1 for axis in range(4)]
         seen = raw * gain + bias
         if relu6:
@@ -189,7 +236,6 @@ class TfliteNet:
     ) -> Value:
         options.padding = schema.Padding.SAME
         options.strideH = options.strideW = stride
-        options.dilationHFactor = options.dilationWFactor = 1
         kind = schema.ActivationFunctionType
         options.fusedActivationFunction = kind.RELU6 if relu6 else kind.NONE
         if self._int8:
@@ -257,21 +303,31 @@ class TfliteNet:
         return len(codes) - 1
 
 
-def _windows(x: Reals, kernel: int, stride: int) -> list[tuple[tuple[int, int], Reals]]:
+def _windows(x: Reals, kernel: int, stride: int, dilation: int = 1) -> list[tuple[tuple[int, int], Reals]]:
     """For each place in the kernel what lies under it at every output pixel; the padding is TFLite's `SAME`."""
     pads, sizes = [], []
     for size in x.shape[1:3]:
         out = -(-size // stride)
-        total = max((out - 1) * stride + kernel - size, 0)
+        total = max((out - 1) * stride + (kernel - 1) * dilation + 1 - size, 0)
         pads.append((total // 2, total - total // 2))
         sizes.append((out - 1) * stride + 1)
     padded = np.pad(x, ((0, 0), *pads, (0, 0)))
     height, width = sizes
     return [
-        ((dy, dx), padded[:, dy : dy + height : stride, dx : dx + width : stride])
-        for dy in range(kernel)
-        for dx in range(kernel)
+        ((dy, dx), padded[:, y : y + height : stride, x_ : x_ + width : stride])
+        for dy, y in enumerate(range(0, kernel * dilation, dilation))
+        for dx, x_ in enumerate(range(0, kernel * dilation, dilation))
     ]
+
+
+def _interpolated(x: Reals, axis: int, size: int) -> Reals:
+    """Linear along one axis, the first and the last element kept."""
+    last = x.shape[axis] - 1
+    places = np.linspace(0, last, size) if size > 1 else np.zeros(1)
+    low = np.floor(places).astype(np.int64)
+    part = (places - low).reshape([-1 if a == axis else 1 for a in range(x.ndim)])
+    mixed: Reals = x.take(low, axis) * (1 - part) + x.take(np.minimum(low + 1, last), axis) * part
+    return mixed
 
 
 def _scale_of(seen: Reals) -> Scale:

@@ -116,7 +116,7 @@ def random_feeds(data: bytes, seed: int = 0, low: float = -2.0, high: float = 2.
 def _random(
     rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any], low: float, high: float
 ) -> NDArray[Any]:
-    if dtype == bool:
+    if dtype.kind == "b":
         return rng.integers(0, 2, shape).astype(bool)
     if dtype.kind in "iu":
         return rng.integers(0 if dtype.kind == "u" else -9, 10, shape).astype(dtype)

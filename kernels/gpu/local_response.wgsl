@@ -24,7 +24,7 @@ fn main(
         let value = clean_0(at.x, at.y, at.z, slice);
         for (var k = 0; k < 4; k++) {
             let distance = vec4<i32>(slice * 4 + k) - own;
-            let counts = distance >= vec4<i32>(-p.own.before) & distance <= vec4<i32>(p.own.after);
+            let counts = (distance >= vec4<i32>(-p.own.before)) & (distance <= vec4<i32>(p.own.after));
             sum += select(vec4<f32>(), vec4<f32>(value[k] * value[k]), counts);
         }
     }

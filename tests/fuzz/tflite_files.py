@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import struct
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from edgemem.errors import UnsupportedError
 from edgemem.planning.model_plan import plan_graph
 from edgemem.plans import Settings
 from edgemem.records.lifetime import lifetimes
@@ -89,6 +91,11 @@ def _run(data: bytes) -> None:
     for target in ("litert", "generic", "gpu-texture"):
         lifetimes(graph, BUILT_IN[target])
     model.folded().graph()
+    program = model.program()
+    assert len(program.steps) == len(graph.ops)
+    if graph.ops:
+        with suppress(UnsupportedError):
+            model.operator_model(0)
     if len(graph.ops) <= _MOST_OPERATORS:
         planset = plan_graph(graph, BUILT_IN["tflm"], Settings(("greedy_by_size",)))
         written = model.with_plan(b"plan", planset)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from edgemem.runtime.webgpu.executor import OpTime
+    from edgemem.runtime.webgpu.shaders import Precision
     from tests.webgpu_programs import Ready
 
 pytest.importorskip("wgpu")
@@ -38,7 +40,7 @@ def feeds_of(ready: Ready, seed: int = 0) -> dict[str, NDArray[Any]]:
     }
 
 
-def expected(ready: Ready, feeds: dict[str, NDArray[Any]], precision: str) -> list[NDArray[Any]]:
+def expected(ready: Ready, feeds: dict[str, NDArray[Any]], precision: Precision) -> list[NDArray[Any]]:
     graph = ready.graph()
     values = run_program(ready.program(), {i: feeds[graph.tensors[i].name] for i in graph.inputs}, precision)
     return [values[i] for i in graph.outputs]
@@ -48,7 +50,7 @@ def expected(ready: Ready, feeds: dict[str, NDArray[Any]], precision: str) -> li
 @pytest.mark.parametrize(("storage", "precision"), EVERY_REACH)
 @pytest.mark.parametrize("make", [classifier, lambda: classifier("nhwc"), pyramid])
 def test_a_planned_run_is_the_unshared_run_bit_for_bit_and_near_the_oracle(
-    adapter: str, storage: str, precision: str, make: Callable[[], Ready]
+    adapter: str, storage: str, precision: Precision, make: Callable[[], Ready]
 ) -> None:
     ready = make()
     options: dict[str, Any] = {
@@ -203,15 +205,16 @@ def test_times_of_operators_on_request() -> None:
     ready = pyramid()
     feeds = feeds_of(ready)
     with edgemem.GpuExecutor(ready, timings=True) as executor:
-        assert executor.times == ()
+        assert not executor.times
         executor.run(None, feeds)
-        times, whole = executor.times, executor.last_ms
+        times: tuple[OpTime, ...] = executor.times
+        whole = executor.last_ms
     assert [t.type for t in times] == [op.type for op in ready.graph().ops]
     assert all(t.ms >= 0 and t.where == "gpu" for t in times)
     assert 0 < sum(t.ms for t in times) < whole
     with edgemem.GpuExecutor(ready) as executor:
         executor.run(None, feeds)
-        assert executor.times == ()
+        assert not executor.times
         assert executor.last_ms > 0
 
 
@@ -297,10 +300,11 @@ def test_graphs_within_operators_variables_and_odd_dtypes_are_refused() -> None:
 
 def test_arguments_that_do_not_exist_are_refused() -> None:
     ready = pyramid()
-    for options, message in (
+    refused: tuple[tuple[dict[str, Any], str], ...] = (
         ({"storage": "texture3d"}, "no storage 'texture3d'; use one of buffer, texture2d, texture-linear"),
         ({"precision": "fp8"}, "no precision 'fp8'"),
-    ):
+    )
+    for options, message in refused:
         with pytest.raises(RuntimeBindError, match=message):
             edgemem.GpuExecutor(ready, **options)
     need_adapter()

@@ -263,8 +263,8 @@ def test_command_line_builds_all(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert {p.name for p in tmp_path.glob("*.csv")} == {f"{n}.csv" for n in STATIC}
     assert (tmp_path / "unet.csv").read_text().splitlines()[0] == "tensor,first_op,last_op,size"
     assert command.main(["--list"]) == 0
-    listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()[-len(names()) - 1 :]]
-    assert listed == [*names(), "mobilenet_v2_tflite"]
+    listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()[-len(names()) - len(command.TFLITE) :]]
+    assert listed == [*names(), *command.TFLITE]
 
 
 @pytest.mark.parametrize(

@@ -24,9 +24,8 @@ def _window(rng: np.random.Generator, size: int) -> dict[str, Any]:
     dilation = [int(rng.integers(1, 3)), int(rng.integers(1, 3))]
     made: dict[str, Any] = {"kernel_shape": kernel, "strides": rng.integers(1, 4, 2).tolist(), "dilations": dilation}
     pads = [int(rng.integers(0, k)) for k in (*kernel, *kernel)]
-    made |= [{"pads": pads}, {"auto_pad": "SAME_UPPER"}, {"auto_pad": "SAME_LOWER"}, {"auto_pad": "VALID"}][
-        int(rng.integers(0, 4))
-    ]
+    kind = ("", "SAME_UPPER", "SAME_LOWER", "VALID")[int(rng.integers(0, 4))]
+    made |= {"auto_pad": kind} if kind else {"pads": pads}
     if made.get("auto_pad", "").startswith("SAME"):  # ONNX Runtime refuses dilations and strides beyond the window then
         made["dilations"] = dilation = [1, 1]
         made["strides"] = [min(pair) for pair in zip(kernel, made["strides"], strict=True)]
@@ -43,7 +42,7 @@ def test_convolutions(seed: int) -> None:
     weights = _numbers(rng, groups * out, each, *about["kernel_shape"])
     bias = _numbers(rng, groups * out) if seed % 2 else None
     model, feeds = one("Conv", [x, weights, bias], fixed=(1, 2), group=groups, opset=(1, 11, 22)[seed % 3], **about)
-    (step,) = check_alike(model, feeds).steps[0]
+    (step,) = check_alike(model, feeds)[0]
     assert isinstance(step, Convolution)
     assert step.weights.base is not None  # a view: nothing was copied
 
@@ -63,7 +62,7 @@ def test_convolutions(seed: int) -> None:
 def test_fused_convolutions(activation: str, parameters: list[float] | None, function: Function, added: bool) -> None:
     rng = np.random.default_rng(1)
     x, weights, bias, other = (_numbers(rng, *s) for s in ((1, 3, 6, 5), (4, 3, 3, 3), (4,), (1, 4, 6, 5)))
-    more = {"activation_params": parameters} if parameters else {}
+    more: dict[str, Any] = {"activation_params": parameters} if parameters else {}
     model, feeds = one(
         "FusedConv",
         [x, weights, bias, *([other] if added else [])],
@@ -73,7 +72,7 @@ def test_fused_convolutions(activation: str, parameters: list[float] | None, fun
         pads=[1, 1, 1, 1],
         **more,
     )
-    (step,) = check_alike(model, feeds).steps[0]
+    (step,) = check_alike(model, feeds)[0]
     assert isinstance(step, Convolution)
     assert step.function == function
     assert (step.added >= 0) == added
@@ -103,7 +102,7 @@ def test_transposed_convolutions(seed: int) -> None:
     weights = _numbers(rng, groups * each, out, *kernel)
     bias = _numbers(rng, groups * out) if seed % 2 else None
     model, feeds = one("ConvTranspose", [x, weights, bias], fixed=(1, 2), group=groups, kernel_shape=kernel, **about)
-    (step,) = check_alike(model, feeds).steps[0]
+    (step,) = check_alike(model, feeds)[0]
     assert isinstance(step, TransposedConvolution)
 
 
@@ -119,7 +118,7 @@ def test_pools(seed: int) -> None:
         if opset < 19:
             del about["dilations"]
     model, feeds = one(kind, [_numbers(rng, 2, 3, 9, 8)], opset=opset, **about)
-    (step,) = check_alike(model, feeds).steps[0]
+    (step,) = check_alike(model, feeds)[0]
     assert isinstance(step, Pool)
 
 
@@ -127,7 +126,7 @@ def test_a_convolution_with_one_place_along_one_axis_is_a_product() -> None:
     rng = np.random.default_rng(0)
     x, weights, bias = _numbers(rng, 2, 3, 4), _numbers(rng, 5, 3, 3), _numbers(rng, 5)
     model, feeds = one("Conv", [x, weights, bias], fixed=(1, 2), strides=[4], pads=[1, 0])
-    (step,) = check_alike(model, feeds).steps[0]
+    (step,) = check_alike(model, feeds)[0]
     assert isinstance(step, FullyConnected)
 
 

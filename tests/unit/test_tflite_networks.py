@@ -64,6 +64,49 @@ def test_activations_neither_saturate_nor_vanish(int8: bool) -> None:
         assert 10 < spread < 100 if int8 else 0.2 < spread < 4
 
 
+# Outputs of the published networks.
+PUBLISHED: dict[str, list[tuple[int, ...]]] = {
+    "mobilenet_v1_tflite": [(1, 1, 1, 1000)],
+    "deeplab_v3_tflite": [(1, 257, 257, 21)],
+    "posenet_tflite": [(1, 17, 17, c) for c in (17, 34, 32, 32)],
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_other_networks_have_the_published_sizes(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "m.tflite"
+    path.write_bytes(build_tflite(name))
+    graph = edgemem.load(path).graph()
+    assert [graph.tensors[i].shape for i in graph.outputs] == PUBLISHED[name]
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_other_networks_answer_to_their_input(name: str) -> None:
+    """Outputs are spread out, and two images have different ones."""
+    model = build_tflite(name, size="small")
+    ends = []
+    for seed in (1, 2):
+        interpreter = prepared(model)
+        (given,) = interpreter.get_input_details()
+        interpreter.set_tensor(
+            given["index"], random_values(given["dtype"], given["shape"], np.random.default_rng(seed))
+        )
+        interpreter.invoke()
+        ends.append([interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()])
+    for one, other in zip(*ends, strict=True):
+        assert one.std() > 0.5 * np.abs(one).mean()
+        assert np.abs(one - other).mean() > 0.3 * one.std()
+
+
+def test_dilation_takes_the_place_of_strides(tmp_path: Path) -> None:
+    """DeepLab's features keep an eighth of the input's size, PoseNet's a sixteenth."""
+    for name, rates in (("deeplab_v3_tflite", {1, 2, 4}), ("posenet_tflite", {1, 2})):
+        path = tmp_path / "m.tflite"
+        path.write_bytes(build_tflite(name, size="small"))
+        ops = [op for op in edgemem.load(path).graph().ops if op.type == "DEPTHWISE_CONV_2D"]
+        assert {op.attributes["dilation"] for op in ops} == {(rate, rate) for rate in rates}
+
+
 def test_int8_computes_what_float32_computes() -> None:
     """Up to the error of int8 weights and activations; an independent check of both files."""
     options: dict[str, Any] = {"alpha": 0.35, "size": 96}
@@ -104,6 +147,8 @@ def test_the_small_one_is_for_tests() -> None:
         ({"alpha": 0.0}, "above 0"),
         ({"alpha": float("nan")}, "above 0"),
         ({"classes": 0}, "classes"),
+        ({"name": "deeplab_v3_tflite", "int8": True}, "float32 only"),
+        ({"name": "posenet_tflite", "classes": 2}, "no classes"),
     ],
 )
 def test_wrong_arguments_are_refused(options: dict[str, Any], reason: str) -> None:
@@ -111,15 +156,15 @@ def test_wrong_arguments_are_refused(options: dict[str, Any], reason: str) -> No
         build_tflite(**{"name": "mobilenet_v2_tflite", **options})
 
 
-@pytest.mark.parametrize(("size", "stride"), [(7, 1), (8, 2), (7, 2)])
-def test_windows_are_those_of_same_padding(size: int, stride: int) -> None:
+@pytest.mark.parametrize(("size", "stride", "rate"), [(7, 1, 1), (8, 2, 1), (7, 2, 1), (7, 1, 3)])
+def test_windows_are_those_of_same_padding(size: int, stride: int, rate: int) -> None:
     """Against a loop over pixels that follows the definition."""
     x = np.random.default_rng(0).standard_normal((1, size, size, 2))
-    windows = dict(_windows(x, 3, stride))
+    windows = dict(_windows(x, 3, stride, rate))
     out = -(-size // stride)
-    before = max((out - 1) * stride + 3 - size, 0) // 2
+    before = max((out - 1) * stride + 2 * rate + 1 - size, 0) // 2
     for row, column, dy, dx in np.ndindex(out, out, 3, 3):
-        y, z = row * stride + dy - before, column * stride + dx - before
+        y, z = row * stride + dy * rate - before, column * stride + dx * rate - before
         wanted = x[0, y, z] if 0 <= y < size and 0 <= z < size else np.zeros(2)
         assert np.array_equal(windows[dy, dx][0, row, column], wanted)
 

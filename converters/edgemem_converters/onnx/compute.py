@@ -74,7 +74,8 @@ class Computation:
 
     def operator_model(self, number: int) -> bytes:
         """An operator of the graph as a model. Raises as `single_model`."""
-        return single_model(self._model, self._nodes, number, self._sizes, self._values)
+        constants = {t.name for t in self._graph.tensors if t.kind == "constant"}
+        return single_model(self._model, self._nodes, number, self._sizes, self._values, constants)
 
     def _steps(self, number: int, op: Op, constants: dict[int, NDArray[np.float32]]) -> tuple[TensorOp, ...] | str:
         """The tensor operations of an operator, or why it has none; adds the constants that they read."""

@@ -131,16 +131,13 @@ def _group(call: Call) -> list[TensorOp]:
     shape, groups = call.shape(), call.integer("num_groups", 0)
     if len(shape) < 2 or groups not in (1, shape[1]):
         raise InexpressibleError(f"of {groups} groups")
-    scale, shift = call.weights(1, "factors"), call.weights(2, "addends")
-    if call.opset < 21 and groups == 1 and scale is not None and shift is not None:  # one for each group
-        scale, shift = np.broadcast_to(scale, shape[1:2]), np.broadcast_to(shift, shape[1:2])
     return [
         Normalization(
             input=call.input(),
             output=call.single(),
             axes=tuple(range(1 if groups == 1 else 2, len(shape))),
-            scale=_channels(call, scale),
-            shift=_channels(call, shift),
+            scale=_channels(call, call.weights(1, "factors")),
+            shift=_channels(call, call.weights(2, "addends")),
             epsilon=call.number("epsilon", 1e-5),
         )
     ]
@@ -149,10 +146,10 @@ def _group(call: Call) -> list[TensorOp]:
 def _layer(call: Call) -> list[TensorOp]:
     shape = call.shape()
     axis = call.axis("axis", -1, len(shape))
-    return [_layered(call, call.input(), call.single(), 1, axis)]
+    return [_layered(call, call.input(), call.single(), 1, axis, call.number("epsilon", 1e-5))]
 
 
-def _layered(call: Call, source: int, result: int, scale: int, axis: int) -> Normalization:
+def _layered(call: Call, source: int, result: int, scale: int, axis: int, epsilon: float) -> Normalization:
     """A layer normalization of a tensor, with its factors at this input and its addends at the next one."""
     shape = call.shape_of(source)
     return Normalization(
@@ -161,7 +158,7 @@ def _layered(call: Call, source: int, result: int, scale: int, axis: int) -> Nor
         axes=tuple(range(axis, len(shape))),
         scale=_stretched(call.weights(scale, "factors"), shape),
         shift=_stretched(call.weights(scale + 1, "addends"), shape),
-        epsilon=call.number("epsilon", 1e-5),
+        epsilon=epsilon,
     )
 
 
@@ -182,7 +179,8 @@ def _skip_layer(call: Call) -> list[TensorOp]:
     if not call.shape() or call.shape(0) != call.shape(1):
         raise InexpressibleError("with shapes that do not fit")
     total = Binary(name="add", a=call.operand(0), b=call.operand(1), output=call.output(3))
-    return [total, _layered(call, call.output(3), call.output(), 2, len(call.shape()) - 1)]
+    epsilon = call.number("epsilon", 1e-12)
+    return [total, _layered(call, call.output(3), call.output(), 2, len(call.shape()) - 1, epsilon)]
 
 
 def _length(call: Call) -> list[TensorOp]:

@@ -216,7 +216,7 @@ def counted(axis: int, rank: int) -> int:
 def as_floats(values: NDArray[np.generic]) -> NDArray[np.float32]:
     """As 32-bit floats; no copy if they are such."""
     if values.dtype == np.float32:
-        return values.view(np.ndarray)  # type: ignore[return-value]
+        return values.view(np.ndarray)
     with np.errstate(all="ignore"):
         return values.astype(np.float32)
 

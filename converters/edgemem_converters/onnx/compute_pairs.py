@@ -105,7 +105,7 @@ def _power(call: Call) -> list[TensorOp]:
         if exponent is not None and exponent.size == 1 and float(exponent.reshape(-1)[0]) in _POWERS:
             name = _POWERS[float(exponent.reshape(-1)[0])]
             return [Unary(function=Function(name), input=call.input(), output=call.single())]
-    return _pair("pow")(call)
+    return [_binary(call, "pow")]
 
 
 def _prelu(call: Call) -> list[TensorOp]:

@@ -10,6 +10,7 @@ from edgemem.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from collections.abc import Set as AbstractSet
 
     from onnx import NodeProto, SparseTensorProto, TensorProto
 
@@ -22,7 +23,14 @@ __all__ = ["single_model"]
 _FIRST_IR: Final = 4  # of files whose initializers need not be inputs, too
 
 
-def single_model(model: ModelProto, nodes: Sequence[Node], number: int, sizes: Sizes, values: Values) -> bytes:
+def single_model(
+    model: ModelProto,
+    nodes: Sequence[Node],
+    number: int,
+    sizes: Sizes,
+    values: Values,
+    constants: AbstractSet[str],
+) -> bytes:
     """The bytes of a model of one operator.
 
     Its inputs are what the operator reads and is not known, in order and each once; its outputs what it writes. They
@@ -34,6 +42,7 @@ def single_model(model: ModelProto, nodes: Sequence[Node], number: int, sizes: S
         number: of the operator.
         sizes: of all values.
         values: of constants.
+        constants: names of the values that depend on constants alone.
 
     Raises UnsupportedError for an operator with bodies or of values of unknown types, ModelError for damaged constants.
     """
@@ -42,7 +51,7 @@ def single_model(model: ModelProto, nodes: Sequence[Node], number: int, sizes: S
         raise UnsupportedError(f"{node.label!r} has bodies, and is no model of one operator")
     made = ModelProto(ir_version=max(model.ir_version, _FIRST_IR), opset_import=model.opset_import)
     made.graph.name = "operator"
-    needed = _Needed(model, nodes, values)
+    needed = _Needed(model, nodes, values, constants)
     needed.add(number)
     made.graph.initializer.extend(needed.tensors)
     made.graph.sparse_initializer.extend(needed.sparse)
@@ -55,7 +64,7 @@ def single_model(model: ModelProto, nodes: Sequence[Node], number: int, sizes: S
 class _Needed:
     """What an operator needs around it."""
 
-    def __init__(self, model: ModelProto, nodes: Sequence[Node], values: Values) -> None:
+    def __init__(self, model: ModelProto, nodes: Sequence[Node], values: Values, constants: AbstractSet[str]) -> None:
         self.inputs: list[str] = []
         self.tensors: list[TensorProto] = []
         self.sparse: list[SparseTensorProto] = []
@@ -64,7 +73,7 @@ class _Needed:
         self._sparse = {s.values.name: s for s in model.graph.sparse_initializer}
         self._writers = {n.output[0]: n for n in model.graph.node if n.op_type == "Constant" and len(n.output) == 1}
         self._makers = {name: k for k, node in enumerate(nodes) for name in node.outputs if name}
-        self._fixed = _fixed(nodes, {*self._sparse, *self._writers}, values)
+        self._constants = constants
 
     def add(self, number: int) -> None:
         """Add an operator, and what it reads."""
@@ -82,23 +91,13 @@ class _Needed:
                 self.sparse.append(self._sparse[name])
             elif name in self._writers:
                 self.nodes.append(self._writers[name])
-            elif name in self._fixed:
+            elif name in self._constants:
                 maker = self._makers[name]
                 numbers.add(maker)
                 names += self._nodes[maker].inputs
             else:
                 self.inputs.append(name)
         self.nodes += [self._nodes[k].proto for k in sorted(numbers)]
-
-
-def _fixed(nodes: Sequence[Node], constants: set[str], values: Values) -> set[str]:
-    """What operators compute from constants alone."""
-    fixed: set[str] = set()
-    for node in nodes:
-        reads = [n for n in node.inputs if n]
-        if reads and not node.bodies and all(n in fixed or n in constants or values.is_known(n) for n in reads):
-            fixed.update(n for n in node.outputs if n)
-    return fixed
 
 
 def _info(name: str, sizes: Sizes) -> ValueInfoProto:

@@ -33,7 +33,7 @@ __all__ = ["Values"]
 
 MOST_COMPUTED: Final = 2**28  # elements of all values that are computed from others
 
-# Each takes time in proportion to its inputs and outputs.
+# Each takes time in proportion to its inputs and outputs, but for MatMul.
 _COMPUTED: Final = frozenset(
     (
         *("Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Cast", "CastLike", "Concat", "Split"),
@@ -41,7 +41,7 @@ _COMPUTED: Final = frozenset(
         *("Add", "Sub", "Mul", "Div", "Mod", "Pow", "Max", "Min", "Neg", "Abs", "Sqrt", "Exp", "Log", "Reciprocal"),
         *("Sigmoid", "Tanh", "Relu", "Clip", "Floor", "Ceil", "Round", "Sign", "Erf", "Sin", "Cos", "Not"),
         *("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "And", "Or", "Xor"),
-        *("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd"),
+        *("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "MatMul", "Trilu"),
     )
 )
 _SAME_ORDER: Final = frozenset(("Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze"))
@@ -163,8 +163,9 @@ class Values:
         feeds = {n: v for n, v in inputs.items() if v is not None}
         if len(feeds) == len(inputs):
             made = self._moved(node, feeds) or self._evaluated(node, feeds)
-        for name, value in zip((n for n in node.outputs if n), made or [None] * len(node.outputs), strict=False):
-            self._found[name] = value if value is not None and value.shape == self._shapes[name] else None
+        outputs = [n for n in node.outputs if n]
+        self._found |= dict.fromkeys(outputs)
+        self._found |= {n: v for n, v in zip(outputs, made or (), strict=False) if v.shape == self._shapes[n]}
 
     def _moved(self, node: Node, feeds: Mapping[str, NDArray[np.generic]]) -> list[NDArray[np.generic]] | None:
         """The result of an operator that only gives its input another shape, without a copy; None for others."""
@@ -177,6 +178,8 @@ class Values:
 
     def _evaluated(self, node: Node, feeds: Mapping[str, NDArray[np.generic]]) -> list[NDArray[np.generic]] | None:
         work = sum(prod(self._shapes[n]) for n in node.outputs if n) + sum(v.size for v in feeds.values())
+        if node.proto.op_type == "MatMul":
+            work *= max((v.shape[-1] for v in feeds.values() if v.ndim), default=1)
         if work > self._left:
             return None
         model = ModelProto(ir_version=10, opset_import=self._model.opset_import)

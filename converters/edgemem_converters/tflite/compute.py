@@ -25,7 +25,7 @@ RULES: Final = {**FUNCTIONS, **MOVES, **SUMS, **WINDOWS}
 
 
 def program_of(file: FileModel, graph: Graph) -> Program:
-    """The tensor operations of the main subgraph.
+    """The tensor operations of the main subgraph; an operator has none whose outputs are known without running it.
 
     Args:
         file: what `read` gives.
@@ -37,7 +37,7 @@ def program_of(file: FileModel, graph: Graph) -> Program:
     """
     values = Values(file, graph)
     steps: list[tuple[TensorOp, ...] | str] = []
-    read = {i for i in graph.outputs if graph.tensors[i].kind == "constant"}
+    read = {i for i in graph.outputs if values.is_known(i)}
     for number in range(len(graph.ops)):
         step, constants = _step(file, graph, number, values)
         steps.append(step)
@@ -55,7 +55,7 @@ def program_of(file: FileModel, graph: Graph) -> Program:
 def _step(file: FileModel, graph: Graph, number: int, values: Values) -> tuple[tuple[TensorOp, ...] | str, set[int]]:
     """The tensor operations of an operator, or why it has none; and the constants that they read."""
     op = graph.ops[number]
-    if op.outputs and all(i < 0 or graph.tensors[i].kind == "constant" for i in op.outputs):
+    if op.outputs and all(i < 0 or values.is_known(i) for i in op.outputs):
         return (), set()
     rule = RULES.get(op.type)
     if rule is None or op.bodies:

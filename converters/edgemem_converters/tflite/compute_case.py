@@ -75,7 +75,7 @@ class Case:
         """The tensor of an input that a tensor operation reads."""
         index = self.index(position)
         self._check(index)
-        if self._graph.tensors[index].kind == "constant":
+        if self._values.is_known(index):
             self.read.add(index)
         return index
 
@@ -126,7 +126,7 @@ class Case:
     def constant(self, position: int, what: str) -> NDArray[np.float32]:
         """The value of a constant as float32; `what` it is, for people."""
         index = self.index(position)
-        if self._graph.tensors[index].kind != "constant":
+        if not self._values.is_known(index):
             raise NotExpressibleError(f"{self.type} with {what} that are computed")
         if self._graph.tensors[index].dtype in _QUANTISED:
             raise NotExpressibleError(f"{self.type} is quantised; the GPU runs float models")
@@ -135,7 +135,7 @@ class Case:
     def whole(self, position: int, what: str) -> tuple[int, ...]:
         """The whole numbers of a constant, one after the other."""
         index = self.index(position)
-        if self._graph.tensors[index].kind != "constant":
+        if not self._values.is_known(index):
             raise NotExpressibleError(f"{self.type} with {what} that are computed")
         value = self._values.value(index)
         if value.dtype not in (np.int32, np.int64):

@@ -43,7 +43,10 @@ def _strided_slice(case: Case) -> tuple[TensorOp, ...]:
     if not len(begin) == len(end) == len(step) or 0 in step:
         raise case.contradiction()
     masks = {name: case.option(f"{name}_mask") for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
-    starts, steps, sizes, full = [], [], [], len(shape)
+    starts: list[int] = []
+    steps: list[int] = []
+    sizes: list[int] = []
+    full = len(shape)
     for i in range(len(begin)):
         on = {name: bool(mask >> i & 1) for name, mask in masks.items()}
         at = len(starts)

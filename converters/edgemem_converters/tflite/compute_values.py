@@ -10,7 +10,6 @@ import numpy as np
 
 from edgemem.errors import ModelError
 from edgemem_converters.tflite.fold import dense
-from edgemem_converters.tflite.names import DTYPES
 from edgemem_converters.tflite.objects import MOST, TIMES, read_errors
 from edgemem_converters.tflite.schema import load_schema
 
@@ -20,9 +19,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.model.graph import Graph
-    from edgemem_converters.tflite.reader import FileModel
+    from edgemem_converters.tflite.reader import FileModel, FileOperator
 
 __all__ = ["NotExpressibleError", "Values"]
+
+_DECOMPRESS: Final = ("DEQUANTIZE", "DENSIFY")
+_OF_SHAPES: Final = ("SHAPE", "RANK")  # their values are known from the graph
 
 _STORED: Final = (
     "float32",
@@ -44,18 +46,30 @@ class NotExpressibleError(Exception):
 
 
 class Values:
-    """The constants of the main subgraph of a file."""
+    """The values of the main subgraph of a file that are known before it runs: constants, and the sizes of tensors."""
 
     def __init__(self, file: FileModel, graph: Graph) -> None:
         self._file = file
         self._graph = graph
         self._known: dict[int, NDArray[Any]] = {}
         self._left = TIMES * len(file.data) + MOST
-        self._producers = {i: op for op in file.subgraphs[0].operators for i in op.outputs}
+        self._producers: dict[int, FileOperator] = {}
+        for op in file.subgraphs[0].operators:
+            for index in op.outputs:
+                if op.type in (*_OF_SHAPES, *_DECOMPRESS):
+                    self._producers.setdefault(index, op)
+        self._asked: set[int] = set()
         self._schema: ModuleType | None = None
 
+    def is_known(self, index: int) -> bool:
+        """Whether a tensor has the same value in every run."""
+        if self._graph.tensors[index].kind == "constant":
+            return True
+        producer = self._producers.get(index)
+        return producer is not None and self._asks_shape(producer)
+
     def value(self, index: int) -> NDArray[Any]:
-        """A constant in its dtype and shape.
+        """A known value in its dtype and shape.
 
         Raises:
             ModelError: its buffer has another size than its shape.
@@ -63,7 +77,13 @@ class Values:
             MissingDependencyError: it is sparse, and ai-edge-litert, which has the TFLite schema, is not installed.
         """
         if index not in self._known:
-            self._known[index] = self._value(index)
+            if index in self._asked:
+                raise ModelError("damaged TFLite file: a constant is made of itself")
+            self._asked.add(index)
+            try:
+                self._known[index] = self._value(index)
+            finally:
+                self._asked.remove(index)
         return self._known[index]
 
     def float32(self, index: int) -> NDArray[np.float32]:
@@ -82,7 +102,15 @@ class Values:
         stored = self._file.buffers[tensor.buffer].size if tensor.buffer < len(self._file.buffers) else 0
         if producer is None or stored:
             return self._stored(index, shape)
-        source = producer.inputs[0]  # the graph counts it as a constant because this one is
+        source = min(producer.inputs[:1], default=-1)
+        if source < 0:
+            raise ModelError(f"damaged TFLite file: {tensor.name!r} is made of nothing")
+        if self._asks_shape(producer):
+            dims = self._graph.tensors[source].shape
+            asked: NDArray[Any] = np.array(dims if producer.type == "SHAPE" else len(dims), self._dtype(index))
+            if asked.shape != shape:
+                raise ModelError(f"damaged TFLite file: the shape of a tensor of rank {len(dims)} is {shape}")
+            return asked
         if producer.type == "DENSIFY":
             return self._dense(source)
         value = self.value(source)
@@ -90,12 +118,21 @@ class Values:
             raise NotExpressibleError("quantised weights; the GPU runs float models")
         return value.astype(np.float32) if self._reserve(4 * value.size) else value
 
-    def _stored(self, index: int, shape: tuple[int, ...]) -> NDArray[Any]:
-        tensor = self._file.subgraphs[0].tensors[index]
-        kind = DTYPES[tensor.type] if 0 <= tensor.type < len(DTYPES) else f"type {tensor.type}"
+    def _asks_shape(self, producer: FileOperator) -> bool:
+        """Whether an operator asks for the shape of a tensor that has a fixed one."""
+        if producer.type not in _OF_SHAPES or not producer.inputs or producer.inputs[0] < 0:
+            return False
+        return self._graph.tensors[producer.inputs[0]].kind != "opaque"
+
+    def _dtype(self, index: int) -> np.dtype[Any]:
+        kind = self._graph.tensors[index].dtype
         if kind not in _STORED:
             raise NotExpressibleError(f"constants of {kind}")
-        data, dtype = self._bytes(index), np.dtype(kind).newbyteorder("<")
+        return np.dtype(kind).newbyteorder("<")
+
+    def _stored(self, index: int, shape: tuple[int, ...]) -> NDArray[Any]:
+        tensor = self._file.subgraphs[0].tensors[index]
+        data, dtype = self._bytes(index), self._dtype(index)
         if len(data) != dtype.itemsize * prod(shape):
             if self._sparse(index).sparsity is not None:
                 raise NotExpressibleError("sparse weights that no DENSIFY decompresses")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from edgemem.model.tensor_ops import IDENTITY, Convolution, Pool, Resize, TransposedConvolution
 from edgemem_converters.tflite.compute_values import NotExpressibleError
@@ -41,9 +41,9 @@ def _convolution(case: Case) -> tuple[TensorOp, ...]:
         output=case.output,
         weights=weights,
         bias=_bias(case, 2, case.shape[3]),
-        stride=window["stride"],
-        dilation=window["dilation"],
-        pads=window["pads"][:2],
+        stride=window.stride,
+        dilation=window.dilation,
+        pads=window.pads[:2],
         groups=groups,
         function=case.function(),
     )
@@ -56,20 +56,30 @@ def _pool(case: Case) -> tuple[TensorOp, ...]:
         kind="max" if case.type == "MAX_POOL_2D" else "average",
         input=case.floats(0),
         output=case.output,
-        kernel=window["kernel"],
-        stride=window["stride"],
-        pads=window["pads"],
+        kernel=window.kernel,
+        stride=window.stride,
+        pads=window.pads,
         function=case.function(),
     )
     return (made,)
 
 
-def _window(case: Case) -> Mapping[str, tuple[int, ...]]:
-    """Kernel, stride, dilation and pads, which `attributes_of` has checked against the shapes."""
-    found = {name: case.attribute(name) for name in ("kernel", "stride", "dilation", "pads")}
-    if any(not isinstance(value, tuple) for value in found.values()):
-        raise case.contradiction()
-    return {name: value for name, value in found.items() if isinstance(value, tuple)}
+class _Window(NamedTuple):
+    """Height and width of each; pads are top, left, bottom, right."""
+
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    pads: tuple[int, int, int, int]
+
+
+def _window(case: Case) -> _Window:
+    """What `attributes_of` has checked against the shapes."""
+    found = [case.attribute(name) for name in ("kernel", "stride", "dilation", "pads")]
+    match found:
+        case [(a, b), (c, d), (e, f), (top, left, bottom, right)]:
+            return _Window((a, b), (c, d), (e, f), (top, left, bottom, right))
+    raise case.contradiction()
 
 
 def _bias(case: Case, position: int, channels: int) -> NDArray[np.float32] | None:
@@ -136,15 +146,19 @@ def _transpose_of(
 
 def _bilinear(case: Case) -> tuple[TensorOp, ...]:
     align, half = _centres(case)
-    coordinates = "align_corners" if align else "half_pixel" if half else "asymmetric"
+    coordinates: Literal["align_corners", "half_pixel", "asymmetric"] = (
+        "align_corners" if align else "half_pixel" if half else "asymmetric"
+    )
     return (Resize(mode="linear", input=case.floats(0), output=case.output, coordinates=coordinates),)
 
 
 def _nearest(case: Case) -> tuple[TensorOp, ...]:
     """Half pixels are added, and not taken off again; corners are rounded half up, all else down."""
     align, half = _centres(case)
-    coordinates = "align_corners" if align else "tf_half_pixel" if half else "asymmetric"
-    rounding = "round_prefer_ceil" if align else "floor"
+    coordinates: Literal["align_corners", "tf_half_pixel", "asymmetric"] = (
+        "align_corners" if align else "tf_half_pixel" if half else "asymmetric"
+    )
+    rounding: Literal["round_prefer_ceil", "floor"] = "round_prefer_ceil" if align else "floor"
     op = Resize(mode="nearest", input=case.floats(0), output=case.output, coordinates=coordinates, rounding=rounding)
     return (op,)
 

@@ -54,12 +54,13 @@ def operator_file(data: bytes, file: FileModel, graph: Graph, number: int) -> by
         place = {-1: -1, **{old: new for new, old in enumerate(dict.fromkeys(named))}}
         dropped = {tensor.buffer for tensor in main.tensors}
         values = Values(file, graph)
-        tensors = [_tensor(schema, model, main.tensors[i], graph, i, values) for i in place if i >= 0]
-        main.tensors = tensors
+        main.tensors = [
+            _tensor(schema, model, main.tensors[i], graph, i, values, is_input=i in op.inputs) for i in place if i >= 0
+        ]
         for name in ("inputs", "outputs", "intermediates"):
             if getattr(operator, name) is not None:
                 setattr(operator, name, np.array([place[i] for i in listed(getattr(operator, name))], "<i4"))
-        inputs = [i for i in dict.fromkeys(op.inputs) if i >= 0 and graph.tensors[i].kind != "constant"]
+        inputs = [i for i in dict.fromkeys(op.inputs) if i >= 0 and not values.is_known(i)]
         main.inputs = np.array([place[i] for i in inputs], "<i4")
         main.outputs = np.array([place[i] for i in op.outputs if i >= 0], "<i4")
         model.operatorCodes = [model.operatorCodes[operator.opcodeIndex]]
@@ -68,16 +69,13 @@ def operator_file(data: bytes, file: FileModel, graph: Graph, number: int) -> by
         return packed(schema, model)
 
 
-def _tensor(schema: Any, model: Any, tensor: Any, graph: Graph, index: int, values: Values) -> Any:
-    """The tensor with the size that it has in the graph, and with its value if the model decompresses it."""
+def _tensor(schema: Any, model: Any, tensor: Any, graph: Graph, index: int, values: Values, *, is_input: bool) -> Any:
+    """The tensor with the size that it has in the graph, and with its value if that is known and the file lacks it."""
     known = graph.tensors[index]
     tensor.shape, tensor.shapeSignature = np.array(known.shape, "<i4"), None
     buffer = model.buffers[tensor.buffer] if tensor.buffer else None
-    if (
-        known.kind == "constant"
-        and (buffer is None or buffer.data is None or not len(buffer.data))
-        and 0 not in known.shape
-    ):
+    has_data = buffer is not None and buffer.data is not None and len(buffer.data)
+    if is_input and values.is_known(index) and not has_data and 0 not in known.shape:
         try:
             value = values.value(index)
         except NotExpressibleError as e:

@@ -28,10 +28,11 @@ def parts(rank: int, *, channels_first: bool) -> tuple[Part, ...]:
     if channels_first:
         return ("batch", "channels", "height", "width")
     if rank <= 1:
-        return ("channels",) * rank
+        return ("channels",) if rank else ()
     if rank == 2:
         return ("batch", "channels")
-    return ("batch", *("height",) * (rank - 3), "width", "channels")
+    between: list[Part] = ["height"] * (rank - 3)
+    return ("batch", *between, "width", "channels")
 
 
 def share(groups: int, steps: int) -> int:

@@ -15,7 +15,7 @@ from edgemem.model.tensor_ops import IDENTITY, AffineMap, Concat
 from edgemem.runtime.webgpu.dispatch import Dispatch
 from edgemem.runtime.webgpu.lower.lines import parts
 from edgemem.runtime.webgpu.lower.registry import lowers
-from edgemem.runtime.webgpu.lower.texels import TexelMap, texel_map
+from edgemem.runtime.webgpu.lower.texels import TexelMap, position_map, texel_map
 from edgemem.runtime.webgpu.shaders import MOST_INPUTS, grid
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from edgemem.runtime.webgpu.lower.registry import Lowering
 
 __all__ = ["affine_map", "concat"]
+
+MOST_DIMS: Final = 6  # of a map
 
 # Four channels from channel `c` of the first of two texels on; which of the channels from `c` on a tensor has.
 _SHIFTED: Final = """fn shifted(low: vec4<f32>, high: vec4<f32>, c: i32) -> vec4<f32> {
@@ -196,8 +198,16 @@ def _by_channels(op: Concat, boxes: Sequence[_Box], context: Lowering) -> list[D
 @lowers(AffineMap)
 def affine_map(op: AffineMap, context: Lowering) -> list[Dispatch]:
     """Elements moved by an affine map of indices."""
-    moved = texel_map(op, context.stored(op.input), context.stored(op.output))
-    return [_by_elements(op, context) if moved is None else _by_texels(op, moved, context)]
+    source, result = context.stored(op.input), context.stored(op.output)
+    if max(len(op.out_dims), len(op.in_dims)) > MOST_DIMS:
+        raise UnsupportedError(f"elements are moved along more than {MOST_DIMS} dimensions")
+    moved = texel_map(op, source, result)
+    if moved is not None:
+        return [_by_texels(op, moved, context)]
+    positions = position_map(op, source, result)
+    if positions is not None:
+        return [_looked_up("affine_texels", positions, result)]
+    return [_looked_up("affine", op, result)]
 
 
 def _by_texels(op: AffineMap, moved: TexelMap, context: Lowering) -> Dispatch:
@@ -226,12 +236,10 @@ def _bordered(op: AffineMap) -> tuple[tuple[str, str], ...]:
     return ("turn", _TURN), ("bordered", text)
 
 
-def _by_elements(op: AffineMap, context: Lowering) -> Dispatch:
-    result = context.stored(op.output)
-    if max(len(op.out_dims), len(op.in_dims)) > 6:
-        raise UnsupportedError("elements are moved along more than six dimensions")
+def _looked_up(kernel: str, op: AffineMap, result: Stored) -> Dispatch:
+    """Each element or position through its number."""
     return Dispatch(
-        kernel="affine",
+        kernel=kernel,
         inputs=(op.input,),
         output=op.output,
         workgroups=grid(result.texels),
@@ -241,7 +249,7 @@ def _by_elements(op: AffineMap, context: Lowering) -> Dispatch:
 
 
 def _source(op: AffineMap) -> str:
-    """WGSL: `source(number) -> i32`, the number of the input's element, or -1."""
+    """WGSL: `source(number) -> i32`, the number of the input's element (or position), or -1."""
     lines = ["fn source(number: i32) -> i32 {", "var rest = number;"]
     for d in reversed(range(len(op.out_dims))):
         size, shift, split = op.out_dims[d], op.shift[d], op.split[d]

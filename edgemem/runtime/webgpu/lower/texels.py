@@ -9,7 +9,7 @@ A form is five numbers: a constant and the factors of the output's b, y, x and c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from edgemem.model.stored import Stored
     from edgemem.model.tensor_ops import AffineMap
 
-__all__ = ["TexelMap", "texel_map"]
+__all__ = ["TexelMap", "position_map", "texel_map"]
 
 Form: TypeAlias = "NDArray[np.int64]"
 
@@ -74,7 +74,7 @@ def texel_map(op: AffineMap, source: Stored, result: Stored) -> TexelMap | None:
         tuple(n if d == 0 or result.dims[d - 1] > 1 else int(d == own + 1) for d, n in enumerate(form))
         for own, form in enumerate((b, y, x))
     ]
-    return TexelMap(*fixed, channel=int(channel[0]))
+    return TexelMap(fixed[0], fixed[1], fixed[2], int(channel[0]))
 
 
 def _axes(stored: Stored) -> list[tuple[int, int]]:
@@ -173,3 +173,27 @@ def _span(form: Form, result: Stored) -> tuple[int, int]:
     """The least and the largest number that a form gives."""
     ends = [(0, int(n) * (size - 1)) for n, size in zip(form[1:], result.dims, strict=True)]
     return int(form[0]) + sum(min(e) for e in ends), int(form[0]) + sum(max(e) for e in ends)
+
+
+def position_map(op: AffineMap, source: Stored, result: Stored) -> AffineMap | None:
+    """The map of positions that moves all their channels as this one moves elements; None if it separates channels.
+
+    Positions are counted along batch, height and width, so that the channels must be the last axis of both tensors.
+    """
+    channels = result.channels
+    if source.channels_first or result.channels_first or source.channels != channels:
+        return None
+    if op.shift[-1] or op.split[-1] != 1 or any(n % channels for n in (op.out_dims[-1], op.in_dims[-1], op.offset[-1])):
+        return None
+    if [row[-1] for row in op.quotients] != [0] * (len(op.in_dims) - 1) + [1]:
+        return None
+    if any(n % channels for n in (*op.quotients[-1][:-1], *op.remainders[-1][:-1])):
+        return None
+    return replace(
+        op,
+        out_dims=(*op.out_dims[:-1], op.out_dims[-1] // channels),
+        in_dims=(*op.in_dims[:-1], op.in_dims[-1] // channels),
+        offset=(*op.offset[:-1], op.offset[-1] // channels),
+        quotients=(*op.quotients[:-1], (*(n // channels for n in op.quotients[-1][:-1]), 1)),
+        remainders=(*op.remainders[:-1], (*(n // channels for n in op.remainders[-1][:-1]), 0)),
+    )
