@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 pytest.importorskip("wgpu")
 
-TARGETS = [f"gpu-{kind}{half}" for kind in ("buffer", "texture", "texture-linear") for half in ("", "-fp16")]
+TARGETS = [
+    f"gpu-{kind}{half}" for kind in ("buffer", "texture", "texture-linear", "texture-array") for half in ("", "-fp16")
+]
 
 
 @pytest.mark.parametrize("adapter", ADAPTERS)

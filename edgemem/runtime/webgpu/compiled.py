@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from edgemem.runtime.webgpu.memory import GpuMemory
     from edgemem.targets import Target
 
-__all__ = ["Bound", "Compiled", "compile_graph"]
+__all__ = ["Bound", "Compiled", "Step", "compile_graph"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,18 +37,35 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """An operator bound to memory.
+
+    Attributes:
+        number: of the operator, in the order of the plan.
+        op: the operator.
+        bound: its dispatches; () on the CPU, and for a view, which need not run.
+        on_cpu: it runs on the CPU.
+    """
+
+    number: int
+    op: Op
+    bound: tuple[Bound, ...]
+    on_cpu: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Compiled:
     """A graph bound to memory.
 
     Attributes:
-        steps: each operator with its bound dispatches; () on the CPU, and for views, which need not run.
+        steps: the operators, in the order of the plan.
         constants, parameters: read-only memory of the kernels.
         views: operators that need not run, because their output is their input's place.
         in_place: dispatches that write over an input.
         pipelines: different shaders.
     """
 
-    steps: tuple[tuple[Lowered, tuple[Bound, ...]], ...]
+    steps: tuple[Step, ...]
     constants: Constants
     parameters: Parameters
     views: int
@@ -108,7 +125,7 @@ def compile_graph(
                 with checked(f"{step.op.name or step.op.type!r} ({step.op.type}, kernel {job.dispatch.kernel})"):
                     bound.append(_bound(device, memory, constants, parameters.resource(count), job, used))
                 count += 1
-            steps.append((step, tuple(bound)))
+            steps.append(Step(step.number, step.op, tuple(bound), step.on_cpu))
     except BaseException:
         constants.close()
         parameters.close()

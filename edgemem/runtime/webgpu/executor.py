@@ -22,7 +22,7 @@ from edgemem.runtime.webgpu.device import checked, open_device
 from edgemem.runtime.webgpu.lowered import lower_graph, needed_tensors
 from edgemem.runtime.webgpu.memory import GpuMemory
 from edgemem.runtime.webgpu.places import check_profile, chosen_plan, planned_places, separate_places
-from edgemem.runtime.webgpu.prepared import prepare
+from edgemem.runtime.webgpu.prepared import prepare, storage_of
 from edgemem.runtime.webgpu.timing import OpTime, Stopwatch
 from edgemem.runtime.webgpu.values import from_floats, to_floats
 
@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from edgemem.plans import PlanSet
     from edgemem.runtime.feeds import Feeds
     from edgemem.runtime.memory import Origin
-    from edgemem.runtime.webgpu.compiled import Bound
-    from edgemem.runtime.webgpu.lowered import Lowered
+    from edgemem.runtime.webgpu.compiled import Bound, Step
 
 __all__ = ["GpuExecutor", "OpTime"]
 
@@ -53,8 +52,8 @@ class GpuExecutor:
     Args:
         model: a file, its content, or what `edgemem.load` gave.
         planset: a plan made for this model under a target for GPUs, to run instead of the file's own.
-        storage: `buffer`, `texture2d` or `texture-linear`; None: what the plan is for. A file without any plan is
-            planned here, for `buffer` unless another storage is named.
+        storage: `buffer`, `texture2d`, `texture-linear` or `texture-array`; None: what the plan is for. A file without
+            any plan is planned here, for `buffer` unless another storage is named.
         precision: `fp32` or `fp16` of the tensors in memory; None: what the plan is for. Kernels compute in fp32.
         adapter: letters of the name of an adapter; None: the best that there is.
         profile: `portable` keeps to the limits that WebGPU has everywhere, and the device enforces them; `adapter`
@@ -94,13 +93,17 @@ class GpuExecutor:
         input_shapes: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
         prepared = prepare(model, planset, storage=storage, precision=precision, dims=dims, input_shapes=input_shapes)
-        self._prepared = prepared
+        graph, known = prepared.graph, prepared.program.constants
+        # Not the program and the model: weights are on the GPU, and not here, too.
+        self._name, self._graph = prepared.name, graph
+        self._proved, self._source, self._target = prepared.proved, prepared.source, prepared.target
+        self._known = frozenset(known)
+        self._known_outputs = {i: known[i] for i in graph.outputs if i in known}
         self._sharing = sharing
         self._poison = poison
         self._lock = threading.Lock()
         self._times: tuple[OpTime, ...] = ()
         self._last_ms = 0.0
-        graph = prepared.graph
         lowered, context = lower_graph(prepared, cpu_ops=cpu_ops)
         needed = needed_tensors(graph, lowered, context)
         planned = planned_places(prepared.proved, graph, needed)  # refused also where each has memory of its own
@@ -118,7 +121,7 @@ class GpuExecutor:
         try:
             self._compiled = compile_graph(self._device, self._memory, graph, prepared.target, lowered, context)
             if timings:
-                self._stopwatch = Stopwatch(self._device, sum(bool(bound) for _, bound in self._compiled.steps))
+                self._stopwatch = Stopwatch(self._device, sum(bool(step.bound) for step in self._compiled.steps))
         except BaseException:
             self._memory.close()
             raise
@@ -153,23 +156,25 @@ class GpuExecutor:
 
     @property
     def storage(self) -> str:
-        """Where tensors are: `buffer`, `texture2d` or `texture-linear`."""
-        return self._prepared.storage
+        """Where tensors are: `buffer`, `texture2d`, `texture-linear` or `texture-array`."""
+        storage = storage_of(self._target)
+        assert storage is not None  # no other plan is taken
+        return storage
 
     @property
     def precision(self) -> str:
         """Of the tensors in memory: `fp32` or `fp16`."""
-        return self._prepared.precision
+        return self._target.precision
 
     @property
     def planset(self) -> PlanSet:
         """The plan set whose best plan it runs in."""
-        return self._prepared.proved.planset
+        return self._proved.planset
 
     @property
     def plan_origin(self) -> Origin:
         """Where the plan came from, and what made it."""
-        return origin_of(self.planset, chosen_plan(self._prepared.proved), self._prepared.source)
+        return origin_of(self.planset, chosen_plan(self._proved), self._source)
 
     @property
     def times(self) -> tuple[OpTime, ...]:
@@ -185,17 +190,17 @@ class GpuExecutor:
     def memory_report(self) -> MemoryReport:
         """What is planned, and what is allocated as the device reports it, in bytes."""
         planset = self.planset
-        is_texture = self._prepared.target.texels
+        is_texture = self._target.texels
         unit = self._memory.layout.texel_bytes if is_texture else 1
         bounds = planset.proved
-        plan = chosen_plan(self._prepared.proved)
+        plan = chosen_plan(self._proved)
         compiled = self._compiled
         details = {
             "weights": compiled.constants.allocated,
             "parameters": compiled.parameters.allocated,
             "allocated": self._memory.allocated,
-            _PIECES.get(self._prepared.storage, "textures"): len(self._memory.layout.pieces),
-            "dispatches": sum(len(bound) for _, bound in compiled.steps),
+            _PIECES.get(self.storage, "textures"): len(self._memory.layout.pieces),
+            "dispatches": sum(len(step.bound) for step in compiled.steps),
             "views": compiled.views,
             "in_place": compiled.in_place,
             "kernels": compiled.pipelines,
@@ -215,18 +220,18 @@ class GpuExecutor:
 
     def get_inputs(self) -> list[Argument]:
         """Name, type and shape of every input."""
-        return [self._argument(i) for i in self._prepared.graph.inputs]
+        return [self._argument(i) for i in self._graph.inputs]
 
     def get_outputs(self) -> list[Argument]:
         """Name, type and shape of every output."""
-        return [self._argument(i) for i in self._prepared.graph.outputs]
+        return [self._argument(i) for i in self._graph.outputs]
 
     def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any]) -> list[NDArray[Any]]:
         """Run the model; as `onnxruntime.InferenceSession.run`.
 
         Raises RuntimeBindError for names, shapes, dtypes and values that it does not take.
         """
-        graph = self._prepared.graph
+        graph = self._graph
         numbers = {graph.tensors[i].name: i for i in graph.outputs}
         wanted = list(numbers if output_names is None else output_names)
         unknown = [name for name in wanted if name not in numbers]
@@ -235,7 +240,7 @@ class GpuExecutor:
         with self._lock:
             self._check_open()
             given = self._given(input_feed)
-            with checked(f"{self._prepared.name} does not run on {self._device.adapter.name}"):
+            with checked(f"{self._name} does not run on {self._device.adapter.name}"):
                 self._load(given)
                 self._run()
                 results = {i: self._result(i, input_feed) for i in dict.fromkeys(numbers[name] for name in wanted)}
@@ -247,17 +252,17 @@ class GpuExecutor:
         A result is (number, tensor's name, its values as the GPU has them), read as soon as the operator has run, and
         also for a view, which need not run. The executor is busy until the last one was taken. Raises as `run`.
         """
-        graph = self._prepared.graph
+        graph = self._graph
         with self._lock:
             self._check_open()
             given = self._given(input_feed)
-            with checked(f"{self._prepared.name} does not run on {self._device.adapter.name}"):
+            with checked(f"{self._name} does not run on {self._device.adapter.name}"):
                 self._load(given)
-                for step, bound in self._compiled.steps:
+                for step in self._compiled.steps:
                     if step.on_cpu:
                         self._run_on_cpu(step)
                     else:
-                        self._submit([bound], None)
+                        self._submit([step.bound], None)
                     for number in dict.fromkeys(i for i in step.op.outputs if i in self._memory.layout.places):
                         tensor = graph.tensors[number]
                         yield step.number, tensor.name, self._memory.read(number).reshape(tensor.shape)
@@ -267,18 +272,18 @@ class GpuExecutor:
             raise RuntimeBindError("the executor is closed; make another")
 
     def _argument(self, number: int) -> Argument:
-        tensor = self._prepared.graph.tensors[number]
+        tensor = self._graph.tensors[number]
         return argument(tensor.name, (tensor.dtype, tensor.shape))
 
     def _given(self, feed: Mapping[str, Any]) -> dict[int, NDArray[np.float32]]:
         """The inputs' values as floats, by tensor."""
-        graph = self._prepared.graph
+        graph = self._graph
         names = {graph.tensors[i].name: i for i in graph.inputs}
         missing, unknown = [n for n in names if n not in feed], [n for n in feed if n not in names]
         if missing or unknown:
             what = f"no value for input {listed(map(repr, missing))}" if missing else f"no input {listed(unknown)}"
             raise RuntimeBindError(f"there is {what}; the inputs are {listed(names)}")
-        return {i: to_floats(feed[n], graph.tensors[i], self._prepared.precision) for n, i in names.items()}
+        return {i: to_floats(feed[n], graph.tensors[i], self._target.precision) for n, i in names.items()}
 
     def _load(self, given: Mapping[int, NDArray[np.float32]]) -> None:
         """Put the inputs in their places, before a run."""
@@ -293,9 +298,9 @@ class GpuExecutor:
         waiting: list[tuple[Bound, ...]] = []
         passes = 0
         watch = self._stopwatch
-        for step, bound in self._compiled.steps:
-            if bound:
-                waiting.append(bound)
+        for step in self._compiled.steps:
+            if step.bound:
+                waiting.append(step.bound)
             if not step.on_cpu:
                 continue
             self._submit(waiting, watch, passes)
@@ -327,18 +332,17 @@ class GpuExecutor:
     def _measured(self, gpu_ms: Sequence[float], cpu_ms: Mapping[int, float]) -> tuple[OpTime, ...]:
         found = []
         passes = iter(gpu_ms)
-        for step, bound in self._compiled.steps:
-            if not bound and not step.on_cpu:
-                continue
-            ms = cpu_ms[step.number] if step.on_cpu else next(passes)
-            found.append(OpTime(step.number, step.op.name, step.op.type, "cpu" if step.on_cpu else "gpu", ms))
+        for step in self._compiled.steps:
+            if step.on_cpu:
+                found.append(OpTime(step.number, step.op.name, step.op.type, "cpu", cpu_ms[step.number]))
+            elif step.bound:
+                found.append(OpTime(step.number, step.op.name, step.op.type, "gpu", next(passes)))
         return tuple(found)
 
-    def _run_on_cpu(self, step: Lowered) -> None:
-        graph, precision = self._prepared.graph, self._prepared.precision
-        known = self._prepared.program.constants
+    def _run_on_cpu(self, step: Step) -> None:
+        graph, precision = self._graph, self._target.precision
         values = {}
-        for number in dict.fromkeys(i for i in step.op.inputs if i >= 0 and i not in known):
+        for number in dict.fromkeys(i for i in step.op.inputs if i >= 0 and i not in self._known):
             tensor = graph.tensors[number]
             if tensor.kind != "constant":
                 is_empty = 0 in tensor.shape
@@ -347,7 +351,7 @@ class GpuExecutor:
         outputs = [i for i in step.op.outputs if i >= 0]
         for number, result in zip(outputs, results, strict=True):
             tensor = graph.tensors[number]
-            if tensor.kind == "constant" or number in known or 0 in tensor.shape:
+            if tensor.kind == "constant" or number in self._known or 0 in tensor.shape:
                 continue
             self._write(number, to_floats(np.asarray(result).reshape(tensor.shape), tensor, precision))
 
@@ -356,20 +360,19 @@ class GpuExecutor:
             self._memory.write(number, values, unused=float("nan") if self._poison else 0.0)
 
     def _values(self, number: int) -> NDArray[Any]:
-        tensor = self._prepared.graph.tensors[number]
-        return from_floats(self._memory.read(number), tensor, self._prepared.precision)
+        tensor = self._graph.tensors[number]
+        return from_floats(self._memory.read(number), tensor, self._target.precision)
 
     def _result(self, number: int, feed: Feeds | Mapping[str, Any]) -> NDArray[Any]:
         """An output's values: what was given for one that is an input, too, and what is known."""
-        graph = self._prepared.graph
+        graph = self._graph
         tensor = graph.tensors[number]
-        known = self._prepared.program.constants
         if number in graph.inputs:
             return np.array(feed[tensor.name])
         if 0 in tensor.shape:
             return np.zeros(tensor.shape, tensor.dtype)
-        if number in known:
-            return known[number].reshape(tensor.shape).astype(tensor.dtype)
+        if number in self._known_outputs:
+            return self._known_outputs[number].reshape(tensor.shape).astype(tensor.dtype)
         if tensor.kind == "constant":
             raise ModelError(f"the output {tensor.name!r} is a constant, and its value is not read from the model")
         return self._values(number)
