@@ -62,8 +62,8 @@ class GpuMemory:
             size = -(-max(piece, 4) // 4) * 4  # WebGPU's unit of copies
             self._pieces.append(self._device.create_buffer(size=size, usage=_COPY_SRC | _COPY_DST | _STORAGE))
             return
-        size = (*piece, 1) if len(piece) == 2 else piece
-        texture = self._device.create_texture(size=size, format=self._form, dimension="2d", usage=_TEXTURE_USAGE)
+        extent = (*piece, 1) if len(piece) == 2 else piece
+        texture = self._device.create_texture(size=extent, format=self._form, dimension="2d", usage=_TEXTURE_USAGE)
         self._pieces.append(texture)
 
     def _reported(self, piece: Any) -> int:
