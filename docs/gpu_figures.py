@@ -1,4 +1,4 @@
-"""Draws the picture of docs/gpu.md: what the textures of a plan hold while a network runs, beside TFLite's rule.
+"""Draws the picture of docs/gpu.md, what textures hold while a network runs, and writes that page's table of operators.
 
 python docs/gpu_figures.py
 """
@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING
 
 from drawing import Drawing
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "converters")]
 
 import edgemem
 from edgemem.cli.texture_view import texture_bytes
 from edgemem.report.sizes import size_text
+from edgemem_converters.onnx.compute import RULES as ONNX_RULES
+from edgemem_converters.tflite.compute import RULES as TFLITE_RULES
 from models.build import build_tflite
 
 if TYPE_CHECKING:
@@ -30,7 +33,18 @@ GAP = 5.0  # between objects
 
 
 def main() -> None:
-    """Write the picture."""
+    """Write the picture and the table."""
+    picture()
+    page = ROOT / "docs" / "gpu.md"
+    lines = page.read_text(encoding="utf-8").splitlines(keepends=True)
+    for start, rules in (("| ONNX | ", ONNX_RULES), ("| TFLite | ", TFLITE_RULES)):
+        (number,) = (k for k, line in enumerate(lines) if line.startswith(start))
+        lines[number] = f"{start}{', '.join(f'`{name}`' for name in sorted(rules))} |\n"
+    page.write_text("".join(lines), encoding="utf-8")
+
+
+def picture() -> None:
+    """What textures hold while a network runs."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "net.tflite"
         path.write_bytes(build_tflite(NET, size=224))
@@ -38,13 +52,13 @@ def main() -> None:
     ours = planset.best_shared_objects
     assert ours is not None
     rule = min((p for p in planset.shared_objects if p.strategy == "greedy_in_order"), key=lambda p: p.size)
-    picture = Drawing(900, 460, f"Textures while {TITLE} runs: edgemem's plan and TFLite's rule for OpenGL")
+    drawn = Drawing(900, 460, f"Textures while {TITLE} runs: edgemem's plan and TFLite's rule for OpenGL")
     scale = HIGH / max(ours.size, rule.size)
     for panel, (name, plan) in enumerate((("edgemem", ours), ("TFLite's rule (greedy in order)", rule))):
-        _panel(picture, LEFT + panel * (WIDE + 40), name, planset, plan, scale)
+        _panel(drawn, LEFT + panel * (WIDE + 40), name, planset, plan, scale)
     note = "each band is a texture, as high as it has texels; filled is what the tensor in it takes"
-    picture.text(450, 448, note, size=11)
-    picture.save("gpu.svg")
+    drawn.text(450, 448, note, size=11)
+    drawn.save("gpu.svg")
 
 
 def _panel(picture: Drawing, left: float, name: str, planset: PlanSet, plan: SharedObjectsPlan, scale: float) -> None:

@@ -61,7 +61,7 @@ def agree(
     expected = evaluate(op, {**feeds, **known}, dims, layout)
     usual = compute(op, feeds, dims, layout=layout, constants=known)
     _close(usual, expected, tolerance)
-    for storage in ("texture2d", "texture-linear"):
+    for storage in ("texture2d", "texture-linear", "texture-array"):
         found = compute(op, feeds, dims, layout=layout, constants=known, storage=storage)
         np.testing.assert_array_equal(found, usual)
     usual_half = compute(op, feeds, dims, layout=layout, constants=known, precision="fp16")

@@ -37,14 +37,14 @@ struct Own {
     let slices = min(p.own.slices, p.input_0.slices - from_slice);
     var sums: array<vec4<f32>, BLOCK * REPEAT>;
     var corner: array<vec3<i32>, REPEAT>;  // of each position's window: batch, y, x
-    for (var r = 0; r < REPEAT; r++) {
+    for (var r = 0; r < REPEAT; r++) {  // unroll
         let at = min(position + r * LANES, positions - 1);
         corner[r] = vec3<i32>(
             at % p.output.batch,
             at / columns * p.own.stride_height - p.own.top,
             at % columns / p.output.batch * p.own.stride_width - p.own.left,
         );
-        for (var k = 0; k < BLOCK; k++) {
+        for (var k = 0; k < BLOCK; k++) {  // unroll
             sums[k * REPEAT + r] = weights_1[part * BLOCK + k];
         }
     }
@@ -53,16 +53,16 @@ struct Own {
         for (var kx = 0; kx < p.own.kernel_width; kx++) {
             for (var s = 0; s < slices; s++) {
                 var values: array<vec4<f32>, REPEAT>;
-                for (var r = 0; r < REPEAT; r++) {
+                for (var r = 0; r < REPEAT; r++) {  // unroll
                     values[r] = window(corner[r], ky, kx, from_slice + s);
                 }
                 let tap = row + s * (BLOCK * 4);
-                for (var k = 0; k < BLOCK; k++) {
+                for (var k = 0; k < BLOCK; k++) {  // unroll
                     let w0 = weights_0[tap + k * 4];
                     let w1 = weights_0[tap + k * 4 + 1];
                     let w2 = weights_0[tap + k * 4 + 2];
                     let w3 = weights_0[tap + k * 4 + 3];
-                    for (var r = 0; r < REPEAT; r++) {
+                    for (var r = 0; r < REPEAT; r++) {  // unroll
                         let v = values[r];
                         sums[k * REPEAT + r] += w0 * v.x + w1 * v.y + w2 * v.z + w3 * v.w;
                     }
@@ -71,13 +71,13 @@ struct Own {
             row += p.own.slices * (BLOCK * 4);
         }
     }
-    for (var r = 0; r < REPEAT; r++) {
+    for (var r = 0; r < REPEAT; r++) {  // unroll
         let at = position + r * LANES;
         if (at < positions) {
             let b = at % p.output.batch;
             let y = at / columns;
             let x = at % columns / p.output.batch;
-            for (var k = 0; k < BLOCK; k++) {
+            for (var k = 0; k < BLOCK; k++) {  // unroll
                 let slice = block * BLOCK + k;
                 if (slice < p.output.slices) {
                     store(b, y, x, slice, finish(sums[k * REPEAT + r] + residual(b, y, x, slice)));

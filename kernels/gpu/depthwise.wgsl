@@ -1,6 +1,6 @@
 // A convolution of each channel with a window of its own. A thread computes REPEAT positions of a row, APART columns
-// apart, so that they share texels of the input: position r needs the kept texels r * HOP to r * HOP + WIDTH - 1, which
-// are STEP columns apart in the input.
+// apart, so that they share KEPT texels of the input, which are STEP columns apart: position r needs those from r * HOP to
+// r * HOP + WIDTH - 1.
 //
 //   weights_0: [slices][kernel height][WIDTH], four channels each
 //   weights_1: the bias, [slices]
@@ -12,8 +12,6 @@ struct Own {
     top: i32, left: i32,
     columns: i32,  // threads along a row
 }
-
-const KEPT: i32 = (REPEAT - 1) * HOP + WIDTH;
 
 @compute @workgroup_size(64) fn main(
     @builtin(workgroup_id) group: vec3<u32>,
@@ -32,7 +30,7 @@ const KEPT: i32 = (REPEAT - 1) * HOP + WIDTH;
     let x = column / APART * (APART * REPEAT) + column % APART;
     let left = x * p.own.stride_width - p.own.left;
     var sums: array<vec4<f32>, REPEAT>;
-    for (var r = 0; r < REPEAT; r++) {
+    for (var r = 0; r < REPEAT; r++) {  // unroll
         sums[r] = weights_1[slice];
     }
     for (var ky = 0; ky < p.own.kernel_height; ky++) {
@@ -41,20 +39,20 @@ const KEPT: i32 = (REPEAT - 1) * HOP + WIDTH;
             continue;
         }
         var kept: array<vec4<f32>, KEPT>;
-        for (var k = 0; k < KEPT; k++) {
+        for (var k = 0; k < KEPT; k++) {  // unroll
             let ix = left + k * STEP;
             if (ix >= 0 && ix < p.input_0.width) {
                 kept[k] = load_0(b, iy, ix, slice);
             }
         }
-        for (var kx = 0; kx < WIDTH; kx++) {
+        for (var kx = 0; kx < WIDTH; kx++) {  // unroll
             let w = weights_0[(slice * p.own.kernel_height + ky) * WIDTH + kx];
-            for (var r = 0; r < REPEAT; r++) {
+            for (var r = 0; r < REPEAT; r++) {  // unroll
                 sums[r] += w * kept[r * HOP + kx];
             }
         }
     }
-    for (var r = 0; r < REPEAT; r++) {
+    for (var r = 0; r < REPEAT; r++) {  // unroll
         let to = x + r * APART;
         if (to < p.output.width) {
             store(b, y, to, slice, finish(sums[r] + residual(b, y, to, slice)));

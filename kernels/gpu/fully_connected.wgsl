@@ -33,12 +33,12 @@ var<workgroup> sums: array<vec4<f32>, 64 * ROWS>;
         let w1 = weights_0[at + 1];
         let w2 = weights_0[at + 2];
         let w3 = weights_0[at + 3];
-        for (var r = 0; r < ROWS; r++) {
+        for (var r = 0; r < ROWS; r++) {  // unroll
             let v = operand(min(first_row + r, p.own.rows - 1), t);
             mine[r] += w0 * v.x + w1 * v.y + w2 * v.z + w3 * v.w;
         }
     }
-    for (var r = 0; r < ROWS; r++) {
+    for (var r = 0; r < ROWS; r++) {  // unroll
         sums[r * 64 + i32(local)] = mine[r];
     }
     workgroupBarrier();

@@ -37,7 +37,7 @@ struct Own {
     let from_slice = block * BLOCK * 4 / p.own.group_outputs * p.own.group_inputs / 4;
     let slices = min(p.own.slices, p.input_0.slices - from_slice);
     var sums: array<vec4<f32>, BLOCK * 2>;
-    for (var k = 0; k < BLOCK; k++) {
+    for (var k = 0; k < BLOCK; k++) {  // unroll
         sums[k * 2] = weights_1[part * BLOCK + k];
         sums[k * 2 + 1] = sums[k * 2];
     }
@@ -58,7 +58,7 @@ struct Own {
             for (var s = 0; s < slices; s++) {
                 let v0 = fetch(b, iy, ix, from_slice + s);
                 let v1 = fetch(b, iy, ix + 1, from_slice + s);
-                for (var k = 0; k < BLOCK; k++) {
+                for (var k = 0; k < BLOCK; k++) {  // unroll
                     let tap = row + (s * BLOCK + k) * 4;
                     let w0 = weights_0[tap];
                     let w1 = weights_0[tap + 1];
@@ -70,7 +70,7 @@ struct Own {
             }
         }
     }
-    for (var k = 0; k < BLOCK; k++) {
+    for (var k = 0; k < BLOCK; k++) {  // unroll
         let slice = block * BLOCK + k;
         if (slice < p.output.slices) {
             store(b, y, x, slice, finish(sums[k * 2]));

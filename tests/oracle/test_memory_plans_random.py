@@ -54,9 +54,11 @@ def test_random_graphs_on_gpus(form: str) -> None:
     # Sides that are too short for some tensors, so that these lie in rows.
     small = replace(BUILT_IN["gpu-texture"], texture_side=16)
     rows = replace(BUILT_IN["gpu-texture-linear"], texel_row=3)
+    array = replace(BUILT_IN["gpu-texture-array"], texel_row=4, layer_rows=2, alignment=128)
     tally = Tally()
     for seed in range(100, 112):
-        check_random(form, seed, CHANGES, tally, (BUILT_IN["gpu-buffer"], BUILT_IN["gpu-buffer-fp16"], small, rows))
+        targets = (BUILT_IN["gpu-buffer"], BUILT_IN["gpu-buffer-fp16"], small, rows, array)
+        check_random(form, seed, CHANGES, tally, targets)
     none_but_expected(tally)
 
 

@@ -218,7 +218,7 @@ def test_times_of_operators_on_request() -> None:
         assert executor.last_ms > 0
 
 
-@pytest.mark.parametrize("storage", ["buffer", "texture2d"])
+@pytest.mark.parametrize("storage", ["buffer", "texture2d", "texture-array"])
 def test_operators_are_observed_one_by_one(storage: str) -> None:
     need_adapter()
     ready = classifier()
@@ -252,6 +252,7 @@ def test_the_plan_of_another_storage_is_refused_with_the_target_to_plan_for() ->
     for storage, precision, target in (
         ("texture2d", None, "gpu-texture"),
         ("texture-linear", None, "gpu-texture-linear"),
+        ("texture-array", None, "gpu-texture-array"),
         (None, "fp16", "gpu-buffer-fp16"),
         ("texture2d", "fp16", "gpu-texture-fp16"),
     ):

@@ -18,6 +18,7 @@ from tests.snippets.blocks import blocks, indented
 from tests.snippets.page import ROOT, STUBS, Page, fetched_models
 from tests.tflite_models import M, O, S, T
 from tests.tflite_models import build as build_tflite
+from tests.webgpu_adapters import need_adapter
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 # What a page needs that the extra `test` installs.
@@ -32,6 +33,7 @@ NEEDS = {
     "microcontroller.md": ("tflite_micro",),
     "below-the-bound.md": ("ai_edge_litert", "tflite_micro"),
     "README.md": ("onnxruntime", "ai_edge_litert"),
+    "gpu.md": ("onnxruntime", "wgpu"),
     "onnxruntime.md": ("onnxruntime",),
     "tflite.md": ("ai_edge_litert", "tflite_micro"),
 }
@@ -71,6 +73,8 @@ def small_tflite() -> bytes:
 def test_a_page_does_what_it_says(page: Path, folder: Path) -> None:
     for package in NEEDS.get(page.name, ()):
         pytest.importorskip(package, exc_type=ImportError)
+    if page.name == "gpu.md":
+        need_adapter()
     text = page.read_text(encoding="utf-8")
     if any(b.language in ("c", "cpp") and not b.reason for b in blocks(text)) and not (
         shutil.which("cc") and shutil.which("c++")

@@ -143,3 +143,11 @@ def test_a_function_without_a_kernel_is_refused() -> None:
     context = Lowering({0: (2,), 1: (2,)})
     with pytest.raises(UnsupportedError, match="modulo of two elements"):
         lower(Binary(name="modulo", a=0, b=0, output=1), context)
+
+
+def test_shapes_that_contradict_each_other_are_refused() -> None:
+    context = Lowering({0: (3, 2), 1: (4, 3), 2: (3,)})
+    with pytest.raises(UnsupportedError, match=r"\(3, 2\) cannot be broadcast to \(4, 3\)"):
+        lower(Binary(name="add", a=2, b=0, output=1), context)
+    with pytest.raises(UnsupportedError, match=r"\(4, 3\) cannot be broadcast to \(3,\)"):
+        lower(Binary(name="add", a=2, b=1, output=2), context)

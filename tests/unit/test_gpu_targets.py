@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from edgemem.model.graph import Layout
 
 BUFFER, TEXTURE, LINEAR = (BUILT_IN[name] for name in ("gpu-buffer", "gpu-texture", "gpu-texture-linear"))
+ARRAY = BUILT_IN["gpu-texture-array"]
+ARRAY_RULES = 'storage = "phwc4"\nbodies = "outside"\ntexel_row = 16\nlayer_rows = 4\n'
 SHAPES = st.lists(st.integers(1, 9), max_size=6).map(tuple)
 LAYOUTS: st.SearchStrategy[Layout] = st.sampled_from(["nchw", "nhwc"])
 
@@ -68,6 +70,11 @@ def memories(graph: Graph, target: Target) -> list[str]:
         ('storage = "phwc4"\nbodies = "outside"\naliasing = "gpu"\ntexel_row = 4', "texel_row is for textures"),
         ('storage = "phwc4"\nbodies = "outside"\naliasing = "gpu"\nslots = true', "cannot lie inside each other"),
         ('storage = "phwc4"\nkernels = "tflm-reference"', "cannot lie inside each other"),
+        ('storage = "phwc4"\nbodies = "outside"\naliasing = "none"\nlayer_rows = 4', "layer_rows is 1 to texture_side"),
+        (ARRAY_RULES + 'aliasing = "gpu-views"\nalignment = 64', "alignment 64 is no multiple of the 1024 bytes of a"),
+        (ARRAY_RULES + 'aliasing = "gpu"\nalignment = 1024', "alias rules of textures"),
+        (ARRAY_RULES + 'aliasing = "none"\ntexels = true', "layer_rows is 1 to texture_side, and goes with"),
+        ("layer_rows = 4", 'layer_rows is for storage = "phwc4"'),
         ('storage = "planar"', "storage is one of plain, phwc4"),
         ("texture_side = 0", "texture_side 0 is not 1 to"),
         ("texel_row = 9000", "texel_row 9000 is not 0 to texture_side, 8192"),
@@ -281,6 +288,31 @@ def test_textures_of_both_kinds_share_an_object() -> None:
     assert places["a"] == places["c"]
     assert best.objects[places["a"]] == (1024, 10)
     assert verify_planset(planset, graph) == ()
+
+
+def test_an_array_of_textures_has_offsets_in_whole_layers() -> None:
+    # Two layers and a bit, one texel, and two layers: of 1024 x 4 texels.
+    shapes = {"x": (1, 4), "a": (1, 8, 1025, 4), "b": (1, 4), "c": (1, 8, 1024, 4), "y": (1, 4)}
+    steps = (("CONV_2D", "x", "a"), ("CONV_2D", "a", "b"), ("CONV_2D", "b", "c"), ("CONV_2D", "c", "y"))
+    graph = net(*steps, **shapes)  # type: ignore[arg-type]
+    for target, layer in ((ARRAY, 65536), (BUILT_IN["gpu-texture-array-fp16"], 32768)):
+        assert target.layer_bytes == layer
+        planset = edgemem.plan(graph, target=target)
+        assert [r.size for r in planset.problem.records] == [layer * n for n in (1, 3, 1, 2, 1)]
+        assert planset.best_offsets is not None
+        assert planset.best_offsets.size == 4 * layer == planset.bounds.offsets
+        assert not (planset.best_offsets.offsets % layer).any()
+        assert verify_planset(planset, graph) == ()
+        low = replace(planset.best_offsets, offsets=planset.best_offsets.offsets // 2)
+        assert verify_planset(replace(planset, offsets=(low,)), graph)
+    assert texel_place(stored((1, 8, 1025, 4), "nhwc"), ARRAY) == TexelPlace(1024, 4, linear=True, row=1024, layers=3)
+
+
+def test_the_proof_knows_the_layers_that_a_tensor_takes() -> None:
+    graph = net(("CONV_2D", "x", "a"), ("CONV_2D", "a", "y"), x=(1, 4), a=(1, 8, 1025, 4), y=(1, 4))
+    planset = edgemem.plan(graph, target=ARRAY)
+    records = [replace(r, size=2 * 65536) if r.name == "a" else r for r in planset.problem.records]
+    assert Cause.RECORD_TOO_SMALL in {v.cause for v in verify_planset(_apart(planset, records), graph)}
 
 
 def test_no_object_is_larger_than_a_texture() -> None:

@@ -10,6 +10,7 @@ import pytest
 import edgemem
 from edgemem.runtime.feeds import random_values
 from edgemem.runtime.tflm.size import predicted_head
+from edgemem_converters.tflite.model import TfliteConverter
 from models import build as command
 from models.build import build_tflite
 from models.tflite_net import _windows
@@ -73,10 +74,8 @@ PUBLISHED: dict[str, list[tuple[int, ...]]] = {
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_other_networks_have_the_published_sizes(name: str, tmp_path: Path) -> None:
-    path = tmp_path / "m.tflite"
-    path.write_bytes(build_tflite(name))
-    graph = edgemem.load(path).graph()
+def test_other_networks_have_the_published_sizes(name: str) -> None:
+    graph = TfliteConverter.from_bytes(build_tflite(name)).graph()
     assert [graph.tensors[i].shape for i in graph.outputs] == PUBLISHED[name]
 
 
@@ -98,12 +97,11 @@ def test_other_networks_answer_to_their_input(name: str) -> None:
         assert np.abs(one - other).mean() > 0.3 * one.std()
 
 
-def test_dilation_takes_the_place_of_strides(tmp_path: Path) -> None:
+def test_dilation_takes_the_place_of_strides() -> None:
     """DeepLab's features keep an eighth of the input's size, PoseNet's a sixteenth."""
     for name, rates in (("deeplab_v3_tflite", {1, 2, 4}), ("posenet_tflite", {1, 2})):
-        path = tmp_path / "m.tflite"
-        path.write_bytes(build_tflite(name, size="small"))
-        ops = [op for op in edgemem.load(path).graph().ops if op.type == "DEPTHWISE_CONV_2D"]
+        graph = TfliteConverter.from_bytes(build_tflite(name, size="small")).graph()
+        ops = [op for op in graph.ops if op.type == "DEPTHWISE_CONV_2D"]
         assert {op.attributes["dilation"] for op in ops} == {(rate, rate) for rate in rates}
 
 

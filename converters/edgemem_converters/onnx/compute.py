@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from edgemem.model.tensor_ops import TensorOp
     from edgemem_converters.onnx.compute_call import Rule
 
-__all__ = ["Computation"]
+__all__ = ["RULES", "Computation"]
 
-_RULES: Final[Mapping[str, Rule]] = {**WINDOWS, **MATRICES, **FUNCTIONS, **PAIRS, **AXES, **MOVES, **RESIZES}
+RULES: Final[Mapping[str, Rule]] = {**WINDOWS, **MATRICES, **FUNCTIONS, **PAIRS, **AXES, **MOVES, **RESIZES}
 
 
 class Computation:
@@ -88,7 +88,7 @@ class Computation:
         known = [self._keep(index, constants) for index in outputs]
         if all(known):
             return ()
-        rule = _RULES.get(op.type)
+        rule = RULES.get(op.type)
         if rule is None:
             return op.type
         call = Call(self._graph, op, self._nodes[number].proto, self._values, self._opset, self._read)

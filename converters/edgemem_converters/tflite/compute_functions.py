@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from edgemem.model.tensor_ops import TensorOp
     from edgemem_converters.tflite.compute_case import Case
 
-__all__ = ["FUNCTIONS"]
+__all__ = ["FUNCTIONS", "broadcast"]
 
 _WHOLE: Final = ("int32", "int64")
 
@@ -61,15 +61,14 @@ def _binary(name: str, case: Case, *, whole: bool = False, fused: bool = False) 
     """A function of two elements; `whole`: also of whole numbers; `fused`: it has an activation."""
     operand = case.operand if whole else case.floats
     a, b = operand(0), operand(1)
-    shape = _broadcast(case)
+    shape = broadcast(case, case.dims(0), case.dims(1))
     if shape != case.shape:
         raise case.contradiction()
     return (Binary(name=name, a=a, b=b, output=case.output, function=case.function() if fused else IDENTITY),)
 
 
-def _broadcast(case: Case) -> tuple[int, ...]:
-    """The shape of two inputs together."""
-    a, b = case.dims(0), case.dims(1)
+def broadcast(case: Case, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    """Two shapes together, as NumPy does it. Raises ModelError where they do not fit."""
     rank = max(len(a), len(b))
     made = []
     for m, n in zip((1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b, strict=True):

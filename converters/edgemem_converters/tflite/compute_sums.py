@@ -15,6 +15,7 @@ from edgemem.model.tensor_ops import (
     Reduce,
     Softmax,
 )
+from edgemem_converters.tflite.compute_functions import broadcast
 from edgemem_converters.tflite.compute_values import NotExpressibleError
 
 if TYPE_CHECKING:
@@ -47,13 +48,13 @@ def _fully_connected(case: Case) -> tuple[TensorOp, ...]:
 
 
 def _matmul(case: Case) -> tuple[TensorOp, ...]:
-    a, b = list(case.dims(0)), list(case.dims(1))
+    a, b = case.dims(0), case.dims(1)
     if min(len(a), len(b)) < 2:
         raise case.contradiction()
     left, right = bool(case.option("adj_x")), bool(case.option("adj_y"))
     rows, inner = a[-2:][::-1] if left else a[-2:]
     depth, columns = b[-2:][::-1] if right else b[-2:]
-    if inner != depth or (rows, columns) != case.shape[-2:]:
+    if inner != depth or (*broadcast(case, a[:-2], b[:-2]), rows, columns) != case.shape:
         raise case.contradiction()
     made = MatMul(a=case.floats(0), b=case.floats(1), output=case.output, transpose_a=left, transpose_b=right)
     return (made,)

@@ -52,6 +52,8 @@ def _convolution(case: Case) -> tuple[TensorOp, ...]:
 
 def _pool(case: Case) -> tuple[TensorOp, ...]:
     window = _window(case)
+    if case.dims(0)[3] != case.shape[3]:
+        raise case.contradiction()
     made = Pool(
         kind="max" if case.type == "MAX_POOL_2D" else "average",
         input=case.floats(0),
@@ -74,11 +76,13 @@ class _Window(NamedTuple):
 
 
 def _window(case: Case) -> _Window:
-    """What `attributes_of` has checked against the shapes."""
-    found = [case.attribute(name) for name in ("kernel", "stride", "dilation", "pads")]
-    match found:
+    """What `attributes_of` has checked against height and width, but for the size that `SAME` asks for."""
+    given, made = case.dims(0), case.shape
+    match [case.attribute(name) for name in ("kernel", "stride", "dilation", "pads")]:
         case [(a, b), (c, d), (e, f), (top, left, bottom, right)]:
-            return _Window((a, b), (c, d), (e, f), (top, left, bottom, right))
+            is_same = made[1:3] == (-(-given[1] // c), -(-given[2] // d))
+            if made[0] == given[0] and (is_same or case.option("padding") != _SAME):
+                return _Window((a, b), (c, d), (e, f), (top, left, bottom, right))
     raise case.contradiction()
 
 

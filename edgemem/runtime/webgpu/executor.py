@@ -52,8 +52,8 @@ class GpuExecutor:
     Args:
         model: a file, its content, or what `edgemem.load` gave.
         planset: a plan made for this model under a target for GPUs, to run instead of the file's own.
-        storage: `buffer`, `texture2d` or `texture-linear`; None: what the plan is for. A file without any plan is
-            planned here, for `buffer` unless another storage is named.
+        storage: `buffer`, `texture2d`, `texture-linear` or `texture-array`; None: what the plan is for. A file without
+            any plan is planned here, for `buffer` unless another storage is named.
         precision: `fp32` or `fp16` of the tensors in memory; None: what the plan is for. Kernels compute in fp32.
         adapter: letters of the name of an adapter; None: the best that there is.
         profile: `portable` keeps to the limits that WebGPU has everywhere, and the device enforces them; `adapter`
@@ -156,7 +156,7 @@ class GpuExecutor:
 
     @property
     def storage(self) -> str:
-        """Where tensors are: `buffer`, `texture2d` or `texture-linear`."""
+        """Where tensors are: `buffer`, `texture2d`, `texture-linear` or `texture-array`."""
         storage = storage_of(self._target)
         assert storage is not None  # no other plan is taken
         return storage

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from edgemem.errors import ToolError, UnsupportedError
 from edgemem.runtime.webgpu.texture_access import FORMS, texture_load, texture_store, texture_type, view_dimension
+from edgemem.runtime.webgpu.unrolling import unroll
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -160,7 +161,7 @@ def assemble(dispatch: Dispatch, inputs: Sequence[Reach], output: Reach, precisi
         layout.append(_entry(WEIGHTS + k, buffer={"type": "read-only-storage"}))
     parts.append(_finish(dispatch))
     parts += [f"const {n}: i32 = {v};\n" if isinstance(v, int) else f"{v}\n" for n, v in dispatch.defines]
-    parts.append(_text(dispatch.kernel))
+    parts.append(unroll(_text(dispatch.kernel), {n: v for n, v in dispatch.defines if isinstance(v, int)}))
     return Shader("".join(parts), tuple(layout), bindings, _parameters(dispatch, inputs, output, own))
 
 

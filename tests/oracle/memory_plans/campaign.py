@@ -208,6 +208,7 @@ def _brief(target: Target) -> str:
         "storage",
         "precision",
         "texel_row",
+        "layer_rows",
         "texture_side",
         "pins",
         "states",

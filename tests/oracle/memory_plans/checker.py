@@ -40,7 +40,7 @@ class Checker:
     def stage(self, target: Target, order: tuple[int, ...] | None = None) -> Stage:
         """The events under a target, in an order of the main graph's operators."""
         rules = (target.sub_byte, target.aliasing, target.texels, target.bodies, target.inputs, target.scratch)
-        form = (target.storage, target.precision, target.texel_row, target.texture_side)
+        form = (target.storage, target.precision, target.texel_row, target.layer_rows, target.texture_side)
         key = (*rules, *form, tuple(target.states.items()), order)
         if key not in self._stages:
             self._check_order(order)

@@ -69,7 +69,11 @@ def extent_of(value: Value, form: str, target: Target) -> tuple[int, int] | None
 
 
 def size_of(value: Value, form: str, target: Target) -> int:
-    """Bytes in a buffer, up to the last texel that has an element."""
+    """Bytes in a buffer, up to the last texel that has an element; in an array of textures to the end of its layer."""
     if not value.elements:
         return 0
-    return (int(_of(value, form, target)[:, 0].max()) + 1) * _FORMAT * (2 if target.precision == "fp16" else 4)
+    texels = int(_of(value, form, target)[:, 0].max()) + 1
+    if target.layer_rows:
+        layers = (texels - 1) // (target.texel_row * target.layer_rows) + 1
+        texels = layers * target.texel_row * target.layer_rows
+    return texels * _FORMAT * (2 if target.precision == "fp16" else 4)

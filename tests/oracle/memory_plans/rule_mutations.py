@@ -35,6 +35,7 @@ _FIELDS: dict[str, tuple[Any, ...]] = {
     "storage": ("plain", "phwc4"),
     "precision": ("fp32", "fp16"),
     "texel_row": (0, 1, 3, 16, 1024),
+    "layer_rows": (0, 1, 2, 4),
     "texture_side": (1, 4, 16, 8192),
     "binding": (0, 16, 64, 2**27),
     "name": ("tflm", "litert", "generic", "x"),

@@ -124,6 +124,7 @@ def depthwise(op: Convolution, context: Lowering, repeat: int = 4) -> list[Dispa
                 ("REPEAT", repeat),
                 ("APART", apart),
                 ("WIDTH", width),
+                ("KEPT", (repeat - 1) * hop + width),
                 ("HOP", hop),
                 ("STEP", dilation),
                 ("residual", _residual(op)),

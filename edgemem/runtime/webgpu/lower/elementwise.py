@@ -86,6 +86,10 @@ def binary(op: Binary, context: Lowering) -> list[Dispatch]:
         raise UnsupportedError(f"no GPU kernel has the function {op.name} of two elements")
     result = context.stored(op.output)
     shape = context.shape(op.output)
+    for tensor in (op.a, op.b):
+        own = context.shape(tensor)
+        if len(own) > len(shape) or any(n not in (1, m) for n, m in zip(own[::-1], shape[::-1], strict=False)):
+            raise UnsupportedError(f"shape {own} cannot be broadcast to {shape}")
     forms = [_form(context, t, len(shape)) for t in (op.a, op.b)]
     if not all(_is_broadcast(form, result) for form in forms) or not all(
         context.is_constant(t) or is_same_storage(form, context.stored(t))

@@ -138,7 +138,7 @@ def softmax(op: Softmax, context: Lowering) -> list[Dispatch]:
 @lowers(ArgMax)
 def arg_max(op: ArgMax, context: Lowering) -> list[Dispatch]:
     """The index of the largest or the smallest element along an axis."""
-    shape = context.shape(op.input)
+    shape = context.shape(op.input) or (1,)
     axis = op.axis % len(shape)
     return [
         Dispatch(
