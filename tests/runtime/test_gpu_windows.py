@@ -9,9 +9,11 @@ import pytest
 
 from edgemem.errors import UnsupportedError
 from edgemem.model.tensor_ops import Convolution, FullyConnected, Function, MatMul, Pool, TransposedConvolution
-from edgemem.runtime.webgpu.lower import Lowering, lower
+from edgemem.runtime.webgpu.lower import Lowering, blocks, lower
+from edgemem.runtime.webgpu.lower.blocks import Tiling
+from edgemem.runtime.webgpu.lower.convolution import tiled
 from tests.oracle.tensor_ops import evaluate
-from tests.webgpu import EVERY_REACH, FLOATS, Storage, compute
+from tests.webgpu import EVERY_REACH, FLOATS, Storage, compute, run
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -140,6 +142,30 @@ def test_what_is_added_may_be_written_over_or_be_the_input(name: str) -> None:
     check(op, {0: x}, shape)
     with pytest.raises(UnsupportedError, match="cannot write over its input 0"):
         compute(op, {0: x}, shape, in_place=0)
+
+
+def test_weights_too_large_for_a_binding_are_in_several_dispatches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "_MOST_BYTES", 1 << 12)
+    op, x, shape = convolution("1x1, many", "nhwc")
+    connected = FullyConnected(input=0, output=1, weights=random(1, 70, 60), bias=random(2, 70))
+    turned = TransposedConvolution(input=0, output=1, weights=random(2, 40, 2, 2, 32), bias=random(3, 40))
+    for one, feed, out in (
+        (op, x, shape),
+        (connected, random(3, 5, 60), (5, 70)),
+        (turned, random(1, 1, 3, 3, 32), (1, 4, 4, 40)),
+    ):
+        assert len(lower(one, Lowering({0: feed.shape, 1: out}, "nhwc"))) > 1
+        check(one, {0: feed}, out)
+
+
+def test_more_workgroups_than_a_side_of_the_grid_holds() -> None:
+    x = random(1, 1, 1, 70_000, 1)
+    op = Convolution(input=0, output=1, weights=random(2, 1, 1, 1, 1))
+    context = Lowering({0: x.shape, 1: x.shape}, "nhwc")
+    (dispatch,) = tiled(op, context, Tiling(1, 1, 1))
+    assert dispatch.workgroups[1] == 2
+    found = run([dispatch], context, {0: x})[1]
+    assert np.array_equal(found, x * op.weights[0, 0, 0, 0])
 
 
 # channels in and out, kernel, stride, dilation, pads, groups
