@@ -244,6 +244,8 @@ CONNECTED: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
     ((4, 6), (2, 8)),
     ((1, 20, 12), (1, 20, 33)),
     ((7,), (3,)),
+    ((2, 5, 3, 10), (2, 5, 3, 6)),
+    ((2, 3, 10), (2, 1, 3, 6)),
 )
 
 
@@ -257,14 +259,10 @@ def rotated(count: int) -> list[tuple[int, Storage, Precision]]:
 def test_fully_connected(case: int, storage: Storage, precision: Precision) -> None:
     shape, out = CONNECTED[case]
     rows = int(np.prod(out[:-1]))
-    op = FullyConnected(
-        input=0,
-        output=1,
-        weights=random(1, out[-1], int(np.prod(shape)) // rows),
-        bias=random(2, out[-1]),
-        function=RELU,
-    )
-    check(op, {0: random(3, *shape)}, out, storage=storage, precision=precision)
+    weights, bias = random(1, out[-1], int(np.prod(shape)) // rows), random(2, out[-1])
+    op = FullyConnected(input=0, output=1, weights=weights, bias=bias, function=RELU)
+    for layout in ("nhwc", "nchw"):
+        check(op, {0: random(3, *shape)}, out, layout=layout, storage=storage, precision=precision)  # type: ignore[arg-type]
 
 
 def test_a_window_of_the_whole_input() -> None:
@@ -289,6 +287,7 @@ PRODUCTS: tuple[tuple[tuple[int, ...], tuple[int, ...], tuple[bool, bool], Layou
     ((2, 1, 2, 4, 3), (3, 1, 3, 5), (False, False), ""),
     ((6,), (6, 7), (False, False), ""),
     ((4, 6), (6,), (False, False), ""),
+    ((2, 6, 5, 9), (9, 7), (False, False), "nchw"),
 )
 
 
