@@ -59,6 +59,12 @@ def check(
     assert np.abs(found - expected).max() <= (3e-5 if precision == "fp32" else 4e-3) * spread * 2
 
 
+def rotated(count: int) -> list[tuple[int, Storage, Precision]]:
+    """Each of `count` cases in one storage, the first one in all: drivers take a second to compile some kernels."""
+    first = [(0, storage, precision) for storage, precision in EVERY_REACH]
+    return first + [(k, *EVERY_REACH[k % len(EVERY_REACH)]) for k in range(1, count)]
+
+
 # channels in and out, kernel, stride, dilation, pads above and left, below and right, groups
 CONVOLUTIONS: dict[
     str, tuple[int, int, tuple[int, int], tuple[int, int], tuple[int, int], tuple[int, int], int, int]
@@ -116,19 +122,18 @@ def test_convolutions_of_all_kinds(name: str, layout: Layout) -> None:
     check(op, {0: x}, shape, layout=layout)
 
 
-@every_reach
-@pytest.mark.parametrize(
-    "name", ["1x1", "3x3 stride 2, same", "three groups of 3 and 2", "depthwise", "depthwise dilated"]
-)
-def test_convolutions_in_every_storage(name: str, storage: Storage, precision: Precision) -> None:
-    op, x, shape = convolution(name, "nchw", function=Function("clip", (0.0, 1.5)))
+STORED = ("3x3 stride 2, same", "depthwise", "1x1", "three groups of 3 and 2", "depthwise dilated")
+
+
+@pytest.mark.parametrize(("case", "storage", "precision"), rotated(len(STORED)))
+def test_convolutions_in_every_storage(case: int, storage: Storage, precision: Precision) -> None:
+    op, x, shape = convolution(STORED[case], "nchw", function=Function("clip", (0.0, 1.5)))
     check(op, {0: x}, shape, layout="nchw", storage=storage, precision=precision)
 
 
-@every_reach
-@pytest.mark.parametrize("name", ["1x1", "depthwise"])
-def test_a_tensor_is_added_before_the_function(name: str, storage: Storage, precision: Precision) -> None:
-    op, x, shape = convolution(name, "nhwc", added=2, function=RELU)
+@pytest.mark.parametrize(("case", "storage", "precision"), rotated(2))
+def test_a_tensor_is_added_before_the_function(case: int, storage: Storage, precision: Precision) -> None:
+    op, x, shape = convolution(("depthwise", "1x1")[case], "nhwc", added=2, function=RELU)
     check(op, {0: x, 2: random(5, *shape)}, shape, storage=storage, precision=precision)
 
 
@@ -249,12 +254,6 @@ CONNECTED: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
 )
 
 
-def rotated(count: int) -> list[tuple[int, Storage, Precision]]:
-    """Each of `count` cases in one storage, the first one in all: drivers take a second to compile some kernels."""
-    first = [(0, storage, precision) for storage, precision in EVERY_REACH]
-    return first + [(k, *EVERY_REACH[k % len(EVERY_REACH)]) for k in range(1, count)]
-
-
 @pytest.mark.parametrize(("case", "storage", "precision"), rotated(len(CONNECTED)))
 def test_fully_connected(case: int, storage: Storage, precision: Precision) -> None:
     shape, out = CONNECTED[case]
@@ -262,7 +261,7 @@ def test_fully_connected(case: int, storage: Storage, precision: Precision) -> N
     weights, bias = random(1, out[-1], int(np.prod(shape)) // rows), random(2, out[-1])
     op = FullyConnected(input=0, output=1, weights=weights, bias=bias, function=RELU)
     for layout in ("nhwc", "nchw"):
-        check(op, {0: random(3, *shape)}, out, layout=layout, storage=storage, precision=precision)  # type: ignore[arg-type]
+        check(op, {0: random(3, *shape)}, out, layout=layout, storage=storage, precision=precision)
 
 
 def test_a_window_of_the_whole_input() -> None:
