@@ -8,6 +8,7 @@ import edgemem
 NAMES = {
     "Arena",
     "DecoderState",
+    "GpuExecutor",
     "InferenceSession",
     "Interpreter",
     "EdgememError",

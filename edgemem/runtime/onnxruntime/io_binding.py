@@ -18,7 +18,7 @@ import numpy as np
 from edgemem.errors import RuntimeBindError
 from edgemem.formats import Bindings, onnx_editor
 from edgemem.model.aliasing import RULES
-from edgemem.runtime.onnxruntime.bound_arena import Device, make_arena
+from edgemem.runtime.onnxruntime.bound_arena import BoundArena, Device, make_arena
 from edgemem.runtime.onnxruntime.bound_memory import BoundMemory, bound_report
 from edgemem.runtime.onnxruntime.fitting import OtherSizes, misfit
 from edgemem.runtime.onnxruntime.install import refuse_silent_fallback
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from edgemem.runtime.arguments import Argument
     from edgemem.runtime.feeds import Feeds
     from edgemem.runtime.memory import MemoryReport
-    from edgemem.runtime.onnxruntime.bound_arena import BoundArena
     from edgemem.runtime.onnxruntime.prepared import Prepared
 
 __all__ = ["BoundMemory", "IoBindingSession", "make_session"]
