@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-SEEDS = 12  # two of each storage and precision
+SEEDS = 12
 PLANNED = (
     ("mobilenet_v2", "gpu-buffer"),
     ("mobilenet_v2", "gpu-texture"),
     ("unet", "gpu-buffer-fp16"),
     ("unet", "gpu-texture-linear"),
+    ("unet", "gpu-texture-array"),
 )
 
 
