@@ -8,7 +8,7 @@ the alignment that the graph and the target ask for. All of it is computed here 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import prod
+from math import lcm, prod
 from typing import TYPE_CHECKING
 
 from edgemem.model.dtypes import DTYPE_BITS
@@ -150,10 +150,11 @@ def is_view_of(view: Tensor, of: Tensor, target: Target | None, layout: str) -> 
 def check_records(planset: PlanSet, graph: Graph, contents: Contents) -> Iterator[Violation]:
     """Everything in which records and graph do not match."""
     target = planset.target
-    if target is not None and planset.problem.alignment % target.alignment:
+    multiple = lcm(target.alignment, target.layer_bytes or 1) if target is not None else 1
+    if target is not None and planset.problem.alignment % multiple:
         message = (
             f"the plan keeps offsets to multiples of {planset.problem.alignment}, target {target.name!r} to "
-            f"multiples of {target.alignment}"
+            f"multiples of {multiple}"
         )
         yield Violation(Cause.MISALIGNED, message)
     if list(planset.steps) != contents.labels:

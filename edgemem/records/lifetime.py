@@ -14,7 +14,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from edgemem.errors import UnsupportedError
+from edgemem.errors import ModelError, UnsupportedError
 from edgemem.model.aliasing import RULES
 from edgemem.model.dtypes import DTYPE_BITS
 from edgemem.model.slots import find_slots
@@ -110,8 +110,14 @@ def lifetimes(graph: Graph, target: Target, *, apart: bool = False) -> Lifetimes
 
     Tensors that alias under the target's rules (`edgemem.model.aliasing`) share one record, and so do tensors in bodies
     that are one piece of memory (`edgemem.records.bodies`), unless they are to be `apart`: for plans that somebody
-    else made. Raises UnsupportedError for an activation whose dtype has no fixed width, and as `find_lives`.
+    else made. Raises UnsupportedError for an activation whose dtype has no fixed width, ModelError for an alignment at
+    which tensors share layers of textures, and as `find_lives`.
     """
+    if target.layer_rows and target.alignment % target.layer_bytes:
+        raise ModelError(
+            f"target {target.name!r}: the alignment {target.alignment} is no multiple of the {target.layer_bytes} "
+            "bytes of a layer"
+        )
     steps = steps_of(graph, bodies=target.bodies == "inline")
     lives = find_lives(graph, steps, target, apart=apart)
     sharing = find_sharing(lives, steps, target)

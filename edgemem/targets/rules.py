@@ -173,11 +173,9 @@ def _conflict(target: Target) -> str:
         return 'operators that run bodies do not run on a GPU; give bodies = "outside" with storage = "phwc4"'
     if target.texel_row and not target.texels and not target.layer_rows:
         return "texel_row is for textures (texels = true, or layer_rows)"
-    if target.layer_rows:
-        if target.texels or not target.texel_row or not 0 < target.layer_rows <= target.texture_side:
-            return "layer_rows is 1 to texture_side, and goes with texel_row and without texels"
-        if target.alignment % target.layer_bytes:
-            return f"alignment {target.alignment} is no multiple of the {target.layer_bytes} bytes of a layer"
+    is_odd = target.texels or not target.texel_row or not 0 < target.layer_rows <= target.texture_side
+    if target.layer_rows and is_odd:
+        return "layer_rows is 1 to texture_side, and goes with texel_row and without texels"
     in_textures = target.texels or target.layer_rows
     fitting = ("none", "gpu-views") if in_textures else ("none", "gpu-views", "gpu")
     if target.aliasing not in fitting:

@@ -1,6 +1,6 @@
 // A convolution, grouped or not. A thread computes BLOCK slices of output channels at REPEAT positions.
 //
-//   workgroup: 64 threads = LANES positions at a time (REPEAT times) x 64 / LANES blocks of slices
+//   workgroup: 64 threads = own.lanes positions at a time (REPEAT times) x 64 / own.lanes blocks of slices
 //   weights_0: [blocks][kernel height][kernel width][own.slices][BLOCK][4 input channels], four output channels each
 //   weights_1: the bias, [blocks][BLOCK]
 //
@@ -16,6 +16,7 @@ struct Own {
     slices: i32,
     group_inputs: i32, group_outputs: i32,
     first: i32, blocks: i32,  // of the dispatch: the first block of slices and their number
+    lanes: i32,
 }
 
 @compute @workgroup_size(64) fn main(
@@ -25,10 +26,10 @@ struct Own {
 ) {
     let columns = p.output.width * p.output.batch;
     let positions = columns * p.output.height;
-    let tiles = (positions + LANES * REPEAT - 1) / (LANES * REPEAT);
+    let tiles = (positions + p.own.lanes * REPEAT - 1) / (p.own.lanes * REPEAT);
     let number = serial(group, groups, 0u, 1u);
-    let position = number % tiles * LANES * REPEAT + i32(local) % LANES;
-    let part = number / tiles * (64 / LANES) + i32(local) / LANES;
+    let position = number % tiles * p.own.lanes * REPEAT + i32(local) % p.own.lanes;
+    let part = number / tiles * (64 / p.own.lanes) + i32(local) / p.own.lanes;
     if (part >= p.own.blocks || position >= positions) {
         return;
     }
@@ -38,7 +39,7 @@ struct Own {
     var sums: array<vec4<f32>, BLOCK * REPEAT>;
     var corner: array<vec3<i32>, REPEAT>;  // of each position's window: batch, y, x
     for (var r = 0; r < REPEAT; r++) {  // unroll
-        let at = min(position + r * LANES, positions - 1);
+        let at = min(position + r * p.own.lanes, positions - 1);
         corner[r] = vec3<i32>(
             at % p.output.batch,
             at / columns * p.own.stride_height - p.own.top,
@@ -72,7 +73,7 @@ struct Own {
         }
     }
     for (var r = 0; r < REPEAT; r++) {  // unroll
-        let at = position + r * LANES;
+        let at = position + r * p.own.lanes;
         if (at < positions) {
             let b = at % p.output.batch;
             let y = at / columns;

@@ -5,7 +5,7 @@
 
 struct Own {
     columns: i32, rows: i32, inner: i32,
-    size_0: i32, size_1: i32, size_2: i32, size_3: i32,  // of the leading axes of the output
+    size_1: i32, size_2: i32, size_3: i32,  // of the last three of four leading axes of the output
     a_0: i32, a_1: i32, a_2: i32, a_3: i32,  // steps of the first operand along them, in elements
     b_0: i32, b_1: i32, b_2: i32, b_3: i32,
     a_row: i32, a_inner: i32,  // steps within a matrix

@@ -1,7 +1,7 @@
 // (x - mean) / sqrt(variance + epsilon) * scale + shift (MODE 1), x / sqrt(max(sum of squares, epsilon)) * scale + shift
-// (MODE 2), or x * scale + shift (MODE 0). SHARE invocations (1 or 64) work on one group of texels, of which `spot` tells
-// the places. CHANNELS is 1 where the four numbers of a texel belong to one group; else they belong to four groups.
-// weights_0 has scale and shift in turn, in the order of the texels, of the dimensions below or 1.
+// (MODE 2), or x * scale + shift (MODE 0). SHARE invocations, a power of two up to 64, work on one group of texels, of
+// which `spot` tells the places. CHANNELS is 1 where the four numbers of a texel belong to one group; else they belong to
+// four groups. weights_0 has scale and shift in turn, in the order of the texels, of the dimensions below or 1.
 
 struct Own {
     steps: i32,      // texels in a group
@@ -28,7 +28,7 @@ fn total(value: vec4<f32>, local: u32) -> vec4<f32> {
             }
         }
         workgroupBarrier();
-        sum = shared_sums[0];
+        sum = shared_sums[i32(local) - lane];
     }
     if (CHANNELS == 1) {
         return vec4<f32>((sum.x + sum.y) + (sum.z + sum.w));

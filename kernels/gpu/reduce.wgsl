@@ -1,6 +1,6 @@
-// One number for all elements along axes. SHARE invocations (1 or 64) work on one texel of the output: each combines
-// every SHARE-th of the texel's values, then pairs of them are combined. `values` gives the four values of a step,
-// `combine` joins two, `last` ends.
+// One number for all elements along axes. SHARE invocations, a power of two up to 64, work on one texel of the output:
+// each combines every SHARE-th of the texel's values, then pairs of them are combined. `values` gives the four values of a
+// step, `combine` joins two, `last` ends.
 
 struct Own {
     steps: i32,

@@ -1,6 +1,6 @@
-// exp(x - most) / sum along one axis, or its logarithm where LOGARITHM is 1. SHARE invocations (1 or 64) work on one line:
-// the texels along the axis of which `spot` tells the places. CHANNELS is 1 where the axis is the channels, so that the
-// four numbers of a texel belong together; else they belong to four lines.
+// exp(x - most) / sum along one axis, or its logarithm where LOGARITHM is 1. SHARE invocations, a power of two up to 64,
+// work on one line: the texels along the axis, of which `spot` tells the places. CHANNELS is 1 where the axis is the
+// channels, so that the four numbers of a texel belong together; else they belong to four lines.
 
 struct Own {
     steps: i32,      // texels in a line
@@ -48,7 +48,7 @@ fn main(
             }
         }
         workgroupBarrier();
-        most = shared_sums[0];
+        most = shared_sums[i32(local) - lane];
         workgroupBarrier();
     }
     if (CHANNELS == 1) {
@@ -74,7 +74,7 @@ fn main(
             }
         }
         workgroupBarrier();
-        sum = shared_sums[0];
+        sum = shared_sums[i32(local) - lane];
     }
     if (CHANNELS == 1) {
         sum = vec4<f32>((sum.x + sum.y) + (sum.z + sum.w));

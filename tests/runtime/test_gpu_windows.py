@@ -208,7 +208,7 @@ def test_pools_of_a_rounded_up_size_and_of_negative_numbers() -> None:
 
 
 # shapes of the input and the output; the weights follow
-CONNECTED = (
+CONNECTED: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
     ((1, 100), (1, 10)),
     ((5, 19), (5, 7)),
     ((1, 4, 3, 6), (1, 9)),
@@ -221,9 +221,15 @@ CONNECTED = (
 )
 
 
-@every_reach
-@pytest.mark.parametrize(("shape", "out"), CONNECTED)
-def test_fully_connected(shape: tuple[int, ...], out: tuple[int, ...], storage: Storage, precision: Precision) -> None:
+def rotated(count: int) -> list[tuple[int, Storage, Precision]]:
+    """Each of `count` cases in one storage, the first one in all: drivers take a second to compile some kernels."""
+    first = [(0, storage, precision) for storage, precision in EVERY_REACH]
+    return first + [(k, *EVERY_REACH[k % len(EVERY_REACH)]) for k in range(1, count)]
+
+
+@pytest.mark.parametrize(("case", "storage", "precision"), rotated(len(CONNECTED)))
+def test_fully_connected(case: int, storage: Storage, precision: Precision) -> None:
+    shape, out = CONNECTED[case]
     rows = int(np.prod(out[:-1]))
     op = FullyConnected(
         input=0,
@@ -243,7 +249,7 @@ def test_a_window_of_the_whole_input() -> None:
 
 
 # a, b, transposed, layout
-PRODUCTS = (
+PRODUCTS: tuple[tuple[tuple[int, ...], tuple[int, ...], tuple[bool, bool], Layout], ...] = (
     ((5, 6), (6, 7), (False, False), ""),
     ((2, 5, 6), (2, 6, 7), (False, False), ""),
     ((2, 5, 6), (2, 7, 6), (False, True), ""),
@@ -251,39 +257,37 @@ PRODUCTS = (
     ((3, 1, 5, 6), (2, 6, 7), (False, False), "nchw"),
     ((2, 6, 5, 3), (2, 6, 4, 3), (False, True), "nchw"),
     ((2, 3, 5, 6), (2, 3, 6, 7), (False, False), "nhwc"),
+    ((3, 1, 9, 5), (1, 2, 6, 9), (True, True), "nhwc"),
+    ((6, 5), (7, 6), (True, True), ""),
+    ((2, 6, 9, 3), (1, 1, 9, 7), (True, False), "nchw"),
     ((2, 1, 2, 4, 3), (3, 1, 3, 5), (False, False), ""),
     ((6,), (6, 7), (False, False), ""),
     ((4, 6), (6,), (False, False), ""),
 )
 
 
-@pytest.mark.parametrize("reach", range(6))
-@pytest.mark.parametrize(("a", "b", "transposed", "layout"), PRODUCTS)
-def test_products_of_matrices(
-    a: tuple[int, ...], b: tuple[int, ...], transposed: tuple[bool, bool], layout: Layout, reach: int
-) -> None:
+@pytest.mark.parametrize(("case", "storage", "precision"), rotated(len(PRODUCTS)))
+def test_products_of_matrices(case: int, storage: Storage, precision: Precision) -> None:
+    a, b, transposed, layout = PRODUCTS[case]
     left, right = random(1, *a), random(2, *b)
     x = left.swapaxes(-1, -2) if transposed[0] else left
     y = right.swapaxes(-1, -2) if transposed[1] else right
     shape = np.matmul(x, y).shape
-    biases = (None, random(3, shape[-1]), random(3, *shape), random(3, 1))
-    op = MatMul(
-        a=0,
-        b=1,
-        output=2,
-        transpose_a=transposed[0],
-        transpose_b=transposed[1],
-        alpha=0.5,
-        bias=biases[reach % 4],
-        function=RELU,
-    )
-    storage, precision = EVERY_REACH[reach]
-    if reach % 3 == 0:
-        check(op, {0: left}, shape, layout=layout, constants={1: right}, storage=storage, precision=precision)
-    elif reach % 3 == 1:
-        check(op, {0: left, 1: right}, shape, layout=layout, storage=storage, precision=precision)
-    else:
-        check(op, {1: right}, shape, layout=layout, constants={0: left}, storage=storage, precision=precision)
+    for k, bias in enumerate((None, random(3, shape[-1]), random(3, *shape), random(3, 1))):
+        op = MatMul(
+            a=0,
+            b=1,
+            output=2,
+            transpose_a=transposed[0],
+            transpose_b=transposed[1],
+            alpha=0.5,
+            bias=bias,
+            function=RELU,
+        )
+        feeds, constants = {0: left, 1: right}, {}
+        if (case + k) % 3:  # one of them is a constant
+            constants[(case + k) % 3 - 1] = feeds.pop((case + k) % 3 - 1)
+        check(op, feeds, shape, layout=layout, constants=constants, storage=storage, precision=precision)
 
 
 def test_a_tensor_times_itself() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from edgemem.model.tensor_ops import ArgMax, Function, LocalResponse, Normalization, Reduce, Resize, Softmax
 from edgemem.runtime.webgpu.lower import Lowering, lower
+from edgemem.runtime.webgpu.lower.lines import share
 from tests.oracle.tensor_ops import evaluate
 from tests.tflite_operators import Input, build
 from tests.webgpu import compute
@@ -60,6 +61,28 @@ def test_a_mean_of_many_numbers(axes: tuple[int, ...]) -> None:
     op = Reduce(kind="mean", input=0, output=1, axes=axes)
     ends = _reduced(x.shape, axes, keeps=True)
     np.testing.assert_allclose(compute(op, {0: x}, ends), x.astype(np.float64).mean(axes, keepdims=True), rtol=1e-6)
+
+
+def test_invocations_that_work_on_one_group() -> None:
+    """A power of two, with four steps for each invocation; one where there are many groups."""
+    assert [share(10, steps) for steps in (1, 7, 8, 16, 100, 256, 10000)] == [1, 1, 2, 4, 16, 64, 64]
+    assert [share(groups, 10000) for groups in (1, 1024, 1025, 12544, 65536, 10**6)] == [64, 64, 32, 4, 1, 1]
+
+
+@pytest.mark.parametrize("shape", [(3, 8), (5, 33), (2, 100), (1, 517), (300, 40)], ids=str)
+@pytest.mark.parametrize("rows", [False, True])
+def test_groups_that_share_a_workgroup(shape: tuple[int, int], rows: bool) -> None:
+    """The channels of a matrix, or its rows' texels, are 2 to 130 steps, for which 1 to 32 invocations work."""
+    x = numbers(*(shape if rows else shape[::-1]))
+    axis = 1 if rows else 0
+    for op in (
+        Softmax(input=0, output=1, axis=axis),
+        Normalization(input=0, output=1, axes=(axis,), epsilon=1e-3),
+        Reduce(kind="mean", input=0, output=1, axes=(axis,)),
+    ):
+        ends = x.shape if not isinstance(op, Reduce) else (x.shape[1 - axis],)
+        found, expected = compute(op, {0: x}, ends), evaluate(op, {0: x}, ends, "nhwc")
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("is_log", [False, True])

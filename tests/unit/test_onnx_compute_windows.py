@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from edgemem.model.tensor_ops import Convolution, FullyConnected, Function, Pool, TransposedConvolution
+from edgemem.model.tensor_ops import Convolution, Function, Pool, TransposedConvolution
 from tests.onnx_computed import check_alike, one, program_of, session
 
 if TYPE_CHECKING:
@@ -120,14 +120,6 @@ def test_pools(seed: int) -> None:
     model, feeds = one(kind, [_numbers(rng, 2, 3, 9, 8)], opset=opset, **about)
     (step,) = check_alike(model, feeds)[0]
     assert isinstance(step, Pool)
-
-
-def test_a_convolution_with_one_place_along_one_axis_is_a_product() -> None:
-    rng = np.random.default_rng(0)
-    x, weights, bias = _numbers(rng, 2, 3, 4), _numbers(rng, 5, 3, 3), _numbers(rng, 5)
-    model, feeds = one("Conv", [x, weights, bias], fixed=(1, 2), strides=[4], pads=[1, 0])
-    (step,) = check_alike(model, feeds)[0]
-    assert isinstance(step, FullyConnected)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from edgemem.schedule.problem import OrderProblem, order_problem
 from edgemem.targets import BUILT_IN, Region
 from tests.oracle.brute import offsets_faults, offsets_optimum
 from tests.oracle.orders.cases import small_case
-from tests.property.test_order_problem import TARGETS, Maker
+from tests.property.test_order_problem import TARGETS, Maker, unit_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -124,7 +124,9 @@ def solved_problems(seed: int, count: int, most: int = 9) -> Iterator[tuple[Orde
             problem = some_problem(rng, rng.randint(0, most))
         else:
             target = rng.choice(TARGETS)
-            graph = Maker(rng, 256).graph(rng.randint(1, most), scratch=not target.texels)
+            graph = Maker(rng, unit_of(target)).graph(
+                rng.randint(1, most), scratch=not (target.texels or target.layer_rows)
+            )
             problem = order_problem(graph, target)
         found = best_and_worst(problem)
         if found:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import isnan, prod
+from math import isnan
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -71,11 +71,11 @@ def _product(
     if inner != depth:
         raise InexpressibleError(f"with inner sizes of {inner} and {depth}")
     is_vector = bias is None or (bias.size in (1, units) and bias.size == (bias.shape or (1,))[-1])
-    if call.is_constant(1) and not turn_a and len(right) <= 2 and is_vector:
+    if call.is_constant(1) and not turn_a and len(right) == 2 and is_vector:
         weights = call.weights(1, "weights")
         assert weights is not None
-        rows = weights if turn_b else weights.reshape(depth, units).T
-        if prod(call.made()) != prod(left[:-1]) * units:
+        rows = weights if turn_b else weights.T
+        if call.made() != (*left[:-1], units):
             raise InexpressibleError("with an output of another size than its factors give")
         return [
             FullyConnected(

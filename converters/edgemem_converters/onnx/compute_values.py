@@ -33,7 +33,9 @@ __all__ = ["Values"]
 
 MOST_COMPUTED: Final = 2**28  # elements of all values that are computed from others
 
-# Each takes time in proportion to its inputs and outputs, but for MatMul.
+_PRODUCTS: Final = frozenset(("MatMul", "Conv"))
+
+# Each takes time in proportion to its inputs and outputs, but for products.
 _COMPUTED: Final = frozenset(
     (
         *("Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Cast", "CastLike", "Concat", "Split"),
@@ -41,7 +43,9 @@ _COMPUTED: Final = frozenset(
         *("Add", "Sub", "Mul", "Div", "Mod", "Pow", "Max", "Min", "Neg", "Abs", "Sqrt", "Exp", "Log", "Reciprocal"),
         *("Sigmoid", "Tanh", "Relu", "Clip", "Floor", "Ceil", "Round", "Sign", "Erf", "Sin", "Cos", "Not"),
         *("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "And", "Or", "Xor"),
-        *("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "MatMul", "Trilu"),
+        *("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL2", "CumSum", "Trilu", "Pad"),
+        *("Shape", "Size", "BatchNormalization", "InstanceNormalization", "LayerNormalization", "Softmax"),
+        *_PRODUCTS,
     )
 )
 _SAME_ORDER: Final = frozenset(("Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze"))
@@ -178,8 +182,9 @@ class Values:
 
     def _evaluated(self, node: Node, feeds: Mapping[str, NDArray[np.generic]]) -> list[NDArray[np.generic]] | None:
         work = sum(prod(self._shapes[n]) for n in node.outputs if n) + sum(v.size for v in feeds.values())
-        if node.proto.op_type == "MatMul":
-            work *= max((v.shape[-1] for v in feeds.values() if v.ndim), default=1)
+        if node.proto.op_type in _PRODUCTS:
+            factors = [prod(v.shape[1:]) for v in feeds.values()]
+            work *= max(factors, default=1)
         if work > self._left:
             return None
         model = ModelProto(ir_version=10, opset_import=self._model.opset_import)

@@ -6,15 +6,14 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Final, Literal
 
-import numpy as np
-
-from edgemem.model.tensor_ops import Convolution, FullyConnected, LocalResponse, Pool, TransposedConvolution
+from edgemem.model.tensor_ops import Convolution, LocalResponse, Pool, TransposedConvolution
 from edgemem_converters.onnx.compute_call import LARGEST, InexpressibleError
 from edgemem_converters.onnx.compute_functions import fused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from edgemem.model.tensor_ops import Function, TensorOp
@@ -120,8 +119,6 @@ def _groups(call: Call, weights: NDArray[np.float32], of_input: int, of_output: 
 def _convolution(call: Call) -> list[TensorOp]:
     weights, groups = _weights(call), call.integer("group", 1)
     _groups(call, weights, weights.shape[1] * groups, weights.shape[0])
-    if weights.ndim == 3 and not call.has(3):
-        return _along_one_axis(call, weights, groups)
     given, made = _image(call), call.made()[2:]
     window = _window(call, weights.shape[2:], given, made)
     _check_places(window, given, made)
@@ -146,29 +143,6 @@ def _convolution(call: Call) -> list[TensorOp]:
 
 def _activation(call: Call) -> Function:
     return fused(call.text("activation", ""), call.floats("activation_params") or ())
-
-
-def _along_one_axis(call: Call, weights: NDArray[np.float32], groups: int) -> list[TensorOp]:
-    """A convolution of [batch, channels, length] with one place for its window: a product of matrices."""
-    given, made = call.shape()[2:], call.made()[2:]
-    window = _window(call, weights.shape[2:], given, made)
-    _check_places(window, given, made)
-    if made != (1,) or groups != 1:
-        raise InexpressibleError("over 1 axis, not height and width")
-    full = np.zeros((*weights.shape[:2], given[0]), np.float32)
-    for k in range(window.kernel[0]):
-        place = k * window.dilation[0] - window.before[0]
-        if 0 <= place < given[0]:
-            full[:, :, place] = weights[:, :, k]
-    return [
-        FullyConnected(
-            input=call.input(),
-            output=call.single(),
-            weights=full.reshape(len(full), -1),
-            bias=_bias(call, len(full)),
-            function=_activation(call),
-        )
-    ]
 
 
 def _transposed(call: Call) -> list[TensorOp]:

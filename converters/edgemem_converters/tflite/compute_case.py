@@ -140,6 +140,7 @@ class Case:
         value = self._values.value(index)
         if value.dtype not in (np.int32, np.int64):
             raise NotExpressibleError(f"{self.type} with {what} of {value.dtype}")
+        self._values.reserve(value.nbytes)  # many operators may share a long constant
         return tuple(int(v) for v in value.reshape(-1).tolist())
 
     def axis(self, number: int, rank: int) -> int:

@@ -132,7 +132,12 @@ def _reverse(case: Case) -> tuple[TensorOp, ...]:
 
 def _pad(case: Case) -> tuple[TensorOp, ...]:
     before = _before(case)
-    value = float(_single(case, case.constant(2, "values").reshape(-1).tolist())) if case.type == "PADV2" else 0.0
+    value = 0.0
+    if case.type == "PADV2":
+        filling = case.constant(2, "values")
+        if filling.size != 1:
+            raise case.contradiction()
+        value = float(filling.reshape(-1)[0])
     return (affine.pad(case.operand(0), case.output, case.dims(0), before, case.shape, "value", value),)
 
 
@@ -212,10 +217,10 @@ def _pack(case: Case) -> tuple[TensorOp, ...]:
     return (Concat(inputs=tuple(case.operand(k) for k in range(case.count())), output=case.output, axis=axis),)
 
 
-def _single(case: Case, numbers: Sequence[float]) -> int:
+def _single(case: Case, numbers: Sequence[int]) -> int:
     if len(numbers) != 1:
         raise case.contradiction()
-    return numbers[0]  # type: ignore[return-value]
+    return numbers[0]
 
 
 MOVES: Final[Mapping[str, Callable[[Case], tuple[TensorOp, ...]]]] = {

@@ -91,7 +91,7 @@ class Values:
         value = self.value(index)
         if value.dtype == np.float32:
             return value
-        self._reserve(4 * value.size)
+        self.reserve(4 * value.size)
         return value.astype(np.float32)
 
     def _value(self, index: int) -> NDArray[Any]:
@@ -116,7 +116,7 @@ class Values:
         value = self.value(source)
         if value.dtype not in (np.float16, np.float32):
             raise NotExpressibleError("quantised weights; the GPU runs float models")
-        return value.astype(np.float32) if self._reserve(4 * value.size) else value
+        return value.astype(np.float32) if self.reserve(4 * value.size) else value
 
     def _asks_shape(self, producer: FileOperator) -> bool:
         """Whether an operator asks for the shape of a tensor that has a fixed one."""
@@ -149,7 +149,7 @@ class Values:
         if tensor.sparsity is None:
             return self.value(index)
         with read_errors():
-            self._reserve(4 * prod(int(d) for d in tensor.shape))
+            self.reserve(4 * prod(int(d) for d in tensor.shape))
             return dense(tensor, SimpleNamespace(data=np.frombuffer(self._bytes(index), np.uint8)))
 
     def _sparse(self, index: int) -> Any:
@@ -160,8 +160,8 @@ class Values:
             root = self._schema.Model.GetRootAs(self._file.data, 0)
             return self._schema.TensorT.InitFromObj(root.Subgraphs(0).Tensors(index))
 
-    def _reserve(self, size: int) -> bool:
-        """Count the bytes of a converted constant before they are allocated."""
+    def reserve(self, size: int) -> bool:
+        """Count the bytes of a converted constant before they are allocated; True. Raises ModelError for too many."""
         self._left -= max(size, 0)
         if self._left < 0:
             raise ModelError("damaged TFLite file: its constants overlap so often that they cannot be read")

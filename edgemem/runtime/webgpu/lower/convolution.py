@@ -82,9 +82,9 @@ def tiled(op: Convolution, context: Lowering, tiling: Tiling) -> list[Dispatch]:
                 outs // op.groups if op.groups > 1 else bias.size,
                 first,
                 end - first,
+                tiling.lanes,
             ),
             defines=(
-                ("LANES", tiling.lanes),
                 ("REPEAT", tiling.repeat),
                 ("BLOCK", tiling.block),
                 ("window", window),

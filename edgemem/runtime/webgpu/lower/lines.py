@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["INVOCATIONS", "Lines", "Part", "parts", "share"]
 
 INVOCATIONS: Final = 64  # of one workgroup
+_BUSY: Final = 65536  # invocations that give each core of a large GPU something to do
 
 Part: TypeAlias = Literal["batch", "height", "width", "channels"]
 
@@ -36,8 +37,9 @@ def parts(rank: int, *, channels_first: bool) -> tuple[Part, ...]:
 
 
 def share(groups: int, steps: int) -> int:
-    """Invocations for one group: a workgroup for long ones, unless there are groups enough to keep a GPU busy."""
-    return 1 if steps <= 16 or groups >= 65536 else INVOCATIONS
+    """Invocations for one group, a power of two: fewer where groups are enough to keep a GPU busy."""
+    most = min(INVOCATIONS, steps // 4, _BUSY // max(groups, 1))
+    return 1 << most.bit_length() - 1 if most else 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Final
 
@@ -115,13 +116,61 @@ def _columns(source: Stored, rows: int, elements: int) -> tuple[str, NDArray[np.
     return kind, columns
 
 
+_BIAS: Final = """fn bias_at(place: vec4<i32>) -> vec4<f32> {{
+    let b = min(place.x, {batch} - 1);
+    let y = min(place.y, {height} - 1);
+    let x = min(place.z, {width} - 1);
+    return weights_0[((place.w * {height} + y) * {width} + x) * {batch} + b];
+}}"""
+_NO_BIAS: Final = "fn bias_at(place: vec4<i32>) -> vec4<f32> { return vec4<f32>(); }"
+
+# Four rows of the first operand, four inner elements each; four inner rows of the second, four columns each.
+_FOUR_ROWS: Final = """fn left(matrix: i32, row: i32, k: i32) -> mat4x4<f32> {{
+    return {left}(mat4x4<f32>({a}));
+}}
+fn right(matrix: i32, slice: i32, k: i32) -> mat4x4<f32> {{
+    return {right}(mat4x4<f32>({b}));
+}}"""
+_HEADS: Final = """fn left(b: i32, row: i32, k: i32, slice: i32) -> vec4<f32> {{
+    return load_0(b, {left}, slice);
+}}
+fn right(b: i32, k: i32, column: i32, slice: i32) -> vec4<f32> {{
+    return load_1(b, {right}, slice);
+}}"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Product:
+    """Sizes of a product of matrices.
+
+    Attributes:
+        rows, columns, inner: of one product.
+        leading: the output's axes before them.
+        a, b: sizes of the operands' leading axes.
+    """
+
+    rows: int
+    columns: int
+    inner: int
+    leading: tuple[int, ...]
+    a: tuple[int, ...]
+    b: tuple[int, ...]
+
+
 @lowers(MatMul)
 def matmul(op: MatMul, context: Lowering) -> list[Dispatch]:
-    """A product of matrices."""
+    """A product of matrices: by rows of channels, by heads in the channels, or element by element."""
     factors = _as_rows(op, context)
     if factors is not None:
         return fully_connected(factors, context)
-    return [_any_product(op, context)]
+    sizes = _sizes(op, context)
+    operands = [context.stored(t) for t in (op.a, op.b, op.output)]
+    ranks = [len(context.shape(t)) for t in (op.a, op.b, op.output)]
+    if min(ranks) >= 2 and not any(s.channels_first for s in operands):
+        return [_by_rows(op, context, sizes)]
+    if min(ranks) == 4 and all(s.channels_first for s in operands):
+        return [_by_heads(op, context, sizes)]
+    return [_by_elements(op, context, sizes)]
 
 
 def _as_rows(op: MatMul, context: Lowering) -> FullyConnected | None:
@@ -145,17 +194,79 @@ def _as_rows(op: MatMul, context: Lowering) -> FullyConnected | None:
     return FullyConnected(input=op.a, output=op.output, weights=weights, bias=bias, function=op.function)
 
 
-def _any_product(op: MatMul, context: Lowering) -> Dispatch:
-    """A product of any two tensors."""
+def _sizes(op: MatMul, context: Lowering) -> _Product:
+    """The sizes. Raises UnsupportedError unless they fit together."""
     a, b, out = context.shape(op.a), context.shape(op.b), context.shape(op.output)
-    a_rows, a_inner = _matrix(a, is_second=False, transposed=op.transpose_a)
-    b_columns, b_inner = _matrix(b, is_second=True, transposed=op.transpose_b)
-    leading = np.broadcast_shapes(a[:-2], b[:-2])
-    inner, rows, columns = a_inner[0], a_rows[0], b_columns[0]
-    if len(leading) > _LEADING or b_inner[0] != inner or prod(leading) * rows * columns != prod(out):
+    leading = tuple(np.broadcast_shapes(a[:-2], b[:-2]))
+    first = (1, *a)[-2:]  # a vector has one row, or one column
+    second = (*b, 1) if len(b) == 1 else b[-2:]
+    rows, inner = reversed(first) if op.transpose_a and len(a) > 1 else first
+    also, columns = reversed(second) if op.transpose_b and len(b) > 1 else second
+    if len(leading) > _LEADING or also != inner or prod(leading) * rows * columns != prod(out):
         raise UnsupportedError(f"a product of matrices {a} times {b} to {out}")
-    sizes = (1,) * (_LEADING - len(leading)) + tuple(leading)
-    steps = [_steps(shape[:-2], prod(shape[-2:])) for shape in (a, b)]
+    return _Product(rows, columns, inner, (1,) * (_LEADING - len(leading)) + leading, a[:-2], b[:-2])
+
+
+def _by_rows(op: MatMul, context: Lowering, sizes: _Product) -> Dispatch:
+    """The output's columns are channels: four rows and four columns for each thread."""
+    result = context.stored(op.output)
+    bias, text = _bias(op, context)
+    matrices = prod(sizes.leading)
+    row = [f"a_at(matrix, row + {r}, k / 4, p.own.rows)" for r in range(4)]
+    inner = [f"a_at(matrix, k + {j}, row / 4, p.own.inner)" for j in range(4)]
+    below = [f"b_at(matrix, k + {j}, slice, p.own.inner)" for j in range(4)]
+    column = [f"b_at(matrix, slice * 4 + {c}, k / 4, p.own.columns)" for c in range(4)]
+    loads = _FOUR_ROWS.format(
+        left="transpose" if op.transpose_a else "",
+        a=", ".join(inner if op.transpose_a else row),
+        right="transpose" if op.transpose_b else "",
+        b=", ".join(column if op.transpose_b else below),
+    )
+    along = [int(len(context.shape(t)) == 2) for t in (op.a, op.b, op.output)]
+    return Dispatch(
+        kernel="matmul_rows",
+        inputs=(op.a, op.b),
+        output=op.output,
+        workgroups=grid(-(-sizes.rows // 4) * result.slices * matrices),
+        own=(
+            *(sizes.rows, sizes.columns, sizes.inner, matrices),
+            *sizes.leading[1:],
+            *_steps(sizes.a, 1),
+            *_steps(sizes.b, 1),
+            *along,
+            op.alpha,
+        ),
+        defines=(("ROWS", 4), ("loads", loads), ("bias", text)),
+        weights=bias,
+        function=op.function,
+    )
+
+
+def _by_heads(op: MatMul, context: Lowering, sizes: _Product) -> Dispatch:
+    """Matrices in height and width: four rows, four columns and four channels for each thread."""
+    result = context.stored(op.output)
+    bias, text = _bias(op, context)
+    loads = _HEADS.format(
+        left="k, row" if op.transpose_a else "row, k", right="column, k" if op.transpose_b else "k, column"
+    )
+    splat = [int(context.stored(t).channels < result.channels) for t in (op.a, op.b)]
+    return Dispatch(
+        kernel="matmul_heads",
+        inputs=(op.a, op.b),
+        output=op.output,
+        workgroups=grid(-(-sizes.rows // 4) * -(-sizes.columns // 4) * result.slices * result.batch),
+        own=(sizes.rows, sizes.columns, sizes.inner, *splat, op.alpha),
+        defines=(("SIDE", 4), ("loads", loads), ("bias", text)),
+        weights=bias,
+        function=op.function,
+    )
+
+
+def _by_elements(op: MatMul, context: Lowering, sizes: _Product) -> Dispatch:
+    """Tensors in any order of axes."""
+    a, b = context.shape(op.a), context.shape(op.b)
+    a_row, a_inner = _strides(a, transposed=op.transpose_a)
+    b_column, b_inner = _strides(b, transposed=not op.transpose_b)
     bias, text = _bias(op, context)
     return Dispatch(
         kernel="matmul",
@@ -163,17 +274,11 @@ def _any_product(op: MatMul, context: Lowering) -> Dispatch:
         output=op.output,
         workgroups=grid(context.stored(op.output).texels),
         own=(
-            columns,
-            rows,
-            inner,
-            *sizes,
-            *steps[0],
-            *steps[1],
-            a_rows[1],
-            a_inner[1],
-            b_columns[1],
-            b_inner[1],
-            op.alpha,
+            *(sizes.columns, sizes.rows, sizes.inner),
+            *sizes.leading[1:],
+            *_steps(a[:-2], prod(a[-2:])),
+            *_steps(b[:-2], prod(b[-2:])),
+            *(a_row, a_inner, b_column, b_inner, op.alpha),
         ),
         defines=(("bias", text),),
         weights=bias,
@@ -181,12 +286,11 @@ def _any_product(op: MatMul, context: Lowering) -> Dispatch:
     )
 
 
-def _matrix(shape: tuple[int, ...], *, is_second: bool, transposed: bool) -> tuple[tuple[int, int], tuple[int, int]]:
-    """(Size, step) of an operand's own axis and of the one that is summed over. A vector has a matrix of one row."""
+def _strides(shape: tuple[int, ...], *, transposed: bool) -> tuple[int, int]:
+    """Elements from one row of an operand to the next, and along what is summed over. A vector has one row."""
     if len(shape) == 1:
-        return (1, 0), (shape[0], 1)
-    first, last = (shape[-2], shape[-1]), (shape[-1], 1)
-    return (last, first) if is_second != transposed else (first, last)
+        return 0, 1
+    return (1, shape[-1]) if transposed else (shape[-1], 1)
 
 
 def _steps(leading: tuple[int, ...], size: int) -> tuple[int, ...]:
@@ -203,16 +307,11 @@ def _bias(op: MatMul, context: Lowering) -> tuple[tuple[NDArray[np.float32], ...
     """The bias as weights, in slices as the output has, and the function that reads it at a place of a texel."""
     result = context.stored(op.output)
     if op.bias is None:
-        return (), "fn bias_at(place: vec4<i32>) -> vec4<f32> { return vec4<f32>(); }"
+        return (), _NO_BIAS
     full = np.broadcast_to(op.bias, context.shape(op.output))
     channels = 1 if result.channels_first else full.ndim - 1
     broadcast = [full.ndim <= _LEADING and step == 0 and axis != channels for axis, step in enumerate(full.strides)]
     own = full[tuple(slice(0, 1) if b else slice(None) for b in broadcast)]
     kept = stored(own.shape, context.layout)
-    text = f"""fn bias_at(place: vec4<i32>) -> vec4<f32> {{
-    let b = min(place.x, {kept.batch - 1});
-    let y = min(place.y, {kept.height - 1});
-    let x = min(place.z, {kept.width - 1});
-    return weights_0[((place.w * {kept.height} + y) * {kept.width} + x) * {kept.batch} + b];
-}}"""
+    text = _BIAS.format(batch=kept.batch, height=kept.height, width=kept.width)
     return (pack(own, kept),), text
