@@ -101,7 +101,8 @@ def find_stages(
     """
     if target.layer_rows:
         raise UnsupportedError(
-            f"the target {target.name!r} gives every tile whole layers, which costs what tiles save; tile for gpu-buffer"
+            f"the target {target.name!r} gives every tile whole layers, which costs what tiles save; "
+            "tile for gpu-buffer"
         )
     search = _Search(graph, target, threads, max_macs)
     before, allowed = search.peak_without(), search.allowed
