@@ -33,6 +33,10 @@ def area(size: Any) -> int:
     return int(np.prod(size))
 
 
+def larger(one: Any, other: Any) -> Any:
+    return max(one, other) if isinstance(one, int) else tuple(map(max, one, other))
+
+
 def moved(planset: PlanSet, rng: np.random.Generator) -> PlanSet:
     """A tensor, or an object, in another place."""
     if planset.best_offsets is not None and (planset.best_shared_objects is None or rng.random() < 0.5):
@@ -51,7 +55,7 @@ def moved(planset: PlanSet, rng: np.random.Generator) -> PlanSet:
     sizes = list(objects.objects)
     if rng.random() < 0.5:  # the object grows as it must
         both = sizes[assignment[k]], planset.problem.records[k].size
-        sizes[assignment[k]] = max(both) if isinstance(both[0], int) else tuple(map(max, *both))
+        sizes[assignment[k]] = larger(*both)
     made = replace(objects, assignment=assignment, objects=tuple(sizes), size=sum(map(area, sizes)))
     return replace(planset, offsets=(), shared_objects=(made,))
 
@@ -69,7 +73,8 @@ def rewritten(planset: PlanSet, rng: np.random.Generator) -> PlanSet:
         case 2:
             record = replace(record, first_op=max(0, record.first_op - 1), last_op=min(last, record.last_op + 1))
         case 3:
-            record = replace(record, size=tuple(n - 1 for n in record.size) if isinstance(record.size, tuple) else 16)
+            smaller: Any = tuple(n - 1 for n in record.size) if isinstance(record.size, tuple) else 16
+            record = replace(record, size=smaller)
         case _:
             record = replace(record, tensors=record.tensors[:-1] or records[k - 1].tensors)
     records[k] = record
@@ -106,7 +111,8 @@ def test_changed_plans_are_refused_or_right(target: str, tmp_path: Path) -> None
     planset = edgemem.plan(path, target=target, strategy=STRATEGIES)
     with GpuExecutor(path, planset, adapter=adapter, sharing=False) as alone:
         (x,) = alone.get_inputs()
-        feeds = {x.name: np.random.default_rng(0).normal(size=x.shape).astype(np.float32)}
+        shape: Any = x.shape
+        feeds = {x.name: np.random.default_rng(0).normal(size=shape).astype(np.float32)}
         expected = alone.run(None, feeds)
     refused = ran = 0
     for seed in range(CHANGES):
