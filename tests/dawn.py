@@ -48,12 +48,13 @@ class _Owned:
     def __init__(self, device: DawnDevice, handle: Any, size: Any, form: str = "") -> None:
         self.device, self.handle, self.size, self.form = device, handle, size, form
 
-    def create_view(self, *, dimension: str = "2d", **_: Any) -> Any:
+    def create_view(self, *, dimension: str = "2d", base_array_layer: int = 0, array_layer_count: int = 1) -> Any:
         w = _w()
         described = w.WGPUTextureViewDescriptor()
         described.format = getattr(w, f"WGPUTextureFormat_{self.form.upper().replace('FLOAT', 'Float')}")
         described.dimension = _view_dimension(dimension)
-        described.mipLevelCount, described.arrayLayerCount = 1, self.size[2] if dimension == "2d-array" else 1
+        described.mipLevelCount = 1
+        described.baseArrayLayer, described.arrayLayerCount = base_array_layer, array_layer_count
         described.aspect = w.WGPUTextureAspect_All
         with self.device.checked("view"):
             return w.wgpuTextureCreateView(self.handle, ctypes.byref(described))

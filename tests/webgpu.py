@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from edgemem.model.tensor_ops import TensorOp
     from edgemem.runtime.webgpu.dispatch import Dispatch
 
-__all__ = ["EVERY_REACH", "FLOATS", "Storage", "compute", "device", "run"]
+__all__ = ["EVERY_REACH", "FLOATS", "Held", "Storage", "bind", "compute", "device", "hold", "run"]
 
 Storage: TypeAlias = Literal["buffer", "texture2d", "texture-linear", "texture-array"]
 _STORAGES: Final[tuple[Storage, ...]] = ("buffer", "texture2d", "texture-linear", "texture-array")
@@ -42,16 +42,15 @@ _SPARE: Final = 256  # bytes of NaN before and behind each tensor in a buffer
 
 @cache
 def device(adapter: str = LAVAPIPE) -> Any:
-    """A device of the adapter with this in its name; skips the test without one."""
+    """A device of the adapter with this in its name, with timestamps where it has them; skips the test without one."""
     name = need_adapter(adapter)
     found = pytest.importorskip("wgpu").gpu.enumerate_adapters_sync()
-    return next(
-        a for a in found if a.info["device"] == name and a.info["backend_type"] == "Vulkan"
-    ).request_device_sync()
+    chosen = next(a for a in found if a.info["device"] == name and a.info["backend_type"] == "Vulkan")
+    return chosen.request_device_sync(required_features=sorted({"timestamp-query"} & chosen.features))
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class Held:
     """A tensor on the GPU: a resource for a bind group, and how to read it."""
 
     reach: Reach
@@ -82,9 +81,9 @@ def _extents(stored: Stored, row: int) -> tuple[int, int]:
     return stored.width * stored.batch, stored.height * stored.slices
 
 
-def _hold(
+def hold(
     index: int, values: NDArray[np.float32] | None, stored: Stored, storage: Storage, precision: Precision
-) -> _Held:
+) -> Held:
     """A place of its own for a tensor, NaN around it, in its unused channels and (without values) inside."""
     wgpu = pytest.importorskip("wgpu")
 
@@ -98,7 +97,7 @@ def _hold(
         usage = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC
         owner = device().create_buffer_with_data(data=data, usage=usage)
         resource = {"buffer": owner, "offset": _SPARE, "size": data.nbytes - 2 * _SPARE}
-        return _Held(Reach("buffer", stored, index), resource, owner, precision)
+        return Held(Reach("buffer", stored, index), resource, owner, precision)
     row = _ROW if storage in ("texture-linear", "texture-array") else 0
     width, rows = _extents(stored, row)
     layers = -(-rows // _LAYER_ROWS) if storage == "texture-array" else 0
@@ -120,17 +119,17 @@ def _hold(
         queue.write_texture(place, image, written, (width, _LAYER_ROWS, layers))
         view = owner.create_view(dimension="2d-array", base_array_layer=_LAYER, array_layer_count=layers)
         reach = Reach("texture", stored, index, linear=True, row=row, layer_rows=_LAYER_ROWS)
-        return _Held(reach, view, owner, precision)
+        return Held(reach, view, owner, precision)
     queue.write_texture({"texture": owner}, image, {"bytes_per_row": width * bytes_of}, (width, rows, 1))
     reach = Reach("texture", stored, index, linear=bool(row), row=row)
-    return _Held(reach, owner.create_view(), owner, precision)
+    return Held(reach, owner.create_view(), owner, precision)
 
 
-def _hold_constant(index: int, values: NDArray[np.float32], stored: Stored) -> _Held:
+def _hold_constant(index: int, values: NDArray[np.float32], stored: Stored) -> Held:
     wgpu = pytest.importorskip("wgpu")
 
     owner = device().create_buffer_with_data(data=pack(values, stored), usage=wgpu.BufferUsage.STORAGE)
-    return _Held(Reach("constant", stored, ("constant", index)), {"buffer": owner}, owner, "fp32")
+    return Held(Reach("constant", stored, ("constant", index)), {"buffer": owner}, owner, "fp32")
 
 
 @cache
@@ -143,7 +142,8 @@ def _pipeline(text: str, entries: str) -> tuple[Any, Any]:
     return layout, gpu.create_compute_pipeline(layout=together, compute={"module": module, "entry_point": "main"})
 
 
-def _submit(dispatch: Dispatch, held: Mapping[int, _Held], precision: Precision) -> None:
+def bind(dispatch: Dispatch, held: Mapping[int, Held], precision: Precision) -> tuple[Any, Any]:
+    """The pipeline and the bind group of a dispatch."""
     wgpu = pytest.importorskip("wgpu")
 
     gpu = device()
@@ -156,16 +156,19 @@ def _submit(dispatch: Dispatch, held: Mapping[int, _Held], precision: Precision)
     for k, array in enumerate(dispatch.weights):
         data = np.ascontiguousarray(array, np.float32)
         entries[WEIGHTS + k] = {"buffer": gpu.create_buffer_with_data(data=data, usage=wgpu.BufferUsage.STORAGE)}
-    group = gpu.create_bind_group(
-        layout=layout, entries=[{"binding": b, "resource": r} for b, r in sorted(entries.items())]
-    )
-    encoder = gpu.create_command_encoder()
+    resources = [{"binding": b, "resource": r} for b, r in sorted(entries.items())]
+    return pipeline, gpu.create_bind_group(layout=layout, entries=resources)
+
+
+def _submit(dispatch: Dispatch, held: Mapping[int, Held], precision: Precision) -> None:
+    pipeline, group = bind(dispatch, held, precision)
+    encoder = device().create_command_encoder()
     compute_pass = encoder.begin_compute_pass()
     compute_pass.set_pipeline(pipeline)
     compute_pass.set_bind_group(0, group)
     compute_pass.dispatch_workgroups(*dispatch.workgroups)
     compute_pass.end()
-    gpu.queue.submit([encoder.finish()])
+    device().queue.submit([encoder.finish()])
 
 
 def run(
@@ -188,18 +191,18 @@ def run(
         in_place: for an output, the input whose place it has (buffers only).
     """
     over = in_place or {}
-    held: dict[int, _Held] = {}
+    held: dict[int, Held] = {}
     written = dict.fromkeys(d.output for d in dispatches)
     for index in dict.fromkeys(i for d in dispatches for i in (*d.inputs, d.output)):
         if index in context.constants:
             held[index] = _hold_constant(index, context.value(index), context.stored(index))
         elif index not in over:
             value = np.asarray(feeds[index], np.float32) if index in feeds else None
-            held[index] = _hold(index, value, context.stored(index), storage, precision)
+            held[index] = hold(index, value, context.stored(index), storage, precision)
     for output, source in over.items():
         first = held[source]
         reach = Reach(first.reach.kind, context.stored(output), first.reach.place)
-        held[output] = _Held(reach, first.resource, first.owner, precision)
+        held[output] = Held(reach, first.resource, first.owner, precision)
     for dispatch in dispatches:
         _submit(dispatch, held, precision)
     return {i: held[i].read().reshape(context.shape(i)) for i in written}

@@ -27,8 +27,8 @@ with warnings.catch_warnings(record=True) as told:
     planset = edgemem.plan("model.onnx")
 from edgemem import native
 from edgemem.runtime.onnxruntime.io_binding import make_session
-from edgemem.runtime.webgpu import shaders
-assert len(shaders.kernels()) > 9
+from edgemem.runtime.webgpu import kernel_texts
+assert len(kernel_texts.kernels()) > 9
 assert not native.COMPILED
 assert "site-packages" in edgemem.__file__, edgemem.__file__
 assert [str(w.message) for w in told if "no compiled kernels" in str(w.message)], told

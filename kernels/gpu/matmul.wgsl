@@ -1,7 +1,7 @@
 // A product of matrices of tensors in any order of axes: four elements of the output for each thread, one by one.
 //
 // The output's elements are numbered (leading axes, row, column). A matrix of an operand starts at the sum of the leading
-// indices times its steps, which are 0 where it is broadcast.
+// indices times its steps, which are 0 where it is broadcast. `second(i)` is an element of the second operand.
 
 struct Own {
     columns: i32, rows: i32, inner: i32,
@@ -37,7 +37,7 @@ struct Own {
         let b = i0 * p.own.b_0 + i1 * p.own.b_1 + i2 * p.own.b_2 + i3 * p.own.b_3 + column * p.own.b_column;
         var sum = 0.0;
         for (var e = 0; e < p.own.inner; e++) {
-            sum += at_0(a + e * p.own.a_inner) * at_1(b + e * p.own.b_inner);
+            sum += at_0(a + e * p.own.a_inner) * second(b + e * p.own.b_inner);
         }
         result[k] = sum;
     }

@@ -1,19 +1,10 @@
 // A product of matrices in the height and the width of tensors, four channels at a time: each thread computes four rows
-// and four columns of four matrices.
+// and four columns of four matrices. `left(b, row, k, slice)` and `right(b, k, column, slice)` are elements of the operands.
 
 struct Own {
     rows: i32, columns: i32, inner: i32,
     a_splat: i32, b_splat: i32,  // 1: the operand has one channel, for all
     alpha: f32,
-}
-
-fn a_at(b: i32, row: i32, k: i32, slice: i32) -> vec4<f32> {
-    let value = left(min(b, p.input_0.batch - 1), min(row, p.own.rows - 1), k, slice * (1 - p.own.a_splat));
-    return select(value, value.xxxx, p.own.a_splat != 0);
-}
-fn b_at(b: i32, k: i32, column: i32, slice: i32) -> vec4<f32> {
-    let value = right(min(b, p.input_1.batch - 1), k, min(column, p.own.columns - 1), slice * (1 - p.own.b_splat));
-    return select(value, value.xxxx, p.own.b_splat != 0);
 }
 
 @compute @workgroup_size(64) fn main(
@@ -35,10 +26,10 @@ fn b_at(b: i32, k: i32, column: i32, slice: i32) -> vec4<f32> {
     for (var k = 0; k < p.own.inner; k++) {
         var x: array<vec4<f32>, 4>;
         for (var r = 0; r < SIDE; r++) {  // unroll
-            x[r] = a_at(b, row + r, k, slice);
+            x[r] = left(b, min(row + r, p.own.rows - 1), k, slice);
         }
         for (var c = 0; c < SIDE; c++) {  // unroll
-            let y = b_at(b, k, column + c, slice);
+            let y = right(b, k, min(column + c, p.own.columns - 1), slice);
             for (var r = 0; r < SIDE; r++) {  // unroll
                 sums[r * 4 + c] += x[r] * y;
             }

@@ -26,8 +26,9 @@ struct Own {
     let y = index / columns % p.output.height;
     let slice = index / columns / p.output.height;
     var sum = vec4<f32>();
-    var largest = vec4<f32>(-3.4028234663852886e38);
+    var largest = vec4<f32>();
     var count = 0.0;
+    var is_first = true;
     for (var ky = 0; ky < p.own.kernel_height; ky++) {
         let above = y * p.own.stride_height + ky * p.own.dilation_height;  // counted from the padding's edge
         let iy = above - p.own.top;
@@ -37,7 +38,8 @@ struct Own {
             if (iy >= 0 && iy < p.input_0.height && ix >= 0 && ix < p.input_0.width) {
                 let value = load_0(b, iy, ix, slice);
                 sum += value;
-                largest = max(largest, value);
+                largest = select(max(largest, value), value, is_first);
+                is_first = false;
                 count += 1.0;
             } else if (p.own.counts_padding != 0 && above < p.own.padded_height && before < p.own.padded_width) {
                 count += 1.0;

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import onnx
 from onnx import AttributeProto, ModelProto, parser
 
-from edgemem.errors import EdgememError, ModelError, PlanFileError, UnknownShapeError
+from edgemem.errors import EdgememError, ModelError, PlanFileError, UnknownShapeError, UnsupportedError
 from edgemem.formats import Bindings, onnx_editor
 from edgemem.planning.model_plan import plan_graph
 from edgemem.plans import LowerBounds, PlanSet, Settings
@@ -79,6 +79,7 @@ OPERATORS = sorted(s.name for s in onnx.defs.get_all_schemas() if s.domain == ""
 _TARGETS = [BUILT_IN[name] for name in ("generic", "onnxruntime", "gpu-buffer")]
 _MOST_OPERATORS = 200  # of a graph that is planned
 _MOST_ORDERED = 30
+_MOST_ALONE = 5  # that are written as models of one operator
 _NOTE = b'{"level": "all", "onnxruntime": "1", "machine": "x", "dims": {"N": 1}}'
 
 
@@ -103,6 +104,10 @@ def _use(path: Path, bindings: Bindings) -> None:
         model.with_order(find_order(graph, _TARGETS[0]).order)
     if len(graph.ops) <= _MOST_OPERATORS:
         plan_graph(graph, _TARGETS[0], Settings(("greedy_by_size",)))
+        model.program()
+    for number in range(min(len(graph.ops), _MOST_ALONE)):
+        with suppress(UnsupportedError):
+            model.operator_model(number)
 
 
 def _run(data: bytes) -> None:

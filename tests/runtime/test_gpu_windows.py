@@ -9,9 +9,11 @@ import pytest
 
 from edgemem.errors import UnsupportedError
 from edgemem.model.tensor_ops import Convolution, FullyConnected, Function, MatMul, Pool, TransposedConvolution
-from edgemem.runtime.webgpu.lower import Lowering, lower
+from edgemem.runtime.webgpu.lower import Lowering, blocks, lower
+from edgemem.runtime.webgpu.lower.blocks import Tiling
+from edgemem.runtime.webgpu.lower.convolution import tiled
 from tests.oracle.tensor_ops import evaluate
-from tests.webgpu import EVERY_REACH, FLOATS, Storage, compute
+from tests.webgpu import EVERY_REACH, FLOATS, Storage, compute, run
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -55,6 +57,12 @@ def check(
     spread = float(np.std(expected)) or 1.0
     assert np.isfinite(found).all()
     assert np.abs(found - expected).max() <= (3e-5 if precision == "fp32" else 4e-3) * spread * 2
+
+
+def rotated(count: int) -> list[tuple[int, Storage, Precision]]:
+    """Each of `count` cases in one storage, the first one in all: drivers take a second to compile some kernels."""
+    first = [(0, storage, precision) for storage, precision in EVERY_REACH]
+    return first + [(k, *EVERY_REACH[k % len(EVERY_REACH)]) for k in range(1, count)]
 
 
 # channels in and out, kernel, stride, dilation, pads above and left, below and right, groups
@@ -114,19 +122,18 @@ def test_convolutions_of_all_kinds(name: str, layout: Layout) -> None:
     check(op, {0: x}, shape, layout=layout)
 
 
-@every_reach
-@pytest.mark.parametrize(
-    "name", ["1x1", "3x3 stride 2, same", "three groups of 3 and 2", "depthwise", "depthwise dilated"]
-)
-def test_convolutions_in_every_storage(name: str, storage: Storage, precision: Precision) -> None:
-    op, x, shape = convolution(name, "nchw", function=Function("clip", (0.0, 1.5)))
+STORED = ("3x3 stride 2, same", "depthwise", "1x1", "three groups of 3 and 2", "depthwise dilated")
+
+
+@pytest.mark.parametrize(("case", "storage", "precision"), rotated(len(STORED)))
+def test_convolutions_in_every_storage(case: int, storage: Storage, precision: Precision) -> None:
+    op, x, shape = convolution(STORED[case], "nchw", function=Function("clip", (0.0, 1.5)))
     check(op, {0: x}, shape, layout="nchw", storage=storage, precision=precision)
 
 
-@every_reach
-@pytest.mark.parametrize("name", ["1x1", "depthwise"])
-def test_a_tensor_is_added_before_the_function(name: str, storage: Storage, precision: Precision) -> None:
-    op, x, shape = convolution(name, "nhwc", added=2, function=RELU)
+@pytest.mark.parametrize(("case", "storage", "precision"), rotated(2))
+def test_a_tensor_is_added_before_the_function(case: int, storage: Storage, precision: Precision) -> None:
+    op, x, shape = convolution(("depthwise", "1x1")[case], "nhwc", added=2, function=RELU)
     check(op, {0: x, 2: random(5, *shape)}, shape, storage=storage, precision=precision)
 
 
@@ -140,6 +147,30 @@ def test_what_is_added_may_be_written_over_or_be_the_input(name: str) -> None:
     check(op, {0: x}, shape)
     with pytest.raises(UnsupportedError, match="cannot write over its input 0"):
         compute(op, {0: x}, shape, in_place=0)
+
+
+def test_weights_too_large_for_a_binding_are_in_several_dispatches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "_MOST_BYTES", 1 << 12)
+    op, x, shape = convolution("1x1, many", "nhwc")
+    connected = FullyConnected(input=0, output=1, weights=random(1, 70, 60), bias=random(2, 70))
+    turned = TransposedConvolution(input=0, output=1, weights=random(2, 40, 2, 2, 32), bias=random(3, 40))
+    for one, feed, out in (
+        (op, x, shape),
+        (connected, random(3, 5, 60), (5, 70)),
+        (turned, random(1, 1, 3, 3, 32), (1, 4, 4, 40)),
+    ):
+        assert len(lower(one, Lowering({0: feed.shape, 1: out}, "nhwc"))) > 1
+        check(one, {0: feed}, out)
+
+
+def test_more_workgroups_than_a_side_of_the_grid_holds() -> None:
+    x = random(1, 1, 1, 70_000, 1)
+    op = Convolution(input=0, output=1, weights=random(2, 1, 1, 1, 1))
+    context = Lowering({0: x.shape, 1: x.shape}, "nhwc")
+    (dispatch,) = tiled(op, context, Tiling(1, 1, 1))
+    assert dispatch.workgroups[1] == 2
+    found = run([dispatch], context, {0: x})[1]
+    assert np.array_equal(found, x * op.weights[0, 0, 0, 0])
 
 
 # channels in and out, kernel, stride, dilation, pads, groups
@@ -218,27 +249,19 @@ CONNECTED: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
     ((4, 6), (2, 8)),
     ((1, 20, 12), (1, 20, 33)),
     ((7,), (3,)),
+    ((2, 5, 3, 10), (2, 5, 3, 6)),
+    ((2, 3, 10), (2, 1, 3, 6)),
 )
-
-
-def rotated(count: int) -> list[tuple[int, Storage, Precision]]:
-    """Each of `count` cases in one storage, the first one in all: drivers take a second to compile some kernels."""
-    first = [(0, storage, precision) for storage, precision in EVERY_REACH]
-    return first + [(k, *EVERY_REACH[k % len(EVERY_REACH)]) for k in range(1, count)]
 
 
 @pytest.mark.parametrize(("case", "storage", "precision"), rotated(len(CONNECTED)))
 def test_fully_connected(case: int, storage: Storage, precision: Precision) -> None:
     shape, out = CONNECTED[case]
     rows = int(np.prod(out[:-1]))
-    op = FullyConnected(
-        input=0,
-        output=1,
-        weights=random(1, out[-1], int(np.prod(shape)) // rows),
-        bias=random(2, out[-1]),
-        function=RELU,
-    )
-    check(op, {0: random(3, *shape)}, out, storage=storage, precision=precision)
+    weights, bias = random(1, out[-1], int(np.prod(shape)) // rows), random(2, out[-1])
+    op = FullyConnected(input=0, output=1, weights=weights, bias=bias, function=RELU)
+    for layout in ("nhwc", "nchw"):
+        check(op, {0: random(3, *shape)}, out, layout=layout, storage=storage, precision=precision)
 
 
 def test_a_window_of_the_whole_input() -> None:
@@ -263,6 +286,7 @@ PRODUCTS: tuple[tuple[tuple[int, ...], tuple[int, ...], tuple[bool, bool], Layou
     ((2, 1, 2, 4, 3), (3, 1, 3, 5), (False, False), ""),
     ((6,), (6, 7), (False, False), ""),
     ((4, 6), (6,), (False, False), ""),
+    ((2, 6, 5, 9), (9, 7), (False, False), "nchw"),
 )
 
 

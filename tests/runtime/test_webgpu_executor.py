@@ -48,7 +48,7 @@ def expected(ready: Ready, feeds: dict[str, NDArray[Any]], precision: Precision)
 
 @pytest.mark.parametrize("adapter", ADAPTERS)
 @pytest.mark.parametrize(("storage", "precision"), EVERY_REACH)
-@pytest.mark.parametrize("make", [classifier, lambda: classifier("nhwc"), pyramid])
+@pytest.mark.parametrize("make", [classifier, lambda: classifier("nhwc")])
 def test_a_planned_run_is_the_unshared_run_bit_for_bit_and_near_the_oracle(
     adapter: str, storage: str, precision: Precision, make: Callable[[], Ready]
 ) -> None:

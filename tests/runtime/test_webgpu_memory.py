@@ -19,6 +19,7 @@ from edgemem.runtime.webgpu.device import adapters, checked, open_device
 from edgemem.runtime.webgpu.memory import GpuMemory
 from edgemem.runtime.webgpu.places import separate_places
 from edgemem.runtime.webgpu.profile import GpuProfile, portable_profile
+from edgemem.runtime.webgpu.timing import Stopwatch
 from edgemem.runtime.webgpu.values import from_floats, to_floats
 from edgemem.targets import BUILT_IN
 from tests.webgpu_adapters import ADAPTERS, need_adapter
@@ -201,3 +202,18 @@ def test_a_hundred_sessions_leave_nothing_behind() -> None:
 
     before = sessions(20)
     assert sessions(100) - before < 10 * 2**20
+
+
+def test_times_of_more_passes_than_one_set_holds() -> None:
+    device = open_device(need_adapter())
+    watch = Stopwatch(device, 2050)
+    encoder = device.handle.create_command_encoder()
+    for number in range(2050):
+        encoder.begin_compute_pass(timestamp_writes=watch.around(number)).end()
+    device.handle.queue.submit([encoder.finish()])
+    times = watch.read()
+    assert len(times) == 2050
+    assert all(0 <= ms < 1000 for ms in times)
+    watch.close()
+    with pytest.raises(AdapterError, match="measures no times of operators"):
+        Stopwatch(replace(device, has_times=False), 1)

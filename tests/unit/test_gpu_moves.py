@@ -22,13 +22,13 @@ FOUR = (2, 6, 8, 10)
 FIVE = (1, 5, 3, 2, 7)
 # A map, the shapes it is between, and the kernel in the layouts nchw and nhwc.
 MAPS = {
-    "reshape to a matrix": (affine.reshape(0, 1, FOUR, (2, 480)), FOUR, (2, 480), "affine", "affine"),
-    "reshape to rank three": (affine.reshape(0, 1, FOUR, (12, 8, 10)), FOUR, (12, 8, 10), "affine", "affine_texels"),
-    "reshape to rows": (affine.reshape(0, 1, FOUR, (2, 48, 10)), FOUR, (2, 48, 10), "affine", "affine_texels"),
-    "reshape of rank three": (affine.reshape(0, 1, (2, 48, 10), FOUR), (2, 48, 10), FOUR, "affine", "move"),
+    "reshape to a matrix": (affine.reshape(0, 1, FOUR, (2, 480)), FOUR, (2, 480), "reshape", "reshape"),
+    "reshape to rank three": (affine.reshape(0, 1, FOUR, (12, 8, 10)), FOUR, (12, 8, 10), "reshape", "affine_texels"),
+    "reshape to rows": (affine.reshape(0, 1, FOUR, (2, 48, 10)), FOUR, (2, 48, 10), "reshape", "affine_texels"),
+    "reshape of rank three": (affine.reshape(0, 1, (2, 48, 10), FOUR), (2, 48, 10), FOUR, "reshape", "move"),
     "tile of rows": (affine.tile(0, 1, FOUR, (1, 3, 1, 1)), FOUR, (2, 18, 8, 10), "affine", "affine_texels"),
     "reshape to itself": (affine.reshape(0, 1, FOUR, FOUR), FOUR, FOUR, "unary", "unary"),
-    "flatten one position": (affine.reshape(0, 1, (2, 7, 1, 1), (2, 7)), (2, 7, 1, 1), (2, 7), "unary", "affine"),
+    "flatten one position": (affine.reshape(0, 1, (2, 7, 1, 1), (2, 7)), (2, 7, 1, 1), (2, 7), "unary", "reshape"),
     "transpose 0231": (affine.transpose(0, 1, FOUR, (0, 2, 3, 1)), FOUR, (2, 8, 10, 6), "affine", "affine"),
     "transpose 2103": (affine.transpose(0, 1, FOUR, (2, 1, 0, 3)), FOUR, (8, 6, 2, 10), "move", "move"),
     "transpose 0213": (affine.transpose(0, 1, FOUR, (0, 2, 1, 3)), FOUR, (2, 8, 6, 10), "affine", "move"),
@@ -139,6 +139,26 @@ def test_random_maps(seed: int) -> None:
     x = numbers(*shape, seed=seed)
     found = compute(op, {0: x}, ends, layout=layout, storage=("buffer", "texture2d", "texture-linear")[seed % 3])
     np.testing.assert_array_equal(found, evaluate(op, {0: x}, ends, layout))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    "first", [(2, 6, 5, 4), (1, 2, 3, 5, 8), (48, 5), (240,), (3, 5, 16), (2, 2, 3, 4, 5)], ids=str
+)
+def test_reshapes(first: tuple[int, ...], layout: Layout) -> None:
+    x = numbers(*first)
+    for last in (
+        (2, 6, 5, 4),
+        (2, 3, 2, 5, 4),
+        (1, 2, 3, 5, 8),
+        (12, 20),
+        (240,),
+        (1, 60, 2, 2),
+        (80, 3),
+        (2, 1, 1, 120),
+    ):
+        op = affine.reshape(0, 1, first, last)
+        np.testing.assert_array_equal(compute(op, {0: x}, last, layout=layout), x.reshape(last))
 
 
 def _random_map(rng: np.random.Generator, shape: tuple[int, ...]) -> tuple[AffineMap, tuple[int, ...]]:

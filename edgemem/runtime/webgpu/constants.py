@@ -21,7 +21,7 @@ __all__ = ["Constants", "Parameters"]
 
 _STORAGE: Final = 0x80
 _UNIFORM: Final = 0x40
-_AT_ONCE: Final = 32 * 2**20  # bytes that wait here before they are put into a buffer
+_AT_ONCE: Final = 8 * 2**20  # bytes that wait here before they are put into a buffer
 _LEAST: Final = 16  # bytes of a binding
 
 
@@ -86,6 +86,7 @@ class Constants:
             for begin, values in self._waiting:
                 buffer.write_mapped(values, begin)
             buffer.unmap()
+            self._device.wait()  # what the values were copied from is given back before more is taken
         self.allocated += int(buffer.size)
         self._buffers.append(buffer)
         self._waiting, self._waiting_bytes = [], 0

@@ -13,7 +13,7 @@ from edgemem.runtime.webgpu.shaders import Reach, assemble
 from edgemem.runtime.webgpu.values import DTYPES, EXACT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from edgemem.model.graph import Graph, Op
     from edgemem.model.tensor_ops import TensorOp
@@ -54,26 +54,40 @@ def lower_graph(prepared: Prepared, *, cpu_ops: bool = False) -> tuple[tuple[Low
     """
     graph = prepared.graph
     context = Lowering.of(prepared.program)
+    read = {i for op in graph.ops for i in op.inputs} | set(graph.outputs)
     found: list[Lowered] = []
-    refused = list(_refused_tensors(graph))
+    tensors = list(_refused_tensors(graph))
+    refused: dict[tuple[str, str], list[str]] = {}  # names by type and reason
     for number, (op, steps) in enumerate(zip(graph.ops, prepared.steps, strict=True)):
-        if all(_needs_nothing(graph, i, context) for i in op.outputs):
+        if all(_needs_nothing(graph, i, context) or i not in read for i in op.outputs):
             continue
-        dispatches, reason = _lowered(graph, op, steps, context)
+        dispatches, reason = _lowered(graph, op, steps, context, read)
         reason = reason or _inexact(graph, steps, context, prepared.precision)
         if not reason:
             found.append(Lowered(number, op, dispatches))
         elif cpu_ops and not op.bodies:
             found.append(Lowered(number, op, (), on_cpu=True, reason=reason))
         else:
-            refused.append(f"{op.name or op.type!r} ({op.type}): {reason}")
-    if refused:
-        remedy = "" if cpu_ops else "; --cpu-ops runs single operators on the CPU"
-        raise UnsupportedError(
-            f"{prepared.name} does not run on the GPU, {len(refused)} thing{'s' if len(refused) > 1 else ''} "
-            f"without a kernel: {listed(refused, most=200, separator='; ')}{remedy}"
-        )
+            refused.setdefault((op.type, reason), []).append(repr(op.name or op.type))
+    if refused or tensors:
+        raise UnsupportedError(_refusal(prepared.name, refused, tensors, cpu_ops=cpu_ops))
     return tuple(found), context
+
+
+def _refusal(
+    name: str, refused: Mapping[tuple[str, str], Sequence[str]], tensors: Sequence[str], *, cpu_ops: bool
+) -> str:
+    """The error that names all that cannot run: operators by type and reason, and tensors."""
+    said = []
+    for (kind, reason), names in refused.items():
+        why = "" if reason == kind else f": {reason}"
+        said.append(f"{listed(names, most=3)} ({kind}){why}")
+    if tensors:
+        said.append(listed(tensors, most=5))
+    count = sum(map(len, refused.values())) + len(tensors)
+    remedy = "" if cpu_ops or not refused else "; --cpu-ops runs single operators on the CPU"
+    things = "thing" if count == 1 else "things"
+    return f"{name} does not run on the GPU, {count} {things} without a kernel: {'; '.join(said)}{remedy}"
 
 
 def _inexact(graph: Graph, steps: tuple[TensorOp, ...] | str, context: Lowering, precision: Precision) -> str:
@@ -117,7 +131,7 @@ def _refused_tensors(graph: Graph) -> Iterator[str]:
 
 
 def _lowered(
-    graph: Graph, op: Op, steps: tuple[TensorOp, ...] | str, context: Lowering
+    graph: Graph, op: Op, steps: tuple[TensorOp, ...] | str, context: Lowering, read: Collection[int]
 ) -> tuple[tuple[Dispatch, ...], str]:
     """The dispatches of an operator; or why there are none."""
     if op.bodies:
@@ -135,8 +149,10 @@ def _lowered(
         return (), str(e)
     written = {dispatch.output for dispatch in found}
     outputs = {i for i in op.outputs if not _needs_nothing(graph, i, context)}
-    if written != outputs:
-        return (), "not all of its outputs are computed" if outputs - written else "it would write other tensors"
+    if written - outputs:
+        return (), "it would write other tensors"
+    if any(i in read for i in outputs - written):
+        return (), "not all of its outputs are computed"
     for dispatch in found:
         for number in dispatch.inputs:
             if not context.is_constant(number) and _needs_nothing(graph, number, context):

@@ -25,11 +25,10 @@ from __future__ import annotations
 import re
 import struct
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from edgemem.errors import ToolError, UnsupportedError
+from edgemem.errors import UnsupportedError
+from edgemem.runtime.webgpu.kernel_texts import finish_text, kernel_text
 from edgemem.runtime.webgpu.texture_access import FORMS, texture_load, texture_store, texture_type, view_dimension
 from edgemem.runtime.webgpu.unrolling import unroll
 
@@ -49,9 +48,7 @@ __all__ = [
     "Reach",
     "Shader",
     "assemble",
-    "folder",
     "grid",
-    "kernels",
 ]
 
 Precision: TypeAlias = Literal["fp32", "fp16"]
@@ -65,8 +62,6 @@ MOST_WORKGROUPS: Final = 65535  # of a grid in one dimension: the least that Web
 MOST_PARAMETERS: Final = 4  # of a function
 
 _COMPUTE: Final = 4  # GPUShaderStage.COMPUTE
-_HERE: Final = Path(__file__).resolve().parent
-_FUNCTION: Final = re.compile(r"^fn (\w+)\(", re.MULTILINE)
 _OWN: Final = re.compile(r"^struct Own \{([^}]*)\}", re.MULTILINE)
 
 
@@ -108,19 +103,6 @@ class Shader:
     parameters: bytes
 
 
-def folder() -> Path:
-    """Where the kernels' texts are: in a checkout, or in an installed wheel. Raises ToolError if they are missing."""
-    for place in (_HERE / "kernels" / "gpu", _HERE.parents[2] / "kernels" / "gpu"):
-        if (place / "functions.wgsl").is_file():
-            return place
-    raise ToolError("this edgemem has no kernels for GPUs (kernels/gpu); install a wheel or a checkout that has them")
-
-
-def kernels() -> tuple[str, ...]:
-    """Names of all kernels, sorted."""
-    return tuple(sorted(f.stem for f in folder().glob("*.wgsl") if f.stem != "functions"))
-
-
 def grid(count: int, size: int = 64) -> tuple[int, int, int]:
     """Workgroups of `size` invocations for `count` of them, in two dimensions where one is too short.
 
@@ -146,7 +128,7 @@ def assemble(dispatch: Dispatch, inputs: Sequence[Reach], output: Reach, precisi
     """
     _check(dispatch, inputs, output)
     bindings = _bindings(inputs, output)
-    own = _own_kinds(_text(dispatch.kernel), dispatch)
+    own = _own_kinds(kernel_text(dispatch.kernel), dispatch)
     parts = [_struct(len(inputs), is_own=bool(own)), _COMMON]
     layout: list[dict[str, object]] = [_entry(PARAMETERS, buffer={"type": "uniform"})]
     for k, (reach, binding) in enumerate(zip(inputs, bindings, strict=True)):
@@ -159,9 +141,9 @@ def assemble(dispatch: Dispatch, inputs: Sequence[Reach], output: Reach, precisi
     for k in range(len(dispatch.weights)):
         parts.append(f"@group(0) @binding({WEIGHTS + k}) var<storage, read> weights_{k}: array<vec4<f32>>;\n")
         layout.append(_entry(WEIGHTS + k, buffer={"type": "read-only-storage"}))
-    parts.append(_finish(dispatch))
+    parts.append(finish_text(dispatch.function))
     parts += [f"const {n}: i32 = {v};\n" if isinstance(v, int) else f"{v}\n" for n, v in dispatch.defines]
-    parts.append(unroll(_text(dispatch.kernel), {n: v for n, v in dispatch.defines if isinstance(v, int)}))
+    parts.append(unroll(kernel_text(dispatch.kernel), {n: v for n, v in dispatch.defines if isinstance(v, int)}))
     return Shader("".join(parts), tuple(layout), bindings, _parameters(dispatch, inputs, output, own))
 
 
@@ -341,25 +323,6 @@ def _layout_entry(reach: Reach, binding: int, precision: Precision | None = None
     return _entry(binding, storage_texture=form)
 
 
-def _finish(dispatch: Dispatch) -> str:
-    """`finish`, and of functions.wgsl what it calls."""
-    function = dispatch.function
-    if function is None or function.name == "identity":
-        return "fn finish(value: vec4<f32>) -> vec4<f32> { return value; }\n"
-    texts = _functions()
-    name = f"function_{function.name}"
-    if name not in texts:
-        raise UnsupportedError(f"no GPU kernel has the function {function.name}")
-    needed = {name}
-    queue = [name]
-    while queue:
-        called = {n for n in re.findall(r"\w+", texts[queue.pop()]) if n in texts} - needed
-        needed |= called
-        queue += called
-    bodies = "".join(text for n, text in texts.items() if n in needed)
-    return f"{bodies}fn finish(value: vec4<f32>) -> vec4<f32> {{ return {name}(value, p.function); }}\n"
-
-
 def _own_kinds(text: str, dispatch: Dispatch) -> tuple[str, ...]:
     """`i32` or `f32` of each member of `struct Own`."""
     found = _OWN.search(text)
@@ -381,20 +344,3 @@ def _parameters(dispatch: Dispatch, inputs: Sequence[Reach], output: Reach, own:
     for kind, value in zip(own, dispatch.own, strict=True):
         packed += struct.pack("<i", value) if kind == "i32" else struct.pack("<f", value)
     return packed + bytes(-len(packed) % 16)
-
-
-@cache
-def _text(kernel: str) -> str:
-    file = folder() / f"{kernel}.wgsl"
-    if not file.is_file():
-        raise ToolError(f"no GPU kernel {kernel} in {file.parent}; there are {', '.join(kernels())}")
-    return file.read_text(encoding="utf-8")
-
-
-@cache
-def _functions() -> dict[str, str]:
-    """The functions in functions.wgsl by name, each with its text."""
-    text = (folder() / "functions.wgsl").read_text(encoding="utf-8")
-    starts = [(m.start(), m[1]) for m in _FUNCTION.finditer(text)]
-    ends = [start for start, _ in starts[1:]] + [len(text)]
-    return {name: text[start:end] for (start, name), end in zip(starts, ends, strict=True)}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["WORKGROUP", "Tiling", "bias_texels", "choose", "pack_weights", "parts", "reading"]
 
 WORKGROUP: Final = 64
-_BUSY: Final = 16  # workgroups that keep a small GPU busy
+_BUSY: Final = 32  # workgroups that keep a small GPU busy
 _MOST_BYTES: Final = 1 << 27  # of weights in one binding, that every WebGPU device has
 
 

@@ -98,14 +98,16 @@ def tiled(op: Convolution, context: Lowering, tiling: Tiling) -> list[Dispatch]:
     ]
 
 
-def depthwise(op: Convolution, context: Lowering, repeat: int = 4) -> list[Dispatch]:
-    """A convolution of each channel with its own window: `repeat` positions of a row for each thread."""
+def depthwise(op: Convolution, context: Lowering, repeat: int = 8) -> list[Dispatch]:
+    """A convolution of each channel with its own window: up to `repeat` positions of a row for each thread."""
     result = context.stored(op.output)
     channels, height, width, _ = op.weights.shape
     stride, dilation = op.stride[1], op.dilation[1]
     if stride > 1 and dilation > 1:
         repeat = 1
     hop = stride if dilation == 1 else 1  # kept texels from one position of the thread to its next
+    if hop > 1:
+        repeat = min(repeat, 4)  # more would keep too many texels
     while repeat > 1 and ((repeat - 1) * hop + width > _WIDEST_ROW or result.width <= (repeat // 2) * dilation):
         repeat //= 2
     apart = dilation if stride == 1 else 1

@@ -49,24 +49,57 @@ def fully_connected(op: FullyConnected, context: Lowering) -> list[Dispatch]:
     source, result = context.stored(op.input), context.stored(op.output)
     units, elements = op.weights.shape
     rows = _rows(op, context)
-    if not result.channels_first and not source.channels_first:
-        same = source.dims[:3] == result.dims[:3] and (source.channels, result.channels) == (elements, units)
-        if same and rows >= _MANY:
-            weights = op.weights.reshape(units, 1, 1, elements)
-            return lower(
-                Convolution(input=op.input, output=op.output, weights=weights, bias=op.bias, function=op.function),
-                context,
-            )
+    if result.channels != units or (result.channels_first and result.height * result.width > 1):
+        return [_units_apart(op, context, rows)]
+    same = source.dims[:3] == result.dims[:3] and source.channels == elements
+    if same and rows >= _MANY and not result.channels_first and not source.channels_first:
+        weights = op.weights.reshape(units, 1, 1, elements)
+        whole = Convolution(input=op.input, output=op.output, weights=weights, bias=op.bias, function=op.function)
+        return lower(whole, context)
     return rows_product(op, context)
+
+
+def _units_apart(op: FullyConnected, context: Lowering, rows: int) -> Dispatch:
+    """Units that are not along the output's channels, as where channels come first: in width, or anywhere."""
+    source, result = context.stored(op.input), context.stored(op.output)
+    units, elements = op.weights.shape
+    weights = np.zeros((-(-units // SLICE) * SLICE, elements), np.float32)
+    weights[:units] = op.weights
+    bias = bias_texels(op.bias, units, weights.shape[0] // SLICE, 1)
+    if (source.width, result.width) == (elements, units) and source.channels_first and result.channels_first:
+        by_column = weights.reshape(-1, SLICE, elements).transpose(0, 2, 1)
+        return Dispatch(
+            kernel="matmul_heads",
+            inputs=(op.input,),
+            output=op.output,
+            workgroups=grid(-(-result.height // 4) * -(-units // 4) * result.slices * result.batch),
+            own=(result.height, units, elements, 0, 0, 1.0),
+            defines=(
+                ("SIDE", 4),
+                ("left", _LEFT.format(place="row, k")),
+                ("right", _RIGHT_WEIGHTS),
+                ("bias", _COLUMN_BIAS),
+            ),
+            weights=(np.ascontiguousarray(by_column), bias),
+            function=op.function,
+        )
+    return Dispatch(
+        kernel="matmul",
+        inputs=(op.input,),
+        output=op.output,
+        workgroups=grid(result.texels),
+        own=(units, rows, elements, 1, 1, 1, *(0,) * 8, elements, 1, elements, 1, 1.0),
+        defines=(("second", _SECOND_WEIGHTS), ("bias", _UNIT_BIAS)),
+        weights=(weights, bias),
+        function=op.function,
+    )
 
 
 def rows_product(op: FullyConnected, context: Lowering) -> list[Dispatch]:
     """Rows times the transpose of the weights, for few rows: the threads of a workgroup share a row's elements."""
-    source, result = context.stored(op.input), context.stored(op.output)
+    source = context.stored(op.input)
     units, elements = op.weights.shape
     rows = _rows(op, context)
-    if result.channels != units:
-        raise UnsupportedError(f"a product of {units} units whose tensor has {result.channels} channels")
     kind, columns = _columns(source, rows, elements)
     slices = -(-units // SLICE)
     packed = np.zeros((slices * SLICE, columns.size), np.float32)
@@ -131,12 +164,36 @@ _FOUR_ROWS: Final = """fn left(matrix: i32, row: i32, k: i32) -> mat4x4<f32> {{
 fn right(matrix: i32, slice: i32, k: i32) -> mat4x4<f32> {{
     return {right}(mat4x4<f32>({b}));
 }}"""
-_HEADS: Final = """fn left(b: i32, row: i32, k: i32, slice: i32) -> vec4<f32> {{
-    return load_0(b, {left}, slice);
-}}
-fn right(b: i32, k: i32, column: i32, slice: i32) -> vec4<f32> {{
-    return load_1(b, {right}, slice);
+_LEFT: Final = """fn left(b: i32, row: i32, k: i32, slice: i32) -> vec4<f32> {{
+    let value = load_0(min(b, p.input_0.batch - 1), {place}, slice * (1 - p.own.a_splat));
+    return select(value, value.xxxx, p.own.a_splat != 0);
 }}"""
+_RIGHT: Final = """fn right(b: i32, k: i32, column: i32, slice: i32) -> vec4<f32> {{
+    let value = load_1(min(b, p.input_1.batch - 1), {place}, slice * (1 - p.own.b_splat));
+    return select(value, value.xxxx, p.own.b_splat != 0);
+}}"""
+_RIGHT_WEIGHTS: Final = """fn right(b: i32, k: i32, column: i32, slice: i32) -> vec4<f32> {
+    let value = weights_0[column / 4 * p.own.inner + k];
+    return vec4<f32>(value[column % 4]);
+}"""
+_COLUMN_BIAS: Final = """fn bias_at(place: vec4<i32>) -> vec4<f32> {
+    let value = weights_1[place.z / 4];
+    return vec4<f32>(value[place.z % 4]);
+}"""
+_SECOND: Final = "fn second(index: i32) -> f32 { return at_1(index); }"
+_SECOND_WEIGHTS: Final = """fn second(index: i32) -> f32 {
+    let value = weights_0[index / 4];
+    return value[index % 4];
+}"""
+_UNIT_BIAS: Final = """fn bias_at(place: vec4<i32>) -> vec4<f32> {
+    var result = vec4<f32>();
+    for (var k = 0; k < min(4, p.output.channels - place.w * 4); k++) {
+        let unit = index_of(p.output, place.x, place.y, place.z, place.w * 4 + k) % p.own.columns;
+        let value = weights_1[unit / 4];
+        result[k] = value[unit % 4];
+    }
+    return result;
+}"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +232,6 @@ def matmul(op: MatMul, context: Lowering) -> list[Dispatch]:
 
 def _as_rows(op: MatMul, context: Lowering) -> FullyConnected | None:
     """The product as rows times constant weights, where it is one."""
-    result = context.stored(op.output)
     if not context.is_constant(op.b) or context.is_constant(op.a) or op.transpose_a or len(context.shape(op.a)) < 1:
         return None
     shape = context.shape(op.b)
@@ -184,8 +240,6 @@ def _as_rows(op: MatMul, context: Lowering) -> FullyConnected | None:
     weights = context.value(op.b).reshape(shape[-2:])
     weights = np.ascontiguousarray(weights if op.transpose_b else weights.T) * np.float32(op.alpha)
     units = weights.shape[0]
-    if result.channels != units or (result.channels_first and result.height * result.width > 1):
-        return None
     bias = op.bias
     if bias is not None:
         if bias.size not in (1, units) or (bias.size == units and bias.shape[-1:] != (units,)):
@@ -246,9 +300,8 @@ def _by_heads(op: MatMul, context: Lowering, sizes: _Product) -> Dispatch:
     """Matrices in height and width: four rows, four columns and four channels for each thread."""
     result = context.stored(op.output)
     bias, text = _bias(op, context)
-    loads = _HEADS.format(
-        left="k, row" if op.transpose_a else "row, k", right="column, k" if op.transpose_b else "k, column"
-    )
+    left = _LEFT.format(place="k, row" if op.transpose_a else "row, k")
+    right = _RIGHT.format(place="column, k" if op.transpose_b else "k, column")
     splat = [int(context.stored(t).channels < result.channels) for t in (op.a, op.b)]
     return Dispatch(
         kernel="matmul_heads",
@@ -256,7 +309,7 @@ def _by_heads(op: MatMul, context: Lowering, sizes: _Product) -> Dispatch:
         output=op.output,
         workgroups=grid(-(-sizes.rows // 4) * -(-sizes.columns // 4) * result.slices * result.batch),
         own=(sizes.rows, sizes.columns, sizes.inner, *splat, op.alpha),
-        defines=(("SIDE", 4), ("loads", loads), ("bias", text)),
+        defines=(("SIDE", 4), ("left", left), ("right", right), ("bias", text)),
         weights=bias,
         function=op.function,
     )
@@ -280,7 +333,7 @@ def _by_elements(op: MatMul, context: Lowering, sizes: _Product) -> Dispatch:
             *_steps(b[:-2], prod(b[-2:])),
             *(a_row, a_inner, b_column, b_inner, op.alpha),
         ),
-        defines=(("bias", text),),
+        defines=(("second", _SECOND), ("bias", text)),
         weights=bias,
         function=op.function,
     )

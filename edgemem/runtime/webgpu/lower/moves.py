@@ -207,7 +207,15 @@ def affine_map(op: AffineMap, context: Lowering) -> list[Dispatch]:
     positions = position_map(op, source, result)
     if positions is not None:
         return [_looked_up("affine_texels", positions, result)]
+    if _is_reshape(op):
+        return [Dispatch(kernel="reshape", inputs=(op.input,), output=op.output, workgroups=grid(result.texels))]
     return [_looked_up("affine", op, result)]
+
+
+def _is_reshape(op: AffineMap) -> bool:
+    """Whether each element keeps its number."""
+    same = op.out_dims == op.in_dims and len(op.out_dims) == 1
+    return same and (op.shift, op.split, op.offset, op.quotients) == ((0,), (1,), (0,), ((1,),))
 
 
 def _by_texels(op: AffineMap, moved: TexelMap, context: Lowering) -> Dispatch:

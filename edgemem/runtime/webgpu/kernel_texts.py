@@ -1,0 +1,67 @@
+"""The files of kernels/gpu: kernels, and the functions that finish a result."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from edgemem.errors import ToolError, UnsupportedError
+
+if TYPE_CHECKING:
+    from edgemem.model.tensor_ops import Function
+
+__all__ = ["finish_text", "folder", "kernel_text", "kernels"]
+
+_HERE: Final = Path(__file__).resolve().parent
+_FUNCTION: Final = re.compile(r"^fn (\w+)\(", re.MULTILINE)
+
+
+def folder() -> Path:
+    """Where the kernels' texts are: in a checkout, or in an installed wheel. Raises ToolError if they are missing."""
+    for place in (_HERE / "kernels" / "gpu", _HERE.parents[2] / "kernels" / "gpu"):
+        if (place / "functions.wgsl").is_file():
+            return place
+    raise ToolError("this edgemem has no kernels for GPUs (kernels/gpu); install a wheel or a checkout that has them")
+
+
+def kernels() -> tuple[str, ...]:
+    """Names of all kernels, sorted."""
+    return tuple(sorted(f.stem for f in folder().glob("*.wgsl") if f.stem != "functions"))
+
+
+@cache
+def kernel_text(kernel: str) -> str:
+    """The text of a kernel's file. Raises ToolError for a kernel that there is not."""
+    file = folder() / f"{kernel}.wgsl"
+    if not file.is_file():
+        raise ToolError(f"no GPU kernel {kernel} in {file.parent}; there are {', '.join(kernels())}")
+    return file.read_text(encoding="utf-8")
+
+
+def finish_text(function: Function | None) -> str:
+    """`finish`, and of functions.wgsl what it calls. Raises UnsupportedError for a function that there is not."""
+    if function is None or function.name == "identity":
+        return "fn finish(value: vec4<f32>) -> vec4<f32> { return value; }\n"
+    texts = _functions()
+    name = f"function_{function.name}"
+    if name not in texts:
+        raise UnsupportedError(f"no GPU kernel has the function {function.name}")
+    needed = {name}
+    queue = [name]
+    while queue:
+        called = {n for n in re.findall(r"\w+", texts[queue.pop()]) if n in texts} - needed
+        needed |= called
+        queue += called
+    bodies = "".join(text for n, text in texts.items() if n in needed)
+    return f"{bodies}fn finish(value: vec4<f32>) -> vec4<f32> {{ return {name}(value, p.function); }}\n"
+
+
+@cache
+def _functions() -> dict[str, str]:
+    """The functions in functions.wgsl by name, each with its text."""
+    text = (folder() / "functions.wgsl").read_text(encoding="utf-8")
+    starts = [(m.start(), m[1]) for m in _FUNCTION.finditer(text)]
+    ends = [start for start, _ in starts[1:]] + [len(text)]
+    return {name: text[start:end] for (start, name), end in zip(starts, ends, strict=True)}

@@ -1,0 +1,31 @@
+"""What networks take on a GPU: arenas at the lower bound, and textures beside those of TFLite GPU's rules."""
+
+from __future__ import annotations
+
+import pytest
+
+import edgemem
+from edgemem.formats import open_bytes
+from models import build
+
+
+@pytest.mark.parametrize("name", ["mobilenet_v1", "mobilenet_v2", "inception_v3", "blazeface"])
+def test_arenas_are_at_the_bound_and_textures_below_the_rule_in_order(name: str) -> None:
+    graph = open_bytes(build.build(name).SerializeToString(), ".onnx").graph()
+    for target in ("gpu-buffer", "gpu-buffer-fp16"):
+        planset = edgemem.plan(graph, target=target)
+        assert planset.best_offsets is not None
+        assert planset.best_offsets.size == planset.bounds.offsets
+        assert edgemem.verify(planset, graph) == ()
+    flat = edgemem.plan(graph, target="gpu-texture")
+    rows = edgemem.plan(graph, target="gpu-texture-linear")
+    array = edgemem.plan(graph, target="gpu-texture-array")
+    (in_order,) = [plan.size for plan in flat.shared_objects if plan.strategy == "greedy_in_order"]
+    assert flat.best_shared_objects is not None
+    assert rows.best_shared_objects is not None
+    assert array.best_offsets is not None
+    assert flat.best_shared_objects.optimal
+    assert flat.best_shared_objects.size <= 0.8 * in_order
+    assert rows.best_shared_objects.size <= flat.best_shared_objects.size
+    assert array.best_offsets.size <= 16 * rows.best_shared_objects.size
+    assert array.best_offsets.size <= 1.01 * array.bounds.offsets
