@@ -153,7 +153,10 @@ def main() -> None:
     if args.child:
         child(args.child, args.adapter, sharing=not args.alone)
         return
-    memory, rows, processes, adapter = [], [], [], ""
+    memory: list[str] = []
+    rows: list[str] = []
+    processes: list[str] = []
+    adapter = ""
     for name in args.models:
         with tempfile.TemporaryDirectory(prefix="edgemem-") as made:
             folder = Path(made)
