@@ -10,7 +10,9 @@ import pytest
 
 import edgemem
 from edgemem.errors import RuntimeBindError, UnsupportedError
+from edgemem.model.affine import pad
 from edgemem.model.stored import stored
+from edgemem.model.tensor_ops import IDENTITY, Binary, Unary
 from edgemem.targets import BUILT_IN
 from tests.oracle.tensor_ops import run_program
 from tests.webgpu import EVERY_REACH
@@ -256,7 +258,9 @@ def test_the_plan_of_another_storage_is_refused_with_the_target_to_plan_for() ->
         (None, "fp16", "gpu-buffer-fp16"),
         ("texture2d", "fp16", "gpu-texture-fp16"),
     ):
-        with pytest.raises(UnsupportedError, match=f"needs '{target}'; plan with: edgemem plan net --target {target}$"):
+        with pytest.raises(
+            UnsupportedError, match=f"needs '{target}'; plan with: edgemem plan net --target {target} -o PLANNED$"
+        ):
             edgemem.GpuExecutor(ready, planset, storage=storage, precision=precision)
     with pytest.raises(UnsupportedError, match="is for 'generic', and this run needs 'gpu-buffer'"):
         edgemem.GpuExecutor(ready, edgemem.plan(ready.graph(), target="generic"))
@@ -277,6 +281,32 @@ def test_all_operators_without_a_kernel_are_named_at_once() -> None:
     assert "relu" not in text
     assert "\n" not in text
     assert "--cpu-ops" in text
+
+
+def test_what_floats_or_parameters_cannot_hold_is_refused_by_name() -> None:
+    net = Net()
+    x = net.input("x", 1, dtype="int64")
+    large = net.constant("large", np.array([16777217], np.float32), "int64")
+    result = net.tensor("result", 1, dtype="int64")
+    net.op("Mul", (x, large), result, Binary(name="mul", a=x, b=large, output=result))
+    with pytest.raises(UnsupportedError, match="the integers of 'large' are beyond 16,777,216"):
+        edgemem.GpuExecutor(net.ready(result))
+    net = Net()
+    x, y = net.input("x", 3), net.tensor("y", 5)
+    net.op("Pad", (x,), y, pad(x, y, (3,), (1,), (5,), value=1e300))
+    with pytest.raises(UnsupportedError, match="too large"):
+        edgemem.GpuExecutor(net.ready(y))
+
+
+def test_an_operator_reads_its_own_inputs_alone() -> None:
+    net = Net()
+    x = net.input("x", 2, 3)
+    a = net.unary("Relu", "relu", x)
+    b = net.unary("Exp", "exp", a)
+    c = net.tensor("c", 2, 3)
+    net.op("Identity", (b,), c, Unary(function=IDENTITY, input=a, output=c))  # `a` is dead by then
+    with pytest.raises(UnsupportedError, match="it would read 't1', which is no input of it"):
+        edgemem.GpuExecutor(net.ready(c))
 
 
 def test_graphs_within_operators_variables_and_odd_dtypes_are_refused() -> None:

@@ -127,6 +127,18 @@ def test_errors_of_the_device_are_one_line() -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_a_lost_device_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    need_adapter()
+    with edgemem.GpuExecutor(pyramid()) as executor:
+
+        def lost(*_: object) -> None:
+            raise RuntimeError("Could not map buffer: device lost")
+
+        monkeypatch.setattr(GpuMemory, "read", lost)
+        with pytest.raises(RuntimeBindError, match=r"^net does not run on .*: Could not map buffer: device lost$"):
+            executor.run(None, {"x": np.zeros((1, 3, 32, 32), np.float32)})
+
+
 def test_many_constants_are_in_few_buffers_and_an_equal_one_is_kept_once() -> None:
     device = open_device(need_adapter())
     constants = Constants(device)

@@ -145,7 +145,9 @@ def test_a_plan_in_the_file_for_another_storage_names_the_command(tmp_path: Path
     onnx.save(small_model(make.make_node("Relu", ["x"], ["y"])), path)
     file = planned(path, "gpu-buffer")
     message = r"the plan of m\.gpu-buffer\.onnx is for 'gpu-buffer', and this run needs 'gpu-texture'; plan with: "
-    with pytest.raises(UnsupportedError, match=message + "edgemem plan m.gpu-buffer.onnx --target gpu-texture"):
+    with pytest.raises(
+        UnsupportedError, match=message + "edgemem plan m.gpu-buffer.onnx --target gpu-texture -o PLANNED.onnx"
+    ):
         edgemem.GpuExecutor(file, storage="texture2d")
     with pytest.raises(UnsupportedError, match="is for 'generic', and this run needs 'gpu-buffer'"):
         edgemem.GpuExecutor(planned(path, "generic"))

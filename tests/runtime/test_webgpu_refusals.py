@@ -306,3 +306,13 @@ def test_a_tensor_too_large_for_a_texture_lies_by_index_and_one_too_large_for_a_
     ready = net.ready(net.unary("Relu", "relu", x))
     with pytest.raises(UnsupportedError, match="'x'"):
         edgemem.GpuExecutor(ready)
+
+
+@pytest.mark.usefixtures("no_device")
+def test_more_elements_than_an_index_counts_are_refused_before_a_kernel_is_chosen() -> None:
+    net = Net()
+    x = net.input("x", 1, 3_000_000_000)
+    ready = net.ready(net.unary("Relu", "relu", x))
+    planset = edgemem.plan(ready.graph(), target=replace(BUILT_IN["gpu-buffer"], binding=0))
+    with pytest.raises(UnsupportedError, match=r"tensor 'x' has more elements than a kernel can count"):
+        edgemem.GpuExecutor(ready, planset)

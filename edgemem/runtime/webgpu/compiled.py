@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from edgemem.runtime.webgpu.lower import Lowering
     from edgemem.runtime.webgpu.lowered import Lowered
     from edgemem.runtime.webgpu.memory import GpuMemory
+    from edgemem.runtime.webgpu.places import Place
     from edgemem.targets import Target
 
 __all__ = ["Bound", "Compiled", "Step", "compile_graph"]
@@ -44,12 +45,14 @@ class Step:
         number: of the operator, in the order of the plan.
         op: the operator.
         bound: its dispatches; () on the CPU, and for a view, which need not run.
+        written: the tensors that it gives values; outputs that nothing reads may be left out.
         on_cpu: it runs on the CPU.
     """
 
     number: int
     op: Op
     bound: tuple[Bound, ...]
+    written: tuple[int, ...]
     on_cpu: bool
 
 
@@ -108,6 +111,7 @@ def compile_graph(
                 planned.append((step, ()))
                 continue
             jobs = tuple(_job(d, step.op, memory, graph, context, constants) for d in step.dispatches)
+            _check_later(step, memory, graph, context)
             in_place += sum(OUTPUT in job.shader.inputs for job in jobs)
             planned.append((step, jobs))
         constants.flush()
@@ -125,7 +129,9 @@ def compile_graph(
                 with checked(f"{step.op.name or step.op.type!r} ({step.op.type}, kernel {job.dispatch.kernel})"):
                     bound.append(_bound(device, memory, constants, parameters.resource(count), job, used))
                 count += 1
-            steps.append(Step(step.number, step.op, tuple(bound), step.on_cpu))
+            given = step.op.outputs if step.on_cpu else (d.output for d in step.dispatches)
+            written = tuple(i for i in dict.fromkeys(given) if i in memory.layout.places)
+            steps.append(Step(step.number, step.op, tuple(bound), written, step.on_cpu))
     except BaseException:
         constants.close()
         parameters.close()
@@ -172,16 +178,33 @@ def _check_apart(dispatch: Dispatch, op: Op, memory: GpuMemory, graph: Graph, co
         if context.is_constant(number):
             continue
         place = memory.place(number)
-        if place.piece != output.piece:
-            continue
-        is_arena = output.texels is None or output.texels.layers > 0
-        apart = is_arena and (place.offset + place.size <= output.offset or output.offset + output.size <= place.offset)
         same = output.texels is None and place.key == output.key and place.size == output.size
-        if not apart and not (same and k in dispatch.in_place):
-            raise InvalidPlanError(
-                f"the plan puts {graph.tensors[dispatch.output].name!r} over {graph.tensors[number].name!r}, and "
-                f"{op.name or op.type!r} ({op.type}) cannot write over it; plan again"
-            )
+        if not _is_apart(place, output) and not (same and k in dispatch.in_place):
+            raise _overlap(dispatch.output, number, op, graph)
+
+
+def _check_later(step: Lowered, memory: GpuMemory, graph: Graph, context: Lowering) -> None:
+    """Raise InvalidPlanError where a dispatch of an operator writes over what a later one of the same reads."""
+    for k, dispatch in enumerate(step.dispatches):
+        for later in step.dispatches[k + 1 :]:
+            for number in later.inputs:
+                if context.is_constant(number) or number == dispatch.output:
+                    continue
+                if not _is_apart(memory.place(number), memory.place(dispatch.output)):
+                    raise _overlap(dispatch.output, number, step.op, graph)
+
+
+def _is_apart(a: Place, b: Place) -> bool:
+    """Whether two places have no texel in common."""
+    is_arena = a.texels is None or a.texels.layers > 0
+    return a.piece != b.piece or (is_arena and (a.offset + a.size <= b.offset or b.offset + b.size <= a.offset))
+
+
+def _overlap(output: int, number: int, op: Op, graph: Graph) -> InvalidPlanError:
+    return InvalidPlanError(
+        f"the plan puts {graph.tensors[output].name!r} over {graph.tensors[number].name!r}, and "
+        f"{op.name or op.type!r} ({op.type}) cannot write over it; plan again"
+    )
 
 
 def _bound(

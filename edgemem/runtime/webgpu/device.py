@@ -133,7 +133,7 @@ def open_device(name: str | None = None, profile: str = "portable") -> Device:
         if missing:
             raise AdapterError(f"{adapter} has less than the profile {profile!r} asks for: {listed(missing)}")
         features = [_TIMES] if _TIMES in handle.features else []
-        refusals: tuple[type[Exception], ...] = (RuntimeError, ValueError, *_errors())
+        refusals: tuple[type[Exception], ...] = (ValueError, *_errors())
         try:
             opened = handle.request_device_sync(required_features=features, required_limits=dict(wanted.limits))
             mark = opened.create_buffer(size=4, usage=_COPY_SRC)
@@ -175,8 +175,7 @@ def _rank(order: tuple[str, ...], name: str) -> int:
 
 
 def _errors() -> tuple[type[Exception], ...]:
-    wgpu = _wgpu()
-    return (wgpu.GPUError,)
+    return (RuntimeError, _wgpu().GPUError)  # RuntimeError: a lost device, or a buffer that cannot be mapped
 
 
 def _gist(text: str) -> str:

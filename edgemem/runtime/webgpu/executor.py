@@ -120,11 +120,15 @@ class GpuExecutor:
         self._is_open = True
         try:
             self._compiled = compile_graph(self._device, self._memory, graph, prepared.target, lowered, context)
-            if timings:
-                self._stopwatch = Stopwatch(self._device, sum(bool(step.bound) for step in self._compiled.steps))
         except BaseException:
             self._memory.close()
             raise
+        if timings:
+            try:
+                self._stopwatch = Stopwatch(self._device, sum(bool(step.bound) for step in self._compiled.steps))
+            except BaseException:
+                self.close()
+                raise
 
     def __enter__(self) -> Self:
         """The executor itself; the end of the block closes it."""
@@ -263,7 +267,7 @@ class GpuExecutor:
                         self._run_on_cpu(step)
                     else:
                         self._submit([step.bound], None)
-                    for number in dict.fromkeys(i for i in step.op.outputs if i in self._memory.layout.places):
+                    for number in step.written:
                         tensor = graph.tensors[number]
                         yield step.number, tensor.name, self._memory.read(number).reshape(tensor.shape)
 

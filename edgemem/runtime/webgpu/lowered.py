@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from math import prod
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from edgemem.errors import UnsupportedError
 from edgemem.lists import listed
+from edgemem.model.stored import SLICE
 from edgemem.model.tensor_ops import ArgMax
 from edgemem.runtime.webgpu.lower import Lowering, lower
 from edgemem.runtime.webgpu.shaders import Reach, assemble
@@ -22,6 +27,9 @@ if TYPE_CHECKING:
     from edgemem.runtime.webgpu.shaders import Precision
 
 __all__ = ["Lowered", "lower_graph", "needed_tensors"]
+
+
+_MOST: Final = 2**31 - 1  # an index is an i32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,6 +62,9 @@ def lower_graph(prepared: Prepared, *, cpu_ops: bool = False) -> tuple[tuple[Low
     """
     graph = prepared.graph
     context = Lowering.of(prepared.program)
+    for number, tensor in enumerate(graph.tensors):
+        if tensor.kind != "opaque" and max(context.stored(number).texels * SLICE, prod(tensor.shape)) > _MOST:
+            raise UnsupportedError(f"tensor {tensor.name!r} has more elements than a kernel can count ({_MOST:,})")
     read = {i for op in graph.ops for i in op.inputs} | set(graph.outputs)
     found: list[Lowered] = []
     tensors = list(_refused_tensors(graph))
@@ -147,14 +158,31 @@ def _lowered(
             assemble(dispatch, reaches, Reach("buffer", context.stored(dispatch.output), "output"))
     except UnsupportedError as e:
         return (), str(e)
+    except (OverflowError, struct.error):
+        return (), "a number of it is too large for a kernel's parameters"
     written = {dispatch.output for dispatch in found}
     outputs = {i for i in op.outputs if not _needs_nothing(graph, i, context)}
     if written - outputs:
         return (), "it would write other tensors"
     if any(i in read for i in outputs - written):
         return (), "not all of its outputs are computed"
+    there = set(op.inputs)
     for dispatch in found:
         for number in dispatch.inputs:
-            if not context.is_constant(number) and _needs_nothing(graph, number, context):
-                return (), f"it reads {graph.tensors[number].name!r}, which has no values"
+            name = graph.tensors[number].name
+            if context.is_constant(number):
+                if _is_inexact(graph, number, context):
+                    return (), f"the integers of {name!r} are beyond {EXACT['fp32']:,}, which float32 keeps apart"
+            elif _needs_nothing(graph, number, context):
+                return (), f"it reads {name!r}, which has no values"
+            elif number not in there:  # nothing proves that it is still there
+                return (), f"it would read {name!r}, which is no input of it"
+        there.add(dispatch.output)
     return tuple(found), ""
+
+
+def _is_inexact(graph: Graph, number: int, context: Lowering) -> bool:
+    """Whether a constant has integers that float32, in which it is kept, may have rounded."""
+    values = context.value(number)
+    is_whole = "int" in graph.tensors[number].dtype
+    return is_whole and values.size > 0 and float(np.abs(values).max()) >= EXACT["fp32"]

@@ -129,9 +129,7 @@ def prepare(
     elif planset.order is not None and digest(graph) != planset.digest:
         order = planset.order
         graph = graph.reordered(order)
-    remedy = (
-        f"make another with: edgemem plan {name} --target {planset.target.name if planset.target else 'gpu-buffer'}"
-    )
+    remedy = f"make another with: {_command(name, planset.target)}"
     proved = prove(planset, graph, remedy=remedy)
     program = computable.program()
     if digest(program.graph) != digest(computable.graph()) or len(program.steps) != len(graph.ops):
@@ -184,7 +182,7 @@ def _graph_plans(opened: Any, name: str) -> tuple[PlanSet, ...]:
     if not plans:
         raise PlanFileError(
             f"{name} carries only plans of recordings, which run as they were recorded; make a plan of the graph with: "
-            f"edgemem plan {name} --target gpu-buffer"
+            f"{_command(name)}"
         )
     return plans
 
@@ -206,8 +204,7 @@ def _fitting(found: Sequence[PlanSet], storage: str | None, precision: str | Non
         storage or storage_of(first) or "buffer", precision or (first.precision if first is not None else "fp32")
     )
     raise UnsupportedError(
-        f"the plan of {name} is for {has}, and this run needs {wanted!r}; plan with: "
-        f"edgemem plan {name} --target {wanted}"
+        f"the plan of {name} is for {has}, and this run needs {wanted!r}; plan with: {_command(name, BUILT_IN[wanted])}"
     )
 
 
@@ -222,7 +219,7 @@ def _same_sizes(planset: PlanSet, asked: Bindings, name: str) -> None:
     if other or asked.ranges:
         raise RuntimeBindError(
             f"the plan is for other sizes than {' '.join(other) or 'a range'}; plan again with: "
-            f"{_command(name, planset)} --dim NAME=VALUE"
+            f"{_command(name, planset.target, ' --dim NAME=VALUE')}"
         )
 
 
@@ -235,6 +232,8 @@ def _computable(opened: Any, name: str) -> Computable:
     return opened
 
 
-def _command(name: str, planset: PlanSet) -> str:
-    """What plans the model again for the same target."""
-    return f"edgemem plan {name} --target {planset.target.name if planset.target else 'gpu-buffer'}"
+def _command(name: str, target: Target | None = None, more: str = "") -> str:
+    """What plans the model for a target."""
+    suffix = Path(name).suffix
+    result = f"PLANNED{suffix if suffix in ('.onnx', '.tflite') else ''}"
+    return f"edgemem plan {name} --target {target.name if target else 'gpu-buffer'}{more} -o {result}"
