@@ -248,7 +248,7 @@ def _with_means(path: Path, wanted: Mapping[str, Mapping[str, str]], rules: Targ
     search = {name: told[name] for name in ("effort", "seed", "time_limit") if name in told}
     cut = next(s.name for s in PASSES if s.name in PRICED and path.suffix.lower() in s.suffixes)
     added = {"order": {"method": "auto", **search}}
-    if rules.is_dense:
+    if not rules.texels and not rules.layer_rows:
         added[cut] = {"stages": "auto", **limits}
     return {**added, **wanted}
 

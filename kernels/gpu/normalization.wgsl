@@ -1,7 +1,7 @@
-// (x - mean) / sqrt(variance + epsilon) * scale + shift (MODE 1), x / sqrt(max(sum of squares, epsilon)) * scale + shift
-// (MODE 2), or x * scale + shift (MODE 0). SHARE invocations, a power of two up to 64, work on one group of texels, of
-// which `spot` tells the places. CHANNELS is 1 where the four numbers of a texel belong to one group; else they belong to
-// four groups. weights_0 has scale and shift in turn, in the order of the texels, of the dimensions below or 1.
+// (x - mean) / sqrt(variance + epsilon) * scale + shift, or, where IS_LENGTH is 1, x / sqrt(max(sum of squares, epsilon))
+// * scale + shift. SHARE invocations, a power of two up to 64, work on one group of texels, of which `spot` tells the
+// places. CHANNELS is 1 where the four numbers of a texel belong to one group; else they belong to four groups. weights_0
+// has scale and shift in turn, in the order of the texels, of the dimensions below or 1.
 
 struct Own {
     steps: i32,      // texels in a group
@@ -57,8 +57,7 @@ fn main(
     let slice = number / p.own.positions;
 
     var mean = vec4<f32>();
-    var spread = vec4<f32>(1.0);
-    if (MODE == 1) {
+    if (IS_LENGTH == 0) {
         var sum = vec4<f32>();
         for (var step = lane; step < steps; step += SHARE) {
             let at = spot(position, slice, step);
@@ -66,25 +65,22 @@ fn main(
         }
         mean = total(sum, local) / p.own.count;
     }
-    if (MODE != 0) {
-        var sum = vec4<f32>();
-        for (var step = lane; step < steps; step += SHARE) {
-            let at = spot(position, slice, step);
-            let value = counting(load_0(at.x, at.y, at.z, at.w) - mean, at);
-            sum += value * value;
-        }
-        let squares = total(sum, local);
-        if (MODE == 1) {
-            spread = sqrt(squares / p.own.count + p.own.epsilon);
-        } else {
-            spread = sqrt(max(squares, vec4<f32>(p.own.epsilon)));
-        }
+    var sum = vec4<f32>();
+    for (var step = lane; step < steps; step += SHARE) {
+        let at = spot(position, slice, step);
+        let value = counting(load_0(at.x, at.y, at.z, at.w) - mean, at);
+        sum += value * value;
+    }
+    let squares = total(sum, local);
+    var spread = sqrt(squares / p.own.count + p.own.epsilon);
+    if (IS_LENGTH == 1) {
+        spread = sqrt(max(squares, vec4<f32>(p.own.epsilon)));
     }
     for (var step = lane; step < steps; step += SHARE) {
         let at = spot(position, slice, step);
-        let y = at.y * i32(p.own.height > 1);
-        let x = at.z * i32(p.own.width > 1);
-        let b = at.x * i32(p.own.batch > 1);
+        let y = min(at.y, p.own.height - 1);
+        let x = min(at.z, p.own.width - 1);
+        let b = min(at.x, p.own.batch - 1);
         let k = (((at.w * p.own.height + y) * p.own.width + x) * p.own.batch + b) * 2;
         let value = (load_0(at.x, at.y, at.z, at.w) - mean) / spread;
         store(at.x, at.y, at.z, at.w, finish(value * weights_0[k] + weights_0[k + 1]));

@@ -1,13 +1,15 @@
 """What GPUs need for a model under each rule, and how long a run takes inside a plan and without sharing.
 
-    python tests/bench/gpu.py [MODEL ...] [--adapter NAME] [--repeats 7] [--no-times] [--process] [--precision fp16]
+    python tests/bench/gpu.py [MODEL ...] [--adapter NAME] [--repeats 7] [--precision fp16]
+        [--no-memory] [--no-times] [--process]
 
-Prints two Markdown tables, with --process a third one. Memory in MiB: no sharing and the lower bound of buffers,
-edgemem's offsets in one buffer; of textures TFLite's rules (equality for OpenCL, greedy in order for OpenGL), edgemem's
-textures in two dimensions and by linear index, its array of textures, and these three beside greedy in order. Times are medians of alternated
-runs, one in which each tensor has memory of its own, one inside the plan; outputs are compared bit for bit. With
---process each kind runs in a process of its own: how much its memory without files grows says what a software driver
-really takes. Models come from `models/build.py` (ONNX, as `--optimize extended` fuses them) and from `models/fetch.py`.
+Prints Markdown tables: memory, times, and with --process processes. Memory in MiB: no sharing and the lower bound of
+buffers, edgemem's offsets in one buffer; of textures TFLite's rules (equality for OpenCL, greedy in order for OpenGL),
+edgemem's textures in two dimensions and by linear index, its array of textures, and these three beside greedy in order.
+Times are medians of alternated runs, one in which each tensor has memory of its own, one inside the plan; outputs are
+compared bit for bit, and what is allocated with what is planned. With --process each kind runs in a process of its own:
+how much its memory without files grows says what a software driver really takes. Models come from `models/build.py`
+(ONNX, as `--optimize extended` fuses them) and from `models/fetch.py`.
 """
 
 from __future__ import annotations
@@ -59,12 +61,10 @@ MIB: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """Milliseconds of alternated runs, the median of each kind, and bytes as the device reports them."""
+    """Milliseconds of alternated runs, the median of each kind, and where they ran."""
 
     alone_ms: float
     shared_ms: float
-    alone_bytes: int
-    shared_bytes: int
     adapter: str
 
 
@@ -104,7 +104,7 @@ def memory_row(name: str, plansets: dict[str, PlanSet]) -> str:
 
 
 def timed(path: Path, repeats: int, adapter: str | None) -> Timed:
-    """Runs of a planned file. Raises AssertionError if sharing changes an output."""
+    """Runs of a planned file. Raises AssertionError for another output, or other memory than planned."""
     values = feeds_for(open_planned(path), None)
     options = GpuOptions(adapter=adapter)
     with executor_for(path, options, sharing=False) as alone, executor_for(path, options) as shared:
@@ -115,13 +115,9 @@ def timed(path: Path, repeats: int, adapter: str | None) -> Timed:
             for executor, ms in zip((alone, shared), times, strict=True):
                 executor.run(None, values)
                 ms.append(executor.last_ms)
-        return Timed(
-            median(times[0]),
-            median(times[1]),
-            alone.memory_report.reserved,
-            shared.memory_report.reserved,
-            shared.adapter,
-        )
+        report = shared.memory_report
+        assert report.reserved == report.planned, f"{path.name}: {report.reserved} bytes are allocated"
+        return Timed(median(times[0]), median(times[1]), shared.adapter)
 
 
 def resident(path: Path, adapter: str | None, *, sharing: bool) -> int:
@@ -148,6 +144,7 @@ def main() -> None:
     parser.add_argument("--adapter")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--precision", choices=["fp32", "fp16"], default="fp32")
+    parser.add_argument("--no-memory", action="store_true")
     parser.add_argument("--no-times", action="store_true")
     parser.add_argument("--process", action="store_true")
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
@@ -156,7 +153,10 @@ def main() -> None:
     if args.child:
         child(args.child, args.adapter, sharing=not args.alone)
         return
-    memory, rows, processes, adapter = [], [], [], ""
+    memory: list[str] = []
+    rows: list[str] = []
+    processes: list[str] = []
+    adapter = ""
     for name in args.models:
         with tempfile.TemporaryDirectory(prefix="edgemem-") as made:
             folder = Path(made)
@@ -167,35 +167,37 @@ def main() -> None:
                 continue
             ending = "-fp16" if args.precision == "fp16" else ""
             plansets = {target: edgemem.plan(model, target=target + ending) for target in STORAGES}
-            memory.append(memory_row(name, plansets))
-            print(memory[-1], file=sys.stderr)
+            if not args.no_memory:
+                memory.append(memory_row(name, plansets))
+                print(memory[-1], file=sys.stderr)
+            times, grown = [], []
             for target, planset in plansets.items():
                 path = folder / f"{name}.{target}{suffix}"
                 edgemem.save(model, planset, path)
                 if args.process:
-                    grown = [resident(path, args.adapter, sharing=sharing) / MIB for sharing in (False, True)]
-                    processes.append(f"| {name} | {target}{ending} | {grown[0]:.1f} | {grown[1]:.1f} |")
-                    print(processes[-1], file=sys.stderr)
-                if args.no_times:
-                    continue
-                run = timed(path, args.repeats, args.adapter)
-                adapter = run.adapter
-                rows.append(
-                    f"| {name} | {target}{ending} | {run.alone_bytes / MIB:.2f} | {run.shared_bytes / MIB:.2f} | "
-                    f"{run.alone_ms:.1f} | {run.shared_ms:.1f} | {run.shared_ms / run.alone_ms:.2f} |"
-                )
-                print(rows[-1], file=sys.stderr)
-    print("| model | naive | bound | offsets | equality | in order | 2-D | linear | array | those three / in order |")
-    print("|" + "---|" * 10)
-    print("\n".join(memory))
+                    alone, shared = (resident(path, args.adapter, sharing=sharing) / MIB for sharing in (False, True))
+                    grown.append(f"{alone:.1f}, {shared:.1f}")
+                if not args.no_times:
+                    run = timed(path, args.repeats, args.adapter)
+                    adapter = run.adapter
+                    times.append(f"{run.shared_ms:.1f} ms, {run.shared_ms / run.alone_ms:.2f}")
+            for row, cells in ((rows, times), (processes, grown)):
+                if cells:
+                    row.append(f"| {name} | {' | '.join(cells)} |")
+                    print(row[-1], file=sys.stderr)
+    if memory:
+        print(
+            "| model | no sharing | bound | offsets | equality | in order | 2-D | linear | array | those / in order |"
+        )
+        print("|---|" + "---:|" * 8 + "---|")
+        print("\n".join(memory))
+    heads = " | ".join(STORAGES)
     if rows:
-        print(f"\n{adapter}, median of {args.repeats} alternated runs\n")
-        print("| model | target | alone MiB | planned MiB | alone ms | planned ms | planned / alone |")
-        print("|" + "---|" * 7)
+        print(f"\n{adapter}, {args.precision}, median of {args.repeats} alternated runs: planned, planned / alone\n")
+        print(f"| model | {heads} |\n|---|---:|---:|---:|---:|")
         print("\n".join(rows))
     if processes:
-        print("\n| model | target | process grows alone, MiB | planned |")
-        print("|" + "---|" * 4)
+        print(f"\nMiB that a process grows by: alone, planned\n\n| model | {heads} |\n|---|---:|---:|---:|---:|")
         print("\n".join(processes))
 
 

@@ -27,8 +27,8 @@ _WITHOUT_KERNEL = (
     *("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cosh", "Sinh", "Tan", "ThresholdedRelu"),
     "com.microsoft::QuickGelu",
 )
-_KINDS = {"Cast": {"to": TensorProto.INT32}}
-_MORE = {
+_KINDS: dict[str, dict[str, Any]] = {"Cast": {"to": TensorProto.INT32}}
+_MORE: dict[str, list[Any]] = {
     "PRelu": [np.full((6, 1, 1), 0.3, np.float32)],
     "Clip": [np.float32(0.2), np.float32(0.7)],
 }

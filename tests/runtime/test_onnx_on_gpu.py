@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from edgemem.runtime.webgpu.prepared import Storage
 
 STORAGES: Final[tuple[Storage, ...]] = ("buffer", "texture2d", "texture-linear", "texture-array")
-# branches has bodies, dynamic a size that data decide.
-NETWORKS: Final = sorted(set(names()) - {"branches", "dynamic"})
-EXPORTED: Final = ("audio", "bert", "llama", "convolutions", "resizes", "layer_normalization_14")
+NETWORKS: Final = ("mobilenet_v2", "resnet18", "randwire", "unet", "blazeface", "transformer")
+EXPORTED: Final = ("audio", "bert", "convolutions", "resizes", "layer_normalization_14")
 
 
 def apart(

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 import edgemem
+from edgemem.errors import UnsupportedError
 from edgemem.formats import open_bytes
+from edgemem.passes.tiling.auto import find_stages
+from edgemem.targets import BUILT_IN
 from models import build
 
 
@@ -29,3 +32,10 @@ def test_arenas_are_at_the_bound_and_textures_below_the_rule_in_order(name: str)
     assert rows.best_shared_objects.size <= flat.best_shared_objects.size
     assert array.best_offsets.size <= 16 * rows.best_shared_objects.size
     assert array.best_offsets.size <= 1.01 * array.bounds.offsets
+
+
+def test_tiles_are_not_chosen_for_layers_of_textures() -> None:
+    graph = open_bytes(build.build("blazeface", size="small").SerializeToString(), ".onnx").graph()
+    with pytest.raises(UnsupportedError, match="'gpu-texture-array' gives every tile whole layers"):
+        find_stages(graph, BUILT_IN["gpu-texture-array"])
+    assert find_stages(graph, BUILT_IN["gpu-buffer"]).peak > 0

@@ -14,7 +14,7 @@ from edgemem.runtime.webgpu.lower.lines import share
 from tests.oracle.tensor_ops import evaluate
 from tests.tflite_operators import Input, build
 from tests.webgpu import compute
-from tests.webgpu_checks import agree, numbers
+from tests.webgpu_checks import agree, kernels, numbers
 
 if TYPE_CHECKING:
     from edgemem.model.graph import Layout
@@ -125,6 +125,7 @@ def test_normalizations(axes: tuple[int, ...], layout: Layout) -> None:
     op = Normalization(
         input=0, output=1, axes=axes, scale=scale, shift=shift, epsilon=0.01, function=Function("leaky_relu", (0.1,))
     )
+    assert kernels(op, {0: shape, 1: shape}, layout) == ["normalization" if axes else "scale"]
     agree(op, {0: numbers(*shape) + 3}, shape, layout, half=0.02)
 
 

@@ -106,6 +106,21 @@ def test_values_that_follow_from_shapes_are_constants() -> None:
     assert np.array_equal(outcome(program, {"x": _numbers(2, 3)})["y"], _numbers(2, 3).reshape(3, 2))
 
 
+def test_outputs_that_nobody_reads_are_not_written() -> None:
+    """A mask or indices that are read have no operation."""
+    nodes = [
+        helper.make_node("Dropout", ["x"], ["d", "mask"]),
+        helper.make_node("MaxPool", ["d"], ["y", "places"], kernel_shape=[2, 2]),
+    ]
+    model = _wired(*nodes, shape=(1, 2, 4, 4))
+    assert [len(steps) for steps in program_of(model).steps] == [1, 1]
+    found, reasons = mixed(model, {"x": _numbers(1, 2, 4, 4)})
+    assert reasons == set()
+    assert np.array_equal(found["y"], fed(model, {"x": _numbers(1, 2, 4, 4)})["y"])
+    model.graph.output.append(helper.make_tensor_value_info("places", TensorProto.INT64, None))
+    assert program_of(model).steps[1] == "MaxPool with more than one output"
+
+
 def test_an_output_that_no_input_changes_is_a_constant() -> None:
     model = _wired(
         helper.make_node("Shape", ["x"], ["s"]),

@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from edgemem.model.tensor_ops import Binary, FullyConnected, Function, MatMul, Normalization, Unary
-from tests.onnx_computed import check_alike, one, program_of
+from tests.onnx_computed import check_alike, fed, one, outcome, program_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -181,9 +181,15 @@ def test_an_operand_along_an_axis_before_operator_set_7(kind: str) -> None:
     assert isinstance(steps, tuple)
     assert isinstance(steps[0], Normalization)
     modern, _ = one(kind, [x, b.reshape(3, 1, 1)], fixed=(1,))
-    from tests.onnx_computed import fed, outcome
-
     assert np.allclose(outcome(program, feeds)["o0"], fed(modern, feeds)["o0"], rtol=1e-5)
+
+
+def test_no_operand_lies_along_another_axis_than_the_file_says() -> None:
+    """Numpy would put these along the last axis."""
+    x, b = _numbers(3, 3), _numbers(3, seed=1)
+    for kind, elems in (("Pow", ()), ("Less", (BOOL,))):
+        model, _ = one(kind, [x, b], fixed=(1,), opset=6, elems=elems, broadcast=1, axis=0)
+        assert program_of(model).steps == (f"{kind} along axis 0",)
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def _product(
     if not left or not right:
         raise InexpressibleError("of scalars")
     turn_a, turn_b = turned[0] and len(left) > 1, turned[1] and len(right) > 1
-    units = 1 if len(right) == 1 else right[-2] if turn_b else right[-1]
+    units = right[-2 if turn_b else -1]
     inner, depth = left[-2 if turn_a else -1], right[-1] if turn_b or len(right) == 1 else right[-2]
     if inner != depth:
         raise InexpressibleError(f"with inner sizes of {inner} and {depth}")

@@ -43,11 +43,15 @@ def _pair(name: str) -> Rule:
     def rule(call: Call) -> list[TensorOp]:
         if name == "div" and call.is_integer(call.output()):
             raise InexpressibleError("of integers, which a GPU rounds in its own way")
-        if call.opset < 7 and call.integer("broadcast", 0):
-            return _along(call, name)
-        return [_binary(call, name)]
+        return _broadcast(call, name)
 
     return rule
+
+
+def _broadcast(call: Call, name: str) -> list[TensorOp]:
+    if call.opset < 7 and call.integer("broadcast", 0):
+        return _along(call, name)
+    return [_binary(call, name)]
 
 
 def _binary(call: Call, name: str) -> Binary:
@@ -105,7 +109,7 @@ def _power(call: Call) -> list[TensorOp]:
         if exponent is not None and exponent.size == 1 and float(exponent.reshape(-1)[0]) in _POWERS:
             name = _POWERS[float(exponent.reshape(-1)[0])]
             return [Unary(function=Function(name), input=call.input(), output=call.single())]
-    return [_binary(call, "pow")]
+    return _broadcast(call, "pow")
 
 
 def _prelu(call: Call) -> list[TensorOp]:

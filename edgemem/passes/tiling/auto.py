@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from edgemem.bounds import operator_breadths
+from edgemem.errors import UnsupportedError
 from edgemem.passes.tiling.cost import Costs
 from edgemem.passes.tiling.kernels import workspace
 from edgemem.passes.tiling.stage import Stage
@@ -96,8 +97,13 @@ def find_stages(
         threads: no convolution is cut so that a kernel adds up its sums in other blocks than for the whole, on any of
             these numbers of threads.
 
-    Returns the same for the same graph on every machine.
+    Returns the same for the same graph on every machine. Raises UnsupportedError for a target with layers of textures.
     """
+    if target.layer_rows:
+        raise UnsupportedError(
+            f"the target {target.name!r} gives every tile whole layers, which costs what tiles save; "
+            "tile for gpu-buffer"
+        )
     search = _Search(graph, target, threads, max_macs)
     before, allowed = search.peak_without(), search.allowed
     low, high = search.least(), before

@@ -28,10 +28,11 @@ def normalization(op: Normalization, context: Lowering) -> list[Dispatch]:
     """Mean and variance, or the length, along axes, and a scale and a shift."""
     shape = context.shape(op.input)
     axes = {a % len(shape) for a in op.axes}
+    if not axes and not op.is_l2:
+        return [_scaled(op, context)]
     lines = Lines.along(shape, context.stored(op.input), axes)
     together = share(lines.groups, lines.steps)
     weights, form = _weights(op, shape, context)
-    mode = 2 if op.is_l2 else int(bool(axes))
     return [
         Dispatch(
             kernel="normalization",
@@ -51,14 +52,28 @@ def normalization(op: Normalization, context: Lowering) -> list[Dispatch]:
             defines=(
                 ("SHARE", together),
                 ("CHANNELS", int(lines.has_channels)),
-                ("MODE", mode),
+                ("IS_LENGTH", int(op.is_l2)),
                 ("spot", lines.spot()),
             ),
             function=op.function,
             weights=(weights,),
-            in_place=() if axes else (0,),
         )
     ]
+
+
+def _scaled(op: Normalization, context: Lowering) -> Dispatch:
+    """A scale and a shift alone."""
+    weights, form = _weights(op, context.shape(op.input), context)
+    return Dispatch(
+        kernel="scale",
+        inputs=(op.input,),
+        output=op.output,
+        workgroups=grid(context.stored(op.output).texels),
+        own=(form.batch, form.height, form.width),
+        function=op.function,
+        weights=(weights,),
+        in_place=(0,),
+    )
 
 
 def _weights(op: Normalization, shape: tuple[int, ...], context: Lowering) -> tuple[NDArray[np.float32], Stored]:
