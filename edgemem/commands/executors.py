@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from edgemem.plans import DEPENDS_ON_DATA
 from edgemem.proof import Cause, examine
+from edgemem.runtime.webgpu.profile import portable_profile
 from edgemem.suitability import MICRO_KERNELS, Refusal, kernels_refusal, litert_refusal, micro_refusal
 
 if TYPE_CHECKING:
@@ -20,7 +21,16 @@ if TYPE_CHECKING:
     from edgemem.model.graph import Graph
     from edgemem.plans import PlanSet
 
-__all__ = ["EXECUTORS", "Executor", "Refusal", "io_binding_refusal", "webgpu_refusal", "where_it_runs"]
+__all__ = [
+    "EXECUTORS",
+    "Executor",
+    "Refusal",
+    "io_binding_refusal",
+    "is_portable",
+    "title_of",
+    "webgpu_refusal",
+    "where_it_runs",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +77,26 @@ def webgpu_refusal(plansets: Sequence[PlanSet]) -> Refusal | None:
     if planset.target is None or planset.target.storage != "phwc4":
         return Refusal(f"the plan is for {_target_of(planset)}, whose tensors are no slices of four channels", remedy)
     return None
+
+
+def is_portable(plansets: Sequence[PlanSet]) -> bool:
+    """Whether every device that has WebGPU has the memory of a file's plan for GPUs (`--profile portable`)."""
+    profile = portable_profile()
+    planset = next((p for p in plansets if p.recording is None), None)
+    if planset is None or planset.target is None:
+        return True
+    target, offsets, objects = planset.target, planset.best_offsets, planset.best_shared_objects
+    if target.texels:
+        sides = (
+            [side for extent in objects.objects if not isinstance(extent, int) for side in extent] if objects else []
+        )
+        return max(sides, default=0) <= profile.texture_side
+    if offsets is None:
+        return True
+    if target.layer_rows:
+        return offsets.size <= target.layer_bytes * profile.layers
+    largest = max((r.size for r in planset.problem.records if isinstance(r.size, int)), default=0)
+    return offsets.size <= profile.buffer and largest <= profile.binding
 
 
 def _target_of(planset: PlanSet) -> str:
@@ -119,6 +149,13 @@ EXECUTORS = (
 )
 
 
+def title_of(executor: Executor, plansets: Sequence[PlanSet]) -> str:
+    """An executor's title for people, with what the plans in a file need besides."""
+    if executor.name == "webgpu" and not is_portable(plansets):
+        return executor.title.replace("webgpu)", "webgpu --profile adapter), on GPUs with so much memory")
+    return executor.title
+
+
 def where_it_runs(plansets: Sequence[PlanSet], suffix: str, graph: Graph | None = None) -> str:
     """One line that names the executors that run a file's plans as they stand, and what to add for the others.
 
@@ -136,7 +173,7 @@ def where_it_runs(plansets: Sequence[PlanSet], suffix: str, graph: Graph | None 
         if suffix.lower() in executor.suffixes:
             refusal = executor.refusal(plansets)
             if refusal is None or (holds and executor.name == "tflm"):
-                able.append(executor.title)
+                able.append(title_of(executor, plansets))
             elif executor.is_offered:
                 unable.append(f"{executor.title}: {f'plan with {refusal.remedy}' if refusal.remedy else refusal.why}")
     if device and suffix.lower() == ".tflite":

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from edgemem.commands.executors import EXECUTORS
+from edgemem.commands.executors import EXECUTORS, title_of
 from edgemem.plans import LEFT_TO_RUNTIME
 from edgemem.runtime.onnxruntime.file import model_digest
 
@@ -67,7 +67,9 @@ def report_of(path: Path, verdict: Verdict, *, is_run: bool = False) -> Report:
         is_run: whether the plans are run as well.
     """
     plansets = list(dict.fromkeys((verdict.planset, *verdict.recordings)))
-    able = [e.title for e in EXECUTORS if path.suffix.lower() in e.suffixes and e.refusal(plansets) is None]
+    able = [
+        title_of(e, plansets) for e in EXECUTORS if path.suffix.lower() in e.suffixes and e.refusal(plansets) is None
+    ]
     return Report(
         tuple(_entry(planset, plan) for planset in plansets for plan in _best(planset)),
         tuple(able),

@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from edgemem.commands.executor_run import ExecutorRun
-from edgemem.commands.executors import webgpu_refusal
+from edgemem.commands.executors import is_portable, webgpu_refusal
 from edgemem.commands.outcome import same
 from edgemem.commands.run_gpu import GpuOptions, executor_for, feeds_for, open_planned
 from edgemem.errors import MissingDependencyError, ModelError, PlanFileError, RuntimeBindError, UnsupportedError
 from edgemem.proof import Cause, Violation
+from edgemem.verification import plans_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
-    from typing import Any
+    from typing import Any, Literal
 
     from numpy.typing import NDArray
 
@@ -55,7 +56,8 @@ def verify_run_gpu(path: Path, feeds: Mapping[str, NDArray[Any]] | None = None) 
     model = open_planned(path)
     graph = model.graph()
     values = feeds_for(model, feeds)
-    options = GpuOptions(poison=True, cpu_ops=True)
+    profile: Literal["portable", "adapter"] = "portable" if is_portable(plans_of(model)) else "adapter"
+    options = GpuOptions(poison=True, cpu_ops=True, profile=profile)
     with executor_for(path, options) as shared, executor_for(path, options, sharing=False) as alone:
         names = [output.name for output in shared.get_outputs()]
         wanted = alone.run(names, values)

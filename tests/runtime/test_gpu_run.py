@@ -117,6 +117,18 @@ def test_verify_runs_in_memory_full_of_nan(planned: Callable[[str, str], Path]) 
     assert runs["tflm"]["report"] is None
 
 
+def test_a_plan_above_the_portable_limits_says_so_and_is_verified(tmp_path: Path) -> None:
+    tensors = [T(f"t{k}", shape=(1, 256, 256, 48)) for k in range(3)]  # 12 MiB each, 192 layers of the 256
+    path, planned = tmp_path / "model.tflite", tmp_path / "planned.tflite"
+    path.write_bytes(build_small(M([S(tensors, [O("RELU", (0,), (1,)), O("TANH", (1,), (2,))], (0,), (2,))])))
+    done = run("plan", path, "-t", "gpu-texture-array", "-o", planned)
+    assert "runs as planned in WebGPU (edgemem run --runtime webgpu --profile adapter)" in done.output
+    need_adapter()
+    assert "--profile adapter" in run("run", planned).output
+    assert run("run", planned, "--profile", "adapter", "--runs", 1).exit_code == 0
+    assert run("verify", planned, "--run").exit_code == 0
+
+
 class _Wrong:
     """An executor whose operators give something else from one of them on, where tensors share memory."""
 
