@@ -38,7 +38,8 @@ struct Own {
             if (iy >= 0 && iy < p.input_0.height && ix >= 0 && ix < p.input_0.width) {
                 let value = load_0(b, iy, ix, slice);
                 sum += value;
-                largest = select(max(largest, value), value, is_first);
+                let larger = select(max(largest, value), value, no_number(value) | vec4<bool>(is_first));
+                largest = select(larger, largest, no_number(largest));
                 is_first = false;
                 count += 1.0;
             } else if (p.own.counts_padding != 0 && above < p.own.padded_height && before < p.own.padded_width) {

@@ -20,7 +20,8 @@ fn input_at(at: vec4<i32>, unused: f32) -> vec4<f32> {
 }
 
 fn power(v: vec4<f32>, most: vec4<f32>) -> vec4<f32> {
-    return exp(max(v - most, vec4<f32>(-104.0)));
+    let less = v - most;
+    return select(exp(max(less, vec4<f32>(-104.0))), less, no_number(less));
 }
 
 @compute @workgroup_size(64)

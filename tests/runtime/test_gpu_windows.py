@@ -238,6 +238,19 @@ def test_pools_of_a_rounded_up_size_and_of_negative_numbers() -> None:
     check(op, {0: below}, (1, 1, 1, 5))
 
 
+def test_a_pool_keeps_what_is_no_number_and_minus_infinity() -> None:
+    x = random(1, 1, 6, 6, 5)
+    x[0, 1, 1, 2], x[0, 4, 3, 4] = np.nan, np.inf
+    x[0, 2:4, 0:2, 1] = -np.inf
+    op = Pool(kind="max", input=0, output=1, kernel=(2, 2), stride=(2, 2))
+    for storage, precision in EVERY_REACH[:2]:
+        given = x.astype(FLOATS[precision]).astype(np.float32)
+        found = compute(op, {0: given}, (1, 3, 3, 5), storage=storage, precision=precision)
+        expected = given.reshape(1, 3, 2, 3, 2, 5).max(axis=(2, 4))  # NumPy keeps NaN
+        assert np.array_equal(found, expected, equal_nan=True)
+        assert np.isnan(found).sum() == np.isneginf(found).sum() == np.isposinf(found).sum() == 1
+
+
 # shapes of the input and the output; the weights follow
 CONNECTED: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
     ((1, 100), (1, 10)),

@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 SEEDS = len(EVERY_REACH)
 PLANNED = (
     ("mobilenet_v2", "gpu-buffer"),
-    ("mobilenet_v2", "gpu-texture"),
     ("unet", "gpu-buffer-fp16"),
-    ("unet", "gpu-texture-linear"),
+    ("unet", "gpu-texture"),
     ("unet", "gpu-texture-array"),
 )
 

@@ -127,8 +127,8 @@ def test_errors_of_the_device_are_one_line() -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_a_lost_device_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    need_adapter()
+def test_a_lost_device_is_one_line_and_the_next_session_opens_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = open_device(need_adapter())
     with edgemem.GpuExecutor(pyramid()) as executor:
 
         def lost(*_: object) -> None:
@@ -137,6 +137,7 @@ def test_a_lost_device_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(GpuMemory, "read", lost)
         with pytest.raises(RuntimeBindError, match=r"^net does not run on .*: Could not map buffer: device lost$"):
             executor.run(None, {"x": np.zeros((1, 3, 32, 32), np.float32)})
+    assert open_device(need_adapter()) is not before
 
 
 def test_many_constants_are_in_few_buffers_and_an_equal_one_is_kept_once() -> None:

@@ -93,6 +93,21 @@ def test_a_function_in_all_storages_and_in_place(shape: tuple[int, ...], functio
     agree(Unary(function=function, input=0, output=1), {0: numbers(*shape)}, shape, "nchw", half=4e-3)
 
 
+@pytest.mark.parametrize("function", [f for f in FUNCTIONS if f.name != "not"], ids=lambda f: f.name)
+def test_what_is_no_number_stays_so(function: Function) -> None:
+    x = np.array([1, np.nan, 2, -1, np.nan], np.float32)
+    found = compute(Unary(function=function, input=0, output=1), {0: x}, x.shape)
+    assert np.isnan(found[[1, 4]]).all()
+
+
+@pytest.mark.parametrize("name", ["add", "max", "min", "mul", "prelu", "pow"])
+def test_what_is_no_number_stays_so_in_functions_of_two(name: str) -> None:
+    a, b = np.array([1, np.nan, 2, np.nan], np.float32), np.array([np.nan, 1, 3, np.nan], np.float32)
+    found = compute(Binary(name=name, a=0, b=1, output=2), {0: a, 1: b}, a.shape)
+    used = [1, 3] if name == "prelu" else [0, 1, 3]  # the slope of a positive number does not count
+    assert np.isnan(found[used]).all()
+
+
 @pytest.mark.parametrize("name", BINARY.split())
 def test_functions_of_two(name: str) -> None:
     a, b = np.round(numbers(3, 5, 7)), np.round(numbers(3, 5, 7, seed=1)) + np.float32(name == "div") * 0.25

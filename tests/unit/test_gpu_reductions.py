@@ -55,6 +55,19 @@ def test_reductions_in_all_storages(axes: tuple[int, ...], layout: Layout, kind:
     agree(op, {0: numbers(*shape)}, _reduced(shape, axes, keeps=False), layout, half=5e-3)
 
 
+@pytest.mark.parametrize("axes", [(1,), (0,)])
+def test_what_is_no_number_stays_so(axes: tuple[int, ...]) -> None:
+    x = numbers(5, 33)
+    x[3, 30] = np.nan
+    for kind in KINDS:
+        op = Reduce(kind=kind, input=0, output=1, axes=axes)
+        found = compute(op, {0: x}, _reduced(x.shape, axes, keeps=False))
+        np.testing.assert_array_equal(np.isnan(found), np.arange(len(found)) == (3 if axes == (1,) else 30), kind)
+    found = compute(Softmax(input=0, output=1, axis=axes[0]), {0: x}, x.shape)
+    expected = np.broadcast_to(np.isnan(x.sum(axes, keepdims=True)), x.shape)
+    np.testing.assert_array_equal(np.isnan(found), expected)
+
+
 @pytest.mark.parametrize("axes", [(1, 2), (1, 2, 3)])
 def test_a_mean_of_many_numbers(axes: tuple[int, ...]) -> None:
     x = 1000 + numbers(2, 61, 67, 6)

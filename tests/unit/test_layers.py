@@ -56,7 +56,7 @@ MAY_IMPORT = {
     "cli": "android api bench bounds child commands distribution errors files formats lists model plans proof remat "
     "report runtime schedule strategy targets verification",
 }
-RUNTIMES = ("onnxruntime", "ai_edge_litert", "tflite_runtime", "tflite_micro", "torch")
+RUNTIMES = ("onnxruntime", "ai_edge_litert", "tflite_runtime", "tflite_micro", "torch", "wgpu")
 FORMATS = ("onnx", "edgemem_converters")
 
 

@@ -204,6 +204,16 @@ def test_what_has_no_operation_has_a_reason(kind: str, given: int, reason: str) 
     assert program_of(one(kind, [_numbers(2, 3, seed=k) for k in range(given)])[0]).steps == (reason,)
 
 
+def test_integers_that_floats_do_not_hold_have_reasons() -> None:
+    few = np.array([1, 2], np.uint8)
+    (reason,) = program_of(one("Sub", [few, few[::-1].copy()], elems=(TensorProto.UINT8,))[0]).steps
+    assert reason == "Sub of uint8 numbers, which wrap around"
+    given: list[NDArray[Any] | None] = [np.array([16777216], np.int32), np.array([16777217], np.int32)]
+    (reason,) = program_of(one("Equal", given, fixed=(1,), elems=(BOOL,))[0]).steps
+    assert reason == "Equal with integers beyond 16,777,216, which 32-bit floats round"
+    check_alike(*one("Add", [np.arange(6), np.array(1000)], fixed=(1,), elems=(INT64,)))
+
+
 def test_integers_are_not_divided() -> None:
     a, b = (np.arange(1, 7, dtype=np.int64).reshape(2, 3) for _ in range(2))
     (reason,) = program_of(one("Div", [a, b], elems=(INT64,))[0]).steps

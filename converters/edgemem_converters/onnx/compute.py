@@ -8,6 +8,8 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from edgemem.model.tensor_ops import Program
 from edgemem_converters.onnx.compute_axes import AXES
 from edgemem_converters.onnx.compute_call import Call, InexpressibleError, as_floats
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    import numpy as np
     from numpy.typing import NDArray
     from onnx import ModelProto
 
@@ -93,9 +94,12 @@ class Computation:
             return op.type
         call = Call(self._graph, op, self._nodes[number].proto, self._values, self._opset, self._read)
         try:
-            made = tuple(rule(call))
+            with np.errstate(all="ignore"):  # weights may be any numbers
+                made = tuple(rule(call))
         except InexpressibleError as e:
             return f"{op.type} {e}"
+        except (IndexError, OverflowError, ValueError):  # of files in which shapes and attributes contradict each other
+            return f"{op.type} with attributes that do not fit its tensors"
         for index in call.constants:
             self._keep(index, constants)
         return made

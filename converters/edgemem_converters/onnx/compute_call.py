@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["LARGEST", "Call", "InexpressibleError", "Rule", "as_floats", "counted"]
 
-LARGEST: Final = 2**24  # of an attribute that counts elements: what a GPU multiplies without an overflow
+LARGEST: Final = 2**24  # of an attribute that counts elements, and of integers: up to it floats have all of them
+_WRAPPING: Final = frozenset(("int8", "int16", "uint8", "uint16", "uint32", "uint64"))
 _INTEGERS: Final = frozenset(("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"))
 _NUMBERS: Final = _INTEGERS | {"float16", "bfloat16", "float32", "float64", "bool"}
 
@@ -77,10 +78,13 @@ class Call:
         index = self._op.inputs[position]
         self._check(index)
         if self.is_constant(position):
-            if self._values.value(self._graph.tensors[index].name) is None:
+            value = self._values.value(self._graph.tensors[index].name)
+            if value is None:
                 raise InexpressibleError(
                     f"with input {position} that is computed from constants in a way that is not known here"
                 )
+            if value.dtype.kind in "iu" and np.any(np.abs(value.astype(np.float64)) > LARGEST):
+                raise InexpressibleError(f"with integers beyond {LARGEST:,}, which 32-bit floats round")
             self.constants.append(index)
         return index
 
@@ -123,6 +127,10 @@ class Call:
     def is_integer(self, index: int) -> bool:
         """Whether a tensor holds integers."""
         return self.dtype(index) in _INTEGERS
+
+    def wraps(self, index: int) -> bool:
+        """Whether sums and products in a tensor's type leave its range with small numbers already."""
+        return self.dtype(index) in _WRAPPING
 
     def _check(self, index: int) -> None:
         tensor = self._graph.tensors[index]

@@ -56,6 +56,8 @@ def _broadcast(call: Call, name: str) -> list[TensorOp]:
 
 def _binary(call: Call, name: str) -> Binary:
     output = call.single()
+    if name in ("add", "sub", "mul") and call.wraps(output):
+        raise InexpressibleError(f"of {call.dtype(output)} numbers, which wrap around")
     try:
         fits = np.broadcast_shapes(call.shape(0), call.shape(1)) == call.made()
     except ValueError:

@@ -86,13 +86,15 @@ def _scales(call: Call, position: int) -> tuple[float, ...] | None:
 
 def _is_exact(call: Call, scales: Sequence[float] | None) -> bool:
     """Whether the sizes are in the ratio of the factors."""
-    return scales is None or all(a * s == b for a, b, s in zip(call.shape(), call.made(), scales, strict=True))
+    return scales is None or all(a * s == b for a, b, s in zip(call.shape(), call.made(), scales, strict=False))
 
 
 def _resized(
     call: Call, scales: Sequence[float] | None, coordinates: Coordinates, rounding: Rounding
 ) -> list[TensorOp]:
     mode, shape, made = call.text("mode", "nearest"), call.shape(), call.made()
+    if len(shape) != len(made) or (scales is not None and len(scales) != len(shape)):
+        raise InexpressibleError("with an output or scales of another rank than its input")
     if shape == made and scales is None:
         return [Unary(function=IDENTITY, input=call.input(), output=call.single())]
     if mode not in ("nearest", "linear", "bilinear"):

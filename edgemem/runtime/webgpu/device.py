@@ -28,6 +28,7 @@ _KINDS: Final = ("DiscreteGPU", "IntegratedGPU", "VirtualGPU", "Unknown", "CPU")
 _INTERFACES: Final = ("Vulkan", "Metal", "D3D12", "D3D11", "OpenGL", "OpenGLES")
 _TIMES: Final = "timestamp-query"
 _COPY_SRC: Final = 0x4  # GPUBufferUsage
+_LOST: Final = "lost"  # in every error of a device that is gone
 _TEXT: Final = 400  # characters of an error message of wgpu
 
 _lock = threading.Lock()
@@ -146,12 +147,18 @@ def open_device(name: str | None = None, profile: str = "portable") -> Device:
 
 @contextmanager
 def checked(what: str) -> Iterator[None]:
-    """Errors of wgpu in the block as RuntimeBindError of one line: what could not be done, and why."""
+    """Errors of wgpu in the block as RuntimeBindError of one line: what could not be done, and why.
+
+    After the loss of a device, `open_device` opens another.
+    """
     try:
         yield
     except EdgememError:
         raise
     except _errors() as e:
+        if _LOST in str(e).casefold():
+            with _lock:
+                _devices.clear()  # so that the next session opens another
         raise RuntimeBindError(f"{what}: {_gist(str(e))}") from None
 
 

@@ -55,7 +55,10 @@ def finish_text(function: Function | None) -> str:
         needed |= called
         queue += called
     bodies = "".join(text for n, text in texts.items() if n in needed)
-    return f"{bodies}fn finish(value: vec4<f32>) -> vec4<f32> {{ return {name}(value, p.function); }}\n"
+    result = f"{name}(value, p.function)"
+    if function.name != "not":  # what is no number stays so: max, min and clamp of WGSL may give the other operand
+        result = f"select({result}, value, no_number(value))"
+    return f"{bodies}fn finish(value: vec4<f32>) -> vec4<f32> {{ return {result}; }}\n"
 
 
 @cache

@@ -12,6 +12,7 @@ no two writable bindings overlap. A kernel's text has, besides its `struct Own` 
     position_0(i) -> vec4i              (b, y, x, c) of an index in the tensor's own order; `position_out`
     at_0(i) -> f32                      the element at an index in the tensor's own order
     store(b, y, x, slice, value)
+    no_number(v) -> vec4<bool>          by the bits: drivers hold v != v to be never true
     texels(t) -> i32                    texels of a tensor, such as p.output
     texel_place(t, i) -> vec4i          (b, y, x, slice) of the i-th texel of its buffer
     index_of(t, b, y, x, c) -> i32      of an element in the tensor's own order
@@ -183,6 +184,9 @@ fn used_of(channels: i32, slice: i32) -> vec4<bool> {
 }
 fn texel_of(t: Tensor, b: i32, y: i32, x: i32, slice: i32) -> i32 {
     return ((slice * t.height + y) * t.width + x) * t.batch + b;
+}
+fn no_number(v: vec4<f32>) -> vec4<bool> {
+    return (bitcast<vec4<u32>>(v) & vec4<u32>(0x7fffffffu)) > vec4<u32>(0x7f800000u);
 }
 fn texels(t: Tensor) -> i32 {
     return t.slices * t.height * t.width * t.batch;

@@ -21,10 +21,14 @@ if TYPE_CHECKING:
 
     from edgemem.runtime.webgpu.lower.registry import Lowering
 
-__all__ = ["binary", "unary"]
+__all__ = ["LARGER", "SMALLER", "binary", "unary"]
 
 MOST_DIMS: Final = 6  # of a broadcast, after dimensions are merged
 
+# What is no number stays so: max, min and pow of WGSL may give something else.
+_OR_NO_NUMBER: Final = "select(select({}, a, no_number(a)), b, no_number(b))"
+LARGER: Final = _OR_NO_NUMBER.format("max(a, b)")
+SMALLER: Final = _OR_NO_NUMBER.format("min(a, b)")
 _ONE: Final = "select(vec4<f32>(), vec4<f32>(1.0), {})"
 _ZERO: Final = "vec4<f32>()"
 _OPERATIONS: Final = {
@@ -32,9 +36,9 @@ _OPERATIONS: Final = {
     "sub": "a - b",
     "mul": "a * b",
     "div": "a / b",
-    "max": "max(a, b)",
-    "min": "min(a, b)",
-    "pow": "power_of(a, b)",
+    "max": LARGER,
+    "min": SMALLER,
+    "pow": _OR_NO_NUMBER.format("power_of(a, b)"),
     "squared_difference": "(a - b) * (a - b)",
     "prelu": f"select(a * b, a, a >= {_ZERO})",
     "less": _ONE.format("a < b"),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from edgemem.model.tensor_ops import ArgMax, Reduce, Softmax
 from edgemem.runtime.webgpu.dispatch import Dispatch
+from edgemem.runtime.webgpu.lower.elementwise import LARGER, SMALLER
 from edgemem.runtime.webgpu.lower.lines import Lines, share
 from edgemem.runtime.webgpu.lower.registry import lowers
 from edgemem.runtime.webgpu.shaders import grid
@@ -22,8 +23,8 @@ __all__ = ["arg_max", "reduce", "softmax"]
 _KINDS: Final = {
     "sum": (0.0, "v", "a + b", "v"),
     "mean": (0.0, "v", "a + b", "v / p.own.count"),
-    "max": (-inf, "v", "max(a, b)", "v"),
-    "min": (inf, "v", "min(a, b)", "v"),
+    "max": (-inf, "v", LARGER, "v"),
+    "min": (inf, "v", SMALLER, "v"),
     "prod": (1.0, "v", "a * b", "v"),
     "l2": (0.0, "v * v", "a + b", "sqrt(v)"),
     "sum_square": (0.0, "v * v", "a + b", "v"),
