@@ -226,6 +226,8 @@ def expected(p: PlanSet) -> SetFacts:
 def _is_usable(p: PlanSet, best: OffsetPlan) -> bool:
     """By the words of the header, pair by pair."""
     q = p.problem
+    if p.target is not None and not p.target.is_dense:
+        return False
     if p.cycle is not None or q.features - {"pinned", "state"} or q.extents is not None:
         return False
     if best.regions is not None or best.region_sizes or tuple(p.order or ()) != tuple(range(len(p.order or ()))):

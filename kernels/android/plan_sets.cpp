@@ -117,10 +117,10 @@ void check_codes(Octets codes, std::uint8_t count, const char* name) {
   }
 }
 
-// The name of a target, which is a map of its attributes.
-std::string target_name(const FlatTable& table) {
+// Reads the name of a target, which is a map of its attributes, and whether it keeps tensors as GPUs do.
+void read_target(const FlatTable& table, PlanSet& set) {
   const std::optional<FlatTable> map = table.table(planset::target, "target");
-  if (!map) return {};
+  if (!map) return;
   const std::vector<std::string_view> keys = texts(*map, values::keys, "keys of target");
   const std::vector<std::string_view> held = texts(*map, values::texts, "texts of target");
   const Octets types = map->octets(values::types, "types of target").value_or(Octets{});
@@ -135,7 +135,11 @@ std::string target_name(const FlatTable& table) {
   if (found == keys.end()) throw Refusal("the target is not the attributes of one");
   const auto index = static_cast<std::size_t>(found - keys.begin());
   if (types[index] != kTextType) throw Refusal("the name of the target is no text");
-  return std::string(held[index]);
+  set.target = held[index];
+  const auto storage = std::find(keys.begin(), keys.end(), "storage");
+  if (storage != keys.end() && held[static_cast<std::size_t>(storage - keys.begin())] != "plain") {
+    set.unusable = "its tensors are in slices of four channels";
+  }
 }
 
 void check_totals(const PlanSet& set, const Numbers& pinned) {
@@ -301,7 +305,7 @@ PlanSet read_plan_set(const FlatTable& table, std::uint32_t version) {
   set.naive = natural(table, planset::naive, "naive");
   set.lower_bound = natural(table, planset::offsets_bound, "offsets_bound");
   const std::size_t plans = read_places(table, set);
-  set.target = target_name(table);
+  read_target(table, set);
   set.digest = table.text(planset::digest, "digest").value_or("");
   check_order(table, set);
   set.steps = operators_of(table, set);

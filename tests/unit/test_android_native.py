@@ -20,6 +20,7 @@ from edgemem.plans import PlanSet, Settings
 from edgemem.protobuf import encode_field
 from edgemem.records.problem import Problem
 from edgemem.runtime.onnxruntime.file import with_plans
+from edgemem.targets import BUILT_IN
 from edgemem.trace import Trace
 from edgemem_converters.tflite.model import TfliteConverter
 from models.build import build
@@ -88,8 +89,8 @@ def test_a_file_of_many_plans_is_read_as_decode_reads_it(sets: list[PlanSet]) ->
 def test_a_recording_with_right_places_is_usable(p: PlanSet) -> None:
     file = PlanFile(encode(p))
     assert file.facts(0) == expected(p)
-    assert file.facts(0).is_usable
-    assert file.has_plan(0) == (p.problem.alignment <= 64)
+    assert file.facts(0).is_usable == (p.target is None or p.target.is_dense)
+    assert file.has_plan(0) == (file.facts(0).is_usable and p.problem.alignment <= 64)
 
 
 @settings(max_examples=100, deadline=None)
@@ -203,6 +204,7 @@ def test_a_relation_a_region_or_another_order_makes_a_plan_unusable() -> None:
         "overlapping": on_top,
         "regions": replace(plain, offsets=(apart,)),
         "reserved": replace(plain, problem=Problem(plain.problem.records, alignment=16, reserved=[(512, 1024)])),
+        "of a GPU": replace(plain, target=BUILT_IN["gpu-buffer"]),
         "overlap": replace(plain, problem=Problem(plain.problem.records, alignment=16, overlap=[(0, 1, 0)])),
     }
     for name, planset in changes.items():
