@@ -80,9 +80,9 @@ typedef struct em_planset {
 
 /* A plan set is usable if it is of a graph in the model's own order, or of a recording; if it has one arena, and no
    record may lie within or over another, or in a region of its own, or beside reserved bytes; if its tensors are dense,
-   not kept as GPUs keep them; and if its places have been proved here: each lies in the arena, is a multiple of the alignment, is where its record is pinned, and no two
-   records that are in use at the same time have a byte in common. Whether a plan of a graph belongs to a model is not
-   proved: compare the digest. */
+   not kept as GPUs keep them; and if its places have been proved here: each lies in the arena, is a multiple of the
+   alignment, is where its record is pinned, and no two records that are in use at the same time have a byte in common.
+   Whether a plan of a graph belongs to a model is not proved: compare the digest. */
 
 /* One piece of memory, and the time it is in use. */
 typedef struct em_record {
