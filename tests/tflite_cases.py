@@ -232,6 +232,7 @@ CASES: dict[str, Case] = {
     "strided slice backwards": sliced((2, 3, 2, 3), [0, -1, 4, 0], [2, -6, 0, 3], [1, -2, -2, 1], beginMask=1),
     "strided slice masks": sliced((2, 4, 6, 2), [9, 1, 3, 0], [0, 0, 0, 2], [1, 1, 1, 1], beginMask=5, endMask=7),
     "strided slice shrinks": sliced((6, 3), [1, -1], [2, 0], [1, 1], shrinkAxisMask=3),
+    "strided slice shrinks under a mask": sliced((6, 3), [1, 2], [2, 3], [1, 1], shrinkAxisMask=3, beginMask=1),
     "strided slice ellipsis": sliced((2, 5, 6, 1), [0, -1], [0, 3], [1, 1], ellipsisMask=1),
     "strided slice new axis": sliced((1, 2, 5, 6, 2), [0, 0, 0], [0, 0, 2], [1, 1, 1], newAxisMask=1, ellipsisMask=2),
     "pack": ("PACK", [FLAT, Input((4, 6)), FLAT], [made(4, 3, 6)], ("PackOptions", {"axis": 1, "valuesCount": 3})),

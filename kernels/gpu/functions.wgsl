@@ -166,6 +166,7 @@ fn log_of_one_and(v: vec4<f32>) -> vec4<f32> {
     return select(log(v + 1.0), series, v < vec4<f32>(0.015));
 }
 
+// Near 0 a polynomial with the coefficients of tanhf in the Cephes library.
 fn safe_tanh(v: vec4<f32>) -> vec4<f32> {
     let a = min(abs(v), vec4<f32>(10.0));
     let z = a * a;

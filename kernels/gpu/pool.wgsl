@@ -5,7 +5,7 @@ struct Own {
     stride_height: i32, stride_width: i32,
     dilation_height: i32, dilation_width: i32,
     top: i32, left: i32,
-    padded_height: i32,  // of the input with its padding, where that counts in a mean; else of the input alone
+    padded_height: i32,  // of the input with its padding
     padded_width: i32,
     counts_padding: i32,
     is_max: i32,

@@ -277,6 +277,11 @@ def test_fully_connected(case: int, storage: Storage, precision: Precision) -> N
         check(op, {0: random(3, *shape)}, out, layout=layout, storage=storage, precision=precision)
 
 
+def test_a_dilated_window_as_large_as_the_input_reaches_beyond_it() -> None:
+    op = Convolution(input=0, output=1, weights=random(2, 4, 2, 2, 3), stride=(2, 2), dilation=(2, 2))
+    check(op, {0: random(1, 1, 2, 2, 3)}, (1, 1, 1, 4))
+
+
 def test_a_window_of_the_whole_input() -> None:
     for layout, shape, out in (("nhwc", (2, 3, 4, 6), (2, 1, 1, 9)), ("nchw", (2, 6, 3, 4), (2, 9, 1, 1))):
         op = Convolution(input=0, output=1, weights=random(1, 9, 3, 4, 6), bias=random(2, 9))

@@ -122,6 +122,13 @@ def test_pools(seed: int) -> None:
     assert isinstance(step, Pool)
 
 
+def test_a_window_of_padding_alone_has_a_reason() -> None:
+    """ONNX's inference of shapes has an element for it, ONNX Runtime has none."""
+    about: dict[str, Any] = {"kernel_shape": [2, 2], "strides": [3, 3], "pads": [0, 0, 1, 1], "ceil_mode": 1}
+    model, _ = one("MaxPool", [_numbers(np.random.default_rng(0), 1, 3, 5, 5)], **about)
+    assert program_of(model).steps == ("MaxPool with windows of padding alone, which are not counted",)
+
+
 @pytest.mark.parametrize(
     ("shape", "weights", "fixed", "attributes", "reason"),
     [

@@ -15,6 +15,7 @@ from tests.tflite_cases import (
     binary,
     conv,
     conv_of,
+    depthwise,
     fused,
     ints,
     made,
@@ -88,6 +89,19 @@ CONTRADICTIONS: dict[str, Case] = {
     "index of a gather": ("GATHER", [FLAT, ints(3, 4)], [made(2, 6)], ("GatherOptions", {"axis": 0})),
     "size of a constant": ("ADD", [FLAT, Input((4, 6), "float32", np.ones(5, "<f4"))], [made(4, 6)], None),
     "no input": ("RELU", [], [made(4, 6)], None),
+    "gather of no indices": (
+        "GATHER",
+        [X, Input.of(np.empty(0), "int32")],
+        [made(2, 3, 6, 3)],
+        ("GatherOptions", {"axis": 1}),
+    ),
+    "no channels": (
+        "DEPTHWISE_CONV_2D",
+        [Input((1, 4, 4, 0)), *depthwise(X, weights(1, 1, 1, 3), ())[1][1:]],
+        [made(1, 4, 4, 3)],
+        ("DepthwiseConv2DOptions", {"strideH": 1, "strideW": 1}),
+    ),
+    "tile of nothing": ("TILE", [Input((2, 0)), ints(1, 2)], [made(2, 4)], None),
     "step of nothing": sliced((2, 5, 6, 3), [0, 0, 0, 0], [2, 5, 6, 3], [1, 0, 1, 1]),
 }
 

@@ -30,7 +30,7 @@ def _reduced(kind: Kind) -> Rule:
     def rule(call: Call) -> list[TensorOp]:
         rank = len(call.shape())
         given = call.axes(1)
-        if kind == "mean" and call.is_integer(call.output()):
+        if kind in ("mean", "l2") and call.is_integer(call.output()):
             raise InexpressibleError("of integers")
         if not given and call.integer("noop_with_empty_axes", 0):
             if kind in ("l2", "sum_square"):

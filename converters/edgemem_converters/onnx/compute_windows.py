@@ -75,6 +75,8 @@ def _check_places(window: _Window, given: Sequence[int], made: Sequence[int], *,
         last = (size + window.before[k] + window.after[k] - window.reach(k)) / window.stride[k]
         if made[k] - 1 not in {int(last // 1), ceil(last) if rounds_up else int(last // 1)}:
             raise InexpressibleError("with an output of another size than its window gives")
+        if rounds_up and (made[k] - 1) * window.stride[k] >= size + window.before[k]:
+            raise InexpressibleError("with windows of padding alone, which are not counted")
 
 
 def _image(call: Call) -> tuple[int, ...]:

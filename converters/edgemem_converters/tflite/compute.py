@@ -69,4 +69,6 @@ def _step(file: FileModel, graph: Graph, number: int, values: Values) -> tuple[t
         return str(e), set()
     except ModelError as e:
         raise ModelError(f"operator {op.name!r}: {e}") from None
+    except (IndexError, ZeroDivisionError):  # of tensors without elements or dimensions that the options speak of
+        raise ModelError(f"operator {op.name!r}: its options contradict its shapes") from None
     return made, case.read

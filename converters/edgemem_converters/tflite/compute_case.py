@@ -49,7 +49,7 @@ class Case:
         self._op, self._operator = graph.ops[number], file.subgraphs[0].operators[number]
         self.type = self._op.type
         if not self._op.outputs or min(self._op.outputs) < 0:
-            raise ModelError(f"operator {self._op.name!r} has no output")
+            raise ModelError("it has no output")
         self.outputs = self._op.outputs
         self.output = self.outputs[0]
         self.shape = graph.tensors[self.output].shape
@@ -68,7 +68,7 @@ class Case:
     def index(self, position: int) -> int:
         """The tensor of an input. Raises ModelError if it is absent."""
         if not self.has(position):
-            raise ModelError(f"operator {self._op.name!r} has no input {position}")
+            raise ModelError(f"it has no input {position}")
         return self._op.inputs[position]
 
     def operand(self, position: int) -> int:
@@ -146,12 +146,12 @@ class Case:
     def axis(self, number: int, rank: int) -> int:
         """An axis from 0 on. Raises ModelError for one that is not there."""
         if not -rank <= number < rank:
-            raise ModelError(f"operator {self._op.name!r} names axis {number} of {rank}")
+            raise ModelError(f"it names axis {number} of {rank}")
         return number % rank
 
     def contradiction(self) -> ModelError:
         """The error of an operator whose shapes and options do not fit together."""
-        return ModelError(f"operator {self._op.name!r} has options that contradict its shapes")
+        return ModelError("its options contradict its shapes")
 
     def _check(self, index: int) -> None:
         tensor = self._graph.tensors[index]

@@ -61,7 +61,8 @@ def _strided_slice(case: Case) -> tuple[TensorOp, ...]:
                 raise case.contradiction()
             last = end[i] + begin[i] if case.option("offset") else end[i]
             if on["shrink_axis"]:
-                starts.append(begin[i] + shape[at] if begin[i] < 0 else begin[i])
+                first = 0 if on["begin"] else begin[i]
+                starts.append(first + shape[at] if first < 0 else first)
                 steps.append(1)
                 sizes.append(1)
             else:

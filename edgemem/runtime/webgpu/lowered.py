@@ -40,15 +40,13 @@ class Lowered:
         number: of the operator, in the order of the plan.
         op: the operator.
         dispatches: what the GPU runs, in order; () on the CPU.
-        on_cpu: it runs on the CPU, for the reason that it has no kernel here.
-        reason: why; "" on the GPU.
+        on_cpu: it runs on the CPU, because it has no kernel here.
     """
 
     number: int
     op: Op
     dispatches: tuple[Dispatch, ...]
     on_cpu: bool = False
-    reason: str = ""
 
 
 def lower_graph(prepared: Prepared, *, cpu_ops: bool = False) -> tuple[tuple[Lowered, ...], Lowering]:
@@ -77,7 +75,7 @@ def lower_graph(prepared: Prepared, *, cpu_ops: bool = False) -> tuple[tuple[Low
         if not reason:
             found.append(Lowered(number, op, dispatches))
         elif cpu_ops and not op.bodies:
-            found.append(Lowered(number, op, (), on_cpu=True, reason=reason))
+            found.append(Lowered(number, op, (), on_cpu=True))
         else:
             refused.setdefault((op.type, reason), []).append(repr(op.name or op.type))
     if refused or tensors:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Literal
 
 from edgemem.errors import InvalidPlanError, UnsupportedError
 from edgemem.model.stored import SLICE, stored
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from edgemem.targets import Target
 
 __all__ = ["GpuLayout", "Place", "check_profile", "chosen_plan", "planned_places", "separate_places"]
-
-_WHOLE: Final = 4  # bytes: what the size of a buffer is a multiple of
 
 
 @dataclass(frozen=True, slots=True)

@@ -210,7 +210,7 @@ def _is_padded(op: Convolution, source: Stored, result: Stored) -> bool:
 def _is_whole(op: Convolution, source: Stored, result: Stored) -> bool:
     """Whether there is one window for each batch, of the whole input: few positions, each of many elements."""
     whole = op.weights.shape[1:3] == (source.height, source.width) and result.height * result.width == 1
-    return whole and op.pads == (0, 0) and op.groups == 1 and op.added < 0 and result.batch <= _FEW
+    return whole and not _is_padded(op, source, result) and op.groups == 1 and op.added < 0 and result.batch <= _FEW
 
 
 def _load(source: Stored) -> str:

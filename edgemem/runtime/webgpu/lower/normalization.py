@@ -95,12 +95,13 @@ def _weights(op: Normalization, shape: tuple[int, ...], context: Lowering) -> tu
 @lowers(LocalResponse)
 def local_response(op: LocalResponse, context: Lowering) -> list[Dispatch]:
     """Division by the sum of squares over neighbouring channels."""
+    channels = context.stored(op.input).channels
     return [
         Dispatch(
             kernel="local_response",
             inputs=(op.input,),
             output=op.output,
             workgroups=grid(context.stored(op.output).texels),
-            own=(op.before, op.after, op.alpha, op.beta, op.bias),
+            own=(min(op.before, channels), min(op.after, channels), op.alpha, op.beta, op.bias),
         )
     ]
