@@ -133,9 +133,8 @@ def _hold_constant(index: int, values: NDArray[np.float32], stored: Stored) -> H
 
 
 @cache
-def _pipeline(text: str, entries: str) -> tuple[Any, Any]:
-    """The bind-group layout and the pipeline of a shader; compiled once, for drivers take a second for some."""
-    gpu = device()
+def _pipeline(gpu: Any, text: str, entries: str) -> tuple[Any, Any]:
+    """The bind-group layout and the pipeline of a shader; compiled once a device: drivers take a second for some."""
     layout = gpu.create_bind_group_layout(entries=literal_eval(entries))
     together = gpu.create_pipeline_layout(bind_group_layouts=[layout])
     module = gpu.create_shader_module(code=text)
@@ -149,7 +148,7 @@ def bind(dispatch: Dispatch, held: Mapping[int, Held], precision: Precision) -> 
     gpu = device()
     inputs = [held[i] for i in dispatch.inputs]
     shader = assemble(dispatch, [h.reach for h in inputs], held[dispatch.output].reach, precision)
-    layout, pipeline = _pipeline(shader.text, repr(shader.layout))
+    layout, pipeline = _pipeline(gpu, shader.text, repr(shader.layout))
     uniform = gpu.create_buffer_with_data(data=shader.parameters, usage=wgpu.BufferUsage.UNIFORM)
     entries = {PARAMETERS: {"buffer": uniform}, OUTPUT: held[dispatch.output].resource}
     entries |= {b: h.resource for b, h in zip(shader.inputs, inputs, strict=True)}

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from edgemem.model.aliasing import RULES
 from edgemem.model.graph import RUN_ONCE
-from tests.oracle.memory_plans.program import BITS
+from tests.oracle.memory_plans.gpu import extent_of, places_of, size_of
+from tests.oracle.memory_plans.program import BITS, Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from edgemem.model.graph import Graph, Op, Tensor
 
 __all__ = ["Stage", "filled_states"]
+
+
+def _value(tensor: Tensor) -> Value:
+    return Value(tensor.name, tensor.dtype, tensor.shape)
 
 
 def filled_states(graph: Graph, target: Target) -> dict[str, str]:
@@ -93,6 +98,8 @@ class Stage:
         return [g.tensors[i].name if i >= 0 else "" for i in indices]
 
     def bytes_of(self, tensor: Tensor) -> int:
+        if self.target.storage == "phwc4":
+            return size_of(_value(tensor), self._form(), self.target)
         bits = BITS[tensor.dtype]
         if self.target.sub_byte == "unpacked":
             bits = max(bits, 8)
@@ -101,6 +108,9 @@ class Stage:
     def _units(self, tensor: Tensor) -> int:
         if not self.target.texels:
             return self.bytes_of(tensor)
+        if self.target.storage == "phwc4":
+            width, height = extent_of(_value(tensor), self._form(), self.target) or (0, 0)
+            return width * height
         shape = tensor.shape
         if tensor.dtype not in ("float32", "float16") or len(shape) > 4 or not all(shape):
             return 0
@@ -108,6 +118,9 @@ class Stage:
         if len(shape) == 4 and self.graph.layout == "nchw":
             batch, channels, *middle = shape
         return batch * prod(middle) * -(-channels // 4) if shape else 1
+
+    def _form(self) -> str:
+        return "onnx" if self.graph.layout == "nchw" else ""
 
     def _declare(self, g: Graph, *, top: bool) -> None:
         """Which tensors have memory, and which of them keep it."""
@@ -218,7 +231,7 @@ class Stage:
         if op.type not in self.rules.views or out not in self.roots or out in self.fixed:
             return
         root = self.roots.get(source)
-        if root is None or not self._alike(root, out):
+        if root is None or not self._alike(root, out, self._read_of(g, op, root), is_view=True):
             return
         if root not in self.fixed or (self.rules.views_of_outputs and self._is_result(root)):
             self.roots[out] = root
@@ -227,11 +240,24 @@ class Stage:
     def _is_result(self, root: str) -> bool:
         return root in self.results and root not in {self.graph.tensors[i].name for i in self.graph.inputs}
 
-    def _alike(self, a: str, b: str) -> bool:
+    def _read_of(self, g: Graph, op: Op, root: str) -> list[Tensor]:
+        """What an operator reads of a root, under any of its names."""
+        return [self.forms[n] for n in self.names(g, op.inputs) if self.roots.get(n) == root]
+
+    def _alike(self, a: str, b: str, read: Sequence[Tensor], *, is_view: bool = False) -> bool:
         one, other = self.forms[a], self.forms[b]
+        if self.rules.same_storage:
+            if self.bytes_of(one) != self.bytes_of(other):
+                return False
+            if is_view:
+                return all(self._places(t) == self._places(other) for t in read)
+            return all(t.shape == other.shape for t in read)
         if self.target.texels and one.shape != other.shape:
             return False
         return self.bytes_of(one) == self.bytes_of(other)
+
+    def _places(self, tensor: Tensor) -> object:
+        return places_of(_value(tensor), self._form(), self.target)
 
     def candidates(self, g: Graph, op: Op) -> list[str]:
         """Names of inputs that the first result may lie on if they die here, in order of preference."""
@@ -244,9 +270,9 @@ class Stage:
         for position in positions:
             name = reads[position] if position < len(reads) else ""
             root = self.roots.get(name)
-            if root is None or root in self.fixed or not self._alike(root, out):
+            if root is None or root in self.fixed or not self._alike(root, out, self._read_of(g, op, root)):
                 continue
-            if BITS[self.forms[root].dtype] != BITS[self.forms[out].dtype]:
+            if not self.rules.same_storage and BITS[self.forms[root].dtype] != BITS[self.forms[out].dtype]:
                 continue
             if self.bytes_of(self.forms[out]) <= self.rules.over:
                 continue
