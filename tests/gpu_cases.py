@@ -22,6 +22,7 @@ from edgemem.model.tensor_ops import (
 )
 from tests.gpu_draws import AFTER, OUTPUT, Case, Draw
 from tests.gpu_window_cases import convolution, local_response, pool, resize, transposed
+from tests.webgpu import EVERY_REACH, compute
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-__all__ = ["KINDS", "case"]
+__all__ = ["KINDS", "case", "check_case"]
+
+_NEAR: Final = {"fp32": 1e-4, "fp16": 4e-3}  # of the largest number
 
 _ANY: Final = (
     *AFTER,
@@ -250,3 +253,22 @@ KINDS: Final[dict[str, Callable[[Draw], Case]]] = {
 def case(kind: str, seed: int) -> Case:
     """The case of this number of an operation, by the name of its class."""
     return KINDS[kind](Draw(seed))
+
+
+def check_case(kind: str, seed: int) -> None:
+    """Compare a case on the device of `tests.webgpu`, in the storage of its seed, with its evaluation in NumPy."""
+    made = case(kind, seed)
+    storage, precision = EVERY_REACH[seed % len(EVERY_REACH)]
+    result = compute(
+        made.op,
+        {i: v for i, v in made.values.items() if i not in made.constants},
+        made.shape,
+        layout=made.layout,
+        constants={i: v for i, v in made.values.items() if i in made.constants},
+        storage=storage,
+        precision=precision,
+        in_place=made.in_place if storage == "buffer" else -1,
+    )
+    expected = made.expected(precision)
+    near = _NEAR[precision] * max(np.abs(expected).max(initial=0.0), 1e-3)
+    np.testing.assert_allclose(result, expected, rtol=0, atol=near)

@@ -20,17 +20,7 @@ fn index_of_most(number: i32) -> f32 {
     return f32(found);
 }
 
-@compute @workgroup_size(64)
-fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) local: u32,
-) {
-    let texel = serial(group, groups, local, 64u);
-    if (texel >= texels(p.output)) {
-        return;
-    }
-    let at = texel_place(p.output, texel);
+fn each_texel(at: vec4<i32>) {
     var value = vec4<f32>();
     for (var k = 0; k < 4; k++) {
         let c = at.w * 4 + k;

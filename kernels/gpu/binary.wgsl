@@ -7,17 +7,7 @@ struct Own {
     batch_1: i32, height_1: i32, width_1: i32, channels_1: i32,
 }
 
-@compute @workgroup_size(64)
-fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) local: u32,
-) {
-    let texel = serial(group, groups, local, 64u);
-    if (texel >= texels(p.output)) {
-        return;
-    }
-    let at = texel_place(p.output, texel);
+fn each_texel(at: vec4<i32>) {
     let at_0 = at * vec4<i32>(p.own.batch_0, p.own.height_0, p.own.width_0, p.own.channels_0);
     let at_1 = at * vec4<i32>(p.own.batch_1, p.own.height_1, p.own.width_1, p.own.channels_1);
     var a = operand_0(at_0);

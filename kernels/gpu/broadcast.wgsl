@@ -25,17 +25,7 @@ fn sources(number: i32) -> vec2<i32> {
     return vec2<i32>(a, b);
 }
 
-@compute @workgroup_size(64)
-fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) local: u32,
-) {
-    let texel = serial(group, groups, local, 64u);
-    if (texel >= texels(p.output)) {
-        return;
-    }
-    let at = texel_place(p.output, texel);
+fn each_texel(at: vec4<i32>) {
     var a = vec4<f32>();
     var b = vec4<f32>();
     for (var k = 0; k < 4; k++) {

@@ -5,17 +5,7 @@ struct Own {
     alpha: f32, beta: f32, bias: f32,
 }
 
-@compute @workgroup_size(64)
-fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) local: u32,
-) {
-    let texel = serial(group, groups, local, 64u);
-    if (texel >= texels(p.output)) {
-        return;
-    }
-    let at = texel_place(p.output, texel);
+fn each_texel(at: vec4<i32>) {
     let own = vec4<i32>(0, 1, 2, 3) + vec4<i32>(at.w * 4);
     let first = max(0, at.w * 4 - p.own.before) / 4;
     let last = min(p.output.channels - 1, at.w * 4 + 3 + p.own.after) / 4;

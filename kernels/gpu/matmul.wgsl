@@ -13,19 +13,10 @@ struct Own {
     alpha: f32,
 }
 
-@compute @workgroup_size(64) fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) local: u32,
-) {
-    let texel = serial(group, groups, local, 64u);
-    if (texel >= texels(p.output)) {
-        return;
-    }
-    let place = texel_place(p.output, texel);
+fn each_texel(at: vec4<i32>) {
     var result = vec4<f32>();
-    for (var k = 0; k < min(4, p.output.channels - place.w * 4); k++) {
-        let index = index_of(p.output, place.x, place.y, place.z, place.w * 4 + k);
+    for (var k = 0; k < min(4, p.output.channels - at.w * 4); k++) {
+        let index = index_of(p.output, at.x, at.y, at.z, at.w * 4 + k);
         let column = index % p.own.columns;
         let row = index / p.own.columns % p.own.rows;
         let matrix = index / p.own.columns / p.own.rows;
@@ -41,5 +32,5 @@ struct Own {
         }
         result[k] = sum;
     }
-    store(place.x, place.y, place.z, place.w, finish(result * p.own.alpha + bias_at(place)));
+    store(at.x, at.y, at.z, at.w, finish(result * p.own.alpha + bias_at(at)));
 }

@@ -11,17 +11,7 @@ struct Own {
     value: f32,
 }
 
-@compute @workgroup_size(64)
-fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) local: u32,
-) {
-    let texel = serial(group, groups, local, 64u);
-    if (texel >= texels(p.output)) {
-        return;
-    }
-    let at = texel_place(p.output, texel);
+fn each_texel(at: vec4<i32>) {
     var b = p.own.batch + p.own.batch_b * at.x + p.own.batch_y * at.y + p.own.batch_x * at.z;
     var y = p.own.y + p.own.y_b * at.x + p.own.y_y * at.y + p.own.y_x * at.z;
     var x = p.own.x + p.own.x_b * at.x + p.own.x_y * at.y + p.own.x_x * at.z;

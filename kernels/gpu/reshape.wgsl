@@ -2,17 +2,7 @@
 // elements are equally far apart in that order; where this is one step along an axis of the input, their places follow
 // from the first one's.
 
-@compute @workgroup_size(64)
-fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) local: u32,
-) {
-    let texel = serial(group, groups, local, 64u);
-    if (texel >= texels(p.output)) {
-        return;
-    }
-    let at = texel_place(p.output, texel);
+fn each_texel(at: vec4<i32>) {
     let first = index_of(p.output, at.x, at.y, at.z, at.w * 4);
     let apart = select(1, p.output.height * p.output.width, p.output.channels_first != 0);
     let place = position_0(first);

@@ -2,17 +2,7 @@
 // output's rows, weights_1 for each of its columns: two positions in the input and their weights. LINEAR is 0 where the
 // first of them alone counts.
 
-@compute @workgroup_size(64)
-fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) local: u32,
-) {
-    let texel = serial(group, groups, local, 64u);
-    if (texel >= texels(p.output)) {
-        return;
-    }
-    let at = texel_place(p.output, texel);
+fn each_texel(at: vec4<i32>) {
     let row = weights_0[at.y];
     let column = weights_1[at.z];
     let y = vec2<i32>(row.xy);

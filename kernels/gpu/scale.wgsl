@@ -5,17 +5,7 @@ struct Own {
     batch: i32, height: i32, width: i32,
 }
 
-@compute @workgroup_size(64)
-fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) local: u32,
-) {
-    let texel = serial(group, groups, local, 64u);
-    if (texel >= texels(p.output)) {
-        return;
-    }
-    let at = texel_place(p.output, texel);
+fn each_texel(at: vec4<i32>) {
     let b = min(at.x, p.own.batch - 1);
     let y = min(at.y, p.own.height - 1);
     let x = min(at.z, p.own.width - 1);

@@ -11,9 +11,9 @@ import edgemem
 import tests.webgpu
 from edgemem.runtime.webgpu.executor import GpuExecutor
 from tests.dawn import DawnError, dawn_handle, on_dawn
-from tests.gpu_cases import KINDS, case
+from tests.gpu_cases import KINDS, check_case
 from tests.runtime.networks import feeds_of, small
-from tests.webgpu import EVERY_REACH, compute
+from tests.webgpu import EVERY_REACH
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,21 +33,7 @@ PLANNED = (
 def test_kernels(kind: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     handle = dawn_handle()
     monkeypatch.setattr(tests.webgpu, "device", lambda: handle)
-    made = case(kind, seed)
-    storage, precision = EVERY_REACH[seed % len(EVERY_REACH)]
-    result = compute(
-        made.op,
-        {i: v for i, v in made.values.items() if i not in made.constants},
-        made.shape,
-        layout=made.layout,
-        constants={i: v for i, v in made.values.items() if i in made.constants},
-        storage=storage,
-        precision=precision,
-        in_place=made.in_place if storage == "buffer" else -1,
-    )
-    expected = made.expected(precision)
-    near = (1e-4 if precision == "fp32" else 4e-3) * max(np.abs(expected).max(initial=0.0), 1e-3)
-    np.testing.assert_allclose(result, expected, rtol=0, atol=near)
+    check_case(kind, seed)
 
 
 @pytest.mark.parametrize(("name", "target"), PLANNED)

@@ -52,11 +52,6 @@ class Adapter:
     description: str
     handle: Any = field(repr=False, compare=False)
 
-    @property
-    def is_software(self) -> bool:
-        """Whether it computes on the CPU."""
-        return self.kind == "CPU"
-
     def __str__(self) -> str:
         of = f", {self.description}" if self.description else ""
         return f"{self.name} ({self.interface}{of})"

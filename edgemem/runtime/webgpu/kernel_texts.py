@@ -31,13 +31,32 @@ def kernels() -> tuple[str, ...]:
     return tuple(sorted(f.stem for f in folder().glob("*.wgsl") if f.stem != "functions"))
 
 
+# The entry point of a kernel that computes each texel of the output by itself: `at` is its (b, y, x, slice).
+_ENTRY: Final = """
+@compute @workgroup_size(64) fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) local: u32,
+) {
+    let texel = serial(group, groups, local, 64u);
+    if (texel < texels(p.output)) {
+        each_texel(texel_place(p.output, texel));
+    }
+}
+"""
+
+
 @cache
 def kernel_text(kernel: str) -> str:
-    """The text of a kernel's file. Raises ToolError for a kernel that there is not."""
+    """The text of a kernel's file; one that has `each_texel(at)` in place of an entry point gets that, too.
+
+    Raises ToolError for a kernel that there is not.
+    """
     file = folder() / f"{kernel}.wgsl"
     if not file.is_file():
         raise ToolError(f"no GPU kernel {kernel} in {file.parent}; there are {', '.join(kernels())}")
-    return file.read_text(encoding="utf-8")
+    text = file.read_text(encoding="utf-8")
+    return text + _ENTRY if "fn each_texel(at: vec4<i32>)" in text else text
 
 
 def finish_text(function: Function | None) -> str:
