@@ -74,12 +74,14 @@ class SearchReport:
         stopped: "bound" (its plan is at the lower bound), "proof" (at a better bound), "work" or "time".
         work: steps it took.
         seed: of its random choices; None if it makes none.
+        claimed: it was read from a file, so that nothing in this process proved it.
     """
 
     bound: int
     stopped: str
     work: int
     seed: int | None = None
+    claimed: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,7 +91,7 @@ class OffsetPlan:
     Attributes:
         offsets: int64 [n], bytes.
         size: bytes of the arena; of all regions' arenas together.
-        optimal: whether its size equals a lower bound that any strategy proved.
+        optimal: whether its size equals a lower bound that was proved in this process.
         search: None for a fixed rule.
         regions: int64 [n], the region of each record; None: all are in region 0.
         region_sizes: bytes of each region's arena; () stands for (size,).
@@ -132,7 +134,8 @@ class PlanSet:
     Attributes:
         problem: the usage records.
         naive: bytes (or texels) without any sharing.
-        bounds: what no plan can go below, by the sizes alive together; a search may have proved more (`proved`).
+        bounds: what no plan can go below, by the sizes alive together; the proof computes them again. A search of this
+            process may have proved more (`proved`), and a file may say that one did (`claimed`).
         offsets, shared_objects: the plans, in the order they were made; empty if the family was not asked for.
         target: the rules they were made for; None for plain usage records.
         digest: of the graph they belong to; "" for plain usage records.
@@ -168,9 +171,17 @@ class PlanSet:
 
     @property
     def proved(self) -> LowerBounds:
-        """The best lower bounds that anything proved."""
+        """The best lower bounds that were proved in this process."""
         return LowerBounds(
             _most(self.bounds.offsets, self.offsets), _most(self.bounds.shared_objects, self.shared_objects)
+        )
+
+    @property
+    def claimed(self) -> LowerBounds:
+        """`proved`, or more where the file that the plans come from says that a search proved more."""
+        return LowerBounds(
+            _most(self.bounds.offsets, self.offsets, claimed=True),
+            _most(self.bounds.shared_objects, self.shared_objects, claimed=True),
         )
 
     @property
@@ -189,5 +200,5 @@ class PlanSet:
         return min(self.shared_objects, key=lambda p: p.size, default=None)
 
 
-def _most(bound: int, plans: Iterable[Plan]) -> int:
-    return max([bound, *(p.search.bound for p in plans if p.search)])
+def _most(bound: int, plans: Iterable[Plan], *, claimed: bool = False) -> int:
+    return max([bound, *(p.search.bound for p in plans if p.search and (claimed or not p.search.claimed))])

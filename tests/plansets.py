@@ -253,8 +253,12 @@ def plansets(draw: DrawFn) -> PlanSet:
 
 
 def plain(p: PlanSet) -> dict[str, object]:
-    """Everything in a plan set as values that compare, types of option values included."""
-    q = p.problem
+    """Everything in a plan set that a file keeps as values that compare, types of option values included.
+
+    What a search proved comes back as a claim, and a plan as optimal at the lower bound alone.
+    """
+    q, bounds = p.problem, p.bounds
+    search = {id(x): x.search and replace(x.search, claimed=True) for x in p.plans}
     return {
         "records": q.records,
         "relations": [None if rows is None else rows.tolist() for rows in (q.overlap, q.within)],
@@ -262,10 +266,11 @@ def plain(p: PlanSet) -> dict[str, object]:
         "columns": [c.tolist() for c in (q.first_op, q.last_op, q.size)],
         "extents": None if q.extents is None else q.extents.tolist(),
         "alignment": q.alignment,
-        "offsets": [(x.strategy, typed(x.options), x.offsets.tolist(), x.size, x.optimal, x.search) for x in p.offsets],
+        "offsets": [(x.strategy, typed(x.options), x.offsets.tolist(), x.size, search[id(x)]) for x in p.offsets],
+        "optimal": [x.size == bounds.offsets for x in p.offsets],
         "regions": [(None if x.regions is None else x.regions.tolist(), x.region_sizes) for x in p.offsets],
         "shared": [
-            (x.strategy, typed(x.options), x.assignment.tolist(), x.objects, x.size, x.optimal, x.search)
+            (x.strategy, typed(x.options), x.assignment.tolist(), x.objects, x.size, search[id(x)])
             for x in p.shared_objects
         ],
         "numbers": (p.naive, p.bounds),

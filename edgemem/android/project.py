@@ -98,7 +98,7 @@ def _litert(path: Path, model: PlannedModel, abis: Sequence[str]) -> Project:
     values = {
         "ARENA": f"{plan.size:,}",
         "KOTLIN_COMPILER": KOTLIN_COMPILER,
-        "LOWER_BOUND": f"{planset.proved.offsets:,}",
+        "LOWER_BOUND": f"{planset.bounds.offsets:,}",
         "NAIVE": f"{planset.naive:,}",
         "STRATEGY": plan.strategy,
         "TARGET": target.name,
@@ -119,7 +119,7 @@ def _plan(planset: PlanSet, plan: OffsetPlan) -> dict[str, Any]:
     ]
     return {
         "arena": plan.size,
-        "lower_bound": planset.proved.offsets,
+        "lower_bound": planset.bounds.offsets,
         "naive": planset.naive,
         "places": places,
         "steps": len(planset.steps),

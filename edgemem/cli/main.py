@@ -135,11 +135,12 @@ main.add_command(verify)
 def show(planned: Path, top: int, *, all_plans: bool, tensors: bool, profile: bool, as_json: bool) -> None:
     """Show the plan in a planned model or .edgemem file; a wrong plan is refused."""
     from edgemem.cli import plan_view, view
-    from edgemem.verification import right_plan
+    from edgemem.verification import graph_for, right_plan
 
-    planset = right_plan(planned)[0].planset
+    proved, model = right_plan(planned)
+    planset = proved.planset
     if as_json:
-        view.print_json(planset)
+        view.print_json(planset, graph_for(planset, model) if model is not None and proved.graph else None)
     else:
         plan_view.show_plan(planset, top=top, rows=None if all_plans else 4)
         if tensors:
@@ -197,7 +198,7 @@ def export(planned: Path, form: str, output: Path | None) -> None:
     from edgemem.files import atomic_write
     from edgemem.formats import MicroPlanned
     from edgemem.report.export import export as export_text
-    from edgemem.verification import right_plan
+    from edgemem.verification import graph_for, right_plan
 
     proved, model = right_plan(planned)
     name = planned.name.split(".")[0]
@@ -208,7 +209,9 @@ def export(planned: Path, form: str, output: Path | None) -> None:
     elif form == "tflm-metadata":
         data = api.offline_metadata(model)
     else:
-        graph = model.graph() if isinstance(model, MicroPlanned) else None
+        graph = None
+        if model is not None and proved.graph and (form == "json" or isinstance(model, MicroPlanned)):
+            graph = graph_for(proved.planset, model)
         data = export_text(proved, form, name=name, graph=graph).encode()
     if output is None:
         click.echo(data, nl=False)

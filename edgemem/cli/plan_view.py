@@ -5,7 +5,7 @@ Everything fits into 80 columns; long names are folded, and digits are never cut
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from rich.table import Table
 
@@ -66,11 +66,11 @@ def show_plan(
     console = console_for()
     texels = planset.problem.extents is not None
     families = _families(planset)
-    for number, (label, plans, bound, proved) in enumerate(families):
+    for number, (label, plans, bound, proved, claimed) in enumerate(families):
         best = min(plans, key=lambda p: p.size)
         took = f", {_time_text(elapsed_s)} in all" if elapsed_s is not None and not number else ""
         size = textures_text(planset, best) if are_textures(planset) and isinstance(best, SharedObjectsPlan) else ""
-        text = answer(best, bound, planset.naive, proved=proved, texels=texels, size=size)
+        text = answer(best, bound, planset.naive, proved=proved, claimed=claimed, texels=texels, size=size)
         console.print(f"{label} {text}{took}", soft_wrap=True)
     if note:
         print_folded(console, note, indent=0)
@@ -164,12 +164,17 @@ def _depend_on_data(planset: PlanSet) -> str:
     return f"{len(reasons)} {are} not in these figures: sizes that depend on the data ({operators}) are the runtime's."
 
 
-def _families(planset: PlanSet) -> list[tuple[str, Sequence[Plan], int, int]]:
-    """Label, plans, lower bound and the best bound proved of each family that has plans."""
+_Family: TypeAlias = "tuple[str, Sequence[Plan], int, int, int]"
+
+
+def _families(planset: PlanSet) -> list[_Family]:
+    """Label, plans, lower bound, the best bound proved, and the best one claimed of each family that has plans."""
     offsets = () if are_textures(planset) else planset.offsets  # no texture begins inside another one
-    listed: list[tuple[str, Sequence[Plan], int, int]] = [
-        ("arena", offsets, planset.bounds.offsets, planset.proved.offsets),
-        ("shared objects", planset.shared_objects, planset.bounds.shared_objects, planset.proved.shared_objects),
+    bounds, proved, claimed = planset.bounds, planset.proved, planset.claimed
+    objects = (bounds.shared_objects, proved.shared_objects, claimed.shared_objects)
+    listed: list[_Family] = [
+        ("arena", offsets, bounds.offsets, proved.offsets, claimed.offsets),
+        ("shared objects", planset.shared_objects, *objects),
     ]
     return [family for family in listed if family[1]]
 
@@ -177,12 +182,12 @@ def _families(planset: PlanSet) -> list[tuple[str, Sequence[Plan], int, int]]:
 def _show_family(
     console: Console,
     planset: PlanSet,
-    family: tuple[str, Sequence[Plan], int, int],
+    family: _Family,
     rows: int | None,
     *,
     texels: bool,
 ) -> None:
-    label, plans, bound, proved = family
+    label, plans, bound, proved, claimed = family
     table = Table(box=None, pad_edge=False)
     table.add_column(label, overflow="fold")
     unit = "texels" if texels else "bytes"
@@ -190,10 +195,10 @@ def _show_family(
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_row("lower bound", f"{bound:,}", "", "", "")
-    if proved > bound:
-        table.add_row(
-            f"bound proved by {_prover(plans, proved)}", f"{proved:,}", ratio_text(proved, bound, unit), "", ""
-        )
+    better = max(proved, claimed)
+    if better > bound:
+        how = "proved by" if proved == better else "claimed by"
+        table.add_row(f"bound {how} {_prover(plans, better)}", f"{better:,}", ratio_text(better, bound, unit), "", "")
     ordered = sorted(plans, key=lambda p: p.size)
     shown = ordered if rows is None else ordered[:rows]
     rules = TFLITE_RULES if are_textures(planset) else {}
@@ -228,7 +233,7 @@ def _prover(plans: Sequence[Plan], bound: int) -> str:
 
 
 def _show_searches(console: Console, planset: PlanSet, *, texels: bool) -> None:
-    """Why each search ended; nothing for a search that met the lower bound."""
+    """Why each search ended; nothing for a search that met the lower bound. What a file says of it is a claim."""
     unit = "texels" if texels else "bytes"
     lines = []
     for plan in planset.plans:
@@ -238,19 +243,34 @@ def _show_searches(console: Console, planset: PlanSet, *, texels: bool) -> None:
         seed = "" if report.seed is None else f", seed {report.seed}"
         why = _ENDED.get(report.stopped, report.stopped)
         name = _strategy_text(plan)
-        lines.append(f"{name}: {why} after {report.work:,} steps{seed}; no less than {report.bound:,} {unit}")
+        who = "the file claims (not proved here): " if report.claimed else ""
+        lines.append(f"{name}: {who}{why} after {report.work:,} steps{seed}; no less than {report.bound:,} {unit}")
     if lines:
         console.print()
     for line in lines:
         console.print(line, soft_wrap=True)
 
 
-def answer(best: Plan, bound: int, naive: int, *, texels: bool = False, proved: int = 0, size: str = "") -> str:
-    """The size of the best plan, or other words for it, beside its bound, its strategy, and how much it saves."""
+def answer(
+    best: Plan, bound: int, naive: int, *, texels: bool = False, proved: int = 0, claimed: int = 0, size: str = ""
+) -> str:
+    """The size of the best plan, or other words for it, beside its bound, its strategy, and how much it saves.
+
+    Args:
+        best: the plan.
+        bound: the lower bound.
+        naive: the size without sharing.
+        texels: sizes are texels, not bytes.
+        proved: the best bound that a search of this process proved.
+        claimed: the best bound that the file says a search proved.
+        size: other words for the size of the plan.
+    """
     if best.size == bound:
         gap = "= lower bound (optimal)"
     elif best.optimal:
         gap = "(proved optimal)"
+    elif best.size == claimed:
+        gap = f"({ratio_text(best.size, bound)} of the lower bound; claimed optimal, not proved here)"
     elif proved > bound:
         gap = f"({ratio_text(best.size, proved)} of the bound proved)"
     else:

@@ -156,7 +156,8 @@ def plan(
         elif output:
             plansets = api.save(carrier, planset, output, offsets_only=offsets_only)
     if as_json:
-        view.print_json(planset, price, prepared.ordering, (prepared.mixture, prepared.mixtures))
+        graph = graph_for(planset, carrier) if carrier is not None else None
+        view.print_json(planset, graph, price, prepared.ordering, (prepared.mixture, prepared.mixtures))
         return
     if prepared.mixture is not None and prepared.mixtures is not None:
         mixture_view.show_mixture(prepared.mixture, prepared.mixtures, budget)

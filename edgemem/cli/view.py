@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from edgemem.commands.price import Price
     from edgemem.commands.size import ModelSize
     from edgemem.commands.verify import Report
+    from edgemem.model.graph import Graph
     from edgemem.plans import PlanSet
     from edgemem.schedule.ordering import Ordering
 
@@ -39,6 +40,7 @@ __all__ = [
 
 def print_json(
     planset: PlanSet,
+    graph: Graph | None = None,
     price: Price | None = None,
     ordering: Ordering | None = None,
     mixture: tuple[Mixture | None, Mixtures | None] = (None, None),
@@ -47,7 +49,7 @@ def print_json(
 
     Of a mixture of changes the one that was chosen and the best of every kind.
     """
-    data = document(planset)
+    data = document(planset, graph)
     if ordering is not None:
         names = ("method", "peak", "given_peak", "lower_bound", "optimal", "stopped", "seconds")
         data["ordering"] = {name: getattr(ordering, name) for name in names}
@@ -86,6 +88,8 @@ def show_report(report: Report) -> None:
     lines = []
     for plan in report.plans:
         bound = "the lower bound" if plan["size"] == plan["lower_bound"] else f"lower bound {plan['lower_bound']:,}"
+        if plan["claimed_bound"] is not None:
+            bound += f", claimed (not proved here) {plan['claimed_bound']:,}"
         under = f" under {plan['target']}" if plan["target"] else ""
         what = "arena" if plan["family"] == "offsets" else "shared objects"
         size = f"{plan['size']:,}{' texels' * (plan['unit'] == 'texels')}"

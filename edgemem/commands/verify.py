@@ -92,6 +92,8 @@ def _entry(planset: PlanSet, plan: Plan) -> dict[str, Any]:
         of = "recording"
     elif planset.cycle is not None:
         of = "cycle"
+    # `verify` says what the proof computed. What only a search proved, here or elsewhere, is a claim to it.
+    bound, claimed = getattr(planset.bounds, family), getattr(planset.claimed, family)
     return {
         "of": of,
         "target": planset.target.name if planset.target else None,
@@ -99,8 +101,9 @@ def _entry(planset: PlanSet, plan: Plan) -> dict[str, Any]:
         "strategy": plan.strategy,
         "size": plan.size,
         "unit": "texels" if planset.target is not None and planset.target.texels else "bytes",
-        "lower_bound": getattr(planset.proved, family),
-        "optimal": plan.optimal,
+        "lower_bound": bound,
+        "claimed_bound": claimed if claimed > bound else None,
+        "optimal": plan.size == bound,
     }
 
 

@@ -80,14 +80,16 @@ def _planset(table: Table) -> PlanSet:
     unplanned, reasons = read_strings(table, "unplanned"), read_strings(table, "unplanned_reasons")
     check_length("unplanned_reasons", len(reasons), len(unplanned))
     order = table.int64s("order")
+    bounds = LowerBounds(table.integer("offsets_bound"), table.integer("shared_objects_bound"))
     recording, cycle = table.table("recording", slots("Recording")), table.table("cycle", slots("Cycle"))
     return PlanSet(
         problem=problem,
         naive=table.integer("naive"),
-        bounds=LowerBounds(table.integer("offsets_bound"), table.integer("shared_objects_bound")),
-        offsets=tuple(_offset_plan(t) for t in table.tables("offsets", slots("OffsetPlan"))),
+        bounds=bounds,
+        offsets=tuple(_offset_plan(t, bounds.offsets) for t in table.tables("offsets", slots("OffsetPlan"))),
         shared_objects=tuple(
-            _shared_objects_plan(t, rank) for t in table.tables("shared_objects", slots("SharedObjectsPlan"))
+            _shared_objects_plan(t, rank, bounds.shared_objects)
+            for t in table.tables("shared_objects", slots("SharedObjectsPlan"))
         ),
         target=_target(table),
         digest=table.string("digest") or "",
@@ -176,20 +178,26 @@ def _relation(table: Table, name: str) -> NDArray[np.int64]:
     return column.reshape(-1, 3)
 
 
-def _offset_plan(table: Table) -> OffsetPlan:
+# Only the lower bound, which the proof computes again, makes a plan in a file optimal: not the file's own flag, which
+# may rest on what a search proved elsewhere.
+
+
+def _offset_plan(table: Table, bound: int) -> OffsetPlan:
+    size = table.integer("size")
     return OffsetPlan(
         required(table.string("strategy"), "strategy"),
         read_values(table, "options"),
         required(table.int64s("offsets"), "offsets"),
-        table.integer("size"),
-        table.boolean("optimal"),
+        size,
+        size == bound,
         _search(table),
         table.int64s("regions"),
         tuple(read_column(table, "region_sizes").tolist()),
     )
 
 
-def _shared_objects_plan(table: Table, rank: int) -> SharedObjectsPlan:
+def _shared_objects_plan(table: Table, rank: int, bound: int) -> SharedObjectsPlan:
+    size = table.integer("size")
     sizes = required(table.int64s("objects"), "objects")
     if len(sizes) % rank:
         raise PlanFileError(f"{len(sizes)} numbers are not objects of rank {rank}")
@@ -198,8 +206,8 @@ def _shared_objects_plan(table: Table, rank: int) -> SharedObjectsPlan:
         read_values(table, "options"),
         required(table.int64s("assignment"), "assignment"),
         tuple(_sizes(sizes, rank)),
-        table.integer("size"),
-        table.boolean("optimal"),
+        size,
+        size == bound,
         _search(table),
     )
 
@@ -210,7 +218,9 @@ def _search(table: Table) -> SearchReport | None:
         return None
     seed = child.integer("seed", -1)
     stopped = required(child.string("stopped"), "stopped")
-    return SearchReport(child.integer("bound"), stopped, child.integer("work"), None if seed == -1 else seed)
+    return SearchReport(
+        child.integer("bound"), stopped, child.integer("work"), None if seed == -1 else seed, claimed=True
+    )
 
 
 def _target(table: Table) -> Target | None:

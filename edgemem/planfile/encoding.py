@@ -92,14 +92,17 @@ class _Writer:
 
     def _planset(self, p: PlanSet) -> int:
         shapes = dict(sorted(p.input_shapes.items()))
+        best = p.claimed
         return self._table(
             "PlanSet",
             problem=self._problem(p.problem),
             naive=_int64(p.naive),
             offsets_bound=_int64(p.bounds.offsets),
             shared_objects_bound=_int64(p.bounds.shared_objects),
-            offsets=self._tables(self._offset_plan(plan) for plan in p.offsets),
-            shared_objects=self._tables(self._shared_objects_plan(plan) for plan in p.shared_objects),
+            offsets=self._tables(self._offset_plan(plan, best.offsets) for plan in p.offsets),
+            shared_objects=self._tables(
+                self._shared_objects_plan(plan, best.shared_objects) for plan in p.shared_objects
+            ),
             **self._target(p.target),
             digest=self._string(p.digest),
             steps=self._strings(p.steps),
@@ -142,14 +145,14 @@ class _Writer:
     def _rows(self, relation: NDArray[np.int64] | None) -> int | None:
         return None if relation is None else self._int64s(relation.reshape(-1))
 
-    def _offset_plan(self, p: OffsetPlan) -> int:
+    def _offset_plan(self, p: OffsetPlan, bound: int) -> int:
         return self._table(
             "OffsetPlan",
             strategy=self._string(p.strategy),
             options=self._values(p.options),
             offsets=self._int64s(p.offsets),
             size=_int64(p.size),
-            optimal=bool(p.optimal),
+            optimal=p.size == bound,
             search=self._search(p.search),
             regions=None if p.regions is None else self._int64s(p.regions),
             region_sizes=self._int64s(p.region_sizes) if p.region_sizes else None,
@@ -166,7 +169,7 @@ class _Writer:
             seed=-1 if report.seed is None else _int64(report.seed),
         )
 
-    def _shared_objects_plan(self, p: SharedObjectsPlan) -> int:
+    def _shared_objects_plan(self, p: SharedObjectsPlan, bound: int) -> int:
         rows = [o if isinstance(o, tuple) else (o,) for o in p.objects]
         return self._table(
             "SharedObjectsPlan",
@@ -175,7 +178,7 @@ class _Writer:
             assignment=self._int64s(p.assignment),
             objects=self._int64s([x for row in rows for x in row]),
             size=_int64(p.size),
-            optimal=bool(p.optimal),
+            optimal=p.size == bound,
             search=self._search(p.search),
         )
 

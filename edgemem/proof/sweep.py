@@ -41,6 +41,7 @@ else:  # three modules that only an edgemem without kernels needs
 INT64_MAX = 2**63 - 1
 # The sides of an object as kernels take them: none in this dimension, and any that is less than nothing.
 _ABSENT, _NEGATIVE = -2, -1
+_OPTIMAL = {True: "optimal", False: "not optimal"}
 
 
 def sweep_plan(
@@ -121,21 +122,26 @@ def _sweep_states(problem: Problem, relations: Relations) -> Iterator[Violation]
 
 
 def _sweep_optimal(plans: Sequence[Plan], bound: int) -> Iterator[Violation]:
-    """Sizes against the bound, and against what searches say they proved, which no plan may disprove."""
+    """Sizes against the bound, and against what searches say they proved, which no plan may disprove.
+
+    A plan is optimal at the bound, or at what a search of this process proved; not at what a file claims.
+    """
     smallest = min(plans, key=lambda p: p.size, default=None)
     proved = bound
     for plan in plans:
         if plan.size < bound:
             yield Violation(Cause.BELOW_BOUND, f"{plan.size} is below the lower bound {bound}", plan.strategy)
         if plan.search and smallest and plan.search.bound > max(smallest.size, bound):
-            message = f"it proved that nothing is below {plan.search.bound}, but {smallest.strategy} is {smallest.size}"
+            who = "it claims" if plan.search.claimed else "it proved"
+            message = f"{who} that nothing is below {plan.search.bound}, but {smallest.strategy} is {smallest.size}"
             yield Violation(Cause.WRONG_BOUND, message, plan.strategy)
-        elif plan.search:
+        elif plan.search and not plan.search.claimed:
             proved = max(proved, plan.search.bound)
     for plan in plans:
-        if plan.size == proved and not plan.optimal:
+        if plan.optimal != (plan.size == proved):
+            marked = f"its size {plan.size} is {'above ' * plan.optimal}the bound {proved} that is proved"
             yield Violation(
-                Cause.FALSE_OPTIMAL, "its size is the lower bound, but it is not marked as optimal", plan.strategy
+                Cause.FALSE_OPTIMAL, f"{marked}, and it is marked as {_OPTIMAL[plan.optimal]}", plan.strategy
             )
 
 

@@ -1,41 +1,51 @@
-"""A set of plans as plain data for JSON; the shape is documented in docs/json.md."""
+"""A set of plans as plain data for JSON; docs/json.md describes it, docs/plan.schema.json is its schema."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from edgemem.model.steps import steps_of
 from edgemem.plans import OffsetPlan
+from edgemem.report.peak import find_peak
 from edgemem.targets import to_table
 
 if TYPE_CHECKING:
-    from edgemem.plans import Plan, PlanSet
+    from edgemem.model.graph import Graph
+    from edgemem.plans import LowerBounds, Plan, PlanSet
     from edgemem.records.problem import Size
 
 __all__ = ["document"]
 
-VERSION = 1
+VERSION = 2
 
 
-def document(planset: PlanSet) -> dict[str, Any]:
+def document(planset: PlanSet, graph: Graph | None = None) -> dict[str, Any]:
     """The plans as JSON-ready data. All sizes are bytes, or texels when the records are texel extents.
 
     Plans made for a graph say so under `model`, with the records; plans for a record file do not repeat them.
+
+    Args:
+        planset: the plans.
+        graph: what they are for. With it `model` lists the operators' types, and the tensors' shapes and types.
     """
+    plans = planset.plans
     best = {"offsets": planset.best_offsets, "shared_objects": planset.best_shared_objects}
+    peak = find_peak(planset)
     data: dict[str, Any] = {
         "version": VERSION,
         "naive": planset.naive,
-        "lower_bounds": {
-            "offsets": planset.bounds.offsets,
-            "shared_objects": planset.bounds.shared_objects,
+        "lower_bounds": _bounds(planset.bounds),
+        "proved": _bounds(planset.proved),
+        "claimed": _bounds(planset.claimed),
+        "plans": [_plan(p) for p in plans],
+        "chosen": {family: next(k for k, p in enumerate(plans) if p is plan) for family, plan in best.items() if plan},
+        "peak": {
+            "op": peak.op,
+            "label": peak.label,
+            "size": peak.size,
+            "alive": [{"name": name, "size": size} for name, size in peak.alive],
         },
-        "proved": {
-            "offsets": planset.proved.offsets,
-            "shared_objects": planset.proved.shared_objects,
-        },
-        "plans": [_plan(p) for p in planset.plans],
-        "chosen": {family: plan.strategy for family, plan in best.items() if plan},
     }
     if planset.digest:
         data["model"] = {
@@ -48,6 +58,7 @@ def document(planset: PlanSet) -> dict[str, Any]:
             "input_shapes": {name: list(shape) for name, shape in planset.input_shapes.items()},
             "order": None if planset.order is None else list(planset.order),
             "steps": list(planset.steps),
+            **({} if graph is None else _operators(planset, graph)),
             "records": [
                 {
                     "name": r.name,
@@ -71,6 +82,24 @@ def document(planset: PlanSet) -> dict[str, Any]:
             "versions": dict(planset.versions),
         }
     return data
+
+
+def _bounds(bounds: LowerBounds) -> dict[str, int]:
+    return {"offsets": bounds.offsets, "shared_objects": bounds.shared_objects}
+
+
+def _operators(planset: PlanSet, graph: Graph) -> dict[str, Any]:
+    """What runs at each step, and every tensor of the graph and the bodies that run in it."""
+    steps = steps_of(graph, bodies=planset.target is None or planset.target.bodies == "inline")
+    graphs = list({id(g): g for g in (graph, *(step.graph for step in steps))}.values())
+    return {
+        "operators": [
+            {"type": step.op.type, "inputs": list(step.reads), "outputs": list(step.writes)} for step in steps
+        ],
+        "tensors": {
+            t.name: {"dtype": t.dtype, "shape": list(t.shape), "kind": t.kind} for g in graphs for t in g.tensors
+        },
+    }
 
 
 def _plan(plan: Plan) -> dict[str, Any]:

@@ -29,7 +29,7 @@ def _bufferplan(planset: PlanSet, name: str, graph: Graph | None) -> str:
 
 
 _FORMS: dict[str, Callable[[PlanSet, str, Graph | None], str]] = {
-    "json": lambda planset, _name, _graph: json.dumps(document(planset), indent=1) + "\n",
+    "json": lambda planset, _name, graph: json.dumps(document(planset, graph), indent=1) + "\n",
     "csv": lambda planset, _name, _graph: as_csv(planset),
     "c-header": lambda planset, name, _graph: as_c_header(planset, name),
     "tflm-bufferplan": _bufferplan,

@@ -64,8 +64,8 @@ def test_the_first_line_is_the_answer(records: Path) -> None:
 
 def test_json_on_records_has_the_documented_shape(records: Path) -> None:
     data = json.loads(edgemem("plan", records, "--json").output)
-    assert list(data) == ["version", "naive", "lower_bounds", "proved", "plans", "chosen"]
-    assert data["version"] == 1
+    assert list(data) == ["version", "naive", "lower_bounds", "proved", "claimed", "plans", "chosen", "peak"]
+    assert data["version"] == 2
     assert data["naive"] == 56
     assert data["lower_bounds"] == {"offsets": 40, "shared_objects": 40}
     for plan in data["plans"]:
@@ -79,7 +79,16 @@ def test_json_on_records_has_the_documented_shape(records: Path) -> None:
             assert len(plan["assignment"]) == 3
             assert plan["size"] == sum(plan["objects"])
         assert plan["optimal"] == (plan["size"] == 40)
-    assert {p["strategy"] for p in data["plans"] if p["family"] == "offsets"} >= {"naive", data["chosen"]["offsets"]}
+    for family, index in data["chosen"].items():
+        of_family = [p["size"] for p in data["plans"] if p["family"] == family]
+        assert data["plans"][index]["family"] == family
+        assert data["plans"][index]["size"] == min(of_family)
+    assert data["peak"] == {
+        "op": 1,
+        "label": "op 1",
+        "size": 40,
+        "alive": [{"name": "b", "size": 24}, {"name": "a", "size": 16}],
+    }
 
 
 def test_half_open_records(tmp_path: Path) -> None:
@@ -98,7 +107,7 @@ def test_texel_records(tmp_path: Path) -> None:
     for plan in (p for p in data["plans"] if p["family"] == "shared_objects"):
         assert all(len(o) == 2 for o in plan["objects"])
         assert plan["size"] == sum(w * h for w, h in plan["objects"])
-    assert data["chosen"]["shared_objects"]
+    assert data["plans"][data["chosen"]["shared_objects"]]["family"] == "shared_objects"
     alone = tmp_path / "texels.edgemem"
     assert edgemem("plan", file, "-o", alone).exit_code == 0
     assert edgemem("verify", alone).exit_code == 0
@@ -151,7 +160,7 @@ def test_plan_show_verify_export(planned: Path, tmp_path: Path) -> None:
     assert len(rows) == 1 + sum(len(r["tensors"]) for r in data["model"]["records"])
     header = tmp_path / "plan.h"
     assert edgemem("export", planned, "-f", "c-header", "-o", header).exit_code == 0
-    arena = next(p["size"] for p in data["plans"] if p["strategy"] == data["chosen"]["offsets"])
+    arena = data["plans"][data["chosen"]["offsets"]]["size"]
     assert f"#define BLAZEFACE_ARENA_SIZE {arena}\n" in header.read_text()
 
 
@@ -347,7 +356,13 @@ def test_limits_of_the_searches(gap: Path) -> None:
         data = json.loads(edgemem("plan", gap, *strategy, *flags, "--json").output)
         (plan,) = (p for p in data["plans"] if p["family"] == "offsets" and p["strategy"] == "search")
         assert plan["options"] == {"effort": "max", "seed": 3, "time_limit": 90.0, "threads": 2}
-        assert plan["search"] == {"bound": 5, "stopped": "proof", "work": plan["search"]["work"], "seed": 3}
+        assert plan["search"] == {
+            "bound": 5,
+            "stopped": "proof",
+            "work": plan["search"]["work"],
+            "seed": 3,
+            "claimed": False,
+        }
         assert plan["optimal"]
         assert data["lower_bounds"]["offsets"] == 4
         assert data["proved"]["offsets"] == 5
@@ -359,16 +374,22 @@ def test_limits_of_no_search_are_a_usage_error(gap: Path) -> None:
     assert "no strategy among those chosen has the option 'effort'; it belongs to search" in result.output
 
 
-def test_what_was_proved_is_shown_also_from_a_file(gap: Path, tmp_path: Path) -> None:
+def test_what_was_proved_elsewhere_is_shown_as_a_claim(gap: Path, tmp_path: Path) -> None:
     alone = tmp_path / "gap.edgemem"
     made = edgemem("plan", gap, "-o", alone, "--time-limit", "60").output
     assert made.startswith("arena 5 B (proved optimal)")
     shown = edgemem("show", alone).output
-    for text in (made, shown):
-        assert "bound proved by search" in text
-        assert "search effort=fast time_limit=60.0: proved that nothing is smaller after " in text
+    assert shown.startswith("arena 5 B (1.250x of the lower bound; claimed optimal, not proved here)")
+    for text, how, who in (
+        (made, "proved", ""),
+        (shown, "claimed", "the file claims (not proved here): "),
+    ):
+        assert f"bound {how} by search" in text
+        assert f"search effort=fast time_limit=60.0: {who}proved that nothing is smaller after " in text
         assert "seed 1; no less than 5 bytes" in text
-    assert edgemem("verify", alone).exit_code == 0
+    verified = edgemem("verify", alone)
+    assert verified.exit_code == 0
+    assert "lower bound 4, claimed (not proved here) 5" in " ".join(verified.output.split())
 
 
 def test_a_budget_below_what_was_proved(gap: Path) -> None:

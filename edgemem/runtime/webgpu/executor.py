@@ -196,7 +196,7 @@ class GpuExecutor:
         planset = self.planset
         is_texture = self._target.texels
         unit = self._memory.layout.texel_bytes if is_texture else 1
-        bounds = planset.proved
+        bounds = planset.bounds
         plan = chosen_plan(self._proved)
         compiled = self._compiled
         details = {
