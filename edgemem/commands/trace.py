@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -221,16 +222,13 @@ def _peak(trace: Trace, history: MemoryHistory | None) -> tuple[int | None, tupl
     sizes, made, ends = trace.size[trace.requests], trace.requests, trace.ends
     alive = np.cumsum(np.where(trace.size > 0, trace.size, -sizes[trace.request]))
     event = int(alive.argmax())
-    groups: dict[tuple[int, str], int] = {}
-    for k in np.flatnonzero((made <= event) & ((ends < 0) | (ends > event))).tolist():
-        place = _place(trace, history, k)
-        groups[int(sizes[k]), place] = groups.get((int(sizes[k]), place), 0) + 1
+    peak = np.flatnonzero((made <= event) & ((ends < 0) | (ends > event)))
+    labels = np.full(len(peak), -1) if history is None else history.label[peak]
+    groups: Counter[tuple[int, str]] = Counter()
+    for size, label, section in zip(
+        sizes[peak].tolist(), labels.tolist(), trace.section[made[peak]].tolist(), strict=True
+    ):
+        name = trace.sections[section].name if section >= 0 else ""
+        groups[size, history.labels[label] if history is not None and label >= 0 else name] += 1
     rows = [LargeRequests(size, count, place) for (size, place), count in groups.items()]
     return event, tuple(sorted(rows, key=lambda r: (-r.size * r.count, -r.size, r.place)))
-
-
-def _place(trace: Trace, history: MemoryHistory | None, request: int) -> str:
-    if history is not None and history.label[request] >= 0:
-        return history.labels[int(history.label[request])]
-    section = int(trace.section[trace.requests[request]])
-    return trace.sections[section].name if section >= 0 else ""

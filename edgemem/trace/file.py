@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from edgemem.errors import ModelError
-from edgemem.trace.columns import packed_names, read_columns, unpacked_names, write_columns
+from edgemem.trace.columns import packed_names, read_columns, write_columns
 from edgemem.trace.trace import Section, Trace
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from numpy.typing import NDArray
+    from edgemem.trace.columns import Columns
 
 __all__ = ["load_trace", "save_trace"]
 
 _COLUMNS: Final = ("size", "request", "time_ns", "thread", "stream", "section", "iteration")
-_SECTIONS: Final = ("names", "ends", "phase", "dynamic")
+_SECTIONS: Final = ("phase", "dynamic")
 
 
 def save_trace(trace: Trace, path: Path) -> None:
@@ -39,37 +39,35 @@ def save_trace(trace: Trace, path: Path) -> None:
 def load_trace(path: Path) -> Trace:
     """The trace in a file.
 
-    Raises ModelError if the file cannot be read, has columns of other types, or of more than 1 GiB, or is no trace.
+    Raises ModelError if the file cannot be read, is beyond a `ReadingBudget`, or is no trace.
     """
     try:
         columns = read_columns(path, (*_COLUMNS, *_SECTIONS))
     except ModelError as e:
         raise ModelError(f"{path.name} is no trace that edgemem wrote: {e}") from None
-    size, request = columns["size"], columns["request"]
-    if size is None or request is None:
+    given = columns.numbers
+    if not given.keys() >= {"size", "request"}:
         raise ModelError(f"{path.name} is no trace that edgemem wrote: it has no sizes or requests")
     try:
         return Trace.from_columns(
-            size,
-            request,
-            columns["time_ns"],
-            columns["thread"],
-            stream=columns["stream"],
-            section=columns["section"],
-            iteration=columns["iteration"],
+            given["size"],
+            given["request"],
+            given.get("time_ns"),
+            given.get("thread"),
+            stream=given.get("stream"),
+            section=given.get("section"),
+            iteration=given.get("iteration"),
             sections=_sections(columns),
         )
     except ModelError as e:
         raise ModelError(f"{path.name}: {e}") from None
 
 
-def _sections(columns: dict[str, NDArray[np.int64] | None]) -> tuple[Section, ...]:
-    text, ends, phases, dynamic = (columns[name] for name in _SECTIONS)
-    if text is None or ends is None or phases is None or dynamic is None:
+def _sections(columns: Columns) -> tuple[Section, ...]:
+    names, given = columns.names, columns.numbers
+    if names is None or not given.keys() >= set(_SECTIONS):
         return ()
-    if not len(ends) == len(phases) == len(dynamic):
+    phases, dynamic = (given[name].tolist() for name in _SECTIONS)
+    if not len(names) == len(phases) == len(dynamic):
         raise ModelError("the columns of its sections do not fit together")
-    return tuple(
-        Section(name, phase, bool(is_dynamic))
-        for name, phase, is_dynamic in zip(unpacked_names(text, ends), phases.tolist(), dynamic.tolist(), strict=True)
-    )
+    return tuple(map(Section, names, phases, map(bool, dynamic)))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from edgemem.errors import ModelError
-from edgemem.trace.columns import packed_names, read_columns, unpacked_names, write_columns
+from edgemem.trace.columns import packed_names, read_columns, write_columns
 from edgemem.trace.operator_log import OperatorLog
 from edgemem.trace.ragged import Ragged
 
@@ -39,18 +39,19 @@ def save_operator_log(log: OperatorLog, path: Path) -> None:
 def load_operator_log(path: Path) -> OperatorLog:
     """The operator log in a file.
 
-    Raises ModelError if the file cannot be read, has columns of other types, or of more than 1 GiB, or is no log.
+    Raises ModelError if the file cannot be read, is beyond a `ReadingBudget`, or is no log.
     """
     try:
-        given = read_columns(path, (*_PLAIN, *_RAGGED, "names", "ends"))
+        given = read_columns(path, (*_PLAIN, *_RAGGED))
     except ModelError as e:
         raise ModelError(f"{path.name} is no operator log that edgemem wrote: {e}") from None
-    columns = {name: column for name, column in given.items() if column is not None}
-    if missing := sorted(given.keys() - columns.keys()):
+    columns = given.numbers
+    missing = sorted({*_PLAIN, *_RAGGED} - columns.keys()) + ["names"] * (given.names is None)
+    if given.names is None or missing:
         raise ModelError(f"{path.name} is no operator log that edgemem wrote: it has no {missing[0]}")
     try:
         return OperatorLog.from_columns(
-            names=unpacked_names(columns["names"], columns["ends"]),
+            names=given.names,
             reads=Ragged(columns["read_starts"], columns["read_items"]),
             writes=Ragged(columns["write_starts"], columns["write_items"]),
             **{name: columns[name] for name in _PLAIN},

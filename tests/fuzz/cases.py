@@ -25,7 +25,9 @@ TARGETS: Final = {
     "embedded": "tests.fuzz.embedded_plans",
     "csv": "tests.fuzz.csv_files",
     "toml": "tests.fuzz.toml_files",
+    "snapshot": "tests.fuzz.snapshot_files",
     "trace": "tests.fuzz.trace_files",
+    "log": "tests.fuzz.log_files",
     "cache": "tests.fuzz.cache_entries",
     "kernels": "tests.fuzz.kernel_calls",
 }

@@ -16,7 +16,9 @@ CASES = {
     "embedded": 80,
     "csv": 700,
     "toml": 1000,
-    "trace": 500,
+    "snapshot": 500,
+    "trace": 100,
+    "log": 400,
     "cache": 200,
     "kernels": 8000,
 }

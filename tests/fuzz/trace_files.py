@@ -1,23 +1,24 @@
-"""Snapshots of PyTorch's memory and recorded traces: damaged files, and values that no allocator notes."""
+"""Traces and operator logs in columns (`.npz`): damaged archives, and columns that contradict each other."""
 
 from __future__ import annotations
 
 import atexit
-import pickle
+import io
 import tempfile
+import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from edgemem.errors import ModelError
+import numpy as np
+
+from edgemem.formats import load_operator_log
 from edgemem.trace import Section, Trace
-from edgemem.trace.caching import simulate
-from edgemem.trace.cycle import Cycle
 from edgemem.trace.file import load_trace, save_trace
-from edgemem_converters.snapshot import SnapshotConverter
-from edgemem_converters.snapshot.plain_pickle import read_plain
+from edgemem.trace.operator_log_file import save_operator_log
 from tests.fuzz.cases import Target
-from tests.fuzz.mutation import INTERESTING, edge, mutate_bytes
-from tests.snapshots import FRAMES, Device, snapshot
+from tests.fuzz.mutation import edge, mutate_bytes
+from tests.fuzz.snapshot_files import use_trace
+from tests.operator_logs import random_log
 
 if TYPE_CHECKING:
     import random
@@ -25,37 +26,19 @@ if TYPE_CHECKING:
 
 __all__ = ["TARGET"]
 
-_MOST = 2000  # events that are simulated
-_WORDS = ("alloc", "free_completed", "free_requested", "segment_alloc", "segment_unmap", "oom", "inactive", "", "START")
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
 
 
 def _run(data: bytes) -> None:
-    is_archive = data.startswith(b"PK")
-    path = _PLACE / ("trace.npz" if is_archive else "snapshot.pickle")
+    path = _PLACE / "run.npz"
     path.write_bytes(data)
-    traces = [load_trace(path)] if is_archive else [h.trace for h in SnapshotConverter.open(path).histories()]
-    for trace in traces:
-        if len(trace) > _MOST:
-            continue
-        trace.problem(outlive=True)
-        simulate(trace)
-        cycle = Cycle.of(trace, dynamic=("*experts*",))
-        cycle.problem(512)
-        cycle.lower_bound(512)
+    if b"event_kind" in data:
+        load_operator_log(path)
+    else:
+        use_trace(load_trace(path))
 
 
 def _seeds() -> list[bytes]:
-    device, other, marks = Device(), Device(1), []
-    address = device.segment(1 << 21)["address"]
-    other.block(other.segment(1 << 20, noted=False), 700)
-    for step in range(3):
-        marks += [{"name": f"ProfilerStep#{step}", "stage": "START", "device": 0, "time_us": device.time_us + 1}]
-        device.alloc(address, 5000, frames=FRAMES)
-        device.alloc(address + 8192, 300, stream=7, user_metadata="experts")
-        device.free(address, 5000)
-        device.free(address + 8192, 300)
-    device.note("oom", size=1 << 30, device_free=5)
-    content = snapshot(device, other, external_annotations=marks, allocator_settings={"PYTORCH_CUDA_ALLOC_CONF": ""})
     trace = Trace.from_columns(
         [8, 4, 0, 0, 8, 4, 0, 0],
         [0, 1, 0, 1, 2, 3, 2, 3],
@@ -65,53 +48,50 @@ def _seeds() -> list[bytes]:
     )
     path = _PLACE / "seed.npz"
     save_trace(trace, path)
-    return [*(pickle.dumps(content, protocol) for protocol in (2, 4)), path.read_bytes()]
+    of_trace = path.read_bytes()
+    save_operator_log(random_log(3), path)
+    return [of_trace, path.read_bytes()]
 
 
 def _mutate(chance: random.Random, data: bytes, others: Sequence[bytes]) -> bytes:
-    if data.startswith(b"PK") or chance.random() < 0.4:
+    if chance.random() < 0.3:
         return mutate_bytes(chance, data, others)
     try:
-        content: Any = read_plain(data)
-        for _ in range(chance.randint(1, 3)):
-            _change(chance, content)
-        return pickle.dumps(content, chance.choice((2, 4)))
-    except (ModelError, RecursionError):
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            members = {name: archive.read(name) for name in archive.namelist()}
+    except Exception:  # noqa: BLE001 - the archive is damaged
         return mutate_bytes(chance, data, others)
+    name = chance.choice(list(members))
+    if chance.random() < 0.7:
+        members[name] = _changed(chance, members[name])
+    elif chance.random() < 0.5:
+        members[name] = mutate_bytes(chance, members[name], list(members.values()))
+    else:
+        del members[name]
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", chance.choice(_METHODS)) as archive:
+        for key, content in members.items():
+            archive.writestr(key, content)
+    return file.getvalue()
 
 
-def _change(chance: random.Random, content: Any) -> None:
-    """Give a value somewhere in a snapshot another one, or move a row of a list."""
-    at = content
-    for _ in range(8):
-        keys = list(at) if isinstance(at, dict) else list(range(len(at)))
-        if not keys:
-            return
-        key = chance.choice(keys)
-        if isinstance(at[key], dict | list) and at[key] and chance.random() < 0.9:
-            at = at[key]
-        elif isinstance(at, list) and chance.random() < 0.7:
-            at.insert(chance.choice(keys), at.pop(key))
-            return
-        elif isinstance(at, dict) and chance.random() < 0.1:
-            del at[key]
-            return
-        else:
-            given: tuple[Any, ...] = (
-                edge(chance),
-                chance.choice(INTERESTING),
-                chance.choice(_WORDS),
-                None,
-                [],
-                {},
-                (0, 1),
-                0.5,
-            )
-            at[key] = chance.choice(given)
-            return
+def _changed(chance: random.Random, member: bytes) -> bytes:
+    """Another value in a column, or another length."""
+    try:
+        column = np.lib.format.read_array(io.BytesIO(member))
+    except ValueError:
+        return member
+    if len(column) and chance.random() < 0.6:
+        value = edge(chance, int(np.iinfo(column.dtype).max))
+        column[chance.randrange(len(column))] = value if chance.random() < 0.5 else min(value, len(column))
+    else:
+        column = np.resize(column, chance.choice((0, 1, len(column) + 1, 2 * len(column), 5_000_001)))
+    file = io.BytesIO()
+    np.lib.format.write_array(file, column)
+    return file.getvalue()
 
 
-_FOLDER = tempfile.TemporaryDirectory(prefix="edgemem-fuzz-trace-")
+_FOLDER = tempfile.TemporaryDirectory(prefix="edgemem-fuzz-columns-")
 atexit.register(_FOLDER.cleanup)
 _PLACE = Path(_FOLDER.name)
 

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgemem.errors import ModelError
+from edgemem.trace.budget import ReadingBudget
 from edgemem_converters.snapshot.plain_pickle import read_plain
 
 if TYPE_CHECKING:
@@ -26,7 +27,9 @@ LEAVES = st.none() | st.booleans() | st.integers(-(2**126), 2**126) | st.floats(
 PLAIN = st.recursive(
     LEAVES,
     lambda inner: (
-        st.lists(inner) | st.lists(inner).map(tuple) | st.dictionaries(st.text() | st.integers(-(2**70), 2**70), inner)
+        st.lists(inner)
+        | st.lists(inner).map(tuple)
+        | st.dictionaries(st.text() | st.integers(-(2**63), 2**63 - 1), inner)
     ),
 )
 
@@ -110,13 +113,24 @@ def test_what_is_not_plain_is_refused_and_nothing_runs(make: Any, protocol: int,
         (b"\x80\x04" + b"N" * 100_001 + b".", "nested too deep"),
         (b"\x80\x04" + b"(" * 100_001, "nested too deep"),
         (b"\x80\x04" + b"N0" * 200_000 + b".", "more than 300,000 instructions"),
-        (b"\x80\x04" + b"]0" * 40_000 + b"N.", "too many lists and dictionaries"),
+        (b"\x80\x04" + b"]0" * 40_000 + b"N.", "more than 5,000,000 events, lists and dictionaries"),
         (b"\x80\x04]" + b"\x94" * 80_000 + b".", "refers to too many values"),
     ],
 )
 def test_damage_and_excess_are_refused(data: bytes, says: str) -> None:
     with pytest.raises(ModelError, match=says):
-        read_plain(data, most_steps=300_000, most_containers=30_000)
+        read_plain(data, ReadingBudget(items=30_000, steps=300_000))
+
+
+def test_keys_that_python_gives_one_hash_are_refused() -> None:
+    # Integers that are equal modulo 2**61 - 1: a dictionary of n of them takes n * n steps.
+    def items(count: int) -> bytes:
+        return b"".join(pickle.dumps(k * (2**61 - 1), 2)[2:-1] + b"N" for k in range(count))
+
+    with pytest.raises(ModelError, match="a key in it is neither a text nor an integer of 64 bits"):
+        read_plain(b"\x80\x02}(" + items(20) + b"u.")
+    read: Any = read_plain(b"\x80\x02}(" + items(5) + b"u.")  # all that there are below 2**63
+    assert len(read) == 5
 
 
 def test_a_large_memo_number_and_stated_lengths_take_no_memory() -> None:

@@ -268,11 +268,13 @@ def test_annotations_that_never_end_are_refused(tmp_path: Path) -> None:
 
 def test_lists_that_are_shared_do_not_multiply(tmp_path: Path) -> None:
     trace = _simple().entries * 1000
-    with pytest.raises(ModelError, match="more than 1,024 devices, or 5,000,000 events"):
+    with pytest.raises(ModelError, match="more than 5,000,000 events"):
         _histories(tmp_path, {"segments": [], "device_traces": [trace] * 1000})
+    with pytest.raises(ModelError, match="more than 1,024 devices"):
+        _histories(tmp_path, {"segments": [], "device_traces": [[]] * 1025})
     blocks = _simple().segments[0]["blocks"] * 5000
     segments = [{**_simple().segments[0], "blocks": blocks}] * 2000
-    with pytest.raises(ModelError, match="more than 5,000,000 blocks"):
+    with pytest.raises(ModelError, match="more than 5,000,000 events"):
         _histories(tmp_path, {"segments": segments, "device_traces": []})
 
 

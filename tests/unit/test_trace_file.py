@@ -11,6 +11,7 @@ import pytest
 
 from edgemem.errors import ModelError
 from edgemem.trace import Section, Trace
+from edgemem.trace.budget import ReadingBudget
 from edgemem.trace.file import load_trace, save_trace
 
 if TYPE_CHECKING:
@@ -40,6 +41,32 @@ def _archive(path: Path, **members: bytes) -> Path:
         for name, data in members.items():
             archive.writestr(f"{name}.npy", data)
     return path
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+def test_members_packed_as_numpy_never_packs_them_are_refused(tmp_path: Path, method: int) -> None:
+    """Their readers raise errors of their own for damaged data, such as lzma.LZMAError."""
+    path = tmp_path / "run.npz"
+    with zipfile.ZipFile(path, "w", method) as archive:
+        for name in ("size", "request"):
+            archive.writestr(f"{name}.npy", _npy(np.zeros(4000, np.int64)))
+    data = bytearray(path.read_bytes())
+    data[60:90] = bytes(30)
+    path.write_bytes(data)
+    with pytest.raises(ModelError, match="packed in another way than NumPy packs columns"):
+        load_trace(path)
+
+
+def test_a_small_file_does_not_unpack_into_much_memory(tmp_path: Path) -> None:
+    zeros = np.zeros(1 << 26, np.uint8)
+    members = {**GOOD, **_sections([0], [1], [0], [0]), "names": _npy(zeros)}
+    path = _archive(tmp_path / "run.npz", **members)
+    assert path.stat().st_size < 1 << 20
+    with pytest.raises(ModelError, match="its names have more than 67,108,864 bytes"):
+        load_trace(path)
+    path = _archive(path, **{**GOOD, "thread": _npy(zeros.view(np.int64))})
+    with pytest.raises(ModelError, match=r"thread.npy has more than 5,000,000 entries; record fewer iterations"):
+        load_trace(path)
 
 
 @pytest.mark.parametrize("trace", [TRACE, Trace.from_stream([]), Trace.from_stream([5, -1])])
@@ -94,10 +121,10 @@ def test_what_is_no_trace_is_refused(members: dict[str, bytes], says: str, tmp_p
 
 
 def test_a_member_that_grows_without_end_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgemem.trace.columns._MOST_BYTES", 1 << 20)
+    monkeypatch.setattr("edgemem.trace.columns.ReadingBudget", lambda: ReadingBudget(unpacked=1 << 20))
     path = _archive(tmp_path / "run.npz", **{**GOOD, "size": bytes((1 << 20) + 1)})
     assert path.stat().st_size < 1 << 14
-    with pytest.raises(ModelError, match="more than 1,048,576 bytes"):
+    with pytest.raises(ModelError, match="unpacks into more than"):
         load_trace(path)
 
 

@@ -196,6 +196,7 @@ class _Reader:
         if line.text("ANNOTATION") != "START" or not self._columns.kinds:
             return
         self._columns = _Columns()
+        line.budget.make(len(self._bound))  # a log may say START again and again
         for storage in dict.fromkeys(self._bound.values()):
             storage.value = self._columns.value(storage.size)
             self._columns.event(APPEARS, storage.value)

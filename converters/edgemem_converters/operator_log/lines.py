@@ -9,6 +9,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from edgemem.errors import ModelError
 from edgemem.reading import open_regular, shown
+from edgemem.trace.budget import ReadingBudget
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -17,16 +18,16 @@ if TYPE_CHECKING:
 __all__ = ["Line", "json_lines"]
 
 _MOST_IN_LINE: Final = 1 << 20  # bytes
-_MOST_LINES: Final = 20_000_000
 _LARGEST: Final = 2**62
 
 
 class Line:
     """One object, whose entries are asked for by name and type. Errors name the number of the line."""
 
-    def __init__(self, number: int, entries: Mapping[str, Any]) -> None:
+    def __init__(self, number: int, entries: Mapping[str, Any], budget: ReadingBudget) -> None:
         self.number = number
         self._entries = entries
+        self.budget = budget
 
     def error(self, text: str) -> ModelError:
         """An error that names the line."""
@@ -44,6 +45,7 @@ class Line:
         values = self._entries.get(key)
         if type(values) is not list or any(type(value) is not str for value in values):
             raise self.error(f"{key} is {shown(values)}, not a list of texts")
+        self.budget.make(len(values))
         return values
 
     def integer(self, key: str, *, least: int = 0) -> int:
@@ -58,6 +60,7 @@ class Line:
         values = self._entries.get(key)
         if type(values) is not list:
             raise self.error(f"{key} is {shown(values)}, not a list of numbers")
+        self.budget.make(len(values))
         return [self._bounded(key, value, 0) for value in values]
 
     def _bounded(self, key: str, value: object, least: int) -> int:
@@ -69,9 +72,10 @@ class Line:
 def json_lines(path: Path) -> Iterator[Line]:
     """The objects of a file, one a line; empty lines are left out.
 
-    Raises ModelError if the file cannot be read, a line is no JSON object or longer than 1 MiB, or there are more than
-    20 million of them.
+    Raises ModelError if the file cannot be read, a line is no JSON object or longer than 1 MiB, or they are beyond a
+    `ReadingBudget`: lines, and names and numbers in lists, are its items.
     """
+    budget = ReadingBudget()
     try:
         with open_regular(path) as (file, _):
             compressed = path.suffix.lower() == ".gz"
@@ -81,10 +85,10 @@ def json_lines(path: Path) -> Iterator[Line]:
                 number += 1
                 if len(data) > _MOST_IN_LINE:
                     raise ModelError(f"line {number:,} has more than {_MOST_IN_LINE:,} bytes")
-                if number > _MOST_LINES:
-                    raise ModelError(f"there are more than {_MOST_LINES:,} lines; record fewer iterations")
+                budget.make(1)
+                budget.unpack(len(data))
                 if data.strip():
-                    yield Line(number, _parsed(number, data))
+                    yield Line(number, _parsed(number, data), budget)
     except (OSError, EOFError, zlib.error) as e:
         raise ModelError(f"cannot be read: {e}") from None
 

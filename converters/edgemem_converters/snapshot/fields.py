@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.errors import ModelError
 from edgemem.reading import shown
+from edgemem.trace.budget import MOST_ITEMS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["MOST_ENTRIES", "integer", "mapping", "rows", "text"]
+__all__ = ["integer", "mapping", "rows", "text"]
 
-# Entries of all lists of one kind together. Lists may be shared, so that their number says nothing about the file.
-MOST_ENTRIES: Final = 5_000_000
 _LARGEST: Final = 2**63 - 1
 
 
@@ -28,8 +27,8 @@ def rows(value: object, what: str) -> list[Any]:
     """A list of at most so many entries as a snapshot may have."""
     if type(value) is not list:
         raise ModelError(f"{what} of the snapshot is no list; write it with torch.cuda.memory._dump_snapshot")
-    if len(value) > MOST_ENTRIES:
-        raise ModelError(f"{what} of the snapshot has {len(value):,} entries; {MOST_ENTRIES:,} are read at most")
+    if len(value) > MOST_ITEMS:
+        raise ModelError(f"{what} of the snapshot has {len(value):,} entries; {MOST_ITEMS:,} are read at most")
     return value
 
 

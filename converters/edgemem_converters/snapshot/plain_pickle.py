@@ -6,8 +6,10 @@ module `pickletools` describes them, and refuses all others. What it takes is bo
 
 - a length that a pickle states is compared with the bytes that are left before anything is read;
 - memo entries are kept in a dictionary, so that a large number of one takes no memory;
-- keys are texts or integers: the hash of a nest of tuples takes time that doubles with each of its levels;
-- there are limits on instructions, on lists and dictionaries, and on values that are not yet in any (the depth).
+- keys are texts, or integers of 64 bits: the hash of a nest of tuples takes time that doubles with each of its levels,
+  and Python gives any number of larger integers one hash, which makes a dictionary of them quadratic;
+- there are limits on instructions, on lists and dictionaries (`ReadingBudget`), and on values that are not yet in any
+  (the depth).
 
 Values may be shared, or contain themselves. A caller must not follow them without an end of its own, nor print them.
 """
@@ -18,6 +20,7 @@ import struct
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from edgemem.errors import ModelError
+from edgemem.trace.budget import ReadingBudget
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,10 +29,9 @@ __all__ = ["PlainData", "read_plain"]
 
 PlainData: TypeAlias = "bool | int | float | str | list[Any] | tuple[Any, ...] | dict[str | int, Any] | None"
 
-MOST_STEPS: Final = 60_000_000  # instructions; a snapshot with stacks has about 60 for each event
-MOST_CONTAINERS: Final = 4_000_000  # lists, tuples and dictionaries; as many texts beside them can be referred to
 MOST_WAITING: Final = 100_000  # values that are in no container yet; Python writes at most 1,000 in a row
 _MOST_INTEGER: Final = 16  # bytes of one integer; addresses have 8
+_WORD: Final = 2**63
 _LAST_PROTOCOL: Final = 5
 
 # Instructions that would find or call something, by their names in pickletools.
@@ -50,38 +52,38 @@ _RUNS_CODE: Final = {
 }
 
 
-def read_plain(data: bytes, *, most_steps: int = MOST_STEPS, most_containers: int = MOST_CONTAINERS) -> PlainData:
+def read_plain(data: bytes, budget: ReadingBudget | None = None) -> PlainData:
     """The value in a pickle of protocol 2 to 5.
 
     Args:
         data: the pickle, to its last byte; what follows its end is not read.
-        most_steps: instructions.
-        most_containers: lists, tuples and dictionaries.
+        budget: what it may take: steps are instructions; items are lists, tuples and dictionaries, and there may be
+            twice as many values that others refer to.
 
     Raises:
         ModelError: the pickle builds anything but plain data, is damaged, or is beyond a limit.
     """
-    return _Reader(data, most_containers).run(most_steps)
+    return _Reader(data, budget or ReadingBudget()).run()
 
 
 class _Reader:
     """The stack machine that a pickle is a program of: a stack of values, marks in it, and a memo."""
 
-    def __init__(self, data: bytes, most_containers: int) -> None:
+    def __init__(self, data: bytes, budget: ReadingBudget) -> None:
         self._data = data
         self._at = 0
         self._stack: list[Any] = []
         self._marks: list[int] = []
         self._memo: dict[int, Any] = {}
-        self._containers = most_containers
-        self._most_memo = 2 * most_containers
+        self._budget = budget
+        self._most_memo = 2 * budget.items
 
-    def run(self, most_steps: int) -> PlainData:
+    def run(self) -> PlainData:
         """The value on top when the program ends."""
         table: list[Callable[[], object] | None] = [None] * 256
         for name, made in self._instructions().items():
             table[name[0]] = made
-        stack, stop = self._stack, ord(".")
+        stack, stop, most_steps = self._stack, ord("."), self._budget.steps
         for _ in range(most_steps):
             code = self._take(1)[0]
             if code == stop:
@@ -189,9 +191,7 @@ class _Reader:
         return self._stack.pop()
 
     def _push_container(self, value: list[Any] | tuple[Any, ...] | dict[str | int, Any]) -> None:
-        self._containers -= 1
-        if self._containers < 0:
-            raise self._wrong("it has too many lists and dictionaries; record fewer events, without stacks")
+        self._budget.make(1)
         self._stack.append(value)
 
     def _tuple(self, count: int) -> None:
@@ -213,8 +213,8 @@ class _Reader:
         keys = flat[::2]
         if type(into) is not dict or len(flat) % 2:
             raise self._wrong("it sets an item of what is no dictionary, or without a value")
-        if any(type(key) not in (str, int) for key in keys):
-            raise self._wrong("a key in it is neither a text nor an integer")
+        if not all(type(key) is str or (type(key) is int and -_WORD <= key < _WORD) for key in keys):
+            raise self._wrong("a key in it is neither a text nor an integer of 64 bits")
         into.update(zip(keys, flat[1::2], strict=True))
 
     def _top(self) -> Any:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from edgemem.errors import ModelError
 from edgemem.reading import read_bounded
+from edgemem.trace.budget import MOST_BYTES, ReadingBudget
 from edgemem_converters.snapshot.annotations import Annotations
 from edgemem_converters.snapshot.device import device_history
-from edgemem_converters.snapshot.fields import MOST_ENTRIES, integer, mapping, rows
+from edgemem_converters.snapshot.fields import integer, mapping, rows
 from edgemem_converters.snapshot.places import Places
 from edgemem_converters.snapshot.plain_pickle import read_plain
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["SnapshotConverter"]
 
-_MOST_BYTES: Final = 1 << 30  # of a file
 _MOST_DEVICES: Final = 1024
 _ADDRESSES: Final = 2**64 - 1
 
@@ -47,34 +47,33 @@ class SnapshotConverter:
     def open(cls, path: Path) -> Self:
         """Read a file, and run nothing that is in it.
 
-        Raises ModelError if it is no snapshot, holds anything but plain data, or is larger than 1 GiB.
+        Raises ModelError if it is no snapshot, holds anything but plain data, or is beyond a `ReadingBudget`.
         """
         try:
-            data = read_bounded(path, _MOST_BYTES)
+            data = read_bounded(path, MOST_BYTES)
         except OSError as e:
             raise ModelError(f"cannot read {path.name}: {e}; record fewer events (max_entries)") from None
         try:
-            return cls(_histories(mapping(read_plain(data), "the top")))
+            return cls(_histories(mapping(read_plain(data), "the top"), ReadingBudget()))
         except ModelError as e:
             raise ModelError(f"{path.name}: {e}") from None
 
 
-def _histories(snapshot: Mapping[str | int, Any]) -> tuple[MemoryHistory, ...]:
+def _histories(snapshot: Mapping[str | int, Any], budget: ReadingBudget) -> tuple[MemoryHistory, ...]:
     traces = [rows(trace, "a device's trace") for trace in rows(snapshot.get("device_traces", []), "device_traces")]
     segments = [mapping(segment, "a segment") for segment in rows(snapshot.get("segments"), "segments")]
     annotations = rows(snapshot.get("external_annotations", []), "external_annotations")
-    if len(traces) > _MOST_DEVICES or sum(map(len, traces)) > MOST_ENTRIES:
-        raise ModelError(f"it has more than {_MOST_DEVICES:,} devices, or {MOST_ENTRIES:,} events")
-    if sum(len(rows(segment.get("blocks"), "blocks")) for segment in segments) > MOST_ENTRIES:
-        raise ModelError(f"it has more than {MOST_ENTRIES:,} blocks")
+    if len(traces) > _MOST_DEVICES:
+        raise ModelError(f"it has more than {_MOST_DEVICES:,} devices")
+    # Lists may be shared, so that the number of all lists says nothing about what they come to.
+    budget.make(sum(map(len, traces)) + sum(len(rows(segment.get("blocks"), "blocks")) for segment in segments))
     noted = {number: [mapping(entry, "an event") for entry in trace] for number, trace in enumerate(traces) if trace}
     held: dict[int, list[Mapping[str | int, Any]]] = {number: [] for number in noted}
     # Segments of snapshots before PyTorch 2.2 do not name their device.
     default = next(iter(noted)) if len(noted) == 1 else 0
     for segment in segments:
         held.setdefault(integer(segment, "device", default, most=_MOST_DEVICES - 1), []).append(segment)
-    if len(annotations) * len(held) > MOST_ENTRIES:
-        raise ModelError(f"it has more than {MOST_ENTRIES:,} annotations for {len(held)} devices")
+    budget.make(len(annotations) * len(held))
     places, settings = Places(), _settings(snapshot)
     return tuple(
         device_history(
