@@ -72,7 +72,8 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
                 yield file
     except OSError as e:
         if e.errno is not None and _HIDDEN in f"{e.filename or _HIDDEN}":
-            e.filename, e.filename2 = str(path), None  # the user knows this name, not the temporary one
+            # The user knows this name, not the temporary one.
+            raise OSError(e.errno, e.strerror, str(path)).with_traceback(e.__traceback__) from None
         raise
 
 

@@ -79,8 +79,11 @@ class _Commands(click.Group):
         except OSError as e:
             message = f"{e.filename}: {e.strerror}" if e.filename else str(e)
             code = EXIT_FAILED
+        except ImportError as e:
+            message = f"cannot load {e.name or 'a module'} ({e}): install it again, or give the process more memory"
+            code = EXIT_FAILED
         except MemoryError as e:
-            message = f"there is not enough memory ({e or 'no more was given'}); give smaller sizes, or free some"
+            message = f"there is not enough memory ({str(e) or 'no more was given'}); give smaller sizes, or free some"
             code = EXIT_FAILED
         if ended := received():  # the error may have come of it
             say_once(ended)

@@ -111,6 +111,7 @@ class Session:
         self._is_plan_new = False  # no iteration has ended since it came
         self._pauses = 0
         self._iterations = 0
+        self._thread = 0  # the one that began the session
 
     def __repr__(self) -> str:
         state = "open" if self._loop is not None else "not open"
@@ -144,7 +145,8 @@ class Session:
         """One iteration, in a `with` statement or as a decorator of a function that is one.
 
         An exception in it leaves the session as it is: the next one follows. Raises RuntimeBindError outside the
-        session, and inside another iteration.
+        session, inside another iteration, and on another thread than that which began the session: the plan is of
+        what its own thread asks for.
         """
         return _Iteration(self)
 
@@ -169,6 +171,7 @@ class Session:
             _open[self._backend.name] = self
         try:
             self._stats, self._iterations, self._pauses = None, 0, 0
+            self._thread = threading.get_ident()
             self._replanner = Replanner(
                 self._first,
                 self._settings,
@@ -214,6 +217,10 @@ class Session:
 
     def _begin_iteration(self) -> None:
         loop = self._running()
+        if threading.get_ident() != self._thread:
+            raise RuntimeBindError(
+                "an iteration runs on the thread that began the session; begin the session on this thread"
+            )
         if self._is_inside:
             raise RuntimeBindError("an iteration is on already; end it first")
         if self._pauses:

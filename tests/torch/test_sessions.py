@@ -617,3 +617,12 @@ def test_the_profile_says_what_is_planned() -> None:
     )
     assert sum(int(line.split()[0].replace(",", "")) for line in lines[1:3]) == len(profile.cycles[0])
     assert "freed in a later iteration" in lines[2]
+
+
+def test_an_iteration_on_another_thread_is_refused() -> None:
+    training = Training("gpt", "sgd")
+    with edgemem.torch.Session() as session, ThreadPoolExecutor(1) as pool:
+        with pytest.raises(RuntimeBindError, match="runs on the thread that began the session"):
+            pool.submit(inside, session, training, 1).result()
+        inside(session, training, 1)
+        assert session.stats.iterations == 1

@@ -56,6 +56,27 @@ def test_too_little_memory_is_one_line(records: Path, monkeypatch: pytest.Monkey
     assert done.output.startswith("edgemem: there is not enough memory (Unable to allocate 95.4 GiB); give smaller")
 
 
+def test_a_module_that_cannot_be_loaded_is_one_line(records: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unmapped(*_: object, **__: object) -> None:
+        raise ImportError("failed to map segment from shared object", name="onnx_cpp2py_export")
+
+    monkeypatch.setattr("edgemem.commands.prepare.prepare", unmapped)
+    done = edgemem("plan", records)
+    assert (done.exit_code, done.output.count("\n")) == (1, 1)
+    assert done.output.startswith("edgemem: cannot load onnx_cpp2py_export (failed to map segment")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of the address space")
+def test_little_address_space_is_not_said_to_be_a_signal(records: Path) -> None:
+    """OpenBLAS sends the process a SIGINT where it cannot start a thread."""
+    for mebibytes in (180, 200, 220):
+        limit = f"ulimit -v {mebibytes << 10}; exec {sys.executable} -m edgemem plan {records}"
+        done = subprocess.run(["bash", "-c", limit], capture_output=True, text=True, check=False)
+        assert "SIGINT" not in done.stderr
+        assert "Traceback" not in done.stderr
+        assert done.returncode in (0, 1)
+
+
 def test_the_first_line_is_the_answer(records: Path) -> None:
     result = edgemem("plan", records)
     assert result.exit_code == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import subprocess
@@ -136,6 +137,18 @@ def test_a_device_is_written_through_and_errors_are_told(tmp_path: Path) -> None
     with pytest.raises(OSError, match="No space left") as caught:
         write(tmp_path / "full", b"content")
     assert caught.value.filename == str(tmp_path / "full")
+    assert str(caught.value).endswith("full'")
+
+
+def test_a_full_disk_names_the_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left") as caught:
+        write(tmp_path / "plan", b"content")
+    assert str(caught.value) == f"[Errno 28] No space left on device: '{tmp_path / 'plan'}'"
+    assert not list(tmp_path.iterdir())
 
 
 def test_nothing_is_written_through_if_the_block_fails(tmp_path: Path) -> None:

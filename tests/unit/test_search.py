@@ -14,10 +14,13 @@ import pytest
 
 from edgemem import _kernels
 from edgemem.bench.puzzles import PUZZLES, random_dense, random_sparse
+from edgemem.native.offset_search import search_offsets
 from edgemem.planning import Limits, auto, choices, make_plans, run
 from edgemem.plans import PlanSet, SearchReport
 from edgemem.proof import verify_planset
 from edgemem.records.problem import Problem
+from edgemem.strategy.offsets import search as strategies
+from edgemem.strategy.offsets.greedy_by_size import greedy_by_size
 from tests.data import shared_file
 from tests.strategies import find
 
@@ -315,3 +318,19 @@ def test_auto_tries_harder_for_a_budget(monkeypatch: pytest.MonkeyPatch) -> None
         (fast.proved.offsets, Limits("fast")),
     ):
         assert searched(make_plans(HARD, families=("offsets",), fits=fits, limits=limits)) == [{"effort": "fast"}]
+
+
+def test_a_search_that_its_work_ends_is_no_larger_than_greedy_by_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(strategies.WORK, "fast", 1)  # as 100,000 steps are for a million records
+    smaller = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        first = rng.integers(0, 400, 400)
+        size = (2.0 ** rng.uniform(6, 20, 400)).astype(np.int64)
+        problem = Problem.from_arrays(first, first + rng.geometric(1 / 20, 400), size, alignment=64)
+        rule = int((greedy_by_size(problem) + size).max())
+        found = strategies.search(problem, effort="fast")
+        assert int((found.values + size).max()) <= rule, seed
+        offsets, *_ = search_offsets(problem, 1)
+        smaller += int((offsets + size).max()) > rule
+    assert smaller > 3  # of what the tree search alone leaves
