@@ -65,7 +65,7 @@ def _depthwise_3x3(window: Window, trace: Trace) -> None:
 
 
 def _depthwise_columns(window: Window, trace: Trace) -> None:
-    """ConvolutionFunctions/arm_depthwise_conv_s8_opt.c:229-410 (DSP): a window is copied, then all channels computed."""
+    """ConvolutionFunctions/arm_depthwise_conv_s8_opt.c:229-410 (DSP): copies a window, then computes all channels."""
     trace.branch("depthwise, optimised")
     depth = window.given[3]
     for _, starts, to in window.pixels():
@@ -177,5 +177,3 @@ def pad(case: Case, trace: Trace, core: Core) -> None:
         else:
             trace.write([element])
             element += 1
-
-

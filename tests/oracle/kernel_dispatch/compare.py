@@ -7,6 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from edgemem.model.overlap import distance
+from tests.oracle.kernel_dispatch.cmsis_convolution import PAST_INPUT, REFUSED
 from tests.oracle.kernel_dispatch.dispatch import traces
 from tests.oracle.kernel_dispatch.draws import draw
 
@@ -34,10 +35,15 @@ class Compared:
 
     @property
     def verdict(self) -> str:
-        """`unsafe`, `tight`, `loose`, `disjoint` where nothing is claimed, `no model` where a claim has none.
+        """What the model says of the claim.
+
+        `unsafe`, `tight` or `loose`; `disjoint` where nothing is claimed; `no model` where a claim has none; `wrong
+        kernel` where the kernel's own result depends on memory outside its operands, or it has none.
 
         Offsets are multiples of the smaller element, so distances are rounded up to one.
         """
+        if {REFUSED, PAST_INPUT} & set(self.branches):
+            return "wrong kernel"
         if self.claimed is None:
             return "disjoint"
         if self.least is None:

@@ -17,10 +17,27 @@ if TYPE_CHECKING:
     Kernel = Callable[[Case, Trace], None]
 
 UNARY: Final = (
-    "RELU RELU6 LOGISTIC TANH FLOOR CEIL ROUND EXP NEG SIN COS LOG SQRT RSQRT SQUARE ABS LOGICAL_NOT LEAKY_RELU ELU "
-    "HARD_SWISH QUANTIZE DEQUANTIZE"
-).split()
-BINARY: Final = "ADD SUB MUL DIV MAXIMUM MINIMUM SQUARED_DIFFERENCE LOGICAL_AND LOGICAL_OR PRELU".split()
+    *(
+        "RELU",
+        "RELU6",
+        "LOGISTIC",
+        "TANH",
+        "FLOOR",
+        "CEIL",
+        "ROUND",
+        "EXP",
+        "NEG",
+        "SIN",
+        "COS",
+        "LOG",
+        "SQRT",
+        "RSQRT",
+    ),
+    *("SQUARE", "ABS", "LOGICAL_NOT", "LEAKY_RELU", "ELU", "HARD_SWISH", "QUANTIZE", "DEQUANTIZE"),
+)
+BINARY: Final = (
+    *("ADD", "SUB", "MUL", "DIV", "MAXIMUM", "MINIMUM", "SQUARED_DIFFERENCE", "LOGICAL_AND", "LOGICAL_OR", "PRELU"),
+)
 
 _REFERENCE: Final[Mapping[str, Kernel]] = {
     "CONV_2D": reference.convolution,
@@ -52,14 +69,12 @@ _CMSIS: Final = {
 # Operators whose kernels tflite-micro replaces, and the dtypes for which the replacement is no reference kernel:
 # micro/kernels/cmsis_nn/*.cc here, and espressif/esp-tflite-micro's micro/kernels/esp_nn/*.cc at commit 99f49e1.
 # Those without a model above have none here either.
+_WINDOWS: Final = ("CONV_2D", "DEPTHWISE_CONV_2D", "AVERAGE_POOL_2D", "MAX_POOL_2D")
 _CMSIS_REPLACED: Final = {
-    **dict.fromkeys(("CONV_2D", "DEPTHWISE_CONV_2D", "AVERAGE_POOL_2D", "MAX_POOL_2D"), ("int8", "int16")),
-    **dict.fromkeys(("ADD", "MUL", "FULLY_CONNECTED", "SOFTMAX"), ("int8", "int16")),
+    **dict.fromkeys((*_WINDOWS, "ADD", "MUL", "FULLY_CONNECTED", "SOFTMAX"), ("int8", "int16")),
     **dict.fromkeys(("PAD", "PADV2", "MAXIMUM", "MINIMUM", "TRANSPOSE"), ("int8",)),
 }
-_ESP_REPLACED: Final = dict.fromkeys(
-    "CONV_2D DEPTHWISE_CONV_2D AVERAGE_POOL_2D MAX_POOL_2D ADD MUL FULLY_CONNECTED SOFTMAX".split(), ("int8",)
-)
+_ESP_REPLACED: Final = dict.fromkeys((*_WINDOWS, "ADD", "MUL", "FULLY_CONNECTED", "SOFTMAX"), ("int8",))
 
 
 def traces(profile: str, case: Case) -> list[Trace]:
@@ -83,8 +98,8 @@ def _kernels(profile: str, case: Case) -> list[Kernel]:
         kernel = _CMSIS.get(case.type) if case.dtype == "int8" else None
         if kernel is None:
             return []
-        extension = "mve" if profile == "cmsis-nn-mve" else "dsp"
-        cores = (Core(extension, "gnu"), Core(extension, "armclang"))
+        has_helium = profile == "cmsis-nn-mve"
+        cores = (Core(has_helium, "gnu"), Core(has_helium, "armclang"))
         return [partial(kernel, core=core) for core in cores]
     if profile == "esp-nn" and case.dtype in _ESP_REPLACED.get(case.type, ()):
         return []
