@@ -35,6 +35,7 @@ class Case:
         position: of the input among the inputs.
         constants: positions of the inputs that are constants.
         attributes: `Op.attributes`, as the reader of .tflite files gives them.
+        hidden: what the file says besides; the planner is not told.
     """
 
     type: str
@@ -45,6 +46,7 @@ class Case:
     position: int = 0
     constants: frozenset[int] = frozenset()
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    hidden: Mapping[str, Shape] = field(default_factory=dict)
 
     @property
     def shape(self) -> Shape:
@@ -104,7 +106,7 @@ class Case:
 
     def __str__(self) -> str:
         inputs = ", ".join("x".join(map(str, shape)) or "scalar" for shape in self.shapes)
-        told = ", ".join(f"{name}={value}" for name, value in self.attributes.items())
+        told = ", ".join(f"{name}={value}" for name, value in {**self.attributes, **self.hidden}.items())
         return (
             f"{self.type} {self.dtype}->{self.made_dtype} ({inputs}) -> {'x'.join(map(str, self.made))} "
             f"input {self.position} {told}"

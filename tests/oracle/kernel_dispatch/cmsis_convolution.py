@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tests.oracle.kernel_dispatch.case import Case
+    from tests.oracle.kernel_dispatch.case import Case, Shape
     from tests.oracle.kernel_dispatch.trace import Trace
 
 # The kernel computes nothing, or something else with each memory: then no distance is right or wrong.
@@ -54,7 +54,7 @@ def run_convolution(window: Window, filter_depth: int, trace: Trace, core: Core)
     is_whole = depth == filter_depth
     if is_whole and window.pads[:2] == (0, 0) and window.kernel == (1, 1) and window.dilation == (1, 1):
         if strides == (1, 1):
-            _one_by_one_fast(window, trace, core)
+            run_one_by_one_fast(window.given, window.made[3], trace, core)
         else:
             _one_by_one(window, trace, core)
     elif (
@@ -70,14 +70,13 @@ def run_convolution(window: Window, filter_depth: int, trace: Trace, core: Core)
         _general(window, filter_depth, trace, core)
 
 
-def _one_by_one_fast(window: Window, trace: Trace, core: Core) -> None:
+def run_one_by_one_fast(given: Shape, channels: int, trace: Trace, core: Core) -> None:
     """arm_convolve_1x1_s8_fast.c: one matrix product over all pixels of all batches (:176-190).
 
     Arm Compiler on a core without Helium copies two pixels to a buffer and computes them (:74-171); it goes on from one
     row to the next, and ends with each batch.
     """
-    n, height, width, depth = window.given
-    channels = window.made[3]
+    n, height, width, depth = given
     if not core.has_helium and core.compiler == "armclang":
         trace.branch("convolution 1x1, buffered pairs")
         for batch in range(n):
@@ -203,6 +202,17 @@ def _multiply_by_four_rows(rows: Rows, to: Sequence[int], channels: int, trace: 
             if channel % 4 == 3:
                 trace.write(span(start + channel - 3, 4))
         trace.write(span(start + channels // 4 * 4, channels % 4))
+
+
+def multiply_one_row(row: NDArray[np.int64], to: int, channels: int, trace: Trace, core: Core) -> None:
+    """NN/arm_nn_vec_mat_mult_t_s8.c, arm_nn_vec_mat_mult_t_per_ch_s8.c: four outputs (MVE, :76-178) or two (DSP,
+    :179-297) after each pass over the row, those left over one by one."""
+    step, channel = 4 if core.has_helium else 2, 0
+    while channel < channels:
+        count = step if channel + step <= channels else 1
+        trace.read(row)
+        trace.write(span(to + channel, count))
+        channel += count
 
 
 def _multiply_by_two_channels(rows: Rows, to: Sequence[int], channels: int, trace: Trace) -> None:

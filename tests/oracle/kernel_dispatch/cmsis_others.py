@@ -12,7 +12,7 @@ import numpy as np
 
 from tests.oracle.kernel_dispatch import reference
 from tests.oracle.kernel_dispatch.case import Window, grid, span
-from tests.oracle.kernel_dispatch.cmsis_convolution import run_convolution
+from tests.oracle.kernel_dispatch.cmsis_convolution import multiply_one_row, run_convolution, run_one_by_one_fast
 
 if TYPE_CHECKING:
     from tests.oracle.kernel_dispatch.case import Case
@@ -177,3 +177,53 @@ def pad(case: Case, trace: Trace, core: Core) -> None:
         else:
             trace.write([element])
             element += 1
+
+
+def fully_connected(case: Case, trace: Trace, core: Core) -> None:
+    """MK/fully_connected.cc:290-375: a convolution 1x1 of rows if the output has more than two dimensions and rows are
+    of whole words; otherwise FullyConnectedFunctions/arm_fully_connected_s8.c:65-86, a row after the other."""
+    units, depth = case.shapes[1]
+    rows = case.made_size // units
+    if len(case.made) > 2 and depth % 4 == 0:
+        run_one_by_one_fast((rows, 1, 1, depth), units, trace, core)
+        return
+    trace.branch("fully connected")
+    for row in range(rows):
+        multiply_one_row(span(row * depth, depth), row * units, units, trace, core)
+
+
+def maximum(case: Case, trace: Trace, core: Core) -> None:
+    """MAXIMUM and MINIMUM: BasicMathFunctions/arm_maximum_s8.c, arm_minimum_s8.c.
+
+    The output is made in pieces, as large as neither input is broadcast, or one of them from a single element: all of
+    it, batches, rows or pixels. A piece goes 16 elements at a time (MVE) or one by one.
+    """
+    own, other = ((1,) * (4 - len(shape)) + shape for shape in (case.shape, case.shapes[1 - case.position]))
+    made = (1,) * (4 - len(case.made)) + case.made
+    trace.branch("maximum" if own == other else "maximum, broadcast")
+    read = np.broadcast_to(np.arange(case.read_size).reshape(own), made).ravel()
+    inner = next(k for k in range(5) if own[k:] == other[k:] or 1 in (prod(own[k:]), prod(other[k:])))
+    size, is_fixed = prod(made[inner:]), own[inner:] != other[inner:] and prod(own[inner:]) == 1
+    for start in range(0, case.made_size, size):
+        if is_fixed:
+            trace.read([int(read[start])])
+            trace.write(span(start, size))
+        else:
+            trace.each(read[start : start + size], span(start, size), _VECTOR if core.has_helium else 1)
+
+
+def softmax(case: Case, trace: Trace, core: Core) -> None:
+    """SoftmaxFunctions/arm_softmax_s8.c:101-207 (MVE), arm_nn_softmax_common_s8.c:70-138.
+
+    As in the reference kernel the last pass over a row reads what it then writes, with Helium four elements at a time;
+    GCC 12.2 takes the other one there too.
+    """
+    trace.branch("softmax")
+    depth = case.shape[-1]
+    for start in range(0, case.read_size, depth):
+        row = span(start, depth)
+        trace.read(row)
+        in_rest = core.has_helium and core.compiler == "armclang"
+        whole = depth // 4 * 4 if in_rest else 0
+        trace.each(row[:whole], row[:whole], 4)
+        trace.each(row[whole:], row[whole:])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from tests.oracle.kernel_dispatch import cmsis_convolution, cmsis_others, reference
+from tests.oracle.kernel_dispatch import cmsis_convolution, cmsis_others, reference, reference_moves
 from tests.oracle.kernel_dispatch.cmsis_convolution import Core
 from tests.oracle.kernel_dispatch.trace import Trace
 
@@ -45,12 +45,18 @@ _REFERENCE: Final[Mapping[str, Kernel]] = {
     "AVERAGE_POOL_2D": reference.pool,
     "MAX_POOL_2D": reference.pool,
     "FULLY_CONNECTED": reference.fully_connected,
-    "PAD": reference.pad,
-    "PADV2": reference.pad,
-    "SLICE": reference.cut,
-    "CONCATENATION": reference.concatenate,
-    "RESIZE_BILINEAR": reference.resize_bilinear,
-    "RESIZE_NEAREST_NEIGHBOR": reference.resize_nearest,
+    "PAD": reference_moves.pad,
+    "PADV2": reference_moves.pad,
+    "SLICE": reference_moves.cut,
+    "CONCATENATION": reference_moves.concatenate,
+    "RESIZE_BILINEAR": reference_moves.resize_bilinear,
+    "RESIZE_NEAREST_NEIGHBOR": reference_moves.resize_nearest,
+    "SOFTMAX": reference.softmax,
+    "MEAN": reference.mean,
+    "RESHAPE": reference_moves.reshape,
+    "SQUEEZE": reference_moves.reshape,
+    "TRANSPOSE": reference_moves.transpose,
+    "STRIDED_SLICE": reference_moves.strided_slice,
     **dict.fromkeys(UNARY, reference.elementwise),
     **dict.fromkeys(BINARY, reference.binary),
 }
@@ -62,6 +68,10 @@ _CMSIS: Final = {
     "MAX_POOL_2D": cmsis_others.maximum_pool,
     "ADD": cmsis_others.binary,
     "MUL": cmsis_others.binary,
+    "FULLY_CONNECTED": cmsis_others.fully_connected,
+    "MAXIMUM": cmsis_others.maximum,
+    "MINIMUM": cmsis_others.maximum,
+    "SOFTMAX": cmsis_others.softmax,
     "PAD": cmsis_others.pad,
     "PADV2": cmsis_others.pad,
 }

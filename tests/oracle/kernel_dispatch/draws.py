@@ -39,6 +39,8 @@ def draw(rng: Random) -> Case:
         (_slice, 3),
         (_concatenation, 3),
         (_resize, 4),
+        (_softmax, 1),
+        (_rearranged, 3),
     ]
     while True:
         family = rng.choices([one for one, _ in families], [weight for _, weight in families])[0]
@@ -131,7 +133,7 @@ def _pool(rng: Random) -> Case | None:
 
 def _fully_connected(rng: Random) -> Case:
     depth, units, dtype = rng.randint(1, 20), rng.randint(1, 20), _dtype(rng)
-    rows = tuple(rng.randint(1, 4) for _ in range(rng.randint(1, 2)))
+    rows = tuple(rng.randint(1, 4) for _ in range(rng.randint(1, 3)))
     inputs = ((*rows, depth), (units, depth), (units,))
     return Case("FULLY_CONNECTED", inputs, (*rows, units), dtype, dtype, 0, frozenset((1, 2)))
 
@@ -220,3 +222,31 @@ def _resize(rng: Random) -> Case:
     corners, half = rng.choice(((0, 0), (1, 0), (0, 1)))
     attributes: dict[str, Attribute] = {"align_corners": corners, "half_pixel_centers": half}
     return Case(kind, (shape, (2,)), made, dtype, dtype, 0, frozenset((1,)), attributes)
+
+
+def _softmax(rng: Random) -> Case:
+    shape, dtype = _shape(rng), _dtype(rng)
+    return Case("SOFTMAX", (shape,), shape, dtype, "int16" if dtype == "int8" and rng.random() < 0.3 else dtype)
+
+
+def _rearranged(rng: Random) -> Case:
+    """Operators whose constants the planner is not told."""
+    shape, dtype = _shape(rng), _dtype(rng)
+    kind = rng.choice(("RESHAPE", "SQUEEZE", "TRANSPOSE", "STRIDED_SLICE", "MEAN"))
+    made, hidden = tuple(extent for extent in shape if extent != 1) or (1,), {}
+    if kind == "RESHAPE":
+        made = (shape[0] * shape[-1], *shape[1:-1]) if len(shape) > 1 else (1, *shape)
+    elif kind == "TRANSPOSE":
+        permutation = rng.sample(range(len(shape)), len(shape))
+        made, hidden = tuple(shape[k] for k in permutation), {"permutation": tuple(permutation)}
+    elif kind == "STRIDED_SLICE":
+        strides = tuple(rng.choice((1, 1, 2, 3)) for _ in shape)
+        made, hidden = (
+            tuple(-(-extent // step) for extent, step in zip(shape, strides, strict=True)),
+            {"strides": strides},
+        )
+    elif kind == "MEAN":
+        axes = (1, 2) if len(shape) == 4 else (rng.randrange(len(shape)),)
+        made, hidden = tuple(1 if k in axes else extent for k, extent in enumerate(shape)), {"axes": axes}
+    constants = ((len(shape),),) if kind != "SQUEEZE" else ()
+    return Case(kind, (shape, *constants), made, dtype, dtype, 0, frozenset(range(1, 1 + len(constants))), {}, hidden)
