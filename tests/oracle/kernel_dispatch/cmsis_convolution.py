@@ -1,8 +1,8 @@
-"""CONV_2D of int8 in CMSIS-NN 99f736a, for cores with the DSP extension and for cores with Helium (MVE).
+"""CONV_2D in CMSIS-NN 99f736a, for cores with the DSP extension and for cores with Helium (MVE).
 
 Paths are below Source/ConvolutionFunctions; NN stands for Source/NNSupportFunctions. tflite-micro builds commit
 4ab83cc3, whose convolutions are the same. The kernel of tflite-micro, micro/kernels/cmsis_nn/conv.cc:208-213, calls
-`arm_convolve_wrapper_s8` for every int8 convolution.
+`arm_convolve_wrapper_s8` for every int8 convolution, and `arm_convolve_wrapper_s16` for int16.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 # The kernel computes nothing, or something else with each memory: then no distance is right or wrong.
 REFUSED: Final = "convolution 1xN, refused"
 PAST_INPUT: Final = "convolution 1xN, reads past the input"
+GROUPED_INT16: Final = "convolution of int16, grouped"
+WRONG: Final = frozenset((REFUSED, PAST_INPUT, GROUPED_INT16))
 
 Rows: TypeAlias = "Sequence[NDArray[np.int64]]"
 
@@ -44,8 +46,18 @@ class Core:
 
 
 def convolution(case: Case, trace: Trace, core: Core) -> None:
-    """arm_convolve_wrapper_s8.c:52-115: the dispatch on shapes."""
-    run_convolution(Window.of(case), case.shapes[1][3], trace, core)
+    """arm_convolve_wrapper_s8.c:52-115: the dispatch on shapes.
+
+    Of int16: arm_convolve_s16.c:99-296 whatever the shapes. It goes as the general kernel of int8 does, but takes a
+    grouped convolution for one of whole depth, with weights that are not there (:79).
+    """
+    window, depth = Window.of(case), case.shapes[1][3]
+    if case.dtype == "int8":
+        run_convolution(window, depth, trace, core)
+        return
+    if window.given[3] != depth:
+        trace.branch(GROUPED_INT16)
+    _general(window, window.given[3], trace, core)
 
 
 def run_convolution(window: Window, filter_depth: int, trace: Trace, core: Core) -> None:
@@ -205,8 +217,8 @@ def _multiply_by_four_rows(rows: Rows, to: Sequence[int], channels: int, trace: 
 
 
 def multiply_one_row(row: NDArray[np.int64], to: int, channels: int, trace: Trace, core: Core) -> None:
-    """NN/arm_nn_vec_mat_mult_t_s8.c, arm_nn_vec_mat_mult_t_per_ch_s8.c: four outputs (MVE, :76-178) or two (DSP,
-    :179-297) after each pass over the row, those left over one by one."""
+    """NN/arm_nn_vec_mat_mult_t_s8.c, arm_nn_vec_mat_mult_t_per_ch_s8.c, arm_nn_vec_mat_mult_t_s16.c: four outputs (MVE)
+    or two (DSP) after each pass over the row, those left over one by one."""
     step, channel = 4 if core.has_helium else 2, 0
     while channel < channels:
         count = step if channel + step <= channels else 1

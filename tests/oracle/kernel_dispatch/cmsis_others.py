@@ -1,4 +1,4 @@
-"""Kernels of int8 in CMSIS-NN 99f736a besides CONV_2D, for cores with the DSP extension and with Helium (MVE).
+"""Kernels in CMSIS-NN 99f736a besides CONV_2D, for cores with the DSP extension and for cores with Helium (MVE).
 
 Paths are below Source; MK stands for tflite-micro's micro/kernels/cmsis_nn.
 """
@@ -20,28 +20,29 @@ if TYPE_CHECKING:
     from tests.oracle.kernel_dispatch.trace import Trace
 
 _CHANNEL_BLOCK: Final = 124  # CH_IN_BLOCK_MVE, Include/arm_nnsupportfunctions.h:65
-_VECTOR: Final = 16
+_VECTOR: Final = 16  # bytes
 
 
 def depthwise(case: Case, trace: Trace, core: Core) -> None:
     """ConvolutionFunctions/arm_depthwise_conv_wrapper_s8.c:95-182: the dispatch on shapes.
 
     With Helium, one input channel with more output channels than a threshold is an ordinary convolution (:110-122);
-    the threshold depends on the compiler, Include/arm_nnsupportfunctions.h:80-87.
+    the threshold depends on the compiler, Include/arm_nnsupportfunctions.h:80-87. Of int16, MK/depthwise_conv.cc:363:
+    arm_depthwise_conv_s16.c:262, element by element.
     """
     window, depth = Window.of(case), case.shape[3]
-    channels = case.made[3]
-    if core.has_helium and depth == 1 and channels > (8 if core.compiler == "armclang" else 1):
+    channels, is_int8 = case.made[3], case.dtype == "int8"
+    if is_int8 and core.has_helium and depth == 1 and channels > (8 if core.compiler == "armclang" else 1):
         trace.branch("depthwise as convolution")
         run_convolution(window, 1, trace, core)
-    elif channels == depth and case.shape[0] == 1 and window.dilation == (1, 1):
+    elif is_int8 and channels == depth and case.shape[0] == 1 and window.dilation == (1, 1):
         if not core.has_helium and window.kernel == (3, 3) and max(window.pads[:2]) <= 1:
             _depthwise_3x3(window, trace)
         elif core.has_helium:
             _depthwise_blocks(window, trace)
         else:
             _depthwise_columns(window, trace)
-    elif channels // depth % 4 == 0 and case.shape[0] == 1 and window.dilation == (1, 1):
+    elif is_int8 and channels // depth % 4 == 0 and case.shape[0] == 1 and window.dilation == (1, 1):
         _depthwise_by_four(window, trace)
     else:
         trace.branch("depthwise, generic")  # arm_depthwise_conv_s8.c:192-283: element by element
@@ -101,11 +102,11 @@ def _depthwise_by_four(window: Window, trace: Trace) -> None:
 
 
 def average_pool(case: Case, trace: Trace, core: Core) -> None:
-    """PoolingFunctions/arm_avgpool_s8.c: 16 channels at a time (MVE, :76-211), or a pixel's window added up in a buffer
-    before all its channels are written (DSP, :240-304)."""
+    """PoolingFunctions/arm_avgpool_s8.c, arm_avgpool_s16.c: a vector of channels at a time (MVE, :76-211 of int8), or a
+    pixel's window added up in a buffer before all its channels are written (DSP, :240-304)."""
     trace.branch("average pool")
     depth = case.shape[3]
-    block = _VECTOR if core.has_helium else depth
+    block = _VECTOR // case.widths[0] if core.has_helium else depth
     for _, starts, to in Window.of(case).pixels():
         for channel in range(0, depth, block):
             count = min(block, depth - channel)
@@ -116,13 +117,14 @@ def average_pool(case: Case, trace: Trace, core: Core) -> None:
 def maximum_pool(case: Case, trace: Trace, core: Core) -> None:
     """PoolingFunctions/arm_max_pool_s8.c:156-222: the first pixel of a window is copied to the output, with
     `arm_memcpy_s8`, and each further one is compared with what is there (:36-98), 16 (MVE) or 4 channels at a time,
-    those left over of 4 one by one."""
+    those left over of 4 one by one. Of int16, arm_max_pool_s16.c: memcpy, and 8 or 2 channels."""
     trace.branch("maximum pool")
-    depth = case.shape[3]
-    block = _VECTOR if core.has_helium else 4
+    depth, width = case.shape[3], case.widths[0]
+    block = (_VECTOR if core.has_helium else 4) // width
+    upwards = _VECTOR if core.has_helium and case.dtype == "int8" else 0
     has_more = False
     for _, starts, to in Window.of(case).pixels():
-        trace.copy(to, int(starts[0]), depth, block=_VECTOR if core.has_helium else 0)
+        trace.copy(to, int(starts[0]), depth, block=upwards)
         for start in starts[1:].tolist():
             has_more = True
             in_blocks(span(start, depth), span(to, depth), trace, block, core)
@@ -143,6 +145,7 @@ def in_blocks(read: np.ndarray, made: np.ndarray, trace: Trace, block: int, core
 def binary(case: Case, trace: Trace, core: Core) -> None:
     """ADD and MUL: BasicMathFunctions/arm_elementwise_add_s8.c, arm_elementwise_mul_s8.c: four elements at a time.
 
+    Of int16, arm_elementwise_add_s16.c, arm_elementwise_mul_s16.c: four (MVE) or two (DSP).
     With a broadcast, the reference kernels: MK/add.cc:136, MK/mul.cc:50.
     """
     if case.shapes[0] != case.shapes[1]:
@@ -150,7 +153,7 @@ def binary(case: Case, trace: Trace, core: Core) -> None:
         return
     trace.branch("binary")
     every = np.arange(case.made_size)
-    in_blocks(every, every, trace, 4, core)
+    in_blocks(every, every, trace, 4 if core.has_helium or case.dtype == "int8" else 2, core)
 
 
 def pad(case: Case, trace: Trace, core: Core) -> None:
@@ -180,11 +183,12 @@ def pad(case: Case, trace: Trace, core: Core) -> None:
 
 
 def fully_connected(case: Case, trace: Trace, core: Core) -> None:
-    """MK/fully_connected.cc:290-375: a convolution 1x1 of rows if the output has more than two dimensions and rows are
-    of whole words; otherwise FullyConnectedFunctions/arm_fully_connected_s8.c:65-86, a row after the other."""
+    """MK/fully_connected.cc:290-375, :400: rows one after the other, arm_fully_connected_s8.c:65-86 in
+    FullyConnectedFunctions, arm_fully_connected_s16.c:72-90. Of int8 a convolution 1x1 of rows, if the output has more
+    than two dimensions and rows are of whole words."""
     units, depth = case.shapes[1]
     rows = case.made_size // units
-    if len(case.made) > 2 and depth % 4 == 0:
+    if case.dtype == "int8" and len(case.made) > 2 and depth % 4 == 0:
         run_one_by_one_fast((rows, 1, 1, depth), units, trace, core)
         return
     trace.branch("fully connected")
@@ -216,14 +220,14 @@ def softmax(case: Case, trace: Trace, core: Core) -> None:
     """SoftmaxFunctions/arm_softmax_s8.c:101-207 (MVE), arm_nn_softmax_common_s8.c:70-138.
 
     As in the reference kernel the last pass over a row reads what it then writes, with Helium four elements at a time;
-    GCC 12.2 takes the other one there too.
+    GCC 12.2 takes the other one there too. Of int16, arm_softmax_s16.c: the pass before the last writes it.
     """
     trace.branch("softmax")
     depth = case.shape[-1]
     for start in range(0, case.read_size, depth):
         row = span(start, depth)
         trace.read(row)
-        in_rest = core.has_helium and core.compiler == "armclang"
+        in_rest = core.has_helium and core.compiler == "armclang" and case.dtype == "int8"
         whole = depth // 4 * 4 if in_rest else 0
         trace.each(row[:whole], row[:whole], 4)
         trace.each(row[whole:], row[whole:])

@@ -7,7 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from edgemem.model.overlap import distance
-from tests.oracle.kernel_dispatch.cmsis_convolution import PAST_INPUT, REFUSED
+from tests.oracle.kernel_dispatch.cmsis_convolution import WRONG
 from tests.oracle.kernel_dispatch.dispatch import traces
 from tests.oracle.kernel_dispatch.draws import draw
 
@@ -42,7 +42,7 @@ class Compared:
 
         Offsets are multiples of the smaller element, so distances are rounded up to one.
         """
-        if {REFUSED, PAST_INPUT} & set(self.branches):
+        if WRONG & set(self.branches):
             return "wrong kernel"
         if self.claimed is None:
             return "disjoint"

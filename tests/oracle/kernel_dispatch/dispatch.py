@@ -105,7 +105,7 @@ def least_distance(profile: str, case: Case) -> int | None:
 def _kernels(profile: str, case: Case) -> list[Kernel]:
     reference_kernel = _REFERENCE.get(case.type)
     if profile in ("cmsis-nn-dsp", "cmsis-nn-mve") and case.dtype in _CMSIS_REPLACED.get(case.type, ()):
-        kernel = _CMSIS.get(case.type) if case.dtype == "int8" else None
+        kernel = _CMSIS.get(case.type)
         if kernel is None:
             return []
         has_helium = profile == "cmsis-nn-mve"
