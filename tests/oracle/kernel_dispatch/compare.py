@@ -42,10 +42,10 @@ class Compared:
 
         Offsets are multiples of the smaller element, so distances are rounded up to one.
         """
-        if WRONG & set(self.branches):
-            return "wrong kernel"
         if self.claimed is None:
             return "disjoint"
+        if WRONG & set(self.branches):
+            return "wrong kernel"
         if self.least is None:
             return "no model"
         step = min(self.case.widths)
