@@ -10,14 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from edgemem.model.overlap.cmsis_nn import conv_dsp, conv_mve, depthwise_dsp, depthwise_mve
 from edgemem.model.overlap.copies import concatenate, pad, pad_rows, slice_elements
 from edgemem.model.overlap.elementwise import conversion, elementwise
 from edgemem.model.overlap.kernels import (
     conv,
-    conv_blocked,
-    conv_im2col,
     depthwise,
-    depthwise_blocked,
     fully_connected,
     pool,
     pool_in_place,
@@ -95,18 +93,14 @@ _CMSIS: Final[Mapping[str, Rule]] = {
     "FULLY_CONNECTED": _int8(None, _first(fully_connected)),  # output channels are the outer loop
     "PAD": _int8(pad_rows, pad),  # arm_pad_s8.c: one memcpy a row
     "PADV2": _int8(pad_rows, pad),
-    # arm_convolve_s8.c: the window is copied before; arm_convolve_1x1_s8_fast.c has output channels in the outer loop
-    "CONV_2D": _int8(_first(conv_im2col), _first(conv)),
-    # arm_depthwise_conv_{3x3_s8,s8,s8_opt}.c: pixels in order, then channels, four at a time at most
-    "DEPTHWISE_CONV_2D": _int8(_first(depthwise), _first(depthwise)),
+    "CONV_2D": _int8(_first(conv_dsp), _first(conv)),
+    "DEPTHWISE_CONV_2D": _int8(_first(depthwise_dsp), _first(depthwise)),
 }
 
 _CMSIS_MVE: Final[Mapping[str, Rule]] = {
     **_CMSIS,
-    # arm_nn_mat_mult_nt_t_s8.c: four pixels of a 1x1 convolution are read for each output channel
-    "CONV_2D": _int8(_first(conv_blocked), _first(conv)),
-    # arm_depthwise_conv_s8_opt.c: blocks of 124 channels are the outer loop
-    "DEPTHWISE_CONV_2D": _int8(_first(depthwise_blocked), _first(depthwise)),
+    "CONV_2D": _int8(_first(conv_mve), _first(conv)),
+    "DEPTHWISE_CONV_2D": _int8(_first(depthwise_mve), _first(depthwise)),
 }
 
 # esp-nn replaces these for int8, with assembly on some chips.
