@@ -15,13 +15,14 @@ from edgemem.errors import ModelError
 from edgemem.model.aliasing import RULES
 from edgemem.model.control import OPERATOR, Copy, events_of
 from edgemem.model.graph import digest
+from edgemem.model.profiles import kernel_versions
 from edgemem.model.steps import steps_of
 from edgemem.plans import LEFT_TO_RUNTIME, OffsetPlan, PlanSet
 from edgemem.proof import Cause, Violation
 from edgemem.proof.permissions import permissions_of
 from edgemem.records.lifetime import lifetimes
 from edgemem.records.problem import Problem, UsageRecord
-from edgemem.suitability import MICRO_KERNELS, micro_offsets, micro_refusal
+from edgemem.suitability import micro_offsets, micro_refusal
 from edgemem.targets import BUILT_IN
 
 if TYPE_CHECKING:
@@ -65,17 +66,18 @@ def verify_offsets(offsets: Mapping[str, int], plansets: Sequence[PlanSet]) -> t
     return tuple(found)
 
 
-def plan_of_offsets(graph: Graph, offsets: Mapping[str, int], kernels: str = MICRO_KERNELS) -> PlanSet:
+def plan_of_offsets(graph: Graph, offsets: Mapping[str, int], kernels: str = "none") -> PlanSet:
     """The plan set that offsets without a plan amount to, under the rules of TensorFlow Lite Micro; not proved.
 
-    Tensors of one value, or results in place, are one record where they have one offset. Tensors without an offset are
-    left to the runtime and not in the plan. Where offsets let results overlap inputs, or lie inside others, the rules
-    have the kernels or the slots that permit it.
+    Tensors of one value are one record where they have one offset. Tensors without an offset are left to the runtime
+    and not in the plan. Where offsets let results overlap inputs, or lie inside others, the rules have the kernels or
+    the slots that permit it.
 
     Args:
         graph: of the file.
         offsets: in bytes by tensor.
-        kernels: the profile of the kernels that are to obey them.
+        kernels: the profile of the kernels that are to obey them; `none` for any, which no result may overlap an input
+            of.
 
     Raises ModelError for an offset of a tensor whose size the file does not tell, such as a resource.
     """
@@ -117,6 +119,7 @@ def plan_of_offsets(graph: Graph, offsets: Mapping[str, int], kernels: str = MIC
         target=rules,
         digest=digest(graph),
         steps=lives.steps,
+        versions=kernel_versions(rules.kernels),
         unplanned=(*lives.unplanned, *left),
     )
 
@@ -162,8 +165,8 @@ def _in_one_place(
 ) -> list[list[UsageRecord]]:
     """Records grouped: what may lie in the place of another tensor, and does, is with it.
 
-    That is an output that an operator may write over an input, and what a body takes in or gives back. Whether the
-    values are still there when they are needed is left to the proof.
+    That is a view of another tensor, and what a body takes in or gives back. Whether the values are still there when
+    they are needed is left to the proof.
     """
     group = {name: [record] for name, record in records.items()}
     for source, to in _pairs(graph):
@@ -177,12 +180,12 @@ def _in_one_place(
 
 
 def _pairs(graph: Graph) -> Iterator[tuple[str, str]]:
-    """Names of tensors, where the second may be the first under another name, or be written over it."""
-    rules = RULES[BUILT_IN["tflm"].aliasing]
+    """Names of tensors, where the second may be the first under another name."""
+    views = RULES[BUILT_IN["tflm"].aliasing].views
     for step in steps_of(graph):
         op, reads, writes = step.op, step.reads, step.writes
-        positions = (0,) if op.type in rules.views else rules.in_place.get(op.type, ())
-        yield from ((reads[p], writes[0]) for p in positions if p < len(reads) and writes)
+        if op.type in views and reads and writes:
+            yield reads[0], writes[0]
         sides = {(OPERATOR, "inputs"): reads, (OPERATOR, "outputs"): writes}
         for k, body in enumerate(op.bodies):
             sides[k, "inputs"] = tuple(body.tensors[i].name for i in body.inputs)

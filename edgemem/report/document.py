@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from edgemem.model.profiles import KERNELS
 from edgemem.plans import OffsetPlan
 from edgemem.targets import to_table
 
@@ -41,6 +42,7 @@ def document(planset: PlanSet) -> dict[str, Any]:
         data["model"] = {
             "digest": planset.digest,
             "target": to_table(planset.target) if planset.target else None,
+            "kernels": _kernels(planset),
             "alignment": planset.problem.alignment,
             "reserved": [list(pair) for pair in planset.problem.reserved],
             "dims": dict(planset.dims),
@@ -71,6 +73,12 @@ def document(planset: PlanSet) -> dict[str, Any]:
             "versions": dict(planset.versions),
         }
     return data
+
+
+def _kernels(planset: PlanSet) -> dict[str, str | None] | None:
+    if not planset.kernels or planset.target is None:
+        return None
+    return {"profile": planset.target.kernels, "version": planset.versions.get(KERNELS)}
 
 
 def _plan(plan: Plan) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 
-from edgemem import api
+from edgemem import api, verify
 from edgemem.bounds import lower_bounds
 from edgemem.commands.executors import where_it_runs
 from edgemem.commands.run_tflite import run, runtime_of
@@ -92,7 +92,9 @@ def test_a_plan_is_run_where_its_distances_hold_too(tmp_path: Path) -> None:
     assert runtime_of((planset,), offsets=True) == "tflm"
     graph = model().graph()
     assert where_it_runs((planset,), ".tflite", graph).startswith(
-        "runs as planned in TensorFlow Lite Micro and in TensorFlow Lite Micro built with the kernels of cmsis-nn-dsp; "
+        "runs as planned in TensorFlow Lite Micro built with the kernels of tflm-reference (tflite-micro 90b983c2b3f1) "
+        "and in TensorFlow Lite Micro built with the kernels of cmsis-nn-dsp (CMSIS-NN 99f736a63036 or 4ab83cc3cc98 in "
+        "tflite-micro 90b983c2b3f1); "
     )
 
 
@@ -105,7 +107,8 @@ def test_offsets_for_a_device_are_written_and_not_run_here(tmp_path: Path, monke
     path = written(tmp_path, planset)
     assert opened(path).offline() == micro_offsets(planset)
     line = where_it_runs((planset,), ".tflite", model().graph())
-    assert line.startswith("runs as planned in TensorFlow Lite Micro built with the kernels of tflm-reference; ")
+    built = "built with the kernels of tflm-reference (tflite-micro 90b983c2b3f1)"
+    assert line.startswith(f"runs as planned in TensorFlow Lite Micro {built}; ")
     for attempt in (lambda: run(path, runtime="tflm"), lambda: verify_run_tflite(path)):
         with pytest.raises(RuntimeBindError, match="overlap inputs as far as the kernels of tflm-reference allow"):
             attempt()
@@ -185,9 +188,14 @@ def test_offsets_without_a_plan_are_proved_with_the_overlaps_that_they_use(tmp_p
     planset = planned("tflm-reference", streamed=streamed)
     path = written(tmp_path, planset, streamed=streamed, offsets_only=True)
     graph = model(streamed=streamed).graph()
-    bare = plan_of_offsets(graph, opened(path).offline())
+    unnamed = verify(path)
+    assert "`edgemem verify --overlap tflm-reference`" in unnamed[0].message
+    assert verify(path, kernels="tflm-reference") == ()
+    assert verify(path, kernels="esp-nn")
+    bare = plan_of_offsets(graph, opened(path).offline(), "tflm-reference")
     assert verify_planset(bare, graph) == ()
     assert bare.target is not None
+    assert bare.kernels == "tflm-reference (tflite-micro 90b983c2b3f1)"
     assert (bare.target.kernels, bare.target.slots) == ("tflm-reference", streamed)
     micro, _ = verify_run_tflite(path)
     assert micro.violations == ()
@@ -198,7 +206,7 @@ def test_offsets_without_a_plan_are_proved_with_the_overlaps_that_they_use(tmp_p
     least = distance("tflm-reference", graph, op, 0)
     assert least is not None
     close = offsets | {made: 1 << 24, read: (1 << 24) + -(-least // 16) * 16 - 16}
-    assert verify_planset(plan_of_offsets(graph, close), graph)
+    assert verify_planset(plan_of_offsets(graph, close, "tflm-reference"), graph)
 
 
 def test_slices_and_pieces_lie_in_their_slots_in_onnx_runtime_node_by_node(tmp_path: Path) -> None:
