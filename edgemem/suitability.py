@@ -12,6 +12,7 @@ from edgemem.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from edgemem.plans import PlanSet
+    from edgemem.targets import Target
 
 __all__ = [
     "MICRO_ALIGNMENT",
@@ -27,10 +28,8 @@ __all__ = [
 MICRO_ALIGNMENT: Final = 16  # TensorFlow Lite Micro takes no offset that is not a multiple of it
 MICRO_KERNELS: Final = "tflm-reference"  # the kernel profile of the Python package tflite-micro
 _NATIVE_ALIGNMENT: Final = 64  # of everything in LiteRT's arena
-# Rules under which a result lies on an input only where each byte stays what it is. With a kernel profile only the
-# views of the rules count.
+# Rules under which a result lies on an input only where each byte stays what it is.
 _MICRO_RULES: Final = frozenset({"none", "tflm"})
-_MICRO_VIEWS: Final = _MICRO_RULES | {"elementwise"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +100,7 @@ def micro_refusal(planset: PlanSet, kernels: str | None = None) -> Refusal | Non
         return Refusal(f"the plan is for {f'the target {target.name}' if target else 'no target'}", "--target tflm")
     if not target.is_dense:
         return _not_dense(target.name, target.kept, "--target tflm")
-    if target.aliasing not in (_MICRO_RULES if target.kernels == "none" else _MICRO_VIEWS) and _shares(planset):
+    if not _keeps_bytes(planset, target):
         return Refusal(
             f"results lie on inputs by the alias rules {target.aliasing!r}, and the plan names no kernel profile under "
             "which that is right",
@@ -112,9 +111,12 @@ def micro_refusal(planset: PlanSet, kernels: str | None = None) -> Refusal | Non
     return None if kernels is None else kernels_refusal(planset, kernels)
 
 
-def _shares(planset: PlanSet) -> bool:
-    """Whether tensors have one place: under another name, or because a result lies on an input."""
-    return any(len(record.tensors) > 1 for record in planset.problem.records)
+def _keeps_bytes(planset: PlanSet, target: Target) -> bool:
+    """Whether results lie on inputs only as views, or as far as a kernel profile allows."""
+    if target.aliasing in _MICRO_RULES:
+        return True
+    shares = any(len(record.tensors) > 1 for record in planset.problem.records)
+    return target.aliasing == "elementwise" and (target.kernels != "none" or not shares)
 
 
 def has_regions(planset: PlanSet) -> bool:
