@@ -8,13 +8,13 @@ An *update* writes rows into a state that keeps its place from run to run: the r
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["RULES", "AliasRules"]
+__all__ = ["RULES", "AliasRules", "rules_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,3 +112,14 @@ RULES: Mapping[str, AliasRules] = {
         over=4,
     ),
 }
+
+_MICRO_IN_PLACE = replace(RULES["tflm"], in_place=RULES["elementwise"].in_place)
+
+
+def rules_of(aliasing: str, kernels: str) -> AliasRules:
+    """The rules of a target with these `aliasing` and `kernels`.
+
+    With a kernel profile, TensorFlow Lite Micro's operators that work element by element may write over an input as far
+    as the profile's distance (`edgemem.model.overlap`) permits it; whoever asks looks at the distance, too.
+    """
+    return _MICRO_IN_PLACE if aliasing == "tflm" and kernels != "none" else RULES[aliasing]

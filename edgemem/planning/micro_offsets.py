@@ -12,7 +12,7 @@ import numpy as np
 
 from edgemem.bounds import lower_bounds, naive_size
 from edgemem.errors import ModelError
-from edgemem.model.aliasing import RULES
+from edgemem.model.aliasing import rules_of
 from edgemem.model.control import OPERATOR, Copy, events_of
 from edgemem.model.graph import digest
 from edgemem.model.profiles import kernel_versions
@@ -89,7 +89,7 @@ def plan_of_offsets(graph: Graph, offsets: Mapping[str, int], kernels: str = "no
         if name in offsets and reason != "empty":
             raise ModelError(f"{_STRATEGY} places {name!r}, which cannot be proved: it is {reason}")
     left = [(name, LEFT_TO_RUNTIME) for name in alone if name not in offsets]
-    groups = _in_one_place(graph, {name: record for name, record in alone.items() if name in offsets}, offsets)
+    groups = _in_one_place(graph, kernels, {name: record for name, record in alone.items() if name in offsets}, offsets)
     records = []
     for members in groups:
         kinds = [member.kind for member in members if member.kind != "tensor"]
@@ -161,15 +161,15 @@ def _shared(
 
 
 def _in_one_place(
-    graph: Graph, records: Mapping[str, UsageRecord], offsets: Mapping[str, int]
+    graph: Graph, kernels: str, records: Mapping[str, UsageRecord], offsets: Mapping[str, int]
 ) -> list[list[UsageRecord]]:
     """Records grouped: what may lie in the place of another tensor, and does, is with it.
 
-    That is a view of another tensor, and what a body takes in or gives back. Whether the values are still there when
-    they are needed is left to the proof.
+    That is a view of another tensor, what a body takes in or gives back, and in bodies, where nothing overlaps, what
+    the kernels write over an input. Whether the values are still there when they are needed is left to the proof.
     """
     group = {name: [record] for name, record in records.items()}
-    for source, to in _pairs(graph):
+    for source, to in _pairs(graph, kernels):
         if source not in group or to not in group or group[source] is group[to]:
             continue
         if offsets[source] == offsets[to] and records[source].size == records[to].size:
@@ -179,13 +179,14 @@ def _in_one_place(
     return list({id(members): members for members in group.values()}.values())
 
 
-def _pairs(graph: Graph) -> Iterator[tuple[str, str]]:
-    """Names of tensors, where the second may be the first under another name."""
-    views = RULES[BUILT_IN["tflm"].aliasing].views
+def _pairs(graph: Graph, kernels: str) -> Iterator[tuple[str, str]]:
+    """Names of tensors, where the second may be the first under another name, or in a body be written over it."""
+    rules = rules_of(BUILT_IN["tflm"].aliasing, kernels)
     for step in steps_of(graph):
         op, reads, writes = step.op, step.reads, step.writes
-        if op.type in views and reads and writes:
-            yield reads[0], writes[0]
+        in_place = rules.in_place.get(op.type, ()) if step.depth else ()
+        positions = (0,) if op.type in rules.views else in_place
+        yield from ((reads[p], writes[0]) for p in positions if p < len(reads) and writes)
         sides = {(OPERATOR, "inputs"): reads, (OPERATOR, "outputs"): writes}
         for k, body in enumerate(op.bodies):
             sides[k, "inputs"] = tuple(body.tensors[i].name for i in body.inputs)
