@@ -1,9 +1,9 @@
 """The libraries of kernels, and what is known of the loops in each: one rule an operator.
 
 A rule takes a Case and returns a distance in bytes, or None where input and output must be disjoint. An operator that
-a library has no rule for is disjoint. The versions whose sources were read are `edgemem.model.profiles.VERSIONS`. CMSIS-NN
-and esp-nn replace some kernels of tflite-micro, and only for some types; the reference kernels run for all others. Each
-rule's docstring has the table of what is sent where. For esp-nn, with esp-tflite-micro's kernels/esp_nn:
+a library has no rule for is disjoint. The versions whose sources were read are `edgemem.model.profiles.VERSIONS`.
+CMSIS-NN and esp-nn replace some kernels of tflite-micro, and only for some types; the reference kernels run for all
+others. Each rule's docstring has the table of what is sent where. For esp-nn, with esp-tflite-micro's kernels/esp_nn:
 
     operator            int8                                        float32
     ADD                 add.cc:135 esp_nn_add_elementwise_s8        add.cc:51, 59: the reference kernel
@@ -16,9 +16,9 @@ rule's docstring has the table of what is sent where. For esp-nn, with esp-tflit
     AVERAGE_POOL_2D     pooling.cc:69, 80 esp_nn_avg_pool_s8        pooling.cc:165: the reference kernel
     MAX_POOL_2D         pooling.cc:124, 135 esp_nn_max_pool_s8      pooling.cc:204: the reference kernel
 
-None of the int8 ones was analysed: they differ between chips, partly in assembly. Nothing is claimed for int16 and int32
-there, which the reference kernels compute, either. esp-nn has RELU, RELU6, HARD_SWISH and LOGISTIC for int8 as well, which
-esp-tflite-micro does not call yet.
+None of the int8 ones was analysed: they differ between chips, partly in assembly. Nothing is claimed for int16 and
+int32 there, which the reference kernels compute, either. esp-nn has RELU, RELU6, HARD_SWISH and LOGISTIC for int8 as
+well, which esp-tflite-micro does not call yet.
 """
 
 from __future__ import annotations
