@@ -15,7 +15,7 @@ MIB = 2**20
 # MiB of the arena in which ONNX Runtime runs a network.
 IN_ONNX_RUNTIME = {"mobilenet_v2": 5.74, "resnet18": 3.83, "deeplab_v3": 5.39, "unet": 32.00, "transformer": 1.13}
 
-# Bytes: LiteRT's own arena, ours with inputs released, TFLite Micro's own head, ours, lower bound, ours with an overlap.
+# Bytes: LiteRT's own arena, ours with inputs released, TFLite Micro's own head, ours, lower bound, ours with overlaps.
 IN_TFLITE = {
     "mp_pose_landmark_lite": (22_691_840, 21_759_300, 9_060_352, 6_817_024, 6_817_012, 4_719_904),
     "mp_face_detection_full": (3_096_576, 2_949_120, 3_538_944, 3_538_944, 3_538_944, 2_359_328),
