@@ -12,7 +12,6 @@ from edgemem.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from edgemem.plans import PlanSet
-    from edgemem.targets import Target
 
 __all__ = [
     "MICRO_ALIGNMENT",
@@ -100,7 +99,7 @@ def micro_refusal(planset: PlanSet, kernels: str | None = None) -> Refusal | Non
         return Refusal(f"the plan is for {f'the target {target.name}' if target else 'no target'}", "--target tflm")
     if not target.is_dense:
         return _not_dense(target.name, target.kept, "--target tflm")
-    if not _keeps_bytes(planset, target):
+    if not _keeps_bytes(planset):
         return Refusal(
             f"results lie on inputs by the alias rules {target.aliasing!r}, and the plan names no kernel profile under "
             "which that is right",
@@ -111,9 +110,10 @@ def micro_refusal(planset: PlanSet, kernels: str | None = None) -> Refusal | Non
     return None if kernels is None else kernels_refusal(planset, kernels)
 
 
-def _keeps_bytes(planset: PlanSet, target: Target) -> bool:
+def _keeps_bytes(planset: PlanSet) -> bool:
     """Whether results lie on inputs only as views, or as far as a kernel profile allows."""
-    if target.aliasing in _MICRO_RULES:
+    target = planset.target
+    if target is None or target.aliasing in _MICRO_RULES:
         return True
     shares = any(len(record.tensors) > 1 for record in planset.problem.records)
     return target.aliasing == "elementwise" and (target.kernels != "none" or not shares)
