@@ -257,7 +257,9 @@ def _hint(planset: PlanSet, best: Plan, available: int) -> tuple[str, bool]:
     return hint, False
 
 
-def verify(source: str | Path | PlanSet, model: str | Path | Model | Graph | None = None) -> tuple[Violation, ...]:
+def verify(
+    source: str | Path | PlanSet, model: str | Path | Model | Graph | None = None, *, kernels: str | None = None
+) -> tuple[Violation, ...]:
     """Everything that is wrong with a plan; () proves it right.
 
     The plan of a model's graph is proved against the graph, plans of recordings against what was recorded, and the
@@ -266,12 +268,14 @@ def verify(source: str | Path | PlanSet, model: str | Path | Model | Graph | Non
     Args:
         source: a planned model, a stand-alone plan, or a PlanSet.
         model: the model a stand-alone plan or PlanSet belongs to; without it only the records are proved.
+        kernels: the kernel profile of the runtime (`edgemem.model.profiles.PROFILES`). A plan is then proved for it,
+            too. Offsets in a .tflite file without a plan name none: without it no result may overlap an input.
 
     Raises:
         PlanFileError: there is no plan, or it cannot be decoded.
-        ModelError: the model cannot be read.
+        ModelError: the model cannot be read, or there is no such profile.
     """
-    return verdict_of(source, model).violations
+    return verdict_of(source, model, kernels).violations
 
 
 def save(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from edgemem.model.profiles import KERNELS
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -144,7 +146,7 @@ class PlanSet:
         order: the graph's operators in the order planned for, or None for the file's own order.
         dims, input_shapes: what the user bound the model's symbols and inputs to, and the sizes that stand in a file
             which leaves them open.
-        versions: of edgemem and of whatever else the plan depends on.
+        versions: of edgemem and of whatever else the plan depends on, such as the library of a kernel profile.
         settings: what the user asked for.
         recording: the recorded stream that this is a plan of; None for a plan of a graph or of plain usage records.
         ranges: symbols for which the plan holds at other values than those in `dims`, which are the highest.
@@ -183,6 +185,13 @@ class PlanSet:
             _most(self.bounds.offsets, self.offsets, claimed=True),
             _most(self.bounds.shared_objects, self.shared_objects, claimed=True),
         )
+
+    @property
+    def kernels(self) -> str:
+        """For people: the kernel profile, with the version of the library that it is a claim about; "" for none."""
+        if self.target is None or self.target.kernels == "none":
+            return ""
+        return f"{self.target.kernels} ({self.versions.get(KERNELS, 'of a version that the plan does not name')})"
 
     @property
     def plans(self) -> tuple[Plan, ...]:

@@ -27,9 +27,8 @@ __all__ = [
 MICRO_ALIGNMENT: Final = 16  # TensorFlow Lite Micro takes no offset that is not a multiple of it
 MICRO_KERNELS: Final = "tflm-reference"  # the kernel profile of the Python package tflite-micro
 _NATIVE_ALIGNMENT: Final = 64  # of everything in LiteRT's arena
-# Rules under which an output lies on an input only where TensorFlow Lite Micro's kernels read an element before they
-# write the same one. LiteRT's own rules have SOFTMAX in place, which its kernels alone are written for.
-_MICRO_RULES: Final = frozenset({"none", "elementwise"})
+# Rules under which a result lies on an input only where each byte stays what it is.
+_MICRO_RULES: Final = frozenset({"none", "tflm"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +99,24 @@ def micro_refusal(planset: PlanSet, kernels: str | None = None) -> Refusal | Non
         return Refusal(f"the plan is for {f'the target {target.name}' if target else 'no target'}", "--target tflm")
     if not target.is_dense:
         return _not_dense(target.name, target.kept, "--target tflm")
-    if target.aliasing not in _MICRO_RULES:
+    if not _keeps_bytes(planset):
         return Refusal(
-            f"the plan is under the alias rules {target.aliasing!r}, which its kernels do not keep to", "--target tflm"
+            f"results lie on inputs by the alias rules {target.aliasing!r}, and the plan names no kernel profile under "
+            "which that is right",
+            "--target tflm",
         )
     if planset.problem.alignment % MICRO_ALIGNMENT:
         return Refusal(f"its offsets are multiples of {planset.problem.alignment} only", "--alignment 16")
     return None if kernels is None else kernels_refusal(planset, kernels)
+
+
+def _keeps_bytes(planset: PlanSet) -> bool:
+    """Whether results lie on inputs only as views, or as far as a kernel profile allows."""
+    target = planset.target
+    if target is None or target.aliasing in _MICRO_RULES:
+        return True
+    shares = any(len(record.tensors) > 1 for record in planset.problem.records)
+    return target.aliasing == "elementwise" and (target.kernels != "none" or not shares)
 
 
 def has_regions(planset: PlanSet) -> bool:

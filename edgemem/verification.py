@@ -11,20 +11,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgemem import formats, planfile
-from edgemem.errors import PlanFileError
+from edgemem.errors import ModelError, PlanFileError
 from edgemem.formats import Bindings, MicroPlanned, Model, OldRecordings, load_model
 from edgemem.model.graph import Graph
+from edgemem.model.profiles import PROFILES
 from edgemem.planfile import legacy
 from edgemem.planning.micro_offsets import plan_of_offsets, verify_offsets
 from edgemem.plans import PlanSet
-from edgemem.proof import Cause, examine, prove, refuse
+from edgemem.proof import Cause, Violation, examine, prove, refuse
 from edgemem.ranges import RangeCheck, check_range, graphs_over
 from edgemem.workspace import graph_under
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from edgemem.proof import Proved, Violation
+    from edgemem.proof import Proved
 
 __all__ = ["Verdict", "bindings_of", "graph_for", "plans_of", "right_plan", "verdict_of"]
 
@@ -53,16 +54,22 @@ class Verdict:
     range: RangeCheck | None = None
 
 
-def verdict_of(source: str | Path | PlanSet, model: str | Path | Model | Graph | None = None) -> Verdict:
+def verdict_of(
+    source: str | Path | PlanSet, model: str | Path | Model | Graph | None = None, kernels: str | None = None
+) -> Verdict:
     """Examine all plans of a file, or a plan set. Arguments and errors as `edgemem.verify`."""
-    plansets, inside = ((source,), None) if isinstance(source, PlanSet) else _read(Path(source))
+    if kernels is not None and kernels not in PROFILES:
+        raise ModelError(f"no kernel profile {kernels!r}; there are {', '.join(PROFILES)}")
+    plansets, inside = ((source,), None) if isinstance(source, PlanSet) else _read(Path(source), kernels)
     planset = _of_graph(plansets)
     if isinstance(model, str | Path):
         model = load_model(model, bindings_of(planset))
     model = model or inside
     recordings = tuple(p for p in plansets if _is_recorded(p))
     graph = None if model is None or planset in recordings else graph_for(planset, model)
-    violations = [] if planset in recordings else list(examine(planset, graph))
+    violations = [] if planset in recordings else list(examine(planset, graph, kernels))
+    if violations and kernels is None and graph is not None and inside is not None and inside.plan() is None:
+        violations = [*_right_for_profiles(inside, graph), *violations]
     violations += [v for recording in recordings for v in examine(recording)]
     over = None if violations or isinstance(model, Graph) else _over_range(planset, model, graph)
     violations += over.violations if over is not None else ()
@@ -96,11 +103,11 @@ def right_plan(path: str | Path) -> tuple[Proved, Model | None]:
     return prove(verdict.planset, verdict.graph), verdict.model
 
 
-def _read(path: Path) -> tuple[tuple[PlanSet, ...], Model | None]:
+def _read(path: Path, kernels: str | None) -> tuple[tuple[PlanSet, ...], Model | None]:
     """All plan sets in a file, and the model they are in, bound to the sizes of the graph's plan; nothing is proved.
 
-    Offsets for TensorFlow Lite Micro without a plan are read as the plan that they amount to. Raises PlanFileError when
-    there is neither.
+    Offsets for TensorFlow Lite Micro without a plan are read as the plan that they amount to with the kernels of a
+    profile. Raises PlanFileError when there is neither.
     """
     if path.suffix == ".edgemem":
         return planfile.load_all(path), None
@@ -108,7 +115,7 @@ def _read(path: Path) -> tuple[tuple[PlanSet, ...], Model | None]:
     if not isinstance(model, Model):
         raise PlanFileError(f"{path.name} holds usage records, not a plan")
     if model.plan() is None:
-        bare = _plan_of_bare_offsets(model)
+        bare = _plan_of_bare_offsets(model, kernels or "none")
         if bare is None:
             raise PlanFileError(f"{path.name} carries no plan; make one with: edgemem plan {path.name} -o PLANNED")
         return (bare,), model
@@ -135,11 +142,27 @@ def plans_of(model: Model) -> tuple[PlanSet, ...]:
     return found + (legacy.decode_recordings(old) if old is not None else ())
 
 
-def _plan_of_bare_offsets(model: object) -> PlanSet | None:
+def _plan_of_bare_offsets(model: object, kernels: str) -> PlanSet | None:
     """What a file's offsets for TensorFlow Lite Micro amount to where no plan is beside them; None without any."""
     if not isinstance(model, MicroPlanned) or not model.offline_metadata():
         return None
-    return plan_of_offsets(model.graph(), model.offline())
+    return plan_of_offsets(model.graph(), model.offline(), kernels)
+
+
+def _right_for_profiles(model: Model, graph: Graph) -> tuple[Violation, ...]:
+    """The kernel profiles under which offsets without a plan, which name none, are right; () if there are none."""
+    right = []
+    for kernels in PROFILES[1:]:
+        planset = _plan_of_bare_offsets(model, kernels)
+        if planset is not None and not examine(planset, graph):
+            right.append(kernels)
+    if not right:
+        return ()
+    message = (
+        "results overlap inputs, and the file names no kernel profile; it is right with the kernels of "
+        f"{' or '.join(right)} alone: name those of your firmware, as with `edgemem verify --overlap {right[0]}`"
+    )
+    return (Violation(Cause.NOT_PERMITTED, message),)
 
 
 def _offsets_beside_a_plan(model: object) -> dict[str, int] | None:

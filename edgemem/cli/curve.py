@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from edgemem.cli.options import FILE, FileCommand, bindings
-from edgemem.model.profiles import PROFILES
+from edgemem.model.profiles import PROFILES, VERSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,7 +115,7 @@ def curve(
             rules = find_target(target or "tflm").changed(kernels=overlap or "tflm-reference", slots=True)
             found = find_curve(model, rules, most=points, operators=max_ops, measure=measure, progress=progress)
             picture = curve_svg(found, f"{model.name} in TensorFlow Lite Micro")
-            data = {"points": curve_data(found)}
+            data = {"points": curve_data(found), "kernels": rules.kernels}
     if output is not None:
         with atomic_write(output) as file:
             file.write(picture.encode())
@@ -126,6 +126,9 @@ def curve(
         _show_recompute(again)
     else:
         _show(found)
+        if rules.kernels != "none":
+            click.echo(f"results overlap inputs: plan with --overlap {rules.kernels}, for the kernels of")
+            click.echo(VERSIONS[rules.kernels])
     if output is not None:
         click.echo(f"wrote {output}")
 

@@ -76,9 +76,9 @@ def show_plan(
         print_folded(console, note, indent=0)
     if planset.target is not None and planset.target.scratch == "unknown" and planset.target.storage == "plain":
         console.print("These are the tensors; the workspace of kernels is not in this plan.", soft_wrap=True)
-    if planset.target is not None and planset.target.kernels != "none":
+    if planset.kernels:
         console.print(
-            f"Results overlap inputs as the kernels of {planset.target.kernels} allow: the plan is wrong with others.",
+            f"Results overlap inputs as the kernels of {planset.kernels} allow: the plan is wrong with others.",
             soft_wrap=True,
         )
     if unsized := _depend_on_data(planset):

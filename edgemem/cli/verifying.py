@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from edgemem.cli.options import FILE, FileCommand, feeds, inputs_option, timeout_option
+from edgemem.model.profiles import PROFILES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +28,12 @@ EXIT_INVALID = 4
 @click.argument("planned", type=FILE)
 @click.option("--model", type=FILE, help="The model that a stand-alone .edgemem plan belongs to.")
 @click.option("--run", "run_too", is_flag=True, help="Run it in poisoned memory, too, and compare with a plain run.")
+@click.option(
+    "--overlap",
+    "kernels",
+    type=click.Choice(PROFILES),
+    help="The kernel library of the firmware: prove the plan for it, too. Offsets without a plan name none.",
+)
 @inputs_option
 @timeout_option("End a run (--run) that takes longer, in a process of its own.", "600 for .tflite, none for .onnx")
 @click.option("--json", "as_json", is_flag=True, help="Print the violations as JSON.")
@@ -35,6 +42,7 @@ def verify(
     model: Path | None,
     *,
     run_too: bool,
+    kernels: str | None,
     inputs: dict[str, Path],
     timeout: float | None,
     as_json: bool,
@@ -47,7 +55,7 @@ def verify(
 
     if timeout is not None and not run_too:
         raise click.UsageError("--timeout ends a run: give --run, too")
-    verdict = verdict_of(planned, model)
+    verdict = verdict_of(planned, model, kernels)
     violations = verdict.violations
     runs: tuple[ExecutorRun, ...] = ()
     if run_too and not violations:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from edgemem.model.profiles import VERSIONS
 from edgemem.plans import DEPENDS_ON_DATA
 from edgemem.proof import Cause, examine
 from edgemem.runtime.webgpu.profile import portable_profile
@@ -27,6 +28,7 @@ __all__ = [
     "Refusal",
     "io_binding_refusal",
     "is_portable",
+    "runtimes_of",
     "title_of",
     "webgpu_refusal",
     "where_it_runs",
@@ -151,6 +153,8 @@ EXECUTORS = (
 
 def title_of(executor: Executor, plansets: Sequence[PlanSet]) -> str:
     """An executor's title for people, with what the plans in a file need besides."""
+    if executor.name == "tflm" and any(micro_refusal(p) is None and p.kernels for p in plansets):
+        return f"{executor.title} built with the kernels of {MICRO_KERNELS} ({VERSIONS[MICRO_KERNELS]})"
     if executor.name == "webgpu" and not is_portable(plansets):
         return executor.title.replace("webgpu)", "webgpu --profile adapter), on GPUs with so much memory")
     return executor.title
@@ -159,27 +163,47 @@ def title_of(executor: Executor, plansets: Sequence[PlanSet]) -> str:
 def where_it_runs(plansets: Sequence[PlanSet], suffix: str, graph: Graph | None = None) -> str:
     """One line that names the executors that run a file's plans as they stand, and what to add for the others.
 
+    Arguments are those of `runtimes_of`.
+    """
+    able, refused = _asked(plansets, suffix, graph)
+    unable = [
+        f"{executor.title}: {f'plan with {refusal.remedy}' if refusal.remedy else refusal.why}"
+        for executor, refusal in refused
+        if executor.is_offered
+    ]
+    runs = f"runs as planned in {' and in '.join(able)}" if able else "no executor runs this plan as it is"
+    return "; ".join([runs, *unable])
+
+
+def runtimes_of(plansets: Sequence[PlanSet], suffix: str, graph: Graph | None = None) -> list[str]:
+    """For people, what runs a file's plans as they stand.
+
     Args:
         plansets: all plan sets in the file.
         suffix: of the file, such as `.onnx`; a stand-alone plan has none that an executor runs.
         graph: of the model. With it, a plan for other kernels than those of the Python package tflite-micro is proved
             for these, too.
     """
-    other = next((p for p in plansets if p.target is not None and _is_for_a_device(p)), None)
-    device = other.target.kernels if other is not None and other.target is not None else ""
+    return _asked(plansets, suffix, graph)[0]
+
+
+def _asked(
+    plansets: Sequence[PlanSet], suffix: str, graph: Graph | None
+) -> tuple[list[str], list[tuple[Executor, Refusal]]]:
+    """What runs the plans, and the executors that do not."""
+    other = next((p for p in plansets if _is_for_a_device(p)), None)
     holds = other is not None and graph is not None and not _wrong_here(other, graph)
-    able, unable = [], []
+    able, refused = [], []
     for executor in EXECUTORS:
         if suffix.lower() in executor.suffixes:
             refusal = executor.refusal(plansets)
             if refusal is None or (holds and executor.name == "tflm"):
                 able.append(title_of(executor, plansets))
-            elif executor.is_offered:
-                unable.append(f"{executor.title}: {f'plan with {refusal.remedy}' if refusal.remedy else refusal.why}")
-    if device and suffix.lower() == ".tflite":
-        able.append(f"TensorFlow Lite Micro built with the kernels of {device}")
-    runs = f"runs as planned in {' and in '.join(able)}" if able else "no executor runs this plan as it is"
-    return "; ".join([runs, *unable])
+            else:
+                refused.append((executor, refusal))
+    if other is not None and suffix.lower() == ".tflite":
+        able.append(f"TensorFlow Lite Micro built with the kernels of {other.kernels}")
+    return able, refused
 
 
 def _wrong_here(planset: PlanSet, graph: Graph) -> bool:

@@ -6,7 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from edgemem.commands.executors import EXECUTORS, title_of
+from edgemem.commands.executors import runtimes_of
+from edgemem.model.profiles import KERNELS, VERSIONS
 from edgemem.plans import LEFT_TO_RUNTIME
 from edgemem.runtime.onnxruntime.file import model_digest
 
@@ -67,9 +68,7 @@ def report_of(path: Path, verdict: Verdict, *, is_run: bool = False) -> Report:
         is_run: whether the plans are run as well.
     """
     plansets = list(dict.fromkeys((verdict.planset, *verdict.recordings)))
-    able = [
-        title_of(e, plansets) for e in EXECUTORS if path.suffix.lower() in e.suffixes and e.refusal(plansets) is None
-    ]
+    able = runtimes_of(plansets, path.suffix, verdict.graph)
     return Report(
         tuple(_entry(planset, plan) for planset in plansets for plan in _best(planset)),
         tuple(able),
@@ -97,6 +96,7 @@ def _entry(planset: PlanSet, plan: Plan) -> dict[str, Any]:
     return {
         "of": of,
         "target": planset.target.name if planset.target else None,
+        "kernels": planset.kernels or None,
         "family": family,
         "strategy": plan.strategy,
         "size": plan.size,
@@ -137,10 +137,18 @@ def _not_checked(path: Path, verdict: Verdict, able: list[str], *, is_run: bool)
         found.append("whether it fits a model (name the model with --model)")
     if not able and planset.shared_objects and verdict.graph is not None and not planset.offsets:
         found.append("a run: no runtime here takes shared objects")
-    if "TensorFlow Lite Micro" in able:
+    if any(name.startswith("TensorFlow Lite Micro") for name in able):
         found.append("workspace, which TensorFlow Lite Micro places by itself beside the plan")
     if planset.ranges and verdict.range is None:
         found.append("sizes in the range other than the largest (name the model with --model)")
+    made_for = planset.versions.get(KERNELS)
+    if planset.target is not None and made_for != (known := VERSIONS.get(planset.target.kernels)):
+        of = (
+            f"{made_for}, which the plan names"
+            if made_for
+            else "the version of its kernels, which the plan does not name"
+        )
+        found.append(f"{of}: it is proved for {known}")
     left = sum(why == LEFT_TO_RUNTIME for _, why in planset.unplanned)
     if left:
         found.append(f"{_count(left, 'tensor')} that the file leaves to TensorFlow Lite Micro")

@@ -8,13 +8,13 @@ An *update* writes rows into a state that keeps its place from run to run: the r
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["RULES", "AliasRules"]
+__all__ = ["RULES", "AliasRules", "rules_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,11 @@ _BINARY = (
     *("ADD", "DIV", "LOGICAL_AND", "LOGICAL_OR", "MAXIMUM", "MINIMUM", "MUL", "SQUARED_DIFFERENCE", "SUB"),
 )
 
+# Views in TensorFlow Lite Micro. Its planner gives every tensor memory of its own, and offsets in a file may give two
+# the same: RESHAPE then copies nothing, and the others copy each byte onto itself. Whether any other operator may write
+# over its input is up to the library of kernels.
+_MICRO_VIEWS = frozenset(_TFLITE_VIEWS) - {"BITCAST"}  # there is no kernel for it
+
 # Functions of one element, or of two with one tensor of the result's shape, that kernels for GPUs compute in one pass.
 _GPU_UNARY = (
     *("Gelu", "com.microsoft::Gelu", "HardSwish", "Mish", "Swish", "com.microsoft::QuickGelu"),
@@ -91,6 +96,7 @@ RULES: Mapping[str, AliasRules] = {
         same_storage=True,
     ),
     "gpu-views": AliasRules(views=_GPU_VIEWS, same_storage=True),
+    "tflm": AliasRules(views=_MICRO_VIEWS),
     # The operators that LiteRT's own arena planner runs in place; their kernels support it. Deviation: LiteRT 2.3
     # counts the readers of an input and of the tensor that owns its memory, but not of views between them, so after
     # two RESHAPEs in a row it overwrites values that are read later and gives wrong results. edgemem keeps them.
@@ -106,3 +112,14 @@ RULES: Mapping[str, AliasRules] = {
         over=4,
     ),
 }
+
+_MICRO_IN_PLACE = replace(RULES["tflm"], in_place=RULES["elementwise"].in_place)
+
+
+def rules_of(aliasing: str, kernels: str) -> AliasRules:
+    """The rules of a target with these `aliasing` and `kernels`.
+
+    With a kernel profile, TensorFlow Lite Micro's operators that work element by element may write over an input as far
+    as the profile's distance (`edgemem.model.overlap`) permits it; whoever asks looks at the distance, too.
+    """
+    return _MICRO_IN_PLACE if aliasing == "tflm" and kernels != "none" else RULES[aliasing]

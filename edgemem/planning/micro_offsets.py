@@ -12,16 +12,17 @@ import numpy as np
 
 from edgemem.bounds import lower_bounds, naive_size
 from edgemem.errors import ModelError
-from edgemem.model.aliasing import RULES
+from edgemem.model.aliasing import rules_of
 from edgemem.model.control import OPERATOR, Copy, events_of
 from edgemem.model.graph import digest
+from edgemem.model.profiles import kernel_versions
 from edgemem.model.steps import steps_of
 from edgemem.plans import LEFT_TO_RUNTIME, OffsetPlan, PlanSet
 from edgemem.proof import Cause, Violation
 from edgemem.proof.permissions import permissions_of
 from edgemem.records.lifetime import lifetimes
 from edgemem.records.problem import Problem, UsageRecord
-from edgemem.suitability import MICRO_KERNELS, micro_offsets, micro_refusal
+from edgemem.suitability import micro_offsets, micro_refusal
 from edgemem.targets import BUILT_IN
 
 if TYPE_CHECKING:
@@ -65,17 +66,18 @@ def verify_offsets(offsets: Mapping[str, int], plansets: Sequence[PlanSet]) -> t
     return tuple(found)
 
 
-def plan_of_offsets(graph: Graph, offsets: Mapping[str, int], kernels: str = MICRO_KERNELS) -> PlanSet:
+def plan_of_offsets(graph: Graph, offsets: Mapping[str, int], kernels: str = "none") -> PlanSet:
     """The plan set that offsets without a plan amount to, under the rules of TensorFlow Lite Micro; not proved.
 
-    Tensors of one value, or results in place, are one record where they have one offset. Tensors without an offset are
-    left to the runtime and not in the plan. Where offsets let results overlap inputs, or lie inside others, the rules
-    have the kernels or the slots that permit it.
+    Tensors of one value are one record where they have one offset. Tensors without an offset are left to the runtime
+    and not in the plan. Where offsets let results overlap inputs, or lie inside others, the rules have the kernels or
+    the slots that permit it.
 
     Args:
         graph: of the file.
         offsets: in bytes by tensor.
-        kernels: the profile of the kernels that are to obey them.
+        kernels: the profile of the kernels that are to obey them; `none` for any, which no result may overlap an input
+            of.
 
     Raises ModelError for an offset of a tensor whose size the file does not tell, such as a resource.
     """
@@ -87,7 +89,7 @@ def plan_of_offsets(graph: Graph, offsets: Mapping[str, int], kernels: str = MIC
         if name in offsets and reason != "empty":
             raise ModelError(f"{_STRATEGY} places {name!r}, which cannot be proved: it is {reason}")
     left = [(name, LEFT_TO_RUNTIME) for name in alone if name not in offsets]
-    groups = _in_one_place(graph, {name: record for name, record in alone.items() if name in offsets}, offsets)
+    groups = _in_one_place(graph, kernels, {name: record for name, record in alone.items() if name in offsets}, offsets)
     records = []
     for members in groups:
         kinds = [member.kind for member in members if member.kind != "tensor"]
@@ -117,6 +119,7 @@ def plan_of_offsets(graph: Graph, offsets: Mapping[str, int], kernels: str = MIC
         target=rules,
         digest=digest(graph),
         steps=lives.steps,
+        versions=kernel_versions(rules.kernels),
         unplanned=(*lives.unplanned, *left),
     )
 
@@ -158,15 +161,15 @@ def _shared(
 
 
 def _in_one_place(
-    graph: Graph, records: Mapping[str, UsageRecord], offsets: Mapping[str, int]
+    graph: Graph, kernels: str, records: Mapping[str, UsageRecord], offsets: Mapping[str, int]
 ) -> list[list[UsageRecord]]:
     """Records grouped: what may lie in the place of another tensor, and does, is with it.
 
-    That is an output that an operator may write over an input, and what a body takes in or gives back. Whether the
-    values are still there when they are needed is left to the proof.
+    That is a view of another tensor, what a body takes in or gives back, and in bodies, where nothing overlaps, what
+    the kernels write over an input. Whether the values are still there when they are needed is left to the proof.
     """
     group = {name: [record] for name, record in records.items()}
-    for source, to in _pairs(graph):
+    for source, to in _pairs(graph, kernels):
         if source not in group or to not in group or group[source] is group[to]:
             continue
         if offsets[source] == offsets[to] and records[source].size == records[to].size:
@@ -176,12 +179,13 @@ def _in_one_place(
     return list({id(members): members for members in group.values()}.values())
 
 
-def _pairs(graph: Graph) -> Iterator[tuple[str, str]]:
-    """Names of tensors, where the second may be the first under another name, or be written over it."""
-    rules = RULES[BUILT_IN["tflm"].aliasing]
+def _pairs(graph: Graph, kernels: str) -> Iterator[tuple[str, str]]:
+    """Names of tensors, where the second may be the first under another name, or in a body be written over it."""
+    rules = rules_of(BUILT_IN["tflm"].aliasing, kernels)
     for step in steps_of(graph):
         op, reads, writes = step.op, step.reads, step.writes
-        positions = (0,) if op.type in rules.views else rules.in_place.get(op.type, ())
+        in_place = rules.in_place.get(op.type, ()) if step.depth else ()
+        positions = (0,) if op.type in rules.views else in_place
         yield from ((reads[p], writes[0]) for p in positions if p < len(reads) and writes)
         sides = {(OPERATOR, "inputs"): reads, (OPERATOR, "outputs"): writes}
         for k, body in enumerate(op.bodies):

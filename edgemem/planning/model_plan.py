@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from edgemem.errors import UnsupportedError
 from edgemem.formats import Assuming, Bindings, Model
 from edgemem.model.graph import Graph, digest
+from edgemem.model.profiles import kernel_versions
 from edgemem.planning.choice import choices
 from edgemem.planning.settled import settled_plans
 from edgemem.proof import prove
@@ -115,6 +116,7 @@ def plan_graph(
         dims=dict(bindings.dims),
         input_shapes=dict(bindings.input_shapes),
         ranges=dict(bindings.ranges),
+        versions={**made.versions, **kernel_versions(target.kernels)},
     )
     return prove(planset, graph).planset
 

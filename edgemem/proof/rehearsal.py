@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from edgemem.errors import ModelError
-from edgemem.model.aliasing import RULES, AliasRules
+from edgemem.model.aliasing import RULES, AliasRules, rules_of
 from edgemem.model.control import OPERATOR, Copy, Run, events_of, side_of
 from edgemem.model.graph import digest
 from edgemem.model.overlap import distance
@@ -115,7 +115,7 @@ class _Use:
 
 def _uses(graph: Graph, contents: Contents, target: Target | None) -> list[_Use]:
     """What every operator does with memory, by its step."""
-    rules = RULES[target.aliasing] if target else AliasRules()
+    rules = rules_of(target.aliasing, target.kernels) if target else AliasRules()
     inline = target is None or target.bodies == "inline"
     kernels = target.kernels if target and not target.texels else "none"
     tensors, layout = contents.tensors, graph.layout

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from edgemem.errors import ModelError, UnsupportedError
-from edgemem.model.aliasing import RULES
+from edgemem.model.aliasing import rules_of
 from edgemem.model.dtypes import DTYPE_BITS
 from edgemem.model.slots import find_slots
 from edgemem.model.steps import scratch_name, steps_of
@@ -257,7 +257,7 @@ def find_lives(graph: Graph, steps: Sequence[Step], target: Target, *, apart: bo
 
 def find_sharing(lives: Mapping[str, Life], steps: Sequence[Step], target: Target) -> Sharing:
     """Which tensors may share memory under the target's alias rules, in whatever order the operators run."""
-    rules = RULES[target.aliasing]
+    rules = rules_of(target.aliasing, target.kernels)
     readers = Counter(name for step in steps for name in step.reads)
     root = {name: name for name in lives}
     views: list[str] = []

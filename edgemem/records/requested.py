@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from edgemem.errors import ModelError, UnsupportedError
 from edgemem.lists import listed
-from edgemem.model.aliasing import RULES
+from edgemem.model.aliasing import rules_of
 from edgemem.records.sizes import tensor_bytes
 from edgemem.targets.states import match_states, near
 
@@ -79,7 +79,7 @@ def _refuse_early(past: str, present: str, size: int, steps: Sequence[Step], tar
             f"{writer.label!r} has written {present!r} over it; run the reader first, or leave the state out"
         )
     positions = {p for p, name in enumerate(writer.reads) if name == past}
-    rules = RULES[target.aliasing]
+    rules = rules_of(target.aliasing, target.kernels)
     view = writer.op.type in rules.views and positions == {0}
     in_place = positions <= set(rules.in_place.get(writer.op.type, ())) and size > rules.over
     updated = len(positions) == 1 and any(

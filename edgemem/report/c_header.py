@@ -41,6 +41,7 @@ def as_c_header(planset: PlanSet, name: str) -> str:
         "",
         f"#define {upper}_ARENA_SIZE {plan.size}",
         f"#define {upper}_ARENA_ALIGNMENT {planset.problem.alignment}",
+        *([f'#define {upper}_KERNELS "{comment(planset.kernels)}"'] if warning else []),
         "",
     ]
     used: dict[str, int] = {}  # macro -> the last number that was tried with it
@@ -55,10 +56,10 @@ def as_c_header(planset: PlanSet, name: str) -> str:
 
 def kernel_warning(planset: PlanSet) -> str:
     """A line on which kernels the plan is right for, where its results overlap inputs; "" where none may."""
-    if planset.problem.overlap is None or planset.target is None:
+    if planset.problem.overlap is None or not planset.kernels:
         return ""
     return (
-        f"WARNING: results overlap inputs. The plan is only right for kernels of the profile {planset.target.kernels}; "
+        f"WARNING: results overlap inputs. The plan is only right for kernels of the profile {planset.kernels}; "
         "with any other kernels the model gives wrong results without an error."
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from edgemem.model.profiles import KERNELS
 from edgemem.model.steps import steps_of
 from edgemem.plans import OffsetPlan
 from edgemem.report.peak import find_peak
@@ -51,6 +52,7 @@ def document(planset: PlanSet, graph: Graph | None = None) -> dict[str, Any]:
         data["model"] = {
             "digest": planset.digest,
             "target": to_table(planset.target) if planset.target else None,
+            "kernels": _kernels(planset),
             "alignment": planset.problem.alignment,
             "reserved": [list(pair) for pair in planset.problem.reserved],
             "dims": dict(planset.dims),
@@ -100,6 +102,12 @@ def _operators(planset: PlanSet, graph: Graph) -> dict[str, Any]:
             t.name: {"dtype": t.dtype, "shape": list(t.shape), "kind": t.kind} for g in graphs for t in g.tensors
         },
     }
+
+
+def _kernels(planset: PlanSet) -> dict[str, str | None] | None:
+    if not planset.kernels or planset.target is None:
+        return None
+    return {"profile": planset.target.kernels, "version": planset.versions.get(KERNELS)}
 
 
 def _plan(plan: Plan) -> dict[str, Any]:

@@ -55,7 +55,7 @@ BUILT_IN: dict[str, Target] = {
             bodies="outside",
             scratch="litert",
         ),
-        Target("tflm", alignment=16, inputs="until_last_use", outputs="to_end", sub_byte="unpacked"),
+        Target("tflm", alignment=16, inputs="until_last_use", outputs="to_end", aliasing="tflm", sub_byte="unpacked"),
         _GPU_BUFFER,
         replace(_GPU_BUFFER, name="gpu-buffer-fp16", precision="fp16"),
         _GPU_TEXTURE,

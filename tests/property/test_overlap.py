@@ -120,6 +120,26 @@ def test_depthwise_convolutions(
     check(profile, "DEPTHWISE_CONV_2D", [shape, weights], made, events, parameters(window), dtypes=dtypes, constants=1)
 
 
+@given(windows(), st.integers(1, 12), st.booleans())
+def test_depthwise_convolutions_of_one_channel_with_vectors(
+    case: tuple[tuple[int, ...], tuple[int, int], list[tuple[int, ...]]], channels: int, pointwise: bool
+) -> None:
+    """CMSIS-NN takes the kernels of CONV_2D from 2 output channels on, or, built by armclang, from 9 on."""
+    (n, h, w, _), (oh, ow), window = case
+    if pointwise:
+        (oh, ow), window = (-(-h // window[1][0]), -(-w // window[1][1])), [(1, 1), window[1], (1, 1), (0, 0, 0, 0)]
+    shape, made, weights = (n, h, w, 1), (n, oh, ow, channels), (1, *window[0], channels)
+    orders = [order.depthwise(shape, made, window)] if channels <= 8 else []
+    if channels > 1:
+        pointwise = window[0] == (1, 1) and window[2] == (1, 1) and not any(window[3])
+        stride = window[1][0], window[1][1]
+        blocks = order.conv_blocked(shape, made, stride) if pointwise else order.conv_im2col(shape, made, 4, window)
+        orders.append(blocks)
+    for events in orders:
+        args = [shape, weights], made, events, parameters(window)
+        check("cmsis-nn-mve", "DEPTHWISE_CONV_2D", *args, dtypes=("int8", "int8"), constants=1, is_exact=False)
+
+
 @given(windows(), DTYPES)
 def test_poolings(case: tuple[tuple[int, ...], tuple[int, int], list[tuple[int, ...]]], dtype: str) -> None:
     shape, (oh, ow), window = case

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ import numpy as np
 import onnx
 import pytest
 
-from edgemem import api
+from edgemem import api, verify
 from edgemem.bounds import lower_bounds
 from edgemem.commands.executors import where_it_runs
 from edgemem.commands.run_tflite import run, runtime_of
@@ -20,6 +21,7 @@ from edgemem.commands.verify_run_tflite import verify_run_tflite
 from edgemem.errors import InvalidPlanError, RuntimeBindError
 from edgemem.formats import load
 from edgemem.model.overlap import distance
+from edgemem.model.profiles import PROFILES, VERSIONS
 from edgemem.passes.streaming.stream import Stage, stream
 from edgemem.planning.micro_offsets import plan_of_offsets
 from edgemem.proof import prove, verify_planset
@@ -30,6 +32,8 @@ from edgemem.runtime.tflm.size import size_of as micro_size_of
 from edgemem.suitability import MICRO_KERNELS, kernels_refusal, litert_refusal, micro_offsets, micro_refusal
 from edgemem.targets import BUILT_IN
 from edgemem_converters.tflite.model import TfliteConverter
+from tests.runtime.test_cli_tflite import edgemem
+from tests.runtime.test_interpreter import small
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,7 +96,9 @@ def test_a_plan_is_run_where_its_distances_hold_too(tmp_path: Path) -> None:
     assert runtime_of((planset,), offsets=True) == "tflm"
     graph = model().graph()
     assert where_it_runs((planset,), ".tflite", graph).startswith(
-        "runs as planned in TensorFlow Lite Micro and in TensorFlow Lite Micro built with the kernels of cmsis-nn-dsp; "
+        "runs as planned in TensorFlow Lite Micro built with the kernels of tflm-reference (tflite-micro 90b983c2b3f1) "
+        "and in TensorFlow Lite Micro built with the kernels of cmsis-nn-dsp (CMSIS-NN 99f736a63036 or 4ab83cc3cc98 in "
+        "tflite-micro 90b983c2b3f1); "
     )
 
 
@@ -105,7 +111,8 @@ def test_offsets_for_a_device_are_written_and_not_run_here(tmp_path: Path, monke
     path = written(tmp_path, planset)
     assert opened(path).offline() == micro_offsets(planset)
     line = where_it_runs((planset,), ".tflite", model().graph())
-    assert line.startswith("runs as planned in TensorFlow Lite Micro built with the kernels of tflm-reference; ")
+    built = "built with the kernels of tflm-reference (tflite-micro 90b983c2b3f1)"
+    assert line.startswith(f"runs as planned in TensorFlow Lite Micro {built}; ")
     for attempt in (lambda: run(path, runtime="tflm"), lambda: verify_run_tflite(path)):
         with pytest.raises(RuntimeBindError, match="overlap inputs as far as the kernels of tflm-reference allow"):
             attempt()
@@ -185,9 +192,14 @@ def test_offsets_without_a_plan_are_proved_with_the_overlaps_that_they_use(tmp_p
     planset = planned("tflm-reference", streamed=streamed)
     path = written(tmp_path, planset, streamed=streamed, offsets_only=True)
     graph = model(streamed=streamed).graph()
-    bare = plan_of_offsets(graph, opened(path).offline())
+    unnamed = verify(path)
+    assert "`edgemem verify --overlap tflm-reference`" in unnamed[0].message
+    assert verify(path, kernels="tflm-reference") == ()
+    assert verify(path, kernels="esp-nn")
+    bare = plan_of_offsets(graph, opened(path).offline(), "tflm-reference")
     assert verify_planset(bare, graph) == ()
     assert bare.target is not None
+    assert bare.kernels == "tflm-reference (tflite-micro 90b983c2b3f1)"
     assert (bare.target.kernels, bare.target.slots) == ("tflm-reference", streamed)
     micro, _ = verify_run_tflite(path)
     assert micro.violations == ()
@@ -198,7 +210,7 @@ def test_offsets_without_a_plan_are_proved_with_the_overlaps_that_they_use(tmp_p
     least = distance("tflm-reference", graph, op, 0)
     assert least is not None
     close = offsets | {made: 1 << 24, read: (1 << 24) + -(-least // 16) * 16 - 16}
-    assert verify_planset(plan_of_offsets(graph, close), graph)
+    assert verify_planset(plan_of_offsets(graph, close, "tflm-reference"), graph)
 
 
 def test_slices_and_pieces_lie_in_their_slots_in_onnx_runtime_node_by_node(tmp_path: Path) -> None:
@@ -228,3 +240,43 @@ def test_slices_and_pieces_lie_in_their_slots_in_onnx_runtime_node_by_node(tmp_p
     api.save(tmp_path / "m.onnx", overlapping, tmp_path / "planned.onnx")
     with pytest.raises(RuntimeBindError, match="overlap inputs as far as the kernels of tflm-reference allow"):
         verify_run(tmp_path / "planned.onnx")
+
+
+@pytest.mark.parametrize("profile", PROFILES[1:])
+def test_every_output_names_the_version_of_the_kernels(profile: str, tmp_path: Path) -> None:
+    (tmp_path / "m.tflite").write_bytes(small(64))
+    made = str(tmp_path / "planned.tflite")
+    said = {"plan": edgemem("plan", tmp_path / "m.tflite", "--overlap", profile, "-o", made).output}
+    for form in ("json", "c-header"):
+        said[form] = edgemem("export", made, "-f", form).output
+    for name in ("show", "verify"):
+        said[name] = edgemem(name, made).output
+    said["verify --json"] = edgemem("verify", "--json", made).output
+    for name, text in said.items():
+        assert profile in text, name
+        assert VERSIONS[profile] in _flat(text), name
+    kernels = json.loads(said["json"])["model"]["kernels"]
+    assert kernels == {"profile": profile, "version": VERSIONS[profile]}
+    entries = json.loads(said["verify --json"])["plans"]
+    assert {entry["kernels"] for entry in entries} == {f"{profile} ({VERSIONS[profile]})"}
+
+
+def test_a_plan_of_another_version_of_the_kernels_says_so(tmp_path: Path) -> None:
+    """It keeps the version that it was made for; the proof is for the version whose sources were read."""
+    file = TfliteConverter.from_bytes(small(64))
+    rules = replace(BUILT_IN["tflm"], kernels="cmsis-nn-dsp")
+    planset = api.plan(file, target=rules)
+    said = {}
+    for versions in ({}, {"kernels": "CMSIS-NN 1.0"}, planset.versions):
+        path = tmp_path / "m.tflite"
+        other = replace(planset, versions=versions)
+        api.save(file, other, path)
+        said[versions.get("kernels", "")] = edgemem("verify", path).output
+    known = VERSIONS["cmsis-nn-dsp"]
+    assert f"the plan does not name: it is proved for {known}" in _flat(said[""])
+    assert f"CMSIS-NN 1.0, which the plan names: it is proved for {known}" in _flat(said["CMSIS-NN 1.0"])
+    assert "it is proved for" not in said[known]
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())

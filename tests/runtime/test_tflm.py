@@ -14,6 +14,7 @@ import pytest
 
 from edgemem import api
 from edgemem.errors import ModelError
+from edgemem.targets import BUILT_IN
 from edgemem_converters.tflite.model import TfliteConverter
 from models.fetch import FetchError, fetch
 from tests.tflite_models import ADD_OPTIONS, IF, WHILE, M, O, S, T, build, up16
@@ -78,13 +79,16 @@ def test_the_arena_is_the_plans(name: str, tmp_path: Path) -> None:
     assert after["tail"] == before["tail"]
 
 
-def test_views_and_results_in_place_beat_its_own_planner(tmp_path: Path) -> None:
+def test_results_over_inputs_beat_its_own_planner(tmp_path: Path) -> None:
     data = fetched("mp_iris_landmark")
     model, planset, best = planned(data)
-    assert run(data, tmp_path)["head"] == 786_432
-    assert (
-        run(model.with_plan(b"", planset).content(), tmp_path)["head"] == best.size == planset.bounds.offsets == 655_360
-    )
+    own = run(data, tmp_path)
+    assert own["head"] == best.size == planset.bounds.offsets == 786_432
+    over = api.plan(model, target=replace(BUILT_IN["tflm"], kernels="tflm-reference"), strategy="offsets/search")
+    ran = run(model.with_plan(b"", over).content(), tmp_path)
+    assert over.best_offsets is not None
+    assert ran["head"] == over.best_offsets.size == over.bounds.offsets == 524_416
+    assert ran["outputs"] == own["outputs"]
 
 
 @pytest.mark.parametrize("name", ["mp_hand_recrop", "mww_okay_nabu"])

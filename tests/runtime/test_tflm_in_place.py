@@ -1,12 +1,18 @@
-"""What may share memory by `edgemem.model.aliasing`: TensorFlow Lite Micro gives the same bits in one place."""
+"""Results in the place of an input: TensorFlow Lite Micro's reference kernels give the same bits, and are named."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from edgemem import api
 from edgemem.model.aliasing import RULES
+from edgemem.planning.micro_offsets import plan_of_offsets
+from edgemem.proof import verify_planset
+from edgemem.suitability import micro_offsets, micro_refusal
+from edgemem.targets import BUILT_IN
 from edgemem_converters.tflite.model import TfliteConverter
 from tests.tflite_models import M, O, S, T, build
 
@@ -60,14 +66,21 @@ def test_in_place() -> None:
     cases = [(op, p) for op in OPS for p in RULE.in_place.get(op, (0,))]
     assert len(cases) > 40
     model = TfliteConverter.from_bytes(chains(cases))
-    planset = api.plan(model, target="tflm", strategy="offsets/greedy_by_size")
-    shared = [set(record.tensors) for record in planset.problem.records]
+    graph = model.graph()
+    rules = replace(BUILT_IN["tflm"], aliasing="elementwise")
+    planset = api.plan(model, target=rules, strategy="offsets/greedy_by_size")
+    assert micro_refusal(planset) is not None  # no kernel profile is named
+    offsets = micro_offsets(planset)
     for k, case in enumerate(cases):
-        assert any({f"a{k}", f"b{k}"} <= names for names in shared), case
+        assert offsets[f"a{k}"] == offsets[f"b{k}"], case
+    assert verify_planset(plan_of_offsets(graph, offsets), graph)
+    assert verify_planset(plan_of_offsets(graph, offsets, "tflm-reference"), graph) == ()
     rng = np.random.default_rng(2)
     values = [rng.uniform(0.05, 0.95, SHAPE).astype("f4"), rng.random(SHAPE) < 0.5]
     own = execute(model.content(), values, outputs=len(cases))
-    ours = execute(model.with_plan(b"plan", planset).content(), values, outputs=len(cases))
+    # The offsets alone, as somebody else could have written them.
+    bare = model.with_offsets(replace(planset, target=BUILT_IN["tflm"]))
+    ours = execute(bare.content(), values, outputs=len(cases))
     different = [
         case
         for case, one, other in zip(cases, ours.outputs, own.outputs, strict=True)
@@ -75,3 +88,34 @@ def test_in_place() -> None:
     ]
     assert not different
     assert ours.head <= own.head
+
+
+def test_without_a_profile_only_views_are_in_one_place() -> None:
+    """Whichever library of kernels a model runs on: a view's bytes stay where they are."""
+    cases = [(op, p) for op in OPS for p in RULE.in_place.get(op, (0,))]
+    model = TfliteConverter.from_bytes(chains(cases))
+    planset = api.plan(model, target="tflm", strategy="offsets/greedy_by_size")
+    best = planset.best_offsets
+    assert best is not None
+    assert planset.kernels == ""
+    ends = best.offsets + planset.problem.size
+    place = {name: k for k, record in enumerate(planset.problem.records) for name in record.tensors}
+    for k, (op, _) in enumerate(cases):
+        i, j = place[f"a{k}"], place[f"b{k}"]
+        assert (i == j) is (op in RULE.views), op
+        assert i == j or best.offsets[i] >= ends[j] or best.offsets[j] >= ends[i], op
+    rng = np.random.default_rng(3)
+    values = [rng.uniform(0.05, 0.95, SHAPE).astype("f4"), rng.random(SHAPE) < 0.5]
+    own = execute(model.content(), values, outputs=len(cases))
+    ours = execute(model.with_plan(b"plan", planset).content(), values, outputs=len(cases))
+    assert [o.tobytes() for o in ours.outputs] == [o.tobytes() for o in own.outputs]
+
+
+def test_a_plan_for_a_profile_has_results_in_place() -> None:
+    cases = [(op, p) for op in OPS for p in RULE.in_place.get(op, ())]
+    model = TfliteConverter.from_bytes(chains(cases))
+    planset = api.plan(model, target=replace(BUILT_IN["tflm"], kernels="tflm-reference"), strategy="offsets/search")
+    assert planset.problem.overlap is not None
+    names = planset.problem.names
+    allowed = {(names[i], names[j]) for i, j, distance in planset.problem.overlap.tolist() if distance == 0}
+    assert {(f"a{k}", f"b{k}") for k in range(len(cases))} <= allowed

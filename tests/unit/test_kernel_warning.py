@@ -9,6 +9,7 @@ import pytest
 
 from edgemem.bounds import lower_bounds, naive_size
 from edgemem.model.graph import Graph, Op, Tensor
+from edgemem.model.profiles import VERSIONS, kernel_versions
 from edgemem.plans import OffsetPlan, PlanSet
 from edgemem.records.lifetime import lifetimes
 from edgemem.report.c_array import as_c_array
@@ -30,7 +31,8 @@ def planned(target: Target) -> PlanSet:
     problem = lifetimes(GRAPH, target).problem
     offsets = np.arange(len(problem), dtype=np.int64) * 32
     plan = OffsetPlan("by_hand", {}, offsets, 32 * len(problem), optimal=False)
-    return PlanSet(problem, naive_size(problem), lower_bounds(problem), (plan,), (), target)
+    versions = kernel_versions(target.kernels)
+    return PlanSet(problem, naive_size(problem), lower_bounds(problem), (plan,), (), target, versions=versions)
 
 
 @pytest.mark.parametrize("profile", ["tflm-reference", "cmsis-nn-dsp"])
@@ -38,7 +40,7 @@ def test_source_of_a_plan_with_overlaps_names_its_kernels(profile: str) -> None:
     planset = planned(replace(BUILT_IN["tflm"], kernels=profile))
     warning = kernel_warning(planset)
     assert warning.startswith("WARNING: ")
-    assert f"kernels of the profile {profile};" in warning
+    assert f"kernels of the profile {profile} ({VERSIONS[profile]});" in warning
     sources = (
         as_c_header(planset, "model"),
         as_tflm_bufferplan(planset, "model", GRAPH),
@@ -48,6 +50,10 @@ def test_source_of_a_plan_with_overlaps_names_its_kernels(profile: str) -> None:
         (line,) = [line for line in source.splitlines() if "WARNING" in line]
         assert line.startswith(("/* WARNING", "// WARNING"))
         assert profile in line
+        assert VERSIONS[profile] in line
+    assert f'#define MODEL_KERNELS "{profile} ({VERSIONS[profile]})"' in as_c_header(planset, "model")
+    nameless = replace(planset, versions={})
+    assert f"{profile} (of a version that the plan does not name)" in kernel_warning(nameless)
 
 
 def test_other_plans_are_not_warned_about() -> None:

@@ -269,5 +269,6 @@ def test_elements_narrower_than_a_byte_are_kept_as_the_target_says() -> None:
     for dtype, together in (("int4", True), ("uint4", True), ("int8", False)):
         made = (*tensors[:2], Tensor("y", dtype, (9,)), Tensor("z", "int8", (5,)))
         inner = Graph("g", made, (*graph.ops, Op("2", "CONV", (2,), (3,))), (0,), (3,))
-        for rules in (BUILT_IN["tflm"], replace(BUILT_IN["tflm"], sub_byte="packed")):
+        for packed in (False, True):
+            rules = replace(BUILT_IN["tflm"], aliasing="elementwise", sub_byte="packed" if packed else "unpacked")
             assert ("ay" in _spans(inner, rules)) is together

@@ -20,7 +20,7 @@ from edgemem.schedule.peak import peak_of
 from edgemem.targets import BUILT_IN
 from tests.branchy import wired_tflite
 
-MICRO = BUILT_IN["tflm"]
+MICRO = replace(BUILT_IN["tflm"], aliasing="elementwise")
 FAST = Search("fast")
 
 

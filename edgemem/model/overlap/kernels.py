@@ -1,39 +1,28 @@
-"""Convolutions, poolings, matrices and resizing: which loops run over the window, for each kind of kernel."""
+"""Convolutions, poolings, matrices and resizing: which loops run over the window, for each kind of kernel.
+
+In the tables `cc` is tensorflow/lite/micro/kernels and `ref` tensorflow/lite/kernels/internal/reference, of
+tflite-micro 90b983c2b. The rules hold for any compiler. Weights of four bits have no rule: they are no whole bytes.
+"""
 
 from __future__ import annotations
 
-from math import prod
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from edgemem.model.overlap.window import (
-    by_channel,
-    by_pixel,
-    dense_starts,
-    in_blocks,
-    in_dense_blocks,
-    in_one_go,
-    resize_starts,
-    window_starts,
-)
+from edgemem.model.overlap.window import by_channel, by_pixel, dense_starts, in_one_go, resize_starts, window_starts
 
 if TYPE_CHECKING:
     from edgemem.model.overlap.case import Case, Shape
 
 __all__ = [
     "conv",
-    "conv_blocked",
-    "conv_im2col",
     "depthwise",
-    "depthwise_blocked",
     "fully_connected",
+    "groups",
     "pool",
     "pool_in_place",
     "resize_bilinear",
     "resize_nearest",
 ]
-
-_MVE_CHANNELS: Final = 124  # CH_IN_BLOCK_MVE of CMSIS-NN
-_BLOCK: Final = 4  # pixels of a 1x1 convolution
 
 
 def _weights(case: Case, rank: int) -> Shape | None:
@@ -41,7 +30,7 @@ def _weights(case: Case, rank: int) -> Shape | None:
     return value.shape if value is not None and len(value.shape) == rank else None
 
 
-def _groups(case: Case) -> tuple[int, int] | None:
+def groups(case: Case) -> tuple[int, int] | None:
     """Output channels of a group of a convolution, and its input channels; None if the shapes do not fit."""
     weights = _weights(case, 4)
     if weights is None or len(case.input.shape) != 4 or not weights[3]:
@@ -54,73 +43,76 @@ def _groups(case: Case) -> tuple[int, int] | None:
 
 
 def conv(case: Case) -> int | None:
-    """Pixels in order; a pixel's window is read again for each output channel, in its group of channels."""
-    starts, group = window_starts(case), _groups(case)
+    """Pixels in order; a pixel's window is read again for each output channel, in its group of channels.
+
+    call                  types          kernel                     order
+    cc/conv.cc:61         float32        ref/conv.h:66              pixels, output channels, window
+    cc/conv.cc:93, 114    int16          ref/integer_ops/conv.h:184 the same
+    cc/conv.cc:159        int8           ref/integer_ops/conv.h:72  the same
+    """
+    starts, group = window_starts(case), groups(case)
     return None if starts is None or group is None else by_pixel(case, starts, *group)
 
 
-def conv_im2col(case: Case) -> int | None:
-    """Windows are copied before their pixels are written, so that `conv` is enough; not with groups, or of 1x1."""
-    group = _groups(case)
-    if group is None or group[1] != case.input.shape[3] or _is_pointwise(case):
-        return None
-    return conv(case)
-
-
-def conv_blocked(case: Case) -> int | None:
-    """As `conv_im2col`; a 1x1 convolution reads the windows of four pixels again for each output channel.
-
-    With a stride the blocks of four begin anew in each row. A convolution of one row reads without a copy: None.
-    """
-    starts, group = window_starts(case), _groups(case)
-    if starts is None or group is None or group[1] != case.input.shape[3]:
-        return None
-    kernel = case.numbers("kernel", 2)
-    if not _is_pointwise(case):
-        return None if case.input.shape[1] == 1 and kernel and kernel[0] == 1 else conv(case)
-    if any(case.numbers("pads", 4) or ()):
-        return None
-    if case.numbers("stride", 2) != (1, 1):
-        return in_blocks(case, starts, _BLOCK)
-    # One run of all pixels.
-    return in_dense_blocks(case, prod(case.output.shape[:3]), case.input.shape[3], _BLOCK)
-
-
-def _is_pointwise(case: Case) -> bool:
-    """Whether CMSIS-NN takes its kernel for 1x1 convolutions: no padding, no dilation."""
-    kernel, dilation, pads = case.numbers("kernel", 2), case.numbers("dilation", 2), case.numbers("pads", 4)
-    return kernel == (1, 1) and dilation == (1, 1) and pads is not None and not any(pads[:2])
-
-
 def depthwise(case: Case) -> int | None:
-    """Pixels in order, then channels; each channel reads its own channel of the window."""
+    """Pixels in order, then channels; each channel reads its own channel of the window.
+
+    call                       types          kernel                               order
+    cc/depthwise_conv.cc:69    float32        ref/depthwiseconv_float.h:56         pixels, channels, window
+    cc/depthwise_conv.cc:112   int8           ref/integer_ops/depthwise_conv.h:63  the same
+    cc/depthwise_conv.cc:145   int16          ref/integer_ops/depthwise_conv.h:160 the same
+    """
     starts, weights = window_starts(case), _weights(case, 4)
     if starts is None or weights is None or case.output.shape[-1] % case.input.shape[-1]:
         return None
     return by_channel(case, starts) if weights[3] == case.output.shape[-1] else None
 
 
-def depthwise_blocked(case: Case) -> int | None:
-    """As `depthwise`; of more than 124 channels the blocks of channels are the outer loop: None."""
-    return depthwise(case) if case.output.shape[-1] <= _MVE_CHANNELS else None
-
-
 def pool(case: Case) -> int | None:
-    """Pixels in order, then channels; each channel reads its own channel of the window."""
+    """Pixels in order, then channels; each channel reads its own channel of the window.
+
+    AVERAGE_POOL_2D and MAX_POOL_2D of the reference kernels:
+
+    call                       types          kernel                           order
+    cc/pooling_common.cc:112   float32        ref/pooling.h:42                 pixels, channels, window
+    cc/pooling_common.cc:131   float32        ref/pooling.h:210                the same
+    cc/pooling.h:78            int8, int16    ref/integer_ops/pooling.h:42,160 the same
+    cc/pooling.h:108           int8, int16    ref/integer_ops/pooling.h:105,223 the same
+
+    AVERAGE_POOL_2D of CMSIS-NN, int8, called by cc/cmsis_nn/pooling.cc:97, for any compiler:
+
+    feature    kernel                order
+    MVE        arm_avgpool_s8.c:105  pixels, 16 channels at once, window
+    DSP        arm_avgpool_s8.c:275  pixels; the window is summed up in a buffer, then written
+    neither    arm_avgpool_s8.c:339  pixels, channels, window
+    """
     starts = window_starts(case)
     same = case.input.shape[-1] == case.output.shape[-1] and case.input.dtype == case.output.dtype
     return None if starts is None or not same else by_channel(case, starts)
 
 
 def pool_in_place(case: Case) -> int | None:
-    """Pixels in order; a pixel's output is written again and again while its window is read."""
+    """Pixels in order; a pixel's output is written again and again while its window is read.
+
+    MAX_POOL_2D of CMSIS-NN, int8, called by cc/cmsis_nn/pooling.cc:133, for any compiler and feature:
+    arm_max_pool_s8.c:192 goes by pixels, copies the first pixel of the window to the output (memcpy, line 218), and
+    compares the others with it there (line 223). Line 232 reads and writes the output of the whole image once more.
+    """
     starts = window_starts(case)
     same = case.input.shape[-1] == case.output.shape[-1] and case.input.dtype == case.output.dtype
     return None if starts is None or not same else in_one_go(case, starts)
 
 
 def fully_connected(case: Case) -> int | None:
-    """Rows in order; a row of the input is read again for each output channel."""
+    """Rows in order; a row of the input is read again for each output channel.
+
+    call                          types     kernel                                     order
+    cc/fully_connected.cc:141     float32   ref/fully_connected.h:50                   rows, output channels
+    cc/fully_connected.cc:185-207 int8      ref/integer_ops/fully_connected.h:57 - 210 the same
+    cc/fully_connected.cc:246-314 int16     ref/integer_ops/fully_connected.h:57 - 210 the same
+
+    Of CMSIS-NN, int8 (cc/cmsis_nn/fully_connected.cc:324, 362) has output channels in the outer loop: no rule.
+    """
     weights = _weights(case, 2)
     if weights is None or not all(weights) or case.output.shape[-1:] != weights[:1]:
         return None
@@ -131,12 +123,18 @@ def fully_connected(case: Case) -> int | None:
 
 
 def resize_bilinear(case: Case) -> int | None:
-    """Pixels in order, then channels; each channel reads its own channel of four pixels."""
+    """Pixels in order, then channels; each channel reads its own channel of four pixels.
+
+    cc/resize_bilinear.cc:84 calls ref/resize_bilinear.h:90 for float32, and line 95 its line 182 for int8.
+    """
     starts = resize_starts(case)
     return None if starts is None or case.input.dtype != case.output.dtype else by_channel(case, starts)
 
 
 def resize_nearest(case: Case) -> int | None:
-    """Pixels in order, each copied at once; a copy must not overlap what it is copied from."""
+    """Pixels in order, each copied at once; a copy must not overlap what it is copied from.
+
+    cc/resize_nearest_neighbor.cc:84, 92 and 100 call ref/resize_nearest_neighbor.h:82 for float32, int8 and int16.
+    """
     starts = resize_starts(case)
     return None if starts is None or case.input.dtype != case.output.dtype else in_one_go(case, starts)

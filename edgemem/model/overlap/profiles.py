@@ -1,23 +1,36 @@
 """The libraries of kernels, and what is known of the loops in each: one rule an operator.
 
 A rule takes a Case and returns a distance in bytes, or None where input and output must be disjoint. An operator that
-a library has no rule for is disjoint. The sources that were read: tflite-micro 90b983c2b, CMSIS-NN 99f736a6 and esp-nn
-d45b843. The two libraries replace some kernels of tflite-micro, and only for some types; the reference kernels run for
-all others.
+a library has no rule for is disjoint. The versions whose sources were read are `edgemem.model.profiles.VERSIONS`.
+CMSIS-NN and esp-nn replace some kernels of tflite-micro, and only for some types; the reference kernels run for all
+others. Each rule's docstring has the table of what is sent where. For esp-nn, with esp-tflite-micro's kernels/esp_nn:
+
+    operator            int8                                        float32
+    ADD                 add.cc:135 esp_nn_add_elementwise_s8        add.cc:51, 59: the reference kernel
+    MUL                 mul.cc:70 esp_nn_mul_elementwise_s8         mul.cc:108: the reference kernel
+    CONV_2D             conv.cc:256 esp_nn_conv_s8                  conv.cc:300: the reference kernel
+    DEPTHWISE_CONV_2D   depthwise_conv.cc:140                       depthwise_conv.cc:318: the reference kernel
+                        esp_nn_depthwise_conv_s8
+    FULLY_CONNECTED     fully_connected.cc:178, 225                 fully_connected.cc:122: the reference kernel
+                        esp_nn_fully_connected_per_ch_s8, _s8
+    AVERAGE_POOL_2D     pooling.cc:69, 80 esp_nn_avg_pool_s8        pooling.cc:165: the reference kernel
+    MAX_POOL_2D         pooling.cc:124, 135 esp_nn_max_pool_s8      pooling.cc:204: the reference kernel
+
+None of the int8 ones was analysed: they differ between chips, partly in assembly. Nothing is claimed for int16 and
+int32 there, which the reference kernels compute, either. esp-nn has RELU, RELU6, HARD_SWISH and LOGISTIC for int8 as
+well, which esp-tflite-micro does not call yet.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from edgemem.model.overlap.cmsis_nn import conv_dsp, conv_mve, depthwise_dsp, depthwise_mve
 from edgemem.model.overlap.copies import concatenate, pad, pad_rows, slice_elements
 from edgemem.model.overlap.elementwise import conversion, elementwise
 from edgemem.model.overlap.kernels import (
     conv,
-    conv_blocked,
-    conv_im2col,
     depthwise,
-    depthwise_blocked,
     fully_connected,
     pool,
     pool_in_place,
@@ -95,18 +108,14 @@ _CMSIS: Final[Mapping[str, Rule]] = {
     "FULLY_CONNECTED": _int8(None, _first(fully_connected)),  # output channels are the outer loop
     "PAD": _int8(pad_rows, pad),  # arm_pad_s8.c: one memcpy a row
     "PADV2": _int8(pad_rows, pad),
-    # arm_convolve_s8.c: the window is copied before; arm_convolve_1x1_s8_fast.c has output channels in the outer loop
-    "CONV_2D": _int8(_first(conv_im2col), _first(conv)),
-    # arm_depthwise_conv_{3x3_s8,s8,s8_opt}.c: pixels in order, then channels, four at a time at most
-    "DEPTHWISE_CONV_2D": _int8(_first(depthwise), _first(depthwise)),
+    "CONV_2D": _int8(_first(conv_dsp), _first(conv)),
+    "DEPTHWISE_CONV_2D": _int8(_first(depthwise_dsp), _first(depthwise)),
 }
 
 _CMSIS_MVE: Final[Mapping[str, Rule]] = {
     **_CMSIS,
-    # arm_nn_mat_mult_nt_t_s8.c: four pixels of a 1x1 convolution are read for each output channel
-    "CONV_2D": _int8(_first(conv_blocked), _first(conv)),
-    # arm_depthwise_conv_s8_opt.c: blocks of 124 channels are the outer loop
-    "DEPTHWISE_CONV_2D": _int8(_first(depthwise_blocked), _first(depthwise)),
+    "CONV_2D": _int8(_first(conv_mve), _first(conv)),
+    "DEPTHWISE_CONV_2D": _int8(_first(depthwise_mve), _first(depthwise)),
 }
 
 # esp-nn replaces these for int8, with assembly on some chips.

@@ -207,14 +207,15 @@ def in_one_go(case: Case, starts: Starts) -> int:
 
 
 def in_blocks(case: Case, starts: Starts, length: int) -> int:
-    """As `in_one_go` for blocks of so many pixels along the innermost loop, the last of which may be shorter.
+    """Each output channel reads a block of so many pixels of the innermost loop again; the last may be shorter.
 
-    The pixels of that loop are all listed.
+    When a block is read for the last time, all of its output is written but the last channel of its last pixel. There
+    are two output channels or more. The pixels of that loop are all listed.
     """
     *outer, columns = starts
     ends = np.minimum((columns.place // length + 1) * length, len(columns.place))
     pixel = case.output.shape[-1] * case.output.width
-    return _furthest((*outer, replace(columns, place=ends)), pixel, case.input.width)
+    return _furthest((*outer, replace(columns, place=ends)), pixel, case.input.width) - case.output.width
 
 
 def in_dense_blocks(case: Case, rows: int, depth: int, length: int) -> int:
@@ -223,4 +224,4 @@ def in_dense_blocks(case: Case, rows: int, depth: int, length: int) -> int:
     # Of equal blocks the first and the last one are enough, and the one that may be cut short.
     first = np.array(sorted({0, max(last - 1, 0), last}), np.int64) * length
     blocks = Loop(np.minimum(first + length, rows), first * depth)
-    return _furthest((blocks,), case.output.shape[-1] * case.output.width, case.input.width)
+    return _furthest((blocks,), case.output.shape[-1] * case.output.width, case.input.width) - case.output.width

@@ -48,7 +48,8 @@ def file_plan(model: MicroPlanned, kernels: str | None = MICRO_KERNELS) -> FileP
 
     Args:
         model: the file.
-        kernels: the profile of the kernels of the runtime that is to run it; None: those that the plan is for.
+        kernels: the profile of the kernels of the runtime that is to run it; None: those that the plan is for, and any
+            where the file has offsets alone.
 
     Raises InvalidPlanError if the file's offsets are not those of its plan, or wrong; StalePlanError if they are of
     another graph; PlanFileError if the plan is damaged.
@@ -59,7 +60,7 @@ def file_plan(model: MicroPlanned, kernels: str | None = MICRO_KERNELS) -> FileP
         if model.offline_metadata() is None:
             return FilePlan(None)
         graph = model.graph()
-        bare = plan_of_offsets(graph, model.offline(), kernels or MICRO_KERNELS)
+        bare = plan_of_offsets(graph, model.offline(), kernels or "none")
         return FilePlan(prove(bare, graph, remedy=_REMEDY))
     offsets = model.offline()
     planset = next((p for p in plansets if micro_refusal(p) is None), None)

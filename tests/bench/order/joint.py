@@ -21,9 +21,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from edgemem.errors import ModelError
 from edgemem.schedule.placed import order_and_place
-from edgemem.targets import BUILT_IN
 from models import wired
 from tests.bench.below.page import put, table
+from tests.bench.order.subjects import MICRO
 from tests.oracle.orders.cases import large_case
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def random_row(count: int, effort: str) -> list[str]:
 
 def cell_row(name: str, effort: str) -> list[str]:
     graph = CELLS[name]()
-    joint, seconds = measured(graph, BUILT_IN["tflm"], effort)
+    joint, seconds = measured(graph, MICRO, effort)
     sizes = (f"{size / 1024:,.1f} KiB" for size in (joint.split, joint.arena, joint.lower_bound))
     return [name, str(len(graph.ops)), *sizes, f"{seconds:.2g}"]
 

@@ -27,7 +27,7 @@ _FIELDS: dict[str, tuple[Any, ...]] = {
     "outputs": ("outside", "to_end"),
     "unread": ("one_op", "to_end"),
     "variables": ("outside", "whole_run"),
-    "aliasing": ("none", "elementwise", "litert", "gpu", "gpu-views"),
+    "aliasing": ("none", "elementwise", "tflm", "litert", "gpu", "gpu-views"),
     "bodies": ("inline", "outside"),
     "sub_byte": ("packed", "unpacked"),
     "scratch": ("unknown", "litert"),
