@@ -24,14 +24,17 @@ from edgemem.replay.worker import Worker, worker
 from edgemem.trace.recording import Fingerprint, Signature
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 FINGERPRINT = Fingerprint("runtime", "1", "model")
 
 
-def blocks(events: Sequence[int]) -> None:
-    """Ask and free as the events say: n bytes, or -k - 1 for request k. Every block is filled, and found unchanged."""
+def blocks(events: Sequence[int], pause: Callable[[], object] = lambda: None) -> None:
+    """Ask and free as the events say: n bytes, or -k - 1 for request k. Every block is filled, and found unchanged.
+
+    At an event 0 `pause` is called.
+    """
     c = library().c
     c.em_allocate.restype, c.em_allocate.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
     c.em_free.restype, c.em_free.argtypes = None, [ctypes.c_void_p]
@@ -43,6 +46,8 @@ def blocks(events: Sequence[int]) -> None:
             ctypes.memset(place, number % 251, event)
             alive[number] = place, event
             number += 1
+        elif event == 0:
+            pause()
         else:
             place, size = alive.pop(-event - 1)
             assert ctypes.string_at(place, size) == bytes([(-event - 1) % 251]) * size

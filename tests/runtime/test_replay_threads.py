@@ -65,12 +65,12 @@ def taken_and_given(given: Lanes) -> None:
     given.give(given.take())
 
 
-def sharing(arena: Arena) -> Program:
+def sharing(arena: Arena, *, background: bool = False) -> Program:
     """A program in a shared arena."""
     program = Program()
     plan = partial(plan_recording, settings=Settings())
     stored = StoredPlans(FINGERPRINT, (), Settings(), None)
-    program.replayer = Replayer(stored, first=plan, better=plan, policy=Policy(background=False), shared=arena)
+    program.replayer = Replayer(stored, first=plan, better=plan, policy=Policy(background=background), shared=arena)
     return program
 
 
