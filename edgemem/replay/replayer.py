@@ -13,7 +13,7 @@ import sys
 import weakref
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from edgemem.errors import RuntimeBindError
 from edgemem.replay.arena import ArenaMemory
@@ -22,6 +22,7 @@ from edgemem.replay.lanes import Lanes
 from edgemem.replay.learner import Learner
 from edgemem.replay.library import HOST, Stats, library
 from edgemem.replay.logger import logger
+from edgemem.replay.policy import Policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,29 +35,9 @@ if TYPE_CHECKING:
     from edgemem.replay.store import StoredPlans
     from edgemem.trace.recording import Recording, Signature
 
-__all__ = ["Policy", "RecordPolicy", "Replayer"]
+__all__ = ["Replayer"]
 
-RecordPolicy: TypeAlias = Literal["first-run", "warmup", "never"]
 _Result = TypeVar("_Result")
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """How a session's runs are planned.
-
-    Attributes:
-        record: which runs may be recorded: `first-run` the first of a family and those that do not fit, `warmup` those
-            within `warm_up` alone, `never` none.
-        background: plan on a thread of its own; else before the recorded run returns, while other runs of the family
-            wait.
-        most_arenas: how many runs at once have an arena; further ones wait. None: as many as there are processors.
-        poison: fill the arena with a pattern before each run, and what is freed.
-    """
-
-    record: RecordPolicy = "first-run"
-    background: bool = True
-    most_arenas: int | None = None
-    poison: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,8 @@ from edgemem.plans import Settings
 from edgemem.replay.cache import PlanCache
 from edgemem.replay.families import MOST_PLANS
 from edgemem.replay.library import library
-from edgemem.replay.replayer import Policy, Replayer
+from edgemem.replay.policy import Policy
+from edgemem.replay.replayer import Replayer
 from edgemem.replay.store import StoredPlans
 from edgemem.replay.worker import Worker, worker
 from edgemem.trace.recording import Fingerprint, Signature

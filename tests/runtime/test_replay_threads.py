@@ -25,7 +25,8 @@ from edgemem.replay.cache import PlanCache
 from edgemem.replay.lanes import Lanes
 from edgemem.replay.learner import MOST_FAMILIES
 from edgemem.replay.library import HOST, library
-from edgemem.replay.replayer import Policy, Replayer
+from edgemem.replay.policy import Policy
+from edgemem.replay.replayer import Replayer
 from edgemem.replay.store import StoredPlans
 from edgemem.replay.worker import Worker, worker
 from edgemem.runtime.onnxruntime import install

@@ -22,12 +22,13 @@ from edgemem.replay.cache import PlanCache, cache_folder
 from edgemem.replay.cuda import DeviceMemory
 from edgemem.replay.library import DEVICE, HOST, library
 from edgemem.replay.logger import logger
-from edgemem.replay.replayer import Policy, RecordPolicy, Replayer
+from edgemem.replay.policy import Policy, RecordPolicy
+from edgemem.replay.replayer import Replayer
 from edgemem.replay.store import StoredPlans
 from edgemem.replay.worker import worker
 from edgemem.runtime.onnxruntime.calls import copied, copy, described, fingerprint_of
 from edgemem.runtime.onnxruntime.cuda import CUDA, with_allocator
-from edgemem.runtime.onnxruntime.file import digest_later, mapped, plans_in
+from edgemem.runtime.onnxruntime.file import digest_later, opened, plans_in
 from edgemem.runtime.onnxruntime.file_options import options_for_file
 from edgemem.runtime.onnxruntime.install import obstacle, planned_options, refuse_silent_fallback
 from edgemem.runtime.onnxruntime.session_memory import found_plan, memory_of, report_of
@@ -150,7 +151,7 @@ class InferenceSession:
             providers, provider_options = with_allocator(providers, provider_options), None
         digest = None if self._plain else digest_later(path_or_bytes)
         with (
-            mapped(path_or_bytes) as (data, _),
+            opened(path_or_bytes) as (data, _),
             options_for_file(data, options),
             nullcontext() if self._plain else planned_options(options, host=not cuda, keep_reuse=keep_reuse),
         ):
