@@ -270,7 +270,7 @@ def test_calls_that_onnxruntime_refuses_raise_its_own_errors(model: bytes) -> No
         assert session.memory.mode == "replay"
         methods: list[Any] = [session.run_with_ort_values, reference.run_with_ort_values]
         for method in methods:
-            with pytest.raises(AttributeError, match="has no attribute .keys."):
+            with pytest.raises(AttributeError, match=r"has no attribute .keys."):
                 method(None, None)
 
 
