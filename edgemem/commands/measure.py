@@ -56,13 +56,13 @@ class MeasureRow:
         configuration: default, tuned, trimmed, no_arena, recording, edgemem, io_binding.
         about: what that is, for people.
         unavailable: why there are no figures, or "".
-        activation: peak memory for everything but weights; None for `no_arena`. For `default`, `tuned` and `trimmed` it is what ONNX Runtime's CPU
-            arena held at most over the requests (three runs at least) less what it had in use before the first
-            (weights, prepacked or not), taken from the counters of its profile: intermediate tensors, workspaces and
-            graph outputs, with what the arena keeps and does not use. For the others it is their arenas and the
-            outputs outside them; sessions share their outputs in the arena, as ONNX Runtime does, unless the file has
-            recordings with results outside. `io_binding` knows nothing of workspaces, which its sessions take from
-            the heap.
+        activation: peak memory for everything but weights; None for `no_arena`. For `default`, `tuned` and `trimmed` it
+            is what ONNX Runtime's CPU arena held at most over the requests (three runs at least) less what it had in
+            use before the first (weights, prepacked or not), taken from the counters of its profile: intermediate
+            tensors, workspaces and graph outputs, with what the arena keeps and does not use. For the others it is
+            their arenas and the outputs outside them; sessions share their outputs in the arena, as ONNX Runtime does,
+            unless the file has recordings with results outside. `io_binding` knows nothing of workspaces, which its
+            sessions take from the heap.
         planned: the arena of the plan that ran last; None for ONNX Runtime's own.
         plan: which plan it ran and what that takes, in one line; "" for ONNX Runtime's own.
         outputs: the graph's outputs, those of the largest request, which `activation` contains.
