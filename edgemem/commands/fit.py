@@ -11,7 +11,7 @@ budget, less a margin, because equal processes differ. The peak while the sessio
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
@@ -52,8 +52,7 @@ class FitRow:
         caches: of all states at that context.
         arena: the planned tensors of the larger of prefill and decode.
         logits: the results of a chunk.
-        rest: what a process of this chunk took beyond these, scaled to this context; below 0 if it took less than was
-            planned. 0 if none was measured.
+        rest: what a process takes beyond these, as those that were measured did; below 0 if it takes less.
         total: all of them and the open session.
     """
 
@@ -141,32 +140,39 @@ def fit(
         progress("opening the model in a fresh process")
         small = search.row(1, _LEAST)
         first = run.measured(small)
-        search.opened, loading = first["loaded"], first["loading"]
+        search.open(small, first["loaded"], first["peak"])
+        loading = first["loading"]
         if most_context is None and loading <= target:
             progress("finding the longest context that the model runs")
             search.limit(run.longest(search.affordable()))
         best: list[Fit] = []
         tried: set[tuple[int, int]] = set()
-        for number in range(_ROUNDS if loading <= target else 0):
-            rows = search.rows()
-            chosen = _chosen(rows) if rows else small
-            made = Fit(
+
+        def fit_of(chosen: FitRow, rows: tuple[FitRow, ...], measured: int | None) -> Fit:
+            return Fit(
                 best=chosen,
                 rows=rows,
                 budget=budget,
                 margin=margin,
                 opened=search.opened,
                 loading=loading,
-                measured=None,
+                measured=measured,
                 most_context=search.most,
                 mode=first["mode"],
                 reason=first["reason"],
                 changed=changed,
             )
+
+        if check and max(first["peak"], loading) <= target:
+            small = search.row(1, _LEAST)
+            best.append(fit_of(small, (small,), max(first["peak"], loading)))
+        for number in range(_ROUNDS if loading <= target else 0):
+            rows = search.rows()
+            chosen = _chosen(rows) if rows else small
             if not rows or (chosen.chunk, chosen.context) in tried:
                 break
             if not check:
-                return made
+                return fit_of(chosen, rows, None)
             tried.add((chosen.chunk, chosen.context))
             progress(f"running context {chosen.context}, chunk {chosen.chunk} in a fresh process, round {number + 1}")
             answer = run.measured(chosen)
@@ -174,7 +180,7 @@ def fit(
             measured = max(answer["peak"], answer["loading"])
             if measured <= target:
                 rows = tuple(search.row(row.chunk, row.context) for row in rows)  # as that process took
-                best.append(replace(made, best=search.row(chosen.chunk, chosen.context), rows=rows, measured=measured))
+                best.append(fit_of(search.row(chosen.chunk, chosen.context), rows, measured))
                 if measured >= target * (1 - _CLOSE_RATIO) or _is_largest(chosen, search):
                     break
         if best:
@@ -280,6 +286,7 @@ class _Search:
         self._budget, self._plan, self._sizes, self._batch = budget, plan, sizes, batch
         self._progress = progress
         self._planned: dict[tuple[int, int], int] = {}
+        self._base = 0  # bytes that any run takes beyond what is planned
         self._ratio: dict[int, float] = {}  # measured / planned, by chunk
 
     def rows(self) -> tuple[FitRow, ...]:
@@ -291,7 +298,7 @@ class _Search:
         """The memory of a chunk at a context."""
         arena = max(self._arena(min(chunk, context), context), self._arena(1, context))
         caches, logits = self._caches(context), self._logits(chunk)
-        rest = int((arena + logits) * (self._ratio.get(chunk, 1.0) - 1))
+        rest = self._base + int((arena + logits) * (self._ratio.get(chunk, 1.0) - 1))
         return FitRow(chunk, context, caches, arena, logits, rest, self.opened + caches + arena + logits + rest)
 
     def affordable(self) -> int:
@@ -303,9 +310,15 @@ class _Search:
         self.most = most
         self.chunks = [c for c in CHUNKS if c <= most]
 
+    def open(self, row: FitRow, opened: int, peak: int) -> None:
+        """Count what a process takes with its session open, and what running the smallest row adds to that."""
+        self.opened = opened
+        self._base = max(peak - opened - row.caches - row.arena - row.logits, 0)
+
     def learn(self, row: FitRow, measured: int) -> None:
         """Scale what is planned for runs of this chunk by what a process took."""
-        self._ratio[row.chunk] = max((measured - self.opened - row.caches) / max(row.arena + row.logits, 1), 0.0)
+        took = measured - self.opened - row.caches - self._base
+        self._ratio[row.chunk] = max(took / max(row.arena + row.logits, 1), 0.0)
 
     def _longest(self, chunk: int) -> FitRow | None:
         """By interpolation: memory grows about evenly with the context."""

@@ -38,9 +38,10 @@ def _fit(
     *,
     extra: float = 1.0,
     loading: int = OPENED,
+    fixed: int = 0,
     **options: Any,
 ) -> Fit:
-    """With an arena of 3 bytes times chunk times context, and a process that takes `extra` of what is planned."""
+    """With an arena of 3 bytes times chunk times context; a process takes `extra` of what is planned, and `fixed`."""
 
     def arena(planned: Any, states: Any) -> int:
         assert next(iter(states.values())) == "present.0.key"
@@ -49,7 +50,7 @@ def _fit(
         return int(ARENA * dims["sequence"] * dims["total"])
 
     def measured(_: Any, row: FitRow) -> dict[str, Any]:
-        peak = OPENED + row.caches + int((row.arena + row.logits) * extra)
+        peak = OPENED + row.caches + int((row.arena + row.logits) * extra) + fixed
         return {"loading": loading, "loaded": OPENED, "peak": peak, "mode": "in place", "reason": ""}
 
     monkeypatch.setattr(fitting._Run, "measured", measured)
@@ -75,6 +76,17 @@ def test_the_longest_context_of_the_chosen_chunk_is_found(
         assert made.opened + row.caches + row.arena + row.logits + row.rest == row.total
     assert abs(made.best.total - made.measured) <= 1
     assert made.best.context == fitting_at_all[-1] or near
+
+
+@pytest.mark.parametrize("fixed", [0, 10_000, 13_500])
+def test_what_every_run_takes_besides_leaves_less_for_the_context(
+    fixed: int, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = _fit(model, 20_000, monkeypatch, fixed=fixed, most_context=2048)
+    target = 20_000 - made.margin
+    fitting_at_all = [n for n in range(16, 2049, 8) if _total(made.best.chunk, n) + fixed <= target]
+    assert made.measured == made.best.total == _total(made.best.chunk, made.best.context) + fixed
+    assert made.best.context == fitting_at_all[-1] or made.measured > target * 0.98
 
 
 def test_rows_are_those_of_a_search_of_every_context(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
