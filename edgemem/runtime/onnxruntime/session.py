@@ -206,7 +206,7 @@ class InferenceSession:
         replayer = self._replayer
         if replayer is None:
             return session.run(output_names, input_feed, run_options)
-        if output_names.__class__ is not list and isinstance(output_names, Iterator):
+        if output_names is not None and output_names.__class__ is not list and isinstance(output_names, Iterator):
             output_names = list(output_names)  # it gives its names once
         described = partial(self._signature, "run", output_names, input_feed)
         try:
