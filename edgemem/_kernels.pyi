@@ -8,9 +8,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-# --- digests: kernels/python/digest.cpp; each part is contiguous bytes ---
+# --- digests: kernels/python/digest.cpp ---
 
-def sha256(parts: list[bytes | memoryview]) -> bytes: ...
+class Sha256:
+    def __init__(self) -> None: ...
+    def update(self, part: bytes | memoryview) -> None: ...
+    def digest(self) -> bytes: ...
 
 # --- offset calculation: kernels/python/offsets.cpp ---
 

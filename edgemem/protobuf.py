@@ -1,26 +1,27 @@
 """Where the fields of a protobuf message stand in its bytes, without a schema.
 
-A message is a row of fields: a key (number and wire type), then the payload. Messages may be mapped files: nothing is
-copied to look at their layout.
+A message is a row of fields: a key (number and wire type), then the payload. Messages may be files, of which only the
+parts that tell the layout are read.
 """
 
 from __future__ import annotations
 
-import mmap
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from edgemem.errors import ModelError
+from edgemem.file_bytes import FileBytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["LENGTH_DELIMITED", "Content", "Field", "encode_field", "fields", "pair"]
 
-Content: TypeAlias = bytes | mmap.mmap
+Content: TypeAlias = bytes | FileBytes
 
 LENGTH_DELIMITED = 2  # the wire type of messages, strings and bytes
 _VARINT, _FIXED64, _FIXED32 = 0, 1, 5
 _VARINT_BYTES = 10  # of an int64 at most
+_HEAD_BYTES = 2 * _VARINT_BYTES  # a key, and a length or a number behind it
 
 
 class Field(NamedTuple):
@@ -40,12 +41,14 @@ def fields(data: Content, start: int, end: int) -> Iterator[Field]:
     """
     position = start
     while position < end:
-        tag, body = _varint(data, position, end)
-        wire = tag & 7
+        head = data[position : min(position + _HEAD_BYTES, end)]
+        tag, read = _varint(head, 0, position)
+        wire, body = tag & 7, position + read
         if wire == _VARINT:
-            _, stop = _varint(data, body, end)
+            stop = position + _varint(head, read, position)[1]
         elif wire == LENGTH_DELIMITED:
-            length, body = _varint(data, body, end)
+            length, read = _varint(head, read, position)
+            body = position + read
             stop = body + length
         elif wire in (_FIXED64, _FIXED32):
             stop = body + (8 if wire == _FIXED64 else 4)
@@ -57,16 +60,14 @@ def fields(data: Content, start: int, end: int) -> Iterator[Field]:
         position = stop
 
 
-def _varint(data: Content, position: int, end: int) -> tuple[int, int]:
+def _varint(head: bytes, begin: int, position: int) -> tuple[int, int]:
+    """The number at `begin`, and where it ends; `head` stands at byte `position` of the file."""
     value = 0
-    for k in range(_VARINT_BYTES):
-        if position + k >= end:
-            break
-        byte = data[position + k]
+    for k, byte in enumerate(head[begin : begin + _VARINT_BYTES]):
         value |= (byte & 0x7F) << (7 * k)
         if byte < 0x80:
-            return value, position + k + 1
-    raise ModelError(f"the file is damaged: no end of the number at byte {position}")
+            return value, begin + k + 1
+    raise ModelError(f"the file is damaged: no end of the number at byte {position + begin}")
 
 
 def pair(data: Content, entry: Field) -> tuple[bytes, bytes]:

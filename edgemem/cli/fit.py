@@ -30,7 +30,9 @@ __all__ = ["fit"]
     help="Resident memory of the process, libraries and weights included, such as 1.5GiB.",
 )
 @click.option(
-    "--context", type=click.IntRange(min=16), help="Tokens that the model was made for; the answer is no more."
+    "--context",
+    type=click.IntRange(min=16),
+    help="Tokens that the model was made for, the most that the answer has. By default, what it runs with.",
 )
 @click.option("--batch", default=1, show_default=True, type=click.IntRange(min=1), help="Sequences decoded together.")
 @click.option("--threads", default=1, show_default=True, type=click.IntRange(min=1), help="Of one operator.")
@@ -54,7 +56,8 @@ def fit(
     """Find the largest context and prefill chunk of a decoder that fit a budget of memory.
 
     Counted are the process with the session open, the caches at their capacity, the planned arena of the larger of
-    prefill and decode, and the logits of a chunk. Exit code 3 if not even a short context fits.
+    prefill and decode, the logits of a chunk, and the rest that a process was measured to take. 3 % of the budget stay
+    free, and loading has to be within it, too. Exit code 3 if not even a short context fits.
     """
     from edgemem import api
     from edgemem.cli.console import progress as progress_line
@@ -103,18 +106,25 @@ def _show(made: Fit, values: Mapping[str, Mapping[str, object]], context: int | 
     if made.changed:
         click.echo("These figures are for the file that `edgemem plan --state auto -o PLANNED.onnx` writes.")
     if context is None:
-        click.echo("How much context the model was made for is not in the file: give it with --context.")
+        click.echo(f"The model ran with up to {made.most_context} tokens; give what it was made for with --context.")
     table = Table(box=None, pad_edge=False)
-    for column in ("chunk", "context", "caches", "arena", "logits", "in all"):
+    for column in ("chunk", "context", "caches", "arena", "logits", "rest", "in all"):
         table.add_column(column, justify="right", no_wrap=True)
     for row in made.rows:
-        sizes = [size_text(size) for size in (row.caches, row.arena, row.logits, row.total)]
+        sizes = [_signed(size) for size in (row.caches, row.arena, row.logits, row.rest, row.total)]
         table.add_row(str(row.chunk), str(row.context), *sizes)
     console = console_for()
     console.print()
     console.print(table)
     click.echo(f"in all: with {size_text(made.opened)} of the process with the session open, weights included")
+    click.echo(f"while it is opened: {size_text(made.loading)}; kept free: {size_text(made.margin)} of the budget")
     click.echo("\nfor genai_config.json:")
     for section, entries in values.items():
         for name, value in entries.items():
             click.echo(f"  {section}.{name} = {json.dumps(value)}")
+
+
+def _signed(size: int) -> str:
+    from edgemem.report.sizes import size_text
+
+    return f"-{size_text(-size)}" if size < 0 else size_text(size)

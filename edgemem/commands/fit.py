@@ -1,16 +1,17 @@
 """The largest context and prefill chunk of a decoder that fit a budget of process memory.
 
-    memory = open session + caches at the context + arena of the larger of prefill and decode + logits of a chunk
+    memory = open session + caches at the context + arena of the larger of prefill and decode + logits of a chunk + rest
 
 The caches' bytes are exact. The arena is planned from the graph at several sizes. What an open session takes, with
-its weights as ONNX Runtime keeps them, is measured; and so is the answer, in a fresh process. The search goes on from
-what that process took until an answer is measured to be within the budget.
+its weights as ONNX Runtime keeps them, is measured; and so is the answer, in a fresh process, whose difference from the
+other terms is the rest. The search goes on from what that process took until an answer is measured to be within the
+budget, less a margin, because equal processes differ. The peak while the session is opened has to be within it, too.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,6 +36,7 @@ _STEP: Final = 8  # tokens between contexts that are tried
 _LEAST: Final = 16
 _ROUNDS: Final = 6
 _CLOSE_RATIO: Final = 0.02  # of the budget: an answer this near to it is good enough
+_MARGIN_RATIO: Final = 0.03  # of the budget, which stays free
 _WORTH_RATIO: Final = 0.9  # of the longest context: a larger chunk may cost the rest
 _TOKENS: Final = ("input_ids", "inputs_embeds", "decoder_input_ids", "tokens")
 _TIMEOUT_S: Final = 1800.0
@@ -50,8 +52,8 @@ class FitRow:
         caches: of all states at that context.
         arena: the planned tensors of the larger of prefill and decode.
         logits: the results of a chunk.
-        total: with everything else of the process; where a process of this chunk was measured, the arena and the
-            logits count as much more or less as it took.
+        rest: what a process takes beyond these, as those that were measured did; below 0 if it takes less.
+        total: all of them and the open session.
     """
 
     chunk: int
@@ -59,6 +61,7 @@ class FitRow:
     caches: int
     arena: int
     logits: int
+    rest: int
     total: int
 
 
@@ -70,9 +73,12 @@ class Fit:
         best: the chosen row.
         rows: the longest context of every chunk that fits at all.
         budget: bytes of resident memory of the process.
+        margin: bytes of the budget that stay free.
         opened: resident bytes of a process with the session open: the interpreter, libraries and weights.
-        measured: peak of resident memory after loading in a process that ran `best` with full caches; None without a
-            run.
+        loading: peak of resident memory while the session was opened.
+        measured: peak of resident memory in a process that ran `best` with full caches, loading included; None without
+            a run.
+        most_context: tokens: what was given, else the most with which ONNX Runtime ran the model.
         mode: how the caches are kept, `in place` or `in turn`.
         reason: why.
         changed: the figures are for the file that `edgemem plan --state auto` writes.
@@ -81,8 +87,11 @@ class Fit:
     best: FitRow
     rows: tuple[FitRow, ...]
     budget: int
+    margin: int
     opened: int
+    loading: int
     measured: int | None
+    most_context: int
     mode: str
     reason: str
     changed: bool
@@ -104,12 +113,13 @@ def fit(
 
     Args:
         path: an .onnx file of a decoder with caches.
-        budget: bytes of resident memory of the process.
+        budget: bytes of resident memory of the process; a part of it stays free.
         plan: the arena of a model in bytes, without its states, which are input -> output.
         bindings: values of dimensions that are neither batch, tokens nor the caches' length.
         batch: sequences that are decoded together.
         threads: of one operator.
-        most_context: tokens that the model was made for; 32,768 if it is not said.
+        most_context: tokens that the model was made for. If it is not said, the most with which ONNX Runtime runs it,
+            up to 32,768.
         check: run the answer in a fresh process, and search on with what that takes.
         progress: called with what is done now.
 
@@ -121,38 +131,65 @@ def fit(
     if not isinstance(source, Stateful):
         raise ModelError(f"{path.name}: its format has no states; this needs an .onnx decoder")
     known = bindings or Bindings()
+    margin = int(budget * _MARGIN_RATIO)
+    target = budget - margin
     with temporary_folder() as folder:
         model, file, changed = _kept(source, path, folder)
-        search = _Search(model, budget, plan, known.dims, batch, most_context or MOST_CONTEXT, progress)
+        search = _Search(model, target, plan, known.dims, batch, most_context or MOST_CONTEXT, progress)
         run = _Run(file, [asdict(p) for p in search.pairs], dict(known.dims), batch, threads)
         progress("opening the model in a fresh process")
         small = search.row(1, _LEAST)
         first = run.measured(small)
-        search.opened = first["loaded"]
+        search.open(small, first["loaded"], first["peak"])
+        loading = first["loading"]
+        if most_context is None and loading <= target:
+            progress("finding the longest context that the model runs")
+            search.limit(run.longest(search.affordable()))
         best: list[Fit] = []
         tried: set[tuple[int, int]] = set()
-        for number in range(_ROUNDS):
+
+        def fit_of(chosen: FitRow, rows: tuple[FitRow, ...], measured: int | None) -> Fit:
+            return Fit(
+                best=chosen,
+                rows=rows,
+                budget=budget,
+                margin=margin,
+                opened=search.opened,
+                loading=loading,
+                measured=measured,
+                most_context=search.most,
+                mode=first["mode"],
+                reason=first["reason"],
+                changed=changed,
+            )
+
+        if check and max(first["peak"], loading) <= target:
+            small = search.row(1, _LEAST)
+            best.append(fit_of(small, (small,), max(first["peak"], loading)))
+        for number in range(_ROUNDS if loading <= target else 0):
             rows = search.rows()
             chosen = _chosen(rows) if rows else small
-            made = Fit(chosen, rows, budget, first["loaded"], None, first["mode"], first["reason"], changed=changed)
             if not rows or (chosen.chunk, chosen.context) in tried:
                 break
             if not check:
-                return made
+                return fit_of(chosen, rows, None)
             tried.add((chosen.chunk, chosen.context))
             progress(f"running context {chosen.context}, chunk {chosen.chunk} in a fresh process, round {number + 1}")
-            measured = run.measured(chosen)["peak"]
-            search.learn(chosen, measured)
-            if measured <= budget:
-                best.append(replace(made, measured=measured))
-                if measured >= budget * (1 - _CLOSE_RATIO) or _is_largest(chosen, search):
+            answer = run.measured(chosen)
+            search.learn(chosen, answer["peak"])
+            measured = max(answer["peak"], answer["loading"])
+            if measured <= target:
+                rows = tuple(search.row(row.chunk, row.context) for row in rows)  # as that process took
+                best.append(fit_of(search.row(chosen.chunk, chosen.context), rows, measured))
+                if measured >= target * (1 - _CLOSE_RATIO) or _is_largest(chosen, search):
                     break
         if best:
             return max(best, key=lambda f: (f.best.context, f.best.chunk))
-    required = max(small.total, first["peak"])
+    required = int(max(small.total, first["peak"], loading) / (1 - _MARGIN_RATIO)) + 1
     raise BudgetExceededError(
-        f"{path.name} takes {size_text(first['loaded'])} with its session open and {size_text(required)} at a context "
-        f"of {_LEAST}, {size_text(budget)} are available; quantise the weights, or give it more",
+        f"{path.name} takes {size_text(loading)} while its session is opened, {size_text(first['loaded'])} with it "
+        f"open and {size_text(max(small.total, first['peak']))} at a context of {_LEAST}, {size_text(budget)} are "
+        f"available, of which {size_text(margin)} stay free; quantise the weights, or give it more",
         required=required,
         available=budget,
         op="",
@@ -195,20 +232,31 @@ class _Run:
     threads: int
 
     def measured(self, row: FitRow) -> dict[str, Any]:
+        """What `fit_child.measure` says of a chunk at a context. Raises ModelError if it does not run."""
+        return self._answer("measure", row.context, row.chunk)
+
+    def longest(self, most: int) -> int:
+        """The most tokens of context, up to `most`, with which the model runs. Raises ModelError as `measured`."""
+        return int(self._answer("longest", most, 1)["context"])
+
+    def _answer(self, what: str, context: int, chunk: int) -> dict[str, Any]:
         task = {
+            "what": what,
             "model": str(self.file),
             "states": self.states,
             "sizes": self.sizes,
             "batch": self.batch,
             "threads": self.threads,
-            "context": row.context,
-            "chunk": row.chunk,
+            "context": context,
+            "chunk": chunk,
+            "least": _LEAST,
+            "step": _STEP,
         }
         done = run_child("edgemem.runtime.onnxruntime.fit_child", stdin=json.dumps(task), timeout_s=_TIMEOUT_S)
         if done.returncode:
             last = next((line for line in reversed(done.stderr.splitlines()) if line.strip()), "no reason is known")
             raise ModelError(
-                f"the model does not run with a context of {row.context} and a chunk of {row.chunk}: {last[:300]}; "
+                f"the model does not run with a context of {context} and a chunk of {chunk}: {last[:300]}; "
                 "give the context that it was made for (--context)"
             )
         made: dict[str, Any] = json.loads(done.stdout.rpartition("\n")[2])
@@ -230,8 +278,7 @@ class _Search:
     ) -> None:
         self.pairs = model.noted_states() or model.states({})
         self.opened = 0
-        self.most = max(most // _STEP * _STEP, _STEP)
-        self.chunks = [c for c in CHUNKS if c <= self.most]
+        self.limit(max(most // _STEP * _STEP, _STEP))
         self._outline: bytes = model.outline()
         forms = model.declared()
         self._declared: dict[str, tuple[int | str | None, ...]] = {name: dims for name, (_, dims) in forms.items()}
@@ -239,6 +286,7 @@ class _Search:
         self._budget, self._plan, self._sizes, self._batch = budget, plan, sizes, batch
         self._progress = progress
         self._planned: dict[tuple[int, int], int] = {}
+        self._base = 0  # bytes that any run takes beyond what is planned
         self._ratio: dict[int, float] = {}  # measured / planned, by chunk
 
     def rows(self) -> tuple[FitRow, ...]:
@@ -250,12 +298,27 @@ class _Search:
         """The memory of a chunk at a context."""
         arena = max(self._arena(min(chunk, context), context), self._arena(1, context))
         caches, logits = self._caches(context), self._logits(chunk)
-        moving = int((arena + logits) * self._ratio.get(chunk, 1.0))
-        return FitRow(chunk, context, caches, arena, logits, self.opened + caches + moving)
+        rest = self._base + int((arena + logits) * (self._ratio.get(chunk, 1.0) - 1))
+        return FitRow(chunk, context, caches, arena, logits, rest, self.opened + caches + arena + logits + rest)
+
+    def affordable(self) -> int:
+        """The most tokens whose caches are within the budget."""
+        return max(min(self.most, self._budget // max(self._caches(_STEP) // _STEP, 1)) // _STEP * _STEP, _LEAST)
+
+    def limit(self, most: int) -> None:
+        """Look for contexts of at most so many tokens from now on."""
+        self.most = most
+        self.chunks = [c for c in CHUNKS if c <= most]
+
+    def open(self, row: FitRow, opened: int, peak: int) -> None:
+        """Count what a process takes with its session open, and what running the smallest row adds to that."""
+        self.opened = opened
+        self._base = max(peak - opened - row.caches - row.arena - row.logits, 0)
 
     def learn(self, row: FitRow, measured: int) -> None:
         """Scale what is planned for runs of this chunk by what a process took."""
-        self._ratio[row.chunk] = max((measured - self.opened - row.caches) / max(row.arena + row.logits, 1), 0.0)
+        took = measured - self.opened - row.caches - self._base
+        self._ratio[row.chunk] = max(took / max(row.arena + row.logits, 1), 0.0)
 
     def _longest(self, chunk: int) -> FitRow | None:
         """By interpolation: memory grows about evenly with the context."""

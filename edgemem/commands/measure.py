@@ -39,6 +39,8 @@ __all__ = ["CONFIGURATIONS", "MeasureRow", "measure"]
 CONFIGURATIONS = {
     "default": "ONNX Runtime as it is",
     "tuned": "ONNX Runtime tuned by hand: an arena that grows by exact sizes, no memory pattern, no reuse of its own",
+    "trimmed": "ONNX Runtime as it is, with malloc_trim after loading and after the first runs",
+    "no_arena": "ONNX Runtime without its arena: all memory comes from the C library",
     "recording": "an ordinary session that has no plan yet: it records its first run",
     "edgemem": "an ordinary session whose plan is in the file or the cache",
     "io_binding": "one session a node, bound into the plan",
@@ -51,16 +53,16 @@ class MeasureRow:
     """One configuration's figures; sizes in bytes, times in ms, None for what is not known.
 
     Attributes:
-        configuration: default, tuned, recording, edgemem, io_binding.
+        configuration: default, tuned, trimmed, no_arena, recording, edgemem, io_binding.
         about: what that is, for people.
         unavailable: why there are no figures, or "".
-        activation: peak memory for everything but weights. For `default` and `tuned` it is what ONNX Runtime's CPU
-            arena held at most over the requests (three runs at least) less what it had in use before the first
-            (weights, prepacked or not), taken from the counters of its profile: intermediate tensors, workspaces and
-            graph outputs, with what the arena keeps and does not use. For the others it is their arenas and the
-            outputs outside them; sessions share their outputs in the arena, as ONNX Runtime does, unless the file has
-            recordings with results outside. `io_binding` knows nothing of workspaces, which its sessions take from
-            the heap.
+        activation: peak memory for everything but weights; None for `no_arena`. For `default`, `tuned` and `trimmed` it
+            is what ONNX Runtime's CPU arena held at most over the requests (three runs at least) less what it had in
+            use before the first (weights, prepacked or not), taken from the counters of its profile: intermediate
+            tensors, workspaces and graph outputs, with what the arena keeps and does not use. For the others it is
+            their arenas and the outputs outside them; sessions share their outputs in the arena, as ONNX Runtime does,
+            unless the file has recordings with results outside. `io_binding` knows nothing of workspaces, which its
+            sessions take from the heap.
         planned: the arena of the plan that ran last; None for ONNX Runtime's own.
         plan: which plan it ran and what that takes, in one line; "" for ONNX Runtime's own.
         outputs: the graph's outputs, those of the largest request, which `activation` contains.
@@ -177,7 +179,7 @@ def measure(
         memory = {
             name: _child({**task, "configuration": name, "what": "memory"}, timeout_s)
             for name in measured
-            if name in ("default", "tuned")
+            if name in ("default", "tuned", "trimmed")
         }
     rows = [_row(name, answers, memory.get(name, {})) for name, answers in measured.items()]
     return tuple(_compared(row, measured[row.configuration], measured.get("default", [])) for row in rows)

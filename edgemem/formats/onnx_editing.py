@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from mmap import mmap
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -100,7 +99,7 @@ class OnnxEditor(Protocol):
     def parts(self, data: bytes, folder: Path) -> Parts:
         """The model taken apart; weights in other files lie in `folder`."""
 
-    def metadata(self, data: bytes | mmap, key: str) -> bytes | None:
+    def metadata(self, data: bytes, key: str) -> bytes | None:
         """The value of an entry of the file's metadata, or None."""
 
     def with_metadata(self, data: bytes, key: str, value: bytes) -> bytes:

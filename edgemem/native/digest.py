@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 from edgemem import native
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
 __all__ = ["sha256"]
 
 
-def sha256(parts: Sequence[bytes | memoryview]) -> str:
+def sha256(parts: Iterable[bytes | memoryview]) -> str:
     """The SHA-256 (FIPS 180-4) of all parts, one after the other, as 64 hexadecimal digits."""
     if native.COMPILED:
-        return native.kernels.sha256(list(parts)).hex()
-    import hashlib  # only where edgemem was built without a compiler
-
-    digest = hashlib.sha256()
+        made = native.kernels.Sha256
+    else:
+        from hashlib import sha256 as made  # type: ignore[assignment] # only without a compiler
+    digest = made()
     for part in parts:
         digest.update(part)
-    return digest.hexdigest()
+    return digest.digest().hex()

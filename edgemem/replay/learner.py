@@ -141,6 +141,21 @@ class Learner:
                 self.give_up(family, f"no plan could be made: {error}")
             finally:
                 family.is_pending = False
+                if not family.is_plain:
+                    library().trim()  # what the recorded run took outside the arenas
+
+    def leave_pool(self, family: Family, generation: int) -> None:
+        """Give the pool's free pages back after a run that it served, if a plan was made meanwhile.
+
+        The plan's own trim found the pages of such a run in use, and no later run takes them again. While there is no
+        plan, and where there will be none, the next run needs them.
+
+        Args:
+            family: of the run, which has ended.
+            generation: before its plan was chosen.
+        """
+        if generation != self.generation and not family.is_plain:
+            library().trim()
 
     def plan_later(self, family: Family, events: bytes, signature: Signature) -> None:
         """As `plan`, in a hurry, on the worker's thread. Without a thread the family is run plainly."""
@@ -174,7 +189,6 @@ class Learner:
             family.plans_made += 1
             family.add(served, signature.inputs)
             self._count()
-        library().trim()
         if not is_final and is_hurried:
             worker().submit(lambda: self._improve(family, found))
 

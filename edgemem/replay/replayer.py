@@ -13,7 +13,7 @@ import sys
 import weakref
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from edgemem.errors import RuntimeBindError
 from edgemem.replay.arena import ArenaMemory
@@ -22,6 +22,7 @@ from edgemem.replay.lanes import Lanes
 from edgemem.replay.learner import Learner
 from edgemem.replay.library import HOST, Stats, library
 from edgemem.replay.logger import logger
+from edgemem.replay.policy import Policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,29 +35,9 @@ if TYPE_CHECKING:
     from edgemem.replay.store import StoredPlans
     from edgemem.trace.recording import Recording, Signature
 
-__all__ = ["Policy", "RecordPolicy", "Replayer"]
+__all__ = ["Replayer"]
 
-RecordPolicy: TypeAlias = Literal["first-run", "warmup", "never"]
 _Result = TypeVar("_Result")
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """How a session's runs are planned.
-
-    Attributes:
-        record: which runs may be recorded: `first-run` the first of a family and those that do not fit, `warmup` those
-            within `warm_up` alone, `never` none.
-        background: plan on a thread of its own; else before the recorded run returns, while other runs of the family
-            wait.
-        most_arenas: how many runs at once have an arena; further ones wait. None: as many as there are processors.
-        poison: fill the arena with a pattern before each run, and what is freed.
-    """
-
-    record: RecordPolicy = "first-run"
-    background: bool = True
-    most_arenas: int | None = None
-    poison: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +45,7 @@ class _Run(Generic[_Result]):
     """One run, which is done by calling this."""
 
     family: Family
+    generation: int  # of the learner's plans, before one of them was chosen
     described: Callable[[], Signature]  # with the shapes of this run
     call: Callable[..., _Result]
     arguments: tuple[object, ...]
@@ -125,20 +107,21 @@ class Replayer:
 
         `described` tells the signature with the shapes of this run; it is called only where they matter.
         """
+        generation = self._learner.generation
         served = family.only
         if served is None or not self._is_direct:
-            return self._decide(_Run(family, described, call, arguments))
+            return self._decide(_Run(family, generation, described, call, arguments))
         # The usual case, in few steps: they are all that a run costs.
         self.current = family
         lane = self._lanes.take_idle()
         if lane is None:
-            return self._replayed(_Run(family, described, call, arguments), served)
+            return self._replayed(_Run(family, generation, described, call, arguments), served)
         try:
             context, memory = lane.context, lane.memory
             is_ready = (
                 memory is not None
                 and memory.size >= served.ready.size
-                and lane.generation == self._learner.generation
+                and lane.generation == generation
                 and context.begin_replay(served.ready, memory, self._flags)
             )
             if is_ready:
@@ -147,10 +130,11 @@ class Replayer:
         except BaseException:
             lane.context.end_if_active()
             self._lanes.give(lane)
+            self._learner.leave_pool(family, generation)
             raise
         if not is_ready:
             self._lanes.give(lane)
-            return self._replayed(_Run(family, described, call, arguments), served)
+            return self._replayed(_Run(family, generation, described, call, arguments), served)
         self._last = context.raw_stats()
         lane.counts[0] += 1
         if is_whole:
@@ -159,6 +143,8 @@ class Replayer:
         else:
             self._deviated(family, lane)
         self._lanes.give(lane)
+        if not is_whole:
+            self._learner.leave_pool(family, generation)
         return result
 
     @contextmanager
@@ -243,7 +229,12 @@ class Replayer:
             if claims:
                 family.is_pending = False
             raise
-        return run() if served is None else self._replayed(run, served)
+        if served is not None:
+            return self._replayed(run, served)
+        try:
+            return run()
+        finally:
+            self._learner.leave_pool(family, run.generation)
 
     def _replayed(self, run: _Run[_Result], served: Served) -> _Result:
         result, is_whole, events = self._executed(run, served, 0)
@@ -279,14 +270,16 @@ class Replayer:
         if _is_inside_run(self._kind):  # before it waits for a lane, which may be the one that the other run has
             return run(), False, None
         lane = self._lanes.take()
+        is_whole = False
         try:
-            if self._shared is None or served is None:
-                return self._in_lane(run, served, flags, lane)
-            with self._shared.lock:
-                return self._in_lane(run, served, flags, lane)
+            with nullcontext() if self._shared is None or served is None else self._shared.lock:
+                result, is_whole, events = self._in_lane(run, served, flags, lane)
+            return result, is_whole, events
         finally:
             lane.context.end_if_active()
             self._lanes.give(lane)
+            if not is_whole:
+                self._learner.leave_pool(run.family, run.generation)
 
     def _in_lane(
         self, run: _Run[_Result], served: Served | None, flags: int, lane: Lane

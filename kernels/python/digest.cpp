@@ -1,8 +1,5 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
-#include <nanobind/stl/vector.h>
-
-#include <vector>
 
 #include "digest/sha256.h"
 #include "python/arrays.h"
@@ -20,17 +17,17 @@ using Buffer = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::de
 }  // namespace
 
 void bind_digest(nb::module_& m) {
-  m.def(
-      "sha256",
-      [](const std::vector<Buffer>& parts) {
-        const auto made = without_gil([&] {
-          digest::Sha256 sum;
-          for (const Buffer& part : parts) {
-            sum.update({part.data(), part.size()});
-          }
-          return sum.finish();
-        });
-        return nb::bytes(made.data(), made.size());
-      },
-      "parts"_a, "The SHA-256 of all parts, one after the other.");
+  nb::class_<digest::Sha256>(m, "Sha256", "A SHA-256 of parts that are given one after the other; for one thread.")
+      .def(nb::init<>())
+      .def(
+          "update",
+          [](digest::Sha256& sum, const Buffer& part) { without_gil([&] { sum.update({part.data(), part.size()}); }); },
+          "part"_a, "Goes on with these bytes.")
+      .def(
+          "digest",
+          [](const digest::Sha256& sum) {
+            const auto made = digest::Sha256(sum).finish();
+            return nb::bytes(made.data(), made.size());
+          },
+          "Of all parts so far.");
 }

@@ -21,7 +21,8 @@ from edgemem.planning.recording_plan import plan_recording
 from edgemem.plans import OffsetPlan, Settings
 from edgemem.replay.cache import PlanCache
 from edgemem.replay.library import library
-from edgemem.replay.replayer import Policy, Replayer
+from edgemem.replay.policy import Policy
+from edgemem.replay.replayer import Replayer
 from edgemem.replay.store import StoredPlans
 from edgemem.trace import Trace
 from edgemem.trace.recording import Fingerprint, Recording, Signature

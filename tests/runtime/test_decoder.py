@@ -59,6 +59,29 @@ def test_one_buffer_gives_the_same_tokens(form: Any, chunk: int, tmp_path: Path)
     assert np.allclose(state.step(tokens[:, 198:199]), logits, atol=1e-5)
 
 
+def test_a_placed_model_takes_buffers_with_room_for_the_new_rows_and_no_shorter_ones(tmp_path: Path) -> None:
+    """As docs/llm.md says."""
+    model = decoder()
+    before, after = plain_session(model), plain_session(in_place(model, tmp_path))
+    count = PROMPT.shape[1]
+    feed: dict[str, Any] = {"input_ids": PROMPT, "attention_mask": np.ones((1, count), np.int64)}
+
+    def caches(rows: int) -> dict[str, NDArray[np.float32]]:
+        return {
+            value.name: np.full([1, value.shape[1], rows, value.shape[3]], np.nan, np.float32)
+            for value in after.get_inputs()
+            if value.name.startswith("past_key_values")
+        }
+
+    known = before.run(None, feed | caches(0))
+    for rows in (count, count + 5):
+        for old, new in zip(known, after.run(None, feed | caches(rows)), strict=True):
+            assert np.array_equal(old, new[:, :, :count] if new.ndim == 4 else new)
+    for rows in (0, count - 1):
+        with pytest.raises(Exception, match="ScatterND"):
+            after.run(None, feed | caches(rows))
+
+
 @pytest.mark.parametrize("form", ["concat", "concat_bsnh"])
 @pytest.mark.parametrize("mask", [True, False])
 def test_scattered_rows_give_the_same_logits_bit_for_bit(form: Any, *, mask: bool, tmp_path: Path) -> None:

@@ -31,8 +31,17 @@ def model(tmp_path: Path) -> Path:
     return tmp_path / "decoder.onnx"
 
 
-def _fit(model: Path, budget: int, monkeypatch: pytest.MonkeyPatch, *, extra: float = 1.0, **options: Any) -> Fit:
-    """With an arena of 3 bytes times chunk times context, and a process that takes `extra` of what is planned."""
+def _fit(
+    model: Path,
+    budget: int,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    extra: float = 1.0,
+    loading: int = OPENED,
+    fixed: int = 0,
+    **options: Any,
+) -> Fit:
+    """With an arena of 3 bytes times chunk times context; a process takes `extra` of what is planned, and `fixed`."""
 
     def arena(planned: Any, states: Any) -> int:
         assert next(iter(states.values())) == "present.0.key"
@@ -41,8 +50,8 @@ def _fit(model: Path, budget: int, monkeypatch: pytest.MonkeyPatch, *, extra: fl
         return int(ARENA * dims["sequence"] * dims["total"])
 
     def measured(_: Any, row: FitRow) -> dict[str, Any]:
-        peak = OPENED + row.caches + int((row.arena + row.logits) * extra)
-        return {"loaded": OPENED, "peak": peak, "mode": "in place", "reason": ""}
+        peak = OPENED + row.caches + int((row.arena + row.logits) * extra) + fixed
+        return {"loading": loading, "loaded": OPENED, "peak": peak, "mode": "in place", "reason": ""}
 
     monkeypatch.setattr(fitting._Run, "measured", measured)
     return fit(model, budget, plan=arena, **options)
@@ -58,21 +67,37 @@ def test_the_longest_context_of_the_chosen_chunk_is_found(
     budget: int, extra: float, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = _fit(model, budget, monkeypatch, extra=extra, most_context=2048)
-    assert made.measured == _total(made.best.chunk, made.best.context, extra) <= budget
-    fitting_at_all = [n for n in range(16, 2049, 8) if _total(made.best.chunk, n, extra) <= budget]
-    near = made.measured > budget * 0.98
+    target = budget - made.margin
+    assert made.margin == int(0.03 * budget)
+    assert made.measured == _total(made.best.chunk, made.best.context, extra) <= target
+    fitting_at_all = [n for n in range(16, 2049, 8) if _total(made.best.chunk, n, extra) <= target]
+    near = made.measured > target * 0.98
+    for row in (made.best, *made.rows):
+        assert made.opened + row.caches + row.arena + row.logits + row.rest == row.total
+    assert abs(made.best.total - made.measured) <= 1
     assert made.best.context == fitting_at_all[-1] or near
+
+
+@pytest.mark.parametrize("fixed", [0, 10_000, 13_500])
+def test_what_every_run_takes_besides_leaves_less_for_the_context(
+    fixed: int, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = _fit(model, 20_000, monkeypatch, fixed=fixed, most_context=2048)
+    target = 20_000 - made.margin
+    fitting_at_all = [n for n in range(16, 2049, 8) if _total(made.best.chunk, n) + fixed <= target]
+    assert made.measured == made.best.total == _total(made.best.chunk, made.best.context) + fixed
+    assert made.best.context == fitting_at_all[-1] or made.measured > target * 0.98
 
 
 def test_rows_are_those_of_a_search_of_every_context(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = _fit(model, 60_000, monkeypatch, most_context=1024, check=False)
     assert made.measured is None
     for row in made.rows:
-        fits = [n for n in range(max(16, row.chunk), 1025, 8) if _total(row.chunk, n) <= 60_000]
+        fits = [n for n in range(max(16, row.chunk), 1025, 8) if _total(row.chunk, n) <= 58_200]
         assert row.context == fits[-1]
         assert row.total == _total(row.chunk, row.context)
     assert {row.chunk for row in made.rows} == {
-        c for c in fitting.CHUNKS if c <= 1024 and _total(c, max(16, c)) <= 60_000
+        c for c in fitting.CHUNKS if c <= 1024 and _total(c, max(16, c)) <= 58_200
     }
     longest = max(row.context for row in made.rows)
     assert made.best.context >= 0.9 * longest
@@ -80,14 +105,24 @@ def test_rows_are_those_of_a_search_of_every_context(model: Path, monkeypatch: p
 
 
 def test_too_small_a_budget_is_an_error_that_says_what_is_needed(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(BudgetExceededError, match=r"at a context of 16, 4.88 KiB are available; quantise") as caught:
-        _fit(model, 5_000, monkeypatch)
-    assert caught.value.required == _total(1, 16)
+    with pytest.raises(BudgetExceededError, match=r"at a context of 16, 4.88 KiB are available, of .*; quan") as caught:
+        _fit(model, 5_000, monkeypatch, most_context=64)
+    assert _fit(model, caught.value.required, monkeypatch, most_context=64).best.context >= 16
+    assert caught.value.required == int(_total(1, 16) / 0.97) + 1
+
+
+def test_a_session_that_takes_too_much_while_it_is_opened_is_an_error(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fits = _fit(model, 100_000, monkeypatch, loading=97_000, most_context=64)
+    assert fits.measured == fits.loading == 97_000
+    with pytest.raises(BudgetExceededError, match=r"takes 94.73 KiB while its session is opened"):
+        _fit(model, 100_000, monkeypatch, loading=97_001, most_context=64)
 
 
 def test_caches_that_cannot_be_changed_count_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     onnx.save(decoder("attention"), tmp_path / "decoder.onnx")
-    answer = {"loaded": OPENED, "peak": 0, "mode": "in turn", "reason": ""}
+    answer = {"loading": OPENED, "loaded": OPENED, "peak": 0, "mode": "in turn", "reason": ""}
     monkeypatch.setattr(fitting._Run, "measured", lambda *_: answer)
     made = fit(tmp_path / "decoder.onnx", 10**9, plan=lambda _, states: len(states), most_context=512)
     assert made.best.caches == 2 * ROW * 512
@@ -115,16 +150,18 @@ def test_the_command_measures_its_answer_and_writes_the_configuration(tmp_path: 
     free = json.loads(CliRunner().invoke(main, [*command, "--budget", "2GiB", "--json"]).output)
     assert free["best"]["context"] == 600
     assert free["mode"] == "in place"
-    assert free["measured"] <= free["budget"]
+    assert free["opened"] <= free["loading"] <= free["measured"] <= free["budget"] - free["margin"]
     budget = free["opened"] + (free["measured"] - free["opened"]) // 2
     made = CliRunner().invoke(main, [*command, "--budget", str(budget), "--json"])
     if made.exit_code == 0:  # the noise of a process may be as large as the rest
         tight = json.loads(made.output)
         assert tight["measured"] <= budget
         assert (tight["best"]["context"], tight["best"]["chunk"]) < (600, free["best"]["chunk"] + 1)
-    text = CliRunner().invoke(main, [*command, "--budget", "2GiB"])
+    # The table of positions has 600 rows, which no file says: ONNX Runtime refuses more.
+    text = CliRunner().invoke(main, [*command[:2], *command[4:], "--budget", "2GiB"])
     assert text.exit_code == 0, text.output
     assert text.output.startswith("context 600, prefill chunk 512: ")
+    assert "The model ran with up to 600 tokens" in text.output
     assert max(map(len, text.output.splitlines())) <= 80 or "These figures are for the file" in text.output
     written = json.loads(config.read_text())
     assert written == {
@@ -134,8 +171,6 @@ def test_the_command_measures_its_answer_and_writes_the_configuration(tmp_path: 
     }
     small = CliRunner().invoke(main, [*command, "--budget", "1MiB"])
     assert small.exit_code == 3
-    beyond = CliRunner().invoke(main, ["fit", str(tmp_path / "decoder.onnx"), "--budget", "2GiB"])
-    assert (beyond.exit_code, "give the context that it was made for (--context)" in beyond.output) == (1, True)
 
 
 def test_a_configuration_keeps_what_is_in_it(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import platform
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -82,7 +83,13 @@ def test_mobilenet_v2(tmp_path: Path) -> None:
     onnx.save(build("mobilenet_v2"), path)
     rows = measure(path, repeats=1, rounds=1)
     assert [r.configuration for r in rows] == list(CONFIGURATIONS)
-    default, tuned, recording, edgemem, bound = rows
+    default, tuned, trimmed, no_arena, recording, edgemem, bound = rows
+    assert default.activation == trimmed.activation
+    assert no_arena.activation is None
+    assert all(row.exact and not row.note for row in (tuned, trimmed, no_arena))
+    if default.rss_steady is not None and platform.libc_ver()[0] == "glibc":
+        assert trimmed.rss_steady is not None
+        assert trimmed.rss_steady < 0.9 * default.rss_steady
     assert recording.plan.endswith("made now")
     assert edgemem.plan.endswith("from the cache")
     assert default.activation is not None

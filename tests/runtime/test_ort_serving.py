@@ -78,7 +78,7 @@ def test_by_default_the_plan_is_made_while_runs_go_on(model: bytes) -> None:
 def test_recording_gives_its_memory_back() -> None:
     """After the plan is there, what the recorded run took is the system's again."""
     model = small("resnet18", batch="N")
-    given = feeds(plain(model), batch=16)
+    given = feeds(plain(model), batch=64)
     with InferenceSession(model, options(), cache=False, record="warmup") as session:
         session.run(None, given)  # plainly, in the pool
         full = _pool_pages()

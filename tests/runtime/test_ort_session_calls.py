@@ -229,12 +229,56 @@ def test_parallel_execution_is_honoured_without_a_plan(model: bytes) -> None:
     session.close()
 
 
-def test_a_provider_that_is_not_there_is_an_error(model: bytes) -> None:
+def test_of_a_provider_that_is_not_there_onnxruntime_warns_and_the_session_is_planned(model: bytes) -> None:
     if "CUDAExecutionProvider" in ort.get_available_providers():
         pytest.skip("this ONNX Runtime has CUDA")
     for asked in ("CUDAExecutionProvider", ("CUDAExecutionProvider", {"device_id": "0"})):
-        with pytest.raises(RuntimeBindError, match="no CUDAExecutionProvider here"):
-            InferenceSession(model, options(), [asked, *CPU], cache=False, background=False)
+        for others in (CPU, []):
+            with pytest.warns(UserWarning, match="'CUDAExecutionProvider' is not in available provider names"):
+                session = InferenceSession(model, options(), [asked, *others], cache=False, background=False)
+            given = feeds(session)
+            for _ in range(2):
+                assert same(session.run(None, given), plain(model).run(None, given))
+            assert session.get_providers() == CPU
+            assert (session.memory.mode, session.memory.replayed) == ("replay", 1)
+            session.close()
+
+
+class _Feed:
+    """Has names, and is no mapping."""
+
+    def __iter__(self) -> Any:
+        return iter(["x"])
+
+
+def test_calls_that_onnxruntime_refuses_raise_its_own_errors(model: bytes) -> None:
+    """And those that it takes are taken."""
+    reference = plain(model)
+    given = feeds(reference)
+    (name,), value, output = given, next(iter(given.values())), reference.get_outputs()[0].name
+    calls: list[Any] = [
+        *((None, feed) for feed in (None, 5, "x", [name], ((name, value),), _Feed(), {name: value, 1: value})),
+        *((None, feed) for feed in ({None: value}, {b"x": value}, {name: None}, {name: [[1], [1, 2]]}, {})),
+        *((names, given) for names in ([[output]], [1], output, 5, {output: 1}, {output}, np.array([output]))),
+    ]
+    with opened(model) as session:
+        for _ in range(2):  # without a plan, and in it
+            for names, feed in calls:
+                assert _outcome(session, names, feed) == _outcome(reference, names, feed), (names, feed)
+            assert same(session.run(iter([output]), given), reference.run([output], given))
+            session.run(None, given)
+        assert session.memory.mode == "replay"
+        methods: list[Any] = [session.run_with_ort_values, reference.run_with_ort_values]
+        for method in methods:
+            with pytest.raises(AttributeError, match=r"has no attribute .keys."):
+                method(None, None)
+
+
+def _outcome(session: Any, names: Any, feed: Any) -> tuple[str, str]:
+    try:
+        return "", str(len(session.run(names, feed)))
+    except Exception as e:  # noqa: BLE001 - ONNX Runtime's own classes, too
+        return type(e).__name__, str(e).splitlines()[0]  # later ones have addresses
 
 
 def test_providers_cannot_be_changed_afterwards(model: bytes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from edgemem.replay.plan import ReplayPlan
 from edgemem.runtime.onnxruntime import cuda as onnxruntime_cuda
 from edgemem.runtime.onnxruntime.cuda import CUDA, with_allocator
 from edgemem.runtime.onnxruntime.session import InferenceSession
-from tests.onnx_sessions import feeds, options, plain, small
+from tests.onnx_sessions import feeds, options, plain, same, small
 
 ort = pytest.importorskip("onnxruntime")
 
@@ -77,6 +78,32 @@ def test_the_provider_is_told_the_allocators_addresses(monkeypatch: pytest.Monke
     assert dict(with_allocator([CUDA], [{"device_id": "2"}]))[CUDA]["device_id"] == "2"
     with pytest.raises(RuntimeBindError, match="user_compute_stream"):
         with_allocator([(CUDA, {"user_compute_stream": "1"})], None)
+
+
+def test_where_onnxruntime_goes_on_without_the_device_host_memory_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    if has_gpu():
+        pytest.skip("there is a device")
+    model = small("resnet18")
+    given = feeds(plain(model))
+    known = [CUDA, "CPUExecutionProvider"]
+    monkeypatch.setattr(ort, "get_available_providers", lambda: known)
+    for runtime, why in (
+        (lambda: None, "no CUDA device here"),
+        (no_runtime, "host memory alone is planned: no runtime"),
+    ):
+        monkeypatch.setattr(onnxruntime_cuda, "cuda_runtime", runtime)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Specified provider", UserWarning)  # ONNX Runtime's own
+            with pytest.warns(RuntimeWarning, match=why):
+                session = InferenceSession(model, options(), known, cache=False, background=False)
+        for _ in range(2):
+            assert same(session.run(None, given), plain(model).run(None, given))
+        assert (session.memory.mode, session.memory.replayed) == ("replay", 1)
+        session.close()
+
+
+def no_runtime() -> None:
+    raise RuntimeBindError("no runtime")
 
 
 def test_a_device_context_wants_device_memory() -> None:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +18,8 @@ from onnx import TensorProto, helper, numpy_helper
 import edgemem
 from edgemem import planfile
 from edgemem.errors import ModelError, PlanFileError
-from edgemem.protobuf import encode_field
+from edgemem.file_bytes import FileBytes
+from edgemem.protobuf import encode_field, fields
 from edgemem.runtime.onnxruntime.file import (
     OLD_TRACE_KEY,
     PLAN_KEY,
@@ -29,8 +34,6 @@ from tests.old_recordings import old_file, old_recording
 from tests.onnx_sessions import feeds, options, plain, same, small
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from edgemem.plans import PlanSet
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -50,6 +53,53 @@ def test_a_digest_computed_beside_the_caller_is_the_same(tmp_path: Path, recordi
     assert digest_later(path).result() == digest_later(model).result() == model_digest(small("resnet18"))
     (tmp_path / "empty").write_bytes(b"")
     assert digest_later(tmp_path / "empty").result() == digest_later(tmp_path / "nobody").result() == model_digest(b"")
+
+
+READ = """
+import sys
+from pathlib import Path
+from edgemem.process_memory import peak_bytes, resident_bytes
+from edgemem.runtime.onnxruntime.file import digest_later, opened, plans_in
+from edgemem.runtime.onnxruntime.file_options import options_for_file
+digest_later(sys.argv[1]).result()  # what code and stacks take
+Path("/proc/self/clear_refs").write_text("5")
+before = resident_bytes()
+with opened(sys.argv[2]) as (data, _), options_for_file(data, None):
+    assert plans_in(data) == ()
+    digest = digest_later(sys.argv[2]).result()
+print(peak_bytes() - before, digest)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux's account of a process's pages")
+def test_reading_a_model_file_keeps_little_of_it_in_memory(tmp_path: Path) -> None:
+    tensor = encode_field(8, b"w") + encode_field(9, bytes(32 << 20))
+    whole = encode_field(7, encode_field(5, tensor))
+    for name, data in (("small", b""), ("large", whole)):
+        (tmp_path / name).write_bytes(data)
+    command = [sys.executable, "-c", READ, str(tmp_path / "small"), str(tmp_path / "large")]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    grown, digest = done.stdout.split()
+    assert int(grown) <= 4 << 20
+    assert digest == hashlib.sha256(whole).hexdigest()
+
+
+@pytest.mark.parametrize("near", [1, 7, 1 << 12])
+def test_a_file_is_parsed_as_its_bytes_are(tmp_path: Path, recording: PlanSet, near: int) -> None:
+    """Also where a field begins in one of the pieces that are read, and ends in another."""
+    model = with_plans(small("resnet18"), (recording,))
+    path = tmp_path / "model.onnx"
+    path.write_bytes(model)
+    with path.open("rb") as file:
+        for begin in range(0, len(model), max(len(model) // 50, 1)):
+            assert FileBytes(file.fileno(), len(model))[begin : begin + near] == model[begin : begin + near]
+        data = FileBytes(file.fileno(), len(model))
+        assert [*fields(data, 0, len(data))] == [*fields(model, 0, len(model))]
+        assert planfile.encode_all(plans_in(data)) == planfile.encode_all(plans_in(model))
+        assert model_digest(data, tmp_path) == model_digest(model, tmp_path)
+        os.truncate(path, 10)
+        with pytest.raises(OSError, match="shorter"):
+            model_digest(data, tmp_path)
 
 
 def test_weights_are_not_searched_for_metadata_or_names_of_files() -> None:

@@ -26,7 +26,8 @@ from edgemem.replay.cache import MOST_BYTES, MOST_DAYS, PlanCache, cache_folder
 from edgemem.replay.context import MOST_EVENTS
 from edgemem.replay.library import library
 from edgemem.replay.plan import replay_plan
-from edgemem.replay.replayer import Policy, Replayer
+from edgemem.replay.policy import Policy
+from edgemem.replay.replayer import Replayer
 from edgemem.replay.store import StoredPlans
 from edgemem.trace import Trace
 from edgemem.trace.recording import Fingerprint, Recording, Signature

@@ -10,28 +10,36 @@ from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from edgemem.errors import RuntimeBindError
 from edgemem.planning.recording_plan import plan_recording
 from edgemem.plans import Settings
+from edgemem.proof import prove
 from edgemem.replay.cache import PlanCache
 from edgemem.replay.families import MOST_PLANS
 from edgemem.replay.library import library
-from edgemem.replay.replayer import Policy, Replayer
+from edgemem.replay.plan import replay_plan
+from edgemem.replay.policy import Policy
+from edgemem.replay.replayer import Replayer
 from edgemem.replay.store import StoredPlans
 from edgemem.replay.worker import Worker, worker
-from edgemem.trace.recording import Fingerprint, Signature
+from edgemem.trace import Trace
+from edgemem.trace.recording import Fingerprint, Recording, Signature
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 FINGERPRINT = Fingerprint("runtime", "1", "model")
 
 
-def blocks(events: Sequence[int]) -> None:
-    """Ask and free as the events say: n bytes, or -k - 1 for request k. Every block is filled, and found unchanged."""
+def blocks(events: Sequence[int], pause: Callable[[], object] = lambda: None) -> None:
+    """Ask and free as the events say: n bytes, or -k - 1 for request k. Every block is filled, and found unchanged.
+
+    At an event 0 `pause` is called.
+    """
     c = library().c
     c.em_allocate.restype, c.em_allocate.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
     c.em_free.restype, c.em_free.argtypes = None, [ctypes.c_void_p]
@@ -43,6 +51,8 @@ def blocks(events: Sequence[int]) -> None:
             ctypes.memset(place, number % 251, event)
             alive[number] = place, event
             number += 1
+        elif event == 0:
+            pause()
         else:
             place, size = alive.pop(-event - 1)
             assert ctypes.string_at(place, size) == bytes([(-event - 1) % 251]) * size
@@ -85,6 +95,25 @@ def test_one_plan_serves_every_smaller_shape() -> None:
     for size in (9, 1, 5, 8, 2):
         program.run(scaled(size), (size,))
     assert program.state == ("replay", 5, 0, 0)
+
+
+@pytest.mark.parametrize("strategy", ["greedy_by_size", "greedy_by_breadth", "pyramid", "strip_packing"])
+@pytest.mark.parametrize("events", [[195, 108, 11, 67, -1, -3, -2, -4], [86, 60, 43, 99, -1, -2, -4, -3]])
+def test_a_plan_that_ends_with_another_record_than_the_last_is_no_larger_than_all(
+    strategy: str, events: list[int]
+) -> None:
+    """All are in use at once: no plan is smaller than the records, each padded but the one on top."""
+    recording = Recording(FINGERPRINT, Trace.from_stream(np.array(events)))
+    planset = plan_recording(recording, Settings(strategies=(f"offsets/{strategy}",)))
+    assert replay_plan(prove(planset)).size <= sum(-(-event // 64) * 64 for event in events if event > 0)
+
+
+def test_a_small_run_is_planned_in_a_hurry() -> None:
+    program = Program(background=True)
+    for _ in range(2):
+        program.run([195, 108, 11, 67, -1, -3, -2, -4])
+        assert worker().wait(30)
+    assert program.state[:3] == ("replay", 1, 0)
 
 
 def test_shapes_that_grow_step_by_step_need_a_plan_a_doubling() -> None:

@@ -25,7 +25,8 @@ from edgemem.replay.cache import PlanCache
 from edgemem.replay.lanes import Lanes
 from edgemem.replay.learner import MOST_FAMILIES
 from edgemem.replay.library import HOST, library
-from edgemem.replay.replayer import Policy, Replayer
+from edgemem.replay.policy import Policy
+from edgemem.replay.replayer import Replayer
 from edgemem.replay.store import StoredPlans
 from edgemem.replay.worker import Worker, worker
 from edgemem.runtime.onnxruntime import install
@@ -65,12 +66,12 @@ def taken_and_given(given: Lanes) -> None:
     given.give(given.take())
 
 
-def sharing(arena: Arena) -> Program:
+def sharing(arena: Arena, *, background: bool = False) -> Program:
     """A program in a shared arena."""
     program = Program()
     plan = partial(plan_recording, settings=Settings())
     stored = StoredPlans(FINGERPRINT, (), Settings(), None)
-    program.replayer = Replayer(stored, first=plan, better=plan, policy=Policy(background=False), shared=arena)
+    program.replayer = Replayer(stored, first=plan, better=plan, policy=Policy(background=background), shared=arena)
     return program
 
 

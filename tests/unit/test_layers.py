@@ -20,7 +20,8 @@ MAY_IMPORT = {
     "process_memory": "",
     "reading": "",
     "caches": "",
-    "protobuf": "errors",
+    "file_bytes": "",
+    "protobuf": "errors file_bytes",
     "model": "errors",
     "targets": "errors model reading",
     "records": "errors lists model reading targets",
@@ -46,8 +47,8 @@ MAY_IMPORT = {
     "workspace",
     "replay": "caches errors files native planfile plans proof reading trace",
     "torch": "caches errors files model native planfile planning plans remat replay targets trace",
-    "runtime": "caches child distribution errors files formats lists model native passes planfile planning plans "
-    "process_memory proof protobuf ranges reading records replay report suitability targets trace verification",
+    "runtime": "caches child distribution errors file_bytes files formats lists model native passes planfile planning "
+    "plans process_memory proof protobuf ranges reading records replay report suitability targets trace verification",
     "commands": "api bounds child errors files formats lists model passes planning plans proof records remat report "
     "runtime schedule suitability targets trace verification workspace",
     "android": "caches commands distribution errors files lists model planfile plans proof reading report runtime "

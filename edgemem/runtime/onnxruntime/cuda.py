@@ -6,22 +6,64 @@ is right for the order of requests is right for the kernels. Two runs at once ha
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+import warnings
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from edgemem.errors import RuntimeBindError
 from edgemem.replay.cuda import cuda_runtime
 from edgemem.replay.library import library
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+__all__ = ["CUDA", "Providers", "planned_providers", "with_allocator", "without_device"]
 
-__all__ = ["CUDA", "with_allocator"]
-
+_Named: TypeAlias = str | tuple[str, dict[Any, Any]]
 CUDA: Final = "CUDAExecutionProvider"
+_CPU: Final = "CPUExecutionProvider"
+
+
+class Providers(NamedTuple):
+    """The providers of a session and their options, as ONNX Runtime has them.
+
+    `is_device` says whether the memory of CUDA's device is planned; else the host's is.
+    """
+
+    named: Sequence[_Named] | None
+    options: Sequence[dict[Any, Any]] | None
+    is_device: bool
+
+
+def planned_providers(
+    onnxruntime: Any, options: Any, named: Sequence[_Named] | None, own: Sequence[dict[Any, Any]] | None
+) -> Providers:
+    """The providers to make a session with; by default the CPU's alone.
+
+    Of one that is not there ONNX Runtime warns, and goes on without it. Raises as `with_allocator`.
+    """
+    if named is None and not (hasattr(options, "has_providers") and options.has_providers()):
+        named = [_CPU]
+    given = Providers(named, own, is_device=False)
+    if not isinstance(named, Sequence) or CUDA not in onnxruntime.get_available_providers():
+        return given
+    if not any(p == CUDA or (isinstance(p, tuple) and p[:1] == (CUDA,)) for p in named):
+        return given
+    try:
+        cuda_runtime()
+    except RuntimeBindError as error:
+        warnings.warn(f"host memory alone is planned: {error}", RuntimeWarning, stacklevel=3)
+        return given
+    return Providers(with_allocator(named, own), None, is_device=True)
+
+
+def without_device(present: Sequence[str]) -> Providers:
+    """The providers to make a session with again where ONNX Runtime went on without CUDA, on those that are present."""
+    warnings.warn(
+        f"ONNX Runtime has no CUDA device here and goes on with {', '.join(present)}", RuntimeWarning, stacklevel=3
+    )
+    return Providers(list(present), None, is_device=False)
 
 
 def with_allocator(
-    providers: Sequence[str | tuple[str, dict[Any, Any]]], provider_options: Sequence[dict[Any, Any]] | None
+    providers: Sequence[_Named], provider_options: Sequence[dict[Any, Any]] | None
 ) -> list[tuple[str, dict[Any, Any]]]:
     """The providers with their options; those of CUDA name edgemem's allocator.
 

@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import base64
 import binascii
-import mmap
 import stat
 import threading
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgemem import planfile
 from edgemem.errors import ModelError, PlanFileError
+from edgemem.file_bytes import FileBytes
 from edgemem.native.digest import sha256
 from edgemem.protobuf import LENGTH_DELIMITED, encode_field, fields, pair
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from edgemem.plans import PlanSet
     from edgemem.protobuf import Content, Field
@@ -32,8 +33,9 @@ __all__ = [
     "OLD_TRACE_KEY",
     "PLAN_KEY",
     "digest_later",
-    "mapped",
+    "metadata_of",
     "model_digest",
+    "opened",
     "plans_in",
     "weight_files",
     "with_plans",
@@ -48,17 +50,20 @@ _METADATA, _GRAPH, _INITIALIZER, _EXTERNAL = 14, 7, 5, 13
 
 
 @contextmanager
-def mapped(path_or_bytes: str | bytes | os.PathLike[str]) -> Iterator[tuple[Content, Path | None]]:
-    """A model's bytes, mapped rather than read (b"" if that is impossible), and the folder its file lies in."""
+def opened(path_or_bytes: str | bytes | os.PathLike[str]) -> Iterator[tuple[Content, Path | None]]:
+    """A model's bytes, of which little is in memory at once, and the folder its file lies in.
+
+    The bytes are b"" where there is no regular file: ONNX Runtime raises the error.
+    """
     if isinstance(path_or_bytes, bytes):
         yield path_or_bytes, None
         return
     path = Path(path_or_bytes)
-    if not path.is_file() or not path.stat().st_size:
-        yield b"", path.parent  # ONNX Runtime raises the error
+    if not path.is_file():
+        yield b"", path.parent
         return
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        yield content, path.parent
+    with path.open("rb", buffering=0) as file:
+        yield FileBytes(file.fileno(), path.stat().st_size), path.parent
 
 
 def model_digest(data: Content, folder: Path | None = None) -> str:
@@ -73,11 +78,14 @@ def model_digest(data: Content, folder: Path | None = None) -> str:
         ours, external = [], []
     sizes = [(name, -1 if folder is None else _size(folder / name)) for name in external]
     outside = [f"\0{name}\0{size}".encode(errors="surrogateescape") for name, size in sizes]
-    with ExitStack() as views:  # a mapped file cannot be closed while there are any
-        whole = views.enter_context(memoryview(data))
-        starts, ends = [0, *(end for _, end in ours)], [*(start for start, _ in ours), len(data)]
-        kept = [views.enter_context(whole[start:end]) for start, end in zip(starts, ends, strict=True)]
-        return sha256([*kept, *outside])
+    starts, ends = [0, *(end for _, end in ours)], [*(start for start, _ in ours), len(data)]
+    kept = (part for start, end in zip(starts, ends, strict=True) for part in _parts(data, start, end))
+    return sha256(chain(kept, outside))
+
+
+def _parts(data: Content, begin: int, end: int) -> Iterable[bytes | memoryview]:
+    """The bytes of a range, in one piece or several."""
+    return data.blocks(begin, end) if isinstance(data, FileBytes) else [memoryview(data)[begin:end]]
 
 
 def weight_files(data: Content) -> tuple[str, ...]:
@@ -116,12 +124,11 @@ class Later:
 def digest_later(path_or_bytes: str | bytes | os.PathLike[str]) -> Later:
     """`model_digest` of a model, computed on a thread of its own while the caller loads it; `result()` waits for it.
 
-    The bytes are hashed without holding Python's global lock. A file is mapped (`mapped`), and counts as no bytes where
-    that is impossible.
+    The bytes are hashed without holding Python's global lock, and read as `opened` has them.
     """
 
     def compute() -> str:
-        with mapped(path_or_bytes) as (data, folder):
+        with opened(path_or_bytes) as (data, folder):
             return model_digest(data, folder)
 
     return Later(compute)
@@ -142,7 +149,7 @@ def plans_in(data: Content, *, old: bool = True) -> tuple[PlanSet, ...]:
     Recordings that edgemem 0.1 wrote, under a key of their own, come last if `old` ones are wanted. Nothing is proved.
     Raises PlanFileError if what is there is damaged.
     """
-    found = _values(data, (PLAN_KEY, OLD_TRACE_KEY))
+    found = metadata_of(data, (PLAN_KEY, OLD_TRACE_KEY))
     plansets = planfile.decode_all(_decoded(found[PLAN_KEY])) if PLAN_KEY in found else ()
     if old and OLD_TRACE_KEY in found:
         from edgemem.planfile import legacy  # imported on use: only old files need it
@@ -169,7 +176,7 @@ def with_plans(data: bytes, plansets: Sequence[PlanSet]) -> bytes:
     return b"".join((*parts, data[position:], encode_field(_METADATA, made)))
 
 
-def _values(data: Content, keys: Sequence[str]) -> dict[str, bytes]:
+def metadata_of(data: Content, keys: Sequence[str]) -> dict[str, bytes]:
     """The values of these keys in the metadata; none for what is no ONNX model."""
     found: dict[str, bytes] = {}
     try:

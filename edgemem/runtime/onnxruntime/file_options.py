@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from edgemem.runtime.onnxruntime.file import BAKED_KEY
+from edgemem.runtime.onnxruntime.file import BAKED_KEY, metadata_of
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -20,9 +20,9 @@ def options_for_file(data: Content, options: Any) -> AbstractContextManager[None
 
     Raises as `edgemem.runtime.onnxruntime.optimise.baked_options`.
     """
-    # Parsed only if the key occurs: a model in ONNX Runtime's own format is no protobuf message.
-    if data.find(BAKED_KEY.encode()) < 0:
+    note = metadata_of(data, (BAKED_KEY,))
+    if not note:
         return nullcontext()
-    from edgemem.runtime.onnxruntime.optimise import baked_options, metadata_for  # only for these files
+    from edgemem.runtime.onnxruntime.optimise import baked_options  # only for these files
 
-    return baked_options(metadata_for(data), options)
+    return baked_options({key: text.decode(errors="replace") for key, text in note.items()}, options)

@@ -26,35 +26,74 @@ _STEPS = 3  # of one token each, behind the chunk
 def main() -> None:
     """Do the task and print the figures."""
     task = json.loads(sys.stdin.read())
-    sys.stdout.write("\n" + json.dumps(measure(task)))
+    sys.stdout.write("\n" + json.dumps({"measure": measure, "longest": longest}[task["what"]](task)))
+
+
+def longest(task: Mapping[str, Any]) -> dict[str, Any]:
+    """The most tokens of `context`, up to those of the task, with which ONNX Runtime takes a token at their end.
+
+    Models with a table of positions have such a limit. Raises what the run raises if not even `least` tokens work.
+    """
+    session = _session(task)
+
+    def run(context: int) -> None:
+        with _state(task, session, context, 1) as state:
+            state.skip(context - 1)
+            state.step(np.ones((task["batch"], 1), np.int64))
+
+    def runs(context: int) -> bool:
+        try:
+            run(context)
+        except Exception:  # noqa: BLE001 - ONNX Runtime's own classes
+            return False
+        return True
+
+    low, high, step = task["least"], task["context"], task["step"]
+    run(low)
+    if runs(high):
+        return {"context": high}
+    while high - low > step:
+        middle = low + (high - low) // 2 // step * step
+        low, high = (middle, high) if runs(middle) else (low, middle)
+    return {"context": low}
+
+
+def _session(task: Mapping[str, Any]) -> InferenceSession:
+    options = onnxruntime().SessionOptions()
+    options.intra_op_num_threads = task["threads"]
+    options.log_severity_level = 4
+    return InferenceSession(task["model"], options, cache=False, stored=False)
+
+
+def _state(task: Mapping[str, Any], session: InferenceSession, context: int, chunk: int) -> DecoderState:
+    states = [StatePair(**row) for row in task["states"]]
+    return DecoderState(session, context, batch=task["batch"], chunk=chunk, states=states, sizes=task["sizes"])
 
 
 def measure(task: Mapping[str, Any]) -> dict[str, Any]:
-    """Resident memory of this process in bytes: `loaded` with the session open, `peak` from then on.
+    """Resident memory of this process in bytes: the peak while `loading`, with it `loaded`, and the `peak` afterwards.
 
     After a warm-up the caches are filled, so that all their memory is taken; then one chunk of a prompt and some tokens
     run at the end of them.
     """
-    options = onnxruntime().SessionOptions()
-    options.intra_op_num_threads = task["threads"]
-    options.log_severity_level = 4
-    session = InferenceSession(task["model"], options, cache=False, stored=False)
+    session = _session(task)
+    loading = status("VmHWM:")
     gc.collect()
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)  # glibc's; what loading left free is no part of what the session takes
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     loaded = status("VmRSS:")
-    states = [StatePair(**row) for row in task["states"]]
     context, chunk = task["context"], min(task["chunk"], task["context"])
-    state = DecoderState(session, context, batch=task["batch"], chunk=chunk, states=states, sizes=task["sizes"])
+    state = _state(task, session, context, chunk)
     state.warm_up()
     state.fill(0)
     steps = min(_STEPS, context - chunk)
     state.skip(context - chunk - steps)
     for count in (chunk, *[1] * steps):
         state.step(np.ones((task["batch"], count), np.int64))
-    return {"loaded": loaded, "peak": status("VmHWM:"), "mode": state.report.mode, "reason": state.report.reason}
+    memory = {"loading": loading, "loaded": loaded, "peak": status("VmHWM:")}
+    return memory | {"mode": state.report.mode, "reason": state.report.reason}
 
 
 def status(key: str) -> int:

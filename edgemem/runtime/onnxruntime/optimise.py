@@ -22,7 +22,6 @@ from edgemem.runtime.onnxruntime.file import BAKED_KEY, OLD_TRACE_KEY, PLAN_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from mmap import mmap
 
 
 __all__ = [
@@ -144,12 +143,12 @@ def _wrong(note: Baked) -> str:
     return ""
 
 
-def _text(data: bytes | mmap) -> str | None:
+def _text(data: bytes) -> str | None:
     found = onnx_editor().metadata(data, BAKED_KEY)
     return None if found is None else found.decode(errors="replace")
 
 
-def metadata_for(data: bytes | mmap) -> dict[str, str]:
+def metadata_for(data: bytes) -> dict[str, str]:
     """The part of a file's metadata that `session_options_for` reads."""
     text = _text(data)
     return {} if text is None else {BAKED_KEY: text}

@@ -7,49 +7,47 @@ serves later ones, of any shapes that fit, from a plan. Weights are not in it; r
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
 
-from edgemem.errors import MissingDependencyError, PlanFileError, RuntimeBindError
-from edgemem.plans import PlanSet, Settings
+from edgemem.errors import MissingDependencyError, RuntimeBindError
+from edgemem.plans import Settings
 from edgemem.proof import prove
 from edgemem.replay.arena import ArenaMemory
 from edgemem.replay.cache import PlanCache, cache_folder
 from edgemem.replay.cuda import DeviceMemory
 from edgemem.replay.library import DEVICE, HOST, library
 from edgemem.replay.logger import logger
-from edgemem.replay.replayer import Policy, RecordPolicy, Replayer
+from edgemem.replay.policy import Policy, RecordPolicy
+from edgemem.replay.replayer import Replayer
 from edgemem.replay.store import StoredPlans
 from edgemem.replay.worker import worker
 from edgemem.runtime.onnxruntime.calls import copied, copy, described, fingerprint_of
-from edgemem.runtime.onnxruntime.cuda import CUDA, with_allocator
-from edgemem.runtime.onnxruntime.file import digest_later, mapped, plans_in
+from edgemem.runtime.onnxruntime.cuda import CUDA, planned_providers, without_device
+from edgemem.runtime.onnxruntime.file import digest_later, opened
 from edgemem.runtime.onnxruntime.file_options import options_for_file
-from edgemem.runtime.onnxruntime.install import obstacle, planned_options, refuse_silent_fallback
+from edgemem.runtime.onnxruntime.install import obstacle, planned_options
 from edgemem.runtime.onnxruntime.session_memory import found_plan, memory_of, report_of
+from edgemem.runtime.onnxruntime.session_plans import import_planner, plan_recording, read_plans
 from edgemem.trace.recording import Signature
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Sequence
     from concurrent.futures import ThreadPoolExecutor
     from types import TracebackType
 
-    from edgemem.protobuf import Content
+    from edgemem.plans import PlanSet
     from edgemem.replay.arena import Arena
     from edgemem.replay.families import Family
     from edgemem.runtime.memory import MemoryReport
+    from edgemem.runtime.onnxruntime.cuda import Providers
     from edgemem.runtime.onnxruntime.session_memory import SessionMemory
-    from edgemem.trace.recording import Recording
 
 __all__ = ["InferenceSession"]
-_CPU = "CPUExecutionProvider"
-# Imported on use: a session that finds its plans needs no planner.
-_PLANNER = "edgemem.planning.recording_plan"
 _WORKER_NAME: Final = "edgemem-run"
 _SILENT: Final = (
     "the run asked edgemem's allocator for nothing: it had nothing to compute, or another allocator was registered for "
@@ -70,8 +68,8 @@ class InferenceSession:
         sess_options: as ONNX Runtime has it; memory patterns and ONNX Runtime's own reuse are off in this session.
             With ORT_PARALLEL the session runs without a plan, and a warning says so. The options are marked to use
             edgemem's allocator from then on, so a plain session to compare with needs options of its own.
-        providers: as ONNX Runtime has it, the CPU alone by default. One that was asked for and is not there is an
-            error. With CUDA the device's memory is planned, without `poison` and `guard`.
+        providers: as ONNX Runtime has it, the CPU alone by default; a warning tells of one that is not there. With
+            CUDA the device's memory is planned, without `poison` and `guard`.
         provider_options: as ONNX Runtime has it.
         arena: one that this session shares with others; runs take turns in it.
         bind_outputs: results are made in the arena too; `run` returns copies of them.
@@ -94,7 +92,7 @@ class InferenceSession:
 
     Raises:
         MissingDependencyError: onnxruntime is not installed.
-        RuntimeBindError: the allocator is missing or ONNX Runtime refuses it; a provider is not there.
+        RuntimeBindError: the allocator is missing or ONNX Runtime refuses it.
         PlanFileError, InvalidPlanError: the plan in the model file is damaged or wrong.
     """
 
@@ -141,25 +139,25 @@ class InferenceSession:
         self._replayer: Replayer | None = None
         self._families: dict[Hashable, Family] = {}
         options = onnxruntime.SessionOptions() if sess_options is None else sess_options
-        if providers is None and not (hasattr(options, "has_providers") and options.has_providers()):
-            providers = [_CPU]
-        refuse_silent_fallback(providers, onnxruntime.get_available_providers())
         self._plain = obstacle(onnxruntime, options, fallback=fallback)
-        cuda = not self._plain and any(CUDA in (p, p[0]) for p in providers or ())
-        if cuda and providers is not None:
-            providers, provider_options = with_allocator(providers, provider_options), None
+
+        def load(chosen: Providers) -> Any:
+            own = planned_options(options, host=not chosen.is_device, keep_reuse=keep_reuse)
+            with nullcontext() if self._plain else own:
+                return PlainSession(path_or_bytes, options, chosen.named, chosen.options, **kwargs)
+
+        chosen = planned_providers(onnxruntime, options, providers, provider_options)
         digest = None if self._plain else digest_later(path_or_bytes)
-        with (
-            mapped(path_or_bytes) as (data, _),
-            options_for_file(data, options),
-            nullcontext() if self._plain else planned_options(options, host=not cuda, keep_reuse=keep_reuse),
-        ):
-            self._session: Any = PlainSession(path_or_bytes, options, providers, provider_options, **kwargs)
-            plansets = () if self._plain else _plans(data, stored=stored)
+        with opened(path_or_bytes) as (data, _), options_for_file(data, options):
+            self._session: Any = load(chosen)
+            if chosen.is_device and CUDA not in self._session.get_providers():
+                chosen = without_device(self._session.get_providers())
+                self._session = load(chosen)
+            plansets = () if self._plain else read_plans(data, stored=stored)
         self._outputs = tuple(o.name for o in self._session.get_outputs())
         self._inputs = tuple(i.name for i in self._session.get_inputs())
-        refuse_silent_fallback(providers, self._session.get_providers())
         if digest is not None:
+            library().trim()  # what ONNX Runtime freed while it loaded the model, before anything else is in memory
             # The settings of the graph's plan apply to recordings, too, within what a file may ask for.
             settings = next((p.settings for p in plansets if p.recording is None), Settings())
             recordings = [prove(p, remedy="record it again") for p in plansets if p.recording is not None and stored]
@@ -171,18 +169,17 @@ class InferenceSession:
                 PlanCache(folder) if folder is not None else None,
             )
             if plans.is_empty and record != "never":
-                import_module(_PLANNER)  # not during the first run, for which a caller waits
+                import_planner(background=background)
             self._replayer = Replayer(
                 plans,
-                first=partial(_planned, settings=settings, is_first=True),
-                better=partial(_planned, settings=settings),
+                first=partial(plan_recording, settings=settings, is_first=True),
+                better=partial(plan_recording, settings=settings),
                 policy=Policy(record, background, most_arenas, poison),
                 silent=_SILENT,
                 shared=arena,
-                kind=DEVICE if cuda else HOST,
-                make=DeviceMemory if cuda else partial(ArenaMemory, guard=guard),
+                kind=DEVICE if chosen.is_device else HOST,
+                make=DeviceMemory if chosen.is_device else partial(ArenaMemory, guard=guard),
             )
-            library().trim()  # what ONNX Runtime freed while it loaded the model
 
     @property
     def memory(self) -> SessionMemory:
@@ -203,18 +200,23 @@ class InferenceSession:
     def _active_replayer(self) -> Replayer | None:
         return None if self._plain else self._replayer
 
-    def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None) -> Any:
+    def run(self, output_names: Iterable[str] | None, input_feed: Mapping[str, Any], run_options: Any = None) -> Any:
         """As ONNX Runtime has it; the arrays are copies with `bind_outputs`, and in the arena with `share_outputs`."""
         session = self._session or self._open()
         replayer = self._replayer
         if replayer is None:
             return session.run(output_names, input_feed, run_options)
-        # Names alone decide which plans a run has; the order of a feed is mostly that of the last one.
-        names = (tuple(output_names) if output_names else (), *input_feed)
-        family = self._families.get(names)
+        if output_names is not None and output_names.__class__ is not list and isinstance(output_names, Iterator):
+            output_names = list(output_names)  # it gives its names once
         described = partial(self._signature, "run", output_names, input_feed)
-        if family is None:
-            family = self._remember(names, replayer.family(described()))
+        try:
+            # Names alone decide which plans a run has; the order of a feed is mostly that of the last one.
+            names = (tuple(output_names) if output_names else (), *input_feed)
+            family = self._families.get(names)
+            if family is None:
+                family = self._remember(names, replayer.family(described()))
+        except (TypeError, AttributeError):  # no names, or no mapping: ONNX Runtime says so in its own words
+            return session.run(output_names, input_feed, run_options)
         if self._bind_outputs:
             return replayer.run(family, described, copied, session, output_names, input_feed, run_options)
         return replayer.run(family, described, session.run, output_names, input_feed, run_options)
@@ -261,7 +263,7 @@ class InferenceSession:
         """Wait until no plan of any session is being made, at most so many seconds; whether none is."""
         return worker().wait(seconds)
 
-    def _signature(self, call: str, output_names: Sequence[str] | None, feed: Mapping[str, Any]) -> Signature:
+    def _signature(self, call: str, output_names: Iterable[str] | None, feed: Mapping[str, Any]) -> Signature:
         names = tuple(output_names or ())
         # () for all outputs in their order, whether they were named or not.
         wanted = () if names == self._outputs else names
@@ -292,7 +294,11 @@ class InferenceSession:
         if replayer is None:
             return call(output_names, feed, run_options)
         signed = partial(self._signature, method, output_names, feed)
-        return replayer.run(replayer.family(signed()), signed, call, output_names, feed, run_options)
+        try:
+            family = replayer.family(signed())
+        except (TypeError, AttributeError):  # as in `run`
+            return call(output_names, feed, run_options)
+        return replayer.run(family, signed, call, output_names, feed, run_options)
 
     def io_binding(self) -> Any:
         """As ONNX Runtime has it; bound values stay in the caller's memory."""
@@ -379,18 +385,3 @@ class InferenceSession:
         if session is None:
             raise RuntimeBindError("the session is closed; open a new one")
         return session
-
-
-def _plans(data: Content, *, stored: bool) -> tuple[PlanSet, ...]:
-    """The plan sets in a model. Damaged ones are an error only if stored plans are to be run."""
-    try:
-        return plans_in(data, old=stored)
-    except PlanFileError:
-        if stored:
-            raise
-        return ()
-
-
-def _planned(recording: Recording, settings: Settings, *, is_first: bool = False) -> PlanSet:
-    planset: PlanSet = import_module(_PLANNER).plan_recording(recording, settings, from_file=True, is_first=is_first)
-    return planset

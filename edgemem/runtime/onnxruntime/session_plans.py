@@ -1,0 +1,49 @@
+"""Where a session's plans come from: its model file, and the planner, which is imported only if one is made."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+from edgemem.errors import PlanFileError
+from edgemem.replay.worker import worker
+from edgemem.runtime.onnxruntime.file import plans_in
+
+if TYPE_CHECKING:
+    from edgemem.plans import PlanSet, Settings
+    from edgemem.protobuf import Content
+    from edgemem.trace.recording import Recording
+
+__all__ = ["import_planner", "plan_recording", "read_plans"]
+
+_PLANNER: Final = "edgemem.planning.recording_plan"
+
+
+def read_plans(data: Content, *, stored: bool) -> tuple[PlanSet, ...]:
+    """The plan sets in a model. Damaged ones are an error only if stored plans are to be run."""
+    try:
+        return plans_in(data, old=stored)
+    except PlanFileError:
+        if stored:
+            raise
+        return ()
+
+
+def import_planner(*, background: bool) -> None:
+    """Before the first run: beside the caller, or, where the first run waits for its plan, at once."""
+
+    def work() -> None:
+        import_module(_PLANNER)
+
+    if not background:
+        work()
+        return
+    with suppress(RuntimeError):  # without a thread, nothing is planned either
+        worker().submit(work)
+
+
+def plan_recording(recording: Recording, settings: Settings, *, is_first: bool = False) -> PlanSet:
+    """The plan of a recording within what a file may ask for; quickly if it `is_first`."""
+    planset: PlanSet = import_module(_PLANNER).plan_recording(recording, settings, from_file=True, is_first=is_first)
+    return planset
