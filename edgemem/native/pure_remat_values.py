@@ -39,6 +39,7 @@ class Value:
     set: EvictedSet | None = None
     is_held: bool = True
     is_resident: bool = False
+    is_made_again: bool = False  # resident since a time after the program let it go
     is_forgotten: bool = False
 
     @property
@@ -47,7 +48,7 @@ class Value:
 
     @property
     def is_idle(self) -> bool:
-        return self.is_evictable and not self.is_held
+        return self.is_evictable and not self.is_held and not self.is_made_again
 
     @property
     def is_needed(self) -> bool:
@@ -93,7 +94,7 @@ class Values:
     def set_resident(self, value: Value, address: int) -> None:
         """It is in memory, and in no set."""
         self._leave_set(value)
-        value.address, value.is_resident = address, True
+        value.address, value.is_resident, value.is_made_again = address, True, not value.is_held
 
     def set_evicted(self, value: Value) -> None:
         """It is not in memory, and in one set with its evicted neighbours if it can be made again."""

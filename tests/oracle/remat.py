@@ -81,6 +81,7 @@ class Value:
     held: bool = False
     locks: int = 0
     there: bool = False
+    again: bool = False  # it was made after the program had let it go, and is there since
     address: int = -1
     accessed: int = 0
 
@@ -267,7 +268,7 @@ class Oracle:
         """After a lock is gone or the program let a value go: it is forgotten, or leaves memory, or neither."""
         self.forget()
         value = self.values.get(v)
-        if value and value.there and value.call >= 0 and not value.held and not value.locks:
+        if value and value.there and value.call >= 0 and not (value.held or value.locks or value.again):
             self.history.append(("release", v, -1))
             self.leave(v)
 
@@ -348,7 +349,8 @@ class Oracle:
     def arrive(self, v: int, address: int) -> None:
         for group in self.sets:
             group.discard(v)
-        self.values[v].there, self.values[v].address = True, address
+        value = self.values[v]
+        value.there, value.address, value.again = True, address, not value.held
 
     def place(self, v: int, kind: str) -> None:
         size = self.padded(v)
