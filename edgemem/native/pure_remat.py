@@ -117,7 +117,7 @@ class _Driver:
                 if kind == 0:
                     self.first_run(index)
                 elif kind == 1:
-                    self.place(self.new(index), Kind.CONSTANT)
+                    self.constant(index)
                 else:
                     self.let_go(index)
                 self.event += 1
@@ -153,10 +153,10 @@ class _Driver:
             self.memory.let_go(value)
             self.settle()
 
-    def place(self, value: Value, kind: Kind) -> None:
+    def place(self, value: Value, kind: Kind) -> int:
+        """Find room for a value, which is to be bound there."""
         if not value.size:
-            self.memory.bind(value, 0)
-            return
+            return 0
         while (address := self.memory.take(value.size, kind)) is None:
             victims = self.memory.victims(value.size)
             if not victims:
@@ -165,25 +165,30 @@ class _Driver:
             for victim in victims:
                 self.note(_Step.EVICT, self.in_log[victim.number])
                 self.memory.evict(victim)
-        self.memory.bind(value, address)
         self.note(_Step.PLACE, self.in_log[value.number], address)
+        return address
+
+    def constant(self, in_log: int) -> None:
+        value = self.new(in_log)
+        self.memory.bind(value, self.place(value, Kind.CONSTANT))
 
     def first_run(self, number: int) -> None:
         taken = self.takes[number]
+        reads = [self.values[read] for read in self.reads[number]]
+        self.make_resident(reads)
         if taken >= 0:
             self.secure_dependents(self.values[taken])
-        reads = [self.values[read] for read in self.reads[number]]
-        if not self.writes[number]:
-            self.make_resident(reads)
-            self.memory.values.ran(self.cost[number], reads)
+        if self.writes[number]:
+            written = sum(self.size[value] for value in self.writes[number])
+            is_expensive = self.memory.is_expensive(self.cost[number], written)
+            made = [self.new(value) for value in self.writes[number]]
+            call = Call(number, self.cost[number], reads, made, is_expensive)
+            self.memory.values.add_call(call)
+            self.run_ready(call, is_first=True)
+        else:
+            self.memory.values.clock += self.cost[number]
             self.note(_Step.RUN, number)
-            self.unlock(reads)
-            return
-        written = sum(self.size[value] for value in self.writes[number])
-        is_expensive = self.memory.is_expensive(self.cost[number], written)
-        call = Call(number, self.cost[number], reads, [self.new(value) for value in self.writes[number]], is_expensive)
-        self.memory.values.add_call(call)
-        self.run_call(call, is_first=True)
+        self.unlock(reads)
         if taken >= 0:
             self.let_go(taken)
 
@@ -192,46 +197,53 @@ class _Driver:
         if not self.memory.rules.in_place or taken.call is not None:
             return
         for value in self.memory.values.dependents(taken):
-            if not value.is_resident:
-                assert value.call is not None
-                self.run_call(value.call)
+            self.make_resident([value])
             self.memory.pin(value)
-            self.settle()
+            self.unlock([value])
 
     def make_resident(self, values: list[Value]) -> None:
         """Lock all of them, then recompute those that are evicted."""
         for value in values:
-            value.locks += 1
+            self.memory.lock(value)
         for value in values:
             if not value.is_resident:
                 assert value.call is not None
-                self.run_call(value.call)
+                self.recompute(value.call)
 
-    def run_call(self, call: Call, *, is_first: bool = False) -> None:
-        """Run a call after all that it needs, without recursion: a chain may be as long as the program."""
-        stack = [(call, iter(call.reads))]
-        _lock(call.reads)
+    def recompute(self, call: Call) -> None:
+        """Run a call again after all that it needs, without recursion: a chain may be as long as the program."""
+        stack: list[tuple[Call, list[Value]]] = [(call, [])]
         while stack:
-            top, reads = stack[-1]
-            missing = next((read for read in reads if not read.is_resident), None)
+            top, locked = stack[-1]
+            missing = next((read for read in top.reads if not read.is_resident), None)
+            rest = [read for read in top.reads if read not in locked] if missing is None else [missing]
+            for value in rest:
+                self.memory.lock(value)
+                locked.append(value)
             if missing is not None:
                 assert missing.call is not None
-                stack.append((missing.call, iter(missing.call.reads)))
-                _lock(missing.call.reads)
+                stack.append((missing.call, []))
                 continue
             stack.pop()
-            self.run_ready(top, is_first=is_first and not stack)
+            self.run_ready(top)
+            self.unlock(locked)
 
-    def run_ready(self, call: Call, *, is_first: bool) -> None:
+    def run_ready(self, call: Call, *, is_first: bool = False) -> None:
         """Run a call that has all that it reads in memory, locked."""
-        reads, placed = list(call.reads), []
-        for value in list(call.writes):
+        placed: list[tuple[Value, int]] = []
+        taking: Value | None = None
+        for value in call.writes:
             if value.is_resident:
                 continue
-            value.locks += 1
-            placed.append(value)
-            if not self.takes_over(call.number, value):
-                self.place(value, Kind.EXPENSIVE if call.is_expensive else Kind.CHEAP)
+            if self.can_take_over(call.number, value):
+                taking = value
+            else:
+                placed.append((value, self.place(value, Kind.EXPENSIVE if call.is_expensive else Kind.CHEAP)))
+        for value, address in placed:
+            self.memory.bind(value, address)
+        if taking is not None:
+            self.memory.take_over(self.values[self.takes[call.number]], taking)
+            self.note(_Step.TAKE_OVER, self.in_log[taking.number], taking.address)
         self.memory.ran(call)
         self.settle()
         self.note(_Step.RUN if is_first else _Step.RERUN, call.number)
@@ -240,19 +252,11 @@ class _Driver:
             self.recomputed_cost += call.cost
             if float(self.recomputed_cost) > self.most_recomputed:
                 raise _Ended(_THRASHING)
-        self.unlock(placed)
-        self.unlock(reads)
 
-    def takes_over(self, number: int, value: Value) -> bool:
+    def can_take_over(self, number: int, value: Value) -> bool:
         taken = self.takes[number]
-        if taken < 0 or self.in_log[value.number] != self.writes[number][0]:
-            return False
-        if not self.memory.take_over(self.values[taken], value):
-            return False
-        self.note(_Step.TAKE_OVER, self.in_log[value.number], value.address)
-        return True
-
-
-def _lock(values: Iterable[Value]) -> None:
-    for value in values:
-        value.locks += 1
+        return (
+            taken >= 0
+            and self.in_log[value.number] == self.writes[number][0]
+            and self.memory.can_take_over(self.values[taken], value)
+        )

@@ -64,6 +64,7 @@ class Call:
     reads: list[Value]
     writes: list[Value]  # but those that are pinned or forgotten
     is_expensive: bool = False
+    has_run: bool = False
     runs_once: bool = False  # it writes over what cannot be made again
 
 
@@ -109,11 +110,12 @@ class Values:
                 other.into = own
         value.set = own
 
-    def ran(self, cost: int, values: list[Value]) -> None:
-        """The clock advances, then these values count as accessed."""
-        self.clock += cost
-        for value in values:
+    def ran(self, call: Call) -> None:
+        """The clock advances, then what the call wrote counts as accessed, for the first time only."""
+        self.clock += call.cost
+        for value in call.writes if not call.has_run else ():
             value.last_access = self.clock
+        call.has_run = True
 
     def pin(self, value: Value) -> None:
         """It cannot be made again; what only its recipe needed is forgotten."""
