@@ -4,8 +4,10 @@ Memory is a number of bytes without addresses: what is free serves any request t
 paper; shares no code with edgemem. Kept facts are few: which values are resident, locked, held, and when they were
 accessed; the evicted neighbourhoods are the approximate ones of the paper's appendix, sets that only grow together.
 
- - To run a call: its arguments are locked, the evicted ones are rematerialized, in order, by running their calls in
-   the same way; then values are evicted, the least h = c / (m s) first, until its results fit.
+ - To run a call: its arguments count as accessed; those that are resident are locked, the others are rematerialized,
+   in order, by running their calls in the same way, and locked; then values are evicted, the least h = c / (m s)
+   first, until its results fit. First results count as accessed when the call has run, results that are made again do
+   not: only who asks for them accesses them.
  - A value whose last reference the program drops is evicted at once (eager eviction). What is rematerialized later
    is a value as any other: it stays until h chooses it.
  - At the end, all that the program still references is rematerialized and stays.
@@ -17,6 +19,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from edgemem.trace import OperatorLog
 
 __all__ = ["Dtr", "OutOfMemory"]
@@ -32,6 +36,7 @@ class Dtr:
 
     log: OperatorLog
     budget: int
+    locks_early: bool = True  # False: of a call that runs again, only what was missing, until it runs
     resident: set[int] = field(default_factory=set)
     held: set[int] = field(default_factory=set)  # by the program
     locks: dict[int, int] = field(default_factory=dict)
@@ -68,43 +73,55 @@ class Dtr:
                 self.arrive(index)
             else:
                 self.release(index)
-        for v in sorted(self.held):
-            self.lock(v)
-        for v in sorted(self.held):
-            self.fetch(v)
+        outputs = sorted(self.held)
+        self.access(outputs)
+        self.lock([], outputs)
+        for v in outputs:
+            if v not in self.resident:
+                self.perform(self.maker[v], is_again=True)
         return self
 
     def release(self, v: int) -> None:
         self.held.discard(v)
+        self.collect()
         if v in self.maker and v in self.resident:
             self.evict(v)
-        self.collect()
 
     def perform(self, k: int, *, is_again: bool = False) -> None:
-        for v in self.reads[k]:
-            self.lock(v)
-        for v in self.reads[k]:
-            self.fetch(v)
+        is_early = self.locks_early or not is_again
+        locked: list[int] = []
+        if is_early:
+            self.access(self.reads[k])
+            self.lock(locked, [v for v in self.reads[k] if v in self.resident])
+        while missing := [v for v in self.reads[k] if v not in self.resident]:
+            self.access(missing[:1] if not is_early else [])
+            self.perform(self.maker[missing[0]], is_again=True)
+            self.lock(locked, missing[:1])
+        rest = [v for v in self.reads[k] if v not in locked]
+        if not is_early:
+            self.access(rest)
+        self.lock(locked, rest)
         needed = self.needed()
         new = [v for v in self.writes[k] if v not in self.resident and v in needed]
+        self.make_room(sum(self.size[v] for v in new))
         for v in new:
-            self.make_room(self.size[v])
             self.arrive(v)
-            self.lock(v)
         self.clock += self.cost[k]
-        for v in (*self.reads[k], *self.writes[k]):
-            self.accessed[v] = self.clock
         if is_again:
             self.again.append(k)
-        for v in (*new, *self.reads[k]):
+        else:
+            self.access(self.writes[k])
+        for v in locked:
             self.locks[v] -= 1
 
-    def fetch(self, v: int) -> None:
-        if v not in self.resident:
-            self.perform(self.maker[v], is_again=True)
+    def access(self, values: Iterable[int]) -> None:
+        for v in values:
+            self.accessed[v] = self.clock
 
-    def lock(self, v: int) -> None:
-        self.locks[v] = self.locks.get(v, 0) + 1
+    def lock(self, locked: list[int], values: list[int]) -> None:
+        for v in values:
+            self.locks[v] = self.locks.get(v, 0) + 1
+        locked += values
 
     # --- memory ---
 
