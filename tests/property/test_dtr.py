@@ -1,4 +1,4 @@
-"""`dtr` on programs whose values are equally large, so that addresses do not matter: the simulator evicts and runs again
+"""`dtr` on programs whose values are equally large, so that addresses do not matter: the simulator evicts and repeats
 exactly what the rules of the paper do, in the same order.
 """
 
@@ -69,4 +69,4 @@ def test_dtr_is_the_papers_where_addresses_do_not_matter(module: ModuleType, fir
         again += len(paper.again)
         done += not is_short
     assert again > 1000
-    assert done > 60
+    assert done > 40

@@ -70,7 +70,7 @@ class _Call:
     """An operator that is about to run, or has run.
 
     `values` are those that its arguments lie in, by storage; `statistics` are running statistics that its results do
-    not depend on. `is_plain`: all its arguments are tensors in host memory and nothing else.
+    not depend on. `is_plain`: all its arguments are tensors in host memory and nothing else. `kind`: of its requests.
     """
 
     func: Callable[..., Any]
@@ -81,6 +81,7 @@ class _Call:
     written: list[Value]
     statistics: list[Value]
     is_plain: bool
+    kind: int
 
     @property
     def changed(self) -> list[Value]:
@@ -127,6 +128,7 @@ class Operators:
                     written=self._values_of(effect.written(args, kwargs)),
                     statistics=self._values_of(effect.written_statistics(args, kwargs)),
                     is_plain=len(plain) == len(tensors),
+                    kind=kind,
                 )
                 return self._run(call, numbers)
 
@@ -220,6 +222,7 @@ class Operators:
         generator = call.kwargs.get("generator") or torch.default_generator
         state = generator.get_state() if call.effect.is_random else None
         settings = Settings.now()
+        self._memory.lock([], call.kind)  # what was made again before it made requests of other kinds
         start = time.perf_counter_ns()
         try:
             result = call.func(*call.args, **call.kwargs)
