@@ -107,6 +107,7 @@ class _Driver:
         self.writes: list[list[int]] = []
         self.values: dict[int, Value] = {}  # by their number in the log
         self.in_log: list[int] = []  # by their own number
+        self.spared: list[Value] = []
         self.event = self.short_of = self.recomputed_cost = self.recomputed_calls = 0
         self.history: list[tuple[int, int, int]] = []
 
@@ -118,8 +119,12 @@ class _Driver:
                     self.first_run(index)
                 elif kind == 1:
                     self.constant(index)
-                else:
+                elif kind == 2:
                     self.let_go(index)
+                elif kind == 3:
+                    self.pin(self.values[index])
+                else:
+                    self.spare(self.values[index])
                 self.event += 1
             held = [value for value in self.values.values() if value.is_held and not value.is_forgotten]
             self.make_resident(sorted(held, key=lambda value: value.number))
@@ -150,8 +155,32 @@ class _Driver:
     def let_go(self, in_log: int) -> None:
         value = self.values[in_log]
         if not value.is_forgotten:
+            self.end_sparing([value])
             self.memory.let_go(value)
             self.settle()
+
+    def pin(self, value: Value) -> None:
+        """Make the value, and never evict it from now on."""
+        self.make_resident([value])
+        self.memory.pin(value)
+        self.unlock([value])
+
+    def spare(self, value: Value) -> None:
+        """Evict the value only where nothing else makes room, until a call reads it: it has a lock of its own."""
+        if value.is_resident and value.call is not None and value not in self.spared:
+            self.spared.append(value)
+            self.memory.lock(value)
+
+    def end_sparing(self, values: list[Value]) -> bool:
+        """Whether one of them was spared."""
+        ended = [value for value in self.spared if value in values]
+        self.spared = [value for value in self.spared if value not in ended]
+        self.unlock(ended)
+        return bool(ended)
+
+    def lock(self, value: Value) -> None:
+        self.end_sparing([value])
+        self.memory.lock(value)
 
     def place(self, value: Value, kind: Kind) -> int:
         """Find room for a value, which is to be bound there."""
@@ -159,7 +188,7 @@ class _Driver:
             return 0
         while (address := self.memory.take(value.size, kind)) is None:
             victims = self.memory.victims(value.size)
-            if not victims:
+            if not victims and not self.end_sparing(self.spared):
                 self.short_of = value.size
                 raise _Ended(_OUT_OF_MEMORY)
             for victim in victims:
@@ -197,14 +226,12 @@ class _Driver:
         if not self.memory.rules.in_place or taken.call is not None:
             return
         for value in self.memory.values.dependents(taken):
-            self.make_resident([value])
-            self.memory.pin(value)
-            self.unlock([value])
+            self.pin(value)
 
     def make_resident(self, values: list[Value]) -> None:
         """Lock all of them, then recompute those that are evicted."""
         for value in values:
-            self.memory.lock(value)
+            self.lock(value)
         for value in values:
             if not value.is_resident:
                 assert value.call is not None
@@ -218,7 +245,7 @@ class _Driver:
             missing = next((read for read in top.reads if not read.is_resident), None)
             rest = [read for read in top.reads if read not in locked] if missing is None else [missing]
             for value in rest:
-                self.memory.lock(value)
+                self.lock(value)
                 locked.append(value)
             if missing is not None:
                 assert missing.call is not None

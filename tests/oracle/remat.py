@@ -100,6 +100,7 @@ class Oracle:
     sets: list[set[int]] = field(default_factory=list)  # of evicted values
     expensive: dict[int, bool] = field(default_factory=dict)
     asked: list[tuple[int, int]] = field(default_factory=list)  # cost and bytes of calls, as they came
+    spared: list[int] = field(default_factory=list)
     history: list[Row] = field(default_factory=list)
     fragments: list[float] = field(default_factory=list)
     clock: int = 0
@@ -133,8 +134,13 @@ class Oracle:
                     self.first_run(index)
                 elif kind == 1:
                     self.appear(index)
-                else:
+                elif kind == 2:
                     self.let_go(index)
+                elif kind == 3:
+                    self.pin(index)
+                elif self.values[index].there and self.values[index].call >= 0 and index not in self.spared:
+                    self.lock(index)
+                    self.spared.append(index)
                 self.event += 1
             self.fetch([v for v in self.order if v in self.values and self.values[v].held])
         except Ended as end:
@@ -149,8 +155,21 @@ class Oracle:
         self.place(v, "constant")
 
     def let_go(self, v: int) -> None:
+        self.spare_no_more([v])
         self.values[v].held = False
         self.tidy(v)
+
+    def pin(self, v: int) -> None:
+        self.fetch([v])
+        self.values[v].call = -1
+        for group in self.sets:
+            group.discard(v)
+        self.release_locks([v])
+
+    def spare_no_more(self, values: Sequence[int]) -> None:
+        for v in [v for v in values if v in self.spared]:
+            self.spared.remove(v)
+            self.release_locks([v])
 
     def first_run(self, k: int) -> None:
         old = self.takes[k]
@@ -158,9 +177,7 @@ class Oracle:
         in_place = old >= 0 and self.rules.in_place
         if in_place and self.values[old].call < 0:
             for v in self.dependents(old):
-                self.fetch([v])
-                self.values[v].call = -1
-                self.release_locks([v])
+                self.pin(v)
         made_again = not in_place or self.values[old].call >= 0
         self.judge(k)
         for v in self.writes[k]:
@@ -187,6 +204,7 @@ class Oracle:
 
     def lock(self, v: int) -> None:
         """Somebody asks for the value: that is its access."""
+        self.spare_no_more([v])
         self.values[v].locks += 1
         self.values[v].accessed = self.clock
 
@@ -415,6 +433,8 @@ class Oracle:
             found = [v for _, _, v in blocks[window[0] : window[1] + 1] if v is not None] if window else []
         else:
             found = [min(heuristics, key=lambda v: (heuristics[v], self.values[v].address))] if heuristics else []
-        if not found:
+        if not found and not self.spared:
             raise Ended("out of memory")
+        if not found:
+            self.spare_no_more(sorted(self.spared, key=self.order.index))
         return found

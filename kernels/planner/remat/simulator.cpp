@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -50,6 +51,12 @@ class Driver {
         case EventKind::kLetGo:
           let_go(index);
           break;
+        case EventKind::kPin:
+          outcome = pin(id_of_[index]);
+          break;
+        case EventKind::kSpare:
+          spare(id_of_[index]);
+          break;
       }
     }
     if (outcome == Outcome::kFine) {
@@ -97,6 +104,11 @@ class Driver {
     for (const ValueId id : memory_.take_forgotten()) id_of_[static_cast<std::size_t>(log_value(id))] = kNobody;
   }
 
+  void lock(ValueId id) {
+    end_sparing(id);
+    memory_.lock(id);
+  }
+
   void unlock(ValueId id) {
     memory_.unlock(id);
     settle();
@@ -104,8 +116,34 @@ class Driver {
 
   void let_go(std::size_t value) {
     if (id_of_[value] == kNobody) return;
+    end_sparing(id_of_[value]);
     memory_.let_go(id_of_[value]);
     settle();
+  }
+
+  Outcome pin(ValueId id) {
+    if (const Outcome outcome = make_resident({id}); outcome != Outcome::kFine) return outcome;
+    memory_.pin(id);
+    unlock(id);
+    return Outcome::kFine;
+  }
+
+  // A spared value has a lock of its own.
+  void spare(ValueId id) {
+    if (memory_.values().value(id).is_resident && memory_.values().is_recomputable(id) && spared_.insert(id).second) {
+      memory_.lock(id);
+    }
+  }
+
+  void end_sparing(ValueId id) {
+    if (spared_.erase(id) > 0) unlock(id);
+  }
+
+  bool end_all_sparing() {
+    const std::set<ValueId> spared = std::move(spared_);
+    spared_.clear();
+    for (const ValueId id : spared) unlock(id);
+    return !spared.empty();
   }
 
   // Finds room for a value, which is to be bound there.
@@ -115,7 +153,7 @@ class Driver {
     std::optional<std::int64_t> found;
     while (!(found = memory_.take(bytes, kind))) {
       const std::span<const ValueId> victims = memory_.victims(bytes);
-      if (victims.empty()) {
+      if (victims.empty() && !end_all_sparing()) {
         run_.short_of = bytes;
         return Outcome::kOutOfMemory;
       }
@@ -179,16 +217,14 @@ class Driver {
     const std::int64_t taken = log_.takes[call];
     if (taken < 0 || !memory_.rules().in_place || memory_.values().is_recomputable(id_of(taken))) return Outcome::kFine;
     for (const ValueId id : memory_.dependents(id_of(taken))) {
-      if (const Outcome outcome = make_resident({id}); outcome != Outcome::kFine) return outcome;
-      memory_.pin(id);
-      unlock(id);
+      if (const Outcome outcome = pin(id); outcome != Outcome::kFine) return outcome;
     }
     return Outcome::kFine;
   }
 
   // Locks all these values, then recomputes those that are evicted.
   Outcome make_resident(const std::vector<ValueId>& ids) {
-    for (const ValueId id : ids) memory_.lock(id);
+    for (const ValueId id : ids) lock(id);
     for (const ValueId id : ids) {
       if (memory_.values().value(id).is_resident) continue;
       if (const Outcome outcome = recompute(memory_.values().value(id).call); outcome != Outcome::kFine) return outcome;
@@ -218,14 +254,14 @@ class Driver {
       const std::vector<ValueId>& reads = memory_.values().call(frame.id).reads;
       const auto is_missing = [&](ValueId read) { return !memory_.values().value(read).is_resident; };
       if (const auto missing = std::find_if(reads.begin(), reads.end(), is_missing); missing != reads.end()) {
-        memory_.lock(*missing);
+        lock(*missing);
         frame.locked.push_back(*missing);
         stack.push_back({memory_.values().value(*missing).call});
         continue;
       }
       for (const ValueId read : reads) {
         if (frame.has_locked(read)) continue;
-        memory_.lock(read);
+        lock(read);
         frame.locked.push_back(read);
       }
       const Frame ready = std::move(frame);
@@ -280,6 +316,7 @@ class Driver {
   std::vector<std::int64_t> log_value_;  // of values of the memory
   std::vector<std::int64_t> log_call_;   // of calls of the memory
   std::vector<Kind> kind_;               // of calls of the log
+  std::set<ValueId> spared_;
   RematRun run_;
 };
 
