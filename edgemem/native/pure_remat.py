@@ -223,7 +223,7 @@ class _Driver:
 
     def secure_dependents(self, taken: Value) -> None:
         """Before a call writes over what cannot be made again: pin all that is held and needs it."""
-        if not self.memory.rules.in_place or taken.call is not None:
+        if taken.call is not None:
             return
         for value in self.memory.values.dependents(taken):
             self.pin(value)

@@ -125,7 +125,8 @@ class Memory:
 
     def can_take_over(self, old: Value, new: Value) -> bool:
         """Whether the new version may get the block of the old one, which only the call has locked."""
-        return self.rules.in_place and old.locks == 1 and old.is_resident and old.size == new.size
+        may_write = self.rules.in_place or old.call is None
+        return may_write and old.locks == 1 and old.is_resident and old.size == new.size
 
     def take_over(self, old: Value, new: Value) -> None:
         """The new version gets the block of the old one."""

@@ -216,8 +216,8 @@ void Memory::compact(const Move& move) {
 bool Memory::can_take_over(ValueId old_version, ValueId new_version) const {
   const Values::Value& old_value = values_.value(old_version);
   const Values::Value& new_value = values_.value(new_version);
-  return rules_.in_place && old_value.is_resident && !new_value.is_resident && old_value.locks == 1 &&
-         old_value.bytes == new_value.bytes;
+  return (rules_.in_place || !values_.is_recomputable(old_version)) && old_value.is_resident &&
+         !new_value.is_resident && old_value.locks == 1 && old_value.bytes == new_value.bytes;
 }
 
 bool Memory::take_over(ValueId old_version, ValueId new_version) {

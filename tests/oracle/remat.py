@@ -174,11 +174,10 @@ class Oracle:
     def first_run(self, k: int) -> None:
         old = self.takes[k]
         self.fetch(self.reads[k])
-        in_place = old >= 0 and self.rules.in_place
-        if in_place and self.values[old].call < 0:
+        made_again = old < 0 or self.values[old].call >= 0
+        if not made_again:
             for v in self.dependents(old):
                 self.pin(v)
-        made_again = not in_place or self.values[old].call >= 0
         self.judge(k)
         for v in self.writes[k]:
             self.values[v] = Value(v, self.size[v], k, held=True)
@@ -233,8 +232,8 @@ class Oracle:
         for position, v in enumerate(self.writes[k]):
             if v not in self.values or self.values[v].call != k or self.values[v].there:
                 continue
-            is_next = position == 0 and old >= 0 and self.rules.in_place
-            if is_next and self.values[old].there and self.values[old].locks == 1:
+            is_next = position == 0 and old >= 0
+            if is_next and (self.rules.in_place or self.values[old].call < 0) and self.values[old].there and self.values[old].locks == 1:
                 taking = v
                 continue
             placed.append(v)

@@ -215,7 +215,7 @@ class Driver {
   // Before a call writes over a value that cannot be made again: all that is held and needs it.
   Outcome secure_dependents(std::size_t call) {
     const std::int64_t taken = log_.takes[call];
-    if (taken < 0 || !memory_.rules().in_place || memory_.values().is_recomputable(id_of(taken))) return Outcome::kFine;
+    if (taken < 0 || memory_.values().is_recomputable(id_of(taken))) return Outcome::kFine;
     for (const ValueId id : memory_.dependents(id_of(taken))) {
       if (const Outcome outcome = pin(id); outcome != Outcome::kFine) return outcome;
     }
