@@ -122,9 +122,9 @@ class Memory {
   void evict(ValueId id);
   // Before the call runs that makes the new version: it gets the block of the old one, as `in_place` says. The old
   // version counts as evicted; if it cannot be made again, all that the call writes is pinned when it has run (before
-  // that the driver has pinned the `dependents` of the old version). False, and nothing happens, if it cannot: the rules
-  // say copy on write, and the old version can be made again; it has not exactly one lock (the call's own), is not
-  // resident, or is of another size.
+  // that the driver has pinned the `dependents` of the old version). False, and nothing happens, if it cannot: the
+  // rules say copy on write, and the old version can be made again; it has not exactly one lock (the call's own), is
+  // not resident, or is of another size.
   bool take_over(ValueId old_version, ValueId new_version);
   bool can_take_over(ValueId old_version, ValueId new_version) const;
 

@@ -70,9 +70,7 @@ bool Values::is_evictable(ValueId id) const {
   return value(id).is_resident && value(id).locks == 0 && is_recomputable(id);
 }
 
-bool Values::is_idle(ValueId id) const {
-  return is_evictable(id) && !value(id).is_held && !value(id).is_made_again;
-}
+bool Values::is_idle(ValueId id) const { return is_evictable(id) && !value(id).is_held && !value(id).is_made_again; }
 
 template <typename Visit>
 void Values::for_each_evicted_neighbour(ValueId id, const Visit& visit) const {

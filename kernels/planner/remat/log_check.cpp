@@ -48,7 +48,8 @@ class Events {
           break;
         case static_cast<std::int64_t>(EventKind::kPin):
         case static_cast<std::int64_t>(EventKind::kSpare):
-          require(state(index) == State::kHeld, "an operator log pins or spares a value that the program does not hold");
+          require(state(index) == State::kHeld,
+                  "an operator log pins or spares a value that the program does not hold");
           break;
         default:
           require(false, "an event of an operator log is of no known kind");
