@@ -233,7 +233,12 @@ class Oracle:
             if v not in self.values or self.values[v].call != k or self.values[v].there:
                 continue
             is_next = position == 0 and old >= 0
-            if is_next and (self.rules.in_place or self.values[old].call < 0) and self.values[old].there and self.values[old].locks == 1:
+            if (
+                is_next
+                and (self.rules.in_place or self.values[old].call < 0)
+                and self.values[old].there
+                and self.values[old].locks == 1
+            ):
                 taking = v
                 continue
             placed.append(v)
