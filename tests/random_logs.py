@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from edgemem.trace.operator_log import PINS, SPARES
 from tests.operator_logs import LogBuilder
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ def random_log(rng: Random, calls: int) -> OperatorLog:
         if takes >= 0:
             sizes = [log.size[takes], *sizes[1:]]
         log.call(rng.choice((0, 1, 1, 2, 5, 20)), tuple(order), *sizes, takes=takes)
+        if log.held and rng.random() < 0.1:
+            log.events.append((rng.choice((PINS, SPARES)), rng.choice(log.held)))
         while len(log.held) > 1 and rng.random() < 0.45:
             log.let_go(rng.choice(log.held))
     return log.log()

@@ -107,6 +107,7 @@ class _Driver:
         self.writes: list[list[int]] = []
         self.values: dict[int, Value] = {}  # by their number in the log
         self.in_log: list[int] = []  # by their own number
+        self.spared: list[Value] = []
         self.event = self.short_of = self.recomputed_cost = self.recomputed_calls = 0
         self.history: list[tuple[int, int, int]] = []
 
@@ -117,9 +118,13 @@ class _Driver:
                 if kind == 0:
                     self.first_run(index)
                 elif kind == 1:
-                    self.place(self.new(index), Kind.CONSTANT)
-                else:
+                    self.constant(index)
+                elif kind == 2:
                     self.let_go(index)
+                elif kind == 3:
+                    self.pin(self.values[index])
+                else:
+                    self.spare(self.values[index])
                 self.event += 1
             held = [value for value in self.values.values() if value.is_held and not value.is_forgotten]
             self.make_resident(sorted(held, key=lambda value: value.number))
@@ -150,88 +155,122 @@ class _Driver:
     def let_go(self, in_log: int) -> None:
         value = self.values[in_log]
         if not value.is_forgotten:
+            self.end_sparing([value])
             self.memory.let_go(value)
             self.settle()
 
-    def place(self, value: Value, kind: Kind) -> None:
+    def pin(self, value: Value) -> None:
+        """Make the value, and never evict it from now on."""
+        self.make_resident([value])
+        self.memory.pin(value)
+        self.unlock([value])
+
+    def spare(self, value: Value) -> None:
+        """Evict the value only where nothing else makes room, until a call reads it: it has a lock of its own."""
+        if value.is_resident and value.call is not None and value not in self.spared:
+            self.spared.append(value)
+            self.memory.lock(value)
+
+    def end_sparing(self, values: list[Value]) -> bool:
+        """Whether one of them was spared."""
+        ended = [value for value in self.spared if value in values]
+        self.spared = [value for value in self.spared if value not in ended]
+        self.unlock(ended)
+        return bool(ended)
+
+    def lock(self, value: Value) -> None:
+        self.end_sparing([value])
+        self.memory.lock(value)
+
+    def place(self, value: Value, kind: Kind) -> int:
+        """Find room for a value, which is to be bound there."""
         if not value.size:
-            self.memory.bind(value, 0)
-            return
+            return 0
         while (address := self.memory.take(value.size, kind)) is None:
             victims = self.memory.victims(value.size)
-            if not victims:
+            if not victims and not self.end_sparing(self.spared):
                 self.short_of = value.size
                 raise _Ended(_OUT_OF_MEMORY)
             for victim in victims:
                 self.note(_Step.EVICT, self.in_log[victim.number])
                 self.memory.evict(victim)
-        self.memory.bind(value, address)
         self.note(_Step.PLACE, self.in_log[value.number], address)
+        return address
+
+    def constant(self, in_log: int) -> None:
+        value = self.new(in_log)
+        self.memory.bind(value, self.place(value, Kind.CONSTANT))
 
     def first_run(self, number: int) -> None:
         taken = self.takes[number]
+        reads = [self.values[read] for read in self.reads[number]]
+        self.make_resident(reads)
         if taken >= 0:
             self.secure_dependents(self.values[taken])
-        reads = [self.values[read] for read in self.reads[number]]
-        if not self.writes[number]:
-            self.make_resident(reads)
-            self.memory.values.ran(self.cost[number], reads)
+        if self.writes[number]:
+            written = sum(self.size[value] for value in self.writes[number])
+            is_expensive = self.memory.is_expensive(self.cost[number], written)
+            made = [self.new(value) for value in self.writes[number]]
+            call = Call(number, self.cost[number], reads, made, is_expensive)
+            self.memory.values.add_call(call)
+            self.run_ready(call, is_first=True)
+        else:
+            self.memory.values.clock += self.cost[number]
             self.note(_Step.RUN, number)
-            self.unlock(reads)
-            return
-        written = sum(self.size[value] for value in self.writes[number])
-        is_expensive = self.memory.is_expensive(self.cost[number], written)
-        call = Call(number, self.cost[number], reads, [self.new(value) for value in self.writes[number]], is_expensive)
-        self.memory.values.add_call(call)
-        self.run_call(call, is_first=True)
+        self.unlock(reads)
         if taken >= 0:
             self.let_go(taken)
 
     def secure_dependents(self, taken: Value) -> None:
         """Before a call writes over what cannot be made again: pin all that is held and needs it."""
-        if not self.memory.rules.in_place or taken.call is not None:
+        if taken.call is not None:
             return
         for value in self.memory.values.dependents(taken):
-            if not value.is_resident:
-                assert value.call is not None
-                self.run_call(value.call)
-            self.memory.pin(value)
-            self.settle()
+            self.pin(value)
 
     def make_resident(self, values: list[Value]) -> None:
         """Lock all of them, then recompute those that are evicted."""
         for value in values:
-            value.locks += 1
+            self.lock(value)
         for value in values:
             if not value.is_resident:
                 assert value.call is not None
-                self.run_call(value.call)
+                self.recompute(value.call)
 
-    def run_call(self, call: Call, *, is_first: bool = False) -> None:
-        """Run a call after all that it needs, without recursion: a chain may be as long as the program."""
-        stack = [(call, iter(call.reads))]
-        _lock(call.reads)
+    def recompute(self, call: Call) -> None:
+        """Run a call again after all that it needs, without recursion: a chain may be as long as the program."""
+        stack: list[tuple[Call, list[Value]]] = [(call, [])]
         while stack:
-            top, reads = stack[-1]
-            missing = next((read for read in reads if not read.is_resident), None)
+            top, locked = stack[-1]
+            missing = next((read for read in top.reads if not read.is_resident), None)
+            rest = [read for read in top.reads if read not in locked] if missing is None else [missing]
+            for value in rest:
+                self.lock(value)
+                locked.append(value)
             if missing is not None:
                 assert missing.call is not None
-                stack.append((missing.call, iter(missing.call.reads)))
-                _lock(missing.call.reads)
+                stack.append((missing.call, []))
                 continue
             stack.pop()
-            self.run_ready(top, is_first=is_first and not stack)
+            self.run_ready(top)
+            self.unlock(locked)
 
-    def run_ready(self, call: Call, *, is_first: bool) -> None:
+    def run_ready(self, call: Call, *, is_first: bool = False) -> None:
         """Run a call that has all that it reads in memory, locked."""
-        reads, placed = list(call.reads), []
-        for value in list(call.writes):
+        placed: list[tuple[Value, int]] = []
+        taking: Value | None = None
+        for value in call.writes:
             if value.is_resident:
                 continue
-            value.locks += 1
-            placed.append(value)
-            if not self.takes_over(call.number, value):
-                self.place(value, Kind.EXPENSIVE if call.is_expensive else Kind.CHEAP)
+            if self.can_take_over(call.number, value):
+                taking = value
+            else:
+                placed.append((value, self.place(value, Kind.EXPENSIVE if call.is_expensive else Kind.CHEAP)))
+        for value, address in placed:
+            self.memory.bind(value, address)
+        if taking is not None:
+            self.memory.take_over(self.values[self.takes[call.number]], taking)
+            self.note(_Step.TAKE_OVER, self.in_log[taking.number], taking.address)
         self.memory.ran(call)
         self.settle()
         self.note(_Step.RUN if is_first else _Step.RERUN, call.number)
@@ -240,19 +279,11 @@ class _Driver:
             self.recomputed_cost += call.cost
             if float(self.recomputed_cost) > self.most_recomputed:
                 raise _Ended(_THRASHING)
-        self.unlock(placed)
-        self.unlock(reads)
 
-    def takes_over(self, number: int, value: Value) -> bool:
+    def can_take_over(self, number: int, value: Value) -> bool:
         taken = self.takes[number]
-        if taken < 0 or self.in_log[value.number] != self.writes[number][0]:
-            return False
-        if not self.memory.take_over(self.values[taken], value):
-            return False
-        self.note(_Step.TAKE_OVER, self.in_log[value.number], value.address)
-        return True
-
-
-def _lock(values: Iterable[Value]) -> None:
-    for value in values:
-        value.locks += 1
+        return (
+            taken >= 0
+            and self.in_log[value.number] == self.writes[number][0]
+            and self.memory.can_take_over(self.values[taken], value)
+        )

@@ -123,10 +123,13 @@ class Memory:
         self.counts.evicted_bytes += value.size
         self._leave(value)
 
-    def take_over(self, old: Value, new: Value) -> bool:
-        """Whether the new version got the block of the old one."""
-        if not self.rules.in_place or old.locks != 1 or not old.is_resident or old.size != new.size:
-            return False
+    def can_take_over(self, old: Value, new: Value) -> bool:
+        """Whether the new version may get the block of the old one, which only the call has locked."""
+        may_write = self.rules.in_place or old.call is None
+        return may_write and old.locks == 1 and old.is_resident and old.size == new.size
+
+    def take_over(self, old: Value, new: Value) -> None:
+        """The new version gets the block of the old one."""
         assert new.call is not None
         address = old.address
         if old.size:
@@ -135,11 +138,10 @@ class Memory:
             new.call.runs_once = True
         self.values.set_resident(new, address)  # first, so that the old version does not join the set that it leaves
         self.values.set_evicted(old)
-        return True
 
     def ran(self, call: Call) -> None:
         """The call has run; what it wrote is pinned if it cannot run again."""
-        self.values.ran(call.cost, [*call.reads, *call.writes])
+        self.values.ran(call)
         for value in list(call.writes) if call.runs_once else ():
             self.pin(value)
 
@@ -147,6 +149,11 @@ class Memory:
         """It is never evicted from now."""
         self.values.pin(value)
         self._after_release(value)
+
+    def lock(self, value: Value) -> None:
+        """A call reads it: it is not evicted, and counts as accessed."""
+        value.locks += 1
+        value.last_access = self.values.clock
 
     def unlock(self, value: Value) -> None:
         """One lock less."""

@@ -39,6 +39,7 @@ class Value:
     set: EvictedSet | None = None
     is_held: bool = True
     is_resident: bool = False
+    is_made_again: bool = False  # resident since a time after the program let it go
     is_forgotten: bool = False
 
     @property
@@ -47,7 +48,7 @@ class Value:
 
     @property
     def is_idle(self) -> bool:
-        return self.is_evictable and not self.is_held
+        return self.is_evictable and not self.is_held and not self.is_made_again
 
     @property
     def is_needed(self) -> bool:
@@ -63,6 +64,7 @@ class Call:
     reads: list[Value]
     writes: list[Value]  # but those that are pinned or forgotten
     is_expensive: bool = False
+    has_run: bool = False
     runs_once: bool = False  # it writes over what cannot be made again
 
 
@@ -93,7 +95,7 @@ class Values:
     def set_resident(self, value: Value, address: int) -> None:
         """It is in memory, and in no set."""
         self._leave_set(value)
-        value.address, value.is_resident = address, True
+        value.address, value.is_resident, value.is_made_again = address, True, not value.is_held
 
     def set_evicted(self, value: Value) -> None:
         """It is not in memory, and in one set with its evicted neighbours if it can be made again."""
@@ -108,11 +110,12 @@ class Values:
                 other.into = own
         value.set = own
 
-    def ran(self, cost: int, values: list[Value]) -> None:
-        """The clock advances, then these values count as accessed."""
-        self.clock += cost
-        for value in values:
+    def ran(self, call: Call) -> None:
+        """The clock advances, then what the call wrote counts as accessed, for the first time only."""
+        self.clock += call.cost
+        for value in call.writes if not call.has_run else ():
             value.last_access = self.clock
+        call.has_run = True
 
     def pin(self, value: Value) -> None:
         """It cannot be made again; what only its recipe needed is forgotten."""

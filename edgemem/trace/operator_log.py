@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["APPEARS", "LETS_GO", "RUNS", "OperatorLog"]
+__all__ = ["APPEARS", "LETS_GO", "PINS", "RUNS", "SPARES", "OperatorLog"]
 
-RUNS, APPEARS, LETS_GO = range(3)  # kinds of an event
+RUNS, APPEARS, LETS_GO, PINS, SPARES = range(5)  # kinds of an event
 _MOST_BYTES: Final = 1 << 60  # of all values
 _MOST_COST: Final = 1 << 50  # nanoseconds of all calls, each once for every value that it writes: 13 days
 
@@ -49,7 +49,9 @@ class OperatorLog:
             The call lets go of it: no event does.
         size: [values] bytes; 0 needs no memory.
         event_kind: [events] `RUNS` (0): a call runs. `APPEARS` (1): a constant appears, such as a parameter or an
-            input. `LETS_GO` (2): the program lets go of a value; nothing that it runs later reads the value.
+            input. `LETS_GO` (2): the program lets go of a value; nothing that it runs later reads the value. `PINS`
+            (3): a value cannot be made again from now on, and stays in memory while it is needed. `SPARES` (4): until
+            a call reads it, a value is evicted only where nothing else makes room.
         event_index: [events] the call, or the value. Calls run in the order of their numbers, each once.
     """
 
@@ -181,7 +183,7 @@ def _check_events(log: OperatorLog) -> None:
         raise ModelError("a call names a value that the log does not have")
     ran = 0
     for at, (kind, index) in enumerate(zip(log.event_kind.tolist(), log.event_index.tolist(), strict=True)):
-        if kind not in (RUNS, APPEARS, LETS_GO) or not 0 <= index < (len(takes) if kind == RUNS else len(size)):
+        if kind not in range(SPARES + 1) or not 0 <= index < (len(takes) if kind == RUNS else len(size)):
             raise ModelError(f"event {at} is none: it has the kind {kind} and the index {index}")
         if kind == RUNS:
             if index != ran:
@@ -193,8 +195,9 @@ def _check_events(log: OperatorLog) -> None:
                 raise ModelError(f"value {index} appears at event {at}, but it is there already")
             state[index] = _HELD
         elif state[index] != _HELD:
-            raise ModelError(f"event {at} lets go of value {index}, which the program does not hold")
-        else:
+            what = {LETS_GO: "lets go of", PINS: "pins", SPARES: "spares"}[kind]
+            raise ModelError(f"event {at} {what} value {index}, which the program does not hold")
+        elif kind == LETS_GO:
             state[index] = _GONE
     if ran != len(takes):
         raise ModelError(f"call {ran} never runs")

@@ -25,12 +25,18 @@ class LogColumns {
   using Values = std::vector<std::int64_t>;
 
   void add_event() {
-    switch (bytes_.below(4)) {
+    switch (bytes_.below(5)) {
       case 0:
         event(edgemem::EventKind::kConstant, held(small()));
         break;
       case 1:
         if (!held_.empty()) event(edgemem::EventKind::kLetGo, gone(bytes_.below(held_.size())));
+        break;
+      case 2:
+        if (!held_.empty()) {
+          const bool is_pin = bytes_.below(2) == 0;
+          event(is_pin ? edgemem::EventKind::kPin : edgemem::EventKind::kSpare, held_[bytes_.below(held_.size())]);
+        }
         break;
       default:
         add_call();

@@ -213,13 +213,17 @@ void Memory::compact(const Move& move) {
   }
 }
 
-bool Memory::take_over(ValueId old_version, ValueId new_version) {
+bool Memory::can_take_over(ValueId old_version, ValueId new_version) const {
   const Values::Value& old_value = values_.value(old_version);
   const Values::Value& new_value = values_.value(new_version);
-  if (!rules_.in_place || !old_value.is_resident || new_value.is_resident || old_value.locks != 1 ||
-      old_value.bytes != new_value.bytes) {
-    return false;
-  }
+  return (rules_.in_place || !values_.is_recomputable(old_version)) && old_value.is_resident &&
+         !new_value.is_resident && old_value.locks == 1 && old_value.bytes == new_value.bytes;
+}
+
+bool Memory::take_over(ValueId old_version, ValueId new_version) {
+  if (!can_take_over(old_version, new_version)) return false;
+  const Values::Value& old_value = values_.value(old_version);
+  const Values::Value& new_value = values_.value(new_version);
   const std::int64_t address = old_value.address;
   if (old_value.bytes > 0) pool_at(address).set_owner(block_at(address), new_version);
   if (!values_.is_recomputable(old_version)) values_.set_runs_once(new_value.call);

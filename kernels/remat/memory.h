@@ -16,9 +16,10 @@
 // a result before its call is known.
 //
 // To run a call, for the first time or again: lock what it reads, make the evicted ones among it resident, place what
-// it writes and has not in memory, `ran`, unlock. A value that is idle after an unlock or after the program let it go
-// leaves memory at once (eager eviction): it stays recomputable, and counts as evicted for its neighbours, but not in
-// `evictions`. A driver with tensors asks `take_released` then, which values it has to release.
+// it writes and has not in memory, `ran`, unlock. A value that the program lets go leaves memory at once, or with its
+// last lock (eager eviction, as in DTR): it stays recomputable, and counts as evicted for its neighbours, but not in
+// `evictions`. A value that is made again after that stays until it is evicted or forgotten, as any other does: several
+// calls may read it. A driver with tensors asks `take_released` then, which values it has to release.
 #pragma once
 
 #include <cstdint>
@@ -67,14 +68,17 @@ class Memory {
   CallId add_call(std::int64_t cost, std::span<const ValueId> reads, std::span<const std::int64_t> bytes) {
     return values_.add_call(cost, reads, bytes);
   }
-  void lock(ValueId id) { values_.lock(id); }
+  // Of what a call reads: it counts as accessed.
+  void lock(ValueId id) {
+    values_.lock(id);
+    values_.touch(id);
+  }
   void unlock(ValueId id);
   void hold(ValueId id) { values_.hold(id); }
   void let_go(ValueId id);
   void pin(ValueId id);
-  void touch(ValueId id) { values_.touch(id); }
   void ran(CallId id);
-  void ran(std::int64_t cost, std::span<const ValueId> reads) { values_.ran(cost, reads); }
+  void advance(std::int64_t cost) { values_.advance(cost); }
   std::vector<ValueId> dependents(ValueId id) const { return values_.dependents(id); }
 
   // The values that left memory by unlock, let_go, pin or ran since the last call of this function, forgotten ones too.
@@ -118,9 +122,11 @@ class Memory {
   void evict(ValueId id);
   // Before the call runs that makes the new version: it gets the block of the old one, as `in_place` says. The old
   // version counts as evicted; if it cannot be made again, all that the call writes is pinned when it has run (before
-  // that the driver has pinned the `dependents` of the old version). False, and nothing happens: the rules say copy on
-  // write, the old version has not exactly one lock (the call's own), is not resident, or is of another size.
+  // that the driver has pinned the `dependents` of the old version). False, and nothing happens, if it cannot: the
+  // rules say copy on write, and the old version can be made again; it has not exactly one lock (the call's own), is
+  // not resident, or is of another size.
   bool take_over(ValueId old_version, ValueId new_version);
+  bool can_take_over(ValueId old_version, ValueId new_version) const;
 
   // Moves blocks towards the beginning of the pool, so that the free bytes behind them are in one piece: each block
   // with a value, in the order of their addresses, for which `move(value, from, to, bytes)` is true, where it has moved

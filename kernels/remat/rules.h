@@ -34,6 +34,9 @@ struct Rules {
   bool partition = true;
   // Recomputable in-place (Coop 3.5): the new version takes the memory of the old one, which is evicted by that. False:
   // copy on write, the new version gets memory of its own (DTR).
+  //
+  // Deviation: what cannot be made again, such as a parameter, is written where it lies in any case, as the runtime
+  // does. Copied on write it is a value that may be evicted; to make that again takes the training step before.
   bool in_place = true;
   // Constants go to the left end of the leftmost free block that is large enough or to the right end of the rightmost:
   // whichever is nearer to its end of the pool, the left one if both are as near. False: as any other request that is

@@ -70,7 +70,7 @@ bool Values::is_evictable(ValueId id) const {
   return value(id).is_resident && value(id).locks == 0 && is_recomputable(id);
 }
 
-bool Values::is_idle(ValueId id) const { return is_evictable(id) && !value(id).is_held; }
+bool Values::is_idle(ValueId id) const { return is_evictable(id) && !value(id).is_held && !value(id).is_made_again; }
 
 template <typename Visit>
 void Values::for_each_evicted_neighbour(ValueId id, const Visit& visit) const {
@@ -102,8 +102,11 @@ std::int64_t Values::staleness(ValueId id) const { return std::max<std::int64_t>
 
 void Values::set_resident(ValueId id, std::int64_t address) {
   leave_set(id);
-  at(id).is_resident = true;
-  at(id).address = address;
+  Value& placed = at(id);
+  // A block that moves is resident already.
+  placed.is_made_again = placed.is_resident ? placed.is_made_again : !placed.is_held;
+  placed.is_resident = true;
+  placed.address = address;
 }
 
 void Values::set_evicted(ValueId id) {
@@ -153,17 +156,12 @@ std::int64_t Values::united(std::int64_t one, std::int64_t other) {
 }
 
 void Values::ran(CallId id) {
-  const Call& done = call(id);
+  Call& done = call_at(id);
   clock_ += done.cost;
-  for (const ValueId read : done.reads) touch(read);
   for (const ValueId written : done.writes) {
-    if (written != kNobody) touch(written);
+    if (written != kNobody && !done.has_run) touch(written);
   }
-}
-
-void Values::ran(std::int64_t cost, std::span<const ValueId> reads) {
-  clock_ += cost;
-  for (const ValueId read : reads) touch(read);
+  done.has_run = true;
 }
 
 void Values::unlock(ValueId id) {

@@ -41,6 +41,7 @@ class Values {
     bool is_known = false;  // false: this number is free
     bool is_held = false;
     bool is_resident = false;       // also of a value of no bytes, once it is made
+    bool is_made_again = false;     // resident since a time after the program let it go
     std::int64_t serial = 0;        // values are counted in the order in which they were added
     std::vector<CallId> read_by{};  // calls that may have to run again
     std::int64_t set = kNobody;     // of a value that is evicted
@@ -50,6 +51,7 @@ class Values {
   struct Call {
     std::int64_t cost = 0;
     bool is_known = false;
+    bool has_run = false;
     bool runs_once = false;   // what it reads is lost: what it writes is pinned when it has run
     std::int64_t wanted = 0;  // values that it writes and that are neither pinned nor forgotten
     std::vector<ValueId> reads{};
@@ -69,7 +71,8 @@ class Values {
   bool is_recomputable(ValueId id) const { return value(id).call != kNobody; }
   // Resident and recomputable, and not locked.
   bool is_evictable(ValueId id) const;
-  // Resident and recomputable, and neither held nor locked: eager eviction frees it at once.
+  // Resident and recomputable, neither held nor locked, and not made again since the program let it go: eager eviction
+  // frees it at once.
   bool is_idle(ValueId id) const;
   std::size_t value_count() const { return values_.size() - spare_values_.size(); }
 
@@ -82,11 +85,13 @@ class Values {
   void set_resident(ValueId id, std::int64_t address);
   // Not resident any more; enters a set if it is recomputable.
   void set_evicted(ValueId id);
-  // The call has run: the clock advances by its cost, then all that it reads and writes counts as accessed.
+  // The call has run: the clock advances by its cost. What it writes counts as accessed then, for the first time only:
+  // what it makes again and nobody asked for is as stale as it was.
   void ran(CallId id);
   // The same for a call without results, which is not kept.
-  void ran(std::int64_t cost, std::span<const ValueId> reads);
-  // Accessed without a call.
+  void advance(std::int64_t cost) { clock_ += cost; }
+  // A call that reads the value has been asked for: it counts as accessed before the call, and whatever has to be made
+  // for it, takes time.
   void touch(ValueId id) { at(id).last_access = clock_; }
 
   void lock(ValueId id) { ++at(id).locks; }

@@ -183,7 +183,7 @@ bool Runtime::can_be_taken(ValueId value) const {
 
 void Runtime::ran_without_results(std::int64_t cost, std::span<const ValueId> reads) {
   check_known(reads);
-  memory_.ran(cost, reads);
+  memory_.advance(cost);
 }
 
 bool Runtime::ran(std::int64_t cost, std::span<const ValueId> reads, std::span<em_remat_result> results) {

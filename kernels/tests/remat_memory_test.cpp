@@ -117,8 +117,10 @@ TEST(remat_memory_counts_free_neighbours_in_dte) {
     const ValueId alone = made(memory, 10, 30);
     memory.take(10, Kind::kCheap);
     const ValueId beside = made(memory, 10, 20);
-    memory.touch(alone);  // both are fresh
-    memory.touch(beside);
+    for (const ValueId id : {alone, beside}) {  // both are fresh
+      memory.lock(id);
+      memory.unlock(id);
+    }
     (void)wall;
     CHECK(victims(memory, 50) == std::vector{heuristic == Heuristic::kDtr ? alone : beside});
   }
@@ -181,6 +183,24 @@ TEST(remat_memory_frees_an_idle_value_with_its_last_lock) {
   CHECK(memory.used() == 0 && memory.values().is_known(first));
   memory.let_go(written(memory, call));
   CHECK(!memory.values().is_known(first));
+}
+
+TEST(remat_memory_keeps_what_is_made_again) {
+  Memory memory(100, 1, kDtr);
+  const ValueId first = made(memory, 1, 40);
+  const CallId call = memory.add_call(1, std::vector{first}, std::vector<std::int64_t>{40});
+  memory.let_go(first);
+  CHECK(memory.used() == 0 && memory.values().is_known(first));
+  memory.lock(first);
+  memory.bind(first, *memory.take(40, Kind::kCheap));
+  memory.unlock(first);
+  CHECK(memory.used() == 40 && memory.values().is_evictable(first));
+  // A storage that the driver lent it is none of the program's.
+  memory.hold(first);
+  memory.let_go(first);
+  CHECK(memory.used() == 40 && victims(memory, 80) == std::vector{first});
+  memory.let_go(written(memory, call));
+  CHECK(memory.used() == 0);  // nobody reads it any more
 }
 
 TEST(remat_memory_gives_a_new_version_the_block_of_the_old_one) {

@@ -228,7 +228,9 @@ TEST(remat_simulator_refuses_logs_that_contradict_themselves) {
   refused([](Program& p) { p.writes[1] = p.writes[0]; });
   refused([](Program& p) { p.takes[1] = 0; });
   refused([](Program& p) { p.takes.pop_back(); });
-  refused([](Program& p) { p.event_kind[1] = 3; });
+  refused([](Program& p) { p.event_kind[1] = 5; });
+  refused([](Program& p) { p.let_go(0), p.event(EventKind::kPin, 0); });
+  refused([](Program& p) { p.event(EventKind::kSpare, 99); });
   refused([](Program& p) { p.event_index[1] = 1; });
   refused([](Program& p) { p.event_index.pop_back(); });
   refused([](Program& p) { p.let_go(0), p.let_go(0); });

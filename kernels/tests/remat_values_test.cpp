@@ -61,10 +61,16 @@ TEST(remat_values_age_while_calls_run) {
   Values values;
   const std::vector<ValueId> made = chain(values, 3);
   CHECK(values.clock() == 7);
-  CHECK(values.staleness(made[3]) == 1 && values.staleness(made[2]) == 1);  // at least 1
-  CHECK(values.staleness(made[1]) == 4 && values.staleness(made[0]) == 6);
-  values.ran(10, std::vector{made[1]});
-  CHECK(values.staleness(made[1]) == 1 && values.staleness(made[0]) == 16);
+  CHECK(values.staleness(made[3]) == 1);  // at least 1
+  CHECK(values.staleness(made[2]) == 4 && values.staleness(made[1]) == 6 && values.staleness(made[0]) == 7);
+  values.touch(made[1]);
+  values.advance(10);
+  CHECK(values.staleness(made[1]) == 10 && values.staleness(made[2]) == 14);
+  // What is made again and nobody asked for is as stale as it was.
+  values.set_evicted(made[2]);
+  values.set_resident(made[2], 0);
+  values.ran(values.value(made[2]).call);
+  CHECK(values.staleness(made[2]) == 16);
 }
 
 TEST(remat_values_count_evicted_neighbours_in_the_projected_cost) {

@@ -81,6 +81,7 @@ class Value:
     held: bool = False
     locks: int = 0
     there: bool = False
+    again: bool = False  # it was made after the program had let it go, and is there since
     address: int = -1
     accessed: int = 0
 
@@ -96,10 +97,10 @@ class Oracle:
     limit: float = 10.0
     values: dict[int, Value] = field(default_factory=dict)  # those that are known: neither unmade nor forgotten
     order: list[int] = field(default_factory=list)  # values as they were added
-    calls: set[int] = field(default_factory=set)  # that have been added
     sets: list[set[int]] = field(default_factory=list)  # of evicted values
     expensive: dict[int, bool] = field(default_factory=dict)
     asked: list[tuple[int, int]] = field(default_factory=list)  # cost and bytes of calls, as they came
+    spared: list[int] = field(default_factory=list)
     history: list[Row] = field(default_factory=list)
     fragments: list[float] = field(default_factory=list)
     clock: int = 0
@@ -133,15 +134,15 @@ class Oracle:
                     self.first_run(index)
                 elif kind == 1:
                     self.appear(index)
-                else:
+                elif kind == 2:
                     self.let_go(index)
+                elif kind == 3:
+                    self.pin(index)
+                elif self.values[index].there and self.values[index].call >= 0 and index not in self.spared:
+                    self.lock(index)
+                    self.spared.append(index)
                 self.event += 1
-            held = [v for v in self.order if v in self.values and self.values[v].held]
-            for v in held:
-                self.values[v].locks += 1
-            for v in held:
-                if not self.values[v].there:
-                    self.rerun(self.values[v].call)
+            self.fetch([v for v in self.order if v in self.values and self.values[v].held])
         except Ended as end:
             self.ended = end.why
         return self
@@ -154,79 +155,105 @@ class Oracle:
         self.place(v, "constant")
 
     def let_go(self, v: int) -> None:
+        self.spare_no_more([v])
         self.values[v].held = False
         self.tidy(v)
 
+    def pin(self, v: int) -> None:
+        self.fetch([v])
+        self.values[v].call = -1
+        for group in self.sets:
+            group.discard(v)
+        self.release_locks([v])
+
+    def spare_no_more(self, values: Sequence[int]) -> None:
+        for v in [v for v in values if v in self.spared]:
+            self.spared.remove(v)
+            self.release_locks([v])
+
     def first_run(self, k: int) -> None:
         old = self.takes[k]
-        in_place = old >= 0 and self.rules.in_place
-        if in_place and self.values[old].call < 0:
+        self.fetch(self.reads[k])
+        made_again = old < 0 or self.values[old].call >= 0
+        if not made_again:
             for v in self.dependents(old):
-                if not self.values[v].there:
-                    self.rerun(self.values[v].call)
-                self.values[v].call = -1
-                self.forget()
-        made_again = not in_place or self.values[old].call >= 0
-        self.calls.add(k)
-        self.lock_reads(k)
-        self.fetch(k)
+                self.pin(v)
         self.judge(k)
         for v in self.writes[k]:
             self.values[v] = Value(v, self.size[v], k, held=True)
             self.order.append(v)
-        placed = self.execute(k, "run")
-        if not made_again:
-            for v in self.writes[k]:
+        self.execute(k, "run")
+        for v in self.writes[k]:
+            self.values[v].accessed = self.clock
+            if not made_again:
                 self.values[v].call = -1
-        self.release_locks(k, placed)
+        self.release_locks(self.reads[k])
         if old >= 0:
             self.let_go(old)
 
     # --- calls ---
 
+    def fetch(self, wanted: Sequence[int]) -> None:
+        """Lock values, and make again those that are evicted."""
+        for v in wanted:
+            self.lock(v)
+        for v in wanted:
+            if not self.values[v].there:
+                self.rerun(self.values[v].call)
+
+    def lock(self, v: int) -> None:
+        """Somebody asks for the value: that is its access."""
+        self.spare_no_more([v])
+        self.values[v].locks += 1
+        self.values[v].accessed = self.clock
+
     def rerun(self, k: int) -> None:
-        self.lock_reads(k)
-        self.fetch(k)
-        placed = self.execute(k, "rerun")
+        locked: list[int] = []
+        while missing := [v for v in self.reads[k] if not self.values[v].there]:
+            self.lock(missing[0])
+            locked.append(missing[0])
+            self.rerun(self.values[missing[0]].call)
+        for v in self.reads[k]:
+            if v not in locked:
+                self.lock(v)
+                locked.append(v)
+        self.execute(k, "rerun")
         self.recomputed += self.cost[k]
         self.recomputed_calls += 1
         if self.recomputed > self.limit * sum(self.cost):
             raise Ended("thrashing")
-        self.release_locks(k, placed)
+        self.release_locks(locked)
 
-    def lock_reads(self, k: int) -> None:
-        for v in self.reads[k]:
-            self.values[v].locks += 1
-
-    def fetch(self, k: int) -> None:
-        """Make what a call reads again, where it is evicted."""
-        for v in self.reads[k]:
-            if not self.values[v].there:
-                self.rerun(self.values[v].call)
-
-    def execute(self, k: int, how: str) -> list[int]:
-        """Place what a call writes and has not in memory, each locked; then the time of the call passes."""
+    def execute(self, k: int, how: str) -> None:
+        """Place what a call writes and has not in memory, which nothing evicts meanwhile; then its time passes."""
         old = self.takes[k]
+        taking = None
         placed = []
         for position, v in enumerate(self.writes[k]):
             if v not in self.values or self.values[v].call != k or self.values[v].there:
                 continue
-            self.values[v].locks += 1
+            is_next = position == 0 and old >= 0
+            if (
+                is_next
+                and (self.rules.in_place or self.values[old].call < 0)
+                and self.values[old].there
+                and self.values[old].locks == 1
+            ):
+                taking = v
+                continue
             placed.append(v)
-            is_next = position == 0 and old >= 0 and self.rules.in_place
-            if is_next and self.values[old].there and self.values[old].locks == 1:
-                self.take_over(old, v)
-            else:
-                self.place(v, "expensive" if self.expensive[k] else "cheap")
+            self.values[v].locks += 1
+            self.place(v, "expensive" if self.expensive[k] else "cheap")
+        for v in placed:
+            self.values[v].locks -= 1
+            self.join_memory(v)
+        if taking is not None:
+            self.take_over(old, taking)
         self.history.append((how, k, -1))
         self.clock += self.cost[k]
-        for v in (*self.reads[k], *self.writes[k]):
-            if v in self.values:
-                self.values[v].accessed = self.clock
-        return placed
 
-    def release_locks(self, k: int, placed: Sequence[int]) -> None:
-        for v in (*placed, *self.reads[k]):
+    def release_locks(self, values: Sequence[int]) -> None:
+        for v in values:
             self.values[v].locks -= 1
             self.tidy(v)
 
@@ -267,7 +294,7 @@ class Oracle:
         """After a lock is gone or the program let a value go: it is forgotten, or leaves memory, or neither."""
         self.forget()
         value = self.values.get(v)
-        if value and value.there and value.call >= 0 and not value.held and not value.locks:
+        if value and value.there and value.call >= 0 and not (value.held or value.locks or value.again):
             self.history.append(("release", v, -1))
             self.leave(v)
 
@@ -342,13 +369,18 @@ class Oracle:
     def take_over(self, old: int, new: int) -> None:
         address = self.values[old].address
         self.arrive(new, address)
+        self.join_memory(new)
         self.leave(old)
         self.history.append(("take over", new, address))
 
-    def arrive(self, v: int, address: int) -> None:
+    def join_memory(self, v: int) -> None:
+        """The value is no evicted one any more."""
         for group in self.sets:
             group.discard(v)
-        self.values[v].there, self.values[v].address = True, address
+
+    def arrive(self, v: int, address: int) -> None:
+        value = self.values[v]
+        value.there, value.address, value.again = True, address, not value.held
 
     def place(self, v: int, kind: str) -> None:
         size = self.padded(v)
@@ -405,6 +437,8 @@ class Oracle:
             found = [v for _, _, v in blocks[window[0] : window[1] + 1] if v is not None] if window else []
         else:
             found = [min(heuristics, key=lambda v: (heuristics[v], self.values[v].address))] if heuristics else []
-        if not found:
+        if not found and not self.spared:
             raise Ended("out of memory")
+        if not found:
+            self.spare_no_more(sorted(self.spared, key=self.order.index))
         return found

@@ -10,7 +10,7 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["Effect", "effect_of"]
+__all__ = ["Effect", "effect_of", "is_accumulating"]
 
 # Batch normalisations write these in training, most of them without a word in their schemas, and read them otherwise.
 _STATISTICS: Final = ("running_mean", "running_var")
@@ -76,6 +76,14 @@ def effect_of(func: Callable[..., Any]) -> Effect:
     if found is None:
         found = _known[func] = _read(func)
     return found
+
+
+def is_accumulating() -> bool:
+    """Whether autograd is giving a leaf its gradient, which the program holds until its optimizer has run."""
+    if torch._C._current_graph_task_id() < 0:  # noqa: SLF001 - it is not running
+        return False
+    node = torch._C._current_autograd_node()  # noqa: SLF001
+    return node is not None and node.name() == "torch::autograd::AccumulateGrad"
 
 
 def _read(func: Any) -> Effect:

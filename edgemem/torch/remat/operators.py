@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 from edgemem.errors import BudgetExceededError
 from edgemem.replay.remat import CHEAP, EXPENSIVE, PATIENT
-from edgemem.torch.remat.effects import effect_of
+from edgemem.torch.remat.effects import effect_of, is_accumulating
 from edgemem.torch.remat.recipes import Recipe, Settings, Slot, frozen, tensors_of
 from edgemem.torch.remat.results import copied, is_plain, results_in, storages_in
 
@@ -50,19 +50,11 @@ class OperatorMode(TorchDispatchMode):
         kwargs = kwargs or {}
         effect = effect_of(func)
         if effect.is_view or self._operators.is_closed:
-            if effect.is_detached and _is_accumulating():
+            if effect.is_detached and is_accumulating():
                 self._operators.spare_gradient(args[0])
             return func(*args, **kwargs)
         with torch._C.DisableTorchFunction():  # noqa: SLF001 - what follows is not the program's
             return self._operators.run(func, effect, args, kwargs)
-
-
-def _is_accumulating() -> bool:
-    """Whether autograd is giving a leaf its gradient, which the program holds until its optimizer has run."""
-    if torch._C._current_graph_task_id() < 0:  # noqa: SLF001 - it is not running
-        return False
-    node = torch._C._current_autograd_node()  # noqa: SLF001
-    return node is not None and node.name() == "torch::autograd::AccumulateGrad"
 
 
 @dataclass(slots=True)
@@ -70,7 +62,7 @@ class _Call:
     """An operator that is about to run, or has run.
 
     `values` are those that its arguments lie in, by storage; `statistics` are running statistics that its results do
-    not depend on. `is_plain`: all its arguments are tensors in host memory and nothing else.
+    not depend on. `is_plain`: all its arguments are tensors in host memory and nothing else. `kind`: of its requests.
     """
 
     func: Callable[..., Any]
@@ -81,6 +73,7 @@ class _Call:
     written: list[Value]
     statistics: list[Value]
     is_plain: bool
+    kind: int
 
     @property
     def changed(self) -> list[Value]:
@@ -127,6 +120,7 @@ class Operators:
                     written=self._values_of(effect.written(args, kwargs)),
                     statistics=self._values_of(effect.written_statistics(args, kwargs)),
                     is_plain=len(plain) == len(tensors),
+                    kind=kind,
                 )
                 return self._run(call, numbers)
 
@@ -220,6 +214,7 @@ class Operators:
         generator = call.kwargs.get("generator") or torch.default_generator
         state = generator.get_state() if call.effect.is_random else None
         settings = Settings.now()
+        self._memory.lock([], call.kind)  # what was made again before it made requests of other kinds
         start = time.perf_counter_ns()
         try:
             result = call.func(*call.args, **call.kwargs)
@@ -260,7 +255,7 @@ class Operators:
 
     def _is_repeatable(self, call: _Call, result: Any) -> bool:
         """Whether what an operator made may be evicted, because it gives the same when it runs again."""
-        if not (call.effect.is_repeatable and call.is_plain) or _is_accumulating():
+        if not (call.effect.is_repeatable and call.is_plain) or is_accumulating():
             return False
         if any(value.recipe is None or value.versions >= _MOST_VERSIONS for value in call.written):
             return False

@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from edgemem.torch.remat.effects import effect_of
+from edgemem.torch.remat.effects import effect_of, is_accumulating
 from edgemem.torch.remat.recipes import tensors_of
 from edgemem.torch.remat.results import is_plain, storages_in
-from edgemem.trace.operator_log import APPEARS, LETS_GO, RUNS, OperatorLog
+from edgemem.trace.operator_log import APPEARS, LETS_GO, PINS, RUNS, SPARES, OperatorLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 __all__ = ["record_operators"]
 
 
-def record_operators(step: Callable[..., object], *args: Any, warmup: int = 1, **kwargs: Any) -> OperatorLog:
+def record_operators(
+    step: Callable[..., object], *args: Any, warmup: int = 1, count_inputs: bool = True, **kwargs: Any
+) -> OperatorLog:
     """What one call of `step` ran: its operators with their time, the values that they read and made, and their ends.
 
         log = edgemem.torch.record_operators(step, batch)
@@ -28,16 +30,18 @@ def record_operators(step: Callable[..., object], *args: Any, warmup: int = 1, *
     Only tensors in host memory count. Storages that were there before are constants from their first use on. An
     operator that writes several storages, as those of optimizers do, is one call for each of them, with an equal part
     of its time. Running statistics of batch normalisation are left out: `rematerialize` does not compute them again.
+    As in `rematerialize`, results of operators that may not run again are pinned, and gradients of leaves are spared.
 
     Args:
         step: what is run.
         args: for `step`.
         warmup: calls of `step` before the one that is recorded.
+        count_inputs: whether storages that were there before have bytes; in `rematerialize` they do not count.
         kwargs: for `step`.
     """
     for _ in range(warmup):
         step(*args, **kwargs)
-    with _Recorder() as recorder:
+    with _Recorder(count_inputs=count_inputs) as recorder:
         kept = step(*args, **kwargs)
     recorder.sweep()
     log: OperatorLog = recorder.log()
@@ -48,8 +52,9 @@ def record_operators(step: Callable[..., object], *args: Any, warmup: int = 1, *
 class _Recorder(TorchDispatchMode):
     """Notes operators, and when the storages of their values end."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, count_inputs: bool) -> None:
         super().__init__()
+        self._count_inputs = count_inputs
         self._names: dict[str, int] = {}
         self._calls: list[tuple[int, int, list[int], list[int], int]] = []
         self._sizes: list[int] = []
@@ -62,6 +67,8 @@ class _Recorder(TorchDispatchMode):
         kwargs = kwargs or {}
         effect = effect_of(func)
         if effect.is_view:
+            if effect.is_detached and is_accumulating():
+                self._keep(SPARES, [args[0].untyped_storage()])
             return func(*args, **kwargs)
         self.sweep()
         unused = {_key(t) for t in effect.written_statistics(args, kwargs)}
@@ -73,6 +80,8 @@ class _Recorder(TorchDispatchMode):
         cost = time.perf_counter_ns() - start
         made = [s for s in storages_in(result) if s._cdata not in self._values and s._cdata not in unused]  # noqa: SLF001
         self._note(effect.name, cost, reads, [key for key in written if key in self._values], made)
+        if not effect.is_repeatable or is_accumulating():
+            self._keep(PINS, storages_in(result))
         return result
 
     def sweep(self) -> None:
@@ -103,14 +112,19 @@ class _Recorder(TorchDispatchMode):
         """The value of a storage, a constant if it is not known."""
         found = self._values.get(storage._cdata)  # noqa: SLF001
         if found is None:
-            found = self._add(storage)
+            found = self._add(storage, is_counted=self._count_inputs)
             self._events.append((APPEARS, found))
         return found
 
-    def _add(self, storage: torch.UntypedStorage) -> int:
+    def _add(self, storage: torch.UntypedStorage, *, is_counted: bool = True) -> int:
         self._values[storage._weak_ref()] = number = len(self._sizes)  # noqa: SLF001
-        self._sizes.append(storage.nbytes())
+        self._sizes.append(storage.nbytes() if is_counted else 0)
         return number
+
+    def _keep(self, kind: int, storages: Iterable[torch.UntypedStorage]) -> None:
+        """Note that what storages hold is pinned or spared."""
+        keys = [storage._cdata for storage in storages]  # noqa: SLF001
+        self._events += [(kind, self._values[key]) for key in keys if key in self._values]
 
     def _note(
         self, name: str, cost: int, reads: list[int], written: list[int], made: list[torch.UntypedStorage]

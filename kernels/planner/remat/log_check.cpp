@@ -46,6 +46,11 @@ class Events {
         case static_cast<std::int64_t>(EventKind::kLetGo):
           let_go(index);
           break;
+        case static_cast<std::int64_t>(EventKind::kPin):
+        case static_cast<std::int64_t>(EventKind::kSpare):
+          require(state(index) == State::kHeld,
+                  "an operator log pins or spares a value that the program does not hold");
+          break;
         default:
           require(false, "an event of an operator log is of no known kind");
       }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -50,6 +51,12 @@ class Driver {
         case EventKind::kLetGo:
           let_go(index);
           break;
+        case EventKind::kPin:
+          outcome = pin(id_of_[index]);
+          break;
+        case EventKind::kSpare:
+          spare(id_of_[index]);
+          break;
       }
     }
     if (outcome == Outcome::kFine) {
@@ -65,10 +72,12 @@ class Driver {
   }
 
  private:
-  // A call that is on its way: `next` of what it reads is looked at next.
+  // A call that is to run again, and what it has locked of what it reads.
   struct Frame {
     CallId id;
-    std::size_t next = 0;
+    std::vector<ValueId> locked{};
+
+    bool has_locked(ValueId read) const { return std::find(locked.begin(), locked.end(), read) != locked.end(); }
   };
 
   Column row(Column offsets, Column values, std::size_t i) const {
@@ -95,6 +104,11 @@ class Driver {
     for (const ValueId id : memory_.take_forgotten()) id_of_[static_cast<std::size_t>(log_value(id))] = kNobody;
   }
 
+  void lock(ValueId id) {
+    end_sparing(id);
+    memory_.lock(id);
+  }
+
   void unlock(ValueId id) {
     memory_.unlock(id);
     settle();
@@ -102,20 +116,44 @@ class Driver {
 
   void let_go(std::size_t value) {
     if (id_of_[value] == kNobody) return;
+    end_sparing(id_of_[value]);
     memory_.let_go(id_of_[value]);
     settle();
   }
 
-  Outcome place(ValueId id, Kind kind) {
-    const std::int64_t bytes = memory_.values().value(id).bytes;
-    if (bytes == 0) {
-      memory_.bind(id, 0);
-      return Outcome::kFine;
+  Outcome pin(ValueId id) {
+    if (const Outcome outcome = make_resident({id}); outcome != Outcome::kFine) return outcome;
+    memory_.pin(id);
+    unlock(id);
+    return Outcome::kFine;
+  }
+
+  // A spared value has a lock of its own.
+  void spare(ValueId id) {
+    if (memory_.values().value(id).is_resident && memory_.values().is_recomputable(id) && spared_.insert(id).second) {
+      memory_.lock(id);
     }
-    std::optional<std::int64_t> address;
-    while (!(address = memory_.take(bytes, kind))) {
+  }
+
+  void end_sparing(ValueId id) {
+    if (spared_.erase(id) > 0) unlock(id);
+  }
+
+  bool end_all_sparing() {
+    const std::set<ValueId> spared = std::move(spared_);
+    spared_.clear();
+    for (const ValueId id : spared) unlock(id);
+    return !spared.empty();
+  }
+
+  // Finds room for a value, which is to be bound there.
+  Outcome place(ValueId id, Kind kind, std::int64_t& address) {
+    const std::int64_t bytes = memory_.values().value(id).bytes;
+    if (bytes == 0) return Outcome::kFine;
+    std::optional<std::int64_t> found;
+    while (!(found = memory_.take(bytes, kind))) {
       const std::span<const ValueId> victims = memory_.victims(bytes);
-      if (victims.empty()) {
+      if (victims.empty() && !end_all_sparing()) {
         run_.short_of = bytes;
         return Outcome::kOutOfMemory;
       }
@@ -124,8 +162,8 @@ class Driver {
         memory_.evict(victim);
       }
     }
-    memory_.bind(id, *address);
-    record(RematStep::kPlace, log_value(id), *address);
+    address = *found;
+    record(RematStep::kPlace, log_value(id), address);
     return Outcome::kFine;
   }
 
@@ -133,14 +171,29 @@ class Driver {
     const ValueId id = memory_.add_constant(log_.size[value]);
     id_of_[value] = id;
     log_value(id) = static_cast<std::int64_t>(value);
-    return place(id, Kind::kConstant);
+    std::int64_t address = 0;
+    const Outcome outcome = place(id, Kind::kConstant, address);
+    if (outcome == Outcome::kFine) memory_.bind(id, address);
+    return outcome;
   }
 
   Outcome first_run(std::size_t call) {
-    if (const Outcome outcome = secure_dependents(call); outcome != Outcome::kFine) return outcome;
     std::vector<ValueId> reads;
     for (const std::int64_t value : reads_of(call)) reads.push_back(id_of(value));
-    if (writes_of(call).empty()) return run_without_results(call, reads);
+    if (const Outcome outcome = make_resident(reads); outcome != Outcome::kFine) return outcome;
+    if (const Outcome outcome = secure_dependents(call); outcome != Outcome::kFine) return outcome;
+    if (writes_of(call).empty()) {
+      memory_.advance(log_.cost[call]);
+      record(RematStep::kRun, static_cast<std::int64_t>(call));
+    } else if (const Outcome outcome = run(add_call(call, reads), true); outcome != Outcome::kFine) {
+      return outcome;
+    }
+    for (const ValueId read : reads) unlock(read);
+    if (log_.takes[call] >= 0) let_go(static_cast<std::size_t>(log_.takes[call]));
+    return Outcome::kFine;
+  }
+
+  CallId add_call(std::size_t call, const std::vector<ValueId>& reads) {
     std::vector<std::int64_t> bytes;
     std::int64_t written = 0;
     for (const std::int64_t value : writes_of(call)) {
@@ -156,43 +209,25 @@ class Driver {
       id_of_[static_cast<std::size_t>(in_log)] = value;
       log_value(value) = in_log;
     }
-    const Outcome outcome = run_call(id, true);
-    if (outcome == Outcome::kFine && log_.takes[call] >= 0) let_go(static_cast<std::size_t>(log_.takes[call]));
-    return outcome;
+    return id;
   }
 
   // Before a call writes over a value that cannot be made again: all that is held and needs it.
   Outcome secure_dependents(std::size_t call) {
     const std::int64_t taken = log_.takes[call];
-    if (taken < 0 || !memory_.rules().in_place || memory_.values().is_recomputable(id_of(taken))) return Outcome::kFine;
+    if (taken < 0 || memory_.values().is_recomputable(id_of(taken))) return Outcome::kFine;
     for (const ValueId id : memory_.dependents(id_of(taken))) {
-      if (!memory_.values().value(id).is_resident) {
-        if (const Outcome outcome = run_call(memory_.values().value(id).call, false); outcome != Outcome::kFine) {
-          return outcome;
-        }
-      }
-      memory_.pin(id);
-      settle();
+      if (const Outcome outcome = pin(id); outcome != Outcome::kFine) return outcome;
     }
-    return Outcome::kFine;
-  }
-
-  Outcome run_without_results(std::size_t call, const std::vector<ValueId>& reads) {
-    if (const Outcome outcome = make_resident(reads); outcome != Outcome::kFine) return outcome;
-    memory_.ran(log_.cost[call], reads);
-    record(RematStep::kRun, static_cast<std::int64_t>(call));
-    for (const ValueId id : reads) unlock(id);
     return Outcome::kFine;
   }
 
   // Locks all these values, then recomputes those that are evicted.
   Outcome make_resident(const std::vector<ValueId>& ids) {
-    for (const ValueId id : ids) memory_.lock(id);
+    for (const ValueId id : ids) lock(id);
     for (const ValueId id : ids) {
       if (memory_.values().value(id).is_resident) continue;
-      if (const Outcome outcome = run_call(memory_.values().value(id).call, false); outcome != Outcome::kFine) {
-        return outcome;
-      }
+      if (const Outcome outcome = recompute(memory_.values().value(id).call); outcome != Outcome::kFine) return outcome;
     }
     return Outcome::kFine;
   }
@@ -208,61 +243,69 @@ class Driver {
     return make_resident(held);
   }
 
-  // Runs a call after all that it needs, without recursion: a chain may be as long as the program.
-  Outcome run_call(CallId id, bool is_first) {
-    std::vector<Frame> stack;
-    const auto push = [&](CallId call) {
-      for (const ValueId read : memory_.values().call(call).reads) memory_.lock(read);
-      stack.push_back({call});
-    };
-    push(id);
+  // Runs a call again after all that it needs, without recursion: a chain may be as long as the program.
+  //
+  // Deviation: DTR locks all arguments that are resident before it makes the others. Here a call that runs again locks
+  // those that are not, one after the other, and the rest when it runs, as the runtime does.
+  Outcome recompute(CallId id) {
+    std::vector<Frame> stack{{id}};
     while (!stack.empty()) {
       Frame& frame = stack.back();
       const std::vector<ValueId>& reads = memory_.values().call(frame.id).reads;
-      while (frame.next < reads.size() && memory_.values().value(reads[frame.next]).is_resident) ++frame.next;
-      if (frame.next < reads.size()) {
-        push(memory_.values().value(reads[frame.next]).call);
+      const auto is_missing = [&](ValueId read) { return !memory_.values().value(read).is_resident; };
+      if (const auto missing = std::find_if(reads.begin(), reads.end(), is_missing); missing != reads.end()) {
+        lock(*missing);
+        frame.locked.push_back(*missing);
+        stack.push_back({memory_.values().value(*missing).call});
         continue;
       }
-      const CallId done = frame.id;
+      for (const ValueId read : reads) {
+        if (frame.has_locked(read)) continue;
+        lock(read);
+        frame.locked.push_back(read);
+      }
+      const Frame ready = std::move(frame);
       stack.pop_back();
-      if (const Outcome outcome = run_ready(done, is_first && stack.empty()); outcome != Outcome::kFine) return outcome;
+      if (const Outcome outcome = run(ready.id, false); outcome != Outcome::kFine) return outcome;
+      for (const ValueId read : ready.locked) unlock(read);
     }
     return Outcome::kFine;
   }
 
   // All that the call reads is resident and locked.
-  Outcome run_ready(CallId id, bool is_first) {
+  Outcome run(CallId id, bool is_first) {
     const auto call = static_cast<std::size_t>(log_call(id));
-    const std::vector<ValueId> reads = memory_.values().call(id).reads;
-    std::vector<ValueId> placed;
-    for (const ValueId written : memory_.values().call(id).writes) {
+    const std::vector<ValueId> writes = memory_.values().call(id).writes;
+    std::vector<std::pair<ValueId, std::int64_t>> placed;  // bound when all are: what has no value is never evicted
+    std::optional<ValueId> taking;
+    for (const ValueId written : writes) {
       if (written == kNobody || memory_.values().value(written).is_resident) continue;
-      memory_.lock(written);
-      placed.push_back(written);
-      if (takes_over(call, written)) continue;
-      if (const Outcome outcome = place(written, kind_[call]); outcome != Outcome::kFine) return outcome;
+      if (can_take_over(call, written)) {
+        taking = written;
+        continue;
+      }
+      placed.emplace_back(written, 0);
+      if (const Outcome outcome = place(written, kind_[call], placed.back().second); outcome != Outcome::kFine) {
+        return outcome;
+      }
     }
-    const std::int64_t cost = log_.cost[call];
+    for (const auto& [written, address] : placed) memory_.bind(written, address);
+    if (taking) {
+      memory_.take_over(id_of(log_.takes[call]), *taking);
+      record(RematStep::kTakeOver, log_value(*taking), memory_.values().value(*taking).address);
+    }
     memory_.ran(id);
     settle();
     record(is_first ? RematStep::kRun : RematStep::kRerun, static_cast<std::int64_t>(call));
-    if (!is_first) {
-      ++run_.recomputed_calls;
-      run_.recomputed_cost += cost;
-      if (static_cast<double>(run_.recomputed_cost) > most_recomputed_) return Outcome::kThrashing;
-    }
-    for (const ValueId written : placed) unlock(written);
-    for (const ValueId read : reads) unlock(read);
-    return Outcome::kFine;
+    if (is_first) return Outcome::kFine;
+    ++run_.recomputed_calls;
+    run_.recomputed_cost += log_.cost[call];
+    return static_cast<double>(run_.recomputed_cost) > most_recomputed_ ? Outcome::kThrashing : Outcome::kFine;
   }
 
-  bool takes_over(std::size_t call, ValueId written) {
+  bool can_take_over(std::size_t call, ValueId written) {
     const std::int64_t taken = log_.takes[call];
-    if (taken < 0 || log_value(written) != writes_of(call)[0]) return false;
-    if (!memory_.take_over(id_of(taken), written)) return false;
-    record(RematStep::kTakeOver, log_value(written), memory_.values().value(written).address);
-    return true;
+    return taken >= 0 && log_value(written) == writes_of(call)[0] && memory_.can_take_over(id_of(taken), written);
   }
 
   OperatorLog log_;
@@ -273,6 +316,7 @@ class Driver {
   std::vector<std::int64_t> log_value_;  // of values of the memory
   std::vector<std::int64_t> log_call_;   // of calls of the memory
   std::vector<Kind> kind_;               // of calls of the log
+  std::set<ValueId> spared_;
   RematRun run_;
 };
 

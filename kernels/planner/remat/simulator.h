@@ -4,7 +4,9 @@
 //  - a constant appears: it is placed, and never evicted;
 //  - a call runs: what it reads is locked and, where it is evicted, recomputed; what it writes is placed; the clock
 //    advances. An operator that takes the memory of a value it reads writes in place where the rules say so;
-//  - the program lets a value go: it leaves memory at once, and stays recomputable while another value needs it.
+//  - the program lets a value go: it leaves memory at once, and stays recomputable while another value needs it;
+//  - a value is pinned: it is made resident if it is not, and never evicted from then on;
+//  - a value is spared: until a call reads it, it is evicted only where nothing else makes room.
 // A call that runs again places only what is not in memory of the values that it wrote and that are still needed. The
 // copy of copy on write takes no time. At the end, all values that the program still holds are made resident together,
 // in the order in which they were made: gradients and results must exist (DTR's output condition).
@@ -35,7 +37,7 @@ struct OperatorLog {
   Column event_index;
 };
 
-enum class EventKind : std::int64_t { kCall = 0, kConstant = 1, kLetGo = 2 };
+enum class EventKind : std::int64_t { kCall = 0, kConstant = 1, kLetGo = 2, kPin = 3, kSpare = 4 };
 
 enum class RematEnd : std::int64_t { kDone = 0, kOutOfMemory = 1, kThrashing = 2 };
 
