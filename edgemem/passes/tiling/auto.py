@@ -95,7 +95,8 @@ def find_stages(
         max_macs: the most arithmetic, as a multiple of the graph's.
         budget: bytes; where they suffice, the stages are those with the least arithmetic, else with the least peak.
         threads: no convolution is cut so that a kernel adds up its sums in other blocks than for the whole, on any of
-            these numbers of threads.
+            these numbers of threads; () for a graph that ONNX Runtime will optimise to the level `all`, whose kernels
+            have the same blocks for every part.
 
     Returns the same for the same graph on every machine. Raises UnsupportedError for a target with layers of textures.
     """
@@ -157,7 +158,7 @@ class _Search:
             return 0
         shape = self.graph.tensors[self.graph.ops[k].outputs[0]].shape
         pixels = np.array([prod(shape[2:])], np.int64)
-        return int(workspace(product, pixels, threads=max(self.costs.threads))[0])
+        return int(workspace(product, pixels, threads=max(self.costs.threads, default=1))[0])
 
     def _whole(self, k: int, way: _Way) -> int:
         """Bytes at an operator that runs as it is; inputs that are in parts are joined before it, one by one."""
