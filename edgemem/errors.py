@@ -3,6 +3,7 @@
     EdgememError
     ├── ModelError               a model or record file cannot be read, or says something impossible
     │   ├── UnknownShapeError    dimensions are missing; names the tensors, symbols and the flag that binds them
+    │   ├── RuntimeLoadError     a runtime cannot load the model, as where it does not know an operator
     │   └── UnsupportedError     an operator, dtype or format that edgemem does not know
     │       ├── TilingError      an operator cannot be computed in stripes or tiles
     │       └── NumericDifferenceError  a changed model's outputs differ from the original's
@@ -38,6 +39,7 @@ __all__ = [
     "PlanError",
     "PlanFileError",
     "RuntimeBindError",
+    "RuntimeLoadError",
     "SolverError",
     "StalePlanError",
     "TilingError",
@@ -67,6 +69,10 @@ class UnknownShapeError(ModelError):
         super().__init__(message)
         self.tensors = tuple(tensors)
         self.symbols = tuple(symbols)
+
+
+class RuntimeLoadError(ModelError):
+    """A runtime cannot load a model, as where it does not know an operator."""
 
 
 class UnsupportedError(ModelError):

@@ -83,6 +83,7 @@ def plan(
     from edgemem import api
     from edgemem.cli import mixture_view, plan_view, view
     from edgemem.cli.console import progress as progress_line
+    from edgemem.cli.level_view import level_text
     from edgemem.commands.executors import where_it_runs
     from edgemem.commands.plan_prepared import limits_of_plans, plan_prepared
     from edgemem.commands.prepare import PRICED, kept_states, prepare
@@ -138,8 +139,9 @@ def plan(
         carrier = prepared.model if isinstance(prepared.model, Model) else None
         elapsed = time.perf_counter() - begin
         price = None
-        if prepared.original is not None and carrier is not None and prepared.target is not None:
-            price = price_of(prepared.original, carrier, prepared.target)
+        if prepared.original is not None and prepared.given and carrier is not None and prepared.target is not None:
+            progress("price")
+            price = price_of(prepared.given, carrier, prepared.target, source, values)
         recorded: tuple[PlanSet, ...] = ()
         plansets: tuple[PlanSet, ...] = ()
         if record and output and carrier is not None:
@@ -156,14 +158,14 @@ def plan(
         elif output:
             plansets = api.save(carrier, planset, output, offsets_only=offsets_only)
     if as_json:
-        view.print_json(planset, price, prepared.ordering, (prepared.mixture, prepared.mixtures))
+        view.print_json(planset, price, prepared.ordering, (prepared.mixture, prepared.mixtures), prepared.levels)
         return
     if prepared.mixture is not None and prepared.mixtures is not None:
         mixture_view.show_mixture(prepared.mixture, prepared.mixtures, budget)
     elif prepared.ordering is not None:
         before = "without --order" if PRICED & wanted.keys() else "file's order"
         plan_view.show_order(prepared.ordering, before, texels=planset.problem.extents is not None)
-    plan_view.show_plan(planset, elapsed_s=elapsed, rows=None if all_plans else 4, note=_implied(prepared.level))
+    plan_view.show_plan(planset, elapsed_s=elapsed, rows=None if all_plans else 4, note=level_text(prepared.levels))
     if price is not None:
         plan_view.show_price(price)
     is_told = prepared.original is not None or prepared.mixture is not None
@@ -174,16 +176,6 @@ def plan(
     if output:
         graph = graph_for(planset, carrier) if carrier is not None and output.suffix.lower() == ".tflite" else None
         click.echo(f"wrote {output}: {where_it_runs((*plansets, *recorded), output.suffix, graph)}")
-
-
-def _implied(level: str) -> str:
-    """What is said of a graph that was optimised for the sake of its order."""
-    if not level:
-        return ""
-    return (
-        "ONNX Runtime keeps to an order in its optimised graph alone: this is its graph of the level "
-        f"{level} (--optimize gives another)."
-    )
 
 
 def _why_unchanged(budget: int | None) -> str:

@@ -52,8 +52,8 @@ def cut_level(level: str) -> str:
 class TileOperators:
     """Computes runs of operators tile by tile in ONNX Runtime's optimised graph.
 
-    Options, all texts: `stages`, "auto" or as `parse_stages` takes them, counted in the graph that is cut; `level` of the
-    result (that of a file which is baked already; else "all", or "extended" where that alone has a lower peak);
+    Options, all texts: `stages`, "auto" or as `parse_stages` takes them, counted in the graph that is cut; `level` of
+    the result (that of a file which is baked already; else "all", or "extended" where that alone has a lower peak);
     `max_macs`; `budget`; `allow_difference`; `threads` that
     the outputs are to be the same with, besides one (as many as a session has by default). The result is baked: only
     baked files run in their order.
@@ -98,7 +98,9 @@ class TileOperators:
                     continue
                 found = attempt.compared(made)
                 if context.options.get("allow_difference") != "yes" and not _is_near(found):
-                    text = f"{context.path.name}: tiled, {found}; allow it with --allow-numeric-difference, or take fewer"
+                    text = (
+                        f"{context.path.name}: tiled, {found}; allow it with --allow-numeric-difference, or take fewer"
+                    )
                     refusal = refusal or NumericDifferenceError(f"{text} tiles", largest=found.largest)
                     continue
                 if by_hand or peak <= budget:
@@ -142,7 +144,9 @@ class _Attempt:
             return
         tried: set[tuple[Stage, ...]] = set()
         for threads in self._threads():
-            made = min(self._chosen(threads, tried), key=lambda m: peak_of(m.graph(), self._context.target), default=None)
+            made = min(
+                self._chosen(threads, tried), key=lambda m: peak_of(m.graph(), self._context.target), default=None
+            )
             if made is not None:
                 yield made
 

@@ -1,4 +1,4 @@
-"""Compares a tiled model with what it was made from: are the outputs the same bit for bit, and what does it cost in time?
+"""Compares a tiled model with what it was made from: are the outputs the same bit for bit, and what does a run cost?
 
 A kernel may add up a part in another order than the whole, so that this is tested for each file, on made-up inputs.
 """
@@ -135,7 +135,9 @@ def compare_with_session(
     Args:
         path: an .onnx file.
         changed: made from it.
-        bindings, feeds, threads: as for `compare_tiled`.
+        bindings: values for open dimensions and shapes.
+        feeds: inputs of the first run; the others are made up.
+        threads: numbers of threads to run with; 0 is as many as a session has by default.
 
     Raises ModelError where ONNX Runtime cannot load or run one of them.
     """
@@ -165,7 +167,10 @@ def measure_price(
     bindings: Bindings | None = None,
     feeds: Mapping[str, NDArray[Any]] | None = None,
 ) -> SessionPrice:
-    """What a model costs that was made from a file, in time and in bits. Arguments and errors as `compare_with_session`."""
+    """What a model costs that was made from a file, in time and in bits.
+
+    Arguments and errors are those of `compare_with_session`.
+    """
     outputs = compare_with_session(path, changed, bindings=bindings, feeds=feeds, threads=(1,))
     request = _requests(path.read_bytes(), path.parent, bindings, feeds)[0]
     with temporary_folder() as folder, _told():
