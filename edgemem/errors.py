@@ -108,7 +108,8 @@ class BudgetExceededError(PlanError):
     """The plan does not fit.
 
     `required` and `available` are bytes; `op` is the operator at the peak, `tensors` those alive there with their
-    bytes, largest first. `impossible`: it is proved that no plan fits, rather than that none was found.
+    bytes, largest first. `impossible`: it is proved that no plan of these records fits, rather than that none was
+    found; a changed model has others. `remedies`: lines that say what changes of the model would take.
     """
 
     def __init__(
@@ -120,8 +121,10 @@ class BudgetExceededError(PlanError):
         op: str,
         tensors: Sequence[tuple[str, int]] = (),
         impossible: bool = False,
+        remedies: Sequence[str] = (),
     ) -> None:
         super().__init__(message)
+        self.remedies = tuple(remedies)
         self.impossible = impossible
         self.required = required
         self.available = available

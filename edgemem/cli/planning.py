@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import click
 
 from edgemem.cli.options import (
     FILE,
+    TYPED,
     FileCommand,
     feeds,
     inputs_option,
@@ -88,6 +90,8 @@ def plan(
     from edgemem.commands.plan_prepared import limits_of_plans, plan_prepared
     from edgemem.commands.prepare import PRICED, kept_states, prepare
     from edgemem.commands.price import price_of
+    from edgemem.commands.remedies import Attempt, explain_budget
+    from edgemem.errors import BudgetExceededError
     from edgemem.files import restored_on_failure, temporary_folder
     from edgemem.formats import Bindings, Model
     from edgemem.verification import graph_for
@@ -107,35 +111,42 @@ def plan(
     values = feeds(inputs)
     with temporary_folder() as folder, progress_line() as progress:
         bindings = Bindings.of(dims, input_shapes)
-        prepared = prepare(
-            source,
-            folder,
-            wanted,
-            bindings=bindings,
-            target=target,
-            alignment=alignment,
-            kernels=changes["overlap"],
-            feeds=values,
-            progress=progress,
-        )
-        if output and not isinstance(prepared.model, Model) and output.suffix != ".edgemem":
-            raise click.UsageError("usage records have no model to write the plan into; use -o FILE.edgemem")
-        if "order" in wanted or "recompute" in wanted:
-            limits = limits_of_plans(strategy, limits, prepared.order_s)
-        prepared, planset = plan_prepared(
-            prepared,
-            lambda model, rules: api.plan(
-                model,
-                strategy=strategy or "auto",
-                target=rules,
+        try:
+            prepared = prepare(
+                source,
+                folder,
+                wanted,
+                bindings=bindings,
+                target=target,
                 alignment=alignment,
-                budget=budget,
-                **limits,
-                threads=threads,
-                states=kept_states(model) if "state" in wanted else None,
+                kernels=changes["overlap"],
+                feeds=values,
                 progress=progress,
-            ),
-        )
+            )
+            if output and not isinstance(prepared.model, Model) and output.suffix != ".edgemem":
+                raise click.UsageError("usage records have no model to write the plan into; use -o FILE.edgemem")
+            if "order" in wanted or "recompute" in wanted:
+                limits = limits_of_plans(strategy, limits, prepared.order_s)
+            prepared, planset = plan_prepared(
+                prepared,
+                lambda model, rules: api.plan(
+                    model,
+                    strategy=strategy or "auto",
+                    target=rules,
+                    alignment=alignment,
+                    budget=budget,
+                    **limits,
+                    threads=threads,
+                    states=kept_states(model) if "state" in wanted else None,
+                    progress=progress,
+                ),
+            )
+        except BudgetExceededError as e:
+            progress("changes that may fit")
+            given = {"strategy": strategy or "auto", "effort": effort, "seed": seed, "threads": threads}
+            failed = Attempt(source, e.available, wanted, changes["overlap"], target, alignment, bindings, given)
+            typed = click.get_current_context().meta[TYPED]
+            raise explain_budget(e, failed, f"edgemem plan {shlex.join(typed)}") from None
         carrier = prepared.model if isinstance(prepared.model, Model) else None
         elapsed = time.perf_counter() - begin
         price = None

@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING
 
 from edgemem.bounds import lower_bounds
 from edgemem.errors import EdgememError
+from edgemem.files import temporary_folder
+from edgemem.formats import load_model
 from edgemem.model.macs import count_macs
 from edgemem.records.lifetime import lifetimes
 from edgemem.records.micro_tail import predicted_tail
+from edgemem.runtime.onnxruntime.baking import bake_sized
+from edgemem.runtime.onnxruntime.optimise import baked_note
 from edgemem.runtime.onnxruntime.tiled import measure_price
 
 if TYPE_CHECKING:
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.formats import Model
+    from edgemem.model.graph import Graph
     from edgemem.runtime.onnxruntime.tiled import SessionPrice
     from edgemem.targets import Target
 
@@ -33,7 +38,7 @@ class Price:
     Attributes:
         operators: in the graph.
         file: bytes, of the changed model without its plan.
-        macs: multiply-accumulate operations of one run.
+        macs: multiply-accumulate operations of one run; of an ONNX model as kernels do them at the changed one's level.
         bound: bytes that no plan of the original model goes below where all tensors in use are disjoint.
         tail: predicted bytes of the tail of TensorFlow Lite Micro's arena; None under the rules of another runtime.
         session: the time of a run in ONNX Runtime beside a default session, and how far the outputs are from its;
@@ -65,13 +70,27 @@ def price_of(
         feeds: inputs of a run; made up otherwise.
     """
     graphs = original.graph(), changed.graph()
-    operators, macs = ((count(graphs[0]), count(graphs[1])) for count in (lambda g: len(g.ops), count_macs))
+    operators = len(graphs[0].ops), len(graphs[1].ops)
+    macs = count_macs(_graph_like(original, changed, path, feeds)), count_macs(graphs[1])
     file = len(original.content()), len(changed.content())
     micro = original.default_target == "tflm" and target.scratch == "unknown"
     tail = (predicted_tail(graphs[0]), predicted_tail(graphs[1])) if micro else None
     return Price(
         operators, file, macs, classical_bound(original, target), tail, _session_price(original, changed, path, feeds)
     )
+
+
+def _graph_like(original: Model, changed: Model, path: Path, feeds: Mapping[str, NDArray[Any]] | None) -> Graph:
+    """The graph that the original has at the level of optimisation of the changed model.
+
+    Kernels for blocks of channels compute what pads the last block, too, whether the model was changed or not.
+    """
+    note = baked_note(changed.content()) if ".onnx" in original.suffixes else None
+    if note is None or baked_note(original.content()) is not None:
+        return original.graph()
+    with temporary_folder() as folder:
+        bake_sized(path, folder / path.name, note.level, feeds=feeds, bindings=original.bindings)
+        return load_model(folder / path.name).graph()
 
 
 def _session_price(
