@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Attempt", "Remedy", "explain_budget", "find_remedies"]
 
 LIMIT_S: Final = 6.0
-_MOST_S: Final = 30.0
+_MOST_S: Final = 60.0
 _OVERLAP: Final = "tflm-reference"
 
 
@@ -77,7 +77,7 @@ def find_remedies(attempt: Attempt, *, limit_s: float = LIMIT_S) -> tuple[Remedy
 
     Args:
         attempt: what did not fit.
-        limit_s: seconds of processor time, after which no other change is begun. The process ends after 30 seconds.
+        limit_s: seconds of processor time, after which no other change is begun. The process ends after a minute.
     """
     candidates = _candidates(attempt)
     if not candidates:
@@ -114,7 +114,8 @@ def explain_budget(error: BudgetExceededError, attempt: Attempt, command: str) -
     large = [f"{r.options} ({r.size:,} or more)" for r in remedies if not r.fits and r.size is not None]
     refused = [f"{r.options} ({r.refusal})" for r in remedies if r.refusal]
     left = [r.options for r in remedies if r.size is None and not r.refusal]
-    lines = ["changes that fit, each planned:" if fit else "no change that was tried fits; a smaller input may"]
+    tried = "no change that was tried fits; a smaller input may" if large or refused else "no change was tried"
+    lines = ["changes that fit, each planned:" if fit else tried]
     lines += [f"  {r.size:,} bytes: {command} {r.options}" for r in fit]
     if any("--overlap" in r.options for r in fit):
         lines.append("--overlap holds for the kernels of that profile alone (docs/below-the-bound.md)")
