@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.commands.levels import LevelChoice, order_at_best_level
@@ -26,7 +28,6 @@ from edgemem.targets import BUILT_IN, Target, find_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -117,6 +118,7 @@ def prepare(
         UnknownStrategyError: no solver of the order has that name.
     """
     bindings = bindings or Bindings()
+    folder = Path(tempfile.mkdtemp(dir=folder))  # passes name their files like the model, which may lie in the folder
     if "order" in wanted:
         check_method(wanted["order"].get("method", "auto"))
     opened = load(path, bindings)

@@ -102,7 +102,7 @@ def test_a_tiled_model_runs_as_planned(level: str, network: Path, tmp_path: Path
     before, after = (api.plan(m, target=target).best_offsets for m in (original, model))
     assert before is not None
     assert after is not None
-    assert after.size < 0.7 * before.size
+    assert after.size < 0.8 * before.size
     assert prepared.given is not None
     price = price_of(prepared.given, model, target, network)
     assert price.macs[1] <= 1.12 * price.macs[0]

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from edgemem.formats import load_model, onnx_editor
-from edgemem.passes.file_order import better_order, order_like
+from edgemem.passes.file_order import better_order, depth_first_order, order_like
 from edgemem.passes.protocol import Guarantee
 from edgemem.passes.reorder import GIVEN
 from edgemem.runtime.onnxruntime.baking import bake_sized
 from edgemem.runtime.onnxruntime.file import BAKED_KEY
-from edgemem.schedule.order import find_order
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,8 +52,8 @@ class OptimiseGraph:
 def optimised_again(model: Model, level: str, context: PassContext) -> Model:
     """A baked model whose graph ONNX Runtime optimises once more, to a higher level.
 
-    Its order is the given one, or that of a depth-first search where that needs less memory: ONNX Runtime's own runs
-    all parts of a layer before the next layer, and may be another one each time.
+    ONNX Runtime's own order is not kept: it may run all parts of a layer before the next layer, and be another one each
+    time.
 
     Args:
         model: a baked model, which other passes have changed.
@@ -71,7 +70,5 @@ def optimised_again(model: Model, level: str, context: PassContext) -> Model:
     bake_sized(source, path, level, feeds=context.feeds, bindings=context.bindings)
     source.unlink()
     baked = load_model(path)
-    graph = baked.graph()
-    near = order_like(graph, editor.parts(data, folder).node_outputs)
-    found = find_order(graph.reordered(near), context.target, method="depth_first")
-    return baked.with_order(tuple(near[k] for k in found.order))
+    written = editor.parts(data, folder).node_outputs
+    return baked.with_order(depth_first_order(baked.graph(), written, context.target))

@@ -13,6 +13,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from edgemem.bounds import lower_bounds
 from edgemem.errors import ModelError, NumericDifferenceError, TilingError
 from edgemem.files import temporary_folder
 from edgemem.formats import Rewritable, Stateful
@@ -20,10 +21,10 @@ from edgemem.passes.protocol import Guarantee
 from edgemem.passes.tiling.auto import find_stages
 from edgemem.passes.tiling.stage import parse_stages
 from edgemem.passes.tiling.tile import tile
+from edgemem.records.lifetime import lifetimes
 from edgemem.runtime.onnxruntime.optimise import baked_note
 from edgemem.runtime.onnxruntime.optimise_pass import OptimiseGraph, optimised_again
 from edgemem.runtime.onnxruntime.tiled import TiledComparison, compare_tiled, compare_with_session
-from edgemem.schedule.peak import peak_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -88,12 +89,12 @@ class TileOperators:
             raise ModelError(f"{context.path.name}: its format cannot be tiled")
         by_hand = context.options.get("stages", "auto") != "auto"
         budget = float(context.options.get("budget", "inf"))
-        limit = float("inf") if by_hand else peak_of(model.graph(), context.target)
+        limit = float("inf") if by_hand else _peak(model, context)
         nearest: Model | None = None
         refusal: NumericDifferenceError | None = None
         for attempt in (_Attempt(base, level, context) for level in levels):
             for made in attempt.models():
-                peak = peak_of(made.graph(), context.target)
+                peak = _peak(made, context)
                 if peak >= limit:
                     continue
                 found = attempt.compared(made)
@@ -144,9 +145,7 @@ class _Attempt:
             return
         tried: set[tuple[Stage, ...]] = set()
         for threads in self._threads():
-            made = min(
-                self._chosen(threads, tried), key=lambda m: peak_of(m.graph(), self._context.target), default=None
-            )
+            made = min(self._chosen(threads, tried), key=lambda m: _peak(m, self._context), default=None)
             if made is not None:
                 yield made
 
@@ -193,7 +192,7 @@ class _Attempt:
             tried.add(found.stages)
             made = self._made(found.stages)
             yield made
-            peak = peak_of(made.graph(), target)
+            peak = _peak(made, self._context)
             if budget is None or limit is None or peak <= budget or found.peak > limit:
                 return
             limit = limit * budget // (peak + 1)
@@ -202,6 +201,11 @@ class _Attempt:
         assert isinstance(self._base, Rewritable)
         made = self._base.rewritten(tile(self._graph, stages))
         return optimised_again(made, self._again, self._context) if self._again else made
+
+
+def _peak(model: Model, context: PassContext) -> int:
+    """Bytes that no plan of the model goes below in its order."""
+    return lower_bounds(lifetimes(model.graph(), context.target).problem).offsets
 
 
 def _is_near(found: TiledComparison) -> bool:
