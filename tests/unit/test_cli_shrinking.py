@@ -83,7 +83,7 @@ def test_the_price_has_the_tail_of_micro(model: Path) -> None:
 
 
 def test_the_price_is_of_the_file_that_was_given(tmp_path: Path) -> None:
-    """Not of the folded one, whose constants are stored plain: this takes twice the file."""
+    """Not of the folded one, whose constants are stored plain and take twice the bytes."""
     try:
         path = fetch("mp_face_detection_short")
     except FetchError as e:
@@ -93,7 +93,7 @@ def test_the_price_is_of_the_file_that_was_given(tmp_path: Path) -> None:
     assert prepared.given is not None
     price = price_of(prepared.given, prepared.model, BUILT_IN["tflm"], path)
     assert price.file[0] == path.stat().st_size
-    assert price.file[1] > 1.9 * price.file[0]
+    assert price.file[1] > 1.8 * price.file[0]
 
 
 def test_a_profile_is_of_tflite_files_and_the_model_is_not_overwritten(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from edgemem.passes.tiling.cost import Costs
 from edgemem.passes.tiling.kernels import workspace
 from edgemem.passes.tiling.stage import Stage
 from edgemem.records.lifetime import lifetimes
+from edgemem.schedule.peak import peak_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from edgemem.model.graph import Graph
     from edgemem.targets import Target
 
-__all__ = ["Choice", "find_stages"]
+__all__ = ["Choice", "find_stages", "peak_without_stages"]
 
 _ROWS: Final = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64)
 _COLUMNS: Final = (1, 2, 4)
@@ -128,6 +129,11 @@ def find_stages(
         best = (limit, relaxed) if relaxed is not None and relaxed.extra < best[1].extra else best
     total = max(sum(search.costs.macs), 1)
     return Choice(best[1].stages(), best[0], 1 + best[1].extra / total)
+
+
+def peak_without_stages(graph: Graph, target: Target) -> int:
+    """Bytes that no plan of a graph goes below, in the order of its operators and as they are."""
+    return peak_of(graph, target)
 
 
 class _Search:

@@ -13,15 +13,13 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from edgemem.bounds import lower_bounds
 from edgemem.errors import ModelError, NumericDifferenceError, TilingError
 from edgemem.files import temporary_folder
 from edgemem.formats import Rewritable, Stateful
 from edgemem.passes.protocol import Guarantee
-from edgemem.passes.tiling.auto import find_stages
+from edgemem.passes.tiling.auto import find_stages, peak_without_stages
 from edgemem.passes.tiling.stage import parse_stages
 from edgemem.passes.tiling.tile import tile
-from edgemem.records.lifetime import lifetimes
 from edgemem.runtime.onnxruntime.optimise import baked_note
 from edgemem.runtime.onnxruntime.optimise_pass import OptimiseGraph, optimised_again
 from edgemem.runtime.onnxruntime.tiled import TiledComparison, compare_tiled, compare_with_session
@@ -204,8 +202,7 @@ class _Attempt:
 
 
 def _peak(model: Model, context: PassContext) -> int:
-    """Bytes that no plan of the model goes below in its order."""
-    return lower_bounds(lifetimes(model.graph(), context.target).problem).offsets
+    return peak_without_stages(model.graph(), context.target)
 
 
 def _is_near(found: TiledComparison) -> bool:
