@@ -239,17 +239,21 @@ def check_budget(planset: PlanSet, budget: int | None, target: Target | None = N
 
 
 def _hint(planset: PlanSet, best: Plan, available: int) -> tuple[str, bool]:
-    """What to do about a plan that does not fit, and whether it is proved that none does."""
+    """Why a plan does not fit, and whether it is proved that none of these records does."""
     offsets = isinstance(best, OffsetPlan)
     load = planset.bounds.offsets if offsets else planset.bounds.shared_objects
     proved = planset.proved.offsets if offsets else planset.proved.shared_objects
-    remedy = "change the model, its input size or the order"
+    # Of a model only the graph as it is was planned.
+    none, rest = "no plan can fit it", ""
+    if planset.target is not None:
+        none = "no plan of the model as it is can fit it"
+        rest = ", but one of a changed model may (edgemem plan MODEL --budget names the changes that fit)"
     if load > available:
-        return f"no plan can fit it: the lower bound is {load:,}; {remedy}", True
+        return f"{none}: the lower bound is {load:,}{rest}", True
     if proved > available:
         plans = planset.offsets if offsets else planset.shared_objects
         prover = next(p.strategy for p in plans if p.search and p.search.bound == proved)
-        return f"no plan can fit it: {prover} proved that all take {proved:,} or more; {remedy}", True
+        return f"{none}: {prover} proved that all take {proved:,} or more{rest}", True
     hint = (
         "none was found that fits, which does not mean that there is none: it is proved only that all take "
         f"{proved:,} or more. A greater effort may find one, or prove it impossible"

@@ -3,6 +3,7 @@
     EdgememError
     ├── ModelError               a model or record file cannot be read, or says something impossible
     │   ├── UnknownShapeError    dimensions are missing; names the tensors, symbols and the flag that binds them
+    │   ├── RuntimeLoadError     a runtime cannot load the model, as where it does not know an operator
     │   └── UnsupportedError     an operator, dtype or format that edgemem does not know
     │       ├── TilingError      an operator cannot be computed in stripes or tiles
     │       └── NumericDifferenceError  a changed model's outputs differ from the original's
@@ -38,6 +39,7 @@ __all__ = [
     "PlanError",
     "PlanFileError",
     "RuntimeBindError",
+    "RuntimeLoadError",
     "SolverError",
     "StalePlanError",
     "TilingError",
@@ -67,6 +69,10 @@ class UnknownShapeError(ModelError):
         super().__init__(message)
         self.tensors = tuple(tensors)
         self.symbols = tuple(symbols)
+
+
+class RuntimeLoadError(ModelError):
+    """A runtime cannot load a model, as where it does not know an operator."""
 
 
 class UnsupportedError(ModelError):
@@ -102,7 +108,8 @@ class BudgetExceededError(PlanError):
     """The plan does not fit.
 
     `required` and `available` are bytes; `op` is the operator at the peak, `tensors` those alive there with their
-    bytes, largest first. `impossible`: it is proved that no plan fits, rather than that none was found.
+    bytes, largest first. `impossible`: it is proved that no plan of these records fits, rather than that none was
+    found; a changed model has others. `remedies`: lines that say what changes of the model would take.
     """
 
     def __init__(
@@ -114,8 +121,10 @@ class BudgetExceededError(PlanError):
         op: str,
         tensors: Sequence[tuple[str, int]] = (),
         impossible: bool = False,
+        remedies: Sequence[str] = (),
     ) -> None:
         super().__init__(message)
+        self.remedies = tuple(remedies)
         self.impossible = impossible
         self.required = required
         self.available = available

@@ -67,10 +67,12 @@ class _Commands(click.Group):
             InvalidPlanError: EXIT_INVALID,
             PlanFileError: EXIT_INVALID,
         }
+        remedies: tuple[str, ...] = ()
         try:
             return super().invoke(ctx)
         except EdgememError as e:
             message = str(e)
+            remedies = e.remedies if isinstance(e, BudgetExceededError) else ()
             code = next((code for kind, code in codes.items() if isinstance(e, kind)), EXIT_FAILED)
         except KeyboardInterrupt:
             message, code = "interrupted", EXIT_INTERRUPTED
@@ -89,6 +91,8 @@ class _Commands(click.Group):
             say_once(ended)
             return ctx.exit(ended.code)
         click.echo(f"edgemem: {abridged(printable(message))}", err=True)
+        for line in remedies:
+            click.echo(printable(line), err=True)
         return ctx.exit(code)
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FILE",
+    "TYPED",
     "FileCommand",
     "bindings",
     "feeds",
@@ -28,11 +29,19 @@ __all__ = [
 ]
 
 
+TYPED = "edgemem.typed"
 FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 class FileCommand(click.Command):
-    """A command whose arguments of the type FILE have to be there. All say so in the same words."""
+    """A command whose arguments of the type FILE have to be there. All say so in the same words.
+
+    `ctx.meta[TYPED]` is what the user typed behind its name.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[TYPED] = tuple(args)
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         from edgemem.errors import ModelError

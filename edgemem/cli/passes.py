@@ -49,7 +49,8 @@ def passes_options(command: _Command) -> _Command:
         "--order",
         metavar="METHOD",
         help="Run operators in the order with the lowest peak that is found: auto (the best of all methods), one "
-        "method (see `edgemem strategies`), or given (the order of the file). For ONNX it implies --optimize all.",
+        "method (see `edgemem strategies`), or given (the order of the file). For ONNX it implies --optimize, at the "
+        "level with the lowest peak.",
     )
     reorder = click.option("--reorder", is_flag=True, help="The same as --order auto.")
     optimize = click.option(
@@ -76,7 +77,8 @@ def shrinking_options(command: _Command) -> _Command:
     tile = click.option(
         "--tile",
         metavar="auto|FIRST:LAST:ROWSxCOLUMNS,...",
-        help="Run layers of an ONNX model in tiles that compute their edges again.",
+        help="Run layers of an ONNX model in tiles that compute their edges again. Operators are those of --optimize "
+        "extended; the result is optimised to the level all, or to that of --optimize.",
     )
     recompute = click.option(
         "--recompute",
@@ -147,7 +149,8 @@ def wanted_passes(
     wanted: dict[str, dict[str, str]] = {"fold": {}} if options["fold"] else {}
     given = {name: str(value) for name, value in (searches or {}).items() if value is not None}
     if options["order"] is not None or options["reorder"]:
-        wanted["order"] = {"method": options["order"] or "auto", **given}
+        limit = {} if budget is None else {"budget": str(budget)}
+        wanted["order"] = {"method": options["order"] or "auto", **given, **limit}
     if options["optimize"]:
         wanted["optimize"] = {"level": options["optimize"]}
     if options["states"]:

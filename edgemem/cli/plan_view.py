@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from edgemem.commands.price import Price
     from edgemem.plans import Plan, PlanSet
+    from edgemem.runtime.onnxruntime.tiled import TiledComparison
     from edgemem.schedule.ordering import Ordering
     from edgemem.schedule.registry import Solver
     from edgemem.strategy.options import Option
@@ -145,12 +146,28 @@ def show_price(price: Price) -> None:
         rows.append(("tail (predicted)", price.tail))
     for name, (before, after) in rows:
         table.add_row(name, f"{before:,}", f"{after:,}", f"{after / before:.3f}x" if before else "")
+    if price.session is not None:
+        taken, takes = (seconds * 1e3 for seconds in price.session.seconds)
+        table.add_row("ms of a run, one thread", f"{taken:.2f}", f"{takes:.2f}", f"{takes / taken:.2f}x")
     console = console_for()
     console.print()
     console.print(table)
+    if price.session is not None:
+        print_folded(console, _outputs_text(price.session.outputs), indent=0)
     console.print(
         f"no plan of the original model takes less than {size_text(price.bound)} with its tensors side by side",
         soft_wrap=True,
+    )
+
+
+def _outputs_text(outputs: TiledComparison) -> str:
+    """How far the outputs of a changed model are from those of a default session of the original."""
+    before = "before: ONNX Runtime's default session of the file; after: the file as it is written, in a session"
+    if outputs.is_identical:
+        return f"{before}. The outputs of {outputs.runs} runs are the same, bit for bit."
+    return (
+        f"{before}. Outputs differ by up to {outputs.largest:.2g} of the largest element in {outputs.runs} runs; ONNX "
+        f"Runtime's own levels of optimisation by {outputs.levels:.2g}."
     )
 
 

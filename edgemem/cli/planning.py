@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import click
 
 from edgemem.cli.options import (
     FILE,
+    TYPED,
     FileCommand,
     feeds,
     inputs_option,
@@ -83,10 +85,13 @@ def plan(
     from edgemem import api
     from edgemem.cli import mixture_view, plan_view, view
     from edgemem.cli.console import progress as progress_line
+    from edgemem.cli.level_view import level_text
     from edgemem.commands.executors import where_it_runs
     from edgemem.commands.plan_prepared import limits_of_plans, plan_prepared
     from edgemem.commands.prepare import PRICED, kept_states, prepare
     from edgemem.commands.price import price_of
+    from edgemem.commands.remedies import Attempt, explain_budget
+    from edgemem.errors import BudgetExceededError
     from edgemem.files import restored_on_failure, temporary_folder
     from edgemem.formats import Bindings, Model
     from edgemem.verification import graph_for
@@ -106,40 +111,48 @@ def plan(
     values = feeds(inputs)
     with temporary_folder() as folder, progress_line() as progress:
         bindings = Bindings.of(dims, input_shapes)
-        prepared = prepare(
-            source,
-            folder,
-            wanted,
-            bindings=bindings,
-            target=target,
-            alignment=alignment,
-            kernels=changes["overlap"],
-            feeds=values,
-            progress=progress,
-        )
-        if output and not isinstance(prepared.model, Model) and output.suffix != ".edgemem":
-            raise click.UsageError("usage records have no model to write the plan into; use -o FILE.edgemem")
-        if "order" in wanted or "recompute" in wanted:
-            limits = limits_of_plans(strategy, limits, prepared.order_s)
-        prepared, planset = plan_prepared(
-            prepared,
-            lambda model, rules: api.plan(
-                model,
-                strategy=strategy or "auto",
-                target=rules,
+        try:
+            prepared = prepare(
+                source,
+                folder,
+                wanted,
+                bindings=bindings,
+                target=target,
                 alignment=alignment,
-                budget=budget,
-                **limits,
-                threads=threads,
-                states=kept_states(model) if "state" in wanted else None,
+                kernels=changes["overlap"],
+                feeds=values,
                 progress=progress,
-            ),
-        )
+            )
+            if output and not isinstance(prepared.model, Model) and output.suffix != ".edgemem":
+                raise click.UsageError("usage records have no model to write the plan into; use -o FILE.edgemem")
+            if "order" in wanted or "recompute" in wanted:
+                limits = limits_of_plans(strategy, limits, prepared.order_s)
+            prepared, planset = plan_prepared(
+                prepared,
+                lambda model, rules: api.plan(
+                    model,
+                    strategy=strategy or "auto",
+                    target=rules,
+                    alignment=alignment,
+                    budget=budget,
+                    **limits,
+                    threads=threads,
+                    states=kept_states(model) if "state" in wanted else None,
+                    progress=progress,
+                ),
+            )
+        except BudgetExceededError as e:
+            progress("changes that may fit")
+            given = {"strategy": strategy or "auto", "effort": effort, "seed": seed, "threads": threads}
+            failed = Attempt(source, e.available, wanted, changes["overlap"], target, alignment, bindings, given)
+            typed = click.get_current_context().meta[TYPED]
+            raise explain_budget(e, failed, f"edgemem plan {shlex.join(typed)}") from None
         carrier = prepared.model if isinstance(prepared.model, Model) else None
         elapsed = time.perf_counter() - begin
         price = None
-        if prepared.original is not None and carrier is not None and prepared.target is not None:
-            price = price_of(prepared.original, carrier, prepared.target)
+        if prepared.original is not None and prepared.given and carrier is not None and prepared.target is not None:
+            progress("price")
+            price = price_of(prepared.given, carrier, prepared.target, source, values)
         recorded: tuple[PlanSet, ...] = ()
         plansets: tuple[PlanSet, ...] = ()
         if record and output and carrier is not None:
@@ -157,14 +170,15 @@ def plan(
             plansets = api.save(carrier, planset, output, offsets_only=offsets_only)
     if as_json:
         graph = graph_for(planset, carrier) if carrier is not None else None
-        view.print_json(planset, graph, price, prepared.ordering, (prepared.mixture, prepared.mixtures))
+        mixture = prepared.mixture, prepared.mixtures
+        view.print_json(planset, graph, price, prepared.ordering, mixture, prepared.levels)
         return
     if prepared.mixture is not None and prepared.mixtures is not None:
         mixture_view.show_mixture(prepared.mixture, prepared.mixtures, budget)
     elif prepared.ordering is not None:
         before = "without --order" if PRICED & wanted.keys() else "file's order"
         plan_view.show_order(prepared.ordering, before, texels=planset.problem.extents is not None)
-    plan_view.show_plan(planset, elapsed_s=elapsed, rows=None if all_plans else 4, note=_implied(prepared.level))
+    plan_view.show_plan(planset, elapsed_s=elapsed, rows=None if all_plans else 4, note=level_text(prepared.levels))
     if price is not None:
         plan_view.show_price(price)
     is_told = prepared.original is not None or prepared.mixture is not None
@@ -175,16 +189,6 @@ def plan(
     if output:
         graph = graph_for(planset, carrier) if carrier is not None and output.suffix.lower() == ".tflite" else None
         click.echo(f"wrote {output}: {where_it_runs((*plansets, *recorded), output.suffix, graph)}")
-
-
-def _implied(level: str) -> str:
-    """What is said of a graph that was optimised for the sake of its order."""
-    if not level:
-        return ""
-    return (
-        "ONNX Runtime keeps to an order in its optimised graph alone: this is its graph of the level "
-        f"{level} (--optimize gives another)."
-    )
 
 
 def _why_unchanged(budget: int | None) -> str:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from edgemem.commands.executor_run import ExecutorRun
+    from edgemem.commands.levels import LevelChoice
     from edgemem.commands.mixture import Mixture, Mixtures
     from edgemem.commands.outcome import Outcome
     from edgemem.commands.price import Price
@@ -44,6 +45,7 @@ def print_json(
     price: Price | None = None,
     ordering: Ordering | None = None,
     mixture: tuple[Mixture | None, Mixtures | None] = (None, None),
+    levels: LevelChoice | None = None,
 ) -> None:
     """The plans as JSON, with the price of the changes that a model went through, and what its order is worth.
 
@@ -53,9 +55,17 @@ def print_json(
     if ordering is not None:
         names = ("method", "peak", "given_peak", "lower_bound", "optimal", "stopped", "seconds")
         data["ordering"] = {name: getattr(ordering, name) for name in names}
+    if levels is not None:
+        data["levels"] = asdict(levels)
     if price is not None:
         before_after = {name: dict(zip(("before", "after"), pair, strict=True)) for name, pair in _pairs(price)}
         data["price"] = {**before_after, "classical_bound": price.bound}
+        if price.session is not None:
+            default, changed = price.session.seconds
+            data["price"]["session"] = {
+                "seconds": {"before": default, "after": changed},
+                "outputs": asdict(price.session.outputs),
+            }
     chosen, considered = mixture
     if chosen is not None and considered is not None:
         data["mixture"] = {

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from edgemem.commands.levels import LevelChoice, order_at_best_level
 from edgemem.commands.mixture import CHOSEN, Limits, find_mixtures
 from edgemem.commands.ordered import order_among, order_model
 from edgemem.commands.reachable import check_reachable
@@ -20,12 +23,11 @@ from edgemem.passes.streaming.stream_pass import StreamOperators
 from edgemem.runtime.onnxruntime.optimise import baked_note
 from edgemem.runtime.onnxruntime.optimise_pass import OptimiseGraph
 from edgemem.runtime.onnxruntime.state_pass import KeepStates
-from edgemem.runtime.onnxruntime.tile_pass import TILED_LEVEL, TileOperators
+from edgemem.runtime.onnxruntime.tile_pass import TILED_LEVEL, TileOperators, cut_level
 from edgemem.targets import BUILT_IN, Target, find_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -66,8 +68,9 @@ class Prepared:
         mixture: how the model was changed if a mixture of changes was to be found, else None.
         mixtures: all that were considered then.
         others: the next best mixtures, for a plan that does not fit the budget although its peak does.
-        level: of ONNX Runtime's optimised graph that the model was replaced by although it was not asked for; "" if
-            it was not.
+        given: the model as the user gave it; None for usage records.
+        levels: of ONNX Runtime's optimised graphs, one of which the model was replaced by for the sake of its order
+            although none was asked for; None if it was not.
     """
 
     model: Model | RecordFile
@@ -77,10 +80,11 @@ class Prepared:
     plain: Model | None = None
     order_s: float = 0.0
     counts_tail: bool = False
-    level: str = ""
+    levels: LevelChoice | None = None
     mixture: Mixture | None = None
     mixtures: Mixtures | None = None
     others: Iterable[Prepared] = ()
+    given: Model | None = None
 
 
 def prepare(
@@ -114,6 +118,7 @@ def prepare(
         UnknownStrategyError: no solver of the order has that name.
     """
     bindings = bindings or Bindings()
+    folder = Path(tempfile.mkdtemp(dir=folder))  # passes name their files like the model, which may lie in the folder
     if "order" in wanted:
         check_method(wanted["order"].get("method", "auto"))
     opened = load(path, bindings)
@@ -147,13 +152,27 @@ def prepare(
     whole_rules = rules.changed(kernels=kernels, slots=kernels not in (None, "none"))
     rules = whole_rules.changed(slots="stream" in wanted)
 
+    implied = "optimize" in steps and "optimize" not in wanted
+    if implied and _finds_order(wanted) and not {"tile", _RECOMPUTE.name} & wanted.keys():
+        made = order_at_best_level(
+            opened, Steps(path, folder, bindings, rules, whole_rules, feeds, steps, progress), OptimiseGraph(), _shrunk
+        )
+        return replace(made, given=opened)
+    changed = opened
     applied = Steps(path, folder, bindings, rules, whole_rules, feeds, steps, progress)
     for step in PASSES:
         if step.name in steps.keys() - PRICED:
-            opened = applied.apply(step, opened)
-    level = steps["optimize"]["level"] if steps.keys() - wanted.keys() else ""
-    make = _mixed if _RECOMPUTE.name in steps else _shrunk
-    return replace(make(opened, applied), level=level)
+            changed = applied.apply(step, changed)
+    if _RECOMPUTE.name in steps:
+        made = _mixed(changed, applied)
+    else:
+        made = _shrunk(changed, applied)
+        if "tile" in steps and made.original is None:  # another level may be better for a model without tiles
+            left = {name: options for name, options in wanted.items() if name != "tile"}
+            return prepare(path, folder, left, bindings=bindings, target=rules, feeds=feeds, progress=progress)
+    note = baked_note(made.model.content()) if implied and isinstance(made.model, Model) else None
+    levels = LevelChoice(note.level, {}, {}) if note is not None else None
+    return replace(made, given=opened, levels=levels)
 
 
 def _shrunk(opened: Model, steps: Steps) -> Prepared:
@@ -260,9 +279,28 @@ def _with_required(opened: Model, path: Path, wanted: Mapping[str, Mapping[str, 
     needing = [step for step in (_ORDER, _RECOMPUTE) if step.name in wanted and suffix in step.requires]
     needed = needing[0].requires[suffix] if needing else None
     if needed is not None and needed not in wanted and baked_note(opened.content()) is None:
-        # The level `all` keeps channels in blocks, which cannot be tiled and may be larger.
+        # The level `all` keeps channels in blocks, which cannot be tiled. An order alone is searched at every level.
         steps[needed] = {"level": TILED_LEVEL if {"tile", _RECOMPUTE.name} & wanted.keys() else "all"}
+    if "tile" in wanted:
+        steps |= _cut_steps(steps, wanted)
     if needed in steps:
         # ONNX Runtime's own order is another one each time: from that of the file the same order is found every time.
         steps[needed] = {**steps[needed], "order": GIVEN}
     return steps
+
+
+def _cut_steps(
+    steps: Mapping[str, Mapping[str, str]], wanted: Mapping[str, Mapping[str, str]]
+) -> dict[str, Mapping[str, str]]:
+    """The options of `tile` and `optimize` where both are applied: tiles are cut at another level than the result's."""
+    if "optimize" not in steps:
+        return {}
+    if _RECOMPUTE.name in wanted:  # what runs again is compared bit for bit with the graph that it was made from
+        return {"tile": {**steps["tile"], "level": steps["optimize"]["level"]}}
+    asked = wanted.get("optimize", {}).get("level")
+    cut = {**steps["optimize"], "level": cut_level(asked or steps["optimize"]["level"])}
+    return {"optimize": cut} if asked is None else {"optimize": cut, "tile": {**steps["tile"], "level": asked}}
+
+
+def _finds_order(wanted: Mapping[str, Mapping[str, str]]) -> bool:
+    return wanted.get(_ORDER.name, {}).get("method", GIVEN) != GIVEN

@@ -11,6 +11,7 @@ from heapq import heappop, heappush
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from edgemem.schedule.order import find_order
 from edgemem.schedule.peak import peak_of
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from edgemem.model.graph import Graph
     from edgemem.targets import Target
 
-__all__ = ["better_order", "order_like"]
+__all__ = ["better_order", "depth_first_order", "order_like"]
 
 
 def better_order(graph: Graph, written: Iterable[Iterable[str]], target: Target) -> tuple[int, ...]:
@@ -30,6 +31,15 @@ def better_order(graph: Graph, written: Iterable[Iterable[str]], target: Target)
     own = tuple(range(len(graph.ops)))
     order = order_like(graph, written)
     return order if order != own and peak_of(graph.reordered(order), target) < peak_of(graph, target) else own
+
+
+def depth_first_order(graph: Graph, written: Iterable[Iterable[str]], target: Target) -> tuple[int, ...]:
+    """The order of the original file, or that of a depth-first search where that needs less memory.
+
+    Arguments are those of `better_order`.
+    """
+    near = order_like(graph, written)
+    return tuple(near[k] for k in find_order(graph.reordered(near), target, method="depth_first").order)
 
 
 def order_like(graph: Graph, written: Iterable[Iterable[str]]) -> tuple[int, ...]:

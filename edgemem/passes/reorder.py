@@ -27,7 +27,8 @@ GIVEN: Final = "given"  # the method that keeps the order of the file
 class ReorderOperators:
     """Writes the best order that `edgemem.schedule` finds under the target's rules into the model.
 
-    Options, all texts: `method`, as `find_order` takes it (auto); `effort`, `seed` and `time_limit` of the search.
+    Options, all texts: `method`, as `find_order` takes it (auto); `effort`, `seed` and `time_limit` of the search;
+    `budget`, bytes that decide at which of ONNX Runtime's levels a model is ordered (`edgemem.commands.levels`).
     """
 
     name: ClassVar[str] = "order"

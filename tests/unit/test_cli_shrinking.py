@@ -9,7 +9,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from edgemem.cli.main import main
+from edgemem.commands.prepare import prepare
+from edgemem.commands.price import price_of
+from edgemem.formats import Model
+from edgemem.targets import BUILT_IN
 from models.build import build
+from models.fetch import FetchError, fetch
 from models.tflite_networks import mobilenet_v2
 
 if TYPE_CHECKING:
@@ -75,6 +80,20 @@ def test_the_price_has_the_tail_of_micro(model: Path) -> None:
     assert any(
         line.split()[:4] == ["tail", "(predicted)", f"{before:,}", f"{after:,}"] for line in table.output.splitlines()
     )
+
+
+def test_the_price_is_of_the_file_that_was_given(tmp_path: Path) -> None:
+    """Not of the folded one, whose constants are stored plain and take twice the bytes."""
+    try:
+        path = fetch("mp_face_detection_short")
+    except FetchError as e:
+        pytest.skip(f"no mp_face_detection_short: {e}")
+    prepared = prepare(path, tmp_path, {"fold": {}, "stream": {"stages": "0:5:2"}}, target="tflm")
+    assert isinstance(prepared.model, Model)
+    assert prepared.given is not None
+    price = price_of(prepared.given, prepared.model, BUILT_IN["tflm"], path)
+    assert price.file[0] == path.stat().st_size
+    assert price.file[1] > 1.8 * price.file[0]
 
 
 def test_a_profile_is_of_tflite_files_and_the_model_is_not_overwritten(tmp_path: Path) -> None:

@@ -291,7 +291,7 @@ def test_a_capacity_counts_what_is_reserved(tmp_path: Path) -> None:
     model = model_file(tmp_path / "chain.onnx")
     for capacity, why in ((4095, "search proved that all take 4,096"), (3199, "the lower bound is 3,200")):
         target = board(tmp_path / "board.toml", str(capacity))
-        with pytest.raises(BudgetExceededError, match=f"no plan can fit it: {why}") as e:
+        with pytest.raises(BudgetExceededError, match=f"no plan of the model as it is can fit it: {why}") as e:
             edgemem.plan(model, target=str(target))
         assert (e.value.required, e.value.available, e.value.impossible) == (4096, capacity, True)
 

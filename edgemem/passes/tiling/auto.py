@@ -23,6 +23,7 @@ from edgemem.passes.tiling.cost import Costs
 from edgemem.passes.tiling.kernels import workspace
 from edgemem.passes.tiling.stage import Stage
 from edgemem.records.lifetime import lifetimes
+from edgemem.schedule.peak import peak_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from edgemem.model.graph import Graph
     from edgemem.targets import Target
 
-__all__ = ["Choice", "find_stages"]
+__all__ = ["Choice", "find_stages", "peak_without_stages"]
 
 _ROWS: Final = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64)
 _COLUMNS: Final = (1, 2, 4)
@@ -95,7 +96,8 @@ def find_stages(
         max_macs: the most arithmetic, as a multiple of the graph's.
         budget: bytes; where they suffice, the stages are those with the least arithmetic, else with the least peak.
         threads: no convolution is cut so that a kernel adds up its sums in other blocks than for the whole, on any of
-            these numbers of threads.
+            these numbers of threads; () for a graph that ONNX Runtime will optimise to the level `all`, whose kernels
+            have the same blocks for every part.
 
     Returns the same for the same graph on every machine. Raises UnsupportedError for a target with layers of textures.
     """
@@ -129,6 +131,11 @@ def find_stages(
     return Choice(best[1].stages(), best[0], 1 + best[1].extra / total)
 
 
+def peak_without_stages(graph: Graph, target: Target) -> int:
+    """Bytes that no plan of a graph goes below, in the order of its operators and as they are."""
+    return peak_of(graph, target)
+
+
 class _Search:
     """The ways to run one graph."""
 
@@ -157,7 +164,7 @@ class _Search:
             return 0
         shape = self.graph.tensors[self.graph.ops[k].outputs[0]].shape
         pixels = np.array([prod(shape[2:])], np.int64)
-        return int(workspace(product, pixels, threads=max(self.costs.threads))[0])
+        return int(workspace(product, pixels, threads=max(self.costs.threads, default=1))[0])
 
     def _whole(self, k: int, way: _Way) -> int:
         """Bytes at an operator that runs as it is; inputs that are in parts are joined before it, one by one."""

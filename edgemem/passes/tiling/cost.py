@@ -55,12 +55,18 @@ class Costs:
     """The costs of the stages of one graph. Remembers what it has computed."""
 
     def __init__(self, graph: Graph, target: Target, *, threads: Sequence[int] = (1,)) -> None:
-        """Counts memory by the rules of a target; `threads` as in `is_same_sum`."""
+        """Counts memory by the rules of a target; `threads` as in `is_same_sum`.
+
+        Without any, convolutions are those of the level `all`: kernels for blocks of channels, which add up a part as
+        the whole and have no workspace.
+        """
         self.graph = graph
         self.macs = tuple(macs_of(graph, op) for op in graph.ops)
         self.threads = threads
         self._in_place = RULES[target.aliasing].in_place
-        self.products = tuple(product_of(graph, op) for op in graph.ops)
+        self.products = tuple(
+            product_of(graph, op) if threads or op.type == "ConvTranspose" else None for op in graph.ops
+        )
         self._peaks: dict[tuple[Stage, Parts], int | None] = {}
         self._simulations: dict[Stage, _Simulation | None] = {}
         self._same: dict[tuple[int, int], bool] = {}
@@ -156,7 +162,7 @@ class Costs:
 
     def _is_same(self, k: int, high: _Items, wide: _Items) -> bool:
         product = self.products[k]
-        if product is None:
+        if product is None or not self.threads:
             return True
         if product.has_one_block and int(high.min()) * int(wide.min()) > max(product.scatters, 1):
             return True
@@ -280,7 +286,7 @@ class _Simulation:
             result = op.outputs[0]
             size = self._bytes(result, high, wide)
             if (product := self._costs.products[k]) is not None:
-                extra = workspace(product, high * int(wide.max()), threads=max(self._costs.threads))
+                extra = workspace(product, high * int(wide.max()), threads=max(self._costs.threads, default=1))
                 self._lives.append((self._step, self._step, extra))
             since = self._step
             taken = self._taken(result)

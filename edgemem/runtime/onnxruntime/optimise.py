@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgemem.errors import MissingDependencyError, ModelError, PlanFileError, RuntimeBindError
+from edgemem.errors import MissingDependencyError, ModelError, PlanFileError, RuntimeBindError, RuntimeLoadError
 from edgemem.files import atomic_write, temporary_folder
 from edgemem.formats import onnx_editor
 from edgemem.runtime.onnxruntime.file import BAKED_KEY, OLD_TRACE_KEY, PLAN_KEY
@@ -87,7 +87,8 @@ def bake(
         dims: values for symbolic dimensions, which the optimiser then knows.
 
     Raises:
-        ModelError: ONNX Runtime cannot load the model, or the order is not topological.
+        RuntimeLoadError: ONNX Runtime cannot load the model.
+        ModelError: the order is not topological.
         MissingDependencyError: onnxruntime is not installed.
     """
     ort = onnxruntime()
@@ -191,7 +192,10 @@ def baked_options(model_metadata: Mapping[str, str], options: Any) -> Iterator[N
 
 
 def optimised(model_path: Path, level: str, *, dims: Mapping[str, int]) -> bytes:
-    """ONNX Runtime's optimised graph of a model as a file, weights inside. Raises ModelError if it cannot load it."""
+    """ONNX Runtime's optimised graph of a model as a file, weights inside.
+
+    Raises ModelError for a level that there is not, and RuntimeLoadError where ONNX Runtime cannot load the model.
+    """
     ort = onnxruntime()
     if level not in LEVELS:
         raise ModelError(f"{level!r} is no optimisation level; there are {', '.join(LEVELS)}")
@@ -205,7 +209,7 @@ def optimised(model_path: Path, level: str, *, dims: Mapping[str, int]) -> bytes
         try:
             session = ort.InferenceSession(str(model_path), options, providers=["CPUExecutionProvider"])
         except runtime_errors() as e:
-            raise ModelError(f"ONNX Runtime cannot load {model_path}: {e}") from None
+            raise RuntimeLoadError(f"ONNX Runtime cannot load {model_path}: {e}") from None
         inputs = [a.name for a in (*session.get_inputs(), *session.get_overridable_initializers())]
         return onnx_editor().completed(path.read_bytes(), inputs, model_path.parent)
 

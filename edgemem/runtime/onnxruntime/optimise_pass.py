@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from edgemem.formats import load_model, onnx_editor
-from edgemem.passes.file_order import better_order, order_like
+from edgemem.passes.file_order import better_order, depth_first_order, order_like
 from edgemem.passes.protocol import Guarantee
 from edgemem.passes.reorder import GIVEN
 from edgemem.runtime.onnxruntime.baking import bake_sized
+from edgemem.runtime.onnxruntime.file import BAKED_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
     from edgemem.formats import Model
     from edgemem.passes.protocol import PassContext
 
-__all__ = ["OptimiseGraph"]
+__all__ = ["OptimiseGraph", "optimised_again"]
 
 
 class OptimiseGraph:
@@ -44,3 +47,28 @@ class OptimiseGraph:
         graph = baked.graph()
         given = context.options.get("order") == GIVEN
         return baked.with_order(order_like(graph, written) if given else better_order(graph, written, context.target))
+
+
+def optimised_again(model: Model, level: str, context: PassContext) -> Model:
+    """A baked model whose graph ONNX Runtime optimises once more, to a higher level.
+
+    ONNX Runtime's own order is not kept: it may run all parts of a layer before the next layer, and be another one each
+    time.
+
+    Args:
+        model: a baked model, which other passes have changed.
+        level: of the result, whose note names it.
+        context: of the pass that wants it.
+
+    Raises as `bake_sized`.
+    """
+    editor = onnx_editor()
+    data = editor.without_metadata(model.content(), BAKED_KEY)
+    folder = Path(tempfile.mkdtemp(dir=context.folder))
+    source, path = folder / "source.onnx", folder / context.path.name
+    source.write_bytes(data)
+    bake_sized(source, path, level, feeds=context.feeds, bindings=context.bindings)
+    source.unlink()
+    baked = load_model(path)
+    written = editor.parts(data, folder).node_outputs
+    return baked.with_order(depth_first_order(baked.graph(), written, context.target))

@@ -86,7 +86,7 @@ def shrink(
         classical_bound(original, prepared.target),
         changed - begin,
         end - changed,
-        price_of(original, model, prepared.target) if prepared.original is not None else None,
+        price_of(original, model, prepared.target, path) if prepared.original is not None else None,
     )
 
 

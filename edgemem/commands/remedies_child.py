@@ -1,0 +1,76 @@
+"""A process that makes changes of a model, one after the other, and prints a line of JSON about each."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgemem import api
+from edgemem.commands.plan_prepared import plan_prepared
+from edgemem.commands.prepare import kept_states, prepare
+from edgemem.errors import BudgetExceededError, EdgememError
+from edgemem.files import temporary_folder
+from edgemem.formats import Bindings, Model
+from edgemem.schedule.peak import peak_of
+from edgemem.workspace import graph_under
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_MOST = 160  # characters of a reason
+
+
+def main() -> None:
+    """Read the task of `edgemem.commands.remedies` from the standard input."""
+    task = json.loads(sys.stdin.read())
+    begun = time.process_time()
+    for wanted, kernels in task["candidates"]:
+        if time.process_time() - begun > task["limit_s"]:
+            return
+        try:
+            told = _tried(task, wanted, kernels)
+        except EdgememError as e:
+            told = {"size": None, "refusal": str(e).splitlines()[0][:_MOST]}
+        print(json.dumps(told), flush=True)  # noqa: T201 - what the parent reads
+
+
+def _tried(task: Mapping[str, Any], wanted: Mapping[str, Mapping[str, str]], kernels: str | None) -> dict[str, Any]:
+    budget, alignment = task["budget"], task["alignment"]
+    bindings = Bindings.of(task["bindings"]["dims"], task["bindings"]["shapes"])
+    try:
+        with temporary_folder() as folder:
+            prepared = prepare(
+                Path(task["path"]),
+                folder,
+                wanted,
+                bindings=bindings,
+                target=task["target"],
+                alignment=alignment,
+                kernels=kernels,
+            )
+            model, target = prepared.model, prepared.target
+            if isinstance(model, Model) and target is not None and not prepared.others:
+                bound = peak_of(graph_under(model, target), target)
+                if bound > budget:
+                    return {"size": bound}
+            _, planset = plan_prepared(
+                prepared,
+                lambda made, rules: api.plan(
+                    made,
+                    target=rules,
+                    budget=budget,
+                    states=kept_states(made) if "state" in wanted else None,
+                    **task["plan"],
+                ),
+            )
+    except BudgetExceededError as e:
+        return {"size": e.required}
+    best = planset.best_offsets or planset.best_shared_objects
+    return {"size": best.size if best is not None else 0, "fits": True}
+
+
+if __name__ == "__main__":
+    main()
