@@ -83,13 +83,12 @@ def plan(
     from edgemem import api
     from edgemem.cli import mixture_view, plan_view, view
     from edgemem.cli.console import progress as progress_line
-    from edgemem.commands.executors import where_it_runs
+    from edgemem.commands.executors import where_file_runs
     from edgemem.commands.plan_prepared import limits_of_plans, plan_prepared
     from edgemem.commands.prepare import PRICED, kept_states, prepare
     from edgemem.commands.price import price_of
     from edgemem.files import restored_on_failure, temporary_folder
     from edgemem.formats import Bindings, Model
-    from edgemem.verification import graph_for
 
     if record and (output is None or output.suffix.lower() != ".onnx"):
         raise click.UsageError("--record stores a plan in an ONNX model: give -o PLANNED.onnx")
@@ -172,8 +171,7 @@ def plan(
     for planned in recorded:
         view.show_recorded(planned)
     if output:
-        graph = graph_for(planset, carrier) if carrier is not None and output.suffix.lower() == ".tflite" else None
-        click.echo(f"wrote {output}: {where_it_runs((*plansets, *recorded), output.suffix, graph)}")
+        click.echo(f"wrote {output}: {where_file_runs(output, (*plansets, *recorded), carrier)}")
 
 
 def _implied(level: str) -> str:

@@ -68,7 +68,11 @@ def report_of(path: Path, verdict: Verdict, *, is_run: bool = False) -> Report:
     """
     plansets = list(dict.fromkeys((verdict.planset, *verdict.recordings)))
     able = [
-        title_of(e, plansets) for e in EXECUTORS if path.suffix.lower() in e.suffixes and e.refusal(plansets) is None
+        title_of(e, plansets)
+        for e in EXECUTORS
+        if path.suffix.lower() in e.suffixes
+        and e.refusal(plansets) is None
+        and (verdict.model is None or e.model_refusal(verdict.model, plansets) is None)
     ]
     return Report(
         tuple(_entry(planset, plan) for planset in plansets for plan in _best(planset)),
