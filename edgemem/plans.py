@@ -171,6 +171,17 @@ class PlanSet:
     ranges: Mapping[str, Dimension] = field(default_factory=dict)
     cycle: Cycle | None = None
 
+    def __repr__(self) -> str:
+        """The records, the bound and the best plans, in one line."""
+        best = [
+            f"{name}={plan.strategy}:{plan.size}"
+            for name, plan in (("offsets", self.best_offsets), ("shared_objects", self.best_shared_objects))
+            if plan is not None
+        ]
+        target = f"target={self.target.name!r}, " if self.target is not None else ""
+        of = f"{target}records={len(self.problem)}, lower_bound={self.proved.offsets}"
+        return f"PlanSet({', '.join([of, *best])}, plans={len(self.plans)})"
+
     @property
     def proved(self) -> LowerBounds:
         """The best lower bounds that were proved in this process."""

@@ -88,14 +88,14 @@ def package(
     """
     from edgemem.android.keys import load_key
     from edgemem.android.packaging import build_package
-    from edgemem.cli.console import progress
+    from edgemem.cli.console import logged_steps
     from edgemem.files import atomic_write
 
     if key is not None and key_password is None:
         raise click.UsageError(f"--key needs the password of its file: give --key-password, or set {_PASSWORD}")
     if any(_is_same(output, given) for given in (model, aar, key, labels)):
         raise click.UsageError(f"{output} would be overwritten, and is needed to make the package; write another file")
-    with progress("making the package"):
+    with logged_steps("edgemem.android"):
         made = build_package(
             model,
             None if key is None else load_key(key, key_password or ""),

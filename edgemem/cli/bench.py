@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["bench"]
 
-EXIT_INVALID = 4
+EXIT_FAILED, EXIT_INVALID = 1, 4
 
 
 def _comma_separated(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
@@ -103,7 +103,8 @@ def bench(
       sparse:1000000                      random, about 100 alive at a time
       dense:1000                          random, a fortieth alive at a time
 
-    Without any, a set of these that takes less than half a minute. Every plan is proved valid before its figures are
+    Without any, a set of these that takes less than half a minute. An instance that cannot be planned is left out and
+    named, and the exit code is 1. Every plan is proved valid before its figures are
     shown; all solvers run in turns in this process, on one thread.
     """  # noqa: D301 - click's mark, not a backslash
     from edgemem.bench import run
@@ -111,6 +112,7 @@ def bench(
     from edgemem.bench.document import document
     from edgemem.bench.instances import DEFAULT, instance
     from edgemem.cli.console import progress as progress_line
+    from edgemem.errors import EdgememError, PlanError
     from edgemem.files import atomic_write
 
     dash = json_file is not None and str(json_file) == "-"
@@ -119,11 +121,16 @@ def bench(
     options: dict[str, Any] = {"dims": dims, "input_shapes": input_shapes, "target": target}
     columns = run.solvers(strategies or run.DEFAULT[family], peers, family, effort)
     limits = run.Limits(peer_limit, peer_records)
-    made = [(text, instance(text, **options)) for text in instances or DEFAULT]
     rows: list[Row] = []
+    failed: list[str] = []
     with progress_line() as progress:
-        for text, one in made:
-            row = run.measure(one, columns, limits=limits, repeat=repeat, progress=progress)
+        for text in instances or DEFAULT:
+            try:
+                one = instance(text, **options)
+                row = run.measure(one, columns, limits=limits, repeat=repeat, progress=progress)
+            except EdgememError as e:
+                failed.append(_named(text, str(e)))
+                continue
             if memory:
                 results = []
                 for solver, result in zip(columns, row.results, strict=True):
@@ -132,6 +139,8 @@ def bench(
                     results.append(replace(result, peak_rss=peak))
                 row = replace(row, results=tuple(results))
             rows.append(row)
+    if not rows:
+        raise PlanError("; ".join(failed))
     text = json.dumps(document(rows, columns, limits, repeat), indent=1) + "\n"
     if dash:
         click.echo(text, nl=False)
@@ -141,13 +150,22 @@ def bench(
             with atomic_write(json_file) as file:
                 file.write(text.encode())
             click.echo(f"wrote {json_file}")
+    for reason in failed:
+        click.echo(f"edgemem: left out: {reason}", err=True)
     if any(r.invalid and not r.peer for row in rows for r in row.results):
         click.get_current_context().exit(EXIT_INVALID)
+    if failed:
+        click.get_current_context().exit(EXIT_FAILED)
+
+
+def _named(instance: str, reason: str) -> str:
+    """The reason with the instance, if it does not have its name."""
+    return reason if Path(instance).name in reason else f"{instance}: {reason}"
 
 
 def _show(rows: Sequence[Row], totals: Sequence[Summary], *, memory: bool) -> None:
     """The answer first, then the table, and the reasons for what is missing."""
-    from edgemem.cli.console import console_for
+    from edgemem.cli.console import console_for, print_folded
 
     notes: list[str] = []
     columns = 3 if memory else 2
@@ -160,12 +178,12 @@ def _show(rows: Sequence[Row], totals: Sequence[Summary], *, memory: bool) -> No
     elif needed > console.width:
         table = _tall(rows, cells, totals, ("s", "RSS")[: columns - 1])
     if answer := _answer(totals):
-        console.print(f"{answer}\n", soft_wrap=True)
+        print_folded(console, f"{answer}\n", indent=4)
     console.print(table)
     kinds = "size / bound, CPU seconds" + (", peak memory of a process of its own" if memory else "")
-    console.print(f"\n{kinds}; * proved optimal", soft_wrap=True)
+    print_folded(console, f"\n{kinds}; * proved optimal", indent=4)
     for number, note in enumerate(notes, 1):
-        console.print(f"({number}) {note}", soft_wrap=True)
+        print_folded(console, f"({number}) {note}", indent=4)
 
 
 def _wide(rows: Sequence[Row], cells: Sequence[_Cells], totals: Sequence[Summary], more: Sequence[str]) -> Table:

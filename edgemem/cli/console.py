@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
 import textwrap
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
+import click
 from rich.console import Console
 
 from edgemem.cli.printable import PrintableStream, printable
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-__all__ = ["console_for", "print_folded", "progress"]
+__all__ = ["console_for", "echo_folded", "logged_steps", "print_folded", "progress"]
 
 _UNIT = re.compile(r"(\d) (%|[KMG]iB|B\b)")  # a number and its unit stay on one line
 _PIPED_WIDTH = 120  # columns where the output is no terminal
@@ -51,11 +53,38 @@ def progress(what: str = "planning") -> Iterator[Callable[[str], None]]:
         yield lambda name: status.update(f"{what}: {printable(name)}")
 
 
+@contextmanager
+def logged_steps(name: str) -> Iterator[None]:
+    """What a logger is told in the block (level INFO), a line each on stderr: for what takes minutes."""
+
+    class _Lines(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            click.echo(f"edgemem: {printable(record.getMessage())} ...", err=True)
+
+    logger, handler = logging.getLogger(name), _Lines(logging.INFO)
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+
+
+def echo_folded(text: str, indent: int = 2) -> None:
+    """`print_folded` on a console of its own."""
+    print_folded(console_for(), text, indent)
+
+
 def print_folded(console: Console, text: str, indent: int = 6) -> None:
     """A line; on a terminal it is folded between words, and the rest is indented."""
     if console.is_terminal:
-        whole = _UNIT.sub("\\1\0\\2", text)
-        text = textwrap.fill(
-            whole, console.width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
-        ).replace("\0", " ")
+        text = "\n".join(_folded(line, console.width, indent) for line in text.split("\n"))
     console.print(text, soft_wrap=True)
+
+
+def _folded(line: str, width: int, indent: int) -> str:
+    whole = _UNIT.sub("\\1\0\\2", line)
+    folded = textwrap.fill(whole, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
+    return folded.replace("\0", " ")

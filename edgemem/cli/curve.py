@@ -142,6 +142,7 @@ def _check_options(recompute: bool, of_stripes: dict[str, object], of_recompute:
 
 def _explain(curve: RecomputeCurve, console: Console) -> None:
     """Why nothing that runs again makes the peak lower."""
+    from edgemem.cli.console import print_folded
     from edgemem.cli.printable import printable
     from edgemem.report.sizes import size_text
 
@@ -149,26 +150,28 @@ def _explain(curve: RecomputeCurve, console: Console) -> None:
     why = "what could run again needs as much memory as it would save"
     if curve.points[0].peak <= curve.lower_bound * _NEAR and curve.widest:
         why = f"operator {printable(repr(curve.widest))} alone needs {bound}"
-    console.print(
+    print_folded(
+        console,
         f"Running operators again does not make this peak lower: {why}. Smaller operators may: edgemem plan MODEL "
         "--tile auto (.onnx), --stream auto (.tflite)",
-        soft_wrap=True,
+        indent=2,
     )
 
 
 def _show_recompute(curve: RecomputeCurve) -> None:
     from rich.table import Table
 
-    from edgemem.cli.console import console_for
+    from edgemem.cli.console import console_for, print_folded
     from edgemem.report.sizes import ratio_text, size_text
 
     console = console_for()
     first, least = curve.points[0], curve.points[-1]
     optimal = " (optimal)" if least.peak == curve.lower_bound else f", lower bound {size_text(curve.lower_bound)}"
-    console.print(
+    print_folded(
+        console,
         f"peak {size_text(least.peak)} for {least.macs_ratio:.3f}x the multiply-accumulates, {size_text(first.peak)} "
         f"without, {size_text(curve.given_peak)} in the file's order{optimal}",
-        soft_wrap=True,
+        indent=2,
     )
     console.print()
     table = Table(box=None, pad_edge=False)
@@ -182,24 +185,25 @@ def _show_recompute(curve: RecomputeCurve) -> None:
     if len(curve.points) == 1:
         _explain(curve, console)
         return
-    console.print("for each: edgemem plan MODEL --recompute only --order auto --budget PEAK", soft_wrap=True)
+    print_folded(console, "for each: edgemem plan MODEL --recompute only --order auto --budget PEAK", indent=2)
 
 
 def _show(points: Sequence[CurvePoint]) -> None:
     from rich.table import Table
 
-    from edgemem.cli.console import console_for
+    from edgemem.cli.console import console_for, print_folded
     from edgemem.report.sizes import size_text
 
     console = console_for()
     least, first = points[-1], points[0]
-    console.print(
+    print_folded(
+        console,
         f"arena {size_text(least.arena)} = head {size_text(least.head)} + tail {size_text(least.tail)} with "
         f"{least.operators - first.operators:,} more operators, {least.arena / first.arena:.3f}x of "
         f"{size_text(first.arena)} without",
-        soft_wrap=True,
+        indent=2,
     )
-    console.print(f"multiply-accumulates {least.macs_ratio:.3f}x", soft_wrap=True)
+    print_folded(console, f"multiply-accumulates {least.macs_ratio:.3f}x", indent=2)
     console.print()
     table = Table(box=None, pad_edge=False)
     columns = ["operators", "file", "head", "tail", "arena", ""]
@@ -217,7 +221,7 @@ def _show(points: Sequence[CurvePoint]) -> None:
     console.print()
     for point in points:
         if point.stages:
-            console.print(f"{point.operators:,}: --stream {point.stages}", soft_wrap=True, highlight=False)
+            print_folded(console, f"{point.operators:,}: --stream {point.stages}", indent=2)
     if not any(point.is_measured for point in points):
         console.print("the tail is predicted for a 64-bit build; --measure runs every point")
     elif any(point.exact is False for point in points):

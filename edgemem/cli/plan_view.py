@@ -72,30 +72,31 @@ def show_plan(
         took = f", {_time_text(elapsed_s)} in all" if elapsed_s is not None and not number else ""
         size = textures_text(planset, best) if are_textures(planset) and isinstance(best, SharedObjectsPlan) else ""
         text = answer(best, bound, planset.naive, proved=proved, claimed=claimed, texels=texels, size=size)
-        console.print(f"{label} {text}{took}", soft_wrap=True)
+        print_folded(console, f"{label} {text}{took}", indent=2)
     if note:
         print_folded(console, note, indent=0)
     if planset.target is not None and planset.target.scratch == "unknown" and planset.target.storage == "plain":
-        console.print("These are the tensors; the workspace of kernels is not in this plan.", soft_wrap=True)
+        print_folded(console, "These are the tensors; the workspace of kernels is not in this plan.", indent=2)
     if planset.kernels:
-        console.print(
+        print_folded(
+            console,
             f"Results overlap inputs as the kernels of {planset.kernels} allow: the plan is wrong with others.",
-            soft_wrap=True,
+            indent=2,
         )
     if unsized := _depend_on_data(planset):
-        console.print(printable(unsized), soft_wrap=True)
+        print_folded(console, printable(unsized), indent=2)
     states = [r for r in planset.problem.records if r.kind == "state"]
     if states:
         taken = size_text(sum(r.size for r in states if isinstance(r.size, int)), texels=texels)
         first = " = ".join(printable(name) for name in states[0].tensors)
         each = f"{len(states)} states, {taken}" if len(states) > 1 else f"1 state, {taken}"
-        console.print(f"{each}, kept in place from run to run: {first}{', ...' * (len(states) > 1)}", soft_wrap=True)
+        print_folded(console, f"{each}, kept in place from run to run: {first}{', ...' * (len(states) > 1)}", indent=2)
     if planset.input_shapes:
         sizes = "; ".join(f"{name} = {','.join(map(str, shape))}" for name, shape in planset.input_shapes.items())
-        console.print(printable(f"Planned for {sizes} (--input-shape gives other sizes)."), soft_wrap=True)
+        print_folded(console, printable(f"Planned for {sizes} (--input-shape gives other sizes)."), indent=2)
     if planset.ranges:
         ranges = ", ".join(f"{name}={made}" for name, made in planset.ranges.items())
-        console.print(printable(f"Planned for {ranges}: this is the largest."), soft_wrap=True)
+        print_folded(console, printable(f"Planned for {ranges}: this is the largest."), indent=2)
     _show_peak(console, planset, top, texels=texels)
     for family in families:
         _show_family(console, planset, family, rows, texels=texels)
@@ -154,9 +155,10 @@ def show_price(price: Price) -> None:
     console.print(table)
     if price.session is not None:
         print_folded(console, _outputs_text(price.session.outputs), indent=0)
-    console.print(
+    print_folded(
+        console,
         f"no plan of the original model takes less than {size_text(price.bound)} with its tensors side by side",
-        soft_wrap=True,
+        indent=2,
     )
 
 
@@ -265,7 +267,7 @@ def _show_searches(console: Console, planset: PlanSet, *, texels: bool) -> None:
     if lines:
         console.print()
     for line in lines:
-        console.print(line, soft_wrap=True)
+        print_folded(console, line, indent=2)
 
 
 def answer(
@@ -301,12 +303,14 @@ def _show_peak(console: Console, planset: PlanSet, top: int, *, texels: bool) ->
     if not peak.alive or not top:
         return
     size, count = size_text(peak.size, texels=texels), len(peak.alive)
-    best = planset.best_offsets
-    shared = ", which share memory in the plan" if best is not None and best.size < peak.size else ""
-    console.print(
-        f"\npeak at {printable(peak.label)} (op {peak.op}): {size} in {count} tensor{'s' * (count != 1)}{shared}",
-        soft_wrap=True,
-    )
+    best, tensors = planset.best_offsets, f"{count} tensor{'s' * (count != 1)}"
+    where = f"{printable(peak.label)} (op {peak.op})"
+    if best is not None and best.size < peak.size:  # what they take is no peak of this plan
+        text = f"most is alive at {where}: {tensors}, {size} side by side; they overlap in the plan"
+    else:
+        text = f"peak at {where}: {size} in {tensors}"
+    console.print()
+    print_folded(console, text, indent=2)
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(justify="right", no_wrap=True)
     table.add_column(overflow="fold")
@@ -323,7 +327,7 @@ def _show_unplanned(console: Console, planset: PlanSet, top: int) -> None:
         reasons.setdefault(printable(reason), []).append(printable(name))
     console.print("\nnot in the plan:")
     for reason, names in reasons.items():
-        console.print(f"  {reason}: {listed(names, most=max(top, 1))}", soft_wrap=True)
+        print_folded(console, f"  {reason}: {listed(names, most=max(top, 1))}", indent=2)
 
 
 def show_tensors(planset: PlanSet) -> None:

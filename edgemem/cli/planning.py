@@ -84,9 +84,10 @@ def plan(
     """Plan the memory of a model or of usage records, prove the plan, and write it into the model."""
     from edgemem import api
     from edgemem.cli import mixture_view, plan_view, view
+    from edgemem.cli.console import echo_folded
     from edgemem.cli.console import progress as progress_line
     from edgemem.cli.level_view import level_text
-    from edgemem.commands.executors import where_it_runs
+    from edgemem.commands.executors import where_file_runs
     from edgemem.commands.plan_prepared import limits_of_plans, plan_prepared
     from edgemem.commands.prepare import PRICED, kept_states, prepare
     from edgemem.commands.price import price_of
@@ -183,12 +184,12 @@ def plan(
         plan_view.show_price(price)
     is_told = prepared.original is not None or prepared.mixture is not None
     for name in () if is_told else sorted(PRICED & wanted.keys()):
-        click.echo(f"\n--{name} {wanted[name]['stages']} changed nothing: {_why_unchanged(budget)}")
+        click.echo()
+        echo_folded(f"--{name} {wanted[name]['stages']} changed nothing: {_why_unchanged(budget)}")
     for planned in recorded:
         view.show_recorded(planned)
     if output:
-        graph = graph_for(planset, carrier) if carrier is not None and output.suffix.lower() == ".tflite" else None
-        click.echo(f"wrote {output}: {where_it_runs((*plansets, *recorded), output.suffix, graph)}")
+        echo_folded(f"wrote {output}: {where_file_runs(output, (*plansets, *recorded), carrier)}")
 
 
 def _why_unchanged(budget: int | None) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from edgemem.cli.console import console_for
+from edgemem.cli.console import console_for, print_folded
 from edgemem.cli.printable import printable
 from edgemem.report.remat_svg import OverheadCurve, overhead_svg
 from edgemem.report.sizes import size_text
@@ -46,11 +46,12 @@ def show_report(report: RematReport, *, name: str) -> None:
     console = console_for()
     log, first = report.log, report.results[0]
     for run in first.runs:
-        console.print(f"{first.policy.name} in {_budget(run, log.peak)}: {_told(run)}", soft_wrap=True)
-    console.print(
+        print_folded(console, f"{first.policy.name} in {_budget(run, log.peak)}: {_told(run)}", indent=2)
+    print_folded(
+        console,
         f"{printable(name)}: {len(log.cost):,} calls, {len(log.size):,} values, {log.total_cost / 1e6:,.1f} ms, "
         f"peak {size_text(log.peak)}",
-        soft_wrap=True,
+        indent=2,
     )
     for begin in range(0, len(report.budgets), _IN_ROW):
         _show_overheads(console, report, slice(begin, begin + _IN_ROW), is_last=begin + _IN_ROW >= len(report.budgets))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.table import Table
 
-from edgemem.cli.console import console_for
+from edgemem.cli.console import console_for, print_folded
 from edgemem.cli.plan_view import answer
 from edgemem.cli.printable import printable
 from edgemem.errors import ModelError
@@ -49,7 +49,7 @@ def show_trace(report: TraceReport, *, top: int) -> None:
     best = report.planset.best_offsets
     assert best is not None
     said = answer(best, report.lower_bound, report.planset.naive, proved=report.planset.proved.offsets)
-    console.print(f"arena {said}", soft_wrap=True)
+    print_folded(console, f"arena {said}", indent=2)
     _show_saving(console, report)
     console.print()
     table = Table(box=None, pad_edge=False)
@@ -70,7 +70,7 @@ def _show_saving(console: Console, report: TraceReport) -> None:
         return
     who = "PyTorch reserved" if report.history is not None else "PyTorch's caching allocator would reserve"
     change = (report.planned / held - 1) * 100
-    console.print(f"{who} {size_text(held)}: {change:+.1f} % with the plan", soft_wrap=True)
+    print_folded(console, f"{who} {size_text(held)}: {change:+.1f} % with the plan", indent=2)
 
 
 def _rows(report: TraceReport) -> list[tuple[str, int, str]]:
@@ -116,7 +116,7 @@ def _show_notes(console: Console, report: TraceReport) -> None:
     if notes:
         console.print()
     for note in notes:
-        console.print(printable(note), soft_wrap=True)
+        print_folded(console, printable(note), indent=2)
 
 
 def _show_largest(console: Console, report: TraceReport, top: int) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from edgemem.cli.console import echo_folded
 from edgemem.cli.plan_view import answer
 from edgemem.cli.printable import printable
 from edgemem.report.document import document
@@ -115,15 +116,15 @@ def show_report(report: Report) -> None:
 def show_executor_runs(runs: Sequence[ExecutorRun]) -> None:
     """A line an executor: the plan that it ran and what it took, or why it did not run it."""
     for run in runs:
-        click.echo(f"  {printable(str(run))}")
+        echo_folded(f"  {printable(str(run))}", indent=4)
 
 
 def show_outcome(outcome: Outcome) -> None:
     """Memory and plan first, then what came out."""
-    click.echo(printable(str(outcome.report)))
+    echo_folded(printable(str(outcome.report)))
     if outcome.identical is not None:
         verdict = "identical to a plain run" if outcome.identical else f"DIFFERENT: {', '.join(outcome.different)}"
-        click.echo(printable(f"outputs {verdict}"))
+        echo_folded(printable(f"outputs {verdict}"))
     show_outputs(outcome)
 
 

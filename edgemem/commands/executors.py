@@ -1,6 +1,6 @@
 """Which executor runs the plans of a file as they stand, and what to do about the others.
 
-    EXECUTORS    one entry an executor: the format it runs, and why it cannot run a file's plans
+    EXECUTORS    one entry an executor: the format it runs, and why it cannot run a file's plans, or its operators
 
 `edgemem plan` ends with the line that `where_it_runs` makes; `edgemem verify --run` tries every executor of the format.
 """
@@ -10,14 +10,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from edgemem.errors import UnsupportedError
+from edgemem.formats import Computable, Model
 from edgemem.model.profiles import VERSIONS
 from edgemem.plans import DEPENDS_ON_DATA
 from edgemem.proof import Cause, examine
+from edgemem.runtime.tflm.execute import trial_refusal
+from edgemem.runtime.tflm.operators import micro_graph_refusal
 from edgemem.runtime.webgpu.profile import portable_profile
 from edgemem.suitability import MICRO_KERNELS, Refusal, kernels_refusal, litert_refusal, micro_refusal
+from edgemem.verification import graph_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from edgemem.model.graph import Graph
     from edgemem.plans import PlanSet
@@ -31,6 +37,7 @@ __all__ = [
     "runtimes_of",
     "title_of",
     "webgpu_refusal",
+    "where_file_runs",
     "where_it_runs",
 ]
 
@@ -44,6 +51,8 @@ class Executor:
         title: for people.
         suffixes: of the files that it runs.
         refusal: gives the reason why it does not run the plan sets of a file, or None if it does.
+        model_refusal: gives the reason why it does not run a model in the plan that it has, or runs it wrongly in any
+            plan; None if nothing of the kind is known.
         is_offered: whether users of other files are told how to make plans for it.
     """
 
@@ -51,6 +60,7 @@ class Executor:
     title: str
     suffixes: tuple[str, ...]
     refusal: Callable[[Sequence[PlanSet]], Refusal | None]
+    model_refusal: Callable[[Model, Sequence[PlanSet]], Refusal | None] = lambda _, __: None
     is_offered: bool = True
 
 
@@ -141,13 +151,39 @@ def _micro_refusal(planset: PlanSet) -> Refusal | None:
     return micro_refusal(planset, MICRO_KERNELS)
 
 
+def _webgpu_model_refusal(model: Model, plansets: Sequence[PlanSet]) -> Refusal | None:
+    """What of a model has no kernel on a GPU: what `edgemem run` says of it, in the same words."""
+    from edgemem.runtime.webgpu.lowered import missing_kernels  # kernels, which other plans do not need
+    from edgemem.runtime.webgpu.prepared import prepare
+
+    planset = next(p for p in plansets if p.recording is None)
+    if not isinstance(model, Computable):
+        return None
+    try:
+        missing = missing_kernels(prepare(model, planset))
+    except UnsupportedError as e:
+        return Refusal(str(e), "")
+    return Refusal(f"{missing}{missing.remedy()}", "") if missing is not None else None
+
+
+def _micro_model_refusal(model: Model, _: Sequence[PlanSet]) -> Refusal | None:
+    return micro_graph_refusal(model.graph())
+
+
 EXECUTORS = (
     Executor("io-binding", "ONNX Runtime, node by node (edgemem run --executor io-binding)", (".onnx",), _node_by_node),
     Executor("replay", "ONNX Runtime sessions (edgemem.InferenceSession)", (".onnx",), _replay),
     Executor("android", "an Android app (edgemem android package)", (".onnx",), _in_an_app, is_offered=False),
-    Executor("tflm", "TensorFlow Lite Micro", (".tflite",), _of_any(_micro_refusal)),
+    Executor("tflm", "TensorFlow Lite Micro", (".tflite",), _of_any(_micro_refusal), _micro_model_refusal),
     Executor("litert", "LiteRT with builtin kernels (edgemem.Interpreter)", (".tflite",), _of_any(litert_refusal)),
-    Executor("webgpu", "WebGPU (edgemem run --runtime webgpu)", (".onnx", ".tflite"), webgpu_refusal, is_offered=False),
+    Executor(
+        "webgpu",
+        "WebGPU (edgemem run --runtime webgpu)",
+        (".onnx", ".tflite"),
+        webgpu_refusal,
+        _webgpu_model_refusal,
+        is_offered=False,
+    ),
 )
 
 
@@ -160,50 +196,73 @@ def title_of(executor: Executor, plansets: Sequence[PlanSet]) -> str:
     return executor.title
 
 
-def where_it_runs(plansets: Sequence[PlanSet], suffix: str, graph: Graph | None = None) -> str:
+def where_file_runs(path: Path, plansets: Sequence[PlanSet], model: Model | Graph | None) -> str:
+    """`where_it_runs` of a file that was written, tried in TensorFlow Lite Micro where that is installed."""
+
+    def trial() -> str:
+        return trial_refusal(path.read_bytes(), model.graph()) if isinstance(model, Model) else ""
+
+    return where_it_runs(plansets, path.suffix, model, trial=trial)
+
+
+def where_it_runs(
+    plansets: Sequence[PlanSet], suffix: str, model: Model | Graph | None = None, *, trial: Callable[[], str] = str
+) -> str:
     """One line that names the executors that run a file's plans as they stand, and what to add for the others.
 
-    Arguments are those of `runtimes_of`.
+    Arguments are those of `runtimes_of`, and `trial` runs the file in TensorFlow Lite Micro, and returns why that does
+    not, or "".
     """
-    able, refused = _asked(plansets, suffix, graph)
-    unable = [
-        f"{executor.title}: {f'plan with {refusal.remedy}' if refusal.remedy else refusal.why}"
-        for executor, refusal in refused
-        if executor.is_offered
-    ]
+    able, refused = _asked(plansets, suffix, model, trial)
     runs = f"runs as planned in {' and in '.join(able)}" if able else "no executor runs this plan as it is"
-    return "; ".join([runs, *unable])
+    return "; ".join([runs, *(_not_run(executor, refusal) for executor, refusal in refused)])
 
 
-def runtimes_of(plansets: Sequence[PlanSet], suffix: str, graph: Graph | None = None) -> list[str]:
+def runtimes_of(plansets: Sequence[PlanSet], suffix: str, model: Model | Graph | None = None) -> list[str]:
     """For people, what runs a file's plans as they stand.
 
     Args:
         plansets: all plan sets in the file.
         suffix: of the file, such as `.onnx`; a stand-alone plan has none that an executor runs.
-        graph: of the model. With it, a plan for other kernels than those of the Python package tflite-micro is proved
-            for these, too.
+        model: that the plans are of. With it, a plan for other kernels than those of the Python package tflite-micro is
+            proved for these, too, and operators that an executor cannot run are told.
     """
-    return _asked(plansets, suffix, graph)[0]
+    return _asked(plansets, suffix, model, str)[0]
 
 
 def _asked(
-    plansets: Sequence[PlanSet], suffix: str, graph: Graph | None
+    plansets: Sequence[PlanSet], suffix: str, model: Model | Graph | None, trial: Callable[[], str]
 ) -> tuple[list[str], list[tuple[Executor, Refusal]]]:
-    """What runs the plans, and the executors that do not."""
+    """What runs the plans, and the executors that do not, where users are to know of them."""
     other = next((p for p in plansets if _is_for_a_device(p)), None)
-    holds = other is not None and graph is not None and not _wrong_here(other, graph)
+    holds = other is not None and model is not None and not _wrong_here(other, graph_for(other, model))
     able, refused = [], []
     for executor in EXECUTORS:
-        if suffix.lower() in executor.suffixes:
-            refusal = executor.refusal(plansets)
-            if refusal is None or (holds and executor.name == "tflm"):
-                able.append(title_of(executor, plansets))
-            else:
-                refused.append((executor, refusal))
-    if other is not None and suffix.lower() == ".tflite":
+        if suffix.lower() not in executor.suffixes:
+            continue
+        of_plan = executor.refusal(plansets)
+        if of_plan is not None and not (holds and executor.name == "tflm"):
+            if executor.is_offered:
+                refused.append((executor, of_plan))
+            continue
+        of_model = executor.model_refusal(model, plansets) if isinstance(model, Model) else None
+        if of_model is None and executor.name == "tflm" and (why := trial()):
+            of_model = Refusal(why, "")
+        if of_model is None:
+            able.append(title_of(executor, plansets))
+        else:
+            refused.append((executor, of_model))
+    is_micro = suffix.lower() == ".tflite" and (not isinstance(model, Model) or not micro_graph_refusal(model.graph()))
+    if other is not None and is_micro:
         able.append(f"TensorFlow Lite Micro built with the kernels of {other.kernels}")
     return able, refused
+
+
+def _not_run(executor: Executor, refusal: Refusal) -> str:
+    if not refusal.remedy:
+        return f"{executor.title}: {refusal.why}"
+    of_operators = f"{refusal.why}; " if refusal.remedy == "--fold" else ""
+    return f"{executor.title}: {of_operators}plan with {refusal.remedy}"
 
 
 def _wrong_here(planset: PlanSet, graph: Graph) -> bool:

@@ -68,7 +68,7 @@ def report_of(path: Path, verdict: Verdict, *, is_run: bool = False) -> Report:
         is_run: whether the plans are run as well.
     """
     plansets = list(dict.fromkeys((verdict.planset, *verdict.recordings)))
-    able = runtimes_of(plansets, path.suffix, verdict.graph)
+    able = runtimes_of(plansets, path.suffix, verdict.model)
     return Report(
         tuple(_entry(planset, plan) for planset in plansets for plan in _best(planset)),
         tuple(able),

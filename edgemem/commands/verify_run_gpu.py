@@ -44,20 +44,20 @@ def verify_run_gpu(path: Path, feeds: Mapping[str, NDArray[Any]] | None = None) 
     """Run a plan for GPUs twice in memory that was filled with NaN, and compare with a run without sharing.
 
     The outputs are compared bit for bit. Where they differ both are run again operator by operator, to name the first
-    one that computes something else. Operators without a kernel run on the CPU.
+    one that computes something else. A file with operators that have no kernel is refused, as `edgemem run` does.
 
     Args:
         path: an .onnx or .tflite file.
         feeds: inputs by name; random ones otherwise.
 
     Raises: AdapterError: there is no GPU. MissingDependencyError: wgpu is not installed. InvalidPlanError: the plan is
-        wrong. ModelError, PlanFileError: the file is damaged.
+        wrong. UnsupportedError: operators without a kernel. ModelError, PlanFileError: the file is damaged.
     """
     model = open_planned(path)
     graph = model.graph()
     values = feeds_for(model, feeds)
     profile: Literal["portable", "adapter"] = "portable" if is_portable(plans_of(model)) else "adapter"
-    options = GpuOptions(poison=True, cpu_ops=True, profile=profile)
+    options = GpuOptions(poison=True, profile=profile)
     with executor_for(path, options) as shared, executor_for(path, options, sharing=False) as alone:
         names = [output.name for output in shared.get_outputs()]
         wanted = alone.run(names, values)

@@ -14,20 +14,23 @@ from edgemem.commands.verify_run_gpu import gpu_runs
 from edgemem.errors import MissingDependencyError, ModelError, PlanFileError, RuntimeBindError
 from edgemem.proof import Cause, Violation
 from edgemem.runtime.litert.memory import memory_from
-from edgemem.runtime.tflm.divergence import first_divergence
+from edgemem.runtime.tflm.divergence import depends_on_memory, first_divergence
 from edgemem.runtime.tflm.execute import execute
 from edgemem.runtime.tflm.file_plan import file_plan, memory_of
+from edgemem.runtime.tflm.operators import wrong_by_itself
 from edgemem.runtime.tflm.size import predicted_head
 from edgemem.suitability import litert_refusal
 from edgemem.verification import plans_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from edgemem.commands.tflite_file import TfliteModel
+    from edgemem.plans import PlanSet
+    from edgemem.runtime.tflm.execute import TflmRun
 
 __all__ = ["verify_run_tflite"]
 
@@ -96,6 +99,8 @@ def _in_tflm(
         for k, name in enumerate(names)
         if not all(same(one[k], other[k]) for one, other in zip(ran.each, plain.each, strict=True))
     ]
+    if different and (wrong := _wrong_by_itself(model, plan.planset, plain, (*sets, sets[0]), timeout_s)):
+        raise RuntimeBindError(f"TensorFlow Lite Micro computes {path.name} wrongly with any plan: {wrong}")
     first = ""
     if different and plan.planset is not None:
         op = first_divergence(model, plan.planset, different[0], (*sets, sets[0]), timeout_s=timeout_s)
@@ -106,6 +111,22 @@ def _in_tflm(
     )
     report = memory_of(plan, ran, predicted_head(graph, model.offline()))
     return ExecutorRun("tflm", report, violations=violations, note=f"head {ran.head:,} + tail {ran.tail:,} bytes")
+
+
+def _wrong_by_itself(
+    model: TfliteModel,
+    planset: PlanSet | None,
+    plain: TflmRun,
+    sets: Sequence[Sequence[NDArray[Any]]],
+    timeout_s: float | None,
+) -> str:
+    """Why a difference is not the plan's; "" if it is."""
+    known = wrong_by_itself(model.graph())
+    if known or planset is None:
+        return known
+    if depends_on_memory(model, planset, plain, sets, timeout_s=timeout_s):
+        return "its results depend on what its memory held before, also where no tensors share memory"
+    return ""
 
 
 def _in_litert(

@@ -91,10 +91,10 @@ def test_a_package_has_the_app_the_runtime_and_the_model_and_is_right(apk: Path,
 def test_the_first_line_is_the_answer_in_80_columns(tools: Path, recorded: Path, tmp_path: Path) -> None:
     path = tmp_path / "demo.apk"
     done = edgemem("android", "package", recorded, "-o", path, "--aar", tools)
-    first = done.output.splitlines()[0]
+    first = done.stdout.splitlines()[0]
     assert first.startswith(f"{path}: ")
     assert re.search(r"arena \d+\.\d+ [KM]iB as recorded, ONNX Runtime 1\.29\.0$", first)
-    shown = done.output.splitlines()[1:] + edgemem("android", "verify", path).output.splitlines()[1:]
+    shown = done.stdout.splitlines()[1:] + edgemem("android", "verify", path).output.splitlines()[1:]
     assert max(len(line.replace(str(path), "demo.apk")) for line in shown) <= 80
 
 
@@ -111,7 +111,7 @@ def test_the_same_files_and_key_give_the_same_bytes(apk: Path, tools: Path, reco
     first, second = again.read_bytes(), apk.read_bytes()
     assert first != second
     assert read_archive(first) == read_archive(second)
-    report = json.loads(edgemem("android", "package", recorded, "-o", again, *options, "--json").output)
+    report = json.loads(edgemem("android", "package", recorded, "-o", again, *options, "--json").stdout)
     assert again.read_bytes() == first
     assert report["bytes"] == len(first)
     assert report["recorded_arena"] == max(

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import onnx
 import pytest
 from click.testing import CliRunner
+from onnx import TensorProto, helper, numpy_helper
 
 import edgemem
 from edgemem.cli.main import main
@@ -242,3 +247,47 @@ def test_without_an_adapter_nothing_is_verified(
     assert "webgpu: not run: there is no GPU adapter" in done.output
     with pytest.raises(RuntimeBindError, match="there is no GPU adapter"):
         run_gpu(path)
+
+
+def test_plan_run_and_verify_say_the_same_of_an_operator_without_a_kernel(tmp_path: Path) -> None:
+    """What ONNX Runtime's optimiser fuses further than the kernels go; `--optimize basic` helps, and it is said."""
+    need_adapter()
+    shape, weights = (1, 8, 16), np.linspace(0.5, 1.5, 16, dtype=np.float32)
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"]),
+        helper.make_node("SkipLayerNormalization", ["a", "x", "w"], ["y"], name="fused", domain="com.microsoft"),
+    ]
+    info = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in "xy"]
+    graph = helper.make_graph(nodes, "net", info[:1], info[1:], [numpy_helper.from_array(weights, "w")])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    path, planned = tmp_path / "net.onnx", tmp_path / "planned.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+    said = "1 thing without a kernel: 'fused' (com.microsoft::SkipLayerNormalization)"
+    remedy = "--optimize basic keeps ONNX Runtime's optimiser from making SkipLayerNormalization"
+    done = run("plan", path, "--target", "gpu-buffer", "-o", planned)
+    assert "runs as planned in WebGPU" not in done.output
+    assert said in done.output
+    assert remedy in done.output
+    for words in (("run", planned), ("verify", planned, "--run")):
+        refused = run(*words)
+        assert refused.exit_code == 1
+        assert said in refused.output
+        assert remedy in refused.output
+
+
+def test_a_size_that_the_file_leaves_open_is_asked_for(tmp_path: Path) -> None:
+    tensors = [T("x", shape=(1, 1, 1, 4), signature=(1, -1, -1, 4)), T("y", shape=(1, 1, 1, 4))]
+    path = tmp_path / "open.tflite"
+    path.write_bytes(build_small(M([S(tensors, [O("ABS", (0,), (1,))], (0,), (1,))])))
+    for words in (("plan", path), ("run", path, "--runtime", "webgpu")):
+        refused = run(*words)
+        assert refused.exit_code != 0
+        assert "--input-shape x=1,N,N,4" in refused.output
+
+
+def test_drivers_print_nothing(tmp_path: Path) -> None:
+    need_adapter()
+    code = "from edgemem.runtime.webgpu.device import open_device; open_device()"
+    env = {name: value for name, value in os.environ.items() if name != "XDG_RUNTIME_DIR"}
+    done = subprocess.run([sys.executable, "-c", code], env=env, cwd=tmp_path, capture_output=True, check=True)
+    assert done.stderr == b""

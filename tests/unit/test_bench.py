@@ -339,3 +339,12 @@ def test_memory_is_that_of_a_process_of_its_own() -> None:
 def test_the_default_set_can_be_made() -> None:
     for name in DEFAULT:
         assert len(instance(name).problem()) > 200
+
+
+def test_an_instance_that_cannot_be_planned_is_left_out_and_named(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.onnx"
+    bad.write_text("no model")
+    done = CliRunner().invoke(main, ["bench", str(bad), "guillotine:20", "-s", "greedy_by_size"])
+    assert done.exit_code == 1
+    assert "guillotine:20" in done.stdout
+    assert f"edgemem: left out: {bad}: " in done.stderr

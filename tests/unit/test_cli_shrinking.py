@@ -73,7 +73,7 @@ def test_the_price_has_the_tail_of_micro(model: Path) -> None:
     stages = ("--overlap", "tflm-reference", "--stream", "0:5:4", "--effort", "fast")
     table = edgemem("plan", model, "-t", "tflm", *stages)
     assert table.exit_code == 0, table.output
-    assert "which share memory in the plan" in table.output
+    assert "side by side; they overlap in the plan" in table.output
     price = json.loads(edgemem("plan", model, "-t", "tflm", *stages, "--json").output)["price"]
     before, after = price["tail"]["before"], price["tail"]["after"]
     assert before < after

@@ -166,6 +166,29 @@ def test_what_is_computed_from_constants_in_unknown_ways_is_left_to_the_runtime(
     assert np.array_equal(found, fed(model, feeds)["y"])
 
 
+def test_indices_that_follow_from_constants_alone_are_known() -> None:
+    """As embeddings of positions and kinds of words are exported; the axis is longer than np.choose allows."""
+    model = _wired(
+        helper.make_node("GatherElements", ["wide", "places"], ["kinds"], axis=1),
+        helper.make_node("IsNaN", ["table"], ["odd"]),
+        helper.make_node("Where", ["odd", "zero", "table"], ["clean"]),
+        helper.make_node("Gather", ["clean", "kinds"], ["rows"]),
+        helper.make_node("Add", ["x", "rows"], ["y"]),
+        weights={
+            "wide": np.arange(300, dtype=np.int64)[None] % 3,
+            "places": np.arange(100, 132, dtype=np.int64)[None],
+            "table": _numbers(3, 4),
+            "zero": np.zeros((), np.float32),
+        },
+        shape=(1, 32, 4),
+    )
+    program = program_of(model)
+    (value,) = [v for i, v in program.constants.items() if program.graph.tensors[i].name == "rows"]
+    assert not any(isinstance(steps, str) for steps in program.steps)
+    feeds = {"x": np.zeros((1, 32, 4), np.float32)}
+    assert np.array_equal(value, fed(model, feeds)["y"])
+
+
 def test_computed_constants_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compute_values, "MOST_COMPUTED", 10_000)
     model = _wired(

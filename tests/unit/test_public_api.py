@@ -78,3 +78,10 @@ def test_a_name_whose_package_is_missing_is_not_there_and_says_what_to_install()
         "else:\n    raise AssertionError\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_plan_set_is_shown_in_one_line() -> None:
+    problem = edgemem.Problem([edgemem.UsageRecord(f"r{k}", k, k + 1, 64) for k in range(500)])
+    shown = repr(edgemem.plan(problem, strategy="greedy_by_size"))
+    assert shown.startswith("PlanSet(records=500, lower_bound=128, offsets=greedy_by_size:128, ")
+    assert len(shown) < 160

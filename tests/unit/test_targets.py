@@ -149,3 +149,7 @@ def test_sizes(text: str, size: int) -> None:
 def test_what_is_no_size(text: str) -> None:
     with pytest.raises(PlanError, match="is no size"):
         parse_size(text)
+
+
+def test_a_letter_alone_is_a_binary_unit() -> None:
+    assert [parse_size(text) for text in ("256K", "2m", "1.5 G")] == [256 << 10, 2 << 20, 3 << 29]

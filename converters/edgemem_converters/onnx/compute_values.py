@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import onnx
 from onnx import ModelProto, TensorProto, helper, numpy_helper
-from onnx.reference import ReferenceEvaluator
 
 from edgemem.errors import ModelError
 from edgemem_converters.onnx.constants import ConstantReader
-from edgemem_converters.onnx.values import elements_made
+from edgemem_converters.onnx.values import FOLDED, elements_made, evaluator
 from edgemem_converters.onnx.weights import external_content, with_values
 
 if TYPE_CHECKING:
@@ -33,20 +32,29 @@ __all__ = ["Values"]
 
 MOST_COMPUTED: Final = 2**28  # elements of all values that are computed from others
 
-_PRODUCTS: Final = frozenset(("MatMul", "Conv"))
+_PRODUCTS: Final = frozenset(("MatMul", "Gemm", "Conv"))
+_LOOPS: Final = frozenset(("GatherND", "ScatterElements", "ScatterND"))
+_LOOP_WORK: Final = 256  # an element that the evaluator takes by itself, in elements of an array
 
-# Each takes time in proportion to its inputs and outputs, but for products.
-_COMPUTED: Final = frozenset(
+# Each takes time in proportion to its inputs and outputs, but for products. What sizes are computed with is also here:
+# larger values are computed with it, too, such as masks and the indices of embeddings.
+_COMPUTED: Final = FOLDED.union(
+    ("DequantizeLinear", "Exp", "Log", "Sigmoid", "Tanh", "Relu", "Erf", "Sin", "Cos", "Tan", "Atan", "IsNaN", "IsInf"),
     (
-        *("Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Cast", "CastLike", "Concat", "Split"),
-        *("Slice", "Gather", "Expand", "Tile", "ConstantOfShape", "Range", "Where", "DequantizeLinear"),
-        *("Add", "Sub", "Mul", "Div", "Mod", "Pow", "Max", "Min", "Neg", "Abs", "Sqrt", "Exp", "Log", "Reciprocal"),
-        *("Sigmoid", "Tanh", "Relu", "Clip", "Floor", "Ceil", "Round", "Sign", "Erf", "Sin", "Cos", "Not"),
-        *("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "And", "Or", "Xor"),
-        *("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL2", "CumSum", "Trilu", "Pad"),
-        *("Shape", "Size", "BatchNormalization", "InstanceNormalization", "LayerNormalization", "Softmax"),
-        *_PRODUCTS,
-    )
+        "ReduceMean",
+        "ReduceL1",
+        "ReduceL2",
+        "ReduceSumSquare",
+        "ReduceLogSumExp",
+        "Trilu",
+        "Pad",
+        "OneHot",
+        "Sum",
+        "Mean",
+    ),
+    ("BatchNormalization", "InstanceNormalization", "LayerNormalization", "Softmax", "LogSoftmax", "Mean"),
+    ("LeakyRelu", "PRelu", "Elu", "HardSigmoid", "HardSwish", "Softplus", "Gelu", "DepthToSpace", "SpaceToDepth"),
+    _PRODUCTS,
 )
 _SAME_ORDER: Final = frozenset(("Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze"))
 _PLAIN: Final = frozenset("?bBhHiIlLqQefd")  # NumPy's own types, as the files have them
@@ -185,6 +193,8 @@ class Values:
         if node.proto.op_type in _PRODUCTS:
             factors = [prod(v.shape[1:]) for v in feeds.values()]
             work *= max(factors, default=1)
+        if node.proto.op_type in _LOOPS:
+            work *= _LOOP_WORK
         if work > self._left:
             return None
         model = ModelProto(ir_version=10, opset_import=self._model.opset_import)
@@ -199,7 +209,7 @@ class Values:
             model.graph.output.extend(helper.make_value_info(n, onnx.TypeProto()) for n in node.outputs if n)
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
-                made = ReferenceEvaluator(model).run(None, dict(feeds))
+                made = evaluator(model).run(None, dict(feeds))
         except ModelError:
             raise
         except Exception:  # noqa: BLE001 - an evaluator of foreign nodes; a value that is not found is only unknown

@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from onnx.reference import ReferenceEvaluator
+from onnx.reference.op_run import OpRun
 
 from edgemem_converters.onnx.constants import SMALL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from numpy.typing import NDArray
     from onnx import ModelProto, NodeProto
 
-__all__ = ["BOUNDED", "FOLDED", "elements_made", "evaluate", "shape_value"]
+__all__ = ["BOUNDED", "FOLDED", "elements_made", "evaluate", "evaluator", "shape_value"]
 
 # No rule tells how large their results are, but they are not much larger than their inputs.
 BOUNDED = frozenset(("NonZero", "Compress", "Unique"))
@@ -67,6 +69,22 @@ def shape_value(node: NodeProto, dims: Sequence[int]) -> NDArray[np.int64]:
     return np.array(dims[bounds.get("start", 0) : bounds.get("end")], dtype=np.int64)
 
 
+class GatherElements(OpRun):
+    """onnx's own takes the wrong elements, or fails, where the axis is longer than `np.choose` allows (64)."""
+
+    op_domain = ""
+
+    def _run(self, data: NDArray[Any], indices: NDArray[Any], axis: int = 0) -> tuple[NDArray[Any]]:
+        axis %= data.ndim
+        used = tuple(slice(None) if d == axis else slice(n) for d, n in enumerate(indices.shape))
+        return (np.take_along_axis(data[used], indices, axis),)
+
+
+def evaluator(model: ModelProto) -> ReferenceEvaluator:
+    """What computes a model of one node with NumPy."""
+    return ReferenceEvaluator(model, new_ops=[GatherElements])
+
+
 def evaluate(model: ModelProto, values: Sequence[NDArray[np.generic] | None]) -> list[NDArray[np.generic]] | None:
     """The outputs of a model of one node without inputs; None if they are no small tensors or it cannot be run.
 
@@ -77,7 +95,7 @@ def evaluate(model: ModelProto, values: Sequence[NDArray[np.generic] | None]) ->
             warnings.simplefilter("ignore")
             if elements_made(model.graph.node[0], [v for v in values if v is not None]) > _MOST_MADE:
                 return None
-            made = ReferenceEvaluator(model).run(None, {})
+            made = evaluator(model).run(None, {})
     except Exception:  # noqa: BLE001 - an evaluator of foreign nodes; a value that is not found is only unknown
         return None
     if not all(isinstance(v, np.ndarray | np.generic) and v.size <= SMALL for v in made):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from edgemem_converters.tflite.names import DTYPES, OPTIONS
+from edgemem_converters.tflite.reader import read_variable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -36,6 +37,8 @@ def attributes_of(
         operator: the operator.
         tensors: of the subgraph, with the shapes that hold.
     """
+    if operator.type == "VAR_HANDLE":
+        return {"variable": "/".join(read_variable(model.data, operator))}
     rule = _RULES.get(operator.type)
     if rule is None or (operator.type in OPTIONS and not operator.options):
         return {}

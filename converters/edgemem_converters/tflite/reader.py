@@ -27,12 +27,14 @@ __all__ = [
     "read",
     "read_custom_options",
     "read_options",
+    "read_variable",
 ]
 
 IDENTIFIER: Final = b"TFL3"
 # The fields of Model that version 3 has had so far: all are references except the first.
 MODEL_FIELDS: Final = 10
 _CASE: Final = 23  # StablehloCaseOptions, the one with a vector of subgraphs
+_VAR_HANDLE: Final = 111  # VarHandleOptions
 _MOST_DIMENSIONS: Final = 64  # of a tensor; no kernel takes more than 8
 
 
@@ -255,6 +257,14 @@ def read_options(
     options = _Table(reader, at)
     places = {name: (options.where(number), layout, default) for name, (number, layout, default) in fields.items()}
     return {name: reader.number(layout, at) if at else default for name, (at, layout, default) in places.items()}
+
+
+def read_variable(data: bytes, operator: FileOperator) -> tuple[str, str]:
+    """The container and the name of the variable that a VAR_HANDLE of the file stands for; ("", "") without options."""
+    table = _Table(_Reader(data), operator.at)
+    at = table.reference(4) if table.number(3, "<B") == _VAR_HANDLE else 0
+    options = _Table(_Reader(data), at) if at else None
+    return (options.text(0), options.text(1)) if options else ("", "")
 
 
 def read_custom_options(data: bytes, operator: FileOperator) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import shutil
 import subprocess
@@ -28,6 +29,8 @@ __all__ = ["Package", "download", "entry", "entry_folder", "hash_of", "run_tool"
 _DOWNLOAD_LIMIT_S: Final = 1800
 _TOOL_LIMIT_S: Final = 1200
 _MOST_SAID: Final = 400  # characters of a tool's message
+
+_log: Final = logging.getLogger("edgemem.android")  # is told what takes long, at level INFO
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +130,7 @@ def unpack_wheel(
 
 def run_tool(command: Sequence[str | Path], *, what: str, cwd: Path, env: Mapping[str, str] | None = None) -> str:
     """Run a tool; what it printed, its errors last. Raises ToolError with the first lines of its errors if it fails."""
+    _log.info("running %s", what)
     try:
         done = subprocess.run(  # noqa: S603 - the arguments are edgemem's own
             [str(part) for part in command],
@@ -195,6 +199,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 def _fetch(package: Package, folder: Path, options: Sequence[str]) -> Path:
     """The archive of a package, downloaded by the client of its registry into a folder."""
+    _log.info("downloading %s from %s", package, package.registry)
     if package.registry == "npm":
         npm = shutil.which("npm")
         if npm is None:

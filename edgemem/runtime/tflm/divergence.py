@@ -8,7 +8,7 @@ the first one that differs.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from edgemem.model.graph import Graph
 from edgemem.model.rewrite import Rewrite
 from edgemem.records.problem import Problem, UsageRecord
 from edgemem.runtime.tflm.execute import execute
-from edgemem.suitability import micro_offsets
+from edgemem.suitability import MICRO_ALIGNMENT, micro_offsets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,10 +27,14 @@ if TYPE_CHECKING:
 
     from edgemem.model.graph import Op
     from edgemem.plans import PlanSet
+    from edgemem.runtime.tflm.execute import TflmRun
 
     Inputs = Sequence[NDArray[Any]]
 
-__all__ = ["Cuttable", "first_divergence"]
+__all__ = ["Cuttable", "depends_on_memory", "first_divergence"]
+
+
+_FILL: Final = 0x5A  # each byte of the arena before a run that must not read it
 
 
 class Cuttable(MicroPlanned, Rewritable, Protocol):
@@ -74,6 +78,33 @@ def first_divergence(
     return graph.ops[chain[low]]
 
 
+def depends_on_memory(
+    model: Cuttable, planset: PlanSet, plain: TflmRun, sets: Sequence[Inputs], *, timeout_s: float | None = None
+) -> bool:
+    """Whether TensorFlow Lite Micro's results depend on what its memory held before, though no tensors share any.
+
+    Then it reads what nothing has written, or writes what is not its own, and differences are not a plan's.
+
+    Args:
+        model: the file.
+        planset: a plan of all its tensors, which tells their sizes.
+        plain: a run of the file without offsets, in memory as the system gave it.
+        sets: of inputs, which ran one after the other in one interpreter.
+        timeout_s: seconds for the process.
+    """
+    sizes = [r.size for r in planset.problem.records if isinstance(r.size, int)]
+    ends = np.cumsum([-(-size // MICRO_ALIGNMENT) * MICRO_ALIGNMENT for size in sizes], dtype=np.int64)
+    best = planset.best_offsets
+    assert best is not None
+    column = np.concatenate((np.zeros(1, np.int64), ends[:-1]))
+    apart = replace(planset, offsets=(replace(best, offsets=column),), shared_objects=())
+    arena = int(ends[-1]) + 2 * (plain.head + plain.tail) + (1 << 20)
+    made = model.with_offsets(apart).content()
+    count = len(model.graph().outputs)
+    filled = execute(made, sets[0], then=sets[1:], outputs=count, arena=arena, fill=_FILL, timeout_s=timeout_s)
+    return _are_different(filled, plain)
+
+
 def _ancestors(graph: Graph, output: str) -> list[int]:
     """The operators that an output depends on, in order."""
     needed = {i for i in graph.outputs if graph.tensors[i].name == output}
@@ -98,6 +129,10 @@ def _differs(
     one, other = (
         execute(m.content(), sets[0], then=sets[1:], outputs=len(outputs), timeout_s=timeout_s) for m in (placed, plain)
     )
+    return _are_different(one, other)
+
+
+def _are_different(one: TflmRun, other: TflmRun) -> bool:
     return any(
         a.tobytes() != b.tobytes()
         for here, there in zip(one.each, other.each, strict=True)

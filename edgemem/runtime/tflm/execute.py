@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from edgemem.child import run_child
-from edgemem.errors import MissingDependencyError, RuntimeBindError
+from edgemem.errors import MissingDependencyError, RuntimeBindError, UnsupportedError
 from edgemem.files import temporary_folder
+from edgemem.model.macs import count_macs
 from edgemem.runtime.feeds import make_feeds
 
 if TYPE_CHECKING:
@@ -23,12 +24,16 @@ if TYPE_CHECKING:
 
     from edgemem.model.graph import Graph
 
-__all__ = ["TflmRun", "execute", "input_values", "is_installed"]
+__all__ = ["TflmRun", "execute", "input_values", "is_installed", "trial_refusal"]
 
 _TIMEOUT_S: Final = 600.0
 # What TensorFlow Lite Micro says about a model that it cannot run, the most telling first. The lines about its arena
 # come last: it says how large that is whatever went wrong.
 _TELLING: Final = ("op for builtin", "not supported", "failed to", "arena")
+_TRIAL_S: Final = 20.0
+_TRIAL_MACS: Final = (
+    10_000_000  # of a model that is not only prepared, but run; in reference kernels a tenth of a second
+)
 _FOLD: Final = "edgemem plan --fold stores constants so that it need not decompress them"
 
 
@@ -79,6 +84,7 @@ def execute(
     runs: int = 1,
     then: Sequence[Sequence[NDArray[Any]]] = (),
     find_smallest: bool = False,
+    fill: int = 0,
     timeout_s: float | None = None,
 ) -> TflmRun:
     """Run a .tflite file in TensorFlow Lite Micro.
@@ -92,6 +98,7 @@ def execute(
         then: more sets of inputs, which run in the same interpreter afterwards.
         find_smallest: look for the smallest arena that is enough, in steps of 16 bytes, in a process of its own:
             should it fail, the rest is known all the same.
+        fill: what each byte of the arena is at first, as far as the system can do that; 0 for whatever it is.
         timeout_s: seconds for each process; None for ten minutes.
 
     Raises:
@@ -107,7 +114,7 @@ def execute(
             for k, value in enumerate(values):
                 np.save(folder / f"input{n}_{k}.npy", value)
         given = arena or 4 * len(model) + (1 << 29)
-        counts = {"sets": len(sets), "inputs": len(inputs), "outputs": outputs, "runs": runs}
+        counts = {"sets": len(sets), "inputs": len(inputs), "outputs": outputs, "runs": runs, "fill": fill}
         job = {"arena": given, **counts, "smallest": 0}
         done = _work(folder, job, timeout_s)
         each = tuple(tuple(np.load(folder / f"output{n}_{k}.npy") for k in range(outputs)) for n in range(len(sets)))
@@ -120,13 +127,40 @@ def execute(
     return TflmRun(each[-1], done["head"], done["tail"], smallest or None, reason, each)
 
 
+def trial_refusal(model: bytes, graph: Graph) -> str:
+    """Why the installed TensorFlow Lite Micro does not prepare a model or, if it is small, run it once; "" if it does.
+
+    Also "" if the package is not installed, or nothing came of the trial within 20 seconds.
+
+    Args:
+        model: a .tflite file.
+        graph: the model's.
+    """
+    if not is_installed():
+        return ""
+    try:
+        runs = int(count_macs(graph) <= _TRIAL_MACS)
+        execute(model, input_values(graph), outputs=len(graph.outputs), runs=runs, timeout_s=_TRIAL_S)
+    except _SlowError:
+        return ""
+    except RuntimeBindError as e:
+        return str(e)
+    except UnsupportedError:  # no values can be made for an input
+        return ""
+    return ""
+
+
+class _SlowError(RuntimeBindError):
+    """It did not end in time."""
+
+
 def _work(folder: Path, job: Mapping[str, int], timeout_s: float | None) -> dict[str, int]:
     timeout_s = _TIMEOUT_S if timeout_s is None else timeout_s
     (folder / "job.json").write_text(json.dumps(job))
     try:
         done = run_child("edgemem.runtime.tflm.worker", [str(folder)], timeout_s=timeout_s)
     except subprocess.TimeoutExpired:
-        raise RuntimeBindError(
+        raise _SlowError(
             f"TensorFlow Lite Micro did not end within {timeout_s:g} s, and was ended: the model may loop for ever"
         ) from None
     if done.returncode:

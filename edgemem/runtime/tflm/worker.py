@@ -3,13 +3,15 @@
     python -m edgemem.runtime.tflm.worker FOLDER
 
 FOLDER holds model.tflite, each set of inputs in input0_0.npy, input0_1.npy, ..., input1_0.npy, ... and job.json: the
-bytes of the arena, how many sets, inputs and outputs there are, how often to run each set, and `smallest`, bytes below
-which to look for the smallest arena that still runs (0: do not). All sets run in one interpreter, one after the other.
-It leaves output0_0.npy, ... there and prints the arena's head, tail and the smallest one as JSON.
+bytes of the arena, how many sets, inputs and outputs there are, how often to run each set, `smallest`, bytes below
+which to look for the smallest arena that still runs (0: do not), and `fill`, the byte that glibc fills new memory with
+(0: it does not). All sets run in one interpreter, one after the other. It leaves output0_0.npy, ... there and prints
+the arena's head, tail and the smallest one as JSON.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import re
@@ -19,6 +21,8 @@ from pathlib import Path
 from typing import Any
 
 __all__: list[str] = []
+
+_M_PERTURB = -6  # of glibc's mallopt
 
 
 def _interpreter(model: bytes, arena: int) -> Any:
@@ -34,14 +38,21 @@ def _run(interpreter: Any, inputs: list[Any]) -> None:
 
 
 def _smallest(model: bytes, inputs: list[Any], used: int) -> int:
-    """The fewest bytes, a multiple of 16, with which the model is prepared and runs; it uses `used` while it runs."""
+    """The fewest bytes, a multiple of 16, with which the model is prepared and runs; it uses `used` while it runs.
+
+    Each arena is tried in a process of its own. In some that are too small TensorFlow Lite Micro's memory planner
+    writes beyond the end, because its allocator does not compare what lasts with what is temporary.
+    """
 
     def enough(units: int) -> bool:
-        try:
-            _run(_interpreter(model, 16 * units), inputs)
-        except RuntimeError:
-            return False
-        return True
+        process = os.fork()
+        if not process:
+            try:
+                _run(_interpreter(model, 16 * units), inputs)
+            except RuntimeError:
+                os._exit(1)
+            os._exit(0)
+        return os.waitpid(process, 0)[1] == 0
 
     # Mostly it is just what it uses; small models need more while they are prepared.
     low = used // 16
@@ -72,6 +83,8 @@ def main(folder: Path) -> None:
         stderr = os.dup(2)
         os.dup2(log.fileno(), 2)  # where it prints its allocations, and why it refuses
         interpreter = None
+        if job["fill"] and sys.platform == "linux":
+            ctypes.CDLL(None).mallopt(_M_PERTURB, job["fill"])
         try:
             interpreter = _interpreter(model, job["arena"])
             for n, inputs in enumerate(sets):

@@ -6,10 +6,14 @@ share them.
 
 from __future__ import annotations
 
+import logging
+import os
 import re
+import sys
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.errors import AdapterError, EdgememError, MissingDependencyError, RuntimeBindError
@@ -32,6 +36,7 @@ _LOST: Final = "lost"  # in every error of a device that is gone
 _TEXT: Final = 400  # characters of an error message of wgpu
 
 _lock = threading.Lock()
+_log = logging.getLogger("edgemem")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +98,9 @@ def adapters() -> tuple[Adapter, ...]:
     """
     wgpu = _wgpu()
     found = []
-    for handle in wgpu.gpu.enumerate_adapters_sync():
+    with _drivers_logged():
+        handles = wgpu.gpu.enumerate_adapters_sync()
+    for handle in handles:
         info = handle.info
         name = info.get("device") or info.get("description") or info.get("vendor") or "unnamed"
         found.append(
@@ -131,7 +138,8 @@ def open_device(name: str | None = None, profile: str = "portable") -> Device:
         features = [_TIMES] if _TIMES in handle.features else []
         refusals: tuple[type[Exception], ...] = (ValueError, *_errors())
         try:
-            opened = handle.request_device_sync(required_features=features, required_limits=dict(wanted.limits))
+            with _drivers_logged():
+                opened = handle.request_device_sync(required_features=features, required_limits=dict(wanted.limits))
             mark = opened.create_buffer(size=4, usage=_COPY_SRC)
         except refusals as e:
             raise AdapterError(f"{adapter} gives no device: {_gist(str(e))}") from None
@@ -170,6 +178,32 @@ def _chosen(name: str | None) -> Adapter:
         if any(wanted in text.casefold() for text in texts):
             return adapter
     raise AdapterError(f"there is no GPU adapter {name!r}; there are {listed(map(str, found))}")
+
+
+@contextmanager
+def _drivers_logged() -> Iterator[None]:
+    """What drivers print to the standard error as they are loaded goes to the log of edgemem (level DEBUG).
+
+    They say there what they do without, such as a display; what goes wrong is an error of wgpu.
+    """
+    sys.stderr.flush()
+    try:
+        screen = os.dup(2)
+    except OSError:  # it is closed
+        yield
+        return
+    try:
+        with TemporaryFile() as log:
+            os.dup2(log.fileno(), 2)
+            try:
+                yield
+            finally:
+                os.dup2(screen, 2)
+                log.seek(0)
+                for line in log.read().decode(errors="replace").splitlines():
+                    _log.debug("driver: %s", line)
+    finally:
+        os.close(screen)
 
 
 def _rank(order: tuple[str, ...], name: str) -> int:

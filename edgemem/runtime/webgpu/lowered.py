@@ -26,10 +26,11 @@ if TYPE_CHECKING:
     from edgemem.runtime.webgpu.prepared import Prepared
     from edgemem.runtime.webgpu.shaders import Precision
 
-__all__ = ["Lowered", "lower_graph", "needed_tensors"]
+__all__ = ["Lowered", "Missing", "lower_graph", "missing_kernels", "needed_tensors"]
 
 
 _MOST: Final = 2**31 - 1  # an index is an i32
+_FUSED: Final = "com.microsoft::"  # the domain of what ONNX Runtime's optimiser makes of several operators
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,14 +59,47 @@ def lower_graph(prepared: Prepared, *, cpu_ops: bool = False) -> tuple[tuple[Low
 
     Raises UnsupportedError, which lists every operator that cannot run.
     """
+    lowered, context, missing = _lower(prepared, cpu_ops=cpu_ops)
+    if missing is not None:
+        raise UnsupportedError(f"{prepared.name} does not run on the GPU, {missing}{missing.remedy(cpu_ops=cpu_ops)}")
+    return lowered, context
+
+
+def missing_kernels(prepared: Prepared) -> Missing | None:
+    """What of a model has no kernel; None if all of it runs on a GPU."""
+    return _lower(prepared, cpu_ops=False)[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What cannot run: operators by type and reason, and tensors, in words."""
+
+    operators: Mapping[tuple[str, str], Sequence[str]]
+    tensors: Sequence[str]
+
+    def __str__(self) -> str:
+        said = []
+        for (kind, reason), names in self.operators.items():
+            why = "" if reason == kind else f": {reason}"
+            said.append(f"{listed(names, most=3)} ({kind}){why}")
+        if self.tensors:
+            said.append(listed(self.tensors, most=5))
+        count = sum(map(len, self.operators.values())) + len(self.tensors)
+        return f"{count} {'thing' if count == 1 else 'things'} without a kernel: {'; '.join(said)}"
+
+    def remedy(self, *, cpu_ops: bool = False) -> str:
+        """What helps, after a semicolon; "" if nothing does."""
+        fused = sorted({kind.removeprefix(_FUSED) for kind, _ in self.operators if kind.startswith(_FUSED)})
+        made = f"; --optimize basic keeps ONNX Runtime's optimiser from making {listed(fused)}" if fused else ""
+        return made + ("" if cpu_ops or not self.operators else "; --cpu-ops runs single operators on the CPU")
+
+
+def _lower(prepared: Prepared, *, cpu_ops: bool) -> tuple[tuple[Lowered, ...], Lowering, Missing | None]:
     graph = prepared.graph
     context = Lowering.of(prepared.program)
-    for number, tensor in enumerate(graph.tensors):
-        if tensor.kind != "opaque" and max(context.stored(number).texels * SLICE, prod(tensor.shape)) > _MOST:
-            raise UnsupportedError(f"tensor {tensor.name!r} has more elements than a kernel can count ({_MOST:,})")
     read = {i for op in graph.ops for i in op.inputs} | set(graph.outputs)
     found: list[Lowered] = []
-    tensors = list(_refused_tensors(graph))
+    tensors = [*_uncounted(graph, context), *_refused_tensors(graph)]
     refused: dict[tuple[str, str], list[str]] = {}  # names by type and reason
     for number, (op, steps) in enumerate(zip(graph.ops, prepared.steps, strict=True)):
         if all(_needs_nothing(graph, i, context) or i not in read for i in op.outputs):
@@ -78,25 +112,13 @@ def lower_graph(prepared: Prepared, *, cpu_ops: bool = False) -> tuple[tuple[Low
             found.append(Lowered(number, op, (), on_cpu=True))
         else:
             refused.setdefault((op.type, reason), []).append(repr(op.name or op.type))
-    if refused or tensors:
-        raise UnsupportedError(_refusal(prepared.name, refused, tensors, cpu_ops=cpu_ops))
-    return tuple(found), context
+    return tuple(found), context, Missing(refused, tensors) if refused or tensors else None
 
 
-def _refusal(
-    name: str, refused: Mapping[tuple[str, str], Sequence[str]], tensors: Sequence[str], *, cpu_ops: bool
-) -> str:
-    """The error that names all that cannot run: operators by type and reason, and tensors."""
-    said = []
-    for (kind, reason), names in refused.items():
-        why = "" if reason == kind else f": {reason}"
-        said.append(f"{listed(names, most=3)} ({kind}){why}")
-    if tensors:
-        said.append(listed(tensors, most=5))
-    count = sum(map(len, refused.values())) + len(tensors)
-    remedy = "" if cpu_ops or not refused else "; --cpu-ops runs single operators on the CPU"
-    things = "thing" if count == 1 else "things"
-    return f"{name} does not run on the GPU, {count} {things} without a kernel: {'; '.join(said)}{remedy}"
+def _uncounted(graph: Graph, context: Lowering) -> Iterator[str]:
+    for number, tensor in enumerate(graph.tensors):
+        if tensor.kind != "opaque" and max(context.stored(number).texels * SLICE, prod(tensor.shape)) > _MOST:
+            yield f"{tensor.name!r} has more elements than a kernel can count ({_MOST:,})"
 
 
 def _inexact(graph: Graph, steps: tuple[TensorOp, ...] | str, context: Lowering, precision: Precision) -> str:

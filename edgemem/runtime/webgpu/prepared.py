@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from edgemem import planfile
 from edgemem.errors import ModelError, PlanFileError, RuntimeBindError, UnsupportedError
-from edgemem.formats import Bindings, Computable, Model, load_model, open_bytes
+from edgemem.formats import Assuming, Bindings, Computable, Model, load_model, open_bytes
 from edgemem.lists import listed
 from edgemem.model.graph import digest
 from edgemem.planning.model_plan import plan_graph
@@ -122,6 +122,8 @@ def prepare(
     graph = computable.graph()
     order = tuple(range(len(graph.ops)))
     if planset is None:
+        if isinstance(computable, Assuming):
+            computable.assumed_inputs()  # an error where nobody has said how large an input is
         target = BUILT_IN[target_name(storage or "buffer", precision or "fp32")]
         family: Any = "shared_objects" if target.texels else "offsets"
         planset = plan_graph(graph, target, _QUICK, bindings=bindings, families=(family,))
