@@ -164,7 +164,7 @@ def test_results_that_depend_on_memory_are_no_violation(tmp_path: Path, monkeypa
     monkeypatch.setattr("edgemem.commands.verify_run_tflite.wrong_by_itself", lambda _: "")
     (tmp_path / "model.tflite").write_bytes(unassigned())
     planned = tmp_path / "planned.tflite"
-    model = edgemem.load(tmp_path / "model.tflite")
+    model = open_bytes((tmp_path / "model.tflite").read_bytes(), ".tflite")
     edgemem.save(model, edgemem.plan(model), planned)
     with pytest.raises(RuntimeBindError, match="depend on what its memory held before"):
         verify_run_tflite(planned)
