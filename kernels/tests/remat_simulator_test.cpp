@@ -131,7 +131,7 @@ TEST(remat_simulator_recomputes_a_long_chain_without_recursion) {
   program.let_go(large);
   program.call(1, {last}, {1});
   const RematRun run = program.run(10, kCoop);
-  CHECK(run.ended == RematEnd::kDone && run.recomputed_calls == kCalls && run.counts.evictions == 1);
+  CHECK(run.ended == RematEnd::kDone && run.recomputed_calls == kCalls);
 }
 
 TEST(remat_simulator_needs_what_the_program_holds_at_its_end) {

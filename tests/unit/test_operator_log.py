@@ -62,7 +62,7 @@ def test_the_peak_counts_memory_that_is_taken_over_once() -> None:
         ({"reads": [[3], [1]]}, "a value that the log does not have"),
         ({"writes": [[1], [-1]]}, "a value that the log does not have"),
         ({"takes": [-1, -2]}, "a value that the log does not have"),
-        ({"event_kind": [1, 0, 0, 3]}, "event 3 is none"),
+        ({"event_kind": [1, 0, 0, 5]}, "event 3 is none"),
         ({"event_index": [0, 0, 1, 3]}, "event 3 is none"),
         ({"event_index": [0, 1, 0, 2]}, "call 0 is the next one"),
         ({"event_kind": [1, 0, 0, 1]}, "appears at event 3, but it is there"),
