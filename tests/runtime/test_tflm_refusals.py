@@ -18,7 +18,7 @@ import edgemem
 from edgemem.cli.main import main
 from edgemem.commands.verify_run_tflite import verify_run_tflite
 from edgemem.errors import RuntimeBindError
-from edgemem.formats import open_bytes
+from edgemem.formats import Model, open_bytes
 from edgemem.runtime.tflm.operators import TYPES, micro_graph_refusal, wrong_by_itself
 from edgemem.runtime.tflm.size import size_of
 from edgemem_converters.tflite.names import OPERATORS
@@ -165,6 +165,7 @@ def test_results_that_depend_on_memory_are_no_violation(tmp_path: Path, monkeypa
     (tmp_path / "model.tflite").write_bytes(unassigned())
     planned = tmp_path / "planned.tflite"
     model = open_bytes((tmp_path / "model.tflite").read_bytes(), ".tflite")
+    assert isinstance(model, Model)
     edgemem.save(model, edgemem.plan(model), planned)
     with pytest.raises(RuntimeBindError, match="depend on what its memory held before"):
         verify_run_tflite(planned)

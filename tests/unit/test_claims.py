@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from click.testing import CliRunner
@@ -13,8 +13,10 @@ from edgemem import planfile
 from edgemem.cli.main import main
 from edgemem.planning import make_plans
 from edgemem.planning.choice import choices
-from edgemem.plans import LowerBounds, SearchReport
+from edgemem.plans import LowerBounds, OffsetPlan, SearchReport, SharedObjectsPlan
 from edgemem.records.problem import Problem
+
+AnyPlan = TypeVar("AnyPlan", OffsetPlan, SharedObjectsPlan)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,10 +45,10 @@ def forged(rng: np.random.Generator, planset: PlanSet) -> PlanSet:
     """A plan set of right plans, with something untrue said of them."""
 
     def report(plan: Plan) -> SearchReport:
-        bound = int(rng.choice([plan.size, plan.size, rng.integers(0, plan.size + 1), plan.size + 16]))
+        bound = int(rng.choice([plan.size, plan.size, int(rng.integers(0, plan.size + 1)), plan.size + 16]))
         return SearchReport(bound, str(rng.choice(["bound", "proof", "work", "sure"])), int(rng.integers(0, 99)), 1)
 
-    def lied(plan: Plan) -> Plan:
+    def lied(plan: AnyPlan) -> AnyPlan:
         name = str(rng.choice(["search", plan.strategy, "optimal", "lower bound"]))
         return replace(plan, strategy=name, optimal=bool(rng.integers(2)), search=report(plan))
 
