@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -9,7 +10,9 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["copied", "is_plain", "results_in", "storages_in"]
+__all__ = ["copied", "is_plain", "is_seen_whole", "parts_of", "results_in", "storage_of", "storages_in"]
+
+storage_of = torch._C.TensorBase.untyped_storage  # noqa: SLF001 - of a tensor; raw_access.py replaces the method
 
 
 def is_plain(tensor: torch.Tensor) -> bool:
@@ -19,11 +22,30 @@ def is_plain(tensor: torch.Tensor) -> bool:
         and tensor.device.type == "cpu"
         and not tensor.is_quantized
         and not tensor.is_nested
-        and type(tensor) in _PLAIN_TYPES
+        and is_seen_whole(type(tensor))
     )
 
 
-_PLAIN_TYPES = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+@cache
+def is_seen_whole(kind: type) -> bool:
+    """Whether operators on tensors of a class are those on its storage, and it does not run others in their place."""
+    return kind.__torch_dispatch__ is torch.Tensor.__torch_dispatch__  # type: ignore[attr-defined]
+
+
+def parts_of(tensor: torch.Tensor) -> list[torch.Tensor]:
+    """The plain tensors that one in host memory which is not plain consists of, as far as PyTorch gives them."""
+    if tensor.device.type != "cpu" or not is_seen_whole(type(tensor)):
+        return []
+    with torch._C._DisableTorchDispatch():  # noqa: SLF001 - views, of the program's tensors
+        if tensor.layout is torch.sparse_coo:
+            return [tensor._indices(), tensor._values()]  # noqa: SLF001
+        if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
+            return [tensor.crow_indices(), tensor.col_indices(), tensor.values()]
+        if tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
+            return [tensor.ccol_indices(), tensor.row_indices(), tensor.values()]
+        if tensor.layout is torch.strided:  # nested, or quantized
+            return [torch.empty(0, dtype=torch.uint8).set_(storage_of(tensor))]
+    return []
 
 
 def storages_in(result: Any) -> list[torch.UntypedStorage]:
@@ -31,7 +53,7 @@ def storages_in(result: Any) -> list[torch.UntypedStorage]:
     found: dict[int, torch.UntypedStorage] = {}
     for tensor in results_in(result):
         if is_plain(tensor):
-            storage = tensor.untyped_storage()
+            storage = storage_of(tensor)
             if storage.nbytes():
                 found.setdefault(storage._cdata, storage)  # noqa: SLF001
     return list(found.values())
@@ -40,7 +62,7 @@ def storages_in(result: Any) -> list[torch.UntypedStorage]:
 def copied(storage: torch.UntypedStorage) -> torch.UntypedStorage:
     """A storage with the same bytes, in memory of PyTorch's allocator: storages do not take theirs from there."""
     source = torch.empty(0, dtype=torch.uint8).set_(storage, 0, (storage.nbytes(),), (1,))
-    made: torch.UntypedStorage = torch.empty_like(source).copy_(source).untyped_storage()
+    made: torch.UntypedStorage = storage_of(torch.empty_like(source).copy_(source))
     return made
 
 
