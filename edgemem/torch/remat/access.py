@@ -10,7 +10,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from edgemem.replay.remat import CHEAP
-from edgemem.torch.remat.results import is_plain, parts_of, storage_of
+from edgemem.torch.remat.results import plain_parts, storage_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -63,7 +63,7 @@ class Accesses:
         with self._residence.lock, ExitStack() as stack:
             if not self._residence.is_closed:
                 with _alone():
-                    storages = [storage_of(t) for t in _plain(tensors)]
+                    storages = [storage_of(t) for t in plain_parts(tensors)]
                     stack.enter_context(self._residence.using("reading a tensor", storages, CHEAP))
             yield
 
@@ -90,7 +90,7 @@ class Accesses:
         """
         with self._residence.lock, _alone():
             if not self._residence.is_closed:
-                for part in _plain([tensor]):
+                for part in plain_parts([tensor]):
                     self._expose(storage_of(part), reason, is_writable=is_writable)
 
     def touched(self, number: int) -> int:
@@ -148,11 +148,3 @@ def _alone() -> Iterator[None]:
     """A context in which no mode of the program sees what runs."""
     with _disable_current_modes(), torch._C.DisableTorchFunction():  # noqa: SLF001
         yield
-
-
-def _plain(tensors: Iterable[torch.Tensor]) -> Iterator[torch.Tensor]:
-    for tensor in tensors:
-        if is_plain(tensor):
-            yield tensor
-        else:
-            yield from parts_of(tensor)

@@ -11,7 +11,7 @@ import torch
 
 from edgemem.replay.remat import CHEAP, EXPENSIVE, PATIENT
 from edgemem.torch.remat.recipes import Recipe, Settings, Slot, frozen, tensors_of
-from edgemem.torch.remat.results import copied, is_plain, results_in, storage_of, storages_in
+from edgemem.torch.remat.results import copied, has_others, is_plain, plain_parts, results_in, storage_of, storages_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -116,18 +116,20 @@ class Operators:
             if self._evicts_all and self._residence.is_idle:
                 self._memory.clear()
             tensors = tensors_of(args, kwargs)
-            plain = [t for t in tensors if is_plain(t)]
-            if len(plain) < len(tensors):
-                self._expose_others(tensors, effect)
+            is_all_plain = all(map(is_plain, tensors))
+            written = effect.written(args, kwargs)
+            for tensor in () if is_all_plain else written:
+                if not is_plain(tensor):
+                    self._accesses.expose(tensor, f"{effect.name} of a tensor that is sparse, nested or quantized")
+            parts = tensors if is_all_plain else plain_parts(tensors)
             is_patient = not effect.writes and (effect.is_backward or not effect.statistics) and not effect.is_moving
             kind = (EXPENSIVE if effect.is_expensive else CHEAP) + PATIENT * is_patient
-            with self._residence.using(effect.name, map(storage_of, plain), kind) as values:
-                written = effect.written(args, kwargs)
+            with self._residence.using(effect.name, map(storage_of, parts), kind) as values:
                 call = _Call(
                     *(func, effect, args, kwargs, values),
                     written=self._values_of(written),
                     statistics=self._values_of(effect.written_statistics(args, kwargs)),
-                    is_plain=len(plain) == len(tensors) and not any(is_plain(t) and _is_empty(t) for t in written),
+                    is_plain=is_all_plain and not any(map(_is_empty, written)),
                 )
                 with self._values.in_use(values.values()):
                     return self._run(call, list(values))
@@ -160,12 +162,6 @@ class Operators:
                     failed = failed or e
             if failed is not None:
                 raise failed
-
-    def _expose_others(self, tensors: Iterable[torch.Tensor], effect: Effect) -> None:
-        """Sparse, nested and quantized tensors may be written, or replaced, in ways that no schema shows."""
-        for tensor in tensors:
-            if not is_plain(tensor):
-                self._accesses.expose(tensor, f"{effect.name} of a sparse, nested or quantized tensor")
 
     def _values_of(self, tensors: list[torch.Tensor]) -> list[Value]:
         """The values that locked tensors lie in."""
@@ -208,9 +204,8 @@ class Operators:
                     self._make_constant(value, copied)
             self._memory.touch(cost, numbers)
             self._note_constants(storages_in(result))
-            if not all(is_plain(tensor) for tensor in results_in(result)):
-                self._accesses.expose_values(self._values.known[n] for n in numbers if n in self._values.known)
-                self._expose_others(results_in(result), call.effect)
+            if has_others(result):
+                self._accesses.expose_values(value for value in call.values.values() if value not in moved)
         else:
             kept = b"" if state is None else bytes(storage_of(state))
             self._note(call, result, copied, Recipe(call.func, [], {}, (), [], {}, settings, generator, kept, cost))

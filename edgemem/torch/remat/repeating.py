@@ -132,6 +132,7 @@ class Repeater:
                 self._memory.clear()  # it did nothing, so it may run again
                 result = recipe.run(storages)
             cost = time.perf_counter_ns() - start
+        self._values.sweep()  # nobody may need some of the results any more
         given = {storage._cdata for storage in storages.values()}  # noqa: SLF001
         made = [storage for storage in storages_in(result) if storage._cdata not in given]  # noqa: SLF001
         del result
