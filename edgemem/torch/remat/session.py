@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import partial
 from operator import index
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +19,7 @@ from edgemem.torch.remat.raw_access import RawAccess
 from edgemem.torch.remat.repeating import Repeater
 from edgemem.torch.remat.residence import Residence
 from edgemem.torch.remat.statistics import Notes, RematerializationStats
+from edgemem.torch.remat.threads import FollowThreads
 from edgemem.torch.remat.values import Values
 
 if TYPE_CHECKING:
@@ -146,6 +148,7 @@ class Rematerialization:
         if self._budget is not None or self._check:
             found.tell_of_accesses(accesses.touched)
             self._modes.enter_context(RawAccess(accesses))
+            self._modes.enter_context(FollowThreads(partial(OperatorMode, self._operators)))
             self._modes.enter_context(OperatorMode(self._operators))
         return self
 
