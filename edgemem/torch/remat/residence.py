@@ -63,7 +63,7 @@ class Residence:
             yield values
         except (RuntimeError, MemoryError) as e:
             clear_frames(e.__traceback__)  # which have storages of values that nobody needs now
-            error = self._shortage(name, values.values())
+            error = self.shortage(name, values.values())
             if error is None:
                 raise
         finally:
@@ -91,7 +91,7 @@ class Residence:
             if self._memory.lock(list(values), kind) >= 0:
                 return values
 
-    def _shortage(self, name: str, values: Iterable[Value]) -> BudgetExceededError | None:
+    def shortage(self, name: str, values: Iterable[Value]) -> BudgetExceededError | None:
         """The error for a request that was refused since the last one; None if there was none."""
         counts = self._memory.take_refusal()
         if counts is None:

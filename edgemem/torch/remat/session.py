@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Rematerialization", "rematerialize"]
 
 _MOST_BYTES: Final = 1 << 46
+_REFUSED: Final = "edgemem: there is no memory for"  # in the message of cpu_allocator.cpp
 
 
 def rematerialize(
@@ -88,13 +89,14 @@ class Rematerialization:
     def __init__(self, budget: int | None, policy: Policy, *, poison: bool, check: bool) -> None:
         self._budget = budget
         self._policy = policy
-        self._poison = poison
+        self._poison = poison or check  # what an operator leaves out of its result is the same then
         self._check = check
         self._notes = Notes()
         self._memory: BudgetMemory | None = None
         self._values: Values | None = None
         self._operators: Operators | None = None
         self._accesses: Accesses | None = None
+        self._residence: Residence | None = None
         self._modes = ExitStack()
 
     @property
@@ -136,7 +138,7 @@ class Rematerialization:
         values = self._values = Values(memory, found)
         in_place = self._policy.in_place
         repeater = Repeater(memory, found, values, in_place=in_place)
-        residence = Residence(memory, values, repeater)
+        residence = self._residence = Residence(memory, values, repeater)
         accesses = Accesses(memory, values, repeater, residence, self._notes, in_place=in_place)
         self._operators = Operators(
             *(memory, found, values, repeater, residence, accesses),
@@ -158,7 +160,11 @@ class Rematerialization:
         assert self._memory is not None
         assert self._operators is not None
         assert self._values is not None
+        assert self._residence is not None
         operators, self._operators, self._accesses = self._operators, None, None
+        refused = None
+        if isinstance(error, RuntimeError) and _REFUSED in str(error):
+            refused = self._residence.shortage("a request of PyTorch outside of operators", ())
         try:
             self._modes.close()
             self._memory.lift()
@@ -169,3 +175,5 @@ class Rematerialization:
             self._memory.close()
             self._values.close()
             self._values = None
+        if refused is not None:
+            raise refused from error
