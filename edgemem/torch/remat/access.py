@@ -93,6 +93,15 @@ class Accesses:
                 for part in plain_parts([tensor]):
                     self._expose(storage_of(part), reason, is_writable=is_writable)
 
+    def move(self, storage: torch.UntypedStorage, reason: str) -> None:
+        """A storage is about to get other memory, without an operator."""
+        with self._residence.lock, _alone():
+            if self._residence.is_closed or not self._values.is_known(storage):
+                return
+            with self._residence.using(reason, [storage], CHEAP) as values:
+                for value in values.values():
+                    self._values.move_away(self._preserve(value))
+
     def touched(self, number: int) -> int:
         """Somebody is about to write the memory of a watched storage. Not 0: that must not be, it does not fit."""
         readers = self._readers.get(threading.get_ident())
@@ -129,18 +138,21 @@ class Accesses:
                 self._expose_value(value, is_writable=is_writable)
 
     def _expose_value(self, value: Value, *, is_writable: bool) -> None:
-        """What was made from a value by now is made again from that, and not from what lies in its storage then."""
         storage = self._values.storage_of(value)
-        if not is_writable:
-            self._values.pin(value)
-        elif value.recipe is not None and self._in_place and self._residence.uses(value) == 1:
-            value = self._values.make_constant(value)
-        else:
-            self._repeater.settle(value)
-            self._values.pin(value)
         if is_writable:
+            value = self._preserve(value)
             self._values.watch.expose(storage)
+        else:
+            self._values.pin(value)
         self._memory.fix(value.number)
+
+    def _preserve(self, value: Value) -> Value:
+        """What was made from a value by now does not need what lies in its storage; the value that lies there now."""
+        if value.recipe is not None and self._in_place and self._residence.uses(value) == 1:
+            return self._values.make_constant(value)
+        self._repeater.settle(value)
+        self._values.pin(value)
+        return value
 
 
 @contextmanager

@@ -26,13 +26,14 @@ _READING: Final = (
 )
 _SHARING: Final = (
     *((torch.Tensor, name) for name in ("numpy", "__array__", "__dlpack__")),
-    *((torch.Tensor, name) for name in ("data_ptr", "const_data_ptr")),
+    *((torch.Tensor, name) for name in ("data_ptr", "const_data_ptr", "share_memory_")),
     *((torch._C, name) for name in ("_to_dlpack", "_to_dlpack_versioned")),  # noqa: SLF001
     *((owner, "to_dlpack") for owner in (torch, torch.utils.dlpack)),
 )
 _LOCATING: Final = tuple(
-    (torch.Tensor, name) for name in ("untyped_storage", "storage", "_typed_storage", "__reduce_ex__", "share_memory_")
+    (torch.Tensor, name) for name in ("untyped_storage", "storage", "_typed_storage", "__reduce_ex__")
 )
+_MOVING: Final = tuple((torch.UntypedStorage, name) for name in ("resize_", "_share_fd_cpu_", "_share_filename_cpu_"))
 
 
 class RawAccess:
@@ -51,6 +52,7 @@ class RawAccess:
             (_READING, self._reading),
             (_SHARING, functools.partial(self._exposing, is_writable=True)),
             (_LOCATING, functools.partial(self._exposing, is_writable=False)),
+            (_MOVING, self._moving),
             (((torch, "save"),), self._saving),
         ):
             for owner, name in places:
@@ -86,6 +88,15 @@ class RawAccess:
             return original(*args, **kwargs)
 
         return give
+
+    def _moving(self, original: Any) -> Any:
+        def move(*args: Any, **kwargs: Any) -> Any:
+            for storage in args:
+                if isinstance(storage, torch.UntypedStorage):
+                    self._accesses.move(storage, original.__name__)
+            return original(*args, **kwargs)
+
+        return move
 
     def _saving(self, original: Any) -> Any:
         def save(*args: Any, **kwargs: Any) -> Any:

@@ -164,6 +164,8 @@ class Repeater:
             number: int = found._cdata  # noqa: SLF001
             self._bridge.lend(number, self._memory.lend(value.number, number), value.size)
             self._lent.append(value)
+        if found.nbytes() != value.size:
+            raise RuntimeError("something that edgemem does not see has given other memory to a storage")
         return found
 
     def _place(self, value: Value, storage: torch.UntypedStorage) -> None:
