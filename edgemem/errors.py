@@ -17,6 +17,7 @@
     ├── MissingDependencyError   an optional package is needed; names the extra to install
     ├── ApkError                 an Android package, or a part of one, cannot be made, read or trusted
     ├── RuntimeBindError         a runtime refuses to run inside the plan
+    │   ├── RecomputationError   an operator gave other bits when it ran again
     │   └── AdapterError         there is no GPU adapter, or none that is asked for
     └── ToolError                a tool that builds for a device is missing, or fails
 
@@ -38,6 +39,7 @@ __all__ = [
     "NumericDifferenceError",
     "PlanError",
     "PlanFileError",
+    "RecomputationError",
     "RuntimeBindError",
     "RuntimeLoadError",
     "SolverError",
@@ -173,6 +175,14 @@ class RuntimeBindError(EdgememError):
 
 class AdapterError(RuntimeBindError):
     """There is no GPU adapter, none of the name that was asked for, or it cannot do what is asked."""
+
+
+class RecomputationError(RuntimeBindError):
+    """What was evicted and made again has other bits than at first. `op` is the operator that made it."""
+
+    def __init__(self, message: str, *, op: str) -> None:
+        super().__init__(message)
+        self.op = op
 
 
 class UnknownAbiError(ApkError):

@@ -16,7 +16,7 @@ import subprocess
 import threading
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import torch
 
@@ -26,6 +26,9 @@ from edgemem.files import temporary_folder, write_entry
 from edgemem.native.digest import sha256
 from edgemem.replay.library import library
 from edgemem.replay.logger import logger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["Bridge", "bridge"]
 
@@ -53,7 +56,20 @@ class Bridge:
         self._move.argtypes = self._swap.argtypes = [pointer, pointer]
         self._lend.argtypes = [pointer, pointer, ctypes.c_size_t]
         self._memory_of.argtypes, self._memory_of.restype = [pointer], pointer
-        self._c.set_owner.argtypes = [pointer, pointer]
+        self._watch, self._end_watch, self._is_foreign, self._digest_of = (
+            held.watch,
+            held.end_watch,
+            held.is_foreign,
+            held.digest_of,
+        )
+        for function in (self._watch, self._end_watch, self._is_foreign, self._digest_of, held.set_foreign):
+            function.argtypes = [pointer]
+        self._digest_of.restype = ctypes.c_uint64
+        # All tensors over memory that others own, such as NumPy's, free it by one function.
+        held.set_foreign(torch.frombuffer(bytearray(1), dtype=torch.uint8).untyped_storage()._cdata)  # noqa: SLF001
+        self._c.set_owner.argtypes = [pointer, pointer, ctypes.c_int]
+        self._c.set_watcher.argtypes = [pointer]
+        self._watcher: object = None
         self.evict_address = int(ctypes.cast(self._c.evict_storage, pointer).value or 0)
         self.move_address = int(ctypes.cast(self._c.relocate_storage, pointer).value or 0)
 
@@ -69,9 +85,33 @@ class Bridge:
         """
         return bool(self._c.uninstall() == 0)
 
-    def tell_of_ends(self, handle: int) -> None:
-        """From now on the end of a storage that was evicted is told to this `em_remat`."""
-        self._c.set_owner(library().address("em_remat_dropped"), handle)
+    def tell_of_ends(self, handle: int, *, is_checking: bool = False) -> None:
+        """From now on the end of a storage that was evicted is told to this `em_remat`; digests are kept to check."""
+        self._c.set_owner(library().address("em_remat_dropped"), handle, is_checking)
+
+    def tell_of_accesses(self, touched: Callable[[int], int] | None) -> None:
+        """From now on this is called with a watched storage before its memory can be written; not 0: it must not be.
+
+        It is called on any thread, once for each `watch`.
+        """
+        self._watcher = None if touched is None else ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(touched)
+        self._c.set_watcher(ctypes.cast(self._watcher, ctypes.c_void_p) if self._watcher else None)
+
+    def watch(self, storage: int) -> bool:
+        """Watch a storage that is not watched; False if that cannot be."""
+        return bool(self._watch(storage))
+
+    def end_watch(self, storage: int) -> None:
+        """No longer watch a storage."""
+        self._end_watch(storage)
+
+    def is_foreign(self, storage: int) -> bool:
+        """Whether others own the memory of a storage, as NumPy does of `torch.from_numpy`, and may write it."""
+        return bool(self._is_foreign(storage))
+
+    def digest_of(self, storage: int) -> int:
+        """Of the content of a storage; of an evicted one, as it was when it was evicted."""
+        return int(self._digest_of(storage))
 
     def memory_of(self, storage: int) -> int | None:
         """The block of a storage, by its number (`_cdata`); None if it has no memory, or none of edgemem's."""

@@ -66,6 +66,7 @@ struct Vacancy {
   Dropped dropped;
   void* owner;
   std::int64_t value;
+  std::uint64_t digest;  // of the bytes that were evicted, if is_checking
 };
 
 void end_vacancy(void* context) {
@@ -81,6 +82,36 @@ using Storage = c10::intrusive_ptr<c10::StorageImpl>;
 
 Dropped dropped = nullptr;
 void* owner = nullptr;
+bool is_checking = false;
+
+// Of a storage that is watched: somebody gets a pointer to write its memory. Not 0: it must not get one.
+using Touched = int (*)(void* storage);
+Touched touched = nullptr;
+c10::DeleterFnPtr foreign_deleter = nullptr;
+
+// PyTorch calls it once, before it gives out the first mutable pointer.
+void tell_of_access(c10::StorageImpl* storage) {
+  TORCH_CHECK(touched == nullptr || touched(storage) == 0,
+              "edgemem: what was made from this tensor cannot be kept, and something that is no operator of PyTorch "
+              "wants to write its memory; give a larger budget, or call `keep` of the context with it before");
+}
+
+// Not for cryptography: another content has the same digest once in 2**64 times.
+std::uint64_t digest(const void* data, std::size_t bytes) {
+  constexpr std::uint64_t kPrime = 0x9E3779B97F4A7C15;
+  std::uint64_t found = bytes * kPrime;
+  const auto* at = static_cast<const unsigned char*>(data);
+  for (std::size_t left = bytes; left != 0;) {
+    std::uint64_t word = 0;
+    const std::size_t count = left < sizeof word ? left : sizeof word;
+    std::memcpy(&word, at, count);
+    found = (found ^ word) * kPrime;
+    found ^= found >> 32;
+    at += count;
+    left -= count;
+  }
+  return found;
+}
 
 c10::StorageImpl& storage_at(void* storage) { return *static_cast<c10::StorageImpl*>(storage); }
 
@@ -107,10 +138,44 @@ void fill(c10::StorageImpl& storage, c10::DataPtr&& data) {
 
 }  // namespace
 
-// Who is told of the end of storages that evict_storage emptied.
-extern "C" void set_owner(Dropped telling, void* whom) {
+// Who is told of the end of storages that evict_storage emptied. `check`: it notes a digest of what it evicts.
+extern "C" void set_owner(Dropped telling, void* whom, int check) {
   dropped = telling;
   owner = whom;
+  is_checking = check != 0;
+}
+
+// Who is told of accesses to storages that are watched.
+extern "C" void set_watcher(Touched telling) { touched = telling; }
+
+// 0 if the storage makes its memory only when it is written, as copies on write do: then it cannot be watched.
+extern "C" int watch(void* storage) noexcept {
+  c10::StorageImpl& found = storage_at(storage);
+  if (found.has_materializer()) {
+    return 0;
+  }
+  found.set_materializer(&tell_of_access);
+  return 1;
+}
+
+extern "C" void end_watch(void* storage) noexcept { storage_at(storage).clear_materializer(); }
+
+// Whether somebody else owns the memory: it was not taken from an allocator of PyTorch, nor mapped by it.
+extern "C" int is_foreign(void* storage) noexcept {
+  const c10::DataPtr& data = storage_at(storage)._mutable_data_ptr_no_checks();
+  return static_cast<int>(data.get() != nullptr && data.get_deleter() == foreign_deleter);
+}
+
+// A storage whose memory somebody else owns, by which others are known.
+extern "C" void set_foreign(void* storage) noexcept {
+  foreign_deleter = storage_at(storage)._mutable_data_ptr_no_checks().get_deleter();
+}
+
+// Of the content of a storage; of an evicted one, as it was then.
+extern "C" std::uint64_t digest_of(void* storage) noexcept {
+  c10::StorageImpl& found = storage_at(storage);
+  const c10::DataPtr& data = found._mutable_data_ptr_no_checks();
+  return is_empty(found) ? static_cast<Vacancy*>(data.get_context())->digest : digest(data.get(), found.nbytes());
 }
 
 // Takes the memory from a storage that has a block of `take`, which is the caller's from then on. 0 if the storage is
@@ -127,7 +192,8 @@ extern "C" std::int32_t evict_storage(void* storage, std::int64_t value) noexcep
     if ((!kept && !is_alone) || data.get_context() == nullptr || data.get_deleter() != &release) {
       return 0;
     }
-    auto vacancy = std::make_unique<Vacancy>(Vacancy{dropped, owner, value});
+    auto vacancy = std::make_unique<Vacancy>(Vacancy{
+        dropped, owner, value, is_checking ? digest(data.get(), found.nbytes()) : 0});
     const c10::Device device = data.device();
     found.release_data_and_set_meta_custom_data_ptr_error_msg_(kEmpty);
     c10::DataPtr old = exchanged(found, {nullptr, vacancy.release(), &end_vacancy, device});

@@ -40,6 +40,7 @@ class Effect:
         statistics: the same of running statistics, which it writes in training, or does not use then.
         is_backward: it does not write them.
         training: the same of the argument that says whether it is training; None: it always is.
+        generator: the same of the generator that it draws from; None: it has no such argument.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Effect:
     statistics: tuple[tuple[int, str], ...] = ()
     is_backward: bool = False
     training: tuple[int, str] | None = None
+    generator: tuple[int, str] | None = None
 
     def written(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
         """The tensors among the arguments that it writes, without running statistics."""
@@ -65,6 +67,13 @@ class Effect:
         if self.training is not None and not _argument(self.training, args, kwargs):
             return []
         return _tensors(self.statistics, args, kwargs)
+
+    def drawn_from(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.Generator | None:
+        """The generator that it draws from; None if it draws from none."""
+        if not self.is_random:
+            return None
+        given = None if self.generator is None else _argument(self.generator, args, kwargs)
+        return torch.default_generator if given is None else given
 
 
 _known: dict[Any, Effect] = {}
@@ -98,6 +107,7 @@ def _read(func: Any) -> Effect:
         (k, a.name) for k, a in enumerate(schema.arguments) if a.alias_info is not None and a.alias_info.is_write
     }
     is_moving = base in _MOVING
+    generator = next((p for p, a in zip(places, schema.arguments, strict=True) if "Generator" in str(a.type)), None)
     returns = schema.returns
     is_alias = bool(returns) and all(r.alias_info is not None and not r.alias_info.is_write for r in returns)
     own = {
@@ -113,13 +123,14 @@ def _read(func: Any) -> Effect:
         ),
         is_detached=schema.name == "aten::detach",
         is_moving=is_moving,
-        is_random=torch.Tag.nondeterministic_seeded in tags,
+        is_random=torch.Tag.nondeterministic_seeded in tags or generator is not None,
         is_repeatable=func.namespace in _NAMESPACES and not own.intersection(tags),
         is_expensive=any(word in base for word in _EXPENSIVE),
         writes=tuple(p for p in places if p in written and p not in statistics),
         statistics=statistics,
         is_backward="backward" in base,
         training=next((p for p in places if p[1] in _IS_TRAINING), None),
+        generator=generator,
     )
 
 

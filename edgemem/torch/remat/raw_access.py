@@ -1,46 +1,115 @@
-"""Finds where a program gets at the memory of a tensor without an operator, so that it is there and stays there."""
+"""Functions of PyTorch that read the memory of a tensor without an operator, or give it away: what is evicted is made.
+
+They are replaced as long as a context is open: a mode for PyTorch's functions does not see them where autograd runs
+Python code, and switches fast paths off. What is not here is seen when it may write (watching.py), and raises an error
+where it reads what is evicted.
+"""
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
-from torch.overrides import TorchFunctionMode
+import torch.utils.dlpack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator
 
-    from edgemem.torch.remat.operators import Operators
+    from edgemem.torch.remat.access import Accesses
 
-__all__ = ["RawAccessMode"]
+__all__ = ["RawAccess"]
 
-_READING: Final = ("tolist", "__repr__", "__format__", "__deepcopy__")
-_SHARING: Final = ("numpy", "__array__", "__dlpack__")  # somebody may write it
-_LOCATING: Final = (
-    *("data_ptr", "const_data_ptr", "mutable_data_ptr", "untyped_storage", "storage", "_typed_storage"),
-    *("__reduce_ex__", "share_memory_"),
+_READING: Final = (
+    *((torch.Tensor, name) for name in ("tolist", "__repr__", "__format__", "__deepcopy__")),
+    *((torch, name) for name in ("tensor", "as_tensor", "asarray")),
 )
+_SHARING: Final = (
+    *((torch.Tensor, name) for name in ("numpy", "__array__", "__dlpack__")),
+    *((torch.Tensor, name) for name in ("data_ptr", "const_data_ptr", "share_memory_")),
+    *((torch._C, name) for name in ("_to_dlpack", "_to_dlpack_versioned")),  # noqa: SLF001
+    *((owner, "to_dlpack") for owner in (torch, torch.utils.dlpack)),
+)
+_LOCATING: Final = tuple(
+    (torch.Tensor, name) for name in ("untyped_storage", "storage", "_typed_storage", "__reduce_ex__")
+)
+_MOVING: Final = tuple((torch.UntypedStorage, name) for name in ("resize_", "_share_fd_cpu_", "_share_filename_cpu_"))
 
 
-class RawAccessMode(TorchFunctionMode):
-    """Lets functions of PyTorch that read the memory of a tensor, or give it away, find what is evicted.
+class RawAccess:
+    """A context in which these functions find what is evicted.
 
     Args:
-        operators: of the program.
+        accesses: to what the program has.
     """
 
-    def __init__(self, operators: Operators) -> None:
-        super().__init__()
-        self._operators = operators
+    def __init__(self, accesses: Accesses) -> None:
+        self._accesses = accesses
+        self._replaced: list[tuple[Any, str, Any]] = []
 
-    def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
-        name = getattr(func, "__name__", "")
-        if args and isinstance(args[0], torch.Tensor):
-            if name in _READING:
-                with self._operators.reading(args[0]):
-                    return func(*args, **(kwargs or {}))
-            if name in _SHARING or name in _LOCATING:
-                self._operators.expose(args[0], is_writable=name in _SHARING)
-        return func(*args, **(kwargs or {}))
+    def __enter__(self) -> RawAccess:  # noqa: PYI034 - subclassing is not meant
+        for places, make in (
+            (_READING, self._reading),
+            (_SHARING, functools.partial(self._exposing, is_writable=True)),
+            (_LOCATING, functools.partial(self._exposing, is_writable=False)),
+            (_MOVING, self._moving),
+            (((torch, "save"),), self._saving),
+        ):
+            for owner, name in places:
+                self._replace(owner, name, make)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        while self._replaced:
+            owner, name, original = self._replaced.pop()
+            if original is None:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, original)
+
+    def _replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+        original = getattr(owner, name)
+        made = make(original)
+        functools.update_wrapper(made, original)
+        self._replaced.append((owner, name, vars(owner).get(name)))
+        setattr(owner, name, made)
+
+    def _reading(self, original: Any) -> Any:
+        def read(*args: Any, **kwargs: Any) -> Any:
+            with self._accesses.reading(_tensors_in(args)):
+                return original(*args, **kwargs)
+
+        return read
+
+    def _exposing(self, original: Any, *, is_writable: bool) -> Any:
+        def give(*args: Any, **kwargs: Any) -> Any:
+            if args and isinstance(args[0], torch.Tensor):
+                self._accesses.expose(args[0], original.__name__, is_writable=is_writable)
+            return original(*args, **kwargs)
+
+        return give
+
+    def _moving(self, original: Any) -> Any:
+        def move(*args: Any, **kwargs: Any) -> Any:
+            for storage in args:
+                if isinstance(storage, torch.UntypedStorage):
+                    self._accesses.move(storage, original.__name__)
+            return original(*args, **kwargs)
+
+        return move
+
+    def _saving(self, original: Any) -> Any:
+        def save(*args: Any, **kwargs: Any) -> Any:
+            with self._accesses.only_reading():  # though it asks for pointers to write
+                return original(*args, **kwargs)
+
+        return save
+
+
+def _tensors_in(items: Any) -> Iterator[torch.Tensor]:
+    """Tensors among arguments, and in lists and tuples of them."""
+    for item in items:
+        if isinstance(item, torch.Tensor):
+            yield item
+        elif isinstance(item, (list, tuple)):
+            yield from _tensors_in(item)

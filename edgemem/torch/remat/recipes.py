@@ -121,7 +121,8 @@ class Recipe:
         results: by position among the storages that it makes: the number of the value, None once nobody needs it.
         written: values among `reads` whose memory it writes, with the position of what they become among `results`.
         settings: of the thread when it ran.
-        state: of the generator when it ran, if it draws from one.
+        generator: that it draws from; None if it draws from none.
+        state: of the generator when it ran.
         cost: nanoseconds that it took when it first ran.
     """
 
@@ -132,7 +133,8 @@ class Recipe:
     results: list[int | None]
     written: dict[int, int]
     settings: Settings
-    state: bytes | None
+    generator: torch.Generator | None
+    state: bytes
     cost: int
 
     def run(self, storages: Mapping[int, torch.UntypedStorage]) -> Any:
@@ -140,10 +142,9 @@ class Recipe:
         with self.settings.entered():
             args = [_thawed(arg, storages) for arg in self.args]
             kwargs = {name: _thawed(arg, storages) for name, arg in self.kwargs.items()}
-            if self.state is None:
+            if self.generator is None:
                 return self.func(*args, **kwargs)
-            generator = kwargs.get("generator")
-            return _run_from_state(self.func, args, kwargs, generator or torch.default_generator, self.state)
+            return _run_from_state(self.func, args, kwargs, self.generator, self.state)
 
 
 def frozen(argument: Any, slot_of: Callable[[torch.Tensor], Slot]) -> Any:

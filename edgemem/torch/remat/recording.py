@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from edgemem.torch.remat.effects import effect_of, is_accumulating
 from edgemem.torch.remat.recipes import tensors_of
-from edgemem.torch.remat.results import is_plain, storages_in
+from edgemem.torch.remat.results import is_plain, storage_of, storages_in
 from edgemem.trace.operator_log import APPEARS, LETS_GO, PINS, RUNS, SPARES, OperatorLog
 
 if TYPE_CHECKING:
@@ -68,12 +68,12 @@ class _Recorder(TorchDispatchMode):
         effect = effect_of(func)
         if effect.is_view:
             if effect.is_detached and is_accumulating():
-                self._keep(SPARES, [args[0].untyped_storage()])
+                self._keep(SPARES, [storage_of(args[0])])
             return func(*args, **kwargs)
         self.sweep()
         unused = {_key(t) for t in effect.written_statistics(args, kwargs)}
         given = [t for t in tensors_of(args, kwargs) if is_plain(t) and _key(t) not in unused]
-        reads = list(dict.fromkeys(self._read(t.untyped_storage()) for t in given if t.untyped_storage().nbytes()))
+        reads = list(dict.fromkeys(self._read(storage_of(t)) for t in given if storage_of(t).nbytes()))
         written = list(dict.fromkeys(_key(t) for t in effect.written(args, kwargs) if is_plain(t)))
         start = time.perf_counter_ns()
         result = func(*args, **kwargs)
@@ -149,5 +149,5 @@ class _Recorder(TorchDispatchMode):
 
 
 def _key(tensor: torch.Tensor) -> int:
-    key: int = tensor.untyped_storage()._cdata  # noqa: SLF001
+    key: int = storage_of(tensor)._cdata  # noqa: SLF001
     return key

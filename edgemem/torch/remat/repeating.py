@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from edgemem.errors import RecomputationError
 from edgemem.replay.remat import CHEAP, EXPENSIVE
 from edgemem.torch.remat.effects import effect_of
 from edgemem.torch.remat.results import copied, storages_in
@@ -120,16 +121,18 @@ class Repeater:
         copies = {old for old in recipe.written if not self._may_write(known[old])}
         for old in copies:
             storages[old] = copied(storages[old])
-        start = time.perf_counter_ns()
-        try:
-            result = recipe.run(storages)
-        except RuntimeError as e:
-            if recipe.written or self._memory.take_refusal() is None:
-                raise
-            clear_frames(e.__traceback__)
-            self._memory.clear()  # it did nothing, so it may run again
-            result = recipe.run(storages)
-        cost = time.perf_counter_ns() - start
+        with self._values.in_use(known[number] for number in recipe.reads):
+            start = time.perf_counter_ns()
+            try:
+                result = recipe.run(storages)
+            except RuntimeError as e:
+                if recipe.written or self._memory.take_refusal() is None:
+                    raise
+                clear_frames(e.__traceback__)
+                self._memory.clear()  # it did nothing, so it may run again
+                result = recipe.run(storages)
+            cost = time.perf_counter_ns() - start
+        self._values.sweep()  # nobody may need some of the results any more
         given = {storage._cdata for storage in storages.values()}  # noqa: SLF001
         made = [storage for storage in storages_in(result) if storage._cdata not in given]  # noqa: SLF001
         del result
@@ -161,6 +164,8 @@ class Repeater:
             number: int = found._cdata  # noqa: SLF001
             self._bridge.lend(number, self._memory.lend(value.number, number), value.size)
             self._lent.append(value)
+        if found.nbytes() != value.size:
+            raise RuntimeError("something that edgemem does not see has given other memory to a storage")
         return found
 
     def _place(self, value: Value, storage: torch.UntypedStorage) -> None:
@@ -177,8 +182,13 @@ class Repeater:
             self._lent.append(value)
             self._memory.remade(value.number, block, key)
         else:
+            evicted = self._bridge.digest_of(target._cdata) if value.digest else 0  # noqa: SLF001
             self._bridge.move(key, target._cdata)  # noqa: SLF001
-            self._memory.remade(value.number, block, target._cdata)  # noqa: SLF001
+            key = target._cdata  # noqa: SLF001
+            self._memory.remade(value.number, block, key)
+            self._compare(value, key, evicted)
+            return
+        self._compare(value, key)
 
     def _pass(self, old: Value, new: Value) -> None:
         """A new version was written where the old one lay."""
@@ -191,3 +201,23 @@ class Repeater:
         else:
             self._bridge.move(storage._cdata, target._cdata)  # noqa: SLF001
         self._memory.take_over(old.number, new.number, target._cdata)  # noqa: SLF001
+        self._compare(new, target._cdata)  # noqa: SLF001
+
+    def _compare(self, value: Value, storage: int, evicted: int = 0) -> None:
+        """Whether what was made again has the bits of the first time, where digests are kept."""
+        if not value.digest or value.recipe is None:
+            return
+        name = effect_of(value.recipe.func).name
+        if evicted not in (0, value.digest):
+            raise RecomputationError(
+                f"the result of {name}, of {value.size:,} bytes, was written by something that is no operator and that "
+                "edgemem does not see; call `keep` of the context with it before that",
+                op=name,
+            )
+        if self._bridge.digest_of(storage) != value.digest:
+            raise RecomputationError(
+                f"{name} gave other bits when it ran again, in a result of {value.size:,} bytes: it depends on more "
+                "than its arguments, or one of these, from outside the context, was changed by something that is no "
+                "operator; call `keep` of the context with what it reads, or with its result",
+                op=name,
+            )

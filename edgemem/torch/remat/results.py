@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from functools import cache
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-__all__ = ["copied", "is_plain", "results_in", "storages_in"]
+__all__ = [
+    "copied",
+    "has_others",
+    "is_plain",
+    "is_seen_whole",
+    "plain_parts",
+    "results_in",
+    "storage_of",
+    "storages_in",
+]
+
+storage_of = torch._C.TensorBase.untyped_storage  # noqa: SLF001 - of a tensor; raw_access.py replaces the method
 
 
 def is_plain(tensor: torch.Tensor) -> bool:
@@ -19,11 +33,48 @@ def is_plain(tensor: torch.Tensor) -> bool:
         and tensor.device.type == "cpu"
         and not tensor.is_quantized
         and not tensor.is_nested
-        and type(tensor) in _PLAIN_TYPES
+        and is_seen_whole(type(tensor))
     )
 
 
-_PLAIN_TYPES = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+@cache
+def is_seen_whole(kind: type) -> bool:
+    """Whether operators on tensors of a class are those on its storage, and it does not run others in their place."""
+    return kind.__torch_dispatch__ is torch.Tensor.__torch_dispatch__  # type: ignore[attr-defined]
+
+
+def plain_parts(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
+    """These tensors, and in the place of those in host memory that are not plain what they consist of.
+
+    A class of tensors that runs operators of its own is left out: it runs them on other tensors.
+    """
+    found: list[torch.Tensor] = []
+    for tensor in tensors:
+        if is_plain(tensor):
+            found.append(tensor)
+        elif tensor.device.type == "cpu" and is_seen_whole(type(tensor)):
+            with _disable_current_modes():
+                found += _parts(tensor.detach())
+    return found
+
+
+def _parts(tensor: torch.Tensor) -> list[torch.Tensor]:
+    if tensor.layout is torch.sparse_coo:
+        return [tensor._indices(), tensor._values()]  # noqa: SLF001
+    if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
+        return [tensor.crow_indices(), tensor.col_indices(), tensor.values()]
+    if tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
+        return [tensor.ccol_indices(), tensor.row_indices(), tensor.values()]
+    if tensor.layout is torch.strided:  # nested, or quantized
+        return [torch.empty(0, dtype=torch.uint8).set_(storage_of(tensor))]
+    return []  # of another library's memory
+
+
+def has_others(result: Any) -> bool:
+    """Whether there is something in what an operator gives that may have tensors and does not show them."""
+    if isinstance(result, (list, tuple)):
+        return any(map(has_others, result))
+    return not isinstance(result, (torch.Tensor, int, float, complex, str, torch.dtype, NoneType))
 
 
 def storages_in(result: Any) -> list[torch.UntypedStorage]:
@@ -31,7 +82,7 @@ def storages_in(result: Any) -> list[torch.UntypedStorage]:
     found: dict[int, torch.UntypedStorage] = {}
     for tensor in results_in(result):
         if is_plain(tensor):
-            storage = tensor.untyped_storage()
+            storage = storage_of(tensor)
             if storage.nbytes():
                 found.setdefault(storage._cdata, storage)  # noqa: SLF001
     return list(found.values())
@@ -40,7 +91,7 @@ def storages_in(result: Any) -> list[torch.UntypedStorage]:
 def copied(storage: torch.UntypedStorage) -> torch.UntypedStorage:
     """A storage with the same bytes, in memory of PyTorch's allocator: storages do not take theirs from there."""
     source = torch.empty(0, dtype=torch.uint8).set_(storage, 0, (storage.nbytes(),), (1,))
-    made: torch.UntypedStorage = torch.empty_like(source).copy_(source).untyped_storage()
+    made: torch.UntypedStorage = storage_of(torch.empty_like(source).copy_(source))
     return made
 
 

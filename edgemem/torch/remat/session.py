@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import partial
 from operator import index
 from typing import TYPE_CHECKING, Final
 
@@ -11,10 +12,14 @@ from edgemem.remat.policies import Policy, find_policy
 from edgemem.replay.remat import BudgetMemory
 from edgemem.targets.units import parse_size
 from edgemem.torch.bridge import bridge
-from edgemem.torch.remat.operators import OperatorMode, Operators
-from edgemem.torch.remat.raw_access import RawAccessMode
+from edgemem.torch.remat.access import Accesses
+from edgemem.torch.remat.mode import OperatorMode
+from edgemem.torch.remat.operators import Operators
+from edgemem.torch.remat.raw_access import RawAccess
 from edgemem.torch.remat.repeating import Repeater
-from edgemem.torch.remat.statistics import RematerializationStats
+from edgemem.torch.remat.residence import Residence
+from edgemem.torch.remat.statistics import Notes, RematerializationStats
+from edgemem.torch.remat.threads import FollowThreads
 from edgemem.torch.remat.values import Values
 
 if TYPE_CHECKING:
@@ -25,10 +30,11 @@ if TYPE_CHECKING:
 __all__ = ["Rematerialization", "rematerialize"]
 
 _MOST_BYTES: Final = 1 << 46
+_REFUSED: Final = "edgemem: there is no memory for"  # in the message of cpu_allocator.cpp
 
 
 def rematerialize(
-    budget: int | str | None = None, *, policy: str | Policy = "coop", poison: bool = False
+    budget: int | str | None = None, *, policy: str | Policy = "coop", poison: bool = False, check: bool = False
 ) -> Rematerialization:
     """A context in which a program of PyTorch on the CPU runs under a budget of memory.
 
@@ -50,12 +56,18 @@ def rematerialize(
         budget: bytes, or a size such as "2GiB"; None measures only.
         policy: of `edgemem.remat.policies`, by name: "coop", "dtr", "dte" and others.
         poison: fill all memory that is served with a pattern, to find reads of what was never written.
+        check: keep a digest of every result, and compare what is made again with it. Use it once, to see whether the
+            operators of a program give the same bits when they run again. Without a budget, everything that can be is
+            evicted before every operator: this takes time that grows with the square of the number of operators.
 
     Raises:
         PlanError: the budget is no size above 0, or above 2**46 bytes.
         UnknownStrategyError: there is no such policy.
+        RecomputationError: inside the context or at its end, under `check`: an operator gave other bits when it ran
+            again. It names the first one.
     """
-    return Rematerialization(None if budget is None else _bytes_of(budget), find_policy(policy), poison=poison)
+    size = None if budget is None else _bytes_of(budget)
+    return Rematerialization(size, find_policy(policy), poison=poison, check=check)
 
 
 def _bytes_of(budget: int | str) -> int:
@@ -74,13 +86,17 @@ def _bytes_of(budget: int | str) -> int:
 class Rematerialization:
     """A program under a budget of memory; `rematerialize` makes one. It may be entered once."""
 
-    def __init__(self, budget: int | None, policy: Policy, *, poison: bool) -> None:
+    def __init__(self, budget: int | None, policy: Policy, *, poison: bool, check: bool) -> None:
         self._budget = budget
         self._policy = policy
-        self._poison = poison
+        self._poison = poison or check  # what an operator leaves out of its result is the same then
+        self._check = check
+        self._notes = Notes()
         self._memory: BudgetMemory | None = None
         self._values: Values | None = None
         self._operators: Operators | None = None
+        self._accesses: Accesses | None = None
+        self._residence: Residence | None = None
         self._modes = ExitStack()
 
     @property
@@ -88,7 +104,7 @@ class Rematerialization:
         """What happened so far; after the context, in all of it. Raises RuntimeBindError before it has begun."""
         if self._memory is None:
             raise RuntimeBindError("the context has not begun; use it in a `with` statement")
-        return RematerializationStats.of(self._memory.counts())
+        return RematerializationStats.of(self._memory.counts(), self._notes)
 
     def keep(self, tensor: torch.Tensor) -> None:
         """Make a tensor if it is evicted, and do not evict it: for code that reads or writes its memory by itself.
@@ -99,9 +115,9 @@ class Rematerialization:
             RuntimeBindError: outside the context.
             BudgetExceededError: there is no room for it.
         """
-        if self._operators is None:
+        if self._accesses is None:
             raise RuntimeBindError("the context is not open; use it in a `with` statement")
-        self._operators.expose(tensor)
+        self._accesses.expose(tensor, "keep")
 
     def __enter__(self) -> Rematerialization:  # noqa: PYI034 - subclassing is not meant
         if self._memory is not None:
@@ -113,17 +129,28 @@ class Rematerialization:
         try:
             memory.start()
             assert memory.handle is not None
-            found.tell_of_ends(memory.handle)
+            found.tell_of_ends(memory.handle, is_checking=self._check)
             found.install()
         except BaseException:
             memory.close()
             raise
         self._memory = memory
         values = self._values = Values(memory, found)
-        repeater = Repeater(memory, found, values, in_place=self._policy.in_place)
-        self._operators = Operators(memory, found, values, repeater, in_place=self._policy.in_place)
-        if self._budget is not None:
-            self._modes.enter_context(RawAccessMode(self._operators))
+        in_place = self._policy.in_place
+        repeater = Repeater(memory, found, values, in_place=in_place)
+        residence = self._residence = Residence(memory, values, repeater)
+        accesses = Accesses(memory, values, repeater, residence, self._notes, in_place=in_place)
+        self._operators = Operators(
+            *(memory, found, values, repeater, residence, accesses),
+            in_place=in_place,
+            checks=self._check,
+            evicts_all=self._check and self._budget is None,
+        )
+        self._accesses = accesses
+        if self._budget is not None or self._check:
+            found.tell_of_accesses(accesses.touched)
+            self._modes.enter_context(RawAccess(accesses))
+            self._modes.enter_context(FollowThreads(partial(OperatorMode, self._operators)))
             self._modes.enter_context(OperatorMode(self._operators))
         return self
 
@@ -133,13 +160,20 @@ class Rematerialization:
         assert self._memory is not None
         assert self._operators is not None
         assert self._values is not None
-        operators, self._operators = self._operators, None
+        assert self._residence is not None
+        operators, self._operators, self._accesses = self._operators, None, None
+        refused = None
+        if isinstance(error, RuntimeError) and _REFUSED in str(error):
+            refused = self._residence.shortage("a request of PyTorch outside of operators", ())
         try:
             self._modes.close()
             self._memory.lift()
             operators.finish()
         finally:
+            bridge().tell_of_accesses(None)
             bridge().uninstall()
             self._memory.close()
             self._values.close()
             self._values = None
+        if refused is not None:
+            raise refused from error

@@ -2,13 +2,40 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from edgemem.replay.remat import MemoryCounts
 
-__all__ = ["RematerializationStats"]
+__all__ = ["Notes", "RematerializationStats"]
+
+
+class Notes:
+    """What the user should know about a context, a line for each."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, None] = {}
+        self._kept: Counter[str] = Counter()
+        self._kept_bytes: Counter[str] = Counter()
+
+    def add(self, line: str) -> None:
+        """Add a line, once."""
+        self._lines[line] = None
+
+    def keep(self, reason: str, size: int) -> None:
+        """A tensor stays in memory, and what is made of it, because something else knows its memory."""
+        self._kept[reason] += 1
+        self._kept_bytes[reason] += size
+
+    def lines(self) -> tuple[str, ...]:
+        """All lines."""
+        kept = (
+            f"{reason}: {count:,} tensor{'s' * (count > 1)} of {self._kept_bytes[reason]:,} bytes in all stay in memory"
+            for reason, count in self._kept.items()
+        )
+        return (*self._lines, *kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +57,7 @@ class RematerializationStats:
         search_seconds: that they took.
         moves: of blocks, where enough was free, but not in one piece.
         fragmentation: free share of the pool when a request did not fit, on average (Coop, section 4.2).
+        notes: what keeps memory that could be evicted otherwise, and what runs in another way than outside.
     """
 
     budget: int | None
@@ -46,10 +74,11 @@ class RematerializationStats:
     search_seconds: float
     moves: int
     fragmentation: float
+    notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, counts: MemoryCounts) -> RematerializationStats:
-        """From what the memory counted."""
+    def of(cls, counts: MemoryCounts, notes: Notes) -> RematerializationStats:
+        """From what the memory counted, and what is to be told."""
         return cls(
             budget=None if counts.budget < 0 else counts.budget,
             peak=counts.peak,
@@ -65,13 +94,15 @@ class RematerializationStats:
             search_seconds=counts.search_ns / 1e9,
             moves=counts.moves,
             fragmentation=counts.fragmentation,
+            notes=notes.lines(),
         )
 
     def __str__(self) -> str:
         """For people."""
         of = "" if self.budget is None else f" of {self.budget:,}"
-        return (
+        counts = (
             f"peak {self.peak:,}{of} bytes, {self.evictions:,} evictions, {self.recomputed_calls:,} operators run "
             f"again in {self.recomputed_seconds * 1e3:,.1f} ms, {self.searches:,} searches in "
             f"{self.search_seconds * 1e3:,.1f} ms, fragmentation {self.fragmentation:.1%}"
         )
+        return "\n".join((counts, *self.notes))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 
+from edgemem.torch.remat.results import storage_of
+from edgemem.torch.remat.watching import Watch
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from edgemem.replay.remat import BudgetMemory
     from edgemem.torch.bridge import Bridge
@@ -30,8 +34,8 @@ class Value:
         position: among the recipe's results.
         own: a storage that the program does not have: of a value that was made again for others, or that lies outside
             the pool.
-        is_exposed: memory of the program that is no tensor names it, so that it may change at any time.
         versions: how many operators in a row wrote it in place.
+        digest: of its content when it was made, where that is checked.
     """
 
     number: int
@@ -40,8 +44,8 @@ class Value:
     recipe: Recipe | None = None
     position: int = 0
     own: torch.UntypedStorage | None = None
-    is_exposed: bool = False
     versions: int = 0
+    digest: int = 0
 
 
 class Values:
@@ -54,6 +58,7 @@ class Values:
 
     def __init__(self, memory: BudgetMemory, bridge: Bridge) -> None:
         self.known: dict[int, Value] = {}
+        self.watch = Watch(bridge)
         self._memory = memory
         self._bridge = bridge
         self._current: dict[int, Value] = {}
@@ -67,7 +72,10 @@ class Values:
 
     def of(self, tensor: torch.Tensor) -> Value | None:
         """The value that a tensor lies in, a new constant if it is not known; None for a storage of 0 bytes."""
-        storage = tensor.untyped_storage()
+        return self.at(storage_of(tensor))
+
+    def at(self, storage: torch.UntypedStorage) -> Value | None:
+        """The value of a storage, likewise."""
         known = self._current.get(storage._cdata)  # noqa: SLF001
         if known is not None:
             return known
@@ -83,16 +91,38 @@ class Values:
         if not is_inside:
             value.own = storage
         self.known[value.number] = self._current[key] = value
+        self.watch.begin(key)
         return value
+
+    def is_exposed(self, value: Value) -> bool:
+        """Whether the memory of this value may change at any time."""
+        return value.storage is not None and self.watch.is_exposed(value.storage)
+
+    @contextmanager
+    def in_use(self, values: Iterable[Value]) -> Iterator[None]:
+        """A context in which operators use the storages of these values, which are not watched meanwhile."""
+        ended = [s for value in values if (s := value.storage) is not None and self.watch.end(s)]
+        try:
+            yield
+        finally:
+            for storage in ended:
+                self.watch_again(storage)
+
+    def watch_again(self, storage: int) -> None:
+        """Watch a storage, if it still has a value."""
+        if storage in self._current:
+            self.watch.begin(storage)
 
     def is_known(self, storage: torch.UntypedStorage) -> bool:
         """Whether a storage has a value."""
         return storage._cdata in self._current  # noqa: SLF001
 
-    def add(self, number: int, storage: torch.UntypedStorage, recipe: Recipe, position: int) -> None:
+    def add(self, number: int, storage: torch.UntypedStorage, recipe: Recipe, position: int) -> Value:
         """A value that an operator made in a new storage."""
         key: int = storage._weak_ref()  # noqa: SLF001
-        self.known[number] = self._current[key] = Value(number, storage.nbytes(), key, recipe, position)
+        value = self.known[number] = self._current[key] = Value(number, storage.nbytes(), key, recipe, position)
+        self.watch.begin(key)
+        return value
 
     def replace(self, old: Value, number: int, recipe: Recipe | None, position: int = 0) -> Value:
         """A new version in the storage of an old one."""
@@ -118,8 +148,7 @@ class Values:
         """The storage of this value has other memory now."""
         if value.storage is not None:
             del self._current[value.storage]
-            torch.UntypedStorage._free_weak_ref(value.storage)  # noqa: SLF001
-            value.storage = None
+            self._let_go(value)
 
     def held(self) -> Sequence[Value]:
         """The newest value of each storage."""
@@ -139,15 +168,21 @@ class Values:
         for value in self.known.values():
             self._drop(value)
         self.known.clear()
+        self.watch.close()
 
     def _drop(self, value: Value) -> None:
         if value.storage is not None:
             if self._current.get(value.storage) is value:
                 del self._current[value.storage]
-            torch.UntypedStorage._free_weak_ref(value.storage)  # noqa: SLF001
-            value.storage = None
+            self._let_go(value)
         _forget_recipe(value)
         value.own = None
+
+    def _let_go(self, value: Value) -> None:
+        assert value.storage is not None
+        self.watch.end(value.storage)
+        torch.UntypedStorage._free_weak_ref(value.storage)  # noqa: SLF001
+        value.storage = None
 
 
 def _forget_recipe(value: Value) -> None:

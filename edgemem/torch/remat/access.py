@@ -1,0 +1,162 @@
+"""Accesses to the memory of tensors that are no operators of the program: it is there, and nothing is lost by them."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from edgemem.replay.remat import CHEAP
+from edgemem.torch.remat.results import plain_parts, storage_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from edgemem.replay.remat import BudgetMemory
+    from edgemem.torch.remat.repeating import Repeater
+    from edgemem.torch.remat.residence import Residence
+    from edgemem.torch.remat.statistics import Notes
+    from edgemem.torch.remat.values import Value, Values
+
+__all__ = ["Accesses"]
+
+
+class Accesses:
+    """What reads or writes the memory of tensors by itself. The argument why this is enough is in watching.py.
+
+    Args:
+        memory: under the budget.
+        values: of the program.
+        repeater: of evicted values.
+        residence: of values in use.
+        notes: for the user.
+        in_place: the memory of a value may become that of a new version.
+    """
+
+    def __init__(
+        self,
+        memory: BudgetMemory,
+        values: Values,
+        repeater: Repeater,
+        residence: Residence,
+        notes: Notes,
+        *,
+        in_place: bool,
+    ) -> None:
+        self._memory = memory
+        self._values = values
+        self._repeater = repeater
+        self._residence = residence
+        self._notes = notes
+        self._in_place = in_place
+        self._readers: dict[int, list[int]] = {}  # by thread, the storages whose watch has ended meanwhile
+
+    @contextmanager
+    def reading(self, tensors: Iterable[torch.Tensor]) -> Iterator[None]:
+        """A context in which the memory of tensors is there, for a function that reads it by itself.
+
+        Raises BudgetExceededError where there is no room for it.
+        """
+        with self._residence.lock, ExitStack() as stack:
+            if not self._residence.is_closed:
+                with _alone():
+                    storages = [storage_of(t) for t in plain_parts(tensors)]
+                    stack.enter_context(self._residence.using("reading a tensor", storages, CHEAP))
+            yield
+
+    @contextmanager
+    def only_reading(self) -> Iterator[None]:
+        """A context in which this thread only reads what it gets pointers to."""
+        thread = threading.get_ident()
+        outer = self._readers.get(thread)
+        self._readers[thread] = ended = []
+        try:
+            yield
+        finally:
+            with self._residence.lock:
+                self._readers.pop(thread)
+                if outer is not None:
+                    self._readers[thread] = outer
+                for storage in ended:
+                    self._values.watch_again(storage)
+
+    def expose(self, tensor: torch.Tensor, reason: str, *, is_writable: bool = True) -> None:
+        """Something that is no operator will read, or write, the memory of this tensor at any time: keep it.
+
+        Raises BudgetExceededError where there is no room for it.
+        """
+        with self._residence.lock, _alone():
+            if not self._residence.is_closed:
+                for part in plain_parts([tensor]):
+                    self._expose(storage_of(part), reason, is_writable=is_writable)
+
+    def move(self, storage: torch.UntypedStorage, reason: str) -> None:
+        """A storage is about to get other memory, without an operator."""
+        with self._residence.lock, _alone():
+            if self._residence.is_closed or not self._values.is_known(storage):
+                return
+            with self._residence.using(reason, [storage], CHEAP) as values:
+                for value in values.values():
+                    self._values.move_away(self._preserve(value))
+
+    def touched(self, number: int) -> int:
+        """Somebody is about to write the memory of a watched storage. Not 0: that must not be, it does not fit."""
+        readers = self._readers.get(threading.get_ident())
+        with self._residence.lock:
+            self._values.watch.touched(number)
+            if self._residence.is_closed:
+                return 0
+            if readers is not None:
+                readers.append(number)
+                return 0
+            try:
+                with _alone():
+                    storage = torch.UntypedStorage._new_with_weak_ptr(number)  # noqa: SLF001
+                    if storage is not None:
+                        self._expose(storage, "a pointer to write it", is_writable=True)
+            except Exception as e:  # noqa: BLE001 - it cannot be raised through C++
+                self._notes.add(str(e))
+                self._values.watch_again(number)
+                return 1
+        return 0
+
+    def expose_values(self, values: Iterable[Value]) -> None:
+        """Something that no operator shows has the memory of these values, which are in use."""
+        for value in values:
+            self._expose_value(value, is_writable=True)
+
+    def _expose(self, storage: torch.UntypedStorage, reason: str, *, is_writable: bool) -> None:
+        if not self._values.is_known(storage) and self._values.watch.is_exposed(storage._cdata):  # noqa: SLF001
+            return
+        with self._residence.using(reason, [storage], CHEAP) as values:
+            for value in values.values():
+                if value.recipe is not None or (is_writable and not self._values.is_exposed(value)):
+                    self._notes.keep(reason, value.size)
+                self._expose_value(value, is_writable=is_writable)
+
+    def _expose_value(self, value: Value, *, is_writable: bool) -> None:
+        storage = self._values.storage_of(value)
+        if is_writable:
+            value = self._preserve(value)
+            self._values.watch.expose(storage)
+        else:
+            self._values.pin(value)
+        self._memory.fix(value.number)
+
+    def _preserve(self, value: Value) -> Value:
+        """What was made from a value by now does not need what lies in its storage; the value that lies there now."""
+        if value.recipe is not None and self._in_place and self._residence.uses(value) == 1:
+            return self._values.make_constant(value)
+        self._repeater.settle(value)
+        self._values.pin(value)
+        return value
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """A context in which no mode of the program sees what runs."""
+    with _disable_current_modes(), torch._C.DisableTorchFunction():  # noqa: SLF001
+        yield

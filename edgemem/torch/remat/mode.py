@@ -1,0 +1,40 @@
+"""Sees the operators of a program."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from edgemem.torch.remat.effects import effect_of, is_accumulating
+from edgemem.torch.remat.results import is_seen_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from edgemem.torch.remat.operators import Operators
+
+__all__ = ["OperatorMode"]
+
+
+class OperatorMode(TorchDispatchMode):
+    """Hands the operators of a program to `Operators`."""
+
+    def __init__(self, operators: Operators) -> None:
+        super().__init__()
+        self._operators = operators
+
+    def __torch_dispatch__(
+        self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if not all(map(is_seen_whole, types)):
+            return NotImplemented  # a class of tensors comes first, and runs others, which come here
+        effect = effect_of(func)
+        if effect.is_view or self._operators.is_closed:
+            if effect.is_detached and is_accumulating():
+                self._operators.spare_gradient(args[0])
+            return func(*args, **kwargs)
+        with torch._C.DisableTorchFunction():  # noqa: SLF001 - what follows is not the program's
+            return self._operators.run(func, effect, args, kwargs)
