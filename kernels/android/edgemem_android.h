@@ -74,7 +74,7 @@ typedef struct em_planset {
   int64_t alignment;   /* of the offsets: a power of two, and of the arena's begin */
   int64_t records;     /* how many there are */
   int64_t steps;       /* operators of a graph, events of a recording or of a cycle's period */
-  int32_t is_optimal;  /* 1: the file says that no plan is smaller */
+  int32_t is_optimal;  /* 1: the arena has the bytes of lower_bound */
   int32_t reserved;    /* 0 */
 } em_planset;
 

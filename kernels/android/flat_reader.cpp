@@ -126,13 +126,6 @@ std::uint64_t FlatTable::natural(int slot, std::int64_t size, const char* name) 
   return at < 0 ? 0 : buffer_->number(at, size);
 }
 
-bool FlatTable::boolean(int slot, const char* name) const {
-  const std::int64_t at = field(slot, 1, name);
-  const std::uint64_t value = at < 0 ? 0 : buffer_->number(at, 1);
-  if (value > 1) throw Refusal("%s is %u, neither 0 nor 1", name, static_cast<unsigned>(value));
-  return value == 1;
-}
-
 std::optional<std::string> FlatTable::text(int slot, const char* name) const {
   const std::int64_t at = field(slot, 4, name);
   if (at < 0) return std::nullopt;

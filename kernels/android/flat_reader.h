@@ -68,7 +68,6 @@ class FlatTable {
   bool has(int slot) const { return field(slot, 1, "a field") >= 0; }
   std::int64_t integer(int slot, const char* name, std::int64_t otherwise) const;
   std::uint64_t natural(int slot, std::int64_t size, const char* name) const;  // of `size` bytes; absent is 0
-  bool boolean(int slot, const char* name) const;
   std::optional<std::string> text(int slot, const char* name) const;
   std::optional<std::vector<std::int64_t>> integers(int slot, const char* name) const;
   std::optional<Octets> octets(int slot, const char* name) const;

@@ -245,12 +245,10 @@ std::size_t read_places(const FlatTable& table, PlanSet& set) {
       throw Refusal("offsets has a negative number");
     }
     const std::int64_t size = natural(plans[k], plan::size, "size");
-    const bool is_optimal = plans[k].boolean(plan::optimal, "optimal");
     if (k != 0 && size >= set.arena) continue;
     best = std::move(offsets);
     set.strategy = std::move(strategy);
     set.arena = size;
-    set.is_optimal = is_optimal;
     in_regions = plans[k].has(plan::regions) || plans[k].has(plan::region_sizes);
   }
   for (std::size_t i = 0; i < best.size(); ++i) set.records[i].offset = best[i];
@@ -305,6 +303,7 @@ PlanSet read_plan_set(const FlatTable& table, std::uint32_t version) {
   set.naive = natural(table, planset::naive, "naive");
   set.lower_bound = natural(table, planset::offsets_bound, "offsets_bound");
   const std::size_t plans = read_places(table, set);
+  set.is_optimal = plans != 0 && set.arena == set.lower_bound;
   read_target(table, set);
   set.digest = table.text(planset::digest, "digest").value_or("");
   check_order(table, set);
