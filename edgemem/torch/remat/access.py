@@ -10,7 +10,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from edgemem.replay.remat import CHEAP
-from edgemem.torch.remat.results import plain_parts, storage_of
+from edgemem.torch.remat.results import storages_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -63,8 +63,7 @@ class Accesses:
         with self._residence.lock, ExitStack() as stack:
             if not self._residence.is_closed:
                 with _alone():
-                    storages = [storage_of(t) for t in plain_parts(tensors)]
-                    stack.enter_context(self._residence.using("reading a tensor", storages, CHEAP))
+                    stack.enter_context(self._residence.using("reading a tensor", storages_of(tensors), CHEAP))
             yield
 
     @contextmanager
@@ -90,8 +89,8 @@ class Accesses:
         """
         with self._residence.lock, _alone():
             if not self._residence.is_closed:
-                for part in plain_parts([tensor]):
-                    self._expose(storage_of(part), reason, is_writable=is_writable)
+                for storage in storages_of([tensor]):
+                    self._expose(storage, reason, is_writable=is_writable)
 
     def move(self, storage: torch.UntypedStorage, reason: str) -> None:
         """A storage is about to get other memory, without an operator."""

@@ -31,6 +31,8 @@ class OperatorMode(TorchDispatchMode):
     ) -> Any:
         kwargs = kwargs or {}
         if not all(map(is_seen_whole, types)):
+            if not self._operators.is_closed:
+                self._operators.give_away(func, args, kwargs)
             return NotImplemented  # a class of tensors comes first, and runs others, which come here
         effect = effect_of(func)
         if effect.is_view or self._operators.is_closed:

@@ -70,8 +70,11 @@ class Residence:
             self._uses.subtract(values.keys())
             self._memory.unlock(list(values))
             self._repeater.release()
-        if error is not None:
-            raise error
+        try:
+            if error is not None:
+                raise error
+        finally:
+            del error  # it has the frames of the program, and with them its tensors
 
     @property
     def is_idle(self) -> bool:

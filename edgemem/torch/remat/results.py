@@ -17,10 +17,10 @@ __all__ = [
     "has_others",
     "is_plain",
     "is_seen_whole",
-    "plain_parts",
     "results_in",
     "storage_of",
     "storages_in",
+    "storages_of",
 ]
 
 storage_of = torch._C.TensorBase.untyped_storage  # noqa: SLF001 - of a tensor; raw_access.py replaces the method
@@ -43,18 +43,15 @@ def is_seen_whole(kind: type) -> bool:
     return kind.__torch_dispatch__ is torch.Tensor.__torch_dispatch__  # type: ignore[attr-defined]
 
 
-def plain_parts(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
-    """These tensors, and in the place of those in host memory that are not plain what they consist of.
-
-    A class of tensors that runs operators of its own is left out: it runs them on other tensors.
-    """
-    found: list[torch.Tensor] = []
+def storages_of(tensors: Iterable[torch.Tensor]) -> list[torch.UntypedStorage]:
+    """The storages of these tensors, and of what those in host memory that are not plain consist of."""
+    found: list[torch.UntypedStorage] = []
     for tensor in tensors:
-        if is_plain(tensor):
-            found.append(tensor)
+        if tensor.layout is torch.strided:
+            found += [storage_of(tensor)] if tensor.device.type == "cpu" else []
         elif tensor.device.type == "cpu" and is_seen_whole(type(tensor)):
             with _disable_current_modes():
-                found += _parts(tensor.detach())
+                found += map(storage_of, _parts(tensor.detach()))
     return found
 
 
@@ -65,8 +62,6 @@ def _parts(tensor: torch.Tensor) -> list[torch.Tensor]:
         return [tensor.crow_indices(), tensor.col_indices(), tensor.values()]
     if tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
         return [tensor.ccol_indices(), tensor.row_indices(), tensor.values()]
-    if tensor.layout is torch.strided:  # nested, or quantized
-        return [torch.empty(0, dtype=torch.uint8).set_(storage_of(tensor))]
     return []  # of another library's memory
 
 

@@ -141,7 +141,7 @@ class Rematerialization:
         residence = self._residence = Residence(memory, values, repeater)
         accesses = Accesses(memory, values, repeater, residence, self._notes, in_place=in_place)
         self._operators = Operators(
-            *(memory, found, values, repeater, residence, accesses),
+            *(memory, found, values, repeater, residence, accesses, self._notes),
             in_place=in_place,
             checks=self._check,
             evicts_all=self._check and self._budget is None,
