@@ -71,7 +71,8 @@ class Accesses:
         """A context in which this thread only reads what it gets pointers to."""
         thread = threading.get_ident()
         outer = self._readers.get(thread)
-        self._readers[thread] = ended = []
+        ended: list[int] = []
+        self._readers[thread] = ended
         try:
             yield
         finally:

@@ -213,7 +213,7 @@ class Operators:
                 raise
             clear_frames(e.__traceback__)
             self._memory.clear()
-            if generator is not None:
+            if generator is not None and state is not None:
                 generator.set_state(state)
             start = time.perf_counter_ns()
             result = call.func(*call.args, **call.kwargs)
@@ -244,7 +244,7 @@ class Operators:
 
     def _is_repeatable(self, call: _Call, result: Any) -> bool:
         """Whether what an operator made may be evicted, because it gives the same when it runs again."""
-        if not (call.effect.is_repeatable and call.is_plain) or is_accumulating():
+        if not (call.effect.is_repeatable and call.is_plain) or has_others(result) or is_accumulating():
             return False
         if torch._C._len_torch_dispatch_stack():  # noqa: SLF001 - another mode, outside of the context, changes it
             self._notes.add("a mode for operators is active around the context: what is made in it is not evicted")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from types import NoneType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
@@ -66,10 +66,18 @@ def _parts(tensor: torch.Tensor) -> list[torch.Tensor]:
 
 
 def has_others(result: Any) -> bool:
-    """Whether there is something in what an operator gives that may have tensors and does not show them."""
+    """Whether there is something in what an operator gives that may have memory that `storages_of` does not show."""
     if isinstance(result, (list, tuple)):
         return any(map(has_others, result))
-    return not isinstance(result, (torch.Tensor, int, float, complex, str, torch.dtype, NoneType))
+    if isinstance(result, torch.Tensor):  # a quantizer has tensors of scales
+        return result.is_quantized or result.layout not in _SHOWN
+    return not isinstance(result, (int, float, complex, str, torch.dtype, NoneType))
+
+
+_SHOWN: Final = (
+    *(torch.strided, torch.sparse_coo),
+    *(torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc),
+)
 
 
 def storages_in(result: Any) -> list[torch.UntypedStorage]:
