@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from edgemem.torch.remat.residence import Residence
     from edgemem.torch.remat.statistics import Notes
     from edgemem.torch.remat.values import Value, Values
+    from edgemem.torch.remat.watching import Exposure
 
 __all__ = ["Accesses"]
 
@@ -52,6 +54,7 @@ class Accesses:
         self._residence = residence
         self._notes = notes
         self._in_place = in_place
+        self._ended: deque[Exposure] = deque()
         self._readers: dict[int, list[int]] = {}  # by thread, the storages whose watch has ended meanwhile
 
     @contextmanager
@@ -89,9 +92,31 @@ class Accesses:
         Raises BudgetExceededError where there is no room for it.
         """
         with self._residence.lock, _alone():
-            if not self._residence.is_closed:
-                for storage in storages_of([tensor]):
-                    self._expose(storage, reason, is_writable=is_writable)
+            for storage in () if self._residence.is_closed else storages_of([tensor]):
+                self._expose(storage, reason, is_writable=is_writable)
+
+    @contextmanager
+    def lending(self, tensor: torch.Tensor) -> Iterator[list[Exposure]]:
+        """A context that gives the memory of a tensor to NumPy, until `conceal_later`. Raises BudgetExceededError."""
+        made: list[Exposure] = []
+        with self._residence.lock:
+            with _alone():
+                for storage in () if self._residence.is_closed else storages_of([tensor]):
+                    made += self._expose(storage, "numpy", is_writable=True, is_lent=True)
+            yield made
+            for exposure in made:
+                self._values.watch_again(exposure.storage)
+
+    def conceal_later(self, exposures: list[Exposure]) -> None:
+        """What these were for is gone. It may be called at any time, in the middle of an operator too."""
+        self._ended.extend(exposures)
+
+    def conceal(self) -> None:
+        """Watch these again. Needs the lock, and that nothing is in use."""
+        while self._ended:
+            exposure = self._ended.popleft()
+            if self._values.watch.conceal(exposure):
+                self._values.watch_again(exposure.storage)
 
     def move(self, storage: torch.UntypedStorage, reason: str) -> None:
         """A storage is about to get other memory, without an operator."""
@@ -128,23 +153,27 @@ class Accesses:
         for value in values:
             self._expose_value(value, is_writable=True)
 
-    def _expose(self, storage: torch.UntypedStorage, reason: str, *, is_writable: bool) -> None:
-        if not self._values.is_known(storage) and self._values.watch.is_exposed(storage._cdata):  # noqa: SLF001
-            return
+    def _expose(
+        self, storage: torch.UntypedStorage, reason: str, *, is_writable: bool, is_lent: bool = False
+    ) -> list[Exposure]:
         with self._residence.using(reason, [storage], CHEAP) as values:
             for value in values.values():
                 if value.recipe is not None or (is_writable and not self._values.is_exposed(value)):
                     self._notes.keep(reason, value.size)
-                self._expose_value(value, is_writable=is_writable)
+            made = [self._expose_value(v, is_writable=is_writable, is_lent=is_lent) for v in values.values()]
+            return [exposure for exposure in made if exposure is not None]
 
-    def _expose_value(self, value: Value, *, is_writable: bool) -> None:
+    def _expose_value(self, value: Value, *, is_writable: bool, is_lent: bool = False) -> Exposure | None:
+        made = None
         storage = self._values.storage_of(value)
         if is_writable:
             value = self._preserve(value)
-            self._values.watch.expose(storage)
+            if storage is not None:
+                made = self._values.watch.expose(storage, is_lent=is_lent)
         else:
             self._values.pin(value)
         self._memory.fix(value.number)
+        return made
 
     def _preserve(self, value: Value) -> Value:
         """What was made from a value by now does not need what lies in its storage; the value that lies there now."""

@@ -126,8 +126,10 @@ class Operators:
     def run(self, func: Callable[..., Any], effect: Effect, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """What an operator gives. Raises BudgetExceededError where there is no room for it, and what it raises."""
         with self._residence.lock:
-            if self._evicts_all and self._residence.is_idle:
-                self._memory.clear()
+            if self._residence.is_idle:
+                self._accesses.conceal()
+                if self._evicts_all:
+                    self._memory.clear()
             tensors = tensors_of(args, kwargs)
             is_all_plain = all(map(is_plain, tensors))
             written = effect.written(args, kwargs)

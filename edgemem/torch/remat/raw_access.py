@@ -8,6 +8,7 @@ where it reads what is evicted.
 from __future__ import annotations
 
 import functools
+import weakref
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -25,8 +26,7 @@ _READING: Final = (
     *((torch, name) for name in ("tensor", "as_tensor", "asarray")),
 )
 _SHARING: Final = (
-    *((torch.Tensor, name) for name in ("numpy", "__array__", "__dlpack__")),
-    *((torch.Tensor, name) for name in ("data_ptr", "const_data_ptr", "share_memory_")),
+    *((torch.Tensor, name) for name in ("__dlpack__", "data_ptr", "const_data_ptr", "share_memory_")),
     *((torch._C, name) for name in ("_to_dlpack", "_to_dlpack_versioned")),  # noqa: SLF001
     *((owner, "to_dlpack") for owner in (torch, torch.utils.dlpack)),
 )
@@ -53,6 +53,7 @@ class RawAccess:
             (_SHARING, functools.partial(self._exposing, is_writable=True)),
             (_LOCATING, functools.partial(self._exposing, is_writable=False)),
             (_MOVING, self._moving),
+            (((torch.Tensor, "numpy"),), self._lending),
             (((torch, "save"),), self._saving),
         ):
             for owner, name in places:
@@ -88,6 +89,17 @@ class RawAccess:
             return original(*args, **kwargs)
 
         return give
+
+    def _lending(self, original: Any) -> Any:
+        def lend(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+            with self._accesses.lending(tensor) as exposures:
+                array = original(tensor, *args, **kwargs)
+            holder = getattr(array, "base", None)
+            if isinstance(holder, torch.Tensor):  # which all views of the array hold
+                weakref.finalize(holder, self._accesses.conceal_later, exposures).atexit = False
+            return array
+
+        return lend
 
     def _moving(self, original: Any) -> Any:
         def move(*args: Any, **kwargs: Any) -> Any:
