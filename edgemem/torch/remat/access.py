@@ -52,7 +52,7 @@ class Accesses:
         self._values = values
         self._repeater = repeater
         self._residence = residence
-        self._notes = notes
+        self.notes = notes
         self._in_place = in_place
         self._ended: deque[Exposure] = deque()
         self._readers: dict[int, list[int]] = {}  # by thread, the storages whose watch has ended meanwhile
@@ -143,7 +143,7 @@ class Accesses:
                     if storage is not None:
                         self._expose(storage, "a pointer to write it", is_writable=True)
             except Exception as e:  # noqa: BLE001 - it cannot be raised through C++
-                self._notes.add(str(e))
+                self.notes.add(str(e))
                 self._values.watch_again(number)
                 return 1
         return 0
@@ -159,7 +159,7 @@ class Accesses:
         with self._residence.using(reason, [storage], CHEAP) as values:
             for value in values.values():
                 if value.recipe is not None or (is_writable and not self._values.is_exposed(value)):
-                    self._notes.keep(reason, value.size)
+                    self.notes.keep(reason, value.size)
             made = [self._expose_value(v, is_writable=is_writable, is_lent=is_lent) for v in values.values()]
             return [exposure for exposure in made if exposure is not None]
 

@@ -8,6 +8,7 @@ where it reads what is evicted.
 from __future__ import annotations
 
 import functools
+import sys
 import weakref
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,6 +35,7 @@ _LOCATING: Final = tuple(
     (torch.Tensor, name) for name in ("untyped_storage", "storage", "_typed_storage", "__reduce_ex__")
 )
 _MOVING: Final = tuple((torch.UntypedStorage, name) for name in ("resize_", "_share_fd_cpu_", "_share_filename_cpu_"))
+_EAGER: Final = "torch.compile: what is compiled runs eagerly in this context, as under every mode for operators"
 
 
 class RawAccess:
@@ -55,6 +57,8 @@ class RawAccess:
             (_MOVING, self._moving),
             (((torch.Tensor, "numpy"),), self._lending),
             (((torch, "save"),), self._saving),
+            (((torch, "compile"),), self._compiling),
+            (_compiler(), self._calling_compiled),
         ):
             for owner, name in places:
                 self._replace(owner, name, make)
@@ -116,6 +120,27 @@ class RawAccess:
                 return original(*args, **kwargs)
 
         return save
+
+    def _compiling(self, original: Any) -> Any:
+        def make(*args: Any, **kwargs: Any) -> Any:
+            self._accesses.notes.add(_EAGER)
+            return original(*args, **kwargs)
+
+        return make
+
+    def _calling_compiled(self, original: Any) -> Any:
+        def begin(compiler: Any) -> Any:
+            if callable(compiler):
+                self._accesses.notes.add(_EAGER)
+            return original(compiler)
+
+        return begin
+
+
+def _compiler() -> tuple[tuple[Any, str], ...]:
+    """The function that a compiled model calls first, if PyTorch's compiler has been used in this process."""
+    module = sys.modules.get("torch._dynamo.eval_frame")
+    return () if module is None else ((module, "_maybe_set_eval_frame"),)
 
 
 def _tensors_in(items: Any) -> Iterator[torch.Tensor]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,10 +36,9 @@ def is_plain(tensor: torch.Tensor) -> bool:
     )
 
 
-@cache
-def is_seen_whole(kind: type) -> bool:
+def is_seen_whole(kind: Any) -> bool:
     """Whether operators on tensors of a class are those on its storage, and it does not run others in their place."""
-    return kind.__torch_dispatch__ is torch.Tensor.__torch_dispatch__  # type: ignore[attr-defined]
+    return kind.__torch_dispatch__ is torch.Tensor.__torch_dispatch__
 
 
 def storages_of(tensors: Iterable[torch.Tensor]) -> list[torch.UntypedStorage]:
