@@ -192,8 +192,8 @@ extern "C" std::int32_t evict_storage(void* storage, std::int64_t value) noexcep
     if ((!kept && !is_alone) || data.get_context() == nullptr || data.get_deleter() != &release) {
       return 0;
     }
-    auto vacancy = std::make_unique<Vacancy>(Vacancy{
-        dropped, owner, value, is_checking ? digest(data.get(), found.nbytes()) : 0});
+    auto vacancy =
+        std::make_unique<Vacancy>(Vacancy{dropped, owner, value, is_checking ? digest(data.get(), found.nbytes()) : 0});
     const c10::Device device = data.device();
     found.release_data_and_set_meta_custom_data_ptr_error_msg_(kEmpty);
     c10::DataPtr old = exchanged(found, {nullptr, vacancy.release(), &end_vacancy, device});

@@ -219,7 +219,7 @@ def test_saved_tensors_that_hooks_pack() -> None:
         loss.backward()
         return layers.state()
 
-    assert_same(work, (0.9, 0.8))
+    assert_same(work, (1.5,))  # what is made of memory that NumPy shares is not evicted
 
 
 def test_saved_tensors_on_the_host() -> None:

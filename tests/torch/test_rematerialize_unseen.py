@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 
-import numpy as np  # noqa: E402
-from torch.utils.dlpack import from_dlpack, to_dlpack  # noqa: E402 - before a context replaces it
+import numpy as np
+import torch
+from torch.utils.dlpack import from_dlpack, to_dlpack
 
-import edgemem.torch  # noqa: E402
-from edgemem.errors import BudgetExceededError, RecomputationError  # noqa: E402
-from edgemem.torch.remat.results import storage_of  # noqa: E402
-from tests.torch.budgets import Layers, peak_of  # noqa: E402
-from tests.torch.training import bits  # noqa: E402
+import edgemem.torch
+from edgemem.errors import BudgetExceededError, RecomputationError
+from edgemem.torch.remat.results import storage_of
+from tests.torch.budgets import Layers, peak_of
+from tests.torch.training import bits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,7 +77,7 @@ class _AddsByNumpy(torch.autograd.Function):
         return x * 2
 
     @staticmethod
-    def backward(ctx: Any, g: Any) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, g: Any) -> Any:
         del ctx
         r = g * 2
         a = r.numpy()
@@ -254,11 +255,16 @@ def test_an_operator_that_lies_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     from edgemem.torch.remat import effects
 
     monkeypatch.setattr(effects, "_NAMESPACES", (*effects._NAMESPACES, "edgemem_lies"))
-    calls = []
+    calls: list[Any] = []
     if not hasattr(torch.ops.edgemem_lies, "lie"):
         _library.define("lie(Tensor x) -> Tensor")
     library = torch.library.Library("edgemem_lies", "IMPL")
-    library.impl("lie", lambda x: (calls.append(1), x + len(calls))[1], "CPU")
+
+    def lie(x: Any) -> Any:
+        calls.append(x.shape)
+        return x + len(calls)
+
+    library.impl("lie", lie, "CPU")
     x = torch.arange(4096.0)
     try:
         with pytest.raises(RecomputationError) as caught, edgemem.torch.rematerialize(check=True):
@@ -308,6 +314,58 @@ def test_what_stays_in_memory_is_told() -> None:
         "keep: 1 tensor of 16,384 bytes in all stay in memory",
     )
     assert "numpy" in str(memory.stats)
+
+
+def test_a_compiled_function_is_told_to_run_eagerly() -> None:
+    runs: list[Any] = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        del inputs
+
+        def run(*args: Any) -> Any:
+            runs.append(len(args))
+            return graph.forward(*args)
+
+        return run
+
+    compiled = torch.compile(lambda x: x.sin() + 1, backend=backend)
+    x = torch.arange(64.0)
+    with edgemem.torch.rematerialize(budget=1 << 20) as memory:
+        y = compiled(x)
+    assert not runs
+    assert any("eagerly" in note for note in memory.stats.notes)
+    assert bits([y]) == bits([x.sin() + 1])
+
+
+def test_the_fast_path_of_a_transformer_stays_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True).eval()
+    calls: list[Any] = []
+    own = torch._transformer_encoder_layer_fwd
+
+    def forward(*args: Any) -> Any:
+        calls.append(len(args))
+        return own(*args)
+
+    monkeypatch.setattr(torch, "_transformer_encoder_layer_fwd", forward)
+    with edgemem.torch.rematerialize(budget=1 << 20), torch.no_grad():
+        layer(torch.randn(2, 4, 16))
+    assert calls
+
+
+def test_an_array_that_is_gone_keeps_nothing() -> None:
+    w = torch.ones(64, 64)
+    with edgemem.torch.rematerialize(budget=1 << 20) as memory:
+        array = w.detach().numpy()
+        held = w * 2
+        array += 1
+        del array
+        free = w * 3
+        assert memory._values is not None
+        values = [memory._values.at(storage_of(t)) for t in (held, free)]
+        is_evictable = [value is not None and value.recipe is not None for value in values]
+    assert is_evictable == [False, True]
+    assert bits([held, free]) == bits([torch.full((64, 64), 2.0), torch.full((64, 64), 6.0)])
 
 
 def test_methods_of_pytorch_are_what_they_were() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from edgemem.replay.remat import CHEAP
-from edgemem.torch.remat.results import plain_parts, storage_of
+from edgemem.torch.remat.results import storages_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from edgemem.torch.remat.residence import Residence
     from edgemem.torch.remat.statistics import Notes
     from edgemem.torch.remat.values import Value, Values
+    from edgemem.torch.remat.watching import Exposure
 
 __all__ = ["Accesses"]
 
@@ -50,8 +52,9 @@ class Accesses:
         self._values = values
         self._repeater = repeater
         self._residence = residence
-        self._notes = notes
+        self.notes = notes
         self._in_place = in_place
+        self._ended: deque[Exposure] = deque()
         self._readers: dict[int, list[int]] = {}  # by thread, the storages whose watch has ended meanwhile
 
     @contextmanager
@@ -63,8 +66,7 @@ class Accesses:
         with self._residence.lock, ExitStack() as stack:
             if not self._residence.is_closed:
                 with _alone():
-                    storages = [storage_of(t) for t in plain_parts(tensors)]
-                    stack.enter_context(self._residence.using("reading a tensor", storages, CHEAP))
+                    stack.enter_context(self._residence.using("reading a tensor", storages_of(tensors), CHEAP))
             yield
 
     @contextmanager
@@ -72,7 +74,8 @@ class Accesses:
         """A context in which this thread only reads what it gets pointers to."""
         thread = threading.get_ident()
         outer = self._readers.get(thread)
-        self._readers[thread] = ended = []
+        ended: list[int] = []
+        self._readers[thread] = ended
         try:
             yield
         finally:
@@ -89,9 +92,31 @@ class Accesses:
         Raises BudgetExceededError where there is no room for it.
         """
         with self._residence.lock, _alone():
-            if not self._residence.is_closed:
-                for part in plain_parts([tensor]):
-                    self._expose(storage_of(part), reason, is_writable=is_writable)
+            for storage in () if self._residence.is_closed else storages_of([tensor]):
+                self._expose(storage, reason, is_writable=is_writable)
+
+    @contextmanager
+    def lending(self, tensor: torch.Tensor) -> Iterator[list[Exposure]]:
+        """A context that gives the memory of a tensor to NumPy, until `conceal_later`. Raises BudgetExceededError."""
+        made: list[Exposure] = []
+        with self._residence.lock:
+            with _alone():
+                for storage in () if self._residence.is_closed else storages_of([tensor]):
+                    made += self._expose(storage, "numpy", is_writable=True, is_lent=True)
+            yield made
+            for exposure in made:
+                self._values.watch_again(exposure.storage)
+
+    def conceal_later(self, exposures: list[Exposure]) -> None:
+        """What these were for is gone. It may be called at any time, in the middle of an operator too."""
+        self._ended.extend(exposures)
+
+    def conceal(self) -> None:
+        """Watch these again. Needs the lock, and that nothing is in use."""
+        while self._ended:
+            exposure = self._ended.popleft()
+            if self._values.watch.conceal(exposure):
+                self._values.watch_again(exposure.storage)
 
     def move(self, storage: torch.UntypedStorage, reason: str) -> None:
         """A storage is about to get other memory, without an operator."""
@@ -118,7 +143,7 @@ class Accesses:
                     if storage is not None:
                         self._expose(storage, "a pointer to write it", is_writable=True)
             except Exception as e:  # noqa: BLE001 - it cannot be raised through C++
-                self._notes.add(str(e))
+                self.notes.add(str(e))
                 self._values.watch_again(number)
                 return 1
         return 0
@@ -128,23 +153,27 @@ class Accesses:
         for value in values:
             self._expose_value(value, is_writable=True)
 
-    def _expose(self, storage: torch.UntypedStorage, reason: str, *, is_writable: bool) -> None:
-        if not self._values.is_known(storage) and self._values.watch.is_exposed(storage._cdata):  # noqa: SLF001
-            return
+    def _expose(
+        self, storage: torch.UntypedStorage, reason: str, *, is_writable: bool, is_lent: bool = False
+    ) -> list[Exposure]:
         with self._residence.using(reason, [storage], CHEAP) as values:
             for value in values.values():
                 if value.recipe is not None or (is_writable and not self._values.is_exposed(value)):
-                    self._notes.keep(reason, value.size)
-                self._expose_value(value, is_writable=is_writable)
+                    self.notes.keep(reason, value.size)
+            made = [self._expose_value(v, is_writable=is_writable, is_lent=is_lent) for v in values.values()]
+            return [exposure for exposure in made if exposure is not None]
 
-    def _expose_value(self, value: Value, *, is_writable: bool) -> None:
+    def _expose_value(self, value: Value, *, is_writable: bool, is_lent: bool = False) -> Exposure | None:
+        made = None
         storage = self._values.storage_of(value)
         if is_writable:
             value = self._preserve(value)
-            self._values.watch.expose(storage)
+            if storage is not None:
+                made = self._values.watch.expose(storage, is_lent=is_lent)
         else:
             self._values.pin(value)
         self._memory.fix(value.number)
+        return made
 
     def _preserve(self, value: Value) -> Value:
         """What was made from a value by now does not need what lies in its storage; the value that lies there now."""

@@ -8,7 +8,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from edgemem.torch.remat.effects import effect_of, is_accumulating
-from edgemem.torch.remat.results import is_seen_whole
+from edgemem.torch.remat.recipes import tensors_of
+from edgemem.torch.remat.results import is_plain, is_seen_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -30,9 +31,11 @@ class OperatorMode(TorchDispatchMode):
     ) -> Any:
         kwargs = kwargs or {}
         if not all(map(is_seen_whole, types)):
+            if not self._operators.is_closed:
+                self._operators.give_away(func, args, kwargs)
             return NotImplemented  # a class of tensors comes first, and runs others, which come here
         effect = effect_of(func)
-        if effect.is_view or self._operators.is_closed:
+        if self._operators.is_closed or (effect.is_view and all(map(is_plain, tensors_of(args, kwargs)))):
             if effect.is_detached and is_accumulating():
                 self._operators.spare_gradient(args[0])
             return func(*args, **kwargs)

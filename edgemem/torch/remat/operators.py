@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any, Final
 from edgemem.replay.remat import CHEAP, EXPENSIVE, PATIENT
 from edgemem.torch.remat.effects import is_accumulating
 from edgemem.torch.remat.recipes import Recipe, Settings, Slot, frozen, tensors_of
-from edgemem.torch.remat.results import copied, has_others, is_plain, plain_parts, results_in, storage_of, storages_in
+from edgemem.torch.remat.results import (
+    copied,
+    has_others,
+    is_plain,
+    is_seen_whole,
+    results_in,
+    storage_of,
+    storages_in,
+    storages_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,6 +32,7 @@ if TYPE_CHECKING:
     from edgemem.torch.remat.effects import Effect
     from edgemem.torch.remat.repeating import Repeater
     from edgemem.torch.remat.residence import Residence
+    from edgemem.torch.remat.statistics import Notes
     from edgemem.torch.remat.values import Value, Values
 
 __all__ = ["Operators"]
@@ -71,6 +81,7 @@ class Operators:
         repeater: of evicted values.
         residence: of values in use.
         accesses: that are no operators.
+        notes: for the user.
         in_place: what an operator writes in place stays where it is; False: it is copied before, as in DTR.
         checks: digests of results are kept.
         evicts_all: everything that can be is evicted before every operator.
@@ -84,6 +95,7 @@ class Operators:
         repeater: Repeater,
         residence: Residence,
         accesses: Accesses,
+        notes: Notes,
         *,
         in_place: bool,
         checks: bool,
@@ -95,6 +107,7 @@ class Operators:
         self._repeater = repeater
         self._residence = residence
         self._accesses = accesses
+        self._notes = notes
         self._in_place = in_place
         self._checks = checks
         self._evicts_all = evicts_all
@@ -107,18 +120,19 @@ class Operators:
     def run(self, func: Callable[..., Any], effect: Effect, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """What an operator gives. Raises BudgetExceededError where there is no room for it, and what it raises."""
         with self._residence.lock:
-            if self._evicts_all and self._residence.is_idle:
-                self._memory.clear()
+            if self._residence.is_idle:
+                self._accesses.conceal()
+                if self._evicts_all:
+                    self._memory.clear()
             tensors = tensors_of(args, kwargs)
             is_all_plain = all(map(is_plain, tensors))
             written = effect.written(args, kwargs)
             for tensor in () if is_all_plain else written:
                 if not is_plain(tensor):
                     self._accesses.expose(tensor, f"{effect.name} of a tensor that is sparse, nested or quantized")
-            parts = tensors if is_all_plain else plain_parts(tensors)
             is_patient = not effect.writes and (effect.is_backward or not effect.statistics) and not effect.is_moving
             kind = (EXPENSIVE if effect.is_expensive else CHEAP) + PATIENT * is_patient
-            with self._residence.using(effect.name, map(storage_of, parts), kind) as values:
+            with self._residence.using(effect.name, storages_of(tensors), kind) as values:
                 call = _Call(
                     *(func, effect, args, kwargs, values),
                     written=self._values_of(written),
@@ -128,6 +142,20 @@ class Operators:
                 )
                 with self._values.in_use(values.values()):
                     return self._run(call, list(values))
+
+    def give_away(self, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """A class of tensors with memory of its own runs operators in the place of this one, maybe unseen."""
+        tensors = tensors_of(args, kwargs)
+        with self._residence.lock:
+            if any(self._has_memory(tensor) for tensor in tensors if not is_seen_whole(type(tensor))):
+                for tensor in tensors:
+                    self._accesses.expose(tensor, f"{func} of a class of tensors that runs operators of its own")
+
+    def _has_memory(self, tensor: torch.Tensor) -> bool:
+        if tensor.layout is not torch.strided or tensor.device.type != "cpu":
+            return False
+        storage = storage_of(tensor)
+        return self._values.is_known(storage) or self._bridge.memory_of(storage._cdata) is not None  # noqa: SLF001
 
     def spare_gradient(self, gradient: torch.Tensor) -> None:
         """Evict the gradient of a leaf last: it takes a whole backward pass to make it again."""
@@ -183,7 +211,7 @@ class Operators:
                 raise
             clear_frames(e.__traceback__)
             self._memory.clear()
-            if generator is not None:
+            if generator is not None and state is not None:
                 generator.set_state(state)
             start = time.perf_counter_ns()
             result = call.func(*call.args, **call.kwargs)
@@ -214,7 +242,10 @@ class Operators:
 
     def _is_repeatable(self, call: _Call, result: Any) -> bool:
         """Whether what an operator made may be evicted, because it gives the same when it runs again."""
-        if not (call.effect.is_repeatable and call.is_plain) or is_accumulating():
+        if not (call.effect.is_repeatable and call.is_plain) or has_others(result) or is_accumulating():
+            return False
+        if torch._C._len_torch_dispatch_stack():  # noqa: SLF001 - another mode, outside of the context, changes it
+            self._notes.add("a mode for operators is active around the context: what is made in it is not evicted")
             return False
         if any(value.recipe is None or value.versions >= _MOST_VERSIONS for value in call.written):
             return False

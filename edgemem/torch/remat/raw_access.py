@@ -8,6 +8,8 @@ where it reads what is evicted.
 from __future__ import annotations
 
 import functools
+import sys
+import weakref
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -25,8 +27,7 @@ _READING: Final = (
     *((torch, name) for name in ("tensor", "as_tensor", "asarray")),
 )
 _SHARING: Final = (
-    *((torch.Tensor, name) for name in ("numpy", "__array__", "__dlpack__")),
-    *((torch.Tensor, name) for name in ("data_ptr", "const_data_ptr", "share_memory_")),
+    *((torch.Tensor, name) for name in ("__dlpack__", "data_ptr", "const_data_ptr", "share_memory_")),
     *((torch._C, name) for name in ("_to_dlpack", "_to_dlpack_versioned")),  # noqa: SLF001
     *((owner, "to_dlpack") for owner in (torch, torch.utils.dlpack)),
 )
@@ -34,6 +35,7 @@ _LOCATING: Final = tuple(
     (torch.Tensor, name) for name in ("untyped_storage", "storage", "_typed_storage", "__reduce_ex__")
 )
 _MOVING: Final = tuple((torch.UntypedStorage, name) for name in ("resize_", "_share_fd_cpu_", "_share_filename_cpu_"))
+_EAGER: Final = "torch.compile: what is compiled runs eagerly in this context, as under every mode for operators"
 
 
 class RawAccess:
@@ -53,7 +55,10 @@ class RawAccess:
             (_SHARING, functools.partial(self._exposing, is_writable=True)),
             (_LOCATING, functools.partial(self._exposing, is_writable=False)),
             (_MOVING, self._moving),
+            (((torch.Tensor, "numpy"),), self._lending),
             (((torch, "save"),), self._saving),
+            (((torch, "compile"),), self._compiling),
+            (_compiler(), self._calling_compiled),
         ):
             for owner, name in places:
                 self._replace(owner, name, make)
@@ -89,6 +94,17 @@ class RawAccess:
 
         return give
 
+    def _lending(self, original: Any) -> Any:
+        def lend(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+            with self._accesses.lending(tensor) as exposures:
+                array = original(tensor, *args, **kwargs)
+            holder = getattr(array, "base", None)
+            if isinstance(holder, torch.Tensor):  # which all views of the array hold
+                weakref.finalize(holder, self._accesses.conceal_later, exposures).atexit = False
+            return array
+
+        return lend
+
     def _moving(self, original: Any) -> Any:
         def move(*args: Any, **kwargs: Any) -> Any:
             for storage in args:
@@ -104,6 +120,27 @@ class RawAccess:
                 return original(*args, **kwargs)
 
         return save
+
+    def _compiling(self, original: Any) -> Any:
+        def make(*args: Any, **kwargs: Any) -> Any:
+            self._accesses.notes.add(_EAGER)
+            return original(*args, **kwargs)
+
+        return make
+
+    def _calling_compiled(self, original: Any) -> Any:
+        def begin(compiler: Any) -> Any:
+            if callable(compiler):
+                self._accesses.notes.add(_EAGER)
+            return original(compiler)
+
+        return begin
+
+
+def _compiler() -> tuple[tuple[Any, str], ...]:
+    """The function that a compiled model calls first, if PyTorch's compiler has been used in this process."""
+    module = sys.modules.get("torch._dynamo.eval_frame")
+    return () if module is None else ((module, "_maybe_set_eval_frame"),)
 
 
 def _tensors_in(items: Any) -> Iterator[torch.Tensor]:

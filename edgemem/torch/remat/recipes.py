@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -69,11 +70,12 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Of the thread, which some operators look at."""
+    """Of the thread, and the default type of the process, which some operators look at."""
 
     has_gradients: bool
     is_inference: bool
     autocast: torch.dtype | None
+    default_dtype: torch.dtype
 
     @classmethod
     def now(cls) -> Settings:
@@ -82,6 +84,7 @@ class Settings:
             torch.is_grad_enabled(),
             torch.is_inference_mode_enabled(),
             torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None,
+            torch.get_default_dtype(),
         )
 
     def entered(self) -> ExitStack:
@@ -94,19 +97,15 @@ class Settings:
                 torch.autocast("cpu", dtype=self.autocast or torch.bfloat16, enabled=self.autocast is not None)
             )
             stack.enter_context(torch._C._AutoDispatchBelowAutograd())  # noqa: SLF001
+            now = torch.get_default_dtype()
+            if now is not self.default_dtype:
+                torch.set_default_dtype(self.default_dtype)
+                stack.callback(torch.set_default_dtype, now)
             return stack.pop_all()
         raise AssertionError
 
 
-_settings_known: dict[tuple[bool, bool, torch.dtype | None], Settings] = {}
-
-
-def _settings(has_gradients: bool, is_inference: bool, autocast: torch.dtype | None) -> Settings:
-    key = (has_gradients, is_inference, autocast)
-    found = _settings_known.get(key)
-    if found is None:
-        found = _settings_known[key] = Settings(*key)
-    return found
+_settings = cache(Settings)
 
 
 @dataclass(slots=True)

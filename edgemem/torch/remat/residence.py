@@ -42,6 +42,7 @@ class Residence:
         self._values = values
         self._repeater = repeater
         self._uses: Counter[int] = Counter()
+        self._depth = 0
 
     @contextmanager
     def using(self, name: str, storages: Iterable[torch.UntypedStorage], kind: int) -> Iterator[dict[int, Value]]:
@@ -56,6 +57,7 @@ class Residence:
             BudgetExceededError: there is no room for them, or for what is asked for within the context.
         """
         values = self._locked(list(storages), kind)
+        self._depth += 1
         self._uses.update(values.keys())
         error: BaseException | None = None
         try:
@@ -67,16 +69,22 @@ class Residence:
             if error is None:
                 raise
         finally:
+            self._depth -= 1
             self._uses.subtract(values.keys())
+            if not self._depth:
+                self._uses.clear()
             self._memory.unlock(list(values))
             self._repeater.release()
-        if error is not None:
-            raise error
+        try:
+            if error is not None:
+                raise error
+        finally:
+            del error  # it has the frames of the program, and with them its tensors
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing is in use."""
-        return not any(self._uses.values())
+        return not self._depth
 
     def uses(self, value: Value) -> int:
         """How often a value is in use now."""

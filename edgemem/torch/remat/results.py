@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cache
 from types import NoneType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
@@ -17,10 +16,10 @@ __all__ = [
     "has_others",
     "is_plain",
     "is_seen_whole",
-    "plain_parts",
     "results_in",
     "storage_of",
     "storages_in",
+    "storages_of",
 ]
 
 storage_of = torch._C.TensorBase.untyped_storage  # noqa: SLF001 - of a tensor; raw_access.py replaces the method
@@ -37,24 +36,20 @@ def is_plain(tensor: torch.Tensor) -> bool:
     )
 
 
-@cache
-def is_seen_whole(kind: type) -> bool:
+def is_seen_whole(kind: Any) -> bool:
     """Whether operators on tensors of a class are those on its storage, and it does not run others in their place."""
-    return kind.__torch_dispatch__ is torch.Tensor.__torch_dispatch__  # type: ignore[attr-defined]
+    return kind.__torch_dispatch__ is torch.Tensor.__torch_dispatch__
 
 
-def plain_parts(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
-    """These tensors, and in the place of those in host memory that are not plain what they consist of.
-
-    A class of tensors that runs operators of its own is left out: it runs them on other tensors.
-    """
-    found: list[torch.Tensor] = []
+def storages_of(tensors: Iterable[torch.Tensor]) -> list[torch.UntypedStorage]:
+    """The storages of these tensors, and of what those in host memory that are not plain consist of."""
+    found: list[torch.UntypedStorage] = []
     for tensor in tensors:
-        if is_plain(tensor):
-            found.append(tensor)
+        if tensor.layout is torch.strided:
+            found += [storage_of(tensor)] if tensor.device.type == "cpu" else []
         elif tensor.device.type == "cpu" and is_seen_whole(type(tensor)):
             with _disable_current_modes():
-                found += _parts(tensor.detach())
+                found += map(storage_of, _parts(tensor.detach()))
     return found
 
 
@@ -65,16 +60,22 @@ def _parts(tensor: torch.Tensor) -> list[torch.Tensor]:
         return [tensor.crow_indices(), tensor.col_indices(), tensor.values()]
     if tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
         return [tensor.ccol_indices(), tensor.row_indices(), tensor.values()]
-    if tensor.layout is torch.strided:  # nested, or quantized
-        return [torch.empty(0, dtype=torch.uint8).set_(storage_of(tensor))]
     return []  # of another library's memory
 
 
 def has_others(result: Any) -> bool:
-    """Whether there is something in what an operator gives that may have tensors and does not show them."""
+    """Whether there is something in what an operator gives that may have memory that `storages_of` does not show."""
     if isinstance(result, (list, tuple)):
         return any(map(has_others, result))
-    return not isinstance(result, (torch.Tensor, int, float, complex, str, torch.dtype, NoneType))
+    if isinstance(result, torch.Tensor):  # a quantizer has tensors of scales
+        return result.is_quantized or result.layout not in _SHOWN
+    return not isinstance(result, (int, float, complex, str, torch.dtype, NoneType))
+
+
+_SHOWN: Final = (
+    *(torch.strided, torch.sparse_coo),
+    *(torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc),
+)
 
 
 def storages_in(result: Any) -> list[torch.UntypedStorage]:

@@ -48,9 +48,10 @@ def rematerialize(
     does not. When the context ends, what the program still holds and was evicted is made again, without regard to the
     budget.
 
-    Tensors of the context are to be used on the thread that opened it, and by operators of PyTorch; `numpy()`,
-    `tolist()` and the like work too. Other code that reads their memory needs `keep`. Operators of other libraries are
-    run, but what they make is not evicted. Settings of PyTorch for the whole process must not change meanwhile.
+    Tensors of the context are to be used by operators of PyTorch; `numpy()`, `data_ptr()`, DLPack, `tolist()` and the
+    like work too, and `stats.notes` says which tensors they keep in memory. Other code that reads memory by itself
+    needs `keep`. Operators of other libraries are run, but what they make is not evicted. A compiled model runs
+    eagerly. Settings of PyTorch for the whole process must not change meanwhile.
 
     Args:
         budget: bytes, or a size such as "2GiB"; None measures only.
@@ -141,7 +142,7 @@ class Rematerialization:
         residence = self._residence = Residence(memory, values, repeater)
         accesses = Accesses(memory, values, repeater, residence, self._notes, in_place=in_place)
         self._operators = Operators(
-            *(memory, found, values, repeater, residence, accesses),
+            *(memory, found, values, repeater, residence, accesses, self._notes),
             in_place=in_place,
             checks=self._check,
             evicts_all=self._check and self._budget is None,

@@ -26,16 +26,16 @@ class FollowThreads:
     def __enter__(self) -> FollowThreads:  # noqa: PYI034 - subclassing is not meant
         start, mode = self._start, self._mode
 
-        def started(thread: threading.Thread) -> None:
-            run = thread.run
+        def started(self: threading.Thread) -> None:
+            run = self.run
 
             def followed() -> None:
-                del thread.run  # which names the thread
+                del self.run  # which names the thread
                 with mode():
                     run()
 
-            thread.run = followed  # type: ignore[method-assign]
-            start(thread)
+            self.run = followed  # type: ignore[method-assign]
+            start(self)
 
         threading.Thread.start = started  # type: ignore[method-assign]
         return self

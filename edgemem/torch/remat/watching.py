@@ -8,7 +8,8 @@ Between two operators of the program, every storage that has a value is *watched
   a storage object all lead to one `StorageImpl`. The storage is exposed then, before the first byte can change: what
   was made from its content is made and kept, its old content is no longer taken from it, and it stays where it is.
 - The operators of the program write through `Operators.run`, which ends the watch for as long as they run.
-- An exposed storage is never evicted or moved, and results of operators that read it are not evicted.
+- An exposed storage is never evicted or moved, and results of operators that read it are not evicted. Only an array of
+  NumPy says when it ends, by the tensor that it holds: the storage is watched again when no array has that tensor.
 - Exposed from the beginning is memory that others own (NumPy's arrays, buffers, DLPack): they have pointers already.
   A storage that was made within the context has none, and a storage from before it may have: PyTorch cannot say, and
   documentation asks not to use them.
@@ -21,6 +22,7 @@ functions that give one (`const_data_ptr`) are in raw_access.py.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import torch
@@ -28,9 +30,18 @@ import torch
 if TYPE_CHECKING:
     from edgemem.torch.bridge import Bridge
 
-__all__ = ["Watch"]
+__all__ = ["Exposure", "Watch"]
 
 _FEW: Final = 64  # exposed storages, of which it does not matter whether they still are there
+
+
+@dataclass(slots=True, eq=False)
+class Exposure:
+    """A storage that is exposed, by number, how often, and whether only to those who say when it ends."""
+
+    storage: int
+    count: int = 0
+    is_lent: bool = True
 
 
 class Watch:
@@ -43,12 +54,13 @@ class Watch:
     def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge
         self._watched: set[int] = set()
-        self._exposed: set[int] = set()  # with a weak reference each
+        self._exposed: dict[int, Exposure] = {}  # with a weak reference each
         self._next_sweep = _FEW
 
     def begin(self, storage: int) -> None:
         """Watch a storage, of which the caller has a reference until `end`, a weak one at least."""
-        if storage in self._watched or storage in self._exposed:
+        exposed = self._exposed.get(storage)
+        if storage in self._watched or (exposed is not None and not exposed.is_lent):
             return
         if self._bridge.watch(storage):
             self._watched.add(storage)
@@ -67,15 +79,30 @@ class Watch:
         """PyTorch has told of an access, and does not watch this storage any more."""
         self._watched.discard(storage)
 
-    def expose(self, storage: torch.UntypedStorage | None) -> None:
-        """From now on, and as long as it lives, the memory of a storage may change at any time."""
-        if storage is None or storage._cdata in self._exposed:  # noqa: SLF001
-            return
-        self.end(storage._cdata)  # noqa: SLF001
-        if len(self._exposed) >= self._next_sweep:
-            self._sweep()
-            self._next_sweep = max(_FEW, 2 * len(self._exposed))
-        self._exposed.add(storage._weak_ref())  # noqa: SLF001
+    def expose(self, storage: torch.UntypedStorage, *, is_lent: bool = False) -> Exposure:
+        """Until `conceal`, which only what is lent has, or its end, the memory of a storage may change at any time.
+
+        What is lent is watched meanwhile: somebody else may get a pointer, too.
+        """
+        number: int = storage._cdata  # noqa: SLF001
+        self.end(number)
+        found = self._exposed.get(number)
+        if found is None:
+            if len(self._exposed) >= self._next_sweep:
+                self._sweep()
+                self._next_sweep = max(_FEW, 2 * len(self._exposed))
+            found = self._exposed[storage._weak_ref()] = Exposure(number)  # noqa: SLF001
+        found.count += 1
+        found.is_lent = found.is_lent and is_lent
+        return found
+
+    def conceal(self, exposure: Exposure) -> bool:
+        """What one `expose` was for has no pointer any more. Whether nothing else has one of the storage."""
+        exposure.count -= 1
+        if exposure.count or not exposure.is_lent or self._exposed.get(exposure.storage) is not exposure:
+            return False
+        self._let_go(exposure.storage)
+        return True
 
     def is_exposed(self, storage: int) -> bool:
         """Whether the memory of a storage may change at any time."""
@@ -85,12 +112,13 @@ class Watch:
         """Watch nothing more."""
         for storage in list(self._watched):
             self.end(storage)
-        for storage in self._exposed:
-            torch.UntypedStorage._free_weak_ref(storage)  # noqa: SLF001
-        self._exposed.clear()
+        for storage in list(self._exposed):
+            self._let_go(storage)
 
     def _sweep(self) -> None:
-        gone = [s for s in self._exposed if torch.UntypedStorage._expired(s)]  # noqa: SLF001
-        for storage in gone:
-            self._exposed.discard(storage)
-            torch.UntypedStorage._free_weak_ref(storage)  # noqa: SLF001
+        for storage in [s for s in self._exposed if torch.UntypedStorage._expired(s)]:  # noqa: SLF001
+            self._let_go(storage)
+
+    def _let_go(self, storage: int) -> None:
+        del self._exposed[storage]
+        torch.UntypedStorage._free_weak_ref(storage)  # noqa: SLF001
