@@ -101,8 +101,8 @@ class Outcome:
     """How a run ended.
 
     Attributes:
-        kind: "same" or "refused", which are right; "different", "damaged" (refused, and tensors are wrong then), "error"
-            (an exception that is not edgemem's) or "over budget".
+        kind: "same" or "refused", which are right; "different", "damaged" (refused, and tensors are wrong then),
+            "error" (an exception that is not edgemem's) or "over budget".
         detail: what differs, or the exception.
     """
 

@@ -1,7 +1,7 @@
 """Programs compute the same under budgets, or are refused and their tensors are right.
 
-Each program runs with each policy, under one of the settings in turn: the next program, and the next policy, has the next
-one. `python -m tests.torch.remat_programs` runs all of them.
+Each program runs with each policy, under one setting each; the next program has the next settings.
+`python -m tests.torch.remat_programs` runs all of them.
 """
 
 from __future__ import annotations
