@@ -258,9 +258,9 @@ def lazy_modules(keep: Keep) -> Any:
     """Lazy modules take their shapes, and make their parameters, inside the context."""
     model = nn.Sequential(nn.LazyConv2d(8, 3), nn.LazyBatchNorm2d(), nn.ReLU(), nn.Flatten(), nn.LazyLinear(16))
     x = torch.randn(4, 3, 16, 16)
-    keep(model=model)
     with keep.context():
         model(x)
+        keep(model=model)  # until then parameters are memory that nothing has written
         optimizer = torch.optim.SGD(model.parameters(), 0.01)
         return train(model, optimizer, x, torch.randn(4, 16))
 
