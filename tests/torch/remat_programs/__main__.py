@@ -47,8 +47,7 @@ def _ran(name: str, tasks: list[tuple[str, str]], seconds: int) -> Iterator[tupl
         with os.fdopen(reader, "rb") as pipe, contextlib.suppress(EOFError):
             while True:
                 ended = pickle.load(pipe)
-                if isinstance(ended, str):
-                    raise RuntimeError(f"{name} without a budget: {ended}")
+                assert not isinstance(ended, str), f"{name} without a budget: {ended}"
                 yield from ((tasks[done][0], setting, outcome) for setting, outcome in ended)
                 done += 1
         _, status = os.waitpid(child, 0)

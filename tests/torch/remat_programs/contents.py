@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch.nn.parameter import UninitializedTensorMixin
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _parts(thing: Any, path: str) -> Iterator[tuple[str, tuple[str, bytes]]]:
 
 
 def _tensor(tensor: Any, path: str) -> Iterator[tuple[str, tuple[str, bytes]]]:
-    if isinstance(tensor, UninitializedTensorMixin):
+    if isinstance(tensor, UninitializedParameter | UninitializedBuffer):
         return
     if tensor.requires_grad and (tensor.is_leaf or tensor.retains_grad) and tensor.grad is not None:
         yield from _tensor(tensor.grad, f"{path}.grad")

@@ -9,7 +9,7 @@ import torch
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 from torch.autograd.graph import save_on_cpu, saved_tensors_hooks
-from torch.nn import functional as F
+from torch.nn import functional
 from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
 from tests.torch.remat_programs.parts import mlp, pair
@@ -24,7 +24,7 @@ def _between(keep: Keep, function: Any) -> Any:
         a = function(model[:3](batch))
         b = function(model[3:6](a))
         c = function(model[6:](b))
-        loss = F.mse_loss(c, target)
+        loss = functional.mse_loss(c, target)
         loss.backward()
     return loss, a, b, c
 
@@ -154,7 +154,7 @@ def new_form(keep: Keep) -> Any:
         a = WithSetup.apply(model[:3](batch))
         b = torch.func.vmap(WithSetup.apply)(a)
         c = torch.func.grad(lambda x: WithSetup.apply(x).square().sum())(b.detach())
-        F.mse_loss(model[3:](b) * c, target).backward()
+        functional.mse_loss(model[3:](b) * c, target).backward()
     return a, b, c
 
 
@@ -188,7 +188,7 @@ def _packed(keep: Keep, pack: Any, unpack: Any) -> Any:
         with saved_tensors_hooks(pack, unpack):
             a = model(batch)
         b = [(a.detach() + k).cos() for k in range(4)]
-        loss = F.mse_loss(a, target)
+        loss = functional.mse_loss(a, target)
         loss.backward()
     return loss, a, b
 
@@ -237,7 +237,7 @@ def saved_on_cpu(keep: Keep) -> Any:
     with keep.context():
         with save_on_cpu(pin_memory=False):
             a = model[:6](batch)
-        loss = F.mse_loss(model[6:](a), target)
+        loss = functional.mse_loss(model[6:](a), target)
         loss.backward()
     return loss, a
 
@@ -249,7 +249,7 @@ def double_backward(keep: Keep) -> Any:
     keep(model=model)
     batch.requires_grad_()
     with keep.context():
-        loss = F.mse_loss(model(batch), target)
+        loss = functional.mse_loss(model(batch), target)
         (g,) = torch.autograd.grad(loss, batch, create_graph=True)
         penalty = (g.norm(dim=1) - 1).square().mean()
         (loss + penalty).backward()
@@ -292,7 +292,7 @@ def _checkpointed(keep: Keep, reentrant: bool) -> Any:
         b = checkpoint(
             lambda x: checkpoint(model[6:], model[4:6](x), use_reentrant=reentrant), a, use_reentrant=reentrant
         )
-        loss = F.mse_loss(b, target)
+        loss = functional.mse_loss(b, target)
         loss.backward()
     return loss, a, b, batch
 
@@ -316,7 +316,7 @@ def checkpoint_parts(keep: Keep) -> Any:
     keep(model=model)
     with keep.context():
         for _ in range(2):
-            F.mse_loss(checkpoint_sequential(model, 4, batch, use_reentrant=False), target).backward()
+            functional.mse_loss(checkpoint_sequential(model, 4, batch, use_reentrant=False), target).backward()
 
 
 @program
@@ -329,5 +329,5 @@ def selective_checkpoint(keep: Keep) -> Any:
     make = lambda: create_selective_checkpoint_contexts([torch.ops.aten.addmm.default])  # noqa: E731
     with keep.context():
         a = checkpoint(model, batch, use_reentrant=False, context_fn=make)
-        F.mse_loss(a, target).backward()
+        functional.mse_loss(a, target).backward()
     return a

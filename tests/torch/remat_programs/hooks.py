@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn import functional as F
+from torch.nn import functional
 
 from tests.torch.remat_programs.parts import mlp, pair, train
 from tests.torch.remat_programs.registry import Keep, program
@@ -23,7 +23,7 @@ def _hooked(keep: Keep, hook: Any) -> Any:
         for layer in model:
             x = layer(x)
             x.register_hook(lambda g: hook(g, seen))
-        loss = F.mse_loss(x, target)
+        loss = functional.mse_loss(x, target)
         loss.backward()
     return loss
 
@@ -90,7 +90,8 @@ def norms_as_numbers(keep: Keep) -> Any:
 @program
 def removed_in_hook(keep: Keep) -> Any:
     """A hook that removes itself, and a second backward pass over the same graph."""
-    x, w = torch.randn(64, 64), torch.randn(64, 64, requires_grad=True)
+    x: Any = torch.randn(64, 64)
+    w: Any = torch.randn(64, 64, requires_grad=True)
     keep(w=w)
     with keep.context():
         y = (x @ w).tanh()
@@ -124,7 +125,7 @@ def after_accumulation(keep: Keep) -> Any:
     losses = []
     with keep.context():
         for _ in range(3):
-            loss = F.mse_loss(model(batch), target)
+            loss = functional.mse_loss(model(batch), target)
             loss.backward()
             losses.append(loss)
     return losses
@@ -160,7 +161,7 @@ def full_backward_hooks(keep: Keep) -> Any:
         layer.register_full_backward_hook(lambda _m, given, _o: tuple(g if g is None else g * 0.9 for g in given))
         layer.register_full_backward_pre_hook(lambda _m, made: kept.append(made[0]))
     with keep.context():
-        loss = F.mse_loss(model(batch.requires_grad_()), target)
+        loss = functional.mse_loss(model(batch.requires_grad_()), target)
         loss.backward()
     return loss, batch
 
@@ -176,7 +177,7 @@ def forward_hooks(keep: Keep) -> Any:
     model[5].register_forward_hook(lambda _m, _g, made: made.add_(0.125))
     model[6].register_forward_pre_hook(lambda _m, given: (given[0].roll(1, 0),))
     with keep.context():
-        loss = F.mse_loss(model(batch), target) + features["made"].square().mean()
+        loss = functional.mse_loss(model(batch), target) + features["made"].square().mean()
         loss.backward()
     return loss
 
@@ -193,7 +194,7 @@ def retained_gradients(keep: Keep) -> Any:
             x.retain_grad()
             activations.append(x)
         keep(activations=activations)
-        F.mse_loss(x, target).backward()
+        functional.mse_loss(x, target).backward()
         activations[2].grad.numpy()[:] *= 2
         scale = sum(a.grad.abs().sum() for a in activations)
         activations[1].grad.div_(scale)
@@ -212,7 +213,7 @@ def multi_gradient_hook(keep: Keep) -> Any:
         a = model[0](batch)
         b, c = a.sin(), a.cos()
         register_multi_grad_hook((b, c), lambda grads: kept.extend(g.clone() for g in grads))
-        loss = F.mse_loss(model[1:](b * c), target)
+        loss = functional.mse_loss(model[1:](b * c), target)
         loss.backward()
     return loss
 
@@ -228,7 +229,7 @@ def node_hooks(keep: Keep) -> Any:
         x.grad_fn.register_prehook(lambda grads: tuple(g * 2 for g in grads))
         y = model[4:](x)
         y.grad_fn.register_hook(lambda given, _made: kept.append(given[0]))
-        loss = F.mse_loss(y, target)
+        loss = functional.mse_loss(y, target)
         loss.backward()
     return loss
 
@@ -243,7 +244,7 @@ def hook_with_graph(keep: Keep) -> Any:
         b = model[3:6](a)
         c = model[6:](b)
         b.register_hook(lambda g: g + 1e-3 * a.detach() * c.detach().tanh())
-        loss = F.mse_loss(c, target)
+        loss = functional.mse_loss(c, target)
         loss.backward()
     return loss, a, b, c
 
@@ -261,7 +262,7 @@ def raises_in_hook(keep: Keep) -> Any:
 
         handle = a.register_hook(fail)
         b = model[5:](a)
-        loss = F.mse_loss(b, target)
+        loss = functional.mse_loss(b, target)
         try:
             loss.backward(retain_graph=True)
         except KeyError:
@@ -280,7 +281,7 @@ def global_module_hooks(keep: Keep) -> Any:
     )
     try:
         with keep.context():
-            loss = F.mse_loss(model(batch), target)
+            loss = functional.mse_loss(model(batch), target)
             loss.backward()
     finally:
         handle.remove()

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn import functional as F
+from torch.nn import functional
 
 from tests.torch.remat_programs.parts import conv_net, mlp, pair, train
 from tests.torch.remat_programs.registry import Keep, program
@@ -127,7 +127,7 @@ def saved_then_written_elsewhere(keep: Keep) -> Any:
         copy.mul_(100)
         b = model[3:](a)
         copy.add_(b.detach())
-        F.mse_loss(b, target).backward()
+        functional.mse_loss(b, target).backward()
     return a, b, copy
 
 
@@ -142,7 +142,7 @@ def written_through_detach(keep: Keep) -> Any:
         b = model[3](a * 1.0)
         a.detach().numpy()[0] = 0
         c = _many(a)
-        F.mse_loss(b + c[0], target).backward()
+        functional.mse_loss(b + c[0], target).backward()
     return a, b, c
 
 
@@ -156,11 +156,11 @@ def version_error(keep: Keep) -> Any:
         b = model[3](a)
         a.add_(1)
         try:
-            F.mse_loss(b, target).backward()
+            functional.mse_loss(b, target).backward()
         except RuntimeError as error:
             said = "modified by an inplace operation" in str(error)
         c = model(batch)
-        F.mse_loss(c, target).backward()
+        functional.mse_loss(c, target).backward()
     return a, b, c, said
 
 
@@ -192,9 +192,9 @@ def relu_after_convolution(keep: Keep) -> Any:
         y = model[0](x)
         z = model[1:4](y)
         z += y
-        z = F.relu_(z)
+        z = functional.relu_(z)
         out = model[4:](z)
-        loss = F.hardtanh_(out).square().mean()
+        loss = functional.hardtanh_(out).square().mean()
         loss.backward()
     return loss, y, z, out
 

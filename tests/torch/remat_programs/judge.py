@@ -29,10 +29,13 @@ LEAST = "least"  # budgets around the least one with which the program runs to i
 
 
 class Idle(TorchDispatchMode):
-    """Does nothing: what differs under it is PyTorch's own doing."""
+    """Does nothing but count operators: what differs under it is PyTorch's own doing."""
+
+    calls = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         del types
+        self.calls += 1
         return func(*args, **(kwargs or {}))
 
 
@@ -63,15 +66,17 @@ class History(TorchDispatchMode):
 
 
 class Squeeze(TorchDispatchMode):
-    """Before every operator, asks for all memory of the budget, so that everything that can be evicted is."""
+    """Before every operator, or one of `every`, asks for all memory of the budget: what can be evicted then is."""
 
-    def __init__(self, budget: int) -> None:
+    def __init__(self, budget: int, every: int) -> None:
         super().__init__()
+        self._calls, self._every = 0, every
         self._sizes = [budget * part // 100 for part in (100, 95, 90, 80, 70, 60, 50, 40)]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         del types
-        for size in self._sizes:
+        self._calls += 1
+        for size in self._sizes if self._calls % self._every == 0 else []:
             try:
                 torch.empty(size, dtype=torch.uint8)
             except BudgetExceededError:
@@ -83,8 +88,8 @@ class Squeeze(TorchDispatchMode):
 class Squeezed:
     """A context under a budget that is ample, inside which everything is evicted before every operator."""
 
-    def __init__(self, memory: Any, budget: int) -> None:
-        self._memory, self._squeeze = memory, Squeeze(budget)
+    def __init__(self, memory: Any, budget: int, every: int) -> None:
+        self._memory, self._squeeze = memory, Squeeze(budget, every)
 
     def __enter__(self) -> Any:
         entered = self._memory.__enter__()
@@ -101,8 +106,8 @@ class Outcome:
     """How a run ended.
 
     Attributes:
-        kind: "same" or "refused", which are right; "different", "damaged" (refused, and tensors are wrong then), "error"
-            (an exception that is not edgemem's) or "over budget".
+        kind: "same" or "refused", which are right; "different", "damaged" (refused, and tensors are wrong then),
+            "error" (an exception that is not edgemem's) or "over budget".
         detail: what differs, or the exception.
     """
 
@@ -140,12 +145,19 @@ class Subject:
             raise plain.error
         self.expected = plain.contents()
         del plain
-        for way, keep in (("again", Keep()), ("under a mode that does nothing", Keep(Idle))):
+        modes: list[Idle] = []
+
+        def idle() -> Any:
+            modes.append(Idle())
+            return modes[-1]
+
+        for way, keep in (("again", Keep()), ("under a mode that does nothing", Keep(idle))):
             run = self._run(keep)
             if run.error is not None:
                 raise run.error
             if said := difference(run.contents(), self.expected):
                 raise AssertionError(f"{name} is not deterministic {way}: {said}")
+        self._operators = sum(mode.calls for mode in modes)
 
     def _run(self, keep: Keep) -> Run:
         run = Run(keep)
@@ -193,13 +205,14 @@ class Subject:
 
         return self._judge(self._watched(make), budget)
 
-    def squeezed(self, policy: str) -> Outcome:
-        """With everything evicted before every operator."""
+    def squeezed(self, policy: str, at_most: int | None = None) -> Outcome:
+        """With everything evicted before every operator, or `at_most` so many times, evenly spread."""
         budget = 4 * self.peak + (1 << 20)
+        every = -(-self._operators // at_most) if at_most and self._operators else 1
 
         def make() -> tuple[Any, Any]:
             memory = edgemem.torch.rematerialize(budget=budget, policy=policy, poison=True)
-            return Squeezed(memory, budget), memory
+            return Squeezed(memory, budget, every), memory
 
         return self._judge(self._watched(make), budget)
 

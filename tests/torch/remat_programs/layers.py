@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn import functional as F
+from torch.nn import functional
 from torch.nn.utils import parametrizations, spectral_norm, weight_norm
 
 from tests.torch.remat_programs.parts import conv_net, mlp, pair, train
@@ -23,7 +23,7 @@ def _step(keep: Keep, model: Any, *given: Any, steps: int = 2) -> Any:
             optimizer.zero_grad()
             out = model(*given)
             parts = [t for t in torch.utils._pytree.tree_leaves(out) if isinstance(t, torch.Tensor)]
-            sum(t.float().square().mean() for t in parts).backward()
+            torch.stack([t.float().square().mean() for t in parts]).sum().backward()
             optimizer.step()
             made.append(out)
     return made
@@ -119,10 +119,14 @@ def pooling(keep: Keep) -> Any:
 
         def forward(self, x: Any) -> Any:
             a = self.conv(x)
-            b, places = F.max_pool2d(a, 2, return_indices=True)
-            c = F.max_unpool2d(b.tanh(), places, 2)
-            d = F.adaptive_avg_pool2d(a + c, 5), F.adaptive_max_pool2d(c, 3), F.lp_pool2d(a.abs() + 1, 2, 2)
-            return a, b, c, d, F.fractional_max_pool2d(a, 2, 7), F.avg_pool2d(c, 3, 1)
+            b, places = functional.max_pool2d(a, 2, return_indices=True)
+            c = functional.max_unpool2d(b.tanh(), places, (2, 2))
+            d = (
+                functional.adaptive_avg_pool2d(a + c, 5),
+                functional.adaptive_max_pool2d(c, 3),
+                functional.lp_pool2d(a.abs() + 1, 2, 2),
+            )
+            return a, b, c, d, functional.fractional_max_pool2d(a, 2, 7), functional.avg_pool2d(c, 3, 1)
 
     return _step(keep, Net(), torch.randn(4, 3, 16, 16))
 
@@ -133,11 +137,13 @@ def resampling(keep: Keep) -> Any:
     x, theta = torch.randn(2, 4, 16, 16, requires_grad=True), torch.randn(2, 2, 3, requires_grad=True)
     keep(x=x, theta=theta)
     with keep.context():
-        a = [F.interpolate(x, scale_factor=2, mode=m) for m in ("nearest", "bilinear", "bicubic", "area")]
-        b = F.grid_sample(a[1], F.affine_grid(theta, [2, 4, 16, 16], align_corners=False), align_corners=False)
-        c = F.pixel_shuffle(b, 2)
-        d = F.fold(F.unfold(b, 3, padding=1), 16, 3, padding=1)
-        e = F.pad(d, (2, 2, 1, 1), mode="reflect")
+        a = [functional.interpolate(x, scale_factor=2, mode=m) for m in ("nearest", "bilinear", "bicubic", "area")]
+        b = functional.grid_sample(
+            a[1], functional.affine_grid(theta, [2, 4, 16, 16], align_corners=False), align_corners=False
+        )
+        c = functional.pixel_shuffle(b, 2)
+        d = functional.fold(functional.unfold(b, 3, padding=1), 16, 3, padding=1)
+        e = functional.pad(d, (2, 2, 1, 1), mode="reflect")
         (sum(t.square().mean() for t in a) + c.sum() + e.square().mean()).backward()
     return a, b, c, d, e
 
@@ -222,11 +228,11 @@ def scaled_dot_product(keep: Keep) -> Any:
     bias = torch.randn(32, 32, requires_grad=True)
     keep(q=q, k=k, v=v, bias=bias)
     with keep.context():
-        a = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        b = F.scaled_dot_product_attention(a.sin(), k, v, attn_mask=bias)
-        c = F.scaled_dot_product_attention(b, k.tanh(), v, dropout_p=0.2)
+        a = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        b = functional.scaled_dot_product_attention(a.sin(), k, v, attn_mask=bias)
+        c = functional.scaled_dot_product_attention(b, k.tanh(), v, dropout_p=0.2)
         with nn.attention.sdpa_kernel(nn.attention.SDPBackend.MATH):
-            d = F.scaled_dot_product_attention(c, k, v)
+            d = functional.scaled_dot_product_attention(c, k, v)
         d.square().mean().backward()
     return a, b, c, d
 
@@ -252,12 +258,11 @@ def lazy_modules(keep: Keep) -> Any:
     """Lazy modules take their shapes, and make their parameters, inside the context."""
     model = nn.Sequential(nn.LazyConv2d(8, 3), nn.LazyBatchNorm2d(), nn.ReLU(), nn.Flatten(), nn.LazyLinear(16))
     x = torch.randn(4, 3, 16, 16)
-    keep(model=model)
     with keep.context():
         model(x)
+        keep(model=model)  # until then parameters are memory that nothing has written
         optimizer = torch.optim.SGD(model.parameters(), 0.01)
-        losses = train(model, optimizer, x, torch.randn(4, 16))
-    return losses
+        return train(model, optimizer, x, torch.randn(4, 16))
 
 
 @program
@@ -269,17 +274,25 @@ def losses(keep: Keep) -> Any:
     with keep.context():
         x = model(batch)
         log = x.log_softmax(1)
-        made = [F.nll_loss(log, classes), F.cross_entropy(x, classes, label_smoothing=0.1), F.smooth_l1_loss(x, target)]
-        made += [F.kl_div(log, target.softmax(1), reduction="batchmean"), F.huber_loss(x, target)]
+        made = [
+            functional.nll_loss(log, classes),
+            functional.cross_entropy(x, classes, label_smoothing=0.1),
+            functional.smooth_l1_loss(x, target),
+        ]
+        made += [functional.kl_div(log, target.softmax(1), reduction="batchmean"), functional.huber_loss(x, target)]
         made += [
-            F.binary_cross_entropy_with_logits(x, target.sigmoid()),
-            F.cosine_embedding_loss(x, target, torch.ones(128)),
+            functional.binary_cross_entropy_with_logits(x, target.sigmoid()),
+            functional.cosine_embedding_loss(x, target, torch.ones(128)),
         ]
         made += [
-            F.multi_margin_loss(x, classes),
-            F.triplet_margin_loss(x, target, batch),
-            F.gaussian_nll_loss(x, target, x.exp()),
+            functional.multi_margin_loss(x, classes),
+            functional.triplet_margin_loss(x, target, batch),
+            functional.gaussian_nll_loss(x, target, x.exp()),
         ]
-        made += [F.ctc_loss(log.view(16, 8, 64), classes.view(8, 16)[:, :4], torch.full((8,), 16), torch.full((8,), 4))]
-        sum(made).backward()
+        made += [
+            functional.ctc_loss(
+                log.view(16, 8, 64), classes.view(8, 16)[:, :4], torch.full((8,), 16), torch.full((8,), 4)
+            )
+        ]
+        torch.stack(made).sum().backward()
     return x, made

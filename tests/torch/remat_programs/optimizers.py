@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 import torch
-from torch.nn import functional as F
+from torch.nn import functional
 
 from tests.torch.remat_programs.parts import mlp, pair, train
 from tests.torch.remat_programs.registry import Keep, program
@@ -77,7 +77,7 @@ def adagrad_and_adamax(keep: Keep) -> Any:
     losses = []
     with keep.context():
         for _ in range(3):
-            loss = F.mse_loss(model(batch), target)
+            loss = functional.mse_loss(model(batch), target)
             loss.backward()
             for optimizer in optimizers:
                 optimizer.step()
@@ -115,7 +115,7 @@ def lbfgs(keep: Keep) -> Any:
 
     def closure() -> Any:
         optimizer.zero_grad()
-        loss = F.mse_loss(model(batch), target)
+        loss = functional.mse_loss(model(batch), target)
         loss.backward()
         return loss
 
@@ -133,7 +133,7 @@ def rprop_and_closure(keep: Keep) -> Any:
 
     def closure() -> Any:
         optimizer.zero_grad(set_to_none=False)
-        loss = F.mse_loss(model(batch), target)
+        loss = functional.mse_loss(model(batch), target)
         loss.backward()
         return loss
 
@@ -155,7 +155,7 @@ def clipped_and_accumulated(keep: Keep) -> Any:
     norms = []
     with keep.context():
         for k, (batch, target) in enumerate(batches):
-            (F.mse_loss(model(batch), target) / 2).backward()
+            (functional.mse_loss(model(batch), target) / 2).backward()
             if k % 2:
                 norms.append(torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1, foreach=bool(k & 2)))
                 torch.nn.utils.clip_grad_value_(model.parameters(), 0.01)
@@ -214,7 +214,7 @@ def optimizer_by_hand(keep: Keep) -> Any:
     losses = []
     with keep.context():
         for k in range(3):
-            loss = F.mse_loss(model(batch), target)
+            loss = functional.mse_loss(model(batch), target)
             for p, g in zip(model.parameters(), torch.autograd.grad(loss, list(model.parameters())), strict=True):
                 if k == 0:
                     p.data -= 0.05 * g
@@ -241,7 +241,7 @@ def flat_parameters(keep: Keep) -> Any:
     with keep.context():
         for _ in range(3):
             gradients.zero_()
-            loss = F.mse_loss(model(batch), target)
+            loss = functional.mse_loss(model(batch), target)
             loss.backward()
             flat.add_(gradients, alpha=-0.05)
             losses.append(loss)

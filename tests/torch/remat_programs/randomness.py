@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn import functional as F
+from torch.nn import functional
 
 from tests.torch.remat_programs.parts import mlp, pair, train
 from tests.torch.remat_programs.registry import Keep, program
@@ -30,7 +30,9 @@ def dropouts(keep: Keep) -> Any:
     keep(model=model, optimizer=optimizer)
     with keep.context():
         losses = train(model, optimizer, batch, target)
-        features = F.dropout2d(batch.view(8, 16, 8, 8), 0.4) * F.dropout1d(batch.view(8, 16, 64), 0.4).view(8, 16, 8, 8)
+        features = functional.dropout2d(batch.view(8, 16, 8, 8), 0.4) * functional.dropout1d(
+            batch.view(8, 16, 64), 0.4
+        ).view(8, 16, 8, 8)
     return losses, features
 
 
@@ -102,12 +104,12 @@ def noisy_activations(keep: Keep) -> Any:
     model, (batch, target) = mlp(), pair()
     keep(model=model)
     with keep.context():
-        a = F.rrelu(model[0](batch), training=True)
-        b = F.gumbel_softmax(model[3](a), hard=True)
-        c = F.gumbel_softmax(model[6](b + a), tau=0.5)
-        d = F.rrelu_(c + c.roll(1, 0) - 0.1, training=True)
-        e = F.dropout(d * 1, 0.3, inplace=True)
-        F.mse_loss(e, target).backward()
+        a = functional.rrelu(model[0](batch), training=True)
+        b = functional.gumbel_softmax(model[3](a), hard=True)
+        c = functional.gumbel_softmax(model[6](b + a), tau=0.5)
+        d = functional.rrelu_(c + c.roll(1, 0) - 0.1, training=True)
+        e = functional.dropout(d * 1, 0.3, inplace=True)
+        functional.mse_loss(e, target).backward()
     return a, b, c, d, e
 
 
@@ -165,19 +167,19 @@ def seeded_in_the_middle(keep: Keep) -> Any:
     model, (batch, target) = mlp(), pair()
     keep(model=model)
     with keep.context():
-        a = F.dropout(model[0](batch), 0.3)
+        a = functional.dropout(model[0](batch), 0.3)
         torch.manual_seed(3)
-        b = F.dropout(model[3](a), 0.3)
+        b = functional.dropout(model[3](a), 0.3)
         state = torch.get_rng_state()
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(9)
-            c = F.dropout(model[6](b), 0.3)
-        d = F.dropout(c, 0.2)
+            c = functional.dropout(model[6](b), 0.3)
+        d = functional.dropout(c, 0.2)
         torch.set_rng_state(state)
-        e = F.dropout(c, 0.2)
+        e = functional.dropout(c, 0.2)
         torch.seed()
         torch.default_generator.manual_seed(4)
-        F.mse_loss(d + e + torch.rand_like(e), target).backward()
+        functional.mse_loss(d + e + torch.rand_like(e), target).backward()
     return a, b, c, d, e, state
 
 
@@ -203,11 +205,11 @@ def same_state_twice(keep: Keep) -> Any:
     x = torch.randn(SHAPE)
     with keep.context():
         state = torch.get_rng_state()
-        a = F.dropout(x, 0.5)
+        a = functional.dropout(x, 0.5)
         b = [(a + k).cos() for k in range(5)]
         after = torch.get_rng_state()
         torch.set_rng_state(state)
-        again = F.dropout(x, 0.5)
+        again = functional.dropout(x, 0.5)
         torch.set_rng_state(after)
         c = torch.randn(SHAPE)
         said = [torch.equal(a, again), torch.allclose(b[0], b[1])]

@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.nn import functional as F
-from torch.utils import dlpack
+import torch.utils.dlpack
+from torch.nn import functional
 
 from tests.torch.remat_programs.parts import mlp, pair
 from tests.torch.remat_programs.registry import Keep, program
+
+dlpack: Any = torch.utils.dlpack
+from_dlpack: Any = torch.from_dlpack  # type: ignore[attr-defined, unused-ignore]
 
 
 def _base(keep: Keep) -> tuple[Any, Any, Any]:
@@ -61,7 +64,7 @@ def numpy_in_forward(keep: Keep) -> Any:
         a = model[:3](batch)
         mask = torch.from_numpy((a.detach().numpy() > 0).astype(np.float32))
         b = model[3:](a * mask)
-        F.mse_loss(b, target).backward()
+        functional.mse_loss(b, target).backward()
     return a, b, mask
 
 
@@ -115,13 +118,11 @@ def numpy_functions(keep: Keep) -> Any:
 def pointer_read(keep: Keep) -> Any:
     """Bytes are read at `data_ptr()`, at once."""
     x, w = torch.randn(128, 64), torch.randn(64, 64)
-    read = []
     with keep.context():
         made = [x]
         for _ in range(6):
             made.append((made[-1] @ w).tanh())
-        for t in made:
-            read.append(ctypes.string_at(t.data_ptr(), t.numel() * 4))
+        read = [ctypes.string_at(t.data_ptr(), t.numel() * 4) for t in made]
     return made, read
 
 
@@ -180,7 +181,7 @@ def dlpack_protocol(keep: Keep) -> Any:
     x, w = torch.randn(128, 64), torch.randn(64, 64)
     with keep.context():
         a = (x @ w).tanh()
-        b = torch.from_dlpack(a)
+        b = from_dlpack(a)
         c = [(a + k).cos() for k in range(5)]
         b[0] = 5
         d = a @ w
@@ -198,7 +199,7 @@ def numpy_from_dlpack(keep: Keep) -> Any:
         a = (x @ w).tanh()
         array = np.from_dlpack(a)
         other = np.ones((128, 64), np.float32)
-        b = torch.from_dlpack(other)
+        b = from_dlpack(other)
         c = [(a * b + k).cos() for k in range(5)]
         a.add_(1)
         b.add_(2)
@@ -229,14 +230,14 @@ def storage_read(keep: Keep) -> Any:
     """The untyped storage is kept and read after much else: as bytes, as a list, cloned."""
     x, w = torch.randn(64, 64), torch.randn(64, 64)
     with keep.context():
-        a = (x @ w).tanh()
+        a: Any = (x @ w).tanh()
         storage = a.untyped_storage()
         b = a
         for _ in range(6):
             b = (b @ w).softmax(0)
         first = bytes(storage[k] for k in range(0, 1024, 7))
         b = b + 1
-        copy = torch.empty(0).set_(storage.clone(), 0, (64, 64))
+        copy = torch.empty(0).set_(storage.clone(), 0, (64, 64), (64, 1))
         pointer = storage.data_ptr() == a.data_ptr()
         b = b @ w
         whole = bytes(storage.tolist())
@@ -255,7 +256,8 @@ def storage_shared_by_set(keep: Keep) -> Any:
         d = a @ w
         a[1:3] = 1
         e = b @ w
-        f = torch.empty(0).set_(a)
+        f: Any = torch.empty(0)
+        f.set_(a)
         f.mul_(3)
         g = [(a + b.sum() + k).cos() for k in range(5)]
     return a, b, c, d, e, f, g
@@ -303,7 +305,7 @@ def bytes_in_the_middle(keep: Keep) -> Any:
         b = model[5:](a)
         file = io.BytesIO()
         torch.save({"a": a.detach(), "view": a.detach()[3:], "model": model.state_dict()}, file)
-        F.mse_loss(b, target).backward()
+        functional.mse_loss(b, target).backward()
         file.seek(0)
         loaded = torch.load(file)
         c = loaded["a"] + b.detach()
@@ -330,7 +332,7 @@ def function_backward_by_numpy(keep: Keep) -> Any:
         a = Square.apply(model[:3](batch))
         b = Square.apply(model[3:6](a))
         c = model[6:](b)
-        F.mse_loss(c, target).backward()
+        functional.mse_loss(c, target).backward()
     return a, b, c
 
 
@@ -340,7 +342,7 @@ def set_data(keep: Keep) -> Any:
     model, batch, target = _base(keep)
     with keep.context():
         p, q = model[0].weight, model[3].weight
-        loss = F.mse_loss(model(batch), target)
+        loss = functional.mse_loss(model(batch), target)
         loss.backward()
         p.data.add_(p.grad.data, alpha=-0.1)
         q.data = q.data - 0.1 * q.grad
@@ -348,5 +350,5 @@ def set_data(keep: Keep) -> Any:
         a = model(batch)
         p.data, q.data = q.data, p.data
         b = model(batch)
-        F.mse_loss(a.detach() + b, target).backward()
+        functional.mse_loss(a.detach() + b, target).backward()
     return loss, a, b

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.nn import functional as F
+from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils._mode_utils import no_dispatch
@@ -36,7 +36,7 @@ class Scaled(torch.Tensor):
     inner: Any
 
     @staticmethod
-    def __new__(cls, inner: Any) -> Any:
+    def __new__(cls: Any, inner: Any) -> Any:
         return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype, requires_grad=False)
 
     def __init__(self, inner: Any) -> None:
@@ -50,7 +50,9 @@ class Scaled(torch.Tensor):
         return Scaled(inner["inner"])
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(  # type: ignore[override, unused-ignore]
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         del types
         opened = pytree.tree_map_only(Scaled, lambda t: t.inner * 2, (args, kwargs or {}))
         made = func(*opened[0], **opened[1])
@@ -63,7 +65,9 @@ class Held(torch.Tensor):
     """A subclass with memory of its own whose operators run with dispatch to Python switched off."""
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(  # type: ignore[override, unused-ignore]
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         del types
         with no_dispatch():
             return func(*args, **(kwargs or {}))
@@ -79,7 +83,7 @@ def plain_subclass(keep: Keep) -> Any:
         b = a * 1
         b[3:6] = 0
         c = model[3:](b.mul_(2))
-        F.mse_loss(c, target).backward()
+        functional.mse_loss(c, target).backward()
     return a, b, c
 
 
@@ -126,7 +130,7 @@ def function_subclass(keep: Keep) -> Any:
     with keep.context():
         a = model(batch.as_subclass(Logged))
         b = torch.cat([a, a]).sum(0)
-        F.mse_loss(a, target).backward()
+        functional.mse_loss(a, target).backward()
         said = a.detach().numpy().copy()
     return a.as_subclass(torch.Tensor), b.as_subclass(torch.Tensor), said, list(Logged.calls)
 
@@ -138,7 +142,7 @@ def wrapper_subclass(keep: Keep) -> Any:
     with keep.context():
         a = Scaled(x.sin())
         keep(a=a)
-        b = [a @ w]
+        b: list[Any] = [a @ w]
         for _ in range(5):
             b.append((b[-1] @ w).tanh())
         c = a + b[-1]
@@ -172,10 +176,10 @@ def masked_tensor(keep: Keep) -> Any:
     x = torch.randn(128, 64)
     with keep.context():
         a = masked(x.sin(), x > 0)
-        b = a * a + a
+        b: Any = a * a + a
         c = [(x + k).cos() for k in range(6)]
-        d = b.sum(1)
-        e = b.amax(0)
+        d: Any = b.sum(1)
+        e: Any = b.amax(0)
     return c, [t.get_data() for t in (b, d, e)], [t.get_mask() for t in (b, d, e)]
 
 
@@ -218,7 +222,7 @@ def mode_inside(keep: Keep) -> Any:
             b = a.sigmoid() + a.tanh()
             c = model[3:6](b)
         d = model[6:](c.sigmoid())
-        F.mse_loss(d, target).backward()
+        functional.mse_loss(d, target).backward()
     return a, b, c, d
 
 
@@ -229,7 +233,7 @@ def mode_outside(keep: Keep) -> Any:
     keep(model=model)
     with Replace(), keep.context():
         a = model(batch).sigmoid()
-        F.mse_loss(a.tanh(), target).backward()
+        functional.mse_loss(a.tanh(), target).backward()
     return a
 
 
@@ -241,7 +245,7 @@ def mode_that_keeps(keep: Keep) -> Any:
     keep(model=model, kept=tap.kept)
     with keep.context():
         with tap:
-            F.mse_loss(model(batch), target).backward()
+            functional.mse_loss(model(batch), target).backward()
         total = sum(k.sum() for k in tap.kept)
     return total, tap.sums
 

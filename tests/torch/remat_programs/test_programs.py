@@ -1,7 +1,7 @@
 """Programs compute the same under budgets, or are refused and their tensors are right.
 
-Each program runs with each policy, under one of the settings in turn: the next program, and the next policy, has the next
-one. `python -m tests.torch.remat_programs` runs all of them.
+Each program runs with each policy, under one setting each; the next program has the next settings.
+`python -m tests.torch.remat_programs` runs all of them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SETTINGS = (*SHARES, EVERYTHING)
 
 
 @pytest.mark.usefixtures("_one_thread", "_steady_costs")
-@pytest.mark.parametrize(("place", "name"), enumerate(families.load()), ids=families.load())
+@pytest.mark.parametrize(("place", "name"), list(enumerate(families.load())), ids=families.load())
 def test_same_or_refused(place: int, name: str) -> None:
     subject = Subject(name)
     measured = subject.measure()
@@ -25,5 +25,9 @@ def test_same_or_refused(place: int, name: str) -> None:
     for k, policy in enumerate(("coop", "dtr", "dte")):
         # 0, 2 and 4 places on: three settings of five, others for the next program.
         setting = SETTINGS[(place + 2 * k) % len(SETTINGS)]
-        for _, outcome in subject.outcomes(policy, (setting,)):
-            assert outcome.right, f"{policy}, {setting}: {outcome.kind}: {outcome.detail}"
+        if setting == EVERYTHING:
+            # Before every operator takes the square of their number.
+            outcome = subject.squeezed(policy, at_most=40)
+        else:
+            ((_, outcome),) = subject.outcomes(policy, (setting,))
+        assert outcome.right, f"{policy}, {setting}: {outcome.kind}: {outcome.detail}"

@@ -18,7 +18,7 @@ from torch.func import (
     vjp,
     vmap,
 )
-from torch.nn import functional as F
+from torch.nn import functional
 
 from tests.torch.remat_programs.parts import mlp, pair
 from tests.torch.remat_programs.registry import Keep, program
@@ -31,7 +31,7 @@ def per_sample_gradients(keep: Keep) -> Any:
     parameters = {name: p.detach() for name, p in model.named_parameters()}
 
     def loss(p: Any, x: Any, y: Any) -> Any:
-        return F.mse_loss(functional_call(model, p, (x[None],)), y[None])
+        return functional.mse_loss(functional_call(model, p, (x[None],)), y[None])
 
     with keep.context():
         each, losses = vmap(grad_and_value(loss), (None, 0, 0))(parameters, batch, target)
@@ -48,7 +48,7 @@ def ensemble(keep: Keep) -> Any:
         parameters, buffers = stack_module_state(models)
 
         def run(p: Any, b: Any, x: Any) -> Any:
-            return F.dropout(functional_call(models[0], (p, b), (x,)), 0.3)
+            return functional.dropout(functional_call(models[0], (p, b), (x,)), 0.3)
 
         a = vmap(run, (0, 0, None), randomness="different")(parameters, buffers, batch)
         b = vmap(run, (0, 0, None), randomness="same")(parameters, buffers, batch)
@@ -64,8 +64,10 @@ def jacobians(keep: Keep) -> Any:
     f = lambda t: (t @ w).tanh().sin()  # noqa: E731
     with keep.context():
         a, b, c = jacrev(f)(x), jacfwd(f)(x), hessian(lambda t: f(t).sum())(x)
-        d, e = jvp(f, (x,), (x.cos(),))
-        g, pull = vjp(f, x)
+        made: Any = jvp(f, (x,), (x.cos(),))
+        d, e = made
+        reverse: Any = vjp(f, x)
+        g, pull = reverse
         more = [(a * k).cos() for k in range(1, 5)]
         h = pull(a[0])[0] + pull(b[1])[0]
     return a, b, c, d, e, g, h, more
@@ -76,7 +78,7 @@ def meta_learning(keep: Keep) -> Any:
     """Steps of an inner loop by functional_call, with gradients through them."""
     model, (batch, target) = mlp(2, norm=False), pair()
     keep(model=model)
-    loss = lambda p: F.mse_loss(functional_call(model, p, (batch,)), target)  # noqa: E731
+    loss = lambda p: functional.mse_loss(functional_call(model, p, (batch,)), target)  # noqa: E731
     with keep.context():
         fast = dict(model.named_parameters())
         for _ in range(2):
