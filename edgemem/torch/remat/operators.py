@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from traceback import clear_frames
 from typing import TYPE_CHECKING, Any, Final
 
+import torch
+
 from edgemem.replay.remat import CHEAP, EXPENSIVE, PATIENT
 from edgemem.torch.remat.effects import is_accumulating
 from edgemem.torch.remat.recipes import Recipe, Settings, Slot, frozen, tensors_of
@@ -23,8 +25,6 @@ from edgemem.torch.remat.results import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    import torch
 
     from edgemem.replay.remat import BudgetMemory
     from edgemem.torch.bridge import Bridge
