@@ -132,6 +132,8 @@ TEST(remat_simulator_recomputes_a_long_chain_without_recursion) {
   program.call(1, {last}, {1});
   const RematRun run = program.run(10, kCoop);
   CHECK(run.ended == RematEnd::kDone && run.recomputed_calls == kCalls);
+  // What was made again stays: all but ten of its bytes were evicted to make room.
+  CHECK(run.counts.evictions >= kCalls - 10);
 }
 
 TEST(remat_simulator_needs_what_the_program_holds_at_its_end) {
@@ -277,7 +279,26 @@ Program random_program(std::mt19937_64& random) {
 
 // Replays the history: values do not overlap, lie inside the budget, and a call finds in memory what it reads.
 void check_history(const Program& program, const RematRun& run, std::int64_t budget, const Rules& rules) {
-  std::map<std::int64_t, std::int64_t> value_at, address_of;
+  std::map<std::int64_t, std::int64_t> value_at, address_of, call_of;
+  for (std::size_t call = 0; call < program.cost.size(); ++call) {
+    for (std::int64_t k = program.writes_offsets[call]; k < program.writes_offsets[call + 1]; ++k) {
+      call_of[program.writes[static_cast<std::size_t>(k)]] = static_cast<std::int64_t>(call);
+    }
+  }
+  // What cannot be made again: constants, what a call made that wrote over such a value, and what needs an old version
+  // of one.
+  std::set<std::int64_t> run_once, overwritten;
+  const auto is_recomputable = [&](const auto& self, std::int64_t value) -> bool {
+    if (!call_of.contains(value) || run_once.contains(call_of[value])) return false;
+    const auto call = static_cast<std::size_t>(call_of[value]);
+    for (std::int64_t k = program.reads_offsets[call]; k < program.reads_offsets[call + 1]; ++k) {
+      const std::int64_t read = program.reads[static_cast<std::size_t>(k)];
+      if (overwritten.contains(read)) return false;
+      const bool is_kept = !call_of.contains(read) || run_once.contains(call_of[read]);
+      if (!is_kept && !self(self, read)) return false;
+    }
+    return true;
+  };
   std::int64_t used = 0, peak = 0, recomputed = 0, evictions = 0;
   const auto size_of = [&](std::int64_t value) { return program.size[static_cast<std::size_t>(value)]; };
   const auto leave = [&](std::int64_t value) {
@@ -302,7 +323,10 @@ void check_history(const Program& program, const RematRun& run, std::int64_t bud
         break;
       }
       case RematStep::kTakeOver: {
-        CHECK(rules.in_place);
+        const std::int64_t taken = program.takes[static_cast<std::size_t>(call_of.at(subject))];
+        const bool is_last = !is_recomputable(is_recomputable, taken);
+        CHECK(rules.in_place || is_last);
+        if (is_last) run_once.insert(call_of[subject]), overwritten.insert(taken);
         if (size_of(subject) == 0) break;
         const std::int64_t old_version = value_at.at(address);
         CHECK(size_of(old_version) == size_of(subject));
@@ -327,7 +351,8 @@ void check_history(const Program& program, const RematRun& run, std::int64_t bud
         for (std::int64_t k = program.reads_offsets[call]; k < program.reads_offsets[call + 1]; ++k) {
           const std::int64_t read = program.reads[static_cast<std::size_t>(k)];
           // A version whose memory this call takes was in memory until now.
-          if (size_of(read) > 0 && !(rules.in_place && program.takes[call] == read)) CHECK(address_of.contains(read));
+          const bool may_be_taken = rules.in_place || !is_recomputable(is_recomputable, read);
+          if (size_of(read) > 0 && !(may_be_taken && program.takes[call] == read)) CHECK(address_of.contains(read));
         }
         break;
       }

@@ -70,4 +70,4 @@ def test_dtr_is_the_papers_where_addresses_do_not_matter(module: ModuleType, fir
         again += len(paper.again)
         done += not is_short
     assert again > 1000
-    assert done > 40
+    assert done >= 30

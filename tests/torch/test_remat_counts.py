@@ -1,5 +1,8 @@
 """The simulator and `rematerialize` agree: for the same program, budget, policy and costs they evict as often, ask for
 memory as often and run as many calls again, or neither finds room.
+
+They differ in one rule: before the runtime evicts gradients it moves blocks together, which the simulator does not.
+With `coop-per-byte`, budgets under which that happens are not compared.
 """
 
 from __future__ import annotations
@@ -30,6 +33,8 @@ ALIGNMENT = 64  # of the runtime
 class Clock(TorchDispatchMode):
     """Costs that follow from an operator and the bytes of its results, in the place of measured ones.
 
+    It asks no tensor for its storage: what is read besides operators, `rematerialize` keeps in memory.
+
     A product costs much more a byte than anything else, so that both sides call the same operators expensive.
     """
 
@@ -42,7 +47,7 @@ class Clock(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        made = sum(t.untyped_storage().nbytes() for t in tree_leaves(result) if isinstance(t, torch.Tensor))
+        made = sum(t.nbytes for t in tree_leaves(result) if isinstance(t, torch.Tensor))
         self.now += made * (20 if "mm" in str(func) else 1) + 17 * sum(map(ord, str(func)))
         return result
 
@@ -136,12 +141,12 @@ def test_the_simulator_counts_what_the_runtime_does(name: str, policy: str, cloc
         with clock, memory:
             work()
             stats = memory.stats
-        if stats.moves:
-            continue  # before it evicts gradients, the runtime moves blocks together, which the simulator does not
+        if stats.moves and policy == "coop-per-byte":
+            continue
         compared += 1
         found = (stats.evictions, stats.recomputed_calls, stats.requests)
         assert found == (run.evictions, run.recomputed_calls, run.requests), share
         assert stats.fragmentation == pytest.approx(run.fragmentation), share
         evictions += run.evictions
-    assert compared > 0
+    assert compared == 5 or (policy == "coop-per-byte" and compared > 0)
     assert evictions > 0

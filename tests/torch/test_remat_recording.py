@@ -124,5 +124,5 @@ def test_a_recorded_step_runs_in_less_memory() -> None:
 
     log = record_operators(program)
     for policy in POLICIES:
-        run = simulate(log, int(0.7 * log.peak), policy)
+        run = simulate(log, int(0.8 * log.peak), policy)
         assert (run.ended, run.peak <= run.budget, run.recomputed_calls > 0) == ("done", True, True)
