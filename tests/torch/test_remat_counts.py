@@ -1,8 +1,8 @@
-"""The simulator and `rematerialize` agree: for the same program, budget, policy and costs they evict as often, ask for
-memory as often and run as many calls again, or neither finds room.
+"""The simulator and `rematerialize` agree on these programs and budgets: they evict as often, ask for memory as often
+and run as many calls again, or neither finds room.
 
-They differ in one rule: before the runtime evicts gradients it moves blocks together, which the simulator does not.
-With `coop-per-byte`, budgets under which that happens are not compared.
+Before the runtime evicts gradients it moves blocks together, which the simulator does not do. With `coop-per-byte`,
+budgets under which that happens are not compared.
 """
 
 from __future__ import annotations
