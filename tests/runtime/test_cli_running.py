@@ -83,10 +83,11 @@ def test_both_executors_and_outputs_to_files(model: Path, tmp_path: Path) -> Non
 
 def test_measure_prints_a_line_a_configuration(model: Path) -> None:
     rows = json.loads(edgemem("measure", model, "--rounds", 1, "--repeats", 2, "--json").output)
-    assert [r["configuration"] for r in rows] == ["default", "tuned", "recording", "edgemem", "io_binding"]
-    assert all(not r["unavailable"] for r in rows)
-    assert all(r["exact"] for r in rows[1:4])
-    assert rows[3]["activation"] <= rows[1]["activation"] <= rows[0]["activation"]
+    named = {row["configuration"]: row for row in rows}
+    assert list(named) == ["default", "tuned", "trimmed", "no_arena", "recording", "edgemem", "io_binding"]
+    assert all(not row["unavailable"] for row in rows)
+    assert all(named[name]["exact"] for name in ("tuned", "trimmed", "no_arena", "recording", "edgemem"))
+    assert named["edgemem"]["activation"] <= named["tuned"]["activation"] <= named["default"]["activation"]
 
 
 def test_measure_fits_a_terminal(model: Path) -> None:

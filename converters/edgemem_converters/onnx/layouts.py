@@ -59,8 +59,9 @@ def _last(op_type: str, weights: int | None = None) -> Callable[[Call], _Types]:
 def block_of(model: ModelProto) -> int:
     """How many channels a block has in a model: the smaller number if a weight has such blocks, otherwise the larger.
 
-    Weights are filled up to whole blocks, too, except that an input with fewer channels than a block stays plain. If no
-    weight tells the blocks apart, the larger number gives sizes that are enough for both.
+    Weights are filled up to whole blocks, too, except that an input with fewer channels than a block stays plain: a
+    convolution with 8 channels of output has blocks of 8. If no weight tells the blocks apart, the larger number gives
+    sizes that are enough for both.
     """
     small, large = _BLOCKS
     weights = {t.name: t.dims for t in model.graph.initializer}
@@ -68,7 +69,7 @@ def block_of(model: ModelProto) -> int:
         if node.domain == "com.microsoft.nchwc" and node.op_type == "Conv" and len(node.input) > 1:
             dims = weights.get(node.input[1], ())
             group = next((a.i for a in node.attribute if a.name == "group"), 1)
-            channels = [n for n in (dims[0], dims[1] * group) if n > small] if len(dims) > 1 else []
+            channels = [dims[0], *(n for n in (dims[1] * group,) if n > small)] if len(dims) > 1 else []
             if any(n % large == small for n in channels):
                 return small
     return large
