@@ -170,8 +170,21 @@ def _session(block: Block) -> Iterator[tuple[str, str]]:
 
 
 def _compare(shown: str, printed: str) -> None:
-    if difference := mismatch(shown, printed):
+    if mismatch(shown, printed) and (difference := mismatch(_unfolded(shown), _unfolded(printed))):
         raise PageError(difference)
+
+
+def _unfolded(text: str) -> str:
+    """Lines that a terminal of 80 columns made two, in one: where a line is folded depends on the times in it."""
+    lines: list[str] = []
+    for line in text.splitlines():
+        first = len(" ".join(line.split()[:2]))  # a number stays with its unit
+        is_further_in = bool(lines) and len(line) - len(line.lstrip()) >= 2 + len(lines[-1]) - len(lines[-1].lstrip())
+        if is_further_in and len(lines[-1].rstrip()) + 1 + first > _COLUMNS:
+            lines[-1] = f"{lines[-1].rstrip()} {line.strip()}"
+        else:
+            lines.append(line)
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _in_terminal(arguments: list[str], folder: Path, env: dict[str, str]) -> tuple[int, str]:
