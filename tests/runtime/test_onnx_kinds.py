@@ -69,7 +69,7 @@ def check(path: Path, dims: Mapping[str, int] | None = None) -> edgemem.PlanSet:
     wrong = []
     for record in planset.problem.records:
         sizes = {n: made[n].nbytes for n in record.tensors if n in made}
-        blocked = any(n.startswith("reorder_token") for n in record.tensors)
+        blocked = any(n.startswith("reorder") for n in record.tensors)
         assert isinstance(record.size, int)
         for name, size in sizes.items():
             # Channels in blocks are planned for the largest blocks that there are.
