@@ -136,7 +136,7 @@ def _sweep_optimal(plans: Sequence[Plan], bound: int) -> Iterator[Violation]:
             yield Violation(Cause.WRONG_BOUND, message, plan.strategy)
         elif plan.search and not plan.search.claimed:
             proved = max(proved, plan.search.bound)
-    # Above the bound a plan may be optimal by what a search proved whose own plan was left out; no file brings such one.
+    # Above the bound a plan may be optimal by a search whose own plan was left out; no file brings such a plan.
     for plan in plans:
         if plan.size == proved and not plan.optimal:
             yield Violation(
