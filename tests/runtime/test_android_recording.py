@@ -65,10 +65,10 @@ def test_verify_run_runs_it(planned: Path) -> None:
     assert not found.violations
 
 
-def test_how_to_record_needs_a_recording(tmp_path: Path) -> None:
+def test_how_to_record_contradicts_no_recording(tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(small("resnet18"))
-    call = ["plan", str(tmp_path / "model.onnx"), "--android", "-o", str(tmp_path / "planned.onnx")]
+    call = ["plan", str(tmp_path / "model.onnx"), "--android", "--no-record", "-o", str(tmp_path / "planned.onnx")]
     done = CliRunner().invoke(main, call)
     assert done.exit_code == 2
-    assert "give --record, too" in done.output
+    assert "leave --no-record out" in done.output
     assert not (tmp_path / "planned.onnx").exists()

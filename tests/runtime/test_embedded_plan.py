@@ -58,7 +58,7 @@ def naive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """MobileNet v2, planned by naive and without a recording."""
     folder = tmp_path_factory.mktemp("naive")
     onnx.save(build("mobilenet_v2"), folder / "m.onnx")
-    done("plan", folder / "m.onnx", "-s", "offsets/naive", "-o", folder / "n.onnx")
+    done("plan", folder / "m.onnx", "-s", "offsets/naive", "--no-record", "-o", folder / "n.onnx")
     return folder / "n.onnx"
 
 
@@ -237,7 +237,7 @@ def test_a_plan_beside_recordings_says_that_sessions_run_them(tmp_path: Path) ->
     path.write_bytes(small("resnet18"))
     recorded, again = tmp_path / "recorded.onnx", tmp_path / "again.onnx"
     done("plan", path, "-o", recorded, "--record")
-    said = done("plan", recorded, "-o", again, "-s", "offsets/naive").splitlines()[-1]
+    said = done("plan", recorded, "-o", again, "-s", "offsets/naive", "--no-record").splitlines()[-1]
     assert said.endswith("and in ONNX Runtime sessions (edgemem.InferenceSession)")
     assert ", naive, plan of the recording" in done("run", again)
 
@@ -421,7 +421,7 @@ def test_recordings_go_along_when_a_file_is_planned_anew(tmp_path: Path) -> None
     source.write_bytes(small("resnet18"))
     recording = record(source, sess_options=options())
     old.write_bytes(old_file(source.read_bytes(), edgemem.plan(source), recording))
-    done("plan", old, "-s", "naive", "-o", new)
+    done("plan", old, "-s", "naive", "--no-record", "-o", new)
     assert [e.key for e in onnx.load(new).metadata_props] == ["edgemem.plan"]
     again = recording_of(new)
     assert [p.strategy for p in again.offsets] == ["naive"]
@@ -430,5 +430,5 @@ def test_recordings_go_along_when_a_file_is_planned_anew(tmp_path: Path) -> None
     assert "requests of 1 recorded stream" in output
     assert output.count(", naive, plan of the") == 2
     # Another graph has other recordings.
-    done("plan", old, "--optimize", "basic", "-o", new)
+    done("plan", old, "--optimize", "basic", "--no-record", "-o", new)
     assert [p for p in plans_in(new.read_bytes()) if p.recording is not None] == []

@@ -104,7 +104,7 @@ def size_of(
     if not measure:
         return replace(size, reason="not asked for")
     if not is_installed():
-        return replace(size, reason=f"tflite-micro is not installed: pip install {requirement('tflm')}")
+        return replace(size, reason=f"tflite-micro is not installed: pip install {requirement('tflite-micro')}")
     try:
         run = execute(
             model.content(),
