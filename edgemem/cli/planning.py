@@ -96,9 +96,9 @@ def plan(
     from edgemem.commands.price import price_of
     from edgemem.commands.remedies import Attempt, explain_budget
     from edgemem.errors import BudgetExceededError
-    from edgemem.files import restored_on_failure, temporary_folder
     from edgemem.formats import Bindings, Model
-    from edgemem.verification import graph_for
+    from edgemem.planning.verification import graph_for
+    from edgemem.system.files import restored_on_failure, temporary_folder
 
     if for_android and record is False:
         raise click.UsageError("--android says how to record: leave --no-record out")
