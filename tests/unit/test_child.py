@@ -12,7 +12,7 @@ import pytest
 import edgemem
 from edgemem.bench.measurement import PeerLimits, solvers
 from edgemem.bench.peak_memory import peak_rss
-from edgemem.child import child_command, run_child
+from edgemem.system.child_process import child_command, run_child
 
 ROOT = Path(__file__).parents[2]
 

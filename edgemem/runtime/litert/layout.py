@@ -11,6 +11,7 @@ from edgemem.model.graph import digest
 from edgemem.model.steps import scratch_name
 from edgemem.planning.limits import bounded
 from edgemem.planning.model_plan import plan_graph
+from edgemem.planning.verification import plans_of
 from edgemem.plans import PlanSet, Settings
 from edgemem.proof import prove
 from edgemem.runtime.litert.arena_layout import ArenaLayout
@@ -18,7 +19,6 @@ from edgemem.runtime.litert.probe import annotate
 from edgemem.runtime.memory import origin_of
 from edgemem.suitability import Refusal, has_regions, litert_refusal
 from edgemem.targets import BUILT_IN, Target
-from edgemem.verification import plans_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

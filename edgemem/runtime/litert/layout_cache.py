@@ -14,12 +14,12 @@ import zlib
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from edgemem.caches import cache_folder
 from edgemem.errors import MissingDependencyError
-from edgemem.reading import read_bounded
 from edgemem.runtime.litert.arena_layout import decode_layout
 from edgemem.runtime.litert.rehearsal import wrong_places
 from edgemem.runtime.litert.structure import checksum
+from edgemem.system.caches import cache_folder
+from edgemem.system.regular_files import read_bounded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,7 +79,7 @@ def _wrong(structure: Structure, layout: ArenaLayout, request: PlanRequest) -> s
 
 def _path(structure: Structure, source: ModelSource, request: PlanRequest, resized: Resized) -> Path | None:
     """Where the entry is, by a checksum of what the places depend on; a collision does no harm: places are proved."""
-    from edgemem.distribution import VERSION
+    from edgemem.system.distribution import VERSION
 
     plan = b"" if request.plan == "make" or request.strategies else source.plan() or b""
     asked = (request.plan, request.strategies, request.inputs, request.is_strict, sorted(resized))
@@ -98,7 +98,7 @@ def _read(path: Path | None) -> dict[str, Any] | None:
 
 
 def _write(path: Path | None, data: Mapping[str, Any]) -> None:
-    from edgemem.files import write_entry  # a process that finds its entry needs none of it
+    from edgemem.system.files import write_entry  # a process that finds its entry needs none of it
 
     if path is None:
         return
