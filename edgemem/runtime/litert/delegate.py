@@ -18,15 +18,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 
 from edgemem.errors import RuntimeBindError
-from edgemem.runtime.litert.package import interpreter_class
 from edgemem.runtime.litert.probe_data import ALLOCATIONS, Probe, ProbedSubgraph, ProbedTensor
 from edgemem.runtime.litert.structs import INTS, PREPARE, NativeContext, NativeDelegate, NativeNode, ints
-from edgemem.runtime.litert.structs_note import is_noted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-__all__ = ["Delegate", "UnknownLayoutError", "observe", "observe_unproved"]
+__all__ = ["Delegate", "UnknownLayoutError", "observe_unproved"]
 
 # NumPy's names of the types that LiteRT's Python interface returns, in the order of TfLiteType. The interface returns
 # types narrower than a byte as bytes; what it makes of bfloat16 is not known.
@@ -49,23 +47,14 @@ class UnknownLayoutError(RuntimeBindError):
         self.difference = difference
 
 
-def observe(make: Callable[[list[Any]], Any]) -> tuple[Any, Delegate]:
-    """An interpreter, and a delegate that reads its internal structures, once their layout is proved.
+def observe_unproved(make: Callable[[list[Any]], Any]) -> tuple[Any, Delegate]:
+    """An interpreter, and a delegate that reads its internal structures; with another layout these may crash the process.
 
     Args:
         make: makes an interpreter with the delegates it is given, and adds no other delegate.
 
     Raises UnknownLayoutError: LiteRT's structures are not laid out as edgemem knows them. Errors of `make` pass.
     """
-    if not is_noted(interpreter_class().__module__):
-        from edgemem.runtime.litert.structs_check import check_structs  # a process that finds a note needs none of it
-
-        check_structs()
-    return observe_unproved(make)
-
-
-def observe_unproved(make: Callable[[list[Any]], Any]) -> tuple[Any, Delegate]:
-    """As `observe`, without the proof: with another layout of structures the process may crash."""
     delegate = Delegate()
     try:
         interpreter = make([delegate])

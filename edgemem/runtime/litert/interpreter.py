@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from edgemem.errors import RuntimeBindError
 from edgemem.replay.arena import Arena
 from edgemem.runtime.litert.binding import Binding
-from edgemem.runtime.litert.delegate import observe
 from edgemem.runtime.litert.file import ModelSource, is_for_litert
 from edgemem.runtime.litert.memory import InterpreterMemory, Mode
+from edgemem.runtime.litert.observation import observe
 from edgemem.runtime.litert.package import interpreter_class, op_resolvers
 from edgemem.runtime.litert.request import PlanRequest
 

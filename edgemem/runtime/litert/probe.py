@@ -15,7 +15,7 @@ import numpy as np
 from edgemem.errors import ModelError, RuntimeBindError
 from edgemem.formats import Resizable
 from edgemem.native.digest import sha256
-from edgemem.runtime.litert.delegate import observe
+from edgemem.runtime.litert.observation import observe
 from edgemem.runtime.litert.package import interpreter_class, op_resolvers
 from edgemem.runtime.litert.probe_data import decode_probe
 from edgemem.runtime.litert.process import Question, ask
