@@ -48,7 +48,7 @@ class UnknownLayoutError(RuntimeBindError):
 
 
 def observe_unproved(make: Callable[[list[Any]], Any]) -> tuple[Any, Delegate]:
-    """An interpreter, and a delegate that reads its internal structures; with another layout these may crash the process.
+    """An interpreter, and a delegate that reads its structures; with another layout these may crash the process.
 
     Args:
         make: makes an interpreter with the delegates it is given, and adds no other delegate.
