@@ -177,7 +177,7 @@ def test_only_the_peers_module_knows_other_planners() -> None:
     assert not _breaches([f for f in LIBRARY if f.name != "peers.py"], ("omnimalloc", "ethosu"))
 
 
-def test_kernels_are_reached_through_the_package_that_works_without_them() -> None:
+def test_kernels_are_reached_through_the_package_that_says_when_they_are_missing() -> None:
     assert not _breaches([f for f in LIBRARY if "native" not in f.parts], ("edgemem._kernels",))
 
 
