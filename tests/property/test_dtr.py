@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from edgemem import _kernels
 from edgemem.remat.policies import POLICIES
+from tests.bench.remat.library import simulate_remat
 from tests.operator_logs import LogBuilder
 from tests.oracle.dtr import Dtr, OutOfMemory
 
 if TYPE_CHECKING:
-    from edgemem.trace import OperatorLog
+    from tests.bench.remat.operator_log import OperatorLog
 
 RERUN, EVICT = 1, 3
 POLICY = replace(POLICIES["dtr"], small_apart=False)
@@ -44,7 +44,7 @@ def program(rng: Random) -> OperatorLog:
 
 def simulated(log: OperatorLog, budget: int) -> tuple[bool, list[int], list[int]]:
     """Whether it ran out of memory; the values that were evicted, and the calls that ran again, in their order."""
-    counters, _, history = _kernels.simulate_remat(*log.columns, budget, 1, POLICY.rules, 1000.0, with_history=True)
+    counters, _, history = simulate_remat(*log.columns, budget, 1, POLICY.rules, 1000.0, with_history=True)
     rows = np.asarray(history).reshape(-1, 3)
     return bool(counters[0]), rows[rows[:, 0] == EVICT, 1].tolist(), rows[rows[:, 0] == RERUN, 1].tolist()
 

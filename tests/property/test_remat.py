@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from edgemem import _kernels
 from edgemem.remat.policies import POLICIES, Policy
+from tests.bench.remat.library import cheapest_window, simulate_remat
 from tests.oracle.remat import Oracle, Rules, best_window
 from tests.random_logs import random_log, training_log
 
 if TYPE_CHECKING:
-    from edgemem.trace import OperatorLog
+    from tests.bench.remat.operator_log import OperatorLog
 
 ENDS = ("done", "out of memory", "thrashing")
 STEPS = ("run", "rerun", "place", "evict", "release", "take over")
@@ -60,7 +60,7 @@ def run(
 ) -> tuple[list[int], float, list[Step]]:
     """Counters, fragmentation and history of a simulation."""
     columns = (log.cost, log.reads.starts, log.reads.items, log.writes.starts, log.writes.items, log.takes, log.size)
-    counters, fragmentation, history = _kernels.simulate_remat(
+    counters, fragmentation, history = simulate_remat(
         *columns, log.event_kind, log.event_index, budget, alignment, policy.rules, limit, with_history=True
     )
     rows = np.asarray(history).reshape(-1, 3).tolist()
@@ -178,7 +178,7 @@ def test_the_window_is_the_cheapest_of_all(seed: int) -> None:
                 np.array([is_free for _, _, is_free in blocks], np.int64),
             )
             for per_byte in (False, True):
-                window = _kernels.cheapest_window(*columns, wanted, per_byte)
+                window = cheapest_window(*columns, wanted, per_byte)
                 best = best_window(blocks, wanted, per_byte=per_byte)
                 assert tuple(window) == (best or (-1, -1)), (blocks, wanted, per_byte)
             found += window[0] >= 0

@@ -37,7 +37,7 @@ MAY_IMPORT = {
     "proof": "errors model native plans records targets trace",
     "ranges": "errors formats model plans proof records targets",
     "schedule": "bounds errors model native plans records strategy targets",
-    "remat": "errors model native schedule strategy targets trace",
+    "remat": "errors model native schedule strategy targets",
     "planning": "bounds distribution errors formats model plans proof ranges records strategy suitability targets "
     "trace workspace",
     "verification": "errors formats model planfile planning plans proof ranges workspace",
@@ -49,12 +49,12 @@ MAY_IMPORT = {
     "torch": "caches errors files model native planfile planning plans remat replay targets trace",
     "runtime": "caches child distribution errors file_bytes files formats lists model native passes planfile planning "
     "plans process_memory proof protobuf ranges reading records replay report suitability targets trace verification",
-    "commands": "api bounds child errors files formats lists model passes planning plans proof records remat report "
+    "commands": "api bounds child errors files formats lists model passes planning plans proof records report "
     "runtime schedule suitability targets trace verification workspace",
     "android": "caches commands distribution errors files lists model planfile plans proof reading report runtime "
     "suitability verification",
     "bench": "api bounds child distribution errors formats planning plans process_memory proof records strategy",
-    "cli": "android api bench bounds child commands distribution errors files formats lists model plans proof remat "
+    "cli": "android api bench bounds child commands distribution errors files formats lists model plans proof "
     "report runtime schedule strategy targets verification",
 }
 RUNTIMES = ("onnxruntime", "ai_edge_litert", "tflite_runtime", "tflite_micro", "torch", "wgpu")

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from edgemem.errors import PlanError, UnknownStrategyError
-from edgemem.formats import load_operator_log
-from edgemem.remat.budgets import cutoff_budget, minimum_budget
 from edgemem.remat.policies import POLICIES, Policy, find_policy
-from edgemem.remat.simulation import simulate
+from tests.bench.remat.budgets import cutoff_budget, minimum_budget
+from tests.bench.remat.log_files import load_operator_log
+from tests.bench.remat.simulation import simulate
 from tests.data import shared_file
 from tests.operator_logs import LogBuilder, chain
 
 if TYPE_CHECKING:
-    from edgemem.trace import OperatorLog
+    from tests.bench.remat.operator_log import OperatorLog
 
 MIB = 1 << 20
 BUDGETS = (0.9, 0.8, 0.7, 0.6, 0.5)
