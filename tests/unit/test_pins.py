@@ -15,15 +15,15 @@ from onnx import TensorProto, helper
 
 import edgemem
 from edgemem import planfile
-from edgemem.bounds import lower_bounds
 from edgemem.cli.main import main
 from edgemem.errors import BudgetExceededError, ModelError, PlanError, PlanFileError
 from edgemem.planning import make_plans
+from edgemem.planning.verification import right_plan
 from edgemem.proof import Cause, verify_planset
 from edgemem.records.problem import Problem, UsageRecord
+from edgemem.strategy.bounds import lower_bounds
 from edgemem.strategy.catalogue import registered
 from edgemem.targets import BUILT_IN, Region
-from edgemem.verification import right_plan
 from tests.oracle import pinned
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from edgemem.errors import ModelError
-from edgemem.reading import shown
+from edgemem.system.text import short_repr
 from tests.bench.remat.log_lines import json_lines
 from tests.bench.remat.operator_log import APPEARS, LETS_GO, RUNS, OperatorLog
 
@@ -121,7 +121,7 @@ class _Reader:
         for line in self._lines:
             instruction = line.text("INSTRUCTION")
             if instruction not in steps:
-                raise line.error(f"the instruction {shown(instruction)} does not stand here, or is none")
+                raise line.error(f"the instruction {short_repr(instruction)} does not stand here, or is none")
             steps[instruction](line)
         return self._columns.log()
 
@@ -194,12 +194,12 @@ class _Reader:
     def _find(self, line: Line, name: str) -> _Storage:
         storage = self._bound.get(name)
         if storage is None:
-            raise line.error(f"no tensor has the name {shown(name)}")
+            raise line.error(f"no tensor has the name {short_repr(name)}")
         return storage
 
     def _bind(self, line: Line, name: str, storage: _Storage) -> None:
         if name in self._bound:
-            raise line.error(f"there is a tensor of the name {shown(name)} already")
+            raise line.error(f"there is a tensor of the name {short_repr(name)} already")
         storage.names += 1
         self._bound[name] = storage
 
