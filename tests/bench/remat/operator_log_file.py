@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from edgemem.errors import ModelError
 from edgemem.trace.columns import packed_names, read_columns, write_columns
-from edgemem.trace.operator_log import OperatorLog
-from edgemem.trace.ragged import Ragged
+from tests.bench.remat.operator_log import OperatorLog
+from tests.bench.remat.ragged import Ragged
 
 if TYPE_CHECKING:
     from pathlib import Path

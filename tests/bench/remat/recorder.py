@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from edgemem.torch.remat.effects import effect_of, is_accumulating
 from edgemem.torch.remat.recipes import tensors_of
 from edgemem.torch.remat.results import is_plain, storage_of, storages_in
-from edgemem.trace.operator_log import APPEARS, LETS_GO, PINS, RUNS, SPARES, OperatorLog
+from tests.bench.remat.operator_log import APPEARS, LETS_GO, PINS, RUNS, SPARES, OperatorLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ def record_operators(
     """What one call of `step` ran: its operators with their time, the values that they read and made, and their ends.
 
         log = edgemem.torch.record_operators(step, batch)
-        print(edgemem.remat.simulation.simulate(log, budget=log.peak // 2, policy="coop"))
+        print(tests.bench.remat.simulation.simulate(log, budget=log.peak // 2, policy="coop"))
 
     Only tensors in host memory count. Storages that were there before are constants from their first use on. An
     operator that writes several storages, as those of optimizers do, is one call for each of them, with an equal part
@@ -78,7 +78,7 @@ class _Recorder(TorchDispatchMode):
         start = time.perf_counter_ns()
         result = func(*args, **kwargs)
         cost = time.perf_counter_ns() - start
-        made = [s for s in storages_in(result) if s._cdata not in self._values and s._cdata not in unused]  # noqa: SLF001
+        made = [s for s in storages_in(result) if s._cdata not in self._values and s._cdata not in unused]
         self._note(effect.name, cost, reads, [key for key in written if key in self._values], made)
         if not effect.is_repeatable or is_accumulating():
             self._keep(PINS, storages_in(result))
@@ -86,15 +86,15 @@ class _Recorder(TorchDispatchMode):
 
     def sweep(self) -> None:
         """Note the ends of storages."""
-        gone = [key for key in self._values if torch.UntypedStorage._expired(key)]  # noqa: SLF001
+        gone = [key for key in self._values if torch.UntypedStorage._expired(key)]
         for key in gone:
             self._events.append((LETS_GO, self._values.pop(key)))
-            torch.UntypedStorage._free_weak_ref(key)  # noqa: SLF001
+            torch.UntypedStorage._free_weak_ref(key)
 
     def log(self) -> OperatorLog:
         """All that was noted."""
         for key in self._values:
-            torch.UntypedStorage._free_weak_ref(key)  # noqa: SLF001
+            torch.UntypedStorage._free_weak_ref(key)
         self._values.clear()
         return OperatorLog.from_columns(
             names=list(self._names),
@@ -110,20 +110,20 @@ class _Recorder(TorchDispatchMode):
 
     def _read(self, storage: torch.UntypedStorage) -> int:
         """The value of a storage, a constant if it is not known."""
-        found = self._values.get(storage._cdata)  # noqa: SLF001
+        found = self._values.get(storage._cdata)
         if found is None:
             found = self._add(storage, is_counted=self._count_inputs)
             self._events.append((APPEARS, found))
         return found
 
     def _add(self, storage: torch.UntypedStorage, *, is_counted: bool = True) -> int:
-        self._values[storage._weak_ref()] = number = len(self._sizes)  # noqa: SLF001
+        self._values[storage._weak_ref()] = number = len(self._sizes)
         self._sizes.append(storage.nbytes() if is_counted else 0)
         return number
 
     def _keep(self, kind: int, storages: Iterable[torch.UntypedStorage]) -> None:
         """Note that what storages hold is pinned or spared."""
-        keys = [storage._cdata for storage in storages]  # noqa: SLF001
+        keys = [storage._cdata for storage in storages]
         self._events += [(kind, self._values[key]) for key in keys if key in self._values]
 
     def _note(
@@ -149,5 +149,5 @@ class _Recorder(TorchDispatchMode):
 
 
 def _key(tensor: torch.Tensor) -> int:
-    key: int = storage_of(tensor)._cdata  # noqa: SLF001
+    key: int = storage_of(tensor)._cdata
     return key

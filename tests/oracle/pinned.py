@@ -1,40 +1,24 @@
-"""What the planner cannot do without, in Python, for an edgemem that was built without a compiler.
-
-Signatures and results are those of the kernels (`edgemem._kernels`), to the byte; only the time differs (10,000
-records take minutes). Kernels that are not here raise PlanError when they are asked for.
-"""
+"""Placements and bounds around pinned records and reserved ranges, from their definitions: address by address."""
 
 from __future__ import annotations
 
 from bisect import insort
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-
-from edgemem.errors import PlanError
-from edgemem.native.pure_caching import simulate_caching
-from edgemem.native.pure_related import related_lower_bound
-from edgemem.native.pure_remat import cheapest_window, simulate_remat
-from edgemem.native.pure_schedule import OrderProblem
-from edgemem.records.sizes import padded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Column = NDArray[np.int64]
 
-__all__ = [
-    "OrderProblem",
-    "cheapest_window",
-    "offset_lower_bound",
-    "place_in_smallest_gap",
-    "positional_maxima",
-    "range_minimum",
-    "related_lower_bound",
-    "section_breadths",
-    "simulate_caching",
-    "simulate_remat",
-]
+__all__ = ["offset_lower_bound", "place_in_smallest_gap"]
+
+Bytes = TypeVar("Bytes", int, "Column")
+
+
+def padded(size: Bytes, alignment: int) -> Bytes:
+    return -(-size // alignment) * alignment
 
 
 def place_in_smallest_gap(
@@ -121,37 +105,3 @@ def _room_for(need: int, taken: list[tuple[int, int]]) -> int:
 
 def _pairs(column: Column | None) -> list[tuple[int, int]]:
     return [] if column is None else [(low, high) for low, high in column.reshape(-1, 2).tolist()]
-
-
-def section_breadths(first_op: Column, last_op: Column, size: Column) -> tuple[Column, Column]:
-    """First operator and breadth of every section: a maximal run of operators with the same records alive."""
-    if not len(first_op):
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    starts = np.unique(np.concatenate([[0], first_op, last_op + 1]))[:-1]
-    change = np.zeros(len(starts) + 1, np.int64)
-    np.add.at(change, np.searchsorted(starts, first_op), size)
-    np.subtract.at(change, np.searchsorted(starts, last_op + 1), size)
-    return starts, np.cumsum(change)[:-1]
-
-
-def positional_maxima(first_op: Column, last_op: Column, size: Column) -> Column:
-    """The greatest k-th largest size over all operators, for every k (§3)."""
-    maxima = np.zeros(0, np.int64)
-    for op in np.unique(first_op).tolist():
-        here = np.sort(size[(first_op <= op) & (op <= last_op)])[::-1]
-        if len(here) > len(maxima):
-            maxima = np.pad(maxima, (0, len(here) - len(maxima)))
-        np.maximum(maxima[: len(here)], here, out=maxima[: len(here)])
-    return maxima
-
-
-def range_minimum(values: Column, low: Column, high: Column) -> Column:
-    """The smallest of `values[low[i]]` to `values[high[i]]`, both inclusive, for each i."""
-    pairs = zip(low.tolist(), high.tolist(), strict=True)
-    return np.array([values[i : j + 1].min() for i, j in pairs], dtype=np.int64)
-
-
-def __getattr__(name: str) -> Any:
-    if name.startswith("_"):
-        raise AttributeError(name)
-    raise PlanError(f"{name} is only in the compiled kernels, which this edgemem was built without")

@@ -1,6 +1,6 @@
 """A program under a memory budget, in figures: what is evicted, what is recomputed, and what that costs.
 
-The metrics are those of Coop, section 4.2. The rules are in kernels/planner/remat/simulator.h. At the end all that the
+The metrics are those of Coop, section 4.2. The rules are in kernels/tests/remat_simulator.h. At the end all that the
 program still holds must be in memory, as gradients must for an optimizer (DTR's output condition).
 """
 
@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from edgemem import native
 from edgemem.errors import PlanError
 from edgemem.remat.policies import Policy, find_policy
+from tests.bench.remat.library import simulate_remat
 
 if TYPE_CHECKING:
-    from edgemem.trace import OperatorLog
+    from tests.bench.remat.operator_log import OperatorLog
 
 __all__ = ["ALIGNMENT", "Simulation", "simulate"]
 
@@ -110,7 +110,7 @@ def simulate(
             f"give a budget from 0, an alignment from 1, and a limit from 0 to {_MOST_LIMIT:g}"
         )
     given = (*log.columns, budget, alignment, chosen.rules, limit)
-    counters, fragmentation, _ = native.kernels.simulate_remat(*given)
+    counters, fragmentation, _ = simulate_remat(*given)
     ended, event, short_of, recomputed_cost, recomputed_calls, *counts = counters.tolist()
     requests, shortages, searches, evaluations, search_ns, evictions, evicted_bytes, peak = counts
     return Simulation(

@@ -1,4 +1,4 @@
-#include "planner/remat/simulator.h"
+#include "tests/remat_simulator.h"
 
 #include <algorithm>
 #include <optional>
@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "planner/remat/log_check.h"
+#include "tests/remat_log_check.h"
 
 namespace edgemem {
 

@@ -1,6 +1,6 @@
 // A program under a memory budget, in figures: what is evicted, what is recomputed, what it costs.
 //
-// Runs the log of a program (edgemem/trace/operator_log.py) call by call on remat::Memory:
+// Runs the log of a program (tests/bench/remat/operator_log.py) call by call on remat::Memory:
 //  - a constant appears: it is placed, and never evicted;
 //  - a call runs: what it reads is locked and, where it is evicted, recomputed; what it writes is placed; the clock
 //    advances. An operator that takes the memory of a value it reads writes in place where the rules say so;
@@ -24,7 +24,7 @@
 
 namespace edgemem {
 
-// Columns of edgemem/trace/operator_log.py: ragged ones have one more offset than rows.
+// Columns of tests/bench/remat/operator_log.py: ragged ones have one more offset than rows.
 struct OperatorLog {
   Column cost;           // [calls] >= 0
   Column reads_offsets;  // [calls + 1]

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "planner/remat/simulator.h"
+#include "tests/remat_simulator.h"
 
 namespace edgemem {
 

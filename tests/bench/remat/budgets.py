@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from edgemem.remat.simulation import ALIGNMENT, simulate
+from tests.bench.remat.simulation import ALIGNMENT, simulate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from edgemem.remat.policies import Policy
-    from edgemem.trace import OperatorLog
+    from tests.bench.remat.operator_log import OperatorLog
 
 __all__ = ["cutoff_budget", "minimum_budget"]
 

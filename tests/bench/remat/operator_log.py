@@ -9,7 +9,7 @@ Views are no values, and operators that make nothing but views are no calls.
     z = y + x                   call 2 reads 2 and 0, writes 3
     del y                       value 2 is let go
 
-This is what a simulation of rematerialisation runs under a budget (`edgemem.remat`).
+This is what a simulation of rematerialisation runs under a budget (simulation.py).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from edgemem.errors import ModelError
-from edgemem.trace.ragged import Ragged
+from tests.bench.remat.ragged import Ragged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -22,41 +22,28 @@ name then, such as gradients.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING
 
 from edgemem.errors import ModelError
 from edgemem.system.text import short_repr
-from edgemem.trace.operator_log import APPEARS, LETS_GO, RUNS, OperatorLog
-from edgemem_converters.operator_log.lines import json_lines
+from tests.bench.remat.log_lines import json_lines
+from tests.bench.remat.operator_log import APPEARS, LETS_GO, RUNS, OperatorLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from edgemem_converters.operator_log.lines import Line
+    from tests.bench.remat.log_lines import Line
 
-__all__ = ["DtrLogConverter"]
+__all__ = ["load_dtr_log"]
 
 
-class DtrLogConverter:
-    """A log of DTR's prototype, as text or compressed with gzip."""
-
-    suffixes: ClassVar[tuple[str, ...]] = (".log", ".log.gz")
-
-    def __init__(self, log: OperatorLog) -> None:
-        self._log = log
-
-    def operator_log(self) -> OperatorLog:
-        """What the program ran."""
-        return self._log
-
-    @classmethod
-    def open(cls, path: Path) -> Self:
-        """Read a file. Raises ModelError, which names the line, if it is no such log."""
-        try:
-            return cls(_Reader(json_lines(path)).read())
-        except ModelError as e:
-            raise ModelError(f"{path.name}: {e}") from None
+def load_dtr_log(path: Path) -> OperatorLog:
+    """Read a file, as text or compressed with gzip. Raises ModelError, which names the line, if it is no such log."""
+    try:
+        return _Reader(json_lines(path)).read()
+    except ModelError as e:
+        raise ModelError(f"{path.name}: {e}") from None
 
 
 @dataclass(slots=True, eq=False)

@@ -1,4 +1,4 @@
-#include "planner/remat/log_check.h"
+#include "tests/remat_log_check.h"
 
 #include <algorithm>
 #include <stdexcept>
