@@ -16,14 +16,14 @@ from edgemem.android.package import PAGE
 from edgemem.android.sdk import find_tool, run_tool
 from edgemem.commands.verify import report_of
 from edgemem.errors import ApkError, EdgememError, ToolError
-from edgemem.files import temporary_folder
-from edgemem.lists import listed
 from edgemem.planfile import decode_all, encode_all
+from edgemem.planning.verification import verdict_of
 from edgemem.proof import Cause
-from edgemem.reading import read_bounded
 from edgemem.runtime.onnxruntime.file import model_digest, weight_files
 from edgemem.runtime.onnxruntime.optimise import LEVELS
-from edgemem.verification import verdict_of
+from edgemem.system.files import temporary_folder
+from edgemem.system.regular_files import read_bounded
+from edgemem.system.text import join_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -127,7 +127,7 @@ def _read_members(copy: Path, data: bytes, path: Path) -> dict[str, _Member]:
         raise ApkError(f"{path} is no Android package, or cut short: {e}") from None
     names = [entry.filename for entry in listing]
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise ApkError(f"{path} has {listed(twice)} twice")
+        raise ApkError(f"{path} has {join_names(twice)} twice")
     return {
         entry.filename: _Member(
             entry.header_offset + 30 + sum(_LOCAL.unpack_from(data, entry.header_offset)),
@@ -146,7 +146,7 @@ def _answer(name: str, question: Callable[[], str]) -> Check:
 
 def _refuse(faults: Iterable[str]) -> None:
     if found := list(faults):
-        raise ApkError(listed(found, separator="; "))
+        raise ApkError(join_names(found, separator="; "))
 
 
 def _check_signature(apksigner: Path, apk: Path) -> str:
@@ -189,7 +189,7 @@ def _check_code(members: Mapping[str, _Member]) -> str:
     count = sum(bool(re.fullmatch(r"classes\d*\.dex", name)) for name in members)
     wanted = ["classes.dex", *(f"classes{number}.dex" for number in range(2, count + 1))]
     _refuse(f"there is no {name}" for name in wanted if name not in members)
-    return listed(wanted)
+    return join_names(wanted)
 
 
 def _check_libraries(members: Mapping[str, _Member], abis: Sequence[str]) -> str:
@@ -197,7 +197,7 @@ def _check_libraries(members: Mapping[str, _Member], abis: Sequence[str]) -> str
     if not abis:
         raise ApkError("there are no native libraries")
     _refuse(f"there is no lib/{abi}/{name}" for abi in abis for name in needed if f"lib/{abi}/{name}" not in members)
-    return f"{listed(needed)} for {' and '.join(abis)}"
+    return f"{join_names(needed)} for {' and '.join(abis)}"
 
 
 def _check_model(archive: zipfile.ZipFile, found: list[dict[str, Any]]) -> str:
@@ -210,9 +210,9 @@ def _check_model(archive: zipfile.ZipFile, found: list[dict[str, Any]]) -> str:
     if hashlib.sha256(model).hexdigest() != info["sha256"]:
         faults.append(f"{MODEL} is not the file whose sha256 {INFO} has")
     if outside := weight_files(model):
-        faults.append(f"{MODEL} has weights in files that are not there: {listed(outside)}")
+        faults.append(f"{MODEL} has weights in files that are not there: {join_names(outside)}")
     _refuse(faults)
-    shapes = listed(f"{name} {','.join(map(str, shape))}" for name, shape in info["shapes"].items())
+    shapes = join_names(f"{name} {','.join(map(str, shape))}" for name, shape in info["shapes"].items())
     return f"{len(model):,} bytes, sha256 {info['sha256'][:16]}... as in {INFO}; {shapes}"
 
 

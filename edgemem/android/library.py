@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 from edgemem.android.sdk import find_tool, find_toolchain, run_tool
 from edgemem.android.sources import find_sources
 from edgemem.errors import ToolError, UnknownAbiError
-from edgemem.files import temporary_folder
-from edgemem.lists import listed
+from edgemem.system.files import temporary_folder
+from edgemem.system.text import join_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -65,7 +65,7 @@ class Archive:
     def library(self, abi: str, name: str) -> bytes:
         """The content of a native library. Raises ToolError if there is none for this ABI."""
         if name not in self.libraries.get(abi, {}):
-            raise ToolError(f"the archive has no {name} for {abi}, it has libraries for: {listed(self.libraries)}")
+            raise ToolError(f"the archive has no {name} for {abi}, it has libraries for: {join_names(self.libraries)}")
         return self.libraries[abi][name]
 
 

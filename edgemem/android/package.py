@@ -26,9 +26,9 @@ from edgemem.android.library import (
 )
 from edgemem.android.project import fill, read_template
 from edgemem.android.sdk import find_platform, find_tool, run_tool
-from edgemem.distribution import VERSION
 from edgemem.errors import ModelError
-from edgemem.files import temporary_folder, write_entry
+from edgemem.system.distribution import VERSION
+from edgemem.system.files import temporary_folder, write_entry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 from edgemem.android.app_model import describe_model, encode_info, is_for_apps, make_plain, read_model
 from edgemem.android.library import ABIS, OWN_LIBRARY, check_abis, read_archive
 from edgemem.android.sources import find_sources
-from edgemem.distribution import VERSION
 from edgemem.errors import ApkError, ModelError
-from edgemem.files import new_folder
 from edgemem.report.sizes import size_text
 from edgemem.suitability import has_regions
+from edgemem.system.distribution import VERSION
+from edgemem.system.files import new_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

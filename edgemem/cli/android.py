@@ -63,8 +63,8 @@ def aar(output: Path, *, onnxruntime: Path, abis: tuple[str, ...], toolchain: Pa
     """
     from edgemem.android.library import build_library
     from edgemem.cli.console import logged_steps
-    from edgemem.files import atomic_write
     from edgemem.report.sizes import size_text
+    from edgemem.system.files import atomic_write
 
     _keep((onnxruntime, toolchain), output)
     with logged_steps("edgemem.android"):
@@ -155,7 +155,7 @@ def package(
     """
     from edgemem.android.package import Key, build_apk
     from edgemem.cli.console import logged_steps
-    from edgemem.files import atomic_write
+    from edgemem.system.files import atomic_write
 
     if key is not None and key_password is None:
         raise click.UsageError(f"--key needs the password of its file: give --key-password, or set {_PASSWORD}")
