@@ -39,7 +39,7 @@ def make_sdk(home: Path) -> Path:
     d8 = tools / "d8"
     d8.write_text(f'#!/bin/sh\nexec java -cp "{part("bundletool")}" com.android.tools.r8.D8 "$@"\n', encoding="utf-8")
     d8.chmod(0o755)
-    members = {}
+    members: dict[str, bytes] = {}
     with zipfile.ZipFile(_RESOURCES) as resources, zipfile.ZipFile(_JSON) as json:
         members |= {name: resources.read(name) for name in ("AndroidManifest.xml", "resources.arsc")}
         members |= {name: json.read(name) for name in json.namelist() if name.endswith(".class")}
