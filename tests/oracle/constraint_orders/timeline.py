@@ -15,28 +15,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from edgemem.errors import MissingDependencyError
 from edgemem.schedule.peak import peak_unit
 
 if TYPE_CHECKING:
-    from edgemem.schedule.contraction import Contraction
+    from tests.oracle.constraint_orders.contraction import Contraction
 
-__all__ = ["Piece", "Timeline", "import_cp_sat"]
+__all__ = ["Piece", "Timeline"]
 
 # Parts of CP-SAT's programs; ortools has no types.
 Program: TypeAlias = Any
 Expression: TypeAlias = Any
 # A literal of the program, or True or False.
 Literal: TypeAlias = Any
-
-
-def import_cp_sat(purpose: str) -> Any:
-    """The module of CP-SAT. Raises MissingDependencyError without ortools; `purpose` needs it."""
-    try:
-        from ortools.sat.python import cp_model
-    except ImportError:
-        raise MissingDependencyError("ortools", extra="solvers", purpose=purpose) from None
-    return cp_model
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,29 +1,24 @@
 """CP-SAT: is there an order with a peak below the best one known? Asked until the answer is no.
 
-Memory at a place of an order is what a cumulative resource has in use (`edgemem.schedule.timeline`). With a limit just
-below the best peak known, the solver refuses most orders before it searches; as an objective it would not.
+Memory at a place of an order is what a cumulative resource has in use (timeline.py). With a limit just below the best
+peak known, the solver refuses most orders before it searches; as an objective it would not.
 """
 
 from __future__ import annotations
 
-import time
-from concurrent.futures import ThreadPoolExecutor
-from math import inf
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from edgemem.errors import SolverError
-from edgemem.schedule.contraction import contract
 from edgemem.schedule.greedy import greedy_order
 from edgemem.schedule.ordering import Solved, Start, Stopped
 from edgemem.schedule.peak import least_peak, order_peak, peak_unit
-from edgemem.schedule.registry import order_solver
-from edgemem.schedule.timeline import Timeline, import_cp_sat
-from edgemem.strategy.options import SEED, TIME_LIMIT
+from edgemem.strategy.cp_sat import CpSat
+from tests.oracle.constraint_orders.contraction import contract
+from tests.oracle.constraint_orders.timeline import Timeline
 
 if TYPE_CHECKING:
     from edgemem.schedule.problem import OrderProblem
 
-__all__ = ["WORK", "CpSat", "cumulative_order"]
+__all__ = ["WORK", "cumulative_order"]
 
 # In CP-SAT's own measure of work, which is the same on every machine. It leaves out much of what many operators cost:
 # above two hundred, the work is less in proportion. Then "default" takes some ten seconds.
@@ -33,63 +28,6 @@ _MOST_HALVINGS: Final = 16
 _LEAST_WORK: Final = 0.01
 
 
-class CpSat:
-    """The solver with what it may still use up, over several programs.
-
-    Attributes:
-        work: what all programs together have taken.
-        is_late: whether the time is up.
-    """
-
-    def __init__(self, purpose: str, seed: int, time_limit: float | None) -> None:
-        """Raises MissingDependencyError without ortools; `purpose` needs it."""
-        self.cp_model: Any = import_cp_sat(purpose)
-        self.work = 0.0
-        self._seed = seed
-        self._end = inf if time_limit is None else time.monotonic() + time_limit
-
-    @property
-    def is_late(self) -> bool:
-        return time.monotonic() >= self._end
-
-    def solve(self, model: Any, work: float) -> tuple[str, Any]:
-        """The status of a program, as CP-SAT names it, and the solver with its values.
-
-        Raises SolverError for a program that CP-SAT refuses.
-        """
-        solver = self.cp_model.CpSolver()
-        parameters = solver.parameters
-        parameters.num_workers = 1
-        parameters.random_seed = self._seed % 2**31
-        parameters.max_deterministic_time = work
-        if self._end < inf:
-            parameters.max_time_in_seconds = max(0.0, self._end - time.monotonic())
-        # Relaxations to linear programs cost more here than they prove: measured, 30 times as much work for a random
-        # wiring of 32 nodes.
-        parameters.linearization_level = 0
-        parameters.catch_sigint_signal = False
-        with ThreadPoolExecutor(1) as pool:  # a thread that waits hears Ctrl-C
-            answer = pool.submit(solver.solve, model)
-            try:
-                status = solver.status_name(answer.result())
-            except BaseException:
-                solver.stop_search()
-                raise
-        if status == "MODEL_INVALID":
-            raise SolverError(f"CP-SAT refused the program: {model.validate()}; use another method")
-        self.work += solver.deterministic_time
-        return status, solver
-
-
-@order_solver(
-    "cumulative",
-    rank=8,
-    paper="edgemem: places and intervals for the cumulative constraint of CP-SAT",
-    complexity="exponential",
-    options={"effort": ("default", "fast", "max"), "seed": SEED, "time_limit": TIME_LIMIT},
-    extra="solvers",
-    limit=3000,
-)
 def cumulative_order(
     problem: OrderProblem,
     *,
@@ -117,7 +55,7 @@ def cumulative_order(
         start = Start(order, order_peak(problem, order), least_peak(problem))
     if start.bound >= start.peak:
         return Solved(start.order, start.bound, "bound")
-    solver = CpSat("ordering by `cumulative`", seed, time_limit)
+    solver = CpSat("ordering by CP-SAT", seed, time_limit)
     asking = _Asking(problem, solver, start)
     work = WORK[effort] * min(1.0, _FULL_WORK / max(1, asking.count))
     asking.improve(0.75 * work)

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from edgemem.passes.protocol import PassContext
     from edgemem.schedule.ordering import Ordering
 
-__all__ = ["GIVEN", "ReorderOperators", "check_method"]
+__all__ = ["GIVEN", "OrderOperators", "check_method"]
 
 GIVEN: Final = "given"  # the method that keeps the order of the file
 
 
-class ReorderOperators:
+class OrderOperators:
     """Writes the best order that `edgemem.schedule` finds under the target's rules into the model.
 
     Options, all texts: `method`, as `find_order` takes it (auto); `effort`, `seed` and `time_limit` of the search;

