@@ -9,8 +9,8 @@ import numpy as np
 from edgemem.model.stored import stored
 from edgemem.model.tensor_ops import LocalResponse, Normalization
 from edgemem.runtime.webgpu.dispatch import Dispatch
-from edgemem.runtime.webgpu.lower.lines import Lines, share
-from edgemem.runtime.webgpu.lower.registry import lowers
+from edgemem.runtime.webgpu.lowering.lines import Lines, share
+from edgemem.runtime.webgpu.lowering.registry import lowers
 from edgemem.runtime.webgpu.packing import pack
 from edgemem.runtime.webgpu.shaders import grid
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.model.stored import Stored
-    from edgemem.runtime.webgpu.lower.registry import Lowering
+    from edgemem.runtime.webgpu.lowering.registry import Lowering
 
 __all__ = ["local_response", "normalization"]
 

@@ -13,16 +13,16 @@ from edgemem.errors import UnsupportedError
 from edgemem.model.stored import SLICE, is_same_storage, stored
 from edgemem.model.tensor_ops import IDENTITY, AffineMap, Concat
 from edgemem.runtime.webgpu.dispatch import Dispatch
-from edgemem.runtime.webgpu.lower.lines import parts
-from edgemem.runtime.webgpu.lower.registry import lowers
-from edgemem.runtime.webgpu.lower.texels import TexelMap, position_map, texel_map
+from edgemem.runtime.webgpu.lowering.lines import parts
+from edgemem.runtime.webgpu.lowering.registry import lowers
+from edgemem.runtime.webgpu.lowering.texels import TexelMap, position_map, texel_map
 from edgemem.runtime.webgpu.shaders import MOST_INPUTS, grid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from edgemem.model.stored import Stored
-    from edgemem.runtime.webgpu.lower.registry import Lowering
+    from edgemem.runtime.webgpu.lowering.registry import Lowering
 
 __all__ = ["affine_map", "concat"]
 

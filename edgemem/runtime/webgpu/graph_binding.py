@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from edgemem.model.graph import Graph, Op
-    from edgemem.runtime.webgpu.device import Device
+    from edgemem.runtime.webgpu.device import GpuDevice
     from edgemem.runtime.webgpu.dispatch import Dispatch
-    from edgemem.runtime.webgpu.lower import Lowering
-    from edgemem.runtime.webgpu.lowered import Lowered
+    from edgemem.runtime.webgpu.graph_lowering import LoweredOperator
+    from edgemem.runtime.webgpu.lowering import Lowering
     from edgemem.runtime.webgpu.memory import GpuMemory
     from edgemem.runtime.webgpu.places import Place
     from edgemem.targets import Target
 
-__all__ = ["Bound", "Compiled", "Step", "compile_graph"]
+__all__ = ["BoundDispatch", "BoundGraph", "BoundOperator", "bind_graph"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Bound:
+class BoundDispatch:
     """A dispatch as an encoder takes it."""
 
     pipeline: Any
@@ -38,7 +38,7 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Step:
+class BoundOperator:
     """An operator bound to memory.
 
     Attributes:
@@ -51,13 +51,13 @@ class Step:
 
     number: int
     op: Op
-    bound: tuple[Bound, ...]
+    bound: tuple[BoundDispatch, ...]
     written: tuple[int, ...]
     on_cpu: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Compiled:
+class BoundGraph:
     """A graph bound to memory.
 
     Attributes:
@@ -68,7 +68,7 @@ class Compiled:
         pipelines: different shaders.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[BoundOperator, ...]
     constants: Constants
     parameters: Parameters
     views: int
@@ -91,9 +91,14 @@ class _Job:
     operands: tuple[int, ...]  # numbers of constant operands by input, -1 for a tensor in memory
 
 
-def compile_graph(
-    device: Device, memory: GpuMemory, graph: Graph, target: Target, lowered: Sequence[Lowered], context: Lowering
-) -> Compiled:
+def bind_graph(
+    device: GpuDevice,
+    memory: GpuMemory,
+    graph: Graph,
+    target: Target,
+    lowered: Sequence[LoweredOperator],
+    context: Lowering,
+) -> BoundGraph:
     """Compile the shaders of a graph and bind them to memory.
 
     Raises:
@@ -103,7 +108,7 @@ def compile_graph(
     """
     constants = Constants(device)
     try:
-        planned: list[tuple[Lowered, tuple[_Job, ...]]] = []
+        planned: list[tuple[LoweredOperator, tuple[_Job, ...]]] = []
         views = in_place = 0
         for step in lowered:
             if _is_view(step, memory, target, context):
@@ -131,15 +136,15 @@ def compile_graph(
                 count += 1
             given = step.op.outputs if step.on_cpu else (d.output for d in step.dispatches)
             written = tuple(i for i in dict.fromkeys(given) if i in memory.layout.places)
-            steps.append(Step(step.number, step.op, tuple(bound), written, step.on_cpu))
+            steps.append(BoundOperator(step.number, step.op, tuple(bound), written, step.on_cpu))
     except BaseException:
         constants.close()
         parameters.close()
         raise
-    return Compiled(tuple(steps), constants, parameters, views, in_place, len(used))
+    return BoundGraph(tuple(steps), constants, parameters, views, in_place, len(used))
 
 
-def _is_view(step: Lowered, memory: GpuMemory, target: Target, context: Lowering) -> bool:
+def _is_view(step: LoweredOperator, memory: GpuMemory, target: Target, context: Lowering) -> bool:
     """Whether an operator only gives its input another name: the same texels at one place."""
     op = step.op
     if op.type not in RULES[target.aliasing].views or not op.inputs or step.on_cpu:
@@ -183,7 +188,7 @@ def _check_apart(dispatch: Dispatch, op: Op, memory: GpuMemory, graph: Graph, co
             raise _overlap(dispatch.output, number, op, graph)
 
 
-def _check_later(step: Lowered, memory: GpuMemory, graph: Graph, context: Lowering) -> None:
+def _check_later(step: LoweredOperator, memory: GpuMemory, graph: Graph, context: Lowering) -> None:
     """Raise InvalidPlanError where a dispatch of an operator writes over what a later one of the same reads."""
     for k, dispatch in enumerate(step.dispatches):
         for later in step.dispatches[k + 1 :]:
@@ -208,8 +213,8 @@ def _overlap(output: int, number: int, op: Op, graph: Graph) -> InvalidPlanError
 
 
 def _bound(
-    device: Device, memory: GpuMemory, constants: Constants, block: dict[str, Any], job: _Job, used: set[int]
-) -> Bound:
+    device: GpuDevice, memory: GpuMemory, constants: Constants, block: dict[str, Any], job: _Job, used: set[int]
+) -> BoundDispatch:
     layout, pipeline = _pipeline(device, job.shader)
     used.add(id(pipeline))
     resources: dict[int, Any] = {PARAMETERS: block, OUTPUT: memory.resource(job.dispatch.output)}
@@ -220,10 +225,10 @@ def _bound(
         resources[WEIGHTS + k] = constants.resource(number)
     entries = [{"binding": binding, "resource": resource} for binding, resource in resources.items()]
     group = device.handle.create_bind_group(layout=layout, entries=entries)
-    return Bound(pipeline, group, job.dispatch.workgroups)
+    return BoundDispatch(pipeline, group, job.dispatch.workgroups)
 
 
-def _pipeline(device: Device, shader: Shader) -> tuple[Any, Any]:
+def _pipeline(device: GpuDevice, shader: Shader) -> tuple[Any, Any]:
     """The layout of the bind group and the pipeline of a shader, which the device keeps for all sessions."""
     key = (shader.text, repr(shader.layout))
     if key not in device.pipelines:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from edgemem.runtime.memory import Source
     from edgemem.targets import Target
 
-__all__ = ["STORAGES", "Prepared", "Storage", "prepare", "storage_of", "target_name"]
+__all__ = ["STORAGES", "GpuModel", "Storage", "read_gpu_model", "storage_of", "target_name"]
 
 Storage: TypeAlias = Literal["buffer", "texture2d", "texture-linear", "texture-array"]
 Precision: TypeAlias = Literal["fp32", "fp16"]
@@ -42,7 +42,7 @@ _QUICK: Final = Settings(("auto",), effort="fast")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Prepared:
+class GpuModel:
     """A model ready to be put on a GPU.
 
     Attributes:
@@ -90,7 +90,7 @@ def storage_of(target: Target | None) -> Storage | None:
     return "texture-linear" if target.texel_row else "texture2d"
 
 
-def prepare(
+def read_gpu_model(
     model: str | Path | bytes | Computable,
     planset: PlanSet | None = None,
     *,
@@ -98,7 +98,7 @@ def prepare(
     precision: str | None = None,
     dims: Mapping[str, int] | None = None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
-) -> Prepared:
+) -> GpuModel:
     """Read a model and prove the plan that it is to run in.
 
     Arguments and errors are those of `edgemem.GpuExecutor`.
@@ -139,7 +139,7 @@ def prepare(
     kind = storage_of(planset.target)
     assert kind is not None
     assert planset.target is not None
-    return Prepared(
+    return GpuModel(
         name,
         computable,
         graph,

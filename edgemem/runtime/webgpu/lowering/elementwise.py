@@ -9,7 +9,7 @@ from edgemem.errors import UnsupportedError
 from edgemem.model.stored import Stored, is_same_storage, stored
 from edgemem.model.tensor_ops import Binary, Unary
 from edgemem.runtime.webgpu.dispatch import Dispatch
-from edgemem.runtime.webgpu.lower.registry import lowers
+from edgemem.runtime.webgpu.lowering.registry import lowers
 from edgemem.runtime.webgpu.packing import pack
 from edgemem.runtime.webgpu.shaders import grid
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.runtime.webgpu.lower.registry import Lowering
+    from edgemem.runtime.webgpu.lowering.registry import Lowering
 
 __all__ = ["LARGER", "SMALLER", "binary", "unary"]
 

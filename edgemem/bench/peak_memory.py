@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from edgemem.bench.instances import instance
-from edgemem.bench.run import Limits, solvers
+from edgemem.bench.measurement import PeerLimits, solvers
 from edgemem.strategy.bounds import lower_bounds
 from edgemem.system.child_process import run_child
 from edgemem.system.process_memory import peak_bytes
@@ -15,12 +15,12 @@ from edgemem.system.process_memory import peak_bytes
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from edgemem.bench.run import Solver
+    from edgemem.bench.measurement import BenchSolver
 
 __all__ = ["peak_rss"]
 
 
-def peak_rss(text: str, bindings: Mapping[str, Any], solver: Solver, limits: Limits) -> int | None:
+def peak_rss(text: str, bindings: Mapping[str, Any], solver: BenchSolver, limits: PeerLimits) -> int | None:
     """Peak resident bytes of a fresh process that makes or reads the instance and plans it once.
 
     None if the process fails, or the system does not report it (Linux does). `text` and `bindings` are arguments of
@@ -34,7 +34,7 @@ def peak_rss(text: str, bindings: Mapping[str, Any], solver: Solver, limits: Lim
         "family": solver.family,
         "peer_seconds": limits.peer_seconds,
     }
-    done = run_child("edgemem.bench.alone", stdin=json.dumps(task))
+    done = run_child("edgemem.bench.peak_memory", stdin=json.dumps(task))
     # The answer is the last line, because a peer may print lines of its own before it.
     answer: int | None = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else None
     return answer
@@ -45,7 +45,7 @@ def main() -> None:
     task = json.loads(sys.stdin.read())
     problem = instance(task["instance"], **task["bindings"]).problem()
     (solver,) = solvers(task["strategies"], task["peers"], task["family"], None)
-    solver.prepare(problem, lower_bounds(problem), Limits(task["peer_seconds"]))()
+    solver.prepare(problem, lower_bounds(problem), PeerLimits(task["peer_seconds"]))()
     sys.stdout.write(f"\n{json.dumps(peak_bytes())}\n")
 
 

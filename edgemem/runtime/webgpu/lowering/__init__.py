@@ -3,7 +3,7 @@
 from importlib import import_module
 from pkgutil import iter_modules
 
-from edgemem.runtime.webgpu.lower.registry import Lowering, lower, lowers
+from edgemem.runtime.webgpu.lowering.registry import Lowering, lower, lowers
 
 __all__ = ["Lowering", "lower", "lowers"]
 

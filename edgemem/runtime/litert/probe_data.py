@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-__all__ = ["ALLOCATIONS", "Allocation", "Probe", "ProbedSubgraph", "ProbedTensor", "probe_data", "probe_of"]
+__all__ = ["ALLOCATIONS", "Allocation", "Probe", "ProbedSubgraph", "ProbedTensor", "decode_probe", "encode_probe"]
 
 Allocation: TypeAlias = Literal[
     "none", "constant", "arena", "persistent", "dynamic", "folded", "custom", "variant", "elsewhere"
@@ -71,8 +71,8 @@ class Probe:
         return self.subgraphs[0]
 
 
-def probe_data(probe: Probe) -> list[dict[str, Any]]:
-    """A probe as plain data for JSON, which `probe_of` reads."""
+def encode_probe(probe: Probe) -> list[dict[str, Any]]:
+    """A probe as plain data for JSON, which `decode_probe` reads."""
     return [
         {
             "number": subgraph.number,
@@ -83,8 +83,8 @@ def probe_data(probe: Probe) -> list[dict[str, Any]]:
     ]
 
 
-def probe_of(data: list[dict[str, Any]]) -> Probe:
-    """The probe that `probe_data` has written."""
+def decode_probe(data: list[dict[str, Any]]) -> Probe:
+    """The probe that `encode_probe` has written."""
     return Probe(
         tuple(
             ProbedSubgraph(

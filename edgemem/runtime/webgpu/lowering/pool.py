@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from edgemem.model.tensor_ops import Pool
 from edgemem.runtime.webgpu.dispatch import Dispatch
-from edgemem.runtime.webgpu.lower.registry import lowers
+from edgemem.runtime.webgpu.lowering.registry import lowers
 from edgemem.runtime.webgpu.shaders import grid
 
 if TYPE_CHECKING:
-    from edgemem.runtime.webgpu.lower.registry import Lowering
+    from edgemem.runtime.webgpu.lowering.registry import Lowering
 
 __all__ = ["pool"]
 

@@ -13,13 +13,13 @@ import numpy as np
 from edgemem.errors import UnsupportedError
 from edgemem.model.tensor_ops import Resize
 from edgemem.runtime.webgpu.dispatch import Dispatch
-from edgemem.runtime.webgpu.lower.registry import lowers
+from edgemem.runtime.webgpu.lowering.registry import lowers
 from edgemem.runtime.webgpu.shaders import grid
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from edgemem.runtime.webgpu.lower.registry import Lowering
+    from edgemem.runtime.webgpu.lowering.registry import Lowering
 
 __all__ = ["resize"]
 

@@ -12,8 +12,8 @@ from edgemem.errors import UnsupportedError
 from edgemem.model.stored import SLICE, stored
 from edgemem.model.tensor_ops import Convolution, FullyConnected, MatMul
 from edgemem.runtime.webgpu.dispatch import Dispatch
-from edgemem.runtime.webgpu.lower.blocks import bias_texels, parts
-from edgemem.runtime.webgpu.lower.registry import lower, lowers
+from edgemem.runtime.webgpu.lowering.blocks import bias_texels, parts
+from edgemem.runtime.webgpu.lowering.registry import lower, lowers
 from edgemem.runtime.webgpu.packing import pack
 from edgemem.runtime.webgpu.shaders import grid
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.model.stored import Stored
-    from edgemem.runtime.webgpu.lower.registry import Lowering
+    from edgemem.runtime.webgpu.lowering.registry import Lowering
 
 __all__ = ["fully_connected", "matmul", "rows_product"]
 

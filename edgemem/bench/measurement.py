@@ -29,7 +29,18 @@ if TYPE_CHECKING:
     from edgemem.records.problem import Problem
     from edgemem.strategy.registry import Family
 
-__all__ = ["DEFAULT", "Limits", "Result", "Row", "Solver", "Summary", "geometric_mean", "measure", "solvers", "summary"]
+__all__ = [
+    "DEFAULT",
+    "BenchSolver",
+    "PeerLimits",
+    "Result",
+    "Row",
+    "Summary",
+    "geometric_mean",
+    "measure",
+    "solvers",
+    "summary",
+]
 
 DEFAULT: dict[Family, tuple[str, ...]] = {
     "offsets": ("search", "greedy_by_size"),
@@ -41,7 +52,7 @@ _Call: TypeAlias = "Callable[[], Callable[[], Plan]]"
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class PeerLimits:
     """Limits of the peers: seconds for each call, if a peer has a time limit; records, or None for each peer's own."""
 
     peer_seconds: float = 1.0
@@ -49,7 +60,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Solver:
+class BenchSolver:
     """One column: a strategy with its options, all of them (`auto`), or a peer."""
 
     name: str
@@ -57,12 +68,12 @@ class Solver:
     choice: Choice | None = None
     peer: Peer | None = None
 
-    def refusal(self, problem: Problem, limits: Limits) -> str:
+    def refusal(self, problem: Problem, limits: PeerLimits) -> str:
         """Why this solver does not run; "" if it does."""
         most = (limits.peer_records or self.peer.most) if self.peer else len(problem)
         return f"left out above {most:,} records" if len(problem) > most else ""
 
-    def prepare(self, problem: Problem, bounds: LowerBounds, limits: Limits) -> _Call:
+    def prepare(self, problem: Problem, bounds: LowerBounds, limits: PeerLimits) -> _Call:
         """A call that plans once, to be timed; its inputs are prepared before."""
         if self.peer:
             return self._peer_call(self.peer, problem, bounds, limits)
@@ -79,7 +90,7 @@ class Solver:
 
         return call
 
-    def _peer_call(self, peer: Peer, problem: Problem, bounds: LowerBounds, limits: Limits) -> _Call:
+    def _peer_call(self, peer: Peer, problem: Problem, bounds: LowerBounds, limits: PeerLimits) -> _Call:
         timed = peer.prepare(problem, limits.peer_seconds)
 
         def call() -> Callable[[], Plan]:
@@ -155,7 +166,9 @@ class Summary:
     seconds: float
 
 
-def solvers(strategies: Iterable[str], peers: Iterable[str], family: Family, effort: str | None) -> tuple[Solver, ...]:
+def solvers(
+    strategies: Iterable[str], peers: Iterable[str], family: Family, effort: str | None
+) -> tuple[BenchSolver, ...]:
     """The solvers that are the columns, without duplicates, in the given order.
 
     Args:
@@ -168,21 +181,21 @@ def solvers(strategies: Iterable[str], peers: Iterable[str], family: Family, eff
         UnknownStrategyError: a name is unknown, or there are peers in a family that they do not plan.
         MissingDependencyError: a peer is not installed.
     """
-    made: dict[str, Solver] = {}
+    made: dict[str, BenchSolver] = {}
     for text in strategies:
         if text == "auto":
-            made[text] = Solver(text, family)
+            made[text] = BenchSolver(text, family)
             continue
         chosen = [c for c in choices(text) if c.strategy.family == family]
         if not chosen:
             raise UnknownStrategyError(f"{text!r} is no strategy of the family {family}; see --family")
         for choice in chosen:
             wanted = _with_effort(choice, effort)
-            made[str(wanted)] = Solver(str(wanted), family, wanted)
+            made[str(wanted)] = BenchSolver(str(wanted), family, wanted)
     for text in peers:
         if family != "offsets":
             raise UnknownStrategyError("the peers plan offsets only; leave out --peers or --family")
-        made |= {peer.name: Solver(peer.name, family, peer=peer) for peer in others.find(text)}
+        made |= {peer.name: BenchSolver(peer.name, family, peer=peer) for peer in others.find(text)}
     return tuple(made.values())
 
 
@@ -195,9 +208,9 @@ def _with_effort(choice: Choice, effort: str | None) -> Choice:
 
 def measure(
     instance: Instance,
-    columns: Sequence[Solver],
+    columns: Sequence[BenchSolver],
     *,
-    limits: Limits | None = None,
+    limits: PeerLimits | None = None,
     repeat: int = 1,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Row:
@@ -206,7 +219,7 @@ def measure(
     A solver that fails has the reason in its result, and the others run; raises ModelError if the instance is not
     readable.
     """
-    limits = limits or Limits()
+    limits = limits or PeerLimits()
     progress(instance.name)
     problem = instance.problem()
     bounds = lower_bounds(problem)
@@ -225,7 +238,7 @@ def measure(
 class _Runner:
     """A solver and one instance, over several turns."""
 
-    def __init__(self, solver: Solver, problem: Problem, bounds: LowerBounds, limits: Limits) -> None:
+    def __init__(self, solver: BenchSolver, problem: Problem, bounds: LowerBounds, limits: PeerLimits) -> None:
         refusal = solver.refusal(problem, limits)
         self.result = Result(solver.name, solver.peer is not None, note=refusal, left_out=bool(refusal))
         self._solver, self._problem, self._bounds, self._limits = solver, problem, bounds, limits

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 from edgemem.model.tensor_ops import ArgMax, Reduce, Softmax
 from edgemem.runtime.webgpu.dispatch import Dispatch
-from edgemem.runtime.webgpu.lower.elementwise import LARGER, SMALLER
-from edgemem.runtime.webgpu.lower.lines import Lines, share
-from edgemem.runtime.webgpu.lower.registry import lowers
+from edgemem.runtime.webgpu.lowering.elementwise import LARGER, SMALLER
+from edgemem.runtime.webgpu.lowering.lines import Lines, share
+from edgemem.runtime.webgpu.lowering.registry import lowers
 from edgemem.runtime.webgpu.shaders import grid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from edgemem.runtime.webgpu.lower.registry import Lowering
+    from edgemem.runtime.webgpu.lowering.registry import Lowering
 
 __all__ = ["arg_max", "reduce", "softmax"]
 

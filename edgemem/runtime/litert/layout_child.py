@@ -1,6 +1,6 @@
-"""Finds the places of a model's tensors in a process of its own, for `edgemem.runtime.litert.planned_apart`.
+"""Finds the places of a model's tensors in a process of its own, for `edgemem.runtime.litert.layout_cache`.
 
-    python -m edgemem.runtime.litert.plan_child FOLDER
+    python -m edgemem.runtime.litert.layout_child FOLDER
 
 FOLDER holds the question, and gets the answer (`process`).
 """
@@ -8,9 +8,9 @@ FOLDER holds the question, and gets the answer (`process`).
 from __future__ import annotations
 
 from edgemem.errors import RuntimeBindError
-from edgemem.runtime.litert import planned_here  # noqa: F401 - once it is loaded, this process plans
+from edgemem.runtime.litert import layout as _planner  # noqa: F401 - once it is loaded, this process plans
+from edgemem.runtime.litert.arena_layout import encode_layout
 from edgemem.runtime.litert.interpreter import Interpreter, OpResolverType
-from edgemem.runtime.litert.planned_apart import layout_data
 from edgemem.runtime.litert.process import Answer, Question, serve
 from edgemem.runtime.litert.structs_check import check_here
 
@@ -26,7 +26,7 @@ def _planned(question: Question) -> Answer:
         data["path"],
         None if data["path"] else question.model,
         experimental_op_resolver_type=kernels,
-        mode="repoint",
+        mode="planned",
         plan=data["plan"],
         strategy=data["strategies"] or None,
         inputs=data["inputs"],
@@ -42,7 +42,7 @@ def _planned(question: Question) -> Answer:
     layout = interpreter.layout
     if layout is None:
         raise RuntimeBindError(interpreter.memory.reason)
-    return Answer(layout_data(layout))
+    return Answer(encode_layout(layout))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import numpy as np
 from edgemem.errors import UnsupportedError
 from edgemem.model.stored import SLICE
 from edgemem.model.tensor_ops import ArgMax
-from edgemem.runtime.webgpu.lower import Lowering, lower
+from edgemem.runtime.webgpu.lowering import Lowering, lower
 from edgemem.runtime.webgpu.shaders import Reach, assemble
 from edgemem.runtime.webgpu.values import DTYPES, EXACT
 from edgemem.system.text import join_names
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from edgemem.model.graph import Graph, Op
     from edgemem.model.tensor_ops import TensorOp
     from edgemem.runtime.webgpu.dispatch import Dispatch
-    from edgemem.runtime.webgpu.prepared import Prepared
+    from edgemem.runtime.webgpu.gpu_model import GpuModel
     from edgemem.runtime.webgpu.shaders import Precision
 
-__all__ = ["Lowered", "Missing", "lower_graph", "missing_kernels", "needed_tensors"]
+__all__ = ["LoweredOperator", "Missing", "lower_graph", "missing_kernels", "needed_tensors"]
 
 
 _MOST: Final = 2**31 - 1  # an index is an i32
@@ -34,7 +34,7 @@ _FUSED: Final = "com.microsoft::"  # the domain of what ONNX Runtime's optimiser
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lowered:
+class LoweredOperator:
     """An operator of the graph as it runs.
 
     Attributes:
@@ -50,7 +50,7 @@ class Lowered:
     on_cpu: bool = False
 
 
-def lower_graph(prepared: Prepared, *, cpu_ops: bool = False) -> tuple[tuple[Lowered, ...], Lowering]:
+def lower_graph(prepared: GpuModel, *, cpu_ops: bool = False) -> tuple[tuple[LoweredOperator, ...], Lowering]:
     """The operators that compute something, in the order of the plan, and the context they were lowered in.
 
     Args:
@@ -65,7 +65,7 @@ def lower_graph(prepared: Prepared, *, cpu_ops: bool = False) -> tuple[tuple[Low
     return lowered, context
 
 
-def missing_kernels(prepared: Prepared) -> Missing | None:
+def missing_kernels(prepared: GpuModel) -> Missing | None:
     """What of a model has no kernel; None if all of it runs on a GPU."""
     return _lower(prepared, cpu_ops=False)[2]
 
@@ -94,11 +94,11 @@ class Missing:
         return made + ("" if cpu_ops or not self.operators else "; --cpu-ops runs single operators on the CPU")
 
 
-def _lower(prepared: Prepared, *, cpu_ops: bool) -> tuple[tuple[Lowered, ...], Lowering, Missing | None]:
+def _lower(prepared: GpuModel, *, cpu_ops: bool) -> tuple[tuple[LoweredOperator, ...], Lowering, Missing | None]:
     graph = prepared.graph
     context = Lowering.of(prepared.program)
     read = {i for op in graph.ops for i in op.inputs} | set(graph.outputs)
-    found: list[Lowered] = []
+    found: list[LoweredOperator] = []
     tensors = [*_uncounted(graph, context), *_refused_tensors(graph)]
     refused: dict[tuple[str, str], list[str]] = {}  # names by type and reason
     for number, (op, steps) in enumerate(zip(graph.ops, prepared.steps, strict=True)):
@@ -107,9 +107,9 @@ def _lower(prepared: Prepared, *, cpu_ops: bool) -> tuple[tuple[Lowered, ...], L
         dispatches, reason = _lowered(graph, op, steps, context, read)
         reason = reason or _inexact(graph, steps, context, prepared.precision)
         if not reason:
-            found.append(Lowered(number, op, dispatches))
+            found.append(LoweredOperator(number, op, dispatches))
         elif cpu_ops and not op.bodies:
-            found.append(Lowered(number, op, (), on_cpu=True))
+            found.append(LoweredOperator(number, op, (), on_cpu=True))
         else:
             refused.setdefault((op.type, reason), []).append(repr(op.name or op.type))
     return tuple(found), context, Missing(refused, tensors) if refused or tensors else None
@@ -132,7 +132,7 @@ def _inexact(graph: Graph, steps: tuple[TensorOp, ...] | str, context: Lowering,
     return ""
 
 
-def needed_tensors(graph: Graph, lowered: tuple[Lowered, ...], context: Lowering) -> tuple[int, ...]:
+def needed_tensors(graph: Graph, lowered: tuple[LoweredOperator, ...], context: Lowering) -> tuple[int, ...]:
     """The tensors that must have memory: inputs and outputs of the graph, and those that operators read and write."""
     used = dict.fromkeys((*graph.inputs, *graph.outputs))
     for step in lowered:
