@@ -50,7 +50,7 @@ def test_a_recorded_plan_is_replayed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("level", ["basic", "all"])
 def test_an_optimised_graph_is_planned_in_its_order(model: Path, tmp_path: Path, level: str) -> None:
     planned = tmp_path / "planned.onnx"
-    done = edgemem("plan", model, "--optimize", level, "--reorder", "--record", "-o", planned)
+    done = edgemem("plan", model, "--optimize", level, "--order", "auto", "--record", "-o", planned)
     assert done.exit_code == 0, done.output
     note = baked_note(planned)
     assert note is not None
@@ -144,7 +144,7 @@ def test_what_does_not_go_together(
 
 
 def test_what_ran_outside_every_plan_is_not_called_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Node by node refuses sizes that depend on data; the replay is missing, as after an install without a compiler.
+    # Node by node refuses sizes that depend on data; and there is no recording to replay.
     values = [
         onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [4]),
         onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, None]),
