@@ -14,7 +14,6 @@ VERSION: Final = "0.1.0"  # as in pyproject.toml; asking importlib.metadata take
 # The packages that errors name, with the versions that the extras in pyproject.toml ask for.
 PACKAGES: Final = {
     "ai-edge-litert": ">=2.1",
-    "cryptography": ">=43",
     "onnxruntime": ">=1.23",
     "ortools": ">=9.10",
     "scipy": ">=1.11",
