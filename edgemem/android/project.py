@@ -22,7 +22,6 @@ from edgemem.distribution import VERSION
 from edgemem.errors import ApkError, ModelError
 from edgemem.files import new_folder
 from edgemem.report.sizes import size_text
-from edgemem.suitability import has_regions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -90,7 +89,7 @@ def _litert(path: Path, model: PlannedModel, abis: Sequence[str]) -> Project:
     """The project of a TFLite model."""
     planset = model.plansets[0]
     plan, target = planset.best_offsets, planset.target
-    if plan is None or target is None or not target.is_dense or has_regions(planset):
+    if plan is None or target is None or not target.is_dense or planset.has_regions:
         raise ModelError(
             f"{path.name} carries no plan of offsets in one arena; make one with: edgemem plan -t litert {path.name} "
             "-o PLANNED"

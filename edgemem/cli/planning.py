@@ -87,7 +87,6 @@ def plan(
     from edgemem.cli.console import echo_folded
     from edgemem.cli.console import progress as progress_line
     from edgemem.cli.level_view import level_text
-    from edgemem.commands.executors import where_file_runs
     from edgemem.commands.plan_prepared import limits_of_plans, plan_prepared
     from edgemem.commands.prepare import PRICED, kept_states, prepare
     from edgemem.commands.price import price_of
@@ -95,6 +94,7 @@ def plan(
     from edgemem.errors import BudgetExceededError
     from edgemem.files import restored_on_failure, temporary_folder
     from edgemem.formats import Bindings, Model
+    from edgemem.runtime.executors import where_it_runs
     from edgemem.verification import graph_for
 
     if record and (output is None or output.suffix.lower() != ".onnx"):
@@ -189,7 +189,7 @@ def plan(
     for planned in recorded:
         view.show_recorded(planned)
     if output:
-        echo_folded(f"wrote {output}: {where_file_runs(output, (*plansets, *recorded), carrier)}")
+        echo_folded(f"wrote {output}: {where_it_runs((*plansets, *recorded), output.suffix, carrier, output)}")
 
 
 def _why_unchanged(budget: int | None) -> str:

@@ -84,7 +84,7 @@ def test_both_executors_and_outputs_to_files(model: Path, tmp_path: Path) -> Non
 def test_measure_prints_a_line_a_configuration(model: Path) -> None:
     rows = json.loads(edgemem("measure", model, "--rounds", 1, "--repeats", 2, "--json").output)
     named = {row["configuration"]: row for row in rows}
-    assert list(named) == ["default", "tuned", "trimmed", "no_arena", "recording", "edgemem", "io_binding"]
+    assert list(named) == ["default", "tuned", "trimmed", "no_arena", "recording", "edgemem"]
     assert all(not row["unavailable"] for row in rows)
     assert all(named[name]["exact"] for name in ("tuned", "trimmed", "no_arena", "recording", "edgemem"))
     assert named["edgemem"]["activation"] <= named["tuned"]["activation"] <= named["default"]["activation"]
@@ -93,7 +93,7 @@ def test_measure_prints_a_line_a_configuration(model: Path) -> None:
 def test_measure_fits_a_terminal(model: Path) -> None:
     text = edgemem("measure", model, "--rounds", 1, "--repeats", 1).output
     assert max(map(len, text.splitlines())) <= 80
-    for configuration in ("default", "tuned", "recording", "edgemem", "io_binding"):
+    for configuration in ("default", "tuned", "recording", "edgemem"):
         lines = [line for line in text.splitlines() if line.split()[:1] == [configuration]]
         assert len(lines) == 3, text  # plan, process, time
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 import edgemem
 from edgemem.cli.main import main
 from edgemem.errors import InvalidPlanError, RuntimeBindError
-from edgemem.runtime.onnxruntime.io_binding import make_session
+from edgemem.runtime.onnxruntime.split_model import split_model
 from tests.runtime.networks import small
 from tests.tflite_models import M, O, S, T, build
 
@@ -81,7 +81,7 @@ def test_onnx_runtime_runs_no_texels(tmp_path: Path) -> None:
     assert code == 0
     assert "node by node (edgemem run --executor io-binding): plan with --target generic" in said
     with pytest.raises(RuntimeBindError, match="counts texels, not bytes"):
-        make_session(planned)
+        split_model(planned)
     code, said = _edgemem("verify", "--run", planned)
     assert code == 1
     assert "counts texels, not bytes" in said

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from edgemem import api
+from edgemem.formats.offline_allocation import micro_offsets, micro_refusal
 from edgemem.model.aliasing import RULES
 from edgemem.planning.micro_offsets import plan_of_offsets
 from edgemem.proof import verify_planset
-from edgemem.suitability import micro_offsets, micro_refusal
 from edgemem.targets import BUILT_IN
 from edgemem_converters.tflite.model import TfliteConverter
 from tests.tflite_models import M, O, S, T, build

@@ -28,7 +28,6 @@ MAY_IMPORT = {
     "native": "errors records",
     "trace": "errors files native reading records",
     "plans": "model records targets trace",
-    "suitability": "errors plans",
     "formats": "errors model plans records trace",
     "workspace": "formats model targets",
     "planfile": "errors files model plans reading records targets trace",
@@ -38,8 +37,7 @@ MAY_IMPORT = {
     "ranges": "errors formats model plans proof records targets",
     "schedule": "bounds errors model native plans records strategy targets",
     "remat": "errors model native schedule strategy targets trace",
-    "planning": "bounds distribution errors formats model plans proof ranges records strategy suitability targets "
-    "trace workspace",
+    "planning": "bounds distribution errors formats model plans proof ranges records strategy targets trace workspace",
     "verification": "errors formats model planfile planning plans proof ranges workspace",
     "passes": "bounds errors formats model native records remat schedule targets workspace",
     "report": "errors model native plans proof records targets trace",
@@ -48,11 +46,11 @@ MAY_IMPORT = {
     "replay": "caches errors files native planfile plans proof reading trace",
     "torch": "caches errors files model native planfile planning plans remat replay targets trace",
     "runtime": "caches child distribution errors file_bytes files formats lists model native passes planfile planning "
-    "plans process_memory proof protobuf ranges reading records replay report suitability targets trace verification",
+    "plans process_memory proof protobuf ranges reading records replay report targets trace verification",
     "commands": "api bounds child errors files formats lists model passes planning plans proof records remat report "
-    "runtime schedule suitability targets trace verification workspace",
+    "runtime schedule targets trace verification workspace",
     "android": "caches commands distribution errors files lists model planfile plans proof reading report runtime "
-    "suitability verification",
+    "verification",
     "bench": "api bounds child distribution errors formats planning plans process_memory proof records strategy",
     "cli": "android api bench bounds child commands distribution errors files formats lists model plans proof remat "
     "report runtime schedule strategy targets verification",
@@ -193,7 +191,6 @@ def test_no_converter_imports_a_runtime_of_edgemem_or_the_planner() -> None:
         "edgemem.model",
         "edgemem.plans",
         "edgemem.protobuf",
-        "edgemem.suitability",
         "edgemem.records",
         "edgemem.trace",
     )

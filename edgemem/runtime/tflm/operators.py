@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from edgemem.formats.offline_allocation import Refusal
 from edgemem.lists import listed
-from edgemem.suitability import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

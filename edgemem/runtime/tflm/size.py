@@ -16,10 +16,10 @@ from edgemem.distribution import requirement
 from edgemem.errors import ModelError, RuntimeBindError
 from edgemem.formats import MicroPlanned
 from edgemem.records.micro_buffers import buffers_of
+from edgemem.runtime.executors import MICRO_KERNELS
 from edgemem.runtime.memory import Origin, origin_of
 from edgemem.runtime.tflm.execute import execute, input_values, is_installed
 from edgemem.runtime.tflm.file_plan import file_plan
-from edgemem.suitability import MICRO_KERNELS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -14,8 +14,8 @@ import numpy as np
 
 from edgemem.errors import ModelError, RuntimeBindError
 from edgemem.lists import listed
-from edgemem.runtime.arguments import Argument, argument
 from edgemem.runtime.memory import MemoryReport, origin_of
+from edgemem.runtime.webgpu.arguments import Argument, argument
 from edgemem.runtime.webgpu.compiled import compile_graph
 from edgemem.runtime.webgpu.cpu_ops import cpu_operator
 from edgemem.runtime.webgpu.device import checked, open_device
