@@ -87,8 +87,8 @@ def plan(
     from edgemem.cli.console import echo_folded
     from edgemem.cli.console import progress as progress_line
     from edgemem.cli.level_view import level_text
-    from edgemem.commands.plan_prepared import limits_of_plans, plan_prepared
-    from edgemem.commands.prepare import PRICED, kept_states, prepare
+    from edgemem.commands.changed_model import PRICED, change_model, kept_states
+    from edgemem.commands.changed_plan import limits_of_plans, plan_changed_model
     from edgemem.commands.price import price_of
     from edgemem.commands.remedies import Attempt, explain_budget
     from edgemem.errors import BudgetExceededError
@@ -113,7 +113,7 @@ def plan(
     with temporary_folder() as folder, progress_line() as progress:
         bindings = Bindings.of(dims, input_shapes)
         try:
-            prepared = prepare(
+            prepared = change_model(
                 source,
                 folder,
                 wanted,
@@ -128,7 +128,7 @@ def plan(
                 raise click.UsageError("usage records have no model to write the plan into; use -o FILE.edgemem")
             if "order" in wanted or "recompute" in wanted:
                 limits = limits_of_plans(strategy, limits, prepared.order_s)
-            prepared, planset = plan_prepared(
+            prepared, planset = plan_changed_model(
                 prepared,
                 lambda model, rules: api.plan(
                     model,

@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from edgemem.cli.main import main
-from edgemem.commands.prepare import prepare
+from edgemem.commands.changed_model import change_model
 from edgemem.formats import Model, load_model
 from edgemem.model.macs import count_macs
-from edgemem.runtime.onnxruntime.tiled import compare_tiled
+from edgemem.runtime.onnxruntime.tile_comparison import compare_tiled
 from models.build import build
 from tests.branchy import wired_onnx, wired_tflite
 from tests.row_models import run_micro
@@ -83,7 +83,7 @@ def test_an_onnx_model_runs_operators_again_within_the_budget(models: Path, tmp_
     verified = edgemem("verify", "--run", out)
     assert verified.exit_code == 0, verified.output
     assert "io-binding: ran" in verified.output
-    baked = prepare(model, tmp_path, {"optimize": {"level": "extended"}}).model
+    baked = change_model(model, tmp_path, {"optimize": {"level": "extended"}}).model
     assert isinstance(baked, Model)
     (tmp_path / "both").mkdir()
     assert compare_tiled(baked, load_model(out), tmp_path / "both").is_identical

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from edgemem.cli.main import main
-from edgemem.commands.prepare import prepare
+from edgemem.commands.changed_model import change_model
 from edgemem.schedule.order import find_order
 from edgemem.schedule.peak import peak_of
 from edgemem.schedule.precedence import find_precedence
@@ -62,7 +62,7 @@ def breadth_first(graph: Graph) -> Graph:
 
 @pytest.mark.parametrize("name", ["mobilenet_v2", "resnet18"])
 def test_tiles_are_run_depth_first_from_any_order(name: str, models: Path, tmp_path: Path) -> None:
-    prepared = prepare(models / f"{name}.onnx", tmp_path, {"tile": {"stages": "auto", "threads": "1"}})
+    prepared = change_model(models / f"{name}.onnx", tmp_path, {"tile": {"stages": "auto", "threads": "1"}})
     assert prepared.original is not None
     graph = prepared.model.graph()  # type: ignore[union-attr]
     scattered = breadth_first(graph)

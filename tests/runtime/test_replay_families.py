@@ -21,7 +21,7 @@ from edgemem.replay.cache import PlanCache
 from edgemem.replay.families import MOST_PLANS
 from edgemem.replay.library import library
 from edgemem.replay.plan import replay_plan
-from edgemem.replay.policy import Policy
+from edgemem.replay.policy import ReplayPolicy
 from edgemem.replay.replayer import Replayer
 from edgemem.replay.store import StoredPlans
 from edgemem.replay.worker import Worker, worker
@@ -67,7 +67,7 @@ class Program:
     def __init__(self, cache: Path | None = None, **policy: Any) -> None:
         plan = partial(plan_recording, settings=Settings())
         stored = StoredPlans(FINGERPRINT, (), Settings(), PlanCache(cache) if cache else None)
-        chosen = Policy(**({"background": False} | policy))
+        chosen = ReplayPolicy(**({"background": False} | policy))
         self.replayer = Replayer(stored, first=partial(plan, is_first=True), better=plan, policy=chosen)
 
     def run(self, events: Sequence[int], shape: tuple[int, ...] = (), *, learn: bool = False) -> None:

@@ -25,7 +25,7 @@ from edgemem.replay.cache import PlanCache
 from edgemem.replay.lanes import Lanes
 from edgemem.replay.learner import MOST_FAMILIES
 from edgemem.replay.library import HOST, library
-from edgemem.replay.policy import Policy
+from edgemem.replay.policy import ReplayPolicy
 from edgemem.replay.replayer import Replayer
 from edgemem.replay.store import StoredPlans
 from edgemem.replay.worker import Worker, worker
@@ -71,7 +71,9 @@ def sharing(arena: Arena, *, background: bool = False) -> Program:
     program = Program()
     plan = partial(plan_recording, settings=Settings())
     stored = StoredPlans(FINGERPRINT, (), Settings(), None)
-    program.replayer = Replayer(stored, first=plan, better=plan, policy=Policy(background=background), shared=arena)
+    program.replayer = Replayer(
+        stored, first=plan, better=plan, policy=ReplayPolicy(background=background), shared=arena
+    )
     return program
 
 

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from edgemem.cli.main import main
-from edgemem.commands.prepare import prepare
+from edgemem.commands.changed_model import change_model
 from edgemem.commands.price import price_of
 from edgemem.formats import Model
 from edgemem.targets import BUILT_IN
@@ -88,7 +88,7 @@ def test_the_price_is_of_the_file_that_was_given(tmp_path: Path) -> None:
         path = fetch("mp_face_detection_short")
     except FetchError as e:
         pytest.skip(f"no mp_face_detection_short: {e}")
-    prepared = prepare(path, tmp_path, {"fold": {}, "stream": {"stages": "0:5:2"}}, target="tflm")
+    prepared = change_model(path, tmp_path, {"fold": {}, "stream": {"stages": "0:5:2"}}, target="tflm")
     assert isinstance(prepared.model, Model)
     assert prepared.given is not None
     price = price_of(prepared.given, prepared.model, BUILT_IN["tflm"], path)
