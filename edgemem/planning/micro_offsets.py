@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from edgemem.bounds import lower_bounds, naive_size
 from edgemem.errors import ModelError
 from edgemem.formats.offline_allocation import micro_offsets, micro_refusal
 from edgemem.model.aliasing import rules_of
@@ -23,6 +22,7 @@ from edgemem.proof import Cause, Violation
 from edgemem.proof.permissions import permissions_of
 from edgemem.records.lifetime import lifetimes
 from edgemem.records.problem import Problem, UsageRecord
+from edgemem.strategy.bounds import lower_bounds, naive_size
 from edgemem.targets import BUILT_IN
 
 if TYPE_CHECKING:

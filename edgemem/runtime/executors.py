@@ -259,7 +259,7 @@ def _ask_all(
     plansets: Sequence[PlanSet], suffix: str, model: Model | Graph | None, file: Path | None = None
 ) -> tuple[list[str], list[tuple[Executor, Refusal]]]:
     """The titles of those that run the plans, and the others with their reasons, where users are to know of them."""
-    from edgemem.verification import graph_for  # needs what makes plans, which running them does not
+    from edgemem.planning.verification import graph_for  # needs what makes plans, which running them does not
 
     able, refused = [], []
     device = next((p for p in plansets if micro_refusal(p) is None and _micro(p) is not None), None)

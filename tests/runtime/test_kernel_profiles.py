@@ -12,7 +12,6 @@ import onnx
 import pytest
 
 from edgemem import api, verify
-from edgemem.bounds import lower_bounds
 from edgemem.commands.run_tflite import run, runtime_of
 from edgemem.commands.size import size_of
 from edgemem.commands.verify_run import verify_run
@@ -30,6 +29,7 @@ from edgemem.runtime.executors import LITERT, TFLM, kernels_refusal, where_it_ru
 from edgemem.runtime.tflm import execute as tflm
 from edgemem.runtime.tflm.file_plan import file_plan
 from edgemem.runtime.tflm.size import size_of as micro_size_of
+from edgemem.strategy.bounds import lower_bounds
 from edgemem.targets import BUILT_IN
 from edgemem_converters.tflite.model import TfliteConverter
 from tests.runtime.test_cli_tflite import edgemem

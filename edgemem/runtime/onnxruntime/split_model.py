@@ -15,8 +15,8 @@ from edgemem.formats import Bindings, load_model, onnx_editor
 from edgemem.model.dtypes import byte_size
 from edgemem.model.graph import digest
 from edgemem.model.ranges import Range, in_ranges, resolve
+from edgemem.planning.ranges import plan_at
 from edgemem.proof import prove
-from edgemem.ranges import plan_at
 from edgemem.runtime.executors import IO_BINDING
 from edgemem.runtime.onnxruntime.optimise import onnxruntime
 
