@@ -12,7 +12,7 @@ from edgemem.errors import PlanError, RuntimeBindError
 from edgemem.formats.offline_allocation import micro_refusal
 from edgemem.planning.verification import plans_of
 from edgemem.runtime.executors import EXECUTORS, LITERT
-from edgemem.runtime.tflm.execute import execute
+from edgemem.runtime.tflm.execution import execute
 from edgemem.runtime.tflm.file_plan import file_plan, memory_of
 from edgemem.runtime.tflm.size import predicted_head
 

@@ -15,7 +15,7 @@ from edgemem.formats.offline_allocation import Refusal, arena_refusal, micro_ref
 from edgemem.model.profiles import VERSIONS
 from edgemem.plans import DEPENDS_ON_DATA
 from edgemem.proof import Cause, examine
-from edgemem.runtime.tflm.execute import trial_refusal
+from edgemem.runtime.tflm.execution import trial_refusal
 from edgemem.runtime.tflm.operators import micro_graph_refusal
 
 if TYPE_CHECKING:
@@ -166,13 +166,13 @@ def _webgpu(planset: PlanSet) -> Refusal | None:
 
 def _no_webgpu_kernel(model: Model | Graph | None, plansets: Sequence[PlanSet]) -> Refusal | None:
     """What of a model has no kernel on a GPU: what `edgemem run` says of it, in the same words."""
-    from edgemem.runtime.webgpu.lowered import missing_kernels  # kernels, which other plans do not need
-    from edgemem.runtime.webgpu.prepared import prepare
+    from edgemem.runtime.webgpu.gpu_model import read_gpu_model
+    from edgemem.runtime.webgpu.graph_lowering import missing_kernels  # kernels, which other plans do not need
 
     if not isinstance(model, Model) or not isinstance(model, Computable):
         return None
     try:
-        missing = missing_kernels(prepare(model, next(p for p in plansets if _webgpu(p) is None)))
+        missing = missing_kernels(read_gpu_model(model, next(p for p in plansets if _webgpu(p) is None)))
     except UnsupportedError as e:
         return Refusal(str(e), "")
     return Refusal(f"{missing}{missing.remedy()}", "") if missing is not None else None

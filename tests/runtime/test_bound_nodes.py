@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -276,23 +274,3 @@ def test_wrong_plans_are_refused(tmp_path: Path) -> None:
         split_model(path, replace(planset, offsets=(wrong,)))
     with pytest.raises(RuntimeBindError, match="no offset plan of its graph"):
         split_model(path, replace(planset, offsets=()))
-
-
-def test_a_plan_needs_no_compiled_kernels(tmp_path: Path) -> None:
-    path, plan = small("transformer", tmp_path), tmp_path / "transformer.edgemem"
-    edgemem.save(None, edgemem.plan(path, strategy="offsets/greedy_by_size"), plan)
-    script = """
-import sys
-import numpy as np
-sys.modules["edgemem._kernels"] = None  # importing it fails
-from edgemem import planfile
-from edgemem.runtime.onnxruntime.bound_nodes import BoundNodes
-from edgemem.runtime.onnxruntime.split_model import split_model
-from pathlib import Path
-model = split_model(sys.argv[1], planfile.load(Path(sys.argv[2])))
-(name,) = model.inputs
-nodes = BoundNodes(model)
-nodes.run({name: np.zeros(model.forms[name][1], np.int64)})
-assert nodes.report.planned
-"""
-    subprocess.run([sys.executable, "-W", "error", "-c", script, str(path), str(plan)], check=True)
