@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import onnx
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from edgemem.runtime.onnxruntime.io_binding import make_session
 from edgemem.runtime.onnxruntime.optimise import LEVELS, onnxruntime

@@ -169,7 +169,7 @@ print("\\nanswer:" + json.dumps({
 def apart(path: Path, cache: Path, *, builtin: bool = True, shapes: Any = (), **ours: Any) -> dict[str, Any]:
     """What a fresh process says of the model, run by the documented call."""
     task = json.dumps({"path": str(path), "builtin": builtin, "shapes": shapes, "ours": ours})
-    environment = {**os.environ, "EDGEMEM_CACHE": str(cache), "PYTHONPATH": f"{ROOT}:{ROOT / 'converters'}"}
+    environment = {**os.environ, "EDGEMEM_CACHE": str(cache)}
     done = subprocess.run(
         [sys.executable, "-c", _SCRIPT, task], capture_output=True, text=True, env=environment, timeout=300, check=False
     )

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 ROOT = Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(ROOT))
+sys.path.append(str(ROOT))
 
 from edgemem.formats import load_operator_log
 from edgemem.remat.budgets import cutoff_budget, minimum_budget
