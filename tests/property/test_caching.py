@@ -15,6 +15,7 @@ from edgemem import native
 from edgemem.native import pure
 from edgemem.trace import Trace
 from edgemem.trace.caching import CachingSettings, simulate
+from tests.extent import run_for_seeds
 from tests.oracle.caching import CachingOracle, OutOfMemory
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -108,7 +109,7 @@ def test_the_simulation_equals_the_literal_allocator(events: list[Event], settin
     _agrees(events, settings)
 
 
-@pytest.mark.parametrize("seed", range(24))
+@run_for_seeds(range(24), quick=4)
 def test_the_simulation_equals_the_literal_allocator_in_long_runs(seed: int) -> None:
     rng = random.Random(seed)
     sizes = [rng.choice([512, 3 * KIB, MIB, 3 * MIB, 12 * MIB, 25 * MIB]) + rng.randrange(MIB) for _ in range(12)]
@@ -132,7 +133,7 @@ def test_the_simulation_equals_the_literal_allocator_in_long_runs(seed: int) -> 
     _agrees(events, settings)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@run_for_seeds(range(12), quick=3)
 def test_it_equals_the_literal_allocator_where_memory_runs_out_and_blocks_are_not_split(seed: int) -> None:
     rng = random.Random(seed)
     events: list[Event] = []

@@ -13,6 +13,7 @@ from edgemem.plans import OffsetPlan, SharedObjectsPlan
 from edgemem.proof import Cause, pure, sweep, sweep_plan
 from edgemem.proof.faults import COLUMNS, Fault
 from edgemem.records.problem import Problem
+from tests.extent import run_for_seeds
 from tests.oracle import proof as oracle
 
 if TYPE_CHECKING:
@@ -211,7 +212,7 @@ def _check_offsets(case: oracle.Case) -> bool:
 
 
 @pytest.mark.parametrize("plain", [True, False])
-@pytest.mark.parametrize("seed", SEEDS)
+@run_for_seeds(SEEDS, quick=4)
 def test_offsets(seed: int, plain: bool) -> None:
     random = Random(seed)
     right = sum(_check_offsets(random_case(random, plain=plain)[0]) for _ in range(ROUNDS))
@@ -219,7 +220,7 @@ def test_offsets(seed: int, plain: bool) -> None:
 
 
 @pytest.mark.parametrize("plain", [True, False])
-@pytest.mark.parametrize("seed", SEEDS)
+@run_for_seeds(SEEDS, quick=4)
 def test_bounds(seed: int, plain: bool) -> None:
     random = Random(1000 + seed)
     for _ in range(ROUNDS):
@@ -231,7 +232,7 @@ def test_bounds(seed: int, plain: bool) -> None:
             assert claims[0] <= case.arenas[0]
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@run_for_seeds(SEEDS, quick=4)
 def test_objects(seed: int) -> None:
     random = Random(2000 + seed)
     right = 0
@@ -302,7 +303,7 @@ def _with(finder: Any, problem: Problem, plan: OffsetPlan | SharedObjectsPlan) -
         return sweep_plan(problem, plan)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@run_for_seeds(range(10), quick=3)
 def test_limits_of_int64(seed: int) -> None:
     random = Random(3000 + seed)
     edges = [-(2**63), -(2**63) + 1, -1, 0, 1, 2**62, 2**63 - 2, 2**63 - 1]

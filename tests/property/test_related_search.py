@@ -13,6 +13,7 @@ from edgemem.bounds import lower_bounds
 from edgemem.errors import ModelError
 from edgemem.plans import OffsetPlan
 from edgemem.proof import sweep_plan
+from tests.extent import run_for_seeds
 from tests.oracle.related_model import least_arena
 from tests.oracle.relations import Related, optimum, placement_faults
 from tests.related import overlapping_siblings, problem_of, related_records
@@ -52,7 +53,7 @@ def test_few_records_are_planned_as_well_as_can_be(related: Related, data: st.Da
     assert proved
 
 
-@pytest.mark.parametrize("seed", range(60))
+@run_for_seeds(range(60), quick=12)
 def test_it_finds_what_an_integer_program_finds(seed: int) -> None:
     pytest.importorskip("ortools")
     related, roles = chains(seed, 4 + seed % 12)

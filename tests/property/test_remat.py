@@ -14,6 +14,7 @@ import pytest
 from edgemem import _kernels
 from edgemem.native import pure_remat
 from edgemem.remat.policies import POLICIES, Policy
+from tests.extent import run_for_seeds
 from tests.oracle.remat import Oracle, Rules, best_window
 from tests.random_logs import random_log, training_log
 
@@ -171,7 +172,7 @@ def check(log: OperatorLog, history: list[Step], budget: int, *, is_done: bool) 
 
 
 @SIMULATORS
-@pytest.mark.parametrize("seed", range(0, 400, 100))
+@run_for_seeds(range(0, 400, 100), quick=3)
 def test_the_window_is_the_cheapest_of_all(module: ModuleType, seed: int) -> None:
     found = 0
     for number in range(seed, seed + 100):

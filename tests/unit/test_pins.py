@@ -25,6 +25,7 @@ from edgemem.records.problem import Problem, UsageRecord
 from edgemem.strategy.catalogue import registered
 from edgemem.targets import BUILT_IN, Region
 from edgemem.verification import right_plan
+from tests.extent import run_for_seeds
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -172,7 +173,7 @@ def random_problem(seed: int) -> Problem:
     return Problem.from_arrays(first, last, size, alignment=alignment, pinned=pinned, reserved=reserved)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@run_for_seeds(range(40), quick=8)
 def test_plans_bounds_and_proofs_agree(seed: int) -> None:
     problem = random_problem(seed)
     planset = make_plans(problem)
