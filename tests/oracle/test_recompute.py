@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
+
 from edgemem.schedule.peak import order_peak
 from edgemem.schedule.problem import OrderProblem, order_problem
 from tests.extent import run_for_seeds
@@ -47,6 +49,7 @@ def test_without_repeats_it_is_the_peak_of_the_order(seed: int) -> None:
         assert runs_peak(problem, order) == order_peak(problem, order)
 
 
+@pytest.mark.full
 def test_without_repeats_it_is_the_peak_of_a_graph() -> None:
     compared = 0
     for seed in range(200):

@@ -104,6 +104,7 @@ def _agrees(events: list[Event], settings: CachingSettings) -> None:
         assert list(zip(*columns_of_blocks, strict=True)) == oracle.rows()
 
 
+@pytest.mark.full
 @given(_events(), _settings())
 def test_the_simulation_equals_the_literal_allocator(events: list[Event], settings: CachingSettings) -> None:
     _agrees(events, settings)
@@ -149,6 +150,7 @@ def test_it_equals_the_literal_allocator_where_memory_runs_out_and_blocks_are_no
     _agrees(events, CachingSettings(max_split_size=24 * MIB, memory_limit=330 * MIB))
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not native.COMPILED, reason="edgemem was built without a compiler")
 @given(_events(30), _settings())
 def test_python_equals_the_kernel(events: list[Event], settings: CachingSettings) -> None:
@@ -172,6 +174,7 @@ def test_python_equals_the_kernel(events: list[Event], settings: CachingSettings
         assert found.tolist() == expected.tolist()
 
 
+@pytest.mark.full
 @given(_events(), _settings())
 def test_blocks_tile_their_segments_and_add_up(events: list[Event], settings: CachingSettings) -> None:
     simulation = simulate(_trace(events), settings)
@@ -190,6 +193,7 @@ def test_blocks_tile_their_segments_and_add_up(events: list[Event], settings: Ca
         assert np.all(blocks.state[1:][both] == 1)  # free neighbours are merged
 
 
+@pytest.mark.full
 @given(_events(), _settings())
 def test_more_is_reserved_than_allocated_than_requested(events: list[Event], settings: CachingSettings) -> None:
     simulation = simulate(_trace(events), settings)

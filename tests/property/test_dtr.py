@@ -52,6 +52,7 @@ def simulated(module: ModuleType, log: OperatorLog, budget: int) -> tuple[bool, 
     return bool(counters[0]), rows[rows[:, 0] == EVICT, 1].tolist(), rows[rows[:, 0] == RERUN, 1].tolist()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("module", [_kernels, pure_remat], ids=["kernel", "python"])
 @pytest.mark.parametrize("first", range(0, 300, 100))
 def test_dtr_is_the_papers_where_addresses_do_not_matter(module: ModuleType, first: int) -> None:

@@ -211,6 +211,7 @@ def _check_offsets(case: oracle.Case) -> bool:
     return not rows
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("plain", [True, False])
 @run_for_seeds(SEEDS, quick=4)
 def test_offsets(seed: int, plain: bool) -> None:
@@ -219,6 +220,7 @@ def test_offsets(seed: int, plain: bool) -> None:
     assert 0 < right < ROUNDS
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("plain", [True, False])
 @run_for_seeds(SEEDS, quick=4)
 def test_bounds(seed: int, plain: bool) -> None:

@@ -27,6 +27,7 @@ LISTS = ("before", "size", "reads", "writes", "over", "own", "inside", "early", 
 SETS = ("start", "kept", "lingers", "guarded")
 
 
+@pytest.mark.full
 @given(ours.rows(), ours.alignments(), st.randoms(use_true_random=False))
 @example([], 1, None)
 @example([(0, 0, 0), (3, 5, 65)], 64, None)
@@ -45,6 +46,7 @@ def test_equal_to_the_kernels(records: list[Record], alignment: int, random: obj
         assert mine.tolist() == theirs.tolist()
 
 
+@pytest.mark.full
 @given(related_records(most=10))
 def test_the_bound_of_related_records(related: Related) -> None:
     try:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
+import pytest
+
 from edgemem.remat.offline import recompute
 from edgemem.remat.runs import runs_peak
 from edgemem.schedule.problem import order_problem
@@ -42,6 +44,7 @@ def test_peaks_of_runs(seed: int) -> None:
         assert runs_peak(problem, runs) == oracle.runs_peak(problem, runs), runs
 
 
+@pytest.mark.full
 def test_peaks_of_runs_are_those_of_the_graph_with_these_runs() -> None:
     compared = repeats = equal = 0
     for seed in range(400):
@@ -64,6 +67,7 @@ def test_peaks_of_runs_are_those_of_the_graph_with_these_runs() -> None:
     assert equal > 0.98 * compared > 980
 
 
+@pytest.mark.full
 @run_for_seeds(range(40), quick=8)
 def test_schedules_are_what_they_say(seed: int) -> None:
     """Peaks, costs and bounds, at every budget where the best schedule changes, and below all of them.

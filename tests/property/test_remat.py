@@ -85,6 +85,7 @@ def comparable(history: list[Step]) -> list[Step]:
     return found + sorted(leaving)
 
 
+@pytest.mark.full
 @SIMULATORS
 @pytest.mark.parametrize("first", range(0, 800, 100))
 def test_programs_run_as_the_oracle_says(module: ModuleType, first: int) -> None:
@@ -118,6 +119,7 @@ def test_programs_run_as_the_oracle_says(module: ModuleType, first: int) -> None
     assert again > 15
 
 
+@pytest.mark.full
 @SIMULATORS
 @pytest.mark.parametrize("policy", POLICIES)
 def test_what_always_holds(module: ModuleType, policy: str) -> None:

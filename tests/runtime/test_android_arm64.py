@@ -33,6 +33,7 @@ def test_a_device_takes_the_libraries(phone: Device) -> None:
     assert read_needs(phone.libraries / "libedgemem.so").soname == "libedgemem.so"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["convolutions", "mobilenet_v2", "random 11", "rapidocr_det"])
 def test_every_request_comes_from_the_arena_after_the_first_run(phone: Device, tmp_path: Path, name: str) -> None:
     subject = make(name, tmp_path)
@@ -40,6 +41,7 @@ def test_every_request_comes_from_the_arena_after_the_first_run(phone: Device, t
     check_recorded_here(phone.run(subject.path, subject.feeds, tmp_path / "planned", "--poison"), subject, by_itself)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["transformer", "branches"])
 def test_a_recording_of_the_desktop_serves_the_first_run(phone: Device, tmp_path: Path, name: str) -> None:
     subject = make(name, tmp_path)
@@ -48,6 +50,7 @@ def test_a_recording_of_the_desktop_serves_the_first_run(phone: Device, tmp_path
     check_run_from_file(phone.run(model, subject.feeds, tmp_path / "file", "--plan", "--poison"), by_itself)
 
 
+@pytest.mark.full
 def test_convolutions_ask_for_other_blocks_than_on_a_desktop(phone: Device, tmp_path: Path) -> None:
     """ONNX Runtime's convolutions have another layout on x86-64; the device plans its own requests instead."""
     subject = make("mobilenet_v2", tmp_path)
@@ -63,6 +66,7 @@ def test_convolutions_ask_for_other_blocks_than_on_a_desktop(phone: Device, tmp_
         check_served(run, "made here")
 
 
+@pytest.mark.full
 def test_inputs_of_other_sizes_get_another_plan_that_serves_all(phone: Device, tmp_path: Path) -> None:
     subject = make("dynamic", tmp_path)
     by_itself = plain(phone, subject, tmp_path / "plain")
@@ -72,6 +76,7 @@ def test_inputs_of_other_sizes_get_another_plan_that_serves_all(phone: Device, t
         check_served(run, "made here", is_largest=run["run"] == 3)
 
 
+@pytest.mark.full
 def test_threads_and_a_child_process(phone: Device, tmp_path: Path) -> None:
     subject = make("convolutions", tmp_path)
     by_itself = plain(phone, subject, tmp_path / "plain")
@@ -80,6 +85,7 @@ def test_threads_and_a_child_process(phone: Device, tmp_path: Path) -> None:
     check_recorded_here(phone.run(subject.path, subject.feeds, tmp_path / "child", "--fork"), subject, by_itself)
 
 
+@pytest.mark.full
 def test_a_shortage_of_memory_is_an_error_of_the_run(phone: Device, tmp_path: Path) -> None:
     """ONNX Runtime catches what edgemem's allocator throws, although each library has a C++ runtime of its own."""
     subject = make("mobilenet_v2", tmp_path)

@@ -155,6 +155,7 @@ def digest(screen: Mapping[str, Mapping[str, Any]]) -> tuple[float, str]:
     return float(found[1]), found[2]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", MODELS)
 def test_the_app_shows_the_plan_of_its_file_and_the_outputs(tmp_path: Path, name: str) -> None:
     installed = package(name, tmp_path, "--record", "--android")
@@ -182,6 +183,7 @@ def sha256(outputs: list[NDArray[Any]]) -> str:
     return hashlib.sha256(b"".join(output.tobytes() for output in outputs)).hexdigest()
 
 
+@pytest.mark.full
 def test_without_a_recording_the_first_run_is_planned_on_the_device(tmp_path: Path) -> None:
     installed = package("mobilenet_v2", tmp_path)
     screen = installed.app.run(*DONE)
@@ -192,11 +194,13 @@ def test_without_a_recording_the_first_run_is_planned_on_the_device(tmp_path: Pa
     assert check_memory(recorded.app.run(*DONE), "file") == here
 
 
+@pytest.mark.full
 def test_a_recording_of_a_desktop_session_does_not_fit_and_is_replaced(tmp_path: Path) -> None:
     installed = package("mobilenet_v2", tmp_path, "--record")
     check_memory(installed.app.run(*DONE), "made on this device, 1 change of plan")
 
 
+@pytest.mark.full
 def test_more_runs_and_a_turned_screen_keep_the_plan(tmp_path: Path) -> None:
     installed = package("convolutions", tmp_path, "--record", "--android")
     screen = installed.app.run(*DONE, "press", "again", "until", "status", "^55 runs done", "rotate", "leave", "back")

@@ -98,6 +98,7 @@ def test_the_first_line_is_the_answer_in_80_columns(tools: Path, recorded: Path,
     assert max(len(line.replace(str(path), "demo.apk")) for line in shown) <= 80
 
 
+@pytest.mark.full
 def test_the_same_files_and_key_give_the_same_bytes(apk: Path, tools: Path, recorded: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -239,6 +240,7 @@ def test_inputs_are_not_overwritten(tools: Path, recorded: Path) -> None:
     assert tools.read_bytes() == before
 
 
+@pytest.mark.full
 def test_labels(tools: Path, models: Path, tmp_path: Path) -> None:
     path, labels = tmp_path / "demo.apk", tmp_path / "labels.txt"
     classes = models / "classes.planned.onnx"
@@ -281,6 +283,7 @@ def test_without_cryptography(
     assert not output.exists()
 
 
+@pytest.mark.full
 def test_androids_own_tools_accept_a_package(apk: Path, tmp_path: Path) -> None:
     need(ANDROIDS)
     badging = accepted(apk)

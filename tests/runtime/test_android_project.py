@@ -32,7 +32,7 @@ from edgemem.cli.main import main
 from edgemem.errors import ApkError, ModelError, PlanFileError, StalePlanError, ToolError
 from edgemem.formats import load_model
 from edgemem.planfile import encode_all
-from edgemem.verification import right_plan
+from edgemem.planning.verification import right_plan
 from models.build import build
 from tests import kotlin
 from tests.snippets.blocks import blocks
@@ -273,6 +273,7 @@ def test_a_failure_leaves_no_part_of_a_project(folder: Path, tmp_path: Path, mon
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("for_android", [True, False])
 def test_what_is_said_of_a_recording(tmp_path: Path, *, for_android: bool) -> None:
     pytest.importorskip("onnxruntime")
@@ -296,6 +297,7 @@ def test_what_is_said_of_a_recording(tmp_path: Path, *, for_android: bool) -> No
     ) != for_android
 
 
+@pytest.mark.full
 def test_the_kotlin_says_where_the_model_runs_and_closes_what_it_opened(tmp_path: Path) -> None:
     java = kotlin.jvm("java")
     sources = [ROOT / "android/template/litert/app/src/main/kotlin", DATA / "stubs"]
@@ -316,6 +318,7 @@ def test_the_kotlin_says_where_the_model_runs_and_closes_what_it_opened(tmp_path
     )
 
 
+@pytest.mark.full
 def test_the_build_scripts_are_kotlin(folder: Path, tmp_path: Path) -> None:
     names = ("net.tflite", "net.onnx")
     made = {f"{n}/{p}": t for n in names for p, t in texts(project_of(folder / n).files).items() if p.endswith(".kts")}
@@ -326,6 +329,7 @@ def test_the_build_scripts_are_kotlin(folder: Path, tmp_path: Path) -> None:
     assert len(made) == 7
 
 
+@pytest.mark.full
 def test_the_copied_sources_include_only_what_was_copied(folder: Path, tmp_path: Path) -> None:
     compiler = shutil.which("c++")
     if compiler is None:
@@ -342,6 +346,7 @@ def test_the_copied_sources_include_only_what_was_copied(folder: Path, tmp_path:
     assert lost <= {"jni.h"}  # of the NDK
 
 
+@pytest.mark.full
 def test_the_java_of_the_documentation_compiles(tmp_path: Path) -> None:
     javac = kotlin.jvm("javac")
     try:

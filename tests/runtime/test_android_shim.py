@@ -96,6 +96,7 @@ WRONG = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("linked", "symbol", "version", "said", "is_refused"), WRONG)
 def test_symbols_that_a_device_lacks(
     one: Abi, tmp_path: Path, linked: str, symbol: str, version: str, said: str, is_refused: bool

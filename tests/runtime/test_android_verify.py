@@ -176,6 +176,7 @@ def signed(apk: Path, change: Callable[[dict[str, Entry]], None], key: SigningKe
     apk.write_bytes(sign(write_archive(entries.values()), key))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_under_a_right_signature(apk: Path, fault: str) -> None:
     change, check, said = FAULTS[fault]
@@ -222,6 +223,7 @@ def test_no_package(tmp_path: Path, recorded: Path) -> None:
     assert str(recorded) in refusal(edgemem("android", "verify", recorded), 1)
 
 
+@pytest.mark.full
 def test_a_package_that_apksigner_signed_again_is_right(apk: Path, tmp_path: Path) -> None:
     need(ANDROIDS)
     path, key = tmp_path / "again.apk", new_key(tmp_path)

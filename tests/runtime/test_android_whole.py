@@ -9,8 +9,8 @@ import onnx
 import pytest
 from click.testing import CliRunner, Result
 
-from edgemem.caches import cache_folder
 from edgemem.cli.main import main
+from edgemem.system.caches import cache_folder
 from models.build import build
 from tests.android.accepted import ANDROIDS, accepted
 from tests.android.tools import need
@@ -36,6 +36,7 @@ def planned(tmp_path: Path) -> Path:
     return output
 
 
+@pytest.mark.full
 def test_androids_own_tools_and_ours_accept_it(planned: Path, tmp_path: Path) -> None:
     folder = cache_folder("android")
     if folder is None or not any(folder.glob("onnxruntime-*/onnxruntime.aar")):

@@ -23,6 +23,7 @@ def lines(script: str, *names: str) -> list[str]:
     return [line for line in done.stdout.splitlines() if "search: " not in line and "time to" not in line]
 
 
+@pytest.mark.full
 def test_overlap_alone() -> None:
     printed = lines("overlap_only.py", "mp_iris_landmark", "mp_hand_recrop")
     assert sum(line.startswith("met ") for line in printed) == 7
@@ -30,6 +31,7 @@ def test_overlap_alone() -> None:
     assert any(line.startswith("| mp_iris_landmark | 786,432 | 524,416 | 524,416 |") for line in printed)
 
 
+@pytest.mark.full
 def test_streaming_takes_less_than_was_found_by_hand() -> None:
     printed = lines("tflm_heads.py", "mobilenet_v2_0.30_80_int8")
     assert sum(line.startswith("met ") for line in printed) == 9

@@ -18,13 +18,13 @@ from edgemem import api, planfile
 from edgemem.commands.verify_run_tflite import verify_run_tflite
 from edgemem.errors import InvalidPlanError, RuntimeBindError, StalePlanError
 from edgemem.formats import Bindings
+from edgemem.formats.workspace import graph_under
 from edgemem.planning.model_plan import plan_graph
 from edgemem.plans import Settings
 from edgemem.runtime.litert.binding import Binding
 from edgemem.runtime.litert.compare import compare_run
 from edgemem.runtime.litert.interpreter import Interpreter
 from edgemem.targets import BUILT_IN
-from edgemem.workspace import graph_under
 from edgemem_converters.tflite.model import TfliteConverter
 from tests.runtime.test_interpreter import BUILTIN, allocated, resizable, run, same, small
 from tests.runtime.test_litert import fetched
@@ -44,6 +44,7 @@ def source_of(bound: Any) -> str:
     return str(bound.memory.origin.source)
 
 
+@pytest.mark.full
 def test_the_plan_in_the_file_runs_as_it_stands() -> None:
     data = fetched("mp_hand_recrop")
     content = planned(data, target="litert", strategy="offsets/naive")
@@ -156,6 +157,7 @@ def test_a_plan_for_other_inputs_says_which() -> None:
     assert source_of(bound) == "file"
 
 
+@pytest.mark.full
 def test_a_stale_plan_for_other_inputs_is_not_replaced_by_another(tmp_path: Path) -> None:
     model = TfliteConverter.from_bytes(resizable(), Bindings({}, {"x": (7, 4)}))
     planset = api.plan(model, target="litert")

@@ -61,6 +61,7 @@ def assert_inside(
     assert not edgemem.verify(session.planset)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("level", ["basic", "extended", "all"])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_reference_networks(name: str, level: str, tmp_path: Path) -> None:
@@ -70,6 +71,7 @@ def test_reference_networks(name: str, level: str, tmp_path: Path) -> None:
     assert_inside(session, feeds, plain(path, feeds, level, dims=dims))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("target", ["generic", "tflm"])
 def test_a_plan_for_the_file_itself(name: str, target: str, tmp_path: Path) -> None:
@@ -83,6 +85,7 @@ def test_a_plan_for_the_file_itself(name: str, target: str, tmp_path: Path) -> N
     assert (session.memory.outputs == 0) == (target == "tflm")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("level", ["none", "all"])
 @pytest.mark.parametrize("name", FETCHED)
 def test_fetched_models(name: str, level: str) -> None:
@@ -206,6 +209,7 @@ def quantized(folder: Path) -> Path:
     return folder / "int8.onnx"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("level", ["none", "extended", "all"])
 @pytest.mark.parametrize("made", [external, functions, quantized], ids=lambda f: str(f.__name__))
 def test_kinds_of_files(made: Callable[[Path], Path], level: str, tmp_path: Path) -> None:
@@ -327,6 +331,7 @@ def test_wrong_plans_are_refused(tmp_path: Path) -> None:
         make_session(small("dynamic", tmp_path), plan="make")
 
 
+@pytest.mark.full
 def test_a_session_with_a_plan_needs_no_compiled_kernels(tmp_path: Path) -> None:
     path, plan = small("transformer", tmp_path), tmp_path / "transformer.edgemem"
     edgemem.save(None, edgemem.plan(path, strategy="offsets/greedy_by_size"), plan)

@@ -91,6 +91,7 @@ def test_a_model_is_given_by_its_path(tmp_path: Path) -> None:
         CompiledModel(tmp_path / "nowhere.tflite")
 
 
+@pytest.mark.full
 def test_what_is_refused() -> None:
     with pytest.raises(RuntimeBindError, match="as it runs"):
         CompiledModel(fetched("basic_pitch_nmp"))
@@ -115,6 +116,7 @@ def gpu() -> Any:
         pytest.skip(f"no GPU that LiteRT can use: {e}")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("storage", ["default", "buffer", "texture"])
 def test_the_gpu_computes_nearly_the_same(gpu: Any, storage: Storage) -> None:
     data = fetched("mp_hand_recrop")

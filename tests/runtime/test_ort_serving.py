@@ -146,6 +146,7 @@ def test_texts_of_any_length_share_a_plan() -> None:
         assert memory.replayed >= 27
 
 
+@pytest.mark.full
 def test_eight_threads_meet_a_new_session(model: bytes) -> None:
     reference = plain(model)
     given = [feeds(reference, seed=k, batch=1 + k % 3) for k in range(8)]
@@ -169,6 +170,7 @@ def test_eight_threads_meet_a_new_session(model: bytes) -> None:
         assert memory.arena <= 3 * memory.planned
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs an interval timer")
 def test_alarms_at_any_time_leave_the_thread_replaying(model: bytes) -> None:
     reference = plain(model)

@@ -69,6 +69,7 @@ def planned(data: bytes) -> tuple[TfliteConverter, PlanSet, OffsetPlan]:
     return model, planset, planset.best_offsets
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", RUNNABLE)
 def test_the_arena_is_the_plans(name: str, tmp_path: Path) -> None:
     data = fetched(name)

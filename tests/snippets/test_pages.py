@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from edgemem.android import toolchain
-from edgemem.caches import cache_folder as tools_folder
 from edgemem.errors import ToolError
+from edgemem.system.caches import cache_folder as tools_folder
 from models.build import build
 from models.fetch import FetchError, cache_folder, fetch
 from tests.snippets.blocks import blocks, indented
@@ -69,6 +69,7 @@ def small_tflite() -> bytes:
     return build_tflite(M([S(tensors, ops, (0,), (4,))]))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_a_page_does_what_it_says(page: Path, folder: Path) -> None:
     for package in NEEDS.get(page.name, ()):

@@ -42,6 +42,7 @@ def _seems_signed(entries: list[Entry]) -> bool:
     return bool(entries) and write_archive(entries).body.endswith(b"APK Sig Block 42")
 
 
+@pytest.mark.full
 @given(_ENTRIES)
 def test_what_is_written_is_read_again_and_by_zipfile(entries: list[Entry]) -> None:
     assume(not _seems_signed(entries))
@@ -68,6 +69,7 @@ def test_the_same_entries_give_the_same_bytes_and_another_order_others() -> None
     assert write_archive(ENTRIES) != write_archive(ENTRIES[::-1])
 
 
+@pytest.mark.full
 @given(_ENTRIES, st.booleans())
 def test_archives_of_zipfile_are_read(entries: list[Entry], is_stored: bool) -> None:
     assume(not _seems_signed([replace(e, stored=is_stored) for e in entries]))

@@ -26,6 +26,7 @@ INFOS = st.builds(
 PLAIN = Info("onnx", "00", "0.1.0", "1.29.0", "tensors", labels=False, preprocess="", shapes={"x": (1, 3)})
 
 
+@pytest.mark.full
 @given(INFOS)
 def test_what_is_written_is_read(info: Info) -> None:
     content = encode_info(info)

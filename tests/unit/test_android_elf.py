@@ -242,6 +242,7 @@ def test_files_cut_short_are_refused(library: bytes) -> None:
     assert read_elf(library[:last]) == read_elf(library)
 
 
+@pytest.mark.full
 @given(st.data())
 def test_hostile_bytes_raise_nothing_else(data: st.DataObject) -> None:
     content = bytearray(_library(data.draw(st.sampled_from(sorted(_STYLES)))))

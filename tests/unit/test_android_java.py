@@ -18,8 +18,8 @@ import onnx
 import pytest
 
 import edgemem
-from edgemem.caches import cache_folder
 from edgemem.replay.library import find_library
+from edgemem.system.caches import cache_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -149,12 +149,14 @@ def test_the_app_needs_nothing_newer_than_api_23(classes: Classes, tmp_path: Pat
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.full
 def test_the_app_finds_every_stub_in_its_host(classes: Classes) -> None:
     for name, (_, members) in described(classes.stubs, names_in(classes.stubs)).items():
         stand_in = described(classes.host, [name])[name][1]
         assert not {m for m in members if not re.search(r"= \S+;$", m)} - stand_in, name
 
 
+@pytest.mark.full
 def test_the_stand_in_of_onnxruntime_is_declared_like_it(classes: Classes) -> None:
     folder = cached("classes")  # edgemem.android.toolchain puts it there
     jars = sorted(folder.glob("*.jar"))
@@ -283,11 +285,13 @@ def test_the_app_shows_what_the_model_gave(app: App) -> None:
     assert screen["map"]["drawn"][-1].endswith("no plan in use")
 
 
+@pytest.mark.full
 def test_the_last_fifty_runs_are_timed(app: App) -> None:
     (screen,) = app.act(*_DONE, "press", "again", "until", "status", "55 runs", "dump")
     assert "last 50: median" in screen["latency"]["text"]
 
 
+@pytest.mark.full
 def test_classes_have_labels(app: App) -> None:
     app.write({"model": "model.onnx", "task": "classes", "labels": "labels.txt"}, MODEL, labels="cat\r\ndog\n")
     (screen,) = app.act(*_DONE, "dump")
@@ -324,6 +328,7 @@ def test_without_the_native_library_the_screen_says_so(app: App) -> None:
     assert screen["subline"]["text"].startswith("no edgemem in java.library.path")
 
 
+@pytest.mark.full
 def test_a_provider_that_is_missing_is_said_aloud(app: App) -> None:
     (screen,) = app.act("press", "NNAPI", "until", "notes", "NNAPI", *_DONE, "dump")
     assert screen["title"]["text"].endswith("on CPU")
@@ -341,6 +346,7 @@ def test_the_runs_and_the_choices_survive_a_turn_of_the_screen(app: App) -> None
     assert back == before
 
 
+@pytest.mark.full
 def test_the_choices_survive_the_end_of_the_process(app: App) -> None:
     options = ["-Dfake.providers=XNNPACK"]
     (screen,) = app.act("press", "XNNPACK", "until", "title", "XNNPACK", "kill", *_DONE, "dump", options=options)
@@ -349,6 +355,7 @@ def test_the_choices_survive_the_end_of_the_process(app: App) -> None:
     assert not screen["planned"]["checked"]
 
 
+@pytest.mark.full
 def test_runs_that_wait_are_dropped_in_the_background(app: App) -> None:
     app.write({"model": "model.onnx", "shapes": {"x": [1, 3, 1024, 1024]}}, "in x FLOAT 1,3,H,W\nout y FLOAT")
     (screen,) = app.act(
@@ -371,6 +378,7 @@ def png(path: Path, colour: tuple[int, int, int]) -> Path:
     return path
 
 
+@pytest.mark.full
 def test_a_picture_that_was_chosen_is_run(app: App, tmp_path: Path) -> None:
     white = png(tmp_path / "white.png", (255, 255, 255))
     (screen,) = app.act(*_DONE, "press", "choose", "pick", white, "until", "status", "6 runs", "dump")
@@ -378,6 +386,7 @@ def test_a_picture_that_was_chosen_is_run(app: App, tmp_path: Path) -> None:
     assert screen["picture"]["drawn"][0].startswith("bitmap 2 x 2")
 
 
+@pytest.mark.full
 def test_a_file_that_is_no_picture_is_told(app: App) -> None:
     (screen,) = app.act(*_DONE, "press", "choose", "pick", ROOT / "LICENSE", "until", "notes", "picture", "dump")
     assert screen["notes"]["text"] == "the last picture stays: this is no picture that Android can read"

@@ -42,6 +42,7 @@ def test_a_key_is_what_was_stored(kind: str, tmp_path: Path) -> None:
     assert found.private.private_numbers() == key(kind).private.private_numbers()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("algorithm", [("RSA", "-keysize", "2048"), ("EC", "-groupname", "secp256r1")])
 def test_a_key_of_keytool_signs(algorithm: tuple[str, ...], tmp_path: Path) -> None:
     tool = shutil.which("keytool")
@@ -169,6 +170,7 @@ def test_only_the_user_can_read_the_debug_key(home: Path) -> None:
         debug_key()
 
 
+@pytest.mark.full
 def test_processes_that_make_the_debug_key_at_once_get_one(home: Path) -> None:
     program = "from edgemem.android.keys import debug_key; print(debug_key().certificates[0].hex())"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

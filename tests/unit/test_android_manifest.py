@@ -71,6 +71,7 @@ def _same(one: Element, other: Element) -> bool:
     return one.tag == other.tag and one.attrib == other.attrib and pairs is not None and all(_same(*p) for p in pairs)
 
 
+@pytest.mark.full
 @given(_elements())
 def test_what_is_encoded_is_decoded_again(element: Element) -> None:
     data = encode(_written(element))

@@ -127,6 +127,7 @@ def test_parts_of_more_than_a_mebibyte_are_signed_in_chunks() -> None:
             verify_signature(apk[:at] + bytes([apk[at] ^ 1]) + apk[at + 1 :])
 
 
+@pytest.mark.full
 def test_a_change_of_any_byte_is_refused() -> None:
     apk = bytearray(_signed())
     verify_signature(bytes(apk))

@@ -80,6 +80,7 @@ def classes(content: bytes) -> set[str]:
     return found
 
 
+@pytest.mark.full
 def test_the_app_and_the_runtime_have_dex_files_of_their_own() -> None:
     first, second = made()
     own, theirs = classes(first), classes(second)
@@ -92,6 +93,7 @@ def test_the_app_and_the_runtime_have_dex_files_of_their_own() -> None:
     assert not own & theirs
 
 
+@pytest.mark.full
 def test_a_class_loses_the_names_of_its_parameters_and_nothing_else(tmp_path: Path) -> None:
     need(["javac"])
     source = tmp_path / "Named.java"
@@ -153,6 +155,7 @@ def small_runtime(tmp_path: Path) -> Runtime:
     return Runtime("1.0.0", "", "", tmp_path / "absent.aar", jar, ("x86_64",))
 
 
+@pytest.mark.full
 def test_stubs_are_not_part_of_the_app_and_a_change_of_it_leaves_the_runtime(
     tiny: Path, small_runtime: Runtime, tmp_path: Path
 ) -> None:
@@ -195,6 +198,7 @@ def test_the_android_sdk_comes_first_and_its_newest_build_tools(tiny: Path, monk
     assert dexing.d8().jar == pinned_jar
 
 
+@pytest.mark.full
 def test_a_dexer_that_fails_is_said(tiny: Path, small_runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
     jar = tiny / "sdk" / "build-tools" / "34.0.0" / "lib" / "d8.jar"
     jar.parent.mkdir(parents=True)

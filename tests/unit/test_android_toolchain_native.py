@@ -85,6 +85,7 @@ def test_it_holds_no_path_of_this_machine(library: Path) -> None:
         assert path.encode() not in content
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("abi", ABIS)
 def test_the_list_agrees_with_onnx_runtime(abi: str, tmp_path: Path) -> None:
     need(["readelf"])
@@ -103,6 +104,7 @@ def test_the_list_agrees_with_onnx_runtime(abi: str, tmp_path: Path) -> None:
             assert version in {one.version, "" if one.version == "-" else one.version}
 
 
+@pytest.mark.full
 def test_equal_sources_make_equal_bytes_wherever_they_lie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     built("x86_64")  # the compiler is there
     made = []
@@ -137,6 +139,7 @@ def test_a_symbol_that_android_lacks_is_refused(tmp_path: Path, monkeypatch: pyt
         zig.build("x86_64", ("kernels/wrong.cpp",), ())
 
 
+@pytest.mark.full
 def test_the_ndk_builds_by_the_same_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     need(["readelf", "javac"])
     if shutil.which("g++") is None or shutil.which("cmake") is None:

@@ -130,6 +130,7 @@ def test_apksigner_takes_no_older_signature_for_it(tmp_path: Path) -> None:
     assert subprocess.run(command, capture_output=True, check=False).returncode != 0
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", KEYS)
 @pytest.mark.parametrize("is_v3", [False, True])
 def test_edgemem_accepts_what_apksigner_signs(kind: str, is_v3: bool, tmp_path: Path) -> None:
@@ -141,11 +142,13 @@ def test_edgemem_accepts_what_apksigner_signs(kind: str, is_v3: bool, tmp_path: 
     assert {e.name: e.alignment for e in read_archive(package)}["lib/x86_64/libone.so"] >= 4096
 
 
+@pytest.mark.full
 def test_both_refuse_the_same_changes_of_edgemems_package(tmp_path: Path) -> None:
     package = _signed()
     _compare(package, _changes(package), tmp_path)
 
 
+@pytest.mark.full
 def test_both_refuse_the_same_changes_of_apksigners_package(tmp_path: Path) -> None:
     package = _apksigned(tmp_path, "p256", "--v3-signing-enabled", "true")
     without_v3 = [(number, value) for number, value in pairs(package) if number != V3]
@@ -180,6 +183,7 @@ def _changes(package: bytes) -> list[bytes]:
     return [*flipped, *cut, package + b"\0", package + b"PK\5\6" + bytes(18)]
 
 
+@pytest.mark.full
 def test_both_refuse_wrong_blocks(tmp_path: Path) -> None:
     package, other = _signed(), sign(write_archive(ENTRIES[::-1]), key("rsa2048"))
     (_, value), padding = pairs(package)
