@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "fuzz/bytes.h"
-#include "planner/remat/simulator.h"
+#include "tests/remat_simulator.h"
 #include "remat/window.h"
 
 // The columns of a log that tells a program, with some numbers changed at times.

@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "planner/remat/simulator.h"
+#include "tests/remat_simulator.h"
 #include "tests/check.h"
 #include "tests/registry.h"
 

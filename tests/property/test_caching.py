@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import random
 from dataclasses import asdict
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem import native
-from edgemem.native import pure
 from edgemem.trace import Trace
 from edgemem.trace.caching import CachingSettings, simulate
 from tests.extent import run_for_seeds
@@ -148,30 +145,6 @@ def test_it_equals_the_literal_allocator_where_memory_runs_out_and_blocks_are_no
             alive.append(made)
             made += 1
     _agrees(events, CachingSettings(max_split_size=24 * MIB, memory_limit=330 * MIB))
-
-
-@pytest.mark.full
-@pytest.mark.skipif(not native.COMPILED, reason="edgemem was built without a compiler")
-@given(_events(30), _settings())
-def test_python_equals_the_kernel(events: list[Event], settings: CachingSettings) -> None:
-    size, request, stream = (np.ascontiguousarray(c) for c in np.array(events, np.int64).reshape(-1, 3).T)
-    no_limit = np.iinfo(np.int64).max
-    arguments: tuple[Any, ...] = (
-        size,
-        request,
-        stream,
-        settings.large_segment_size,
-        no_limit if settings.max_split_size is None else settings.max_split_size,
-        settings.max_non_split_rounding or settings.large_segment_size,
-        np.array(settings.roundup_power2_divisions, np.int64),
-        settings.garbage_collection_threshold,
-        settings.expandable_segments,
-        no_limit if settings.memory_limit is None else settings.memory_limit,
-    )
-    kernel, python = native.kernels.simulate_caching(*arguments), pure.simulate_caching(*arguments)
-    for expected, found in zip(kernel, python, strict=True):
-        assert found.dtype == np.int64
-        assert found.tolist() == expected.tolist()
 
 
 @pytest.mark.full

@@ -151,7 +151,7 @@ def test_what_does_not_go_together(
 
 @pytest.mark.full
 def test_what_ran_outside_every_plan_is_not_called_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Node by node refuses sizes that depend on data; the replay is missing, as after an install without a compiler.
+    # Node by node refuses sizes that depend on data; and there is no recording to replay.
     values = [
         onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [4]),
         onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, None]),

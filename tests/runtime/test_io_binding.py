@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -329,22 +327,3 @@ def test_wrong_plans_are_refused(tmp_path: Path) -> None:
         make_session(path, plan="make", poison=256)
     with pytest.raises(UnknownShapeError, match="--dim T=VALUE"):
         make_session(small("dynamic", tmp_path), plan="make")
-
-
-@pytest.mark.full
-def test_a_session_with_a_plan_needs_no_compiled_kernels(tmp_path: Path) -> None:
-    path, plan = small("transformer", tmp_path), tmp_path / "transformer.edgemem"
-    edgemem.save(None, edgemem.plan(path, strategy="offsets/greedy_by_size"), plan)
-    script = """
-import sys
-import numpy as np
-sys.modules["edgemem._kernels"] = None  # importing it fails
-from edgemem import planfile
-from edgemem.runtime.onnxruntime.io_binding import make_session
-from pathlib import Path
-session = make_session(sys.argv[1], planfile.load(Path(sys.argv[2])))
-feed = session.get_inputs()[0]
-session.run(None, {feed.name: np.zeros(feed.shape, np.int64)})
-assert session.memory.reason == "" and session.memory.planned
-"""
-    subprocess.run([sys.executable, "-W", "error", "-c", script, str(path), str(plan)], check=True)

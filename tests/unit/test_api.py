@@ -197,7 +197,6 @@ def test_missing_and_foreign_files(tmp_path: Path) -> None:
         edgemem.plan(tmp_path / "model.bin")
 
 
-@pytest.mark.full
 def test_the_same_records_give_the_same_plan() -> None:
     rng = np.random.default_rng(7)
     first = rng.integers(0, 200, 300)

@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "strategy": "errors native plans records system",
     "proof": "errors model native plans records targets trace",
     "schedule": "errors model native plans records strategy targets",
-    "remat": "errors model native schedule strategy targets trace",
+    "remat": "errors model native schedule strategy targets",
     "planning": "errors formats model planfile plans proof records strategy suitability system targets trace",
     "passes": "errors formats model native records remat schedule strategy targets",
     "report": "errors model native plans proof records targets trace",
@@ -35,11 +35,11 @@ MAY_IMPORT = {
     "torch": "errors model native planfile planning plans remat replay system targets trace",
     "runtime": "errors formats model native passes planfile planning plans proof records replay report suitability "
     "system targets trace",
-    "commands": "api errors formats model passes planning plans proof records remat report runtime schedule "
+    "commands": "api errors formats model passes planning plans proof records report runtime schedule "
     "strategy suitability system targets trace",
     "android": "commands errors model planfile planning plans proof report runtime suitability system",
     "bench": "api errors formats planning plans proof records strategy system",
-    "cli": "android api bench commands errors formats model planning plans proof remat report runtime schedule "
+    "cli": "android api bench commands errors formats model planning plans proof report runtime schedule "
     "strategy system targets",
 }
 RUNTIMES = ("onnxruntime", "ai_edge_litert", "tflite_runtime", "tflite_micro", "torch", "wgpu")
@@ -89,7 +89,6 @@ def test_rows_import_only_rows_above_them() -> None:
         assert not below, f"{row} may not import {below}, which stand below it"
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("row", MAY_IMPORT)
 def test_a_package_imports_only_what_its_row_allows(row: str) -> None:
     allowed = {row, "_kernels", *MAY_IMPORT[row].split()}
@@ -99,7 +98,6 @@ def test_a_package_imports_only_what_its_row_allows(row: str) -> None:
     assert not breaches
 
 
-@pytest.mark.full
 def test_no_row_allows_what_nothing_imports() -> None:
     for row, allowed in MAY_IMPORT.items():
         used = set().union(*(_rows_imported(f) for f in _files(row)))
@@ -135,7 +133,6 @@ def _run_time_imports(file: Path) -> set[str]:
     return names
 
 
-@pytest.mark.full
 def test_no_modules_import_each_other_in_a_circle_not_even_inside_functions() -> None:
     modules = _modules()
     # `from package import submodule` needs the submodule alone: a package is not a part of what stands in it.
@@ -146,12 +143,10 @@ def test_no_modules_import_each_other_in_a_circle_not_even_inside_functions() ->
     assert not left
 
 
-@pytest.mark.full
 def test_the_library_knows_no_file_format() -> None:
     assert not _breaches(LIBRARY, FORMATS)
 
 
-@pytest.mark.full
 def test_only_runtime_packages_know_runtimes() -> None:
     for_torch = _files("torch")
     assert not _breaches([f for f in LIBRARY if "runtime" not in f.parts and f not in for_torch], RUNTIMES)
@@ -163,13 +158,11 @@ def test_the_proof_shares_nothing_with_the_planner() -> None:
     assert not _breaches(_files("proof"), planners)
 
 
-@pytest.mark.full
 def test_only_the_peers_module_knows_other_planners() -> None:
     assert not _breaches([f for f in LIBRARY if f.name != "peers.py"], ("omnimalloc", "ethosu"))
 
 
-@pytest.mark.full
-def test_kernels_are_reached_through_the_package_that_works_without_them() -> None:
+def test_kernels_are_reached_through_the_package_that_says_when_they_are_missing() -> None:
     assert not _breaches([f for f in LIBRARY if "native" not in f.parts], ("edgemem._kernels",))
 
 

@@ -3,8 +3,6 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
-
 import edgemem
 
 NAMES = {
@@ -38,7 +36,6 @@ def test_the_public_names_are_these() -> None:
         assert getattr(edgemem, name).__module__.startswith("edgemem.")
 
 
-@pytest.mark.full
 def test_verbs_are_functions_whatever_was_imported_before() -> None:
     code = (
         "import edgemem.api, edgemem.planning, edgemem.cli.main, edgemem_converters.onnx.model, edgemem\n"
