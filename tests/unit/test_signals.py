@@ -218,6 +218,7 @@ def test_a_command_whose_output_nobody_reads_is_ended(tmp_path: Path, number: si
     assert not left_behind(command.folder)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_child_dies_with_its_parent(tmp_path: Path, number: signal.Signals) -> None:
     """Also a library's parent, which has no handlers, and a child that neither reads nor prints."""
