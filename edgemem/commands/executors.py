@@ -16,7 +16,7 @@ from edgemem.model.profiles import VERSIONS
 from edgemem.planning.verification import graph_for
 from edgemem.plans import DEPENDS_ON_DATA
 from edgemem.proof import Cause, examine
-from edgemem.runtime.tflm.execute import trial_refusal
+from edgemem.runtime.tflm.execution import trial_refusal
 from edgemem.runtime.tflm.operators import micro_graph_refusal
 from edgemem.runtime.webgpu.profile import portable_profile
 from edgemem.suitability import MICRO_KERNELS, Refusal, kernels_refusal, litert_refusal, micro_refusal
@@ -153,14 +153,14 @@ def _micro_refusal(planset: PlanSet) -> Refusal | None:
 
 def _webgpu_model_refusal(model: Model, plansets: Sequence[PlanSet]) -> Refusal | None:
     """What of a model has no kernel on a GPU: what `edgemem run` says of it, in the same words."""
-    from edgemem.runtime.webgpu.lowered import missing_kernels  # kernels, which other plans do not need
-    from edgemem.runtime.webgpu.prepared import prepare
+    from edgemem.runtime.webgpu.gpu_model import read_gpu_model
+    from edgemem.runtime.webgpu.graph_lowering import missing_kernels  # kernels, which other plans do not need
 
     planset = next(p for p in plansets if p.recording is None)
     if not isinstance(model, Computable):
         return None
     try:
-        missing = missing_kernels(prepare(model, planset))
+        missing = missing_kernels(read_gpu_model(model, planset))
     except UnsupportedError as e:
         return Refusal(str(e), "")
     return Refusal(f"{missing}{missing.remedy()}", "") if missing is not None else None

@@ -17,8 +17,8 @@ from edgemem.commands.steps import Steps
 from edgemem.errors import ModelError
 from edgemem.formats import Bindings, Model, Stateful, load
 from edgemem.passes.fold import FoldConstants
+from edgemem.passes.order import GIVEN, OrderOperators, check_method
 from edgemem.passes.recompute.recompute_pass import MOST_MACS, RecomputeOperators
-from edgemem.passes.reorder import GIVEN, ReorderOperators, check_method
 from edgemem.passes.streaming.stream_pass import StreamOperators
 from edgemem.runtime.onnxruntime.optimise import baked_note
 from edgemem.runtime.onnxruntime.optimise_pass import OptimiseGraph
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["PASSES", "PRICED", "Prepared", "kept_states", "prepare"]
 
 PRICED: Final = frozenset({"stream", "tile", "recompute"})  # they pay for memory with operators or arithmetic
-_ORDER: Final = ReorderOperators()
+_ORDER: Final = OrderOperators()
 _RECOMPUTE: Final = RecomputeOperators()
 _OTHERS: Final = 3  # mixtures that are planned besides the best, where plans do not fit
 # In the order in which they are applied; the order of operators is found before those with a price, and after them.

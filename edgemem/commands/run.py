@@ -110,7 +110,7 @@ def planned_bindings(data: bytes, given: Bindings) -> Bindings:
 
     Raises PlanFileError if the plan is damaged.
     """
-    graph = next((p for p in plans_in(data, old=False) if p.recording is None), None)
+    graph = next((p for p in plans_in(data) if p.recording is None), None)
     if graph is None:
         return given
     ranges = {**{name: made for name, made in graph.ranges.items() if name not in given.dims}, **given.ranges}

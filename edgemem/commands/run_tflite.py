@@ -11,7 +11,7 @@ from edgemem.commands.run_litert import run_litert
 from edgemem.commands.tflite_file import open_model, values_of
 from edgemem.errors import PlanError, RuntimeBindError
 from edgemem.planning.verification import plans_of
-from edgemem.runtime.tflm.execute import execute
+from edgemem.runtime.tflm.execution import execute
 from edgemem.runtime.tflm.file_plan import file_plan, memory_of
 from edgemem.runtime.tflm.size import predicted_head
 from edgemem.suitability import Refusal, litert_refusal, micro_refusal

@@ -16,7 +16,7 @@ from edgemem.planning.verification import plans_of
 from edgemem.proof import Cause, Violation
 from edgemem.runtime.litert.memory import memory_from
 from edgemem.runtime.tflm.divergence import depends_on_memory, first_divergence
-from edgemem.runtime.tflm.execute import execute
+from edgemem.runtime.tflm.execution import execute
 from edgemem.runtime.tflm.file_plan import file_plan, memory_of
 from edgemem.runtime.tflm.operators import wrong_by_itself
 from edgemem.runtime.tflm.size import predicted_head
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from edgemem.commands.tflite_file import TfliteModel
     from edgemem.plans import PlanSet
-    from edgemem.runtime.tflm.execute import TflmRun
+    from edgemem.runtime.tflm.execution import TflmRun
 
 __all__ = ["verify_run_tflite"]
 

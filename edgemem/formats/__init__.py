@@ -35,7 +35,6 @@ __all__ = [
     "Form",
     "MicroPlanned",
     "Model",
-    "OldRecordings",
     "OneOperator",
     "OneOperatorWriter",
     "OnnxEditor",
@@ -170,14 +169,6 @@ class Stateful(Protocol):
 
     def outline(self) -> bytes:
         """The file without the values of its large weights, to plan it for many sizes."""
-
-
-@runtime_checkable
-class OldRecordings(Protocol):
-    """A model whose format once had another place for plans of recordings. `with_plan` leaves out what is there."""
-
-    def old_recordings(self) -> bytes | None:
-        """Plans of recordings as edgemem 0.1 wrote them (`edgemem.planfile.legacy`), or None."""
 
 
 @runtime_checkable

@@ -29,7 +29,7 @@ from edgemem.runtime.litert.compare import random_inputs
 from edgemem.runtime.litert.interpreter import Interpreter
 from edgemem.runtime.litert.layout import bound_target
 from edgemem.runtime.tflm import size as tflm
-from edgemem.runtime.tflm.execute import execute, input_values
+from edgemem.runtime.tflm.execution import execute, input_values
 from edgemem.schedule.order import find_order
 from edgemem.suitability import MICRO_KERNELS
 from edgemem.targets import BUILT_IN

@@ -50,7 +50,7 @@ def test_a_recorded_plan_is_replayed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("level", ["basic", "all"])
 def test_an_optimised_graph_is_planned_in_its_order(model: Path, tmp_path: Path, level: str) -> None:
     planned = tmp_path / "planned.onnx"
-    done = edgemem("plan", model, "--optimize", level, "--reorder", "--record", "-o", planned)
+    done = edgemem("plan", model, "--optimize", level, "--order", "auto", "--record", "-o", planned)
     assert done.exit_code == 0, done.output
     note = baked_note(planned)
     assert note is not None

@@ -1,4 +1,4 @@
-"""`edgemem run`, `size`, `verify --run`, `export` and `plan --fold --reorder` on real .tflite files."""
+"""`edgemem run`, `size`, `verify --run`, `export` and `plan --fold --order auto` on real .tflite files."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_one_file_runs_as_before(name: str, runtime: str, tmp_path: Path) -> Non
 def test_the_smallest_arena_of_pose_landmark_lite_falls_by_a_fifth(tmp_path: Path) -> None:
     pytest.importorskip("tflite_micro")
     name = "mp_pose_landmark_lite"
-    folded, ordered = tmp_path / "folded.tflite", planned(name, tmp_path, "--fold", "--reorder")
+    folded, ordered = tmp_path / "folded.tflite", planned(name, tmp_path, "--fold", "--order", "auto")
     from edgemem_converters.tflite.model import TfliteConverter
 
     folded.write_bytes(TfliteConverter.from_bytes(fetch(name).read_bytes()).folded().content())

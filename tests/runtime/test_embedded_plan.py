@@ -30,7 +30,6 @@ from edgemem.runtime.onnxruntime.record import embed, record
 from edgemem.runtime.onnxruntime.session import InferenceSession
 from edgemem.targets import BUILT_IN, Region
 from models.build import build
-from tests.old_recordings import old_file
 from tests.onnx_sessions import branching, feeds, options, plain, same, small
 
 if TYPE_CHECKING:
@@ -177,29 +176,6 @@ def test_a_wrong_plan_is_refused_by_every_consumer_which_names_the_tensors(what:
         result = run(*consumer)
         assert result.exit_code == 4, (consumer, result.output)
         assert all(name in result.output for name in names), (consumer, result.output)
-
-
-def test_a_damaged_recording_is_not_called_right(tmp_path: Path) -> None:
-    path = planned(tmp_path / "m.onnx")
-    parsed = onnx.load(path)
-    parsed.metadata_props.add(key="edgemem.trace", value="garbage")
-    onnx.save(parsed, path)
-    assert run("verify", path).exit_code == 4
-    assert run("verify", "--run", path).exit_code == 4
-
-
-def test_old_files_are_read_verified_and_run(tmp_path: Path) -> None:
-    source = tmp_path / "model.onnx"
-    source.write_bytes(small("resnet18"))
-    graph = edgemem.plan(source, strategy="offsets/naive")
-    old = tmp_path / "old.onnx"
-    old.write_bytes(old_file(source.read_bytes(), graph, record(source, sess_options=options())))
-    assert ": right\n" in done("verify", old)
-    output = done("verify", "--run", old)
-    assert "io-binding: ran" in output
-    assert "replay: ran" in output
-    assert ", naive, plan of the graph under generic, from the file" in done("run", "--executor", "io-binding", old)
-    assert f"plan of the recording of onnxruntime {ort.__version__}, from the file" in done("run", old)
 
 
 def test_a_file_without_a_plan_is_refused_and_told_how_to_get_one(tmp_path: Path) -> None:
@@ -420,7 +396,8 @@ def test_recordings_go_along_when_a_file_is_planned_anew(tmp_path: Path) -> None
     source, old, new = tmp_path / "m.onnx", tmp_path / "old.onnx", tmp_path / "new.onnx"
     source.write_bytes(small("resnet18"))
     recording = record(source, sess_options=options())
-    old.write_bytes(old_file(source.read_bytes(), edgemem.plan(source), recording))
+    done("plan", source, "-o", old)
+    embed(old, (recording,), old)
     done("plan", old, "-s", "naive", "-o", new)
     assert [e.key for e in onnx.load(new).metadata_props] == ["edgemem.plan"]
     again = recording_of(new)

@@ -84,7 +84,16 @@ def test_a_signal_at_any_moment_leaves_nothing(tmp_path: Path, number: signal.Si
     onnx.save(build("randwire", size="small"), model)
     folder.mkdir()
     running = started(
-        tmp_path / "temporary", "plan", model, "--optimize", "all", "--reorder", "--record", "-o", folder / "out.onnx"
+        tmp_path / "temporary",
+        "plan",
+        model,
+        "--optimize",
+        "all",
+        "--order",
+        "auto",
+        "--record",
+        "-o",
+        folder / "out.onnx",
     )
     time.sleep(after_s)
     code, seconds, err = running.ended_by(number)

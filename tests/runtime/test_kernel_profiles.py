@@ -25,7 +25,7 @@ from edgemem.passes.streaming.stream import Stage, stream
 from edgemem.planning.micro_offsets import plan_of_offsets
 from edgemem.proof import prove, verify_planset
 from edgemem.records.problem import Problem
-from edgemem.runtime.tflm import execute as tflm
+from edgemem.runtime.tflm import execution as tflm
 from edgemem.runtime.tflm.file_plan import file_plan
 from edgemem.runtime.tflm.size import size_of as micro_size_of
 from edgemem.strategy.bounds import lower_bounds

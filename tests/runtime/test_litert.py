@@ -25,7 +25,7 @@ from tests.tflite_models import ADD_OPTIONS, IF, M, O, S, T, build, floats
 
 if TYPE_CHECKING:
     from edgemem.model.graph import Graph
-    from edgemem.runtime.litert.probed import Probe
+    from edgemem.runtime.litert.probe_data import Probe
 
 pytest.importorskip("ai_edge_litert")
 

@@ -14,7 +14,6 @@ import pytest
 
 from edgemem import api, planfile
 from edgemem.errors import RuntimeBindError
-from edgemem.runtime.litert import placement
 from edgemem_converters.tflite.model import TfliteConverter
 from tests.runtime.litert_models import MODELS
 from tests.runtime.test_interpreter import BUILTIN, XNNPACK, allocated, same
@@ -77,10 +76,10 @@ def test_three_runs_are_those_of_litert(name: str, kernels: str) -> None:
         assert same(outputs(bound, seed), outputs(plain, seed)), seed
     memory = bound.memory
     if kernels == "builtin":
-        assert memory.mode == ("plain" if name in OPEN or name == "basic_pitch_nmp" else "repoint")
+        assert memory.mode == ("plain" if name in OPEN or name == "basic_pitch_nmp" else "planned")
         assert OPEN.get(name, "") in memory.reason
-    elif memory.mode == "plain":
-        assert "as it runs" in memory.reason
+    else:
+        assert memory.mode == "plain"
 
 
 @pytest.mark.parametrize("kernels", KERNELS)
@@ -106,25 +105,24 @@ def test_other_sizes_between_runs(name: str, kernels: str) -> None:
             assert same(outputs(bound, seed), outputs(plain, seed)), shape
 
 
-@pytest.mark.parametrize("kernels", KERNELS)
-def test_a_run_in_which_litert_moves_tensors_is_repeated_without_our_arena(
-    monkeypatch: pytest.MonkeyPatch, kernels: str
-) -> None:
-    # As if nothing showed beforehand that sizes are found as the model runs.
-    monkeypatch.setattr(placement, "decided_as_it_runs", lambda *_: "")
-    options = KERNELS[kernels]
-    for name in ("given_reshape", "computed_reshape"):
-        data = MODELS[name]()
-        bound, plain = (allocated(make, data, **options) for make in (Interpreter, LiteRT))
-        for seed in RUNS:
-            assert same(outputs(bound, seed), outputs(plain, seed))
-        assert bound.memory.mode == "plain"
+def test_a_run_in_which_litert_moves_tensors_is_an_error() -> None:
+    bound = allocated(Interpreter, MODELS["many"](), **BUILTIN)
+    delegate, native = bound.delegate, bound._interpreter._native
+    assert delegate is not None
 
+    class Moving:
+        def Invoke(self, subgraph: int) -> Any:
+            result = native.Invoke(subgraph)
+            delegate.tensors[bound.layout.places[0][0]].data += 64
+            return result
 
-def test_whoever_is_strict_is_told_that_litert_has_moved_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(placement, "decided_as_it_runs", lambda *_: "")
-    bound = allocated(Interpreter, MODELS["given_reshape"](), refuse="raise", **XNNPACK)
+        def __getattr__(self, name: str) -> Any:
+            return getattr(native, name)
+
+    bound._interpreter._native = Moving()
     with pytest.raises(RuntimeBindError, match="placed tensors anew while it ran"):
+        outputs(bound, 1)
+    with pytest.raises(RuntimeBindError, match="moved tensor"):
         outputs(bound, 1)
 
 
@@ -206,12 +204,12 @@ def test_another_process_plans_and_the_next_finds_its_note(many: Path, tmp_path:
 
 def test_the_plan_in_the_file_is_found_by_the_default_call(many: Path, tmp_path: Path) -> None:
     model = TfliteConverter.from_bytes(many.read_bytes())
-    for target, mode, source in (("litert", "repoint", "file"), ("tflm", "boundary", "runtime's own")):
+    for target, mode, source in (("litert", "planned", "file"), ("tflm", "plain", None)):
         planset = api.plan(model, target=target, strategy="offsets/naive")
         many.write_bytes(model.with_plan(planfile.encode(planset), planset).content())
         for _ in range(2):
             found = apart(many, tmp_path / "cache", builtin=False)
-            assert (found["mode"], found["origin"][0]) == (mode, source)
+            assert (found["mode"], (found["origin"] or [None])[0]) == (mode, source)
             assert ("--target litert" in found["reason"]) == (target == "tflm")
             if target == "litert":
                 assert found["same"]

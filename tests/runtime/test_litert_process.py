@@ -19,7 +19,7 @@ from edgemem.cli.main import main
 from edgemem.errors import MissingDependencyError, ModelError, RuntimeBindError, StalePlanError
 from edgemem.runtime.litert import process
 from edgemem.runtime.litert.probe import probe, probe_apart
-from edgemem.runtime.litert.probed import probe_data, probe_of
+from edgemem.runtime.litert.probe_data import decode_probe, encode_probe
 from edgemem.runtime.litert.process import Question, ask
 from edgemem.runtime.litert.structs_model import model_bytes
 from edgemem_converters.tflite.model import TfliteConverter
@@ -169,7 +169,7 @@ def test_errors_come_out_of_the_process_as_they_are(folder: Path) -> None:
 def test_a_process_tells_what_this_one_would_see() -> None:
     for data in (adder(), model_bytes()):
         here, apart = probe(data), probe_apart(data)
-        assert probe_of(probe_data(here)) == here
+        assert decode_probe(encode_probe(here)) == here
         assert apart is probe_apart(data)
         assert [
             [(t.name, t.shape, t.size, t.allocation, bool(t.address)) for t in s.tensors] for s in apart.subgraphs

@@ -21,9 +21,9 @@ from edgemem.runtime.litert.interpreter import Interpreter, OpResolverType
 
 # Everything that is read, written or called. Two fields that are not used may change places.
 USED = {
-    "Node": {"inputs", "outputs", "temporaries"},
-    "TensorStruct": {"type", "data", "dims", "allocation_type", "bytes", "name"},
-    "Context": {"tensors_size", "get_execution_plan", "tensors", "get_node_and_registration"},
+    "NativeNode": {"inputs", "outputs", "temporaries"},
+    "NativeTensor": {"type", "data", "dims", "allocation_type", "bytes", "name"},
+    "NativeContext": {"tensors_size", "get_execution_plan", "tensors", "get_node_and_registration"},
     "NativeDelegate": {"prepare", "flags"},
     "Registration": {"invoke", "builtin_code"},
 }

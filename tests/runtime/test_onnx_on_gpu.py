@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from onnx import ModelProto
 
-    from edgemem.runtime.webgpu.prepared import Storage
+    from edgemem.runtime.webgpu.gpu_model import Storage
 
 STORAGES: Final[tuple[Storage, ...]] = ("buffer", "texture2d", "texture-linear", "texture-array")
 NETWORKS: Final = ("mobilenet_v2", "resnet18", "randwire", "unet", "blazeface", "transformer")

@@ -85,7 +85,7 @@ def test_litert_runs_the_order_in_the_arena_that_was_planned(model: Path, tmp_pa
 
 def test_micro_runs_the_order_in_the_arena_that_was_planned(model: Path, tmp_path: Path) -> None:
     pytest.importorskip("tflite_micro")
-    from edgemem.runtime.tflm.execute import execute
+    from edgemem.runtime.tflm.execution import execute
 
     out = tmp_path / "out.tflite"
     order, arena = planned(model, out, "-t", "tflm", "--order", "auto")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from edgemem.runtime.webgpu.prepared import Storage
+    from edgemem.runtime.webgpu.gpu_model import Storage
 
 pytest.importorskip("ai_edge_litert")
 

@@ -18,7 +18,7 @@ from tests.tflite_models import M, O, S, T, build
 
 pytest.importorskip("tflite_micro")
 
-from edgemem.runtime.tflm.execute import execute
+from edgemem.runtime.tflm.execution import execute
 
 RULE = RULES["elementwise"]
 SHAPE = (1, 7, 11, 3)  # no multiple of a vector's width

@@ -11,7 +11,7 @@ import pytest
 from edgemem import api
 from edgemem.errors import InvalidPlanError, RuntimeBindError, UnsupportedError
 from edgemem.proof import verify_planset
-from edgemem.runtime.tflm.execute import execute
+from edgemem.runtime.tflm.execution import execute
 from edgemem.runtime.tflm.size import predicted_head
 from edgemem.targets import BUILT_IN
 from edgemem_converters.tflite.model import TfliteConverter

@@ -9,7 +9,7 @@ import pytest
 
 from edgemem import api, planfile
 from edgemem.records.sizes import padded
-from edgemem.runtime.tflm import execute as tflm
+from edgemem.runtime.tflm import execution as tflm
 from edgemem.targets import BUILT_IN
 from edgemem_converters.tflite.model import TfliteConverter
 from tests.runtime.test_litert import fetched

@@ -17,7 +17,7 @@ from edgemem.commands.size import ModelSize, check_size, size_of
 from edgemem.errors import BudgetExceededError, InvalidPlanError, ModelError, PlanError, RuntimeBindError
 from edgemem.planning.micro_offsets import plan_of_offsets, verify_offsets
 from edgemem.proof import verify_planset
-from edgemem.runtime.tflm import execute as tflm
+from edgemem.runtime.tflm import execution as tflm
 from edgemem.runtime.tflm.file_plan import file_plan
 from edgemem.targets import BUILT_IN
 from edgemem_converters.tflite.model import TfliteConverter

@@ -11,9 +11,9 @@ import pytest
 from edgemem.errors import MissingDependencyError, ModelError, RuntimeBindError, UnsupportedError
 from edgemem.formats import OneOperator, Value, open_bytes, write_operator
 from edgemem.model.overlap import distance
-from edgemem.runtime.tflm import execute as tflm
+from edgemem.runtime.tflm import execution as tflm
 from edgemem.runtime.tflm import probe as probing
-from edgemem.runtime.tflm.probe import Probed, probe
+from edgemem.runtime.tflm.probe import ProbeResult, probe
 from edgemem.runtime.tflm.probe_cases import ProbeCase, probe_cases
 from tests.runtime.test_cli_tflite import edgemem
 
@@ -91,7 +91,7 @@ def test_a_case_that_does_not_run_does_not_end_the_others() -> None:
 
 
 def test_verdicts() -> None:
-    row = Probed("c", "float32", "RELU", 4, 4, 16, 4)
+    row = ProbeResult("c", "float32", "RELU", 4, 4, 16, 4)
     claims = {8: "slack", 5: "slack", 4: "exact", 1: "exact", 0: "contradicted", None: "disjoint"}
     assert {claim: replace(row, claimed=claim).verdict for claim in claims} == claims
     assert replace(row, observed=None).verdict == "not run"

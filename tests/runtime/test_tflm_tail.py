@@ -6,7 +6,7 @@ import pytest
 
 from edgemem.formats import Foldable, load
 from edgemem.records.micro_tail import predicted_tail
-from edgemem.runtime.tflm.execute import execute, input_values
+from edgemem.runtime.tflm.execution import execute, input_values
 from models.fetch import FetchError, fetch
 
 pytest.importorskip("tflite_micro")

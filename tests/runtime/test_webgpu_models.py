@@ -12,7 +12,7 @@ from onnx import helper as make
 
 import edgemem
 from edgemem.errors import EdgememError, PlanFileError, RuntimeBindError, StalePlanError, UnsupportedError
-from edgemem.runtime.webgpu.prepared import target_name
+from edgemem.runtime.webgpu.gpu_model import target_name
 from edgemem.targets import BUILT_IN
 from models.build import build
 from models.tflite_networks import mobilenet_v2

@@ -14,11 +14,11 @@ import onnx
 import pytest
 from click.testing import CliRunner, Result
 
-from edgemem.bench.alone import peak_rss
 from edgemem.bench.instances import DEFAULT, Instance, instance
+from edgemem.bench.measurement import BenchSolver, PeerLimits, geometric_mean, measure, solvers, summary
+from edgemem.bench.peak_memory import peak_rss
 from edgemem.bench.peers import PEERS, Peer
 from edgemem.bench.puzzles import HEIGHT
-from edgemem.bench.run import Limits, Solver, geometric_mean, measure, solvers, summary
 from edgemem.cli.main import main
 from edgemem.planning import Choice
 from edgemem.records.problem import Problem
@@ -239,7 +239,7 @@ def test_installed_peers_plan_validly(peer: str) -> None:
     first, size = rng.integers(0, 300, 80), rng.integers(1, 5000, 80)
     size[7] = 0
     problem = Problem.from_arrays(first, first + rng.integers(0, 90, 80), size, alignment=64)
-    row = measure(Instance("aligned", lambda: problem), columns, limits=Limits(0.05))
+    row = measure(Instance("aligned", lambda: problem), columns, limits=PeerLimits(0.05))
     ours, theirs = row.results
     assert not theirs.note
     assert theirs.size is not None
@@ -257,9 +257,9 @@ def test_peers_are_left_out_of_what_they_cannot_do_in_time() -> None:
     assert "of best peer" in result.output
 
 
-def _peer(offsets: Callable[[int], list[int]]) -> Solver:
+def _peer(offsets: Callable[[int], list[int]]) -> BenchSolver:
     peer = Peer("own/planner", "own", "own", 1000, True, lambda first, *_: lambda: lambda: offsets(len(first)))
-    return Solver(peer.name, "offsets", peer=peer)
+    return BenchSolver(peer.name, "offsets", peer=peer)
 
 
 def test_a_wrong_plan_gives_no_figure() -> None:
@@ -292,7 +292,7 @@ def test_a_proof_that_a_smaller_plan_refutes_is_invalid() -> None:
 
     strategy = Strategy("boast", "offsets", "", "", {}, None, None, {}, frozenset({"state"}), boast)
     (greedy,) = solvers(["greedy_by_size"], [], "offsets", None)
-    false, right = measure(instance("dense:50"), [Solver("boast", "offsets", Choice(strategy)), greedy]).results
+    false, right = measure(instance("dense:50"), [BenchSolver("boast", "offsets", Choice(strategy)), greedy]).results
     assert false.invalid
     assert "is called optimal" in false.note
     assert right.size
@@ -327,13 +327,13 @@ def test_geometric_mean() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the peak of a process")
 def test_memory_is_that_of_a_process_of_its_own() -> None:
     (greedy,) = solvers(["greedy_by_size"], [], "offsets", None)
-    small = peak_rss("sparse:10", {}, greedy, Limits())
-    large = peak_rss("sparse:300000", {}, greedy, Limits())
+    small = peak_rss("sparse:10", {}, greedy, PeerLimits())
+    large = peak_rss("sparse:300000", {}, greedy, PeerLimits())
     assert small is not None
     assert large is not None
     # first_op, last_op, size and the offsets, at least.
     assert large - small > 300_000 * 8 * 4
-    assert peak_rss("nothing", {}, greedy, Limits()) is None
+    assert peak_rss("nothing", {}, greedy, PeerLimits()) is None
 
 
 def test_the_default_set_can_be_made() -> None:

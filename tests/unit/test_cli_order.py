@@ -81,17 +81,6 @@ def test_json_has_what_was_found(tflite: Path) -> None:
     assert set(found) == {"method", "peak", "given_peak", "lower_bound", "optimal", "stopped", "seconds"}
 
 
-def test_reorder_is_order_auto(tflite: Path) -> None:
-    found = [ordering(tflite, *options) for options in (("--reorder",), ("--order", "auto"))]
-    for one in found:
-        del one["seconds"]
-    assert found[0] == found[1]
-    assert edgemem("plan", tflite, "--reorder", "--order", "auto").exit_code == 0
-    done = edgemem("plan", tflite, "--reorder", "--order", "greedy")
-    assert done.exit_code == 2
-    assert "--reorder is the same as --order auto" in done.output
-
-
 def test_given_keeps_the_order_of_the_file(tflite: Path, tmp_path: Path) -> None:
     plain, given = tmp_path / "plain.tflite", tmp_path / "given.tflite"
     assert edgemem("plan", tflite, "-o", plain).exit_code == 0

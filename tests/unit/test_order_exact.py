@@ -15,17 +15,17 @@ from edgemem.model.graph import Graph, Op, Tensor
 from edgemem.plans import OffsetPlan, PlanSet
 from edgemem.proof.verify import verify_planset
 from edgemem.records.lifetime import lifetimes
-from edgemem.schedule.contraction import contract, topological
-from edgemem.schedule.cumulative import cumulative_order
-from edgemem.schedule.early_updates import early_updates, with_pairs
 from edgemem.schedule.ilp import ilp_order
 from edgemem.schedule.ordering import Solved, Start
 from edgemem.schedule.peak import least_peak, order_peak
-from edgemem.schedule.placed import order_and_place
 from edgemem.schedule.problem import OrderProblem, order_problem
 from edgemem.strategy.bounds import lower_bounds, naive_size
 from edgemem.targets import BUILT_IN, Region
 from tests.oracle.brute import offsets_faults, offsets_optimum
+from tests.oracle.constraint_orders.contraction import contract, topological
+from tests.oracle.constraint_orders.early_updates import early_updates, with_pairs
+from tests.oracle.constraint_orders.joint import order_and_place
+from tests.oracle.constraint_orders.search import cumulative_order
 from tests.oracle.orders.cases import small_case
 from tests.property.test_order_problem import TARGETS, Maker, unit_of
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from edgemem.formats import MicroPlanned
     from edgemem.plans import PlanSet
     from edgemem.proof import Proved
-    from edgemem.runtime.tflm.execute import TflmRun
+    from edgemem.runtime.tflm.execution import TflmRun
 
 __all__ = ["FilePlan", "file_plan", "memory_of"]
 

@@ -141,7 +141,7 @@ def change_onnx_files(seed: int, changes: int, folder: Path, tally: Tally) -> No
 
 
 def reorder_tflite(seed: int, folder: Path, tally: Tally) -> None:
-    """Has the operators of a random file put in another order, as --reorder does, and plans it."""
+    """Has the operators of a random file put in another order, as --order auto does, and plans it."""
     rng = Random(f"reordered {seed}")
     source, path = folder / f"{seed}.tflite", folder / f"{seed}.reordered.tflite"
     data = random_tflite(rng)
