@@ -172,7 +172,7 @@ def _columns(case: oracle.Case) -> tuple[Column, Column, Column, int]:
     return first, last, size, case.alignment
 
 
-def _shared(case: oracle.Case) -> dict[str, Column]:
+def _shared(case: oracle.Case) -> dict[str, Any]:
     pins = np.array([case.pins.get(i, -1) for i in range(len(case.records))], np.int64)
     reserved = _flat((low, high) for _, low, high in case.reserved)
     given = {"pinned": pins, "reserved": reserved, "overlap": _flat(case.overlap), "within": _flat(case.within)}
