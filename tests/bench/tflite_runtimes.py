@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT))
+sys.path.append(str(ROOT))
 
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter as LiteRT

@@ -101,6 +101,7 @@ def test_arenas(arena: Any) -> None:
     assert arena.read(0, 0).tolist() == []
 
 
+@pytest.mark.full
 def test_views_of_the_arena_may_outlive_it() -> None:
     for _ in range(5):
         arena = OrtArena(1 << 16, OrtDevice())

@@ -73,6 +73,7 @@ def recording_of(path: Path) -> PlanSet:
     return next(p for p in plans_in(path.read_bytes()) if p.recording is not None)
 
 
+@pytest.mark.full
 def test_io_binding_runs_the_plan_in_the_file(naive: Path) -> None:
     output = done("run", "--executor", "io-binding", "--compare", naive)
     first, second = output.splitlines()[:2]
@@ -85,6 +86,7 @@ def test_io_binding_runs_the_plan_in_the_file(naive: Path) -> None:
     assert report["planned"] > 4 * report["lower_bound"]
 
 
+@pytest.mark.full
 def test_verify_runs_the_plan_in_the_file(naive: Path) -> None:
     output = done("verify", "--run", naive)
     assert f"io-binding: ran, arena {NAIVE_MIB} (4.438x of the lower bound), naive" in output
@@ -96,6 +98,7 @@ def test_verify_runs_the_plan_in_the_file(naive: Path) -> None:
     assert replay["report"] is None
 
 
+@pytest.mark.full
 def test_a_recording_of_the_file_is_planned_as_the_file_is(naive: Path, tmp_path: Path) -> None:
     planned_file = tmp_path / "r.onnx"
     output = done("plan", naive.with_name("m.onnx"), "-s", "offsets/naive", "--record", "-o", planned_file)
@@ -221,6 +224,7 @@ def test_a_recording_is_verified_beside_shared_objects(tmp_path: Path) -> None:
     assert "replay: ran" in output
 
 
+@pytest.mark.full
 def test_plans_that_cannot_be_run_say_so(tmp_path: Path) -> None:
     shared = planned(tmp_path / "s.onnx", strategy="shared_objects/greedy_by_size")
     with pytest.raises(
@@ -305,6 +309,7 @@ def test_tensors_in_bodies_have_places_that_nobody_uses(tmp_path: Path) -> None:
     assert "tensors of branches and loops have a place that ONNX Runtime does not use" in report.reason
 
 
+@pytest.mark.full
 def test_right_plans_of_graphs_that_are_not_optimised_are_not_called_wrong(tmp_path: Path) -> None:
     """A session fuses what runs node by node here, so that the two give different bits."""
     for name in ("mobilenet_v2", "inception_v3", "dynamic"):
@@ -365,6 +370,7 @@ def test_settings_survive_a_file(tmp_path: Path) -> None:
     assert planfile.encode_all(plans_in(path.read_bytes()))
 
 
+@pytest.mark.full
 def test_suffixes_in_capitals(tmp_path: Path) -> None:
     path = planned(tmp_path / "M.ONNX")
     assert "from the file" in done("run", "--executor", "io-binding", path)
@@ -386,6 +392,7 @@ def test_options_of_other_formats_are_usage_errors(name: str, args: tuple[str, .
     assert says in result.output
 
 
+@pytest.mark.full
 def test_recordings_go_along_when_a_file_is_planned_anew(tmp_path: Path) -> None:
     source, old, new = tmp_path / "m.onnx", tmp_path / "old.onnx", tmp_path / "new.onnx"
     source.write_bytes(small("resnet18"))

@@ -228,6 +228,7 @@ def _workspace(**changes: Any) -> Callable[[list[Row]], list[Row]]:
     return change
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "change",
     [

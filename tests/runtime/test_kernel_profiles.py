@@ -131,6 +131,7 @@ def test_who_refuses_overlaps() -> None:
     assert kernels_refusal(overlapping, "tflm-reference") is None
 
 
+@pytest.mark.full
 @needs_tflm
 @pytest.mark.parametrize("kernels", ["tflm-reference", "cmsis-nn-dsp", "esp-nn", "none"])
 def test_streamed_models_compute_the_same_in_tensorflow_lite_micro(tmp_path: Path, kernels: str) -> None:
@@ -146,6 +147,7 @@ def test_streamed_models_compute_the_same_in_tensorflow_lite_micro(tmp_path: Pat
     assert size_of(path).activations == -(-best.size // 16) * 16
 
 
+@pytest.mark.full
 @needs_tflm
 def test_the_first_operator_that_differs_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the kernels are others than the proof believes."""
@@ -177,6 +179,7 @@ def test_the_first_operator_that_differs_is_named(tmp_path: Path, monkeypatch: p
     assert f"the first operator that computes something else is {op.name} ({op.type})" in micro.violations[0].message
 
 
+@pytest.mark.full
 def test_streamed_models_compute_the_same_in_litert(tmp_path: Path) -> None:
     planset = planned("none", "litert", streamed=True)
     assert planset.problem.within is not None
@@ -186,6 +189,7 @@ def test_streamed_models_compute_the_same_in_litert(tmp_path: Path) -> None:
     assert litert.report is not None
 
 
+@pytest.mark.full
 @needs_tflm
 @pytest.mark.parametrize("streamed", [False, True])
 def test_offsets_without_a_plan_are_proved_with_the_overlaps_that_they_use(tmp_path: Path, *, streamed: bool) -> None:
@@ -242,6 +246,7 @@ def test_slices_and_pieces_lie_in_their_slots_in_onnx_runtime_node_by_node(tmp_p
         verify_run(tmp_path / "planned.onnx")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("profile", PROFILES[1:])
 def test_every_output_names_the_version_of_the_kernels(profile: str, tmp_path: Path) -> None:
     (tmp_path / "m.tflite").write_bytes(small(64))

@@ -42,6 +42,7 @@ def chain(path: Path, widths: list[int], *, domain: str = "") -> Path:
     return path
 
 
+@pytest.mark.full
 def test_a_chain_whose_memory_is_known(tmp_path: Path) -> None:
     """Sizes are whole pages of ONNX Runtime's 256 bytes; two neighbours of the chain are alive at a time."""
     widths = [16, 512, 256, 1024, 8]
@@ -73,6 +74,7 @@ def test_a_chain_whose_memory_is_known(tmp_path: Path) -> None:
             assert 0 < row.rss_loaded <= row.rss_peak
 
 
+@pytest.mark.full
 def test_mobilenet_v2(tmp_path: Path) -> None:
     path = tmp_path / "mobilenet_v2.onnx"
     onnx.save(build("mobilenet_v2"), path)
@@ -97,6 +99,7 @@ def test_mobilenet_v2(tmp_path: Path) -> None:
         assert row.activation <= tuned.activation
 
 
+@pytest.mark.full
 def test_given_values_and_sizes(tmp_path: Path) -> None:
     path = small("dynamic", tmp_path)
     (row,) = measure(path, bindings=Bindings({"T": 6}), repeats=1, rounds=1, configurations=["edgemem"])
@@ -107,6 +110,7 @@ def test_given_values_and_sizes(tmp_path: Path) -> None:
         measure(path)
 
 
+@pytest.mark.full
 def test_several_requests_are_served_in_turn(tmp_path: Path) -> None:
     path = small("dynamic", tmp_path)
     requests = [feeds_of(path, dims={"T": size}) for size in (3, 7, 5)]
@@ -115,6 +119,7 @@ def test_several_requests_are_served_in_turn(tmp_path: Path) -> None:
     assert edgemem.exact
 
 
+@pytest.mark.full
 def test_drawn_sizes_are_the_same_for_every_configuration(tmp_path: Path) -> None:
     path = small("dynamic", tmp_path)
     default, recording, edgemem = measure(
@@ -129,6 +134,7 @@ def test_drawn_sizes_are_the_same_for_every_configuration(tmp_path: Path) -> Non
         measure(path, feeds_of(path, dims={"T": 3}), vary={"T": (1, 2)})
 
 
+@pytest.mark.full
 def test_a_shape_reaches_every_configuration(tmp_path: Path) -> None:
     path = small("dynamic", tmp_path)
     ((name, shape),) = ((entry.name, entry.type.tensor_type.shape) for entry in onnx.load(path).graph.input)
@@ -139,6 +145,7 @@ def test_a_shape_reaches_every_configuration(tmp_path: Path) -> None:
         assert row.outputs == (6 * 8 + 8) * FLOAT
 
 
+@pytest.mark.full
 def test_what_fails_is_a_row_that_says_why(tmp_path: Path) -> None:
     path = chain(tmp_path / "chain.onnx", [4, 4], domain="unknown.example")
     for row in measure(path, rounds=1, configurations=("default", "edgemem")):
@@ -158,6 +165,7 @@ def test_wrong_calls(tmp_path: Path) -> None:
         measure(tmp_path / "none.onnx")
 
 
+@pytest.mark.full
 def test_the_plans_of_the_file_are_measured(tmp_path: Path) -> None:
     path = small("resnet18", tmp_path)
     edgemem.save(path, edgemem.plan(path, strategy="offsets/naive"), path)

@@ -77,6 +77,7 @@ def random_order(path: Path, seed: int) -> tuple[int, ...]:
     return tuple(order)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("level", ["extended", "all"])
 @pytest.mark.parametrize("name", ["randwire", "nas_cell", "inception_v3", "transformer"])
 def test_random_orders_hold(name: str, level: str, tmp_path: Path) -> None:
@@ -97,6 +98,7 @@ def test_random_orders_hold(name: str, level: str, tmp_path: Path) -> None:
     assert len(orders) == 3
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("level", ["none", "extended", "all"])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_baked_networks_run_in_the_order_of_the_file(name: str, level: str, tmp_path: Path) -> None:

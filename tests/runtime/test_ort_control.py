@@ -93,6 +93,7 @@ class Maker:
         return [made, f"{total} = ReduceSum <keepdims = 0> ({other}, axes)"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("target", ["generic", "tflm"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_planned_as_it_is(kind: str, target: str, tmp_path: Path) -> None:

@@ -154,6 +154,7 @@ def test_old_entries_and_the_oldest_of_too_many_are_removed(tmp_path: Path, monk
     assert kept() == [5]
 
 
+@pytest.mark.full
 def test_the_largest_recording_can_be_stored() -> None:
     count = 1 << 19
     stream = np.empty(2 * count, np.int64)

@@ -48,6 +48,7 @@ def test_tensorflow_lite_micro_is_told_no_texels(chain: Path, tmp_path: Path) ->
     assert _edgemem("export", planned, "-f", "c-array")[0] == 1
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("runtime", ["tflm", "litert"])
 def test_no_runtime_of_tflite_files_runs_texels(chain: Path, tmp_path: Path, runtime: str) -> None:
     pytest.importorskip({"tflm": "tflite_micro", "litert": "ai_edge_litert"}[runtime])
@@ -62,6 +63,7 @@ def test_no_runtime_of_tflite_files_runs_texels(chain: Path, tmp_path: Path, run
         assert "counts texels, not bytes" in said
 
 
+@pytest.mark.full
 def test_an_interpreter_refuses_a_given_plan_in_texels(chain: Path, tmp_path: Path) -> None:
     litert = pytest.importorskip("ai_edge_litert.interpreter")
     target = tmp_path / "texels.toml"

@@ -114,6 +114,7 @@ def test_verify_runs_the_ends_and_the_middle(planned: Path) -> None:
     assert nodes.note == ""
 
 
+@pytest.mark.full
 def test_one_recorded_plan_serves_every_size(model: Path, tmp_path: Path) -> None:
     path = tmp_path / "recorded.onnx"
     ranges = [f for name, made in RANGES.items() for f in ("--dim", f"{name}={made}")]
@@ -199,6 +200,7 @@ def test_sizes_with_plans_of_their_own(tmp_path: Path) -> None:
     assert not edgemem.verify(path)
 
 
+@pytest.mark.full
 def test_what_cannot_be_recorded_over_a_range(model: Path, tmp_path: Path) -> None:
     path = tmp_path / "p.onnx"
     ranges = [f for name, made in RANGES.items() for f in ("--dim", f"{name}={made}")]

@@ -27,6 +27,7 @@ from edgemem.replay.store import StoredPlans
 from edgemem.replay.worker import Worker, worker
 from edgemem.trace import Trace
 from edgemem.trace.recording import Fingerprint, Recording, Signature
+from tests.extent import run_for_seeds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -192,7 +193,7 @@ def test_a_program_that_never_repeats_stops_trying() -> None:
     assert program.replayer.totals().replans == before.replans
 
 
-@pytest.mark.parametrize("seed", range(30))
+@run_for_seeds(range(30), quick=6)
 def test_no_block_is_ever_written_over_whatever_the_runs_do(seed: int) -> None:
     chance = random.Random(seed)
     program = Program(poison=True)

@@ -183,6 +183,7 @@ def test_closing_releases_what_a_run_still_uses_when_it_ends() -> None:
     assert (after.arenas, after.contexts) == (before.arenas, before.contexts)
 
 
+@pytest.mark.full
 def test_calls_of_ever_other_names_do_not_pile_up() -> None:
     program = Program(record="never")
     kept = program.replayer.family(SIGNATURE)

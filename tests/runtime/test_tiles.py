@@ -48,6 +48,7 @@ def convolution(channels: int, filters: int, kernel: int, side: int) -> ModelPro
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+@pytest.mark.full
 @settings(max_examples=40)
 @given(
     channels=st.sampled_from((16, 64, 150, 300)),
@@ -86,6 +87,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("level", ["extended", "all"])
 def test_a_tiled_model_runs_as_planned(level: str, network: Path, tmp_path: Path) -> None:
     """At the level `extended` with the same bits; at `all`, the default, with the kernels of a default session."""
@@ -149,6 +151,7 @@ def test_the_pass_gives_the_model_itself_where_tiles_do_not_help(tmp_path: Path)
     assert prepared.original is None
 
 
+@pytest.mark.full
 def test_a_budget_takes_the_least_arithmetic(network: Path, tmp_path: Path) -> None:
     graph = change_model(network, tmp_path, {"optimize": {"level": "extended"}}).model
     assert isinstance(graph, Model)

@@ -69,6 +69,7 @@ def test_a_change_that_was_not_made_is_told(model: Path, limits: tuple[str, ...]
     assert "price" not in done.output
 
 
+@pytest.mark.full
 def test_the_price_has_the_tail_of_micro(model: Path) -> None:
     stages = ("--overlap", "tflm-reference", "--stream", "0:5:4", "--effort", "fast")
     table = edgemem("plan", model, "-t", "tflm", *stages)
@@ -105,6 +106,7 @@ def test_a_profile_is_of_tflite_files_and_the_model_is_not_overwritten(tmp_path:
     assert path.read_bytes() == before
 
 
+@pytest.mark.full
 def test_a_budget_that_tiles_cannot_meet_is_approached(tmp_path: Path) -> None:
     """The error says how far the best tiles come, and the arena of a session counts, too."""
     path, out = tmp_path / "m.onnx", tmp_path / "out.onnx"

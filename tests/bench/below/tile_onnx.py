@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import onnxruntime
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+sys.path.append(str(Path(__file__).resolve().parents[3]))
 
 from edgemem import api
 from edgemem.commands.changed_model import change_model

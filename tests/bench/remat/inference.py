@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+sys.path.append(str(Path(__file__).resolve().parents[3]))
 
 from edgemem.commands.changed_model import change_model
 from edgemem.formats import Bindings, Foldable, Model, load_model, open_bytes
