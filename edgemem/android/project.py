@@ -16,7 +16,6 @@ from edgemem.android.library import ABIS, OWN_LIBRARY, check_abis, read_archive
 from edgemem.android.sources import find_sources
 from edgemem.errors import ApkError, ModelError
 from edgemem.report.sizes import size_text
-from edgemem.suitability import has_regions
 from edgemem.system.distribution import VERSION
 from edgemem.system.files import new_folder
 
@@ -107,7 +106,7 @@ def make_project(model: Path, *, abis: Sequence[str] = ABIS, library: Path | Non
 def _make_litert(path: Path, model: AppModel, abis: Sequence[str]) -> Project:
     planset = model.plansets[0]
     plan, target = planset.best_offsets, planset.target
-    if plan is None or target is None or not target.is_dense or has_regions(planset):
+    if plan is None or target is None or not target.is_dense or planset.has_regions:
         raise ModelError(
             f"{path.name} carries no plan of offsets in one arena; make one with: edgemem plan -t litert {path.name} "
             "-o PLANNED"

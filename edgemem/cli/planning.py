@@ -90,14 +90,14 @@ def plan(
     from edgemem.cli.console import echo_folded
     from edgemem.cli.console import progress as progress_line
     from edgemem.cli.level_view import level_text
-    from edgemem.commands.executors import where_file_runs
-    from edgemem.commands.plan_prepared import limits_of_plans, plan_prepared
-    from edgemem.commands.prepare import PRICED, kept_states, prepare
+    from edgemem.commands.changed_model import PRICED, change_model, kept_states
+    from edgemem.commands.changed_plan import limits_of_plans, plan_changed_model
     from edgemem.commands.price import price_of
     from edgemem.commands.remedies import Attempt, explain_budget
     from edgemem.errors import BudgetExceededError
     from edgemem.formats import Bindings, Model
     from edgemem.planning.verification import graph_for
+    from edgemem.runtime.executors import where_it_runs
     from edgemem.system.files import restored_on_failure, temporary_folder
 
     if for_android and record is False:
@@ -118,7 +118,7 @@ def plan(
     with temporary_folder() as folder, progress_line() as progress:
         bindings = Bindings.of(dims, input_shapes)
         try:
-            prepared = prepare(
+            prepared = change_model(
                 source,
                 folder,
                 wanted,
@@ -133,7 +133,7 @@ def plan(
                 raise click.UsageError("usage records have no model to write the plan into; use -o FILE.edgemem")
             if "order" in wanted or "recompute" in wanted:
                 limits = limits_of_plans(strategy, limits, prepared.order_s)
-            prepared, planset = plan_prepared(
+            prepared, planset = plan_changed_model(
                 prepared,
                 lambda model, rules: api.plan(
                     model,
@@ -199,7 +199,7 @@ def plan(
     if unrecorded:
         echo_folded(f"\nno recording was added: {unrecorded}")
     if output:
-        echo_folded(f"wrote {output}: {where_file_runs(output, (*plansets, *recorded), carrier)}")
+        echo_folded(f"wrote {output}: {where_it_runs((*plansets, *recorded), output.suffix, carrier, output)}")
 
 
 def _why_unchanged(budget: int | None) -> str:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from edgemem.trace import Trace
 from edgemem.trace.caching import CachingSettings, simulate
+from tests.extent import run_for_seeds
 from tests.oracle.caching import CachingOracle, OutOfMemory
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -100,12 +101,13 @@ def _agrees(events: list[Event], settings: CachingSettings) -> None:
         assert list(zip(*columns_of_blocks, strict=True)) == oracle.rows()
 
 
+@pytest.mark.full
 @given(_events(), _settings())
 def test_the_simulation_equals_the_literal_allocator(events: list[Event], settings: CachingSettings) -> None:
     _agrees(events, settings)
 
 
-@pytest.mark.parametrize("seed", range(24))
+@run_for_seeds(range(24), quick=4)
 def test_the_simulation_equals_the_literal_allocator_in_long_runs(seed: int) -> None:
     rng = random.Random(seed)
     sizes = [rng.choice([512, 3 * KIB, MIB, 3 * MIB, 12 * MIB, 25 * MIB]) + rng.randrange(MIB) for _ in range(12)]
@@ -129,7 +131,7 @@ def test_the_simulation_equals_the_literal_allocator_in_long_runs(seed: int) -> 
     _agrees(events, settings)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@run_for_seeds(range(12), quick=3)
 def test_it_equals_the_literal_allocator_where_memory_runs_out_and_blocks_are_not_split(seed: int) -> None:
     rng = random.Random(seed)
     events: list[Event] = []
@@ -145,6 +147,7 @@ def test_it_equals_the_literal_allocator_where_memory_runs_out_and_blocks_are_no
     _agrees(events, CachingSettings(max_split_size=24 * MIB, memory_limit=330 * MIB))
 
 
+@pytest.mark.full
 @given(_events(), _settings())
 def test_blocks_tile_their_segments_and_add_up(events: list[Event], settings: CachingSettings) -> None:
     simulation = simulate(_trace(events), settings)
@@ -163,6 +166,7 @@ def test_blocks_tile_their_segments_and_add_up(events: list[Event], settings: Ca
         assert np.all(blocks.state[1:][both] == 1)  # free neighbours are merged
 
 
+@pytest.mark.full
 @given(_events(), _settings())
 def test_more_is_reserved_than_allocated_than_requested(events: list[Event], settings: CachingSettings) -> None:
     simulation = simulate(_trace(events), settings)

@@ -49,6 +49,7 @@ def simulated(log: OperatorLog, budget: int) -> tuple[bool, list[int], list[int]
     return bool(counters[0]), rows[rows[:, 0] == EVICT, 1].tolist(), rows[rows[:, 0] == RERUN, 1].tolist()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("first", range(0, 300, 100))
 def test_dtr_is_the_papers_where_addresses_do_not_matter(first: int) -> None:
     again = done = 0

@@ -13,6 +13,7 @@ from edgemem.plans import SharedObjectsPlan
 from edgemem.proof import Cause, sweep_plan
 from edgemem.proof.faults import COLUMNS, Fault
 from edgemem.records.problem import Problem
+from tests.extent import run_for_seeds
 from tests.oracle import proof as oracle
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ def _columns(case: oracle.Case) -> tuple[Column, Column, Column, int]:
     return first, last, size, case.alignment
 
 
-def _shared(case: oracle.Case) -> dict[str, Column]:
+def _shared(case: oracle.Case) -> dict[str, Any]:
     pins = np.array([case.pins.get(i, -1) for i in range(len(case.records))], np.int64)
     reserved = _flat((low, high) for _, low, high in case.reserved)
     given = {"pinned": pins, "reserved": reserved, "overlap": _flat(case.overlap), "within": _flat(case.within)}
@@ -208,16 +209,18 @@ def _check_offsets(case: oracle.Case) -> bool:
     return not rows
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("plain", [True, False])
-@pytest.mark.parametrize("seed", SEEDS)
+@run_for_seeds(SEEDS, quick=4)
 def test_offsets(seed: int, plain: bool) -> None:
     random = Random(seed)
     right = sum(_check_offsets(random_case(random, plain=plain)[0]) for _ in range(ROUNDS))
     assert 0 < right < ROUNDS
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("plain", [True, False])
-@pytest.mark.parametrize("seed", SEEDS)
+@run_for_seeds(SEEDS, quick=4)
 def test_bounds(seed: int, plain: bool) -> None:
     random = Random(1000 + seed)
     for _ in range(ROUNDS):
@@ -229,7 +232,7 @@ def test_bounds(seed: int, plain: bool) -> None:
             assert claims[0] <= case.arenas[0]
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@run_for_seeds(SEEDS, quick=4)
 def test_objects(seed: int) -> None:
     random = Random(2000 + seed)
     right = 0
@@ -293,7 +296,7 @@ def _check_objects(case: oracle.Sharing) -> bool:
     return not violations
 
 
-@pytest.mark.parametrize("seed", range(10))
+@run_for_seeds(range(10), quick=3)
 def test_limits_of_int64(seed: int) -> None:
     random = Random(3000 + seed)
     edges = [-(2**63), -(2**63) + 1, -1, 0, 1, 2**62, 2**63 - 2, 2**63 - 1]

@@ -13,6 +13,7 @@ import pytest
 
 from edgemem.remat.policies import POLICIES, Policy
 from tests.bench.remat.library import cheapest_window, simulate_remat
+from tests.extent import run_for_seeds
 from tests.oracle.remat import Oracle, Rules, best_window
 from tests.random_logs import random_log, training_log
 
@@ -80,6 +81,7 @@ def comparable(history: list[Step]) -> list[Step]:
     return found + sorted(leaving)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("first", range(0, 800, 100))
 def test_programs_run_as_the_oracle_says(first: int) -> None:
     evictions = again = 0
@@ -112,6 +114,7 @@ def test_programs_run_as_the_oracle_says(first: int) -> None:
     assert again > 15
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("policy", POLICIES)
 def test_what_always_holds(policy: str) -> None:
     done = evictions = 0
@@ -164,7 +167,7 @@ def check(log: OperatorLog, history: list[Step], budget: int, *, is_done: bool) 
         assert all(v in there for v in range(len(size)) if size[v] and v not in gone)
 
 
-@pytest.mark.parametrize("seed", range(0, 400, 100))
+@run_for_seeds(range(0, 400, 100), quick=3)
 def test_the_window_is_the_cheapest_of_all(seed: int) -> None:
     found = 0
     for number in range(seed, seed + 100):

@@ -280,6 +280,7 @@ def test_a_failure_leaves_no_part_of_a_project(folder: Path, tmp_path: Path, mon
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("for_android", [True, False])
 def test_what_is_said_of_a_recording(tmp_path: Path, *, for_android: bool) -> None:
     pytest.importorskip("onnxruntime")
@@ -303,6 +304,7 @@ def test_what_is_said_of_a_recording(tmp_path: Path, *, for_android: bool) -> No
     ) != for_android
 
 
+@pytest.mark.full
 def test_the_kotlin_says_where_the_model_runs_and_closes_what_it_opened(tmp_path: Path) -> None:
     java = kotlin.jvm("java")
     sources = [ROOT / "android/template/litert/app/src/main/kotlin", DATA / "stubs"]
@@ -323,6 +325,7 @@ def test_the_kotlin_says_where_the_model_runs_and_closes_what_it_opened(tmp_path
     )
 
 
+@pytest.mark.full
 def test_the_build_scripts_are_kotlin(folder: Path, tmp_path: Path) -> None:
     names = ("net.tflite", "net.onnx")
     made = {
@@ -335,6 +338,7 @@ def test_the_build_scripts_are_kotlin(folder: Path, tmp_path: Path) -> None:
     assert len(made) == 6
 
 
+@pytest.mark.full
 def test_the_java_of_the_documentation_compiles(tmp_path: Path) -> None:
     javac = kotlin.jvm("javac")
     classes = tmp_path / "onnxruntime.jar"

@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from edgemem.cli.main import main
-from edgemem.commands.executors import where_it_runs
 from edgemem.commands.verify_run import verify_run
+from edgemem.runtime.executors import where_it_runs
 from edgemem.runtime.onnxruntime.file import plans_in
 from edgemem.runtime.onnxruntime.record import record
 from edgemem.runtime.onnxruntime.session import InferenceSession

@@ -63,6 +63,7 @@ def same(one: list[Any], other: list[Any]) -> bool:
     return all(np.array_equal(a, b, equal_nan=a.dtype.kind in "fc") for a, b in pairs)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", BOUND)
 def test_every_model_computes_the_same_in_less_memory(name: str) -> None:
     data = fetched(name)
@@ -78,6 +79,7 @@ def test_every_model_computes_the_same_in_less_memory(name: str) -> None:
             assert same(run(bound, seed), outputs)
 
 
+@pytest.mark.full
 def test_more_than_ten_models_take_less() -> None:
     smaller = 0
     for name in BOUND:
@@ -87,6 +89,7 @@ def test_more_than_ten_models_take_less() -> None:
     assert smaller >= 10
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", [n for n in LOADABLE if n != "basic_pitch_nmp"])
 def test_litert_own_arena_stays_untouched(name: str) -> None:
     data = fetched(name)
@@ -243,6 +246,7 @@ def test_memory_that_litert_moved_is_noticed() -> None:
 # --- what cannot be bound --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_dynamic_sizes_are_refused_or_left_to_litert() -> None:
     data = fetched("basic_pitch_nmp")
     with pytest.raises(RuntimeBindError, match="as it runs"):
@@ -300,6 +304,7 @@ def test_modes_and_options_that_exclude_each_other() -> None:
         _ = Interpreter(model_content=small(), **BUILTIN).memory
 
 
+@pytest.mark.full
 def test_a_wrong_plan_is_refused() -> None:
     model = TfliteConverter.from_bytes(small())
     planset = api.plan(model, target="litert", strategy="offsets/litert_arena")
@@ -345,6 +350,7 @@ def test_inputs_that_are_written_through_views() -> None:
         released.invoke()
 
 
+@pytest.mark.full
 def test_a_thousand_interpreters_leave_nothing_behind() -> None:
     import resource
 

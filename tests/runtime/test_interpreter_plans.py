@@ -44,6 +44,7 @@ def source_of(bound: Any) -> str:
     return str(bound.memory.origin.source)
 
 
+@pytest.mark.full
 def test_the_plan_in_the_file_runs_as_it_stands() -> None:
     data = fetched("mp_hand_recrop")
     content = planned(data, target="litert", strategy="offsets/naive")
@@ -159,6 +160,7 @@ def test_a_plan_for_other_inputs_says_which() -> None:
     assert source_of(bound) == "file"
 
 
+@pytest.mark.full
 def test_a_stale_plan_for_other_inputs_is_not_replaced_by_another(tmp_path: Path) -> None:
     model = TfliteConverter.from_bytes(resizable(), Bindings({}, {"x": (7, 4)}))
     planset = api.plan(model, target="litert")

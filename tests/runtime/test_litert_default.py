@@ -66,6 +66,7 @@ def outputs(interpreter: Any, seed: int) -> list[Any]:
     return [interpreter.get_tensor(d["index"]).copy() for d in interpreter.get_output_details()]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kernels", KERNELS)
 @pytest.mark.parametrize("name", [*MODELS, *LOADABLE])
 def test_three_runs_are_those_of_litert(name: str, kernels: str) -> None:
@@ -167,7 +168,7 @@ print("\\nanswer:" + json.dumps({
 def apart(path: Path, cache: Path, *, builtin: bool = True, shapes: Any = (), **ours: Any) -> dict[str, Any]:
     """What a fresh process says of the model, run by the documented call."""
     task = json.dumps({"path": str(path), "builtin": builtin, "shapes": shapes, "ours": ours})
-    environment = {**os.environ, "EDGEMEM_CACHE": str(cache), "PYTHONPATH": f"{ROOT}:{ROOT / 'converters'}"}
+    environment = {**os.environ, "EDGEMEM_CACHE": str(cache)}
     done = subprocess.run(
         [sys.executable, "-c", _SCRIPT, task], capture_output=True, text=True, env=environment, timeout=300, check=False
     )
@@ -188,6 +189,7 @@ def notes(cache: Path) -> list[Path]:
     return sorted((cache / "litert-layouts").glob("*.json"))
 
 
+@pytest.mark.full
 def test_another_process_plans_and_the_next_finds_its_note(many: Path, tmp_path: Path) -> None:
     here = allocated(Interpreter, many.read_bytes(), **BUILTIN).memory
     first, again = (apart(many, tmp_path / "cache") for _ in range(2))
@@ -202,6 +204,7 @@ def test_another_process_plans_and_the_next_finds_its_note(many: Path, tmp_path:
     assert len(notes(tmp_path / "cache")) == 2
 
 
+@pytest.mark.full
 def test_the_plan_in_the_file_is_found_by_the_default_call(many: Path, tmp_path: Path) -> None:
     model = TfliteConverter.from_bytes(many.read_bytes())
     for target, mode, source in (("litert", "planned", "file"), ("tflm", "plain", None)):
@@ -217,6 +220,7 @@ def test_the_plan_in_the_file_is_found_by_the_default_call(many: Path, tmp_path:
                 assert found["planned"] == planset.best_offsets.size
 
 
+@pytest.mark.full
 def test_what_another_process_refuses_is_said(many: Path, tmp_path: Path) -> None:
     many.write_bytes(MODELS["where"]())
     found = apart(many, tmp_path / "cache")
@@ -231,6 +235,7 @@ def test_what_another_process_refuses_is_said(many: Path, tmp_path: Path) -> Non
     assert "--target litert" in found["reason"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("forgery", ["overlap", "huge", "far", "missing", "types", "damaged", "link", "text"])
 def test_a_note_is_not_believed(many: Path, tmp_path: Path, forgery: str) -> None:
     cache = tmp_path / "cache"
@@ -263,6 +268,7 @@ def test_a_note_is_not_believed(many: Path, tmp_path: Path, forgery: str) -> Non
     assert not note.is_symlink()
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_pages_of_weights_that_were_decompressed_are_given_back(tmp_path: Path) -> None:
     from tests.bench.serving.litert_models import mobile_network

@@ -94,6 +94,7 @@ def run_at(data: bytes, places: Places, size: int) -> list[Any]:
     return run(bound)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", BOUND)
 @pytest.mark.parametrize("inputs", ["keep", "release"])
 def test_what_the_planner_makes_is_right(name: str, inputs: Any) -> None:
@@ -102,6 +103,7 @@ def test_what_the_planner_makes_is_right(name: str, inputs: Any) -> None:
     assert wrong_places(structure(bound), layout.places, layout.size, inputs_kept=inputs == "keep") == ""
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("model", [small, views, rows, MODELS["many"]], ids=["small", "views", "rows", "many"])
 def test_whatever_passes_computes_the_same(model: Any) -> None:
     data = model()

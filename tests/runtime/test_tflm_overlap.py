@@ -17,6 +17,7 @@ from tests.runtime.test_litert import fetched
 RELATED = replace(BUILT_IN["tflm"], kernels="tflm-reference", slots=True)
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not tflm.is_installed(), reason="tflite-micro is not installed")
 @pytest.mark.parametrize(
     ("name", "most"),

@@ -38,6 +38,7 @@ def chosen(dtype: str, names: Sequence[str]) -> list[ProbeCase]:
     return found
 
 
+@pytest.mark.full
 @needs_tflm
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 def test_the_table_is_exact_for_the_installed_kernels(dtype: str) -> None:
@@ -45,6 +46,7 @@ def test_the_table_is_exact_for_the_installed_kernels(dtype: str) -> None:
     assert {name: row.verdict for name, row in found.items()} == dict.fromkeys(EXACT, "exact")
 
 
+@pytest.mark.full
 @needs_tflm
 def test_the_table_of_another_library_is_not_below_the_reference() -> None:
     names = ["convolution 1x1, fewer channels", "padding of channels", "max_pool_2d 3x3"]
@@ -62,6 +64,7 @@ def test_a_wrong_claim_is_contradicted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert row.observed == (row.claimed or 0) + 1
 
 
+@pytest.mark.full
 @needs_tflm
 def test_the_command_says_what_was_contradicted(monkeypatch: pytest.MonkeyPatch) -> None:
     cases = chosen("int8", ["relu", "softmax"])
@@ -78,6 +81,7 @@ def test_the_command_says_what_was_contradicted(monkeypatch: pytest.MonkeyPatch)
     assert "contradicts tflm-reference: 2 cases, 2 contradicted" in edgemem("probe").output.splitlines()[0]
 
 
+@pytest.mark.full
 @needs_tflm
 def test_a_case_that_does_not_run_does_not_end_the_others() -> None:
     value = Value((1, 4))
@@ -107,6 +111,7 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         probe("tflm-reference")
 
 
+@pytest.mark.full
 def test_files_of_one_operator_are_read_back() -> None:
     for dtype in probing.DTYPES:
         for case in probe_cases(dtype):

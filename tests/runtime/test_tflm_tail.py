@@ -12,6 +12,7 @@ from models.fetch import FetchError, fetch
 pytest.importorskip("tflite_micro")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "name", ["mp_hand_recrop", "mp_iris_landmark", "mp_pose_detection", "mp_face_detection_short", "mww_alexa"]
 )

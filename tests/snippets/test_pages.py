@@ -62,6 +62,7 @@ def small_tflite() -> bytes:
     return build_tflite(M([S(tensors, ops, (0,), (4,))]))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_a_page_does_what_it_says(page: Path, folder: Path) -> None:
     for package in NEEDS.get(page.name, ()):

@@ -94,6 +94,7 @@ def missing(ours: Path, theirs: Path, names: Sequence[str]) -> list[str]:
     return wrong
 
 
+@pytest.mark.full
 def test_the_stand_in_of_onnxruntime_is_declared_like_it(classes: Classes, tmp_path: Path) -> None:
     jar = tmp_path / "onnxruntime.jar"
     jar.write_bytes(read_archive(part("onnxruntime-android")).classes)

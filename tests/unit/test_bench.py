@@ -137,6 +137,7 @@ def test_a_model_is_its_records(tmp_path: Path) -> None:
     assert row["results"][0]["size"] == size
 
 
+@pytest.mark.full
 def test_the_table() -> None:
     result = edgemem("guillotine:100", "sparse:100,seed=3", "-s", "search", "-s", "naive")
     assert result.exit_code == 0, result.output
@@ -151,6 +152,7 @@ def test_the_table() -> None:
     assert "0 of 2" in result.output
 
 
+@pytest.mark.full
 def test_a_narrow_terminal_gets_all_digits() -> None:
     strategies = [x for name in ("search", "naive", "greedy_by_size", "strip_packing") for x in ("-s", name)]
     result = edgemem("guillotine:100", *strategies, FORCE_COLOR="1", COLUMNS="72")
@@ -161,6 +163,7 @@ def test_a_narrow_terminal_gets_all_digits() -> None:
         assert name in result.output
 
 
+@pytest.mark.full
 def test_json_holds_what_can_be_tracked(tmp_path: Path) -> None:
     file = tmp_path / "bench.json"
     file.write_text("old")
@@ -217,6 +220,7 @@ def test_wrong_solvers_are_usage_errors(args: tuple[str, ...], what: str) -> Non
     assert what in result.output
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("peer", "module", "package"), [("omnimalloc", "omnimalloc", "omnimalloc"), ("vela", "ethosu", "ethos-u-vela")]
 )
@@ -230,6 +234,7 @@ def test_a_peer_that_is_not_installed(peer: str, module: str, package: str) -> N
     assert done.stderr.endswith(f"needs {package}: pip install {package}\n")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("peer", [p.name for p in PEERS])
 def test_installed_peers_plan_validly(peer: str) -> None:
     pytest.importorskip(next(p.module for p in PEERS if p.name == peer))
@@ -249,6 +254,7 @@ def test_installed_peers_plan_validly(peer: str) -> None:
     assert row.to_best_peer_ratio == ours.size / theirs.size
 
 
+@pytest.mark.full
 def test_peers_are_left_out_of_what_they_cannot_do_in_time() -> None:
     pytest.importorskip("omnimalloc")
     result = edgemem("dense:40", "dense:60", "--peers", "omnimalloc/omni", "--peer-records", "50")
@@ -262,6 +268,7 @@ def _peer(offsets: Callable[[int], list[int]]) -> BenchSolver:
     return BenchSolver(peer.name, "offsets", peer=peer)
 
 
+@pytest.mark.full
 def test_a_wrong_plan_gives_no_figure() -> None:
     (naive,) = solvers(["naive"], [], "offsets", None)
     overlapping = _peer(lambda count: [0] * count)
@@ -274,6 +281,7 @@ def test_a_wrong_plan_gives_no_figure() -> None:
     assert [(s.instances, s.at_bound) for s in summary([row])] == [(0, 0), (1, 0)]
 
 
+@pytest.mark.full
 def test_a_failing_peer_leaves_the_others_their_turn() -> None:
     def refuse(count: int) -> list[int]:
         raise MemoryError(f"{count} are too many")
@@ -298,6 +306,7 @@ def test_a_proof_that_a_smaller_plan_refutes_is_invalid() -> None:
     assert right.size
 
 
+@pytest.mark.full
 def test_what_one_proves_optimal_is_optimal_for_all() -> None:
     # Its smallest arena is 5, its lower bound 4.
     columns = ([0, 0, 1, 1, 2, 2, 3, 4], [0, 1, 2, 3, 2, 3, 5, 5], [2, 2, 1, 1, 1, 1, 2, 2])
@@ -309,6 +318,7 @@ def test_what_one_proves_optimal_is_optimal_for_all() -> None:
     assert [s.optimal for s in summary([row])] == [1, 1, 0]
 
 
+@pytest.mark.full
 def test_records_without_bytes() -> None:
     result = edgemem("dense:1", "-s", "auto")
     assert result.exit_code == 0
@@ -324,6 +334,7 @@ def test_geometric_mean() -> None:
     assert geometric_mean([]) is None
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the peak of a process")
 def test_memory_is_that_of_a_process_of_its_own() -> None:
     (greedy,) = solvers(["greedy_by_size"], [], "offsets", None)

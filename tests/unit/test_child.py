@@ -26,6 +26,7 @@ def trap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.full
 def test_modules_of_the_working_directory_are_not_run(trap: Path) -> None:
     done = run_child("edgemem.bench.peak_memory", stdin="no task")
     assert "JSONDecodeError" in done.stderr
@@ -43,6 +44,7 @@ def test_the_parents_edgemem_is_run(trap: Path) -> None:
     assert trap.is_dir()
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell")
 @pytest.mark.parametrize("where", ["trap", "checkout"])
 def test_the_bench_measures_the_compiled_kernels_wherever_it_is_started(

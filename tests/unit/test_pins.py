@@ -24,6 +24,7 @@ from edgemem.records.problem import Problem, UsageRecord
 from edgemem.strategy.bounds import lower_bounds
 from edgemem.strategy.catalogue import registered
 from edgemem.targets import BUILT_IN, Region
+from tests.extent import run_for_seeds
 from tests.oracle import pinned
 
 if TYPE_CHECKING:
@@ -172,7 +173,8 @@ def random_problem(seed: int) -> Problem:
     return Problem.from_arrays(first, last, size, alignment=alignment, pinned=pinned, reserved=reserved)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.full
+@run_for_seeds(range(40), quick=8)
 def test_plans_bounds_and_proofs_agree(seed: int) -> None:
     problem = random_problem(seed)
     planset = make_plans(problem)
@@ -310,6 +312,7 @@ def test_the_bound_may_be_missed_without_a_proof() -> None:
     assert not e.value.impossible
 
 
+@pytest.mark.full
 def test_the_command_line_says_the_same(tmp_path: Path) -> None:
     model, target = model_file(tmp_path / "chain.onnx"), board(tmp_path / "board.toml", "5KiB")
     out = tmp_path / "planned.onnx"

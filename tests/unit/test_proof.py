@@ -59,7 +59,7 @@ def test_no_more_than_a_hundred() -> None:
 )
 def test_relations_that_no_records_have(relation: dict[str, list[int]], message: str) -> None:
     columns = np.array([0, 1, 1]), np.array([1, 1, 2]), np.array([4, 4, 4]), 1
-    given = {name: np.array(rows) for name, rows in relation.items()}
+    given: dict[str, Any] = {name: np.array(rows) for name, rows in relation.items()}
     with pytest.raises(ValueError, match=message):
         _kernels.recompute_claims(*columns, **given)
     with pytest.raises(ValueError, match=message):
@@ -72,7 +72,7 @@ def test_a_long_chain_of_records_inside_each_other() -> None:
     size = 2 * (count - np.arange(count))
     within = np.array([(i + 1, i, 1) for i in range(count - 1)]).reshape(-1)
     columns = first, np.full(count, count), size, 1
-    given = {"within": within, "arena": np.array([2 * count])}
+    given: dict[str, Any] = {"within": within, "arena": np.array([2 * count])}
     assert not len(_kernels.find_offset_faults(*columns, offsets=np.arange(count), **given))
     moved = np.arange(count)
     moved[250] += 1

@@ -14,10 +14,10 @@ from edgemem.planning.model_plan import plan_graph
 from edgemem.planning.verification import plans_of
 from edgemem.plans import PlanSet, Settings
 from edgemem.proof import prove
+from edgemem.runtime.executors import LITERT
 from edgemem.runtime.litert.arena_layout import ArenaLayout
 from edgemem.runtime.litert.probe import annotate
 from edgemem.runtime.memory import origin_of
-from edgemem.suitability import Refusal, has_regions, litert_refusal
 from edgemem.targets import BUILT_IN, Target
 
 if TYPE_CHECKING:
@@ -146,9 +146,10 @@ def _file_layout(
         RuntimeBindError: no plan in the file is one for LiteRT.
         InvalidPlanError, StalePlanError: it is wrong, or was made for another LiteRT or other sizes.
     """
-    planset = next((p for p in plansets if litert_refusal(p) is None), None)
+    planset = next((p for p in plansets if LITERT.refuse_plan(p) is None), None)
     if planset is None:
-        found = next((litert_refusal(p) for p in plansets), None) or Refusal("the file has no plan", "--target litert")
+        found = LITERT.refusal(tuple(plansets))
+        assert found is not None
         raise RuntimeBindError(
             f"LiteRT cannot run the plan in the file: {found.why}; plan with `edgemem plan {found.remedy}`, or let a "
             "plan be made now: Interpreter(..., plan='make')"
@@ -211,7 +212,7 @@ def _layout(graph: Graph, probed: Probe, proved: Proved, source: Source, *, reas
     planset = proved.planset
     best = planset.best_offsets
     assert best is not None
-    if has_regions(planset):
+    if planset.has_regions:
         raise InvalidPlanError(f"the plan lies in several regions, and LiteRT runs in one arena; {_REMEDY}")
     tensors = probed.main.tensors
     index = {t.name: i for i, t in enumerate(graph.tensors)}

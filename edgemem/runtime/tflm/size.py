@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 from edgemem.errors import ModelError, RuntimeBindError
 from edgemem.formats import MicroPlanned
 from edgemem.records.micro_buffers import buffers_of
+from edgemem.runtime.executors import MICRO_KERNELS
 from edgemem.runtime.memory import Origin, origin_of
 from edgemem.runtime.tflm.execution import execute, input_values, is_installed
 from edgemem.runtime.tflm.file_plan import file_plan
-from edgemem.suitability import MICRO_KERNELS
 from edgemem.system.distribution import requirement
 
 if TYPE_CHECKING:

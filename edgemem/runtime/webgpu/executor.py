@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 
 from edgemem.errors import ModelError, RuntimeBindError
-from edgemem.runtime.arguments import Argument, argument
 from edgemem.runtime.memory import MemoryReport, origin_of
+from edgemem.runtime.webgpu.arguments import Argument, argument
 from edgemem.runtime.webgpu.cpu_ops import cpu_operator
 from edgemem.runtime.webgpu.device import checked, open_device
 from edgemem.runtime.webgpu.gpu_model import read_gpu_model, storage_of

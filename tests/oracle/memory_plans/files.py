@@ -6,7 +6,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import edgemem
-from edgemem.commands.prepare import prepare
+from edgemem.commands.changed_model import change_model
 from edgemem.errors import EdgememError
 from edgemem.formats import Model
 from edgemem.targets import BUILT_IN
@@ -147,7 +147,7 @@ def reorder_tflite(seed: int, folder: Path, tally: Tally) -> None:
     data = random_tflite(rng)
     source.write_bytes(data)
     try:
-        model = prepare(source, folder, {"order": {}}, target="tflm").model
+        model = change_model(source, folder, {"order": {}}, target="tflm").model
         assert isinstance(model, Model)
         edgemem.save(model, edgemem.plan(model, target="tflm", strategy="offsets/greedy_by_size"), path)
     except EdgememError as e:

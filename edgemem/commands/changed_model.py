@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from edgemem.passes.protocol import Pass
     from edgemem.schedule.ordering import Ordering
 
-__all__ = ["PASSES", "PRICED", "Prepared", "kept_states", "prepare"]
+__all__ = ["PASSES", "PRICED", "ChangedModel", "change_model", "kept_states"]
 
 PRICED: Final = frozenset({"stream", "tile", "recompute"})  # they pay for memory with operators or arithmetic
 _ORDER: Final = OrderOperators()
@@ -54,7 +54,7 @@ PASSES: Final[tuple[Pass, ...]] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class ChangedModel:
     """A file that is ready to be planned.
 
     Attributes:
@@ -83,11 +83,11 @@ class Prepared:
     levels: LevelChoice | None = None
     mixture: Mixture | None = None
     mixtures: Mixtures | None = None
-    others: Iterable[Prepared] = ()
+    others: Iterable[ChangedModel] = ()
     given: Model | None = None
 
 
-def prepare(
+def change_model(
     path: Path,
     folder: Path,
     wanted: Mapping[str, Mapping[str, str]],
@@ -98,7 +98,7 @@ def prepare(
     kernels: str | None = None,
     feeds: Mapping[str, NDArray[Any]] | None = None,
     progress: Callable[[str], None] = lambda _: None,
-) -> Prepared:
+) -> ChangedModel:
     """A model, opened and changed by passes.
 
     Args:
@@ -125,7 +125,7 @@ def prepare(
     if not isinstance(opened, Model):
         if wanted or kernels is not None:
             raise ModelError(f"{path.name} holds usage records: there is no graph to change")
-        return Prepared(opened, None)
+        return ChangedModel(opened, None)
     for step in (*PASSES, _ORDER, _RECOMPUTE):
         if step.name in wanted and path.suffix.lower() not in step.suffixes:
             formats = " and ".join(sorted(step.suffixes))
@@ -169,13 +169,13 @@ def prepare(
         made = _shrunk(changed, applied)
         if "tile" in steps and made.original is None:  # another level may be better for a model without tiles
             left = {name: options for name, options in wanted.items() if name != "tile"}
-            return prepare(path, folder, left, bindings=bindings, target=rules, feeds=feeds, progress=progress)
+            return change_model(path, folder, left, bindings=bindings, target=rules, feeds=feeds, progress=progress)
     note = baked_note(made.model.content()) if implied and isinstance(made.model, Model) else None
     levels = LevelChoice(note.level, {}, {}) if note is not None else None
     return replace(made, given=opened, levels=levels)
 
 
-def _shrunk(opened: Model, steps: Steps) -> Prepared:
+def _shrunk(opened: Model, steps: Steps) -> ChangedModel:
     """The model in an order, and with operators replaced, as far as either is asked for."""
     priced = [step for step in PASSES if step.name in PRICED & steps.options.keys()]
 
@@ -186,7 +186,7 @@ def _shrunk(opened: Model, steps: Steps) -> Prepared:
 
     if steps.context("order").options.get("method", GIVEN) == GIVEN:
         model = shrink(opened)
-        return Prepared(model, steps.rules, opened if model is not opened else None)
+        return ChangedModel(model, steps.rules, opened if model is not opened else None)
     steps.progress("order")
     stages = [steps.options[step.name] for step in priced]
     counts_tail = _is_micro(opened, steps.rules) and any(s["stages"] == "auto" for s in stages)
@@ -202,7 +202,7 @@ def _shrunk(opened: Model, steps: Steps) -> Prepared:
     else:
         made = order_model(opened, steps.context("order"))
     replaced = bool(priced) and len(made.model.graph().ops) != len(opened.graph().ops)
-    return Prepared(
+    return ChangedModel(
         made.model,
         steps.rules,
         opened if replaced else None,
@@ -213,7 +213,7 @@ def _shrunk(opened: Model, steps: Steps) -> Prepared:
     )
 
 
-def _mixed(opened: Model, steps: Steps) -> Prepared:
+def _mixed(opened: Model, steps: Steps) -> ChangedModel:
     """The best mixture of the changes that are asked for."""
     told = steps.options[_RECOMPUTE.name]
     cut = next((step for step in PASSES if step.name in PRICED & steps.options.keys()), None)
@@ -228,12 +228,12 @@ def _mixed(opened: Model, steps: Steps) -> Prepared:
     seconds = time.perf_counter() - begun
     check_reachable(steps, limits, found)
 
-    def prepared(way: Mixture) -> Prepared:
+    def prepared(way: Mixture) -> ChangedModel:
         model = way.make()
         if _RECOMPUTE.name in way.means and told.get("allow_difference") != "yes":
             check_same(opened, model, steps)
         original = opened if PRICED & set(way.means) else None
-        return Prepared(
+        return ChangedModel(
             model,
             way.target,
             original,

@@ -1,12 +1,14 @@
-"""Inputs and outputs as ONNX Runtime describes them: what sessions of several executors give."""
+"""Inputs and outputs of a session as ONNX Runtime describes them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-__all__ = ["Argument", "Form", "argument"]
+if TYPE_CHECKING:
+    from edgemem.formats import Form
 
-Form = tuple[str, tuple[int, ...]]
+__all__ = ["Argument", "argument"]
 
 _TYPES = {"float32": "float", "float64": "double"}
 

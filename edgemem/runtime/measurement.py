@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Served", "serve"]
+__all__ = ["MeasuredModel", "serve"]
 
 _READ: Final = {"anonymous": anonymous_bytes, "proportional": proportional_bytes, "resident": resident_bytes}
 
 
-class Served(Protocol):
+class MeasuredModel(Protocol):
     """A model inside a runtime."""
 
     def allocate(self) -> None:
@@ -44,7 +44,7 @@ class Served(Protocol):
         """What else is to be told, read after the memory."""
 
 
-def serve(load: Callable[[dict[str, Any]], Callable[[], Served]]) -> None:
+def serve(load: Callable[[dict[str, Any]], Callable[[], MeasuredModel]]) -> None:
     """Do the task on stdin and print the figures as JSON.
 
     The task has `requests` (the .npy files of the inputs of each), `warm` and `repeats`. The figures are bytes, `None`
@@ -95,7 +95,7 @@ def _grown(before: int | None, now: int | None) -> int | None:
     return None if before is None or now is None else max(0, now - before)
 
 
-def _digest(served: Served, requests: Sequence[Sequence[NDArray[Any]]]) -> str:
+def _digest(served: MeasuredModel, requests: Sequence[Sequence[NDArray[Any]]]) -> str:
     """Of the outputs of each request, in an arena that holds what runs before have left."""
     from hashlib import sha256
 

@@ -14,17 +14,17 @@ from edgemem.records.micro_tail import predicted_tail
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from edgemem.commands.prepare import Prepared
+    from edgemem.commands.changed_model import ChangedModel
     from edgemem.formats import RecordFile
     from edgemem.plans import PlanSet
     from edgemem.targets import Target
 
-__all__ = ["limits_of_plans", "plan_prepared"]
+__all__ = ["limits_of_plans", "plan_changed_model"]
 
 
-def plan_prepared(
-    prepared: Prepared, make: Callable[[Model | RecordFile, Target | None], PlanSet]
-) -> tuple[Prepared, PlanSet]:
+def plan_changed_model(
+    prepared: ChangedModel, make: Callable[[Model | RecordFile, Target | None], PlanSet]
+) -> tuple[ChangedModel, PlanSet]:
     """A plan that is never larger for the order that was found, of the best mixture whose plan fits.
 
     An order with a lower peak may be harder to pack. Where its plan is above the peak of the order before, that order
@@ -49,8 +49,8 @@ def plan_prepared(
 
 
 def _plan_ordered(
-    prepared: Prepared, make_for: Callable[[Model | RecordFile, Target | None], PlanSet]
-) -> tuple[Prepared, PlanSet]:
+    prepared: ChangedModel, make_for: Callable[[Model | RecordFile, Target | None], PlanSet]
+) -> tuple[ChangedModel, PlanSet]:
     plain, ordering = prepared.plain, prepared.ordering
 
     def make(model: Model | RecordFile) -> PlanSet:
@@ -98,7 +98,7 @@ def limits_of_plans(
     return left
 
 
-def _without_order(prepared: Prepared) -> Prepared:
+def _without_order(prepared: ChangedModel) -> ChangedModel:
     assert prepared.plain is not None
     ordering = prepared.ordering and keep_order(prepared.ordering)
     original = None if prepared.original is prepared.plain else prepared.original
@@ -110,5 +110,5 @@ def _size(planset: PlanSet) -> int:
     return best.size if best is not None else 0
 
 
-def _tail(prepared: Prepared, model: object) -> int:
+def _tail(prepared: ChangedModel, model: object) -> int:
     return predicted_tail(model.graph()) if prepared.counts_tail and isinstance(model, Model) else 0
