@@ -151,6 +151,7 @@ def test_all_values_of_small_ranges_and_some_of_large_ones() -> None:
     assert corners <= {(p["a"], p["b"]) for p in some.values}
 
 
+@pytest.mark.full
 def test_a_plan_holds_for_every_size_of_its_range(tmp_path: Path) -> None:
     path = saved(tmp_path, ATTENTION)
     planset = edgemem.plan(path, dims={"batch": "1..3", "past": "0..20", "total": "past+1"})
@@ -168,6 +169,7 @@ def test_a_plan_holds_for_every_size_of_its_range(tmp_path: Path) -> None:
     assert str(verdict.range) == "proved for every value, 63 in all"
 
 
+@pytest.mark.full
 def test_what_was_looked_at_is_said(tmp_path: Path) -> None:
     path, planned = saved(tmp_path, ATTENTION), tmp_path / "planned.onnx"
     done = run("plan", path, "--dim", "batch=1..8", "--dim", "past=0..2047", "--dim", "total=past+1", "-o", planned)
