@@ -43,7 +43,7 @@ def imports() -> dict[str, set[str]]:
     """Package -> the packages that it imports."""
     files = [f for f in LIBRARY.rglob("*.py") if f.parent != LIBRARY or not f.name.startswith("__")]
     packages = {package_of(f) for f in files}
-    found = defaultdict(set)
+    found: dict[str, set[str]] = defaultdict(set)
     for file in files:
         found[package_of(file)] |= imported_packages(file) & packages
     return {name: needs - {name} for name, needs in found.items()}
