@@ -174,7 +174,7 @@ def plan(
                     for made in recorded:
                         api.check_budget(made, budget)
                 else:
-                    recorded, unrecorded = add_recording_if_possible(output, values, planset, **to_run)
+                    recorded, unrecorded = add_recording_if_possible(output, values or {}, planset, **to_run)
         elif output:
             plansets = api.save(carrier, planset, output, offsets_only=offsets_only)
     if as_json:

@@ -240,7 +240,7 @@ def test_a_node_that_fails_is_an_error(tmp_path: Path) -> None:
     graph = make.make_graph([make.make_node("Gather", ["x", "i"], ["y"], name="take")], "g", [x, index], [y])
     onnx.save(make.make_model(graph, opset_imports=[make.make_opsetid("", 17)], ir_version=8), path)
     nodes = bind(path)
-    feeds = {"x": np.ones(4, np.float32), "i": np.arange(4)}
+    feeds: dict[str, NDArray[Any]] = {"x": np.ones(4, np.float32), "i": np.arange(4)}
     nodes.run(feeds)
     with pytest.raises(RuntimeBindError, match=r"gather\.onnx does not run inside the plan: .*running Gather node"):
         nodes.run({**feeds, "i": np.full(4, 9)})
