@@ -244,7 +244,7 @@ class Operators:
         """Whether what an operator made may be evicted, because it gives the same when it runs again."""
         if not (call.effect.is_repeatable and call.is_plain) or has_others(result) or is_accumulating():
             return False
-        if torch._C._len_torch_dispatch_stack():  # noqa: SLF001 - another mode, outside of the context, changes it
+        if has_outer_mode():
             self._notes.add("a mode for operators is active around the context: what is made in it is not evicted")
             return False
         if any(value.recipe is None or value.versions >= _MOST_VERSIONS for value in call.written):
@@ -339,6 +339,11 @@ class Operators:
             self._values.move_away(value)
         else:
             self._values.make_constant(value)
+
+
+def has_outer_mode() -> bool:
+    """Whether another mode for operators, which may change their results, is active around the context."""
+    return bool(torch._C._len_torch_dispatch_stack())  # noqa: SLF001
 
 
 def _is_empty(tensor: torch.Tensor) -> bool:
