@@ -17,7 +17,7 @@ using namespace edgemem::python;
 
 namespace {
 
-using Numbers = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Doubles = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 remat::Rules rules_of(edgemem::Column values) {
   constexpr std::int64_t kMost[] = {2, 2, 1, 1, 1, 1, 1};
@@ -61,7 +61,7 @@ void bind_remat(nb::module_& m) {
       "An operator log under a memory budget: counters, fragmentation, rows of what happened.");
   m.def(
       "cheapest_window",
-      [](const Array& size, const Numbers& heuristic, const Array& is_free, std::int64_t request, bool per_byte) {
+      [](const Array& size, const Doubles& heuristic, const Array& is_free, std::int64_t request, bool per_byte) {
         if (size.size() != heuristic.size() || size.size() != is_free.size()) {
           throw std::invalid_argument("the columns of a layout differ in length");
         }

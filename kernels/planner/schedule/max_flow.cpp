@@ -5,12 +5,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "planner/common/index.h"
+
 namespace edgemem::schedule {
-namespace {
-
-std::size_t at(std::int32_t number) { return static_cast<std::size_t>(number); }
-
-}  // namespace
+namespace {}  // namespace
 
 void MaxFlow::reset(std::size_t nodes) {
   nodes_ = nodes;

@@ -4,12 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "planner/common/index.h"
+
 namespace edgemem::schedule {
-namespace {
-
-std::size_t at(Id number) { return static_cast<std::size_t>(number); }
-
-}  // namespace
+namespace {}  // namespace
 
 void Run::reset() {
   left_.resize(problem_->size.size());
