@@ -15,7 +15,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from edgemem.android import toolchain
-from edgemem.files import write_entry
+from edgemem.system.files import write_entry
 
 
 def main() -> int:

@@ -26,7 +26,7 @@ A message says what is wrong and ends with what the user can do about it.
 
 from collections.abc import Sequence
 
-from edgemem.distribution import requirement
+from edgemem.system.distribution import requirement
 
 __all__ = [
     "AdapterError",

@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from edgemem.errors import ApkError
-from edgemem.reading import shown
+from edgemem.system.text import short_repr
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -198,14 +198,14 @@ class _Header:
         """Where the data begin, and the extra field. Raises ApkError if the local header says something else."""
         begin = self.at + _LOCAL.size
         if begin > self.body_end:
-            raise ApkError(f"{shown(self.name)} of the package begins outside of it")
+            raise ApkError(f"{short_repr(self.name)} of the package begins outside of it")
         magic, _, flags, method, _, _, crc, packed, size, name, extra = _LOCAL.unpack_from(data, self.at)
         found = (magic, flags, method, crc, packed, size, data[begin : begin + name])
         if found != (_LOCAL_MAGIC, self.flags, self.method, self.crc, self.packed, self.size, self.raw):
-            raise ApkError(f"the two headers of {shown(self.name)} in the package do not agree")
+            raise ApkError(f"the two headers of {short_repr(self.name)} in the package do not agree")
         at = begin + name + extra
         if at + self.packed > self.body_end:
-            raise ApkError(f"{shown(self.name)} of the package is cut short")
+            raise ApkError(f"{short_repr(self.name)} of the package is cut short")
         return at, data[begin + name : at]
 
     def span(self, data: bytes) -> tuple[int, int]:
@@ -218,7 +218,7 @@ class _Header:
         if self.method == _DEFLATED:
             content = _inflated(content, self.size, self.name)
         if zlib.crc32(content) != self.crc:
-            raise ApkError(f"{shown(self.name)} of the package is damaged: its checksum is wrong")
+            raise ApkError(f"{short_repr(self.name)} of the package is damaged: its checksum is wrong")
         _check_extra(extra, at, self.name)
         return Entry(self.name, content, self.method == _STORED, max(a for a in _ALIGNMENTS if at % a == 0), at)
 
@@ -237,9 +237,9 @@ def _directory(data: bytes, parts: Regions) -> list[_Header]:
             raise ApkError("the package's central directory is damaged")
         name = _name_read(raw, names)
         if flags & ~_HARMLESS or method not in (_STORED, _DEFLATED):
-            raise ApkError(f"{shown(name)} of the package is encrypted or packed in a way that edgemem does not read")
+            raise ApkError(f"{short_repr(name)} of the package is encrypted, or packed in a way edgemem does not read")
         if (method == _STORED and packed != size) or size > packed * _MOST_RATIO:
-            raise ApkError(f"the sizes of {shown(name)} in the package cannot be")
+            raise ApkError(f"the sizes of {short_repr(name)} in the package cannot be")
         headers.append(_Header(name, raw, flags, method, crc, packed, size, begin, parts.body_end))
     if at != parts.end:
         raise ApkError("the package's central directory has more bytes than its files need")
@@ -259,16 +259,16 @@ def _name_to_write(entry: Entry, names: set[str]) -> bytes:
     try:
         name = entry.name.encode("utf-8")
     except UnicodeEncodeError:
-        raise ApkError(f"{shown(entry.name)} cannot be a name in a package: it is no Unicode text") from None
+        raise ApkError(f"{short_repr(entry.name)} cannot be a name in a package: it is no Unicode text") from None
     why = _why_no_name(entry.name)
     if why is None and len(name) > _MOST_NAME:
         why = f"it has more than {_MOST_NAME} bytes"
     if why is None and entry.name in names:
         why = "another file has it"
     if why is not None:
-        raise ApkError(f"{shown(entry.name)} cannot be a name in a package: {why}")
+        raise ApkError(f"{short_repr(entry.name)} cannot be a name in a package: {why}")
     if entry.alignment not in _ALIGNMENTS:
-        raise ApkError(f"the alignment {shown(entry.alignment)} of {shown(entry.name)} is no power of two up to 16384")
+        raise ApkError(f"the alignment {short_repr(entry.alignment)} of {short_repr(entry.name)} is not 2**n <= 16384")
     names.add(entry.name)
     return name
 
@@ -277,13 +277,13 @@ def _name_read(raw: bytes, names: set[str]) -> str:
     try:
         name = raw.decode("utf-8")
     except UnicodeDecodeError:
-        raise ApkError(f"a name in the package is no UTF-8: {shown(raw)}") from None
+        raise ApkError(f"a name in the package is no UTF-8: {short_repr(raw)}") from None
     if len(raw) > _MOST_NAME or (why := _why_no_name(name)):
         raise ApkError(
-            f"the package has a file {shown(name)}: {why if len(raw) <= _MOST_NAME else 'its name is too long'}"
+            f"the package has a file {short_repr(name)}: {why if len(raw) <= _MOST_NAME else 'its name is too long'}"
         )
     if name in names:
-        raise ApkError(f"the package has two files {shown(name)}")
+        raise ApkError(f"the package has two files {short_repr(name)}")
     names.add(name)
     return name
 
@@ -301,10 +301,10 @@ def _check_extra(extra: bytes, at: int, name: str) -> None:
     rest = memoryview(extra)
     while any(rest):  # zeros alone are what zipalign pads with
         if len(rest) < 4 or len(rest) < 4 + (size := int.from_bytes(rest[2:4], "little")):
-            raise ApkError(f"the extra field of {shown(name)} in the package is damaged")
+            raise ApkError(f"the extra field of {short_repr(name)} in the package is damaged")
         alignment = int.from_bytes(rest[4:6], "little") if size >= 2 else 0
         if int.from_bytes(rest[:2], "little") == _ALIGNMENT_FIELD and (alignment == 0 or at % alignment):
-            raise ApkError(f"{shown(name)} of the package is not aligned to {alignment} bytes, as its header says")
+            raise ApkError(f"{short_repr(name)} of the package is not aligned to {alignment} bytes, as its header says")
         rest = rest[4 + size :]
 
 
@@ -318,7 +318,7 @@ def _inflated(packed: bytes, size: int, name: str) -> bytes:
     try:
         data = unpacker.decompress(packed, size + 1)
     except zlib.error:
-        raise ApkError(f"{shown(name)} of the package is damaged: it cannot be unpacked") from None
+        raise ApkError(f"{short_repr(name)} of the package is damaged: it cannot be unpacked") from None
     if len(data) != size or not unpacker.eof or unpacker.unused_data:
-        raise ApkError(f"{shown(name)} of the package does not have the {size:,} bytes that its header says")
+        raise ApkError(f"{short_repr(name)} of the package does not have the {size:,} bytes that its header says")
     return data

@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import Final
 
 from edgemem.errors import ApkError
-from edgemem.reading import shown
+from edgemem.system.text import short_repr
 
 __all__ = ["ANDROID", "MOST_BYTES", "MOST_DEPTH", "Attribute", "Node", "Value", "read", "write"]
 
@@ -103,9 +103,9 @@ def _packed(text: str) -> bytes:
     try:
         utf8, units = text.encode("utf-8"), len(text.encode("utf-16-le")) // 2
     except UnicodeEncodeError:
-        raise ApkError(f"a manifest cannot have the text {shown(text)}: it is no Unicode") from None
+        raise ApkError(f"a manifest cannot have the text {short_repr(text)}: it is no Unicode") from None
     if len(utf8) > _LONGEST or "\0" in text:
-        raise ApkError(f"a manifest cannot have the text {shown(text)}: it has more than {_LONGEST:,} bytes, or a zero")
+        raise ApkError(f"a manifest cannot have the text {short_repr(text)}: over {_LONGEST:,} bytes, or a zero")
     lengths = b"".join(bytes([n]) if n < 0x80 else bytes([0x80 | n >> 8, n & 0xFF]) for n in (units, len(utf8)))
     return lengths + utf8 + b"\0"
 
@@ -319,7 +319,7 @@ class _Nodes:
         if raw != _NONE:
             self._strings.at(raw)
         if space != _NONE and self._strings.at(space) != ANDROID:
-            raise _damaged(f"it has an attribute of the namespace {shown(self._strings.at(space))}")
+            raise _damaged(f"it has an attribute of the namespace {short_repr(self._strings.at(space))}")
         number = self._numbers[name] if name < len(self._numbers) else 0
         value = Value(kind, 0, self._strings.at(data)) if kind == _TEXT else Value(kind, data)
         return Attribute(self._strings.at(name), value, number or None, space != _NONE)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 from edgemem.android.archive import Entry
 from edgemem.errors import ApkError
-from edgemem.reading import shown
+from edgemem.system.text import short_repr
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -141,7 +141,7 @@ def decode_info(content: bytes) -> Info:
     except KeyError as e:
         raise ApkError(f"{INFO} of the package lacks {e}; make the package again") from None
     except (ValueError, TypeError, AttributeError, RecursionError) as e:
-        raise ApkError(f"{INFO} of the package is damaged: {shown(str(e))}; make the package again") from None
+        raise ApkError(f"{INFO} of the package is damaged: {short_repr(str(e))}; make the package again") from None
     return info
 
 

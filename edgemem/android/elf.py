@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from edgemem.android.archive import PAGE
 from edgemem.errors import ApkError, UnknownAbiError
-from edgemem.reading import shown
+from edgemem.system.text import short_repr
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,7 +87,7 @@ class Elf:
 def check_abi(name: str) -> None:
     """Raises UnknownAbiError if `name` is no ABI that edgemem packages libraries for (`ABIS`)."""
     if name not in ABIS:
-        raise UnknownAbiError(f"there are no libraries for the ABI {shown(name)}; take {' or '.join(ABIS)}")
+        raise UnknownAbiError(f"there are no libraries for the ABI {short_repr(name)}; take {' or '.join(ABIS)}")
 
 
 def read_elf(data: bytes) -> Elf:
@@ -240,7 +240,7 @@ def _symbols(
             continue
         number = version & 0x7FFF  # the highest bit says that it is hidden from the link editor
         if number > 1 and number not in versions:
-            raise _damaged(f"the version of {shown(names.at(name))} is not in its tables")
+            raise _damaged(f"the version of {short_repr(names.at(name))} is not in its tables")
         # 0 and 1 are no versions, though the library itself is named as the first definition.
         symbol = Symbol(names.at(name), versions[number] if number > 1 else None, binding == 2)
         if section == _ABSOLUTE and symbol.name == symbol.version:

@@ -8,9 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from edgemem.caches import cache_folder
 from edgemem.errors import ApkError, MissingDependencyError
-from edgemem.reading import read_bounded
+from edgemem.system.caches import cache_folder
+from edgemem.system.regular_files import read_bounded
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from edgemem.android.contents import LIBRARIES, LIBRARY_ALIGNMENT, OWN_LIBRARY
 from edgemem.android.elf import read_elf
 from edgemem.errors import ApkError
-from edgemem.lists import listed
+from edgemem.system.text import join_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -31,7 +31,7 @@ _OF_THE_PACKAGE: Final = ("Ort", "em_")  # how the names of functions begin that
 def library_faults(abi: str, libraries: Mapping[str, bytes]) -> tuple[str, ...]:
     """What keeps the libraries of one ABI, by file name, from being loaded; () if nothing does."""
     missing = [name for name in LIBRARIES if name not in libraries]
-    faults = [f"lib/{abi} has no {listed(missing)}"] if missing else []
+    faults = [f"lib/{abi} has no {join_names(missing)}"] if missing else []
     read: dict[str, Elf] = {}
     for name, content in sorted(libraries.items()):
         try:
@@ -53,11 +53,11 @@ def _faults_of(name: str, elf: Elf, abi: str, others: Mapping[str, Elf]) -> Iter
         yield f"calls itself {elf.soname}"
     absent = [needed for needed in elf.needed if needed not in _OF_ANDROID and needed not in others]
     if absent:
-        yield f"needs {listed(absent)}, which neither the package nor Android has"
+        yield f"needs {join_names(absent)}, which neither the package nor Android has"
     defined = {symbol.name for other in others.values() for symbol in other.defined}
     unserved = [s.name for s in elf.undefined if s.name.startswith(_OF_THE_PACKAGE) and s.name not in defined]
     if unserved:
-        yield f"needs {listed(unserved)}, which no library of the package has"
+        yield f"needs {join_names(unserved)}, which no library of the package has"
     own = {symbol.name for symbol in elf.defined}
     if name == OWN_LIBRARY and not (_ENTRY_POINT in own and any(symbol.startswith(_JAVA) for symbol in own)):
         yield f"lacks {_ENTRY_POINT} or {_JAVA}*: it is another library"

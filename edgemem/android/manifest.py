@@ -29,7 +29,7 @@ from edgemem.android.attributes import (
 )
 from edgemem.android.binary_xml import ANDROID, MOST_DEPTH, Attribute, Node, Value
 from edgemem.errors import ApkError
-from edgemem.reading import shown
+from edgemem.system.text import short_repr
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,7 +101,7 @@ class _Tree:
 
     def _start(self, name: str, pairs: Sequence[str]) -> None:
         if _SEPARATOR in name:
-            raise self._error(f"has an element of the namespace {shown(name.rpartition(_SEPARATOR)[0])}")
+            raise self._error(f"has an element of the namespace {short_repr(name.rpartition(_SEPARATOR)[0])}")
         if len(self._open) == MOST_DEPTH:
             raise self._error(f"has elements nested more than {MOST_DEPTH} deep")
         attributes = tuple(self._attribute(*pair) for pair in zip(pairs[::2], pairs[1::2], strict=True))
@@ -116,7 +116,7 @@ class _Tree:
 
     def _text(self, text: str) -> None:
         if text.strip():
-            raise self._error(f"has text that is in no attribute: {shown(text.strip())}")
+            raise self._error(f"has text that is in no attribute: {short_repr(text.strip())}")
 
     def _document_type(self, *_: object) -> None:
         raise self._error("declares a document type, which a manifest does not have")
@@ -125,15 +125,15 @@ class _Tree:
         space, _, name = full.rpartition(_SEPARATOR)
         if space not in ("", ANDROID):
             raise self._error(
-                f"has the attribute {shown(name)} of the namespace {shown(space)}; only Android's are known"
+                f"has the attribute {short_repr(name)} of the namespace {short_repr(space)}; only Android's are known"
             )
         known = ATTRIBUTES.get(name) if space else _ANY
         if known is None:
-            raise self._error(f"has the attribute {shown('android:' + name)}, which edgemem does not know")
+            raise self._error(f"has the attribute {short_repr('android:' + name)}, which edgemem does not know")
         value = Value(_TEXT, 0, text) if not space and name in _TEXTS else _value(text, known)
         if value is None:
             names = f"; it is one of {', '.join(known.names)}" if known.names else ""
-            raise self._error(f"gives {shown(name)} the value {shown(text)}, which it cannot have{names}")
+            raise self._error(f"gives {short_repr(name)} the value {short_repr(text)}, which it cannot have{names}")
         return Attribute(name, value, known.number or None, bool(space))
 
 
@@ -206,7 +206,7 @@ def _element(node: Node) -> Element:
     for a in node.attributes:
         known = NAMES.get(a.number or 0, a.name)
         if known != a.name or (a.is_android and a.name in ATTRIBUTES and ATTRIBUTES[a.name].number != a.number):
-            raise ApkError(f"the manifest is damaged: the attribute {shown(a.name)} has another one's number")
+            raise ApkError(f"the manifest is damaged: the attribute {short_repr(a.name)} has another one's number")
         is_text = not a.is_android and a.name in _TEXTS
         attributes[f"{{{ANDROID}}}{a.name}" if a.is_android else a.name] = _shown(a.value, a.name, is_text=is_text)
     element = Element(node.name, attributes)
@@ -233,4 +233,4 @@ def _shown(value: Value, name: str, *, is_text: bool) -> str:
         return "true" if data else "false"
     if kind in _COLORS.values():
         return f"#{data:08x}"
-    raise ApkError(f"the attribute {shown(name)} of the manifest has a value of the type {kind:#04x}, which none has")
+    raise ApkError(f"the attribute {short_repr(name)} of the manifest has a value of an unknown type {kind:#04x}")

@@ -14,10 +14,9 @@ from edgemem.android.libraries import library_faults
 from edgemem.android.planned import described, labels_in, planned_model
 from edgemem.android.signing import sign, verify_signature
 from edgemem.android.sources import folder
-from edgemem.distribution import VERSION
 from edgemem.errors import ApkError, ModelError
-from edgemem.lists import listed
-from edgemem.reading import shown
+from edgemem.system.distribution import VERSION
+from edgemem.system.text import join_names, short_repr
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,7 +85,7 @@ def build_package(
     libraries = {abi: {**runtime.libraries(abi), contents.OWN_LIBRARY: toolchain.native_library(abi)} for abi in abis}
     for abi, files in libraries.items():
         if faults := library_faults(abi, files):
-            raise ApkError(f"{listed(faults, separator='; ')}; take another ONNX Runtime (--aar)")
+            raise ApkError(f"{join_names(faults, separator='; ')}; take another ONNX Runtime (--aar)")
     assets = {
         contents.MODEL: planned.content,
         contents.INFO: contents.encode_info(info),
@@ -118,7 +117,7 @@ def _notices(version: str, licence: str) -> bytes:
 def _manifest(label: str) -> str:
     """The manifest's text for an app of this name. Raises ApkError for a name that Android cannot show."""
     if not label.strip() or len(label) > _MOST_NAME or not label.isprintable():
-        raise ApkError(f"{shown(label)} cannot be an app's name: take 1 to {_MOST_NAME} characters in one line")
+        raise ApkError(f"{short_repr(label)} cannot be an app's name: take 1 to {_MOST_NAME} characters in one line")
     text = (folder("android") / contents.MANIFEST).read_text(encoding="utf-8")
     major, minor, patch = (int(part) for part in VERSION.split("."))
     values = {"label": label, "versionName": VERSION, "versionCode": str(major * 10_000 + minor * 100 + patch)}

@@ -10,15 +10,15 @@ import numpy as np
 
 from edgemem.android.archive import MOST_BYTES
 from edgemem.android.contents import Info, Level, Value, classes_of, task_for, values_of
-from edgemem.distribution import VERSION
 from edgemem.errors import ApkError, ModelError, PlanFileError, StalePlanError, UnknownShapeError
-from edgemem.files import temporary_folder
-from edgemem.lists import listed
 from edgemem.planfile import decode_all, encode_all
-from edgemem.reading import read_bounded
+from edgemem.planning.verification import plans_of, right_plan
 from edgemem.runtime.onnxruntime.file import BAKED_KEY, model_digest, plans_in, weight_files
 from edgemem.runtime.onnxruntime.optimise import LEVELS
-from edgemem.verification import plans_of, right_plan
+from edgemem.system.distribution import VERSION
+from edgemem.system.files import temporary_folder
+from edgemem.system.regular_files import read_bounded
+from edgemem.system.text import join_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,8 +69,8 @@ def planned_model(path: Path) -> PlannedModel:
         raise ModelError(f"cannot read {path}: {e.strerror or e}") from None
     if form == "onnx" and (outside := weight_files(content)):
         raise ModelError(
-            f"{path.name} has weights in other files ({listed(outside)}), and the app loads one file; save the model "
-            "without external data and plan again"
+            f"{path.name} has weights in other files ({join_names(outside)}), and the app loads one file; save the "
+            "model without external data and plan again"
         )
     with temporary_folder() as place:
         copy = place / path.name

@@ -18,11 +18,11 @@ from edgemem.android.sources import folder as sources_folder
 from edgemem.android.sources import native_sources
 from edgemem.android.template import filled, template_files
 from edgemem.android.toolchain import ABIS
-from edgemem.distribution import VERSION
 from edgemem.errors import ApkError, ModelError
-from edgemem.files import new_folder
 from edgemem.report.sizes import size_text
 from edgemem.suitability import has_regions
+from edgemem.system.distribution import VERSION
+from edgemem.system.files import new_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

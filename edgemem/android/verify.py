@@ -15,14 +15,14 @@ from edgemem.android.libraries import library_faults
 from edgemem.android.signing import verify_signature
 from edgemem.commands.verify import report_of
 from edgemem.errors import ApkError, EdgememError
-from edgemem.files import temporary_folder
-from edgemem.lists import listed
 from edgemem.planfile import decode_all, encode_all
+from edgemem.planning.verification import verdict_of
 from edgemem.proof import Cause
-from edgemem.reading import read_bounded
 from edgemem.runtime.onnxruntime.file import model_digest, weight_files
 from edgemem.runtime.onnxruntime.optimise import LEVELS
-from edgemem.verification import verdict_of
+from edgemem.system.files import temporary_folder
+from edgemem.system.regular_files import read_bounded
+from edgemem.system.text import join_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -127,7 +127,7 @@ def _file(files: dict[str, Entry], name: str) -> bytes:
 
 def _refuse(faults: Iterable[str]) -> None:
     if found := list(faults):
-        raise ApkError(listed(found, separator="; "))
+        raise ApkError(join_names(found, separator="; "))
 
 
 def _alignment(entries: tuple[Entry, ...]) -> str:
@@ -201,7 +201,7 @@ def _code(files: dict[str, Entry]) -> str:
         ):
             faults.append(f"{name} is damaged: its checksum is wrong")
     _refuse(faults)
-    return f"{listed(wanted)}, {sum(len(files[name].data) for name in wanted):,} bytes"
+    return f"{join_names(wanted)}, {sum(len(files[name].data) for name in wanted):,} bytes"
 
 
 def _libraries(entries: tuple[Entry, ...]) -> str:
@@ -211,12 +211,12 @@ def _libraries(entries: tuple[Entry, ...]) -> str:
     faults = [f for abi, files in sorted(folders.items()) for f in library_faults(abi, _contents(files))]
     every = {name for files in folders.values() for name in files}
     faults += [
-        f"lib/{abi} lacks {listed(sorted(every - set(files)))}, which another ABI has"
+        f"lib/{abi} lacks {join_names(sorted(every - set(files)))}, which another ABI has"
         for abi, files in sorted(folders.items())
         if every - set(files) - set(contents.LIBRARIES)
     ]
     _refuse(faults)
-    return f"{listed(sorted(every))} for {' and '.join(sorted(folders))}, segments at 16 KiB"
+    return f"{join_names(sorted(every))} for {' and '.join(sorted(folders))}, segments at 16 KiB"
 
 
 def _contents(files: dict[str, Entry]) -> dict[str, bytes]:
@@ -232,7 +232,7 @@ def _model(files: dict[str, Entry], found: list[Info]) -> str:
     if hashlib.sha256(model).hexdigest() != info.sha256:
         faults.append(f"{contents.MODEL} is not the file whose sha256 {contents.INFO} has")
     if outside := weight_files(model):
-        faults.append(f"{contents.MODEL} has weights in files that are not there: {listed(outside)}")
+        faults.append(f"{contents.MODEL} has weights in files that are not there: {join_names(outside)}")
     if info.form != "onnx":
         faults.append(f"{contents.INFO} is of a {info.form} model")
     if info.labels and contents.LABELS not in files:
@@ -240,7 +240,7 @@ def _model(files: dict[str, Entry], found: list[Info]) -> str:
     if contents.NOTICES not in files:
         faults.append(f"there is no {contents.NOTICES}, the licence of ONNX Runtime")
     _refuse(faults)
-    shapes = listed(f"{name} {','.join(map(str, shape))}" for name, shape in info.shapes.items())
+    shapes = join_names(f"{name} {','.join(map(str, shape))}" for name, shape in info.shapes.items())
     return f"{len(model):,} bytes, sha256 {info.sha256[:16]}... as in {contents.INFO}; {info.task}; {shapes}"
 
 

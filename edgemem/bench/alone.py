@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from edgemem.bench.instances import instance
 from edgemem.bench.run import Limits, solvers
-from edgemem.bounds import lower_bounds
-from edgemem.child import run_child
-from edgemem.process_memory import peak_bytes
+from edgemem.strategy.bounds import lower_bounds
+from edgemem.system.child_process import run_child
+from edgemem.system.process_memory import peak_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from edgemem import distribution
 from edgemem.bench.run import summary
+from edgemem.system import distribution
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

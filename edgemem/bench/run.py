@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from edgemem.bench import peers as others
-from edgemem.bounds import lower_bounds
 from edgemem.errors import UnknownStrategyError
 from edgemem.planning import Choice, choices, make_plans, run
 from edgemem.plans import OffsetPlan
 from edgemem.proof import sweep_plan
+from edgemem.strategy.bounds import lower_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -89,7 +89,7 @@ def package(
     from edgemem.android.keys import load_key
     from edgemem.android.packaging import build_package
     from edgemem.cli.console import logged_steps
-    from edgemem.files import atomic_write
+    from edgemem.system.files import atomic_write
 
     if key is not None and key_password is None:
         raise click.UsageError(f"--key needs the password of its file: give --key-password, or set {_PASSWORD}")

@@ -113,7 +113,7 @@ def bench(
     from edgemem.bench.instances import DEFAULT, instance
     from edgemem.cli.console import progress as progress_line
     from edgemem.errors import EdgememError, PlanError
-    from edgemem.files import atomic_write
+    from edgemem.system.files import atomic_write
 
     dash = json_file is not None and str(json_file) == "-"
     if json_file and not dash and not json_file.absolute().parent.is_dir():

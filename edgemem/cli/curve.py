@@ -85,10 +85,10 @@ def curve(
     from edgemem.cli.console import progress as progress_line
     from edgemem.commands.curve import find_curve
     from edgemem.commands.recompute_curve import find_recompute_curve
-    from edgemem.files import atomic_write
     from edgemem.formats import Bindings
     from edgemem.report.curve import curve_data, curve_svg
     from edgemem.report.recompute_curve import recompute_curve_data, recompute_curve_svg
+    from edgemem.system.files import atomic_write
     from edgemem.targets import find_target
 
     if output is not None and output.suffix.lower() != ".svg":

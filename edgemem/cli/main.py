@@ -58,7 +58,7 @@ class _Commands(click.Group):
             UnknownAbiError,
             UnknownStrategyError,
         )
-        from edgemem.lists import abridged
+        from edgemem.system.text import abbreviate
 
         codes: dict[type[EdgememError], int] = {
             UnknownAbiError: EXIT_USAGE,
@@ -90,7 +90,7 @@ class _Commands(click.Group):
         if ended := received():  # the error may have come of it
             say_once(ended)
             return ctx.exit(ended.code)
-        click.echo(f"edgemem: {abridged(printable(message))}", err=True)
+        click.echo(f"edgemem: {abbreviate(printable(message))}", err=True)
         for line in remedies:
             click.echo(printable(line), err=True)
         return ctx.exit(code)
@@ -142,7 +142,7 @@ main.add_command(verify)
 def show(planned: Path, top: int, *, all_plans: bool, tensors: bool, profile: bool, as_json: bool) -> None:
     """Show the plan in a planned model or .edgemem file; a wrong plan is refused."""
     from edgemem.cli import plan_view, view
-    from edgemem.verification import graph_for, right_plan
+    from edgemem.planning.verification import graph_for, right_plan
 
     proved, model = right_plan(planned)
     planset = proved.planset
@@ -202,10 +202,10 @@ def strategies(*, as_json: bool) -> None:
 def export(planned: Path, form: str, output: Path | None) -> None:
     """Write the plan in a planned model or .edgemem file in a form other tools read; a wrong plan is refused."""
     from edgemem import api
-    from edgemem.files import atomic_write
     from edgemem.formats import MicroPlanned
+    from edgemem.planning.verification import graph_for, right_plan
     from edgemem.report.export import export as export_text
-    from edgemem.verification import graph_for, right_plan
+    from edgemem.system.files import atomic_write
 
     proved, model = right_plan(planned)
     name = planned.name.split(".")[0]

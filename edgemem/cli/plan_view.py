@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from rich.table import Table
 
-from edgemem.bounds import operator_breadths
 from edgemem.cli.console import console_for, print_folded
 from edgemem.cli.printable import printable
 from edgemem.cli.texture_view import TFLITE_RULES, are_textures, show_textures, textures_text
-from edgemem.distribution import requirement
-from edgemem.lists import listed
 from edgemem.plans import DEPENDS_ON_DATA, SharedObjectsPlan
 from edgemem.report.peak import find_peak
 from edgemem.report.sizes import ratio_text, size_text
+from edgemem.strategy.bounds import operator_breadths
 from edgemem.strategy.options import summary
+from edgemem.system.distribution import requirement
+from edgemem.system.text import join_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -178,7 +178,7 @@ def _depend_on_data(planset: PlanSet) -> str:
     reasons = [reason for _, reason in planset.unplanned if reason.startswith(DEPENDS_ON_DATA)]
     if not reasons:
         return ""
-    operators = listed(sorted({reason.partition("(")[2].partition(")")[0] for reason in reasons}))
+    operators = join_names(sorted({reason.partition("(")[2].partition(")")[0] for reason in reasons}))
     are = "tensor is" if len(reasons) == 1 else "tensors are"
     return f"{len(reasons)} {are} not in these figures: sizes that depend on the data ({operators}) are the runtime's."
 
@@ -327,7 +327,7 @@ def _show_unplanned(console: Console, planset: PlanSet, top: int) -> None:
         reasons.setdefault(printable(reason), []).append(printable(name))
     console.print("\nnot in the plan:")
     for reason, names in reasons.items():
-        print_folded(console, f"  {reason}: {listed(names, most=max(top, 1))}", indent=2)
+        print_folded(console, f"  {reason}: {join_names(names, most=max(top, 1))}", indent=2)
 
 
 def show_tensors(planset: PlanSet) -> None:

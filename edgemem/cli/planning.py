@@ -93,9 +93,9 @@ def plan(
     from edgemem.commands.price import price_of
     from edgemem.commands.remedies import Attempt, explain_budget
     from edgemem.errors import BudgetExceededError
-    from edgemem.files import restored_on_failure, temporary_folder
     from edgemem.formats import Bindings, Model
-    from edgemem.verification import graph_for
+    from edgemem.planning.verification import graph_for
+    from edgemem.system.files import restored_on_failure, temporary_folder
 
     if record and (output is None or output.suffix.lower() != ".onnx"):
         raise click.UsageError("--record stores a plan in an ONNX model: give -o PLANNED.onnx")

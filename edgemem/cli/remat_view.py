@@ -26,7 +26,7 @@ _IN_ROW = 5  # budgets in one table, so that it fits into 80 columns
 
 def write_picture(report: RematReport, path: Path, *, title: str) -> None:
     """Write overhead over budget as SVG. Raises OSError if the file cannot be written."""
-    from edgemem.files import atomic_write
+    from edgemem.system.files import atomic_write
 
     peak = max(report.log.peak, 1)
     curves = [

@@ -28,7 +28,7 @@ __all__ = ["print_json", "show_trace", "write_files"]
 def write_files(report: TraceReport, output: Path | None, svg: Path | None, *, title: str) -> list[Path]:
     """Write the plan and the picture, where they are wanted; the files written."""
     if svg is not None:
-        from edgemem.files import atomic_write
+        from edgemem.system.files import atomic_write
 
         if report.simulation is None:
             raise ModelError(f"the picture needs a simulation: {report.not_simulated}; give --allocator others")

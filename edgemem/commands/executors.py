@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 from edgemem.errors import UnsupportedError
 from edgemem.formats import Computable, Model
 from edgemem.model.profiles import VERSIONS
+from edgemem.planning.verification import graph_for
 from edgemem.plans import DEPENDS_ON_DATA
 from edgemem.proof import Cause, examine
 from edgemem.runtime.tflm.execute import trial_refusal
 from edgemem.runtime.tflm.operators import micro_graph_refusal
 from edgemem.runtime.webgpu.profile import portable_profile
 from edgemem.suitability import MICRO_KERNELS, Refusal, kernels_refusal, litert_refusal, micro_refusal
-from edgemem.verification import graph_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -15,12 +15,12 @@ from dataclasses import asdict, dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
-from edgemem.child import run_child
 from edgemem.errors import BudgetExceededError, ModelError, UnsupportedError
-from edgemem.files import temporary_folder
 from edgemem.formats import Bindings, Stateful, load_model, open_bytes
 from edgemem.model.dtypes import byte_size
 from edgemem.report.sizes import size_text
+from edgemem.system.child_process import run_child
+from edgemem.system.files import temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

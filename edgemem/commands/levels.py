@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from edgemem.errors import EdgememError, RuntimeLoadError
+from edgemem.formats.workspace import graph_under
 from edgemem.runtime.onnxruntime.optimise import LEVELS
 from edgemem.schedule.peak import least_peak
 from edgemem.schedule.problem import order_problem
-from edgemem.workspace import graph_under
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from edgemem.child import run_child
 from edgemem.commands.onnx_file import read_onnx
 from edgemem.commands.run import planned_bindings
 from edgemem.errors import ModelError
-from edgemem.files import temporary_folder
 from edgemem.formats import Bindings, onnx_editor
 from edgemem.runtime.feeds import make_feeds
 from edgemem.runtime.onnxruntime.file import plans_in
 from edgemem.runtime.onnxruntime.optimise import onnxruntime
+from edgemem.system.child_process import run_child
+from edgemem.system.files import temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from edgemem.child import run_child
 from edgemem.commands.tflite_file import open_model, values_of
 from edgemem.errors import MissingDependencyError, ModelError, RuntimeBindError
-from edgemem.files import temporary_folder
 from edgemem.runtime.litert.probe import probe_apart
 from edgemem.runtime.tflm.execute import execute
 from edgemem.runtime.tflm.file_plan import file_plan, memory_of
 from edgemem.runtime.tflm.size import predicted_head
+from edgemem.system.child_process import run_child
+from edgemem.system.files import temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

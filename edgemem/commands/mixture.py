@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Final
 from edgemem.commands.ordered import order_among, order_model
 from edgemem.commands.widest import widest_operator
 from edgemem.errors import EdgememError
+from edgemem.formats.workspace import graph_under
 from edgemem.model.macs import count_macs
 from edgemem.passes.recompute.recompute_pass import RecomputeOperators
 from edgemem.passes.recompute.repeat import repeat
 from edgemem.records.micro_tail import predicted_tail
 from edgemem.schedule.peak import peak_of
-from edgemem.workspace import graph_under
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

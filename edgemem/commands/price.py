@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from edgemem.bounds import lower_bounds
 from edgemem.errors import EdgememError
-from edgemem.files import temporary_folder
 from edgemem.formats import load_model
 from edgemem.model.macs import count_macs
 from edgemem.records.lifetime import lifetimes
@@ -15,6 +13,8 @@ from edgemem.records.micro_tail import predicted_tail
 from edgemem.runtime.onnxruntime.baking import bake_sized
 from edgemem.runtime.onnxruntime.optimise import baked_note
 from edgemem.runtime.onnxruntime.tiled import measure_price
+from edgemem.strategy.bounds import lower_bounds
+from edgemem.system.files import temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from edgemem.commands.prepare import prepare
 from edgemem.commands.widest import widest_operator
 from edgemem.errors import ModelError
-from edgemem.files import temporary_folder
 from edgemem.formats import Bindings, Model
+from edgemem.formats.workspace import graph_under
 from edgemem.passes.recompute.ways import Search, find_front
 from edgemem.report.recompute_curve import RecomputeCurve, RecomputePoint
 from edgemem.runtime.onnxruntime.tile_pass import TILED_LEVEL
 from edgemem.schedule.peak import peak_of
-from edgemem.workspace import graph_under
+from edgemem.system.files import temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,9 +11,9 @@ import subprocess
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from edgemem.child import run_child
 from edgemem.errors import BudgetExceededError
 from edgemem.formats import Foldable, Model, load
+from edgemem.system.child_process import run_child
 from edgemem.targets import BUILT_IN, Target, find_target
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from edgemem import api
 from edgemem.commands.plan_prepared import plan_prepared
 from edgemem.commands.prepare import kept_states, prepare
 from edgemem.errors import BudgetExceededError, EdgememError
-from edgemem.files import temporary_folder
 from edgemem.formats import Bindings, Model
+from edgemem.formats.workspace import graph_under
 from edgemem.schedule.peak import peak_of
-from edgemem.workspace import graph_under
+from edgemem.system.files import temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,8 +15,8 @@ from edgemem.commands.run import planned_bindings
 from edgemem.commands.tflite_file import open_model, values_of
 from edgemem.errors import EdgememError, ModelError, RuntimeBindError
 from edgemem.formats import Bindings, Computable, Model, load_model
+from edgemem.planning.verification import plans_of
 from edgemem.runtime.onnxruntime.file import plans_in
-from edgemem.verification import plans_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

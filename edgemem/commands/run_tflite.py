@@ -10,11 +10,11 @@ from edgemem.commands.outcome import Outcome, same
 from edgemem.commands.run_litert import run_litert
 from edgemem.commands.tflite_file import open_model, values_of
 from edgemem.errors import PlanError, RuntimeBindError
+from edgemem.planning.verification import plans_of
 from edgemem.runtime.tflm.execute import execute
 from edgemem.runtime.tflm.file_plan import file_plan, memory_of
 from edgemem.runtime.tflm.size import predicted_head
 from edgemem.suitability import Refusal, litert_refusal, micro_refusal
-from edgemem.verification import plans_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

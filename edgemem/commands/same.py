@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from edgemem.commands.streamed import check_streamed
 from edgemem.errors import NumericDifferenceError
-from edgemem.files import temporary_folder
 from edgemem.runtime.onnxruntime.tiled import compare_tiled
+from edgemem.system.files import temporary_folder
 
 if TYPE_CHECKING:
     from edgemem.commands.steps import Steps

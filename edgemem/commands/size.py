@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from edgemem.commands.run_litert import bind_litert
 from edgemem.commands.tflite_file import open_model
 from edgemem.errors import BudgetExceededError, PlanError
+from edgemem.planning.verification import plans_of
 from edgemem.runtime.litert.probe import probe_apart
 from edgemem.runtime.tflm import size as tflm
 from edgemem.suitability import litert_refusal
-from edgemem.verification import plans_of
 
 if TYPE_CHECKING:
     from pathlib import Path

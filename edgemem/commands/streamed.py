@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from edgemem.commands.run_litert import ask_litert
 from edgemem.commands.tflite_file import TfliteModel
 from edgemem.errors import ModelError, NumericDifferenceError
-from edgemem.files import temporary_folder
 from edgemem.runtime.differences import compare_values
+from edgemem.system.files import temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,8 +14,8 @@ from edgemem.runtime.onnxruntime.file import model_digest
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from edgemem.planning.verification import Verdict
     from edgemem.plans import Plan, PlanSet
-    from edgemem.verification import Verdict
 
 __all__ = ["Leg", "Report", "report_of"]
 

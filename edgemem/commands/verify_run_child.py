@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from edgemem import errors
-from edgemem.child import run_child
 from edgemem.commands.executor_run import ExecutorRun
 from edgemem.commands.verify_run import verify_run
 from edgemem.errors import EdgememError, RuntimeBindError
-from edgemem.files import temporary_folder
 from edgemem.proof import Cause, Violation
 from edgemem.runtime.memory import MemoryReport, Origin
+from edgemem.system.child_process import run_child
+from edgemem.system.files import temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

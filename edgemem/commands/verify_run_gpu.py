@@ -9,8 +9,8 @@ from edgemem.commands.executors import is_portable, webgpu_refusal
 from edgemem.commands.outcome import same
 from edgemem.commands.run_gpu import GpuOptions, executor_for, feeds_for, open_planned
 from edgemem.errors import MissingDependencyError, ModelError, PlanFileError, RuntimeBindError, UnsupportedError
+from edgemem.planning.verification import plans_of
 from edgemem.proof import Cause, Violation
-from edgemem.verification import plans_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

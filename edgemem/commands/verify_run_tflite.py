@@ -12,6 +12,7 @@ from edgemem.commands.run_tflite import refused
 from edgemem.commands.tflite_file import open_model, values_of
 from edgemem.commands.verify_run_gpu import gpu_runs
 from edgemem.errors import MissingDependencyError, ModelError, PlanFileError, RuntimeBindError
+from edgemem.planning.verification import plans_of
 from edgemem.proof import Cause, Violation
 from edgemem.runtime.litert.memory import memory_from
 from edgemem.runtime.tflm.divergence import depends_on_memory, first_divergence
@@ -20,7 +21,6 @@ from edgemem.runtime.tflm.file_plan import file_plan, memory_of
 from edgemem.runtime.tflm.operators import wrong_by_itself
 from edgemem.runtime.tflm.size import predicted_head
 from edgemem.suitability import litert_refusal
-from edgemem.verification import plans_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

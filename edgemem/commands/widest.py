@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from edgemem.lists import listed
 from edgemem.schedule.overlaps import has_overlaps
 from edgemem.schedule.peak import own_peaks
 from edgemem.schedule.problem import order_problem
+from edgemem.system.text import join_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,4 +62,4 @@ def _sizes(graph: Graph, tensors: Sequence[int]) -> str:
     """The bytes of the tensors that are no constants, and the largest of them."""
     known = {i: graph.tensors[i] for i in tensors if i >= 0 and graph.tensors[i].kind not in ("constant", "opaque")}
     parts = sorted(((t.size, t.name) for t in known.values()), reverse=True)
-    return f"{sum(size for size, _ in parts):,} ({listed((f'{name} {size:,}' for size, name in parts), most=3)})"
+    return f"{sum(size for size, _ in parts):,} ({join_names((f'{name} {size:,}' for size, name in parts), most=3)})"

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from edgemem.errors import UnknownStrategyError
+from edgemem.formats.workspace import graph_under
 from edgemem.passes.protocol import Guarantee
 from edgemem.schedule.order import find_order
 from edgemem.schedule.peak import peak_of
 from edgemem.schedule.registry import SOLVERS
-from edgemem.workspace import graph_under
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

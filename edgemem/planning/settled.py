@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from edgemem.distribution import VERSION
 from edgemem.planning.choice import choices
 from edgemem.planning.limits import Limits
 from edgemem.planning.plan_sets import make_plans
+from edgemem.system.distribution import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

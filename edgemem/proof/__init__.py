@@ -15,8 +15,8 @@ Arguments that share no code, each of which refutes a bad plan:
 3. For a recording, records and requests one to one (`recording`).
 4. For a cycle, a sweep over several periods with the places that a loop replays (`periods`).
 
-What is in a file beside the plan, as a runtime reads it, is compared in `edgemem.verification`. `prove` is the only
-maker of a `Proved`, which is what executors, exports and views take.
+What is in a file beside the plan, as a runtime reads it, is compared in `edgemem.planning.verification`. `prove` is the
+only maker of a `Proved`, which is what executors, exports and views take.
 """
 
 from edgemem.proof.proved import Proved, examine, prove, refuse

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict
 import numpy as np
 
 from edgemem.errors import ModelError
-from edgemem.reading import shown
 from edgemem.records.columns import INT64_MAX, NumbersOf, int64_column
 from edgemem.records.fixed import check_places
 from edgemem.records.pins import widened
 from edgemem.records.relations import check_overlap, check_within, relation_rows
+from edgemem.system.text import short_repr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -237,7 +237,7 @@ class Problem:
         states: Sequence[int] = (),
     ) -> None:
         if not 0 < alignment <= MOST_ALIGNMENT or alignment & (alignment - 1):
-            raise ModelError(f"alignment {shown(alignment)} is not a power of two up to 2**62")
+            raise ModelError(f"alignment {short_repr(alignment)} is not a power of two up to 2**62")
         try:
             self.first_op, self.last_op, sizes = map(int64_column, columns)
         except (OverflowError, ValueError, TypeError) as e:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from edgemem.errors import ModelError, UnsupportedError
-from edgemem.lists import listed
 from edgemem.model.aliasing import rules_of
 from edgemem.records.sizes import tensor_bytes
+from edgemem.system.text import join_names
 from edgemem.targets.states import match_states, near
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _refuse_early(past: str, present: str, size: int, steps: Sequence[Step], tar
     later = [step.label for step in steps[number + 1 :] if past in step.reads]
     if later:
         raise UnsupportedError(
-            f"the state {past!r} cannot be {present!r}: {listed(map(repr, later))} still reads {past!r} after "
+            f"the state {past!r} cannot be {present!r}: {join_names(map(repr, later))} still reads {past!r} after "
             f"{writer.label!r} has written {present!r} over it; run the reader first, or leave the state out"
         )
     positions = {p for p, name in enumerate(writer.reads) if name == past}

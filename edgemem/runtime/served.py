@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
-from edgemem.process_memory import anonymous_bytes, begin_peak, peak_bytes, proportional_bytes, resident_bytes
+from edgemem.system.process_memory import anonymous_bytes, begin_peak, peak_bytes, proportional_bytes, resident_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

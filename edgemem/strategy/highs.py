@@ -81,7 +81,7 @@ def minimize(program: Program, *, purpose: str, time_limit: float | None = None)
 
 
 def _minimize_in_child(program: Program, seconds: float, purpose: str) -> Answer:
-    from edgemem.child import run_child  # loads much that only this needs
+    from edgemem.system.child_process import run_child  # loads much that only this needs
 
     task = {"program": asdict(program), "seconds": seconds, "purpose": purpose}
     done = run_child(__name__, stdin=json.dumps(task))

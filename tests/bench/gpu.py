@@ -32,8 +32,8 @@ from edgemem.cli.texture_view import texture_bytes
 from edgemem.commands.outcome import same
 from edgemem.commands.prepare import prepare
 from edgemem.commands.run_gpu import GpuOptions, executor_for, feeds_for, open_planned
-from edgemem.process_memory import anonymous_bytes
 from edgemem.runtime.webgpu.device import open_device
+from edgemem.system.process_memory import anonymous_bytes
 from models.build import build, build_tflite, names
 from models.fetch import FetchError, fetch
 

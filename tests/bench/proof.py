@@ -26,10 +26,10 @@ import numpy as np
 
 from edgemem import _kernels
 from edgemem.bench.instances import instance
-from edgemem.bounds import lower_bounds, naive_size
 from edgemem.plans import LowerBounds, OffsetPlan, PlanSet, SharedObjectsPlan
 from edgemem.proof import pure, sweep, verify_planset
 from edgemem.records.problem import Problem
+from edgemem.strategy.bounds import lower_bounds, naive_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable

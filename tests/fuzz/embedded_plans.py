@@ -26,11 +26,11 @@ from edgemem.model.profiles import PROFILES
 from edgemem.planfile import decode_all, encode, encode_all
 from edgemem.planfile.legacy import MAGIC
 from edgemem.planning.model_plan import plan_model
+from edgemem.planning.verification import verdict_of
 from edgemem.plans import Settings
 from edgemem.proof import prove
 from edgemem.report.export import export
 from edgemem.targets import BUILT_IN
-from edgemem.verification import verdict_of
 from edgemem_converters.onnx.model import OnnxConverter
 from edgemem_converters.tflite.model import TfliteConverter
 from edgemem_converters.tflite.writer import write

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from edgemem.bounds import lower_bounds, naive_size, operator_breadths, positional_maxima
 from edgemem.plans import LowerBounds
+from edgemem.strategy.bounds import lower_bounds, naive_size, operator_breadths, positional_maxima
 from tests import strategies as ours
 from tests.oracle import bounds, brute
 from tests.oracle.bounds import elements

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import edgemem
-from edgemem.bounds import lower_bounds, naive_size
 from edgemem.errors import EdgememError
 from edgemem.records.problem import Problem
 from edgemem.runtime.webgpu.executor import GpuExecutor
+from edgemem.strategy.bounds import lower_bounds, naive_size
 from tests.gpu_graphs import write_network
 from tests.webgpu_adapters import need_adapter
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from edgemem.bounds import lower_bounds
 from edgemem.errors import ModelError
 from edgemem.plans import OffsetPlan
 from edgemem.proof import sweep_plan
+from edgemem.strategy.bounds import lower_bounds
 from tests.oracle.related_model import least_arena
 from tests.oracle.relations import Related, optimum, placement_faults
 from tests.related import overlapping_siblings, problem_of, related_records

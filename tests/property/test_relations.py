@@ -7,11 +7,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from edgemem.bounds import lower_bounds, naive_size
 from edgemem.errors import ModelError, PlanError
 from edgemem.planning import choices, make_plans
 from edgemem.plans import OffsetPlan, PlanSet
 from edgemem.proof import sweep_plan, verify_planset
+from edgemem.strategy.bounds import lower_bounds, naive_size
 from tests.oracle.relations import Related, optimum, placement_faults
 from tests.related import overlapping_siblings, problem_of, related_records
 

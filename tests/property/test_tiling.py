@@ -10,7 +10,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from edgemem.bounds import operator_breadths
 from edgemem.errors import TilingError
 from edgemem.formats import Rewritable, open_bytes
 from edgemem.model.graph import digest
@@ -21,6 +20,7 @@ from edgemem.passes.tiling.cost import Costs, needs_of
 from edgemem.passes.tiling.stage import Stage
 from edgemem.passes.tiling.tile import find_region, tile
 from edgemem.records.lifetime import lifetimes
+from edgemem.strategy.bounds import operator_breadths
 from edgemem.targets import BUILT_IN
 from tests.row_local import row_local_models, stretch_of
 

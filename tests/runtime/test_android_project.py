@@ -32,7 +32,7 @@ from edgemem.cli.main import main
 from edgemem.errors import ApkError, ModelError, PlanFileError, StalePlanError, ToolError
 from edgemem.formats import load_model
 from edgemem.planfile import encode_all
-from edgemem.verification import right_plan
+from edgemem.planning.verification import right_plan
 from models.build import build
 from tests import kotlin
 from tests.snippets.blocks import blocks

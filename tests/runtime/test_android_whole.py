@@ -9,8 +9,8 @@ import onnx
 import pytest
 from click.testing import CliRunner, Result
 
-from edgemem.caches import cache_folder
 from edgemem.cli.main import main
+from edgemem.system.caches import cache_folder
 from models.build import build
 from tests.android.accepted import ANDROIDS, accepted
 from tests.android.tools import need

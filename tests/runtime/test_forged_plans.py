@@ -14,15 +14,15 @@ from onnx import helper as make
 
 import edgemem
 from edgemem import planfile
-from edgemem.bounds import lower_bounds, naive_size
 from edgemem.cli.main import main
 from edgemem.errors import EdgememError, InvalidPlanError
+from edgemem.formats.workspace import graph_under
 from edgemem.plans import OffsetPlan, PlanSet, SharedObjectsPlan
 from edgemem.records.problem import Problem, UsageRecord
 from edgemem.runtime.onnxruntime.file import plans_in, with_plans
 from edgemem.runtime.onnxruntime.io_binding import make_session
+from edgemem.strategy.bounds import lower_bounds, naive_size
 from edgemem.targets import BUILT_IN, Target
-from edgemem.workspace import graph_under
 from edgemem_converters.tflite.model import TfliteConverter
 from tests.tflite_models import ADD_OPTIONS, M, O, S, T, build
 

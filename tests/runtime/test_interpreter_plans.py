@@ -18,13 +18,13 @@ from edgemem import api, planfile
 from edgemem.commands.verify_run_tflite import verify_run_tflite
 from edgemem.errors import InvalidPlanError, RuntimeBindError, StalePlanError
 from edgemem.formats import Bindings
+from edgemem.formats.workspace import graph_under
 from edgemem.planning.model_plan import plan_graph
 from edgemem.plans import Settings
 from edgemem.runtime.litert.binding import Binding
 from edgemem.runtime.litert.compare import compare_run
 from edgemem.runtime.litert.interpreter import Interpreter
 from edgemem.targets import BUILT_IN
-from edgemem.workspace import graph_under
 from edgemem_converters.tflite.model import TfliteConverter
 from tests.runtime.test_interpreter import BUILTIN, allocated, resizable, run, same, small
 from tests.runtime.test_litert import fetched

@@ -12,7 +12,6 @@ import onnx
 import pytest
 
 from edgemem import api, verify
-from edgemem.bounds import lower_bounds
 from edgemem.commands.executors import where_it_runs
 from edgemem.commands.run_tflite import run, runtime_of
 from edgemem.commands.size import size_of
@@ -29,6 +28,7 @@ from edgemem.records.problem import Problem
 from edgemem.runtime.tflm import execute as tflm
 from edgemem.runtime.tflm.file_plan import file_plan
 from edgemem.runtime.tflm.size import size_of as micro_size_of
+from edgemem.strategy.bounds import lower_bounds
 from edgemem.suitability import MICRO_KERNELS, kernels_refusal, litert_refusal, micro_offsets, micro_refusal
 from edgemem.targets import BUILT_IN
 from edgemem_converters.tflite.model import TfliteConverter

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import edgemem
-from edgemem import process_memory
 from edgemem.commands.measure_tflite import measure_tflite
 from edgemem.errors import ModelError
+from edgemem.system import process_memory
 from models.build import build_tflite
 from tests.tflite_models import M, O, S, T, build, up16
 

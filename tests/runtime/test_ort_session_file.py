@@ -18,8 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 import edgemem
 from edgemem import planfile
 from edgemem.errors import ModelError, PlanFileError
-from edgemem.file_bytes import FileBytes
-from edgemem.protobuf import encode_field, fields
+from edgemem.planfile.protobuf import encode_field, fields
 from edgemem.runtime.onnxruntime.file import (
     OLD_TRACE_KEY,
     PLAN_KEY,
@@ -30,6 +29,7 @@ from edgemem.runtime.onnxruntime.file import (
 )
 from edgemem.runtime.onnxruntime.record import embed, record
 from edgemem.runtime.onnxruntime.session import InferenceSession
+from edgemem.system.file_bytes import FileBytes
 from tests.old_recordings import old_file, old_recording
 from tests.onnx_sessions import feeds, options, plain, same, small
 
@@ -58,7 +58,7 @@ def test_a_digest_computed_beside_the_caller_is_the_same(tmp_path: Path, recordi
 READ = """
 import sys
 from pathlib import Path
-from edgemem.process_memory import peak_bytes, resident_bytes
+from edgemem.system.process_memory import peak_bytes, resident_bytes
 from edgemem.runtime.onnxruntime.file import digest_later, opened, plans_in
 from edgemem.runtime.onnxruntime.file_options import options_for_file
 digest_later(sys.argv[1]).result()  # what code and stacks take

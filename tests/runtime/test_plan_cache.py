@@ -248,7 +248,7 @@ def test_where_it_lies(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("EDGEMEM_CACHE", str(tmp_path))
     assert cache_folder() == tmp_path / "plans"
     monkeypatch.delenv("EDGEMEM_CACHE")
-    monkeypatch.setattr("edgemem.caches._user_folder", lambda *_, **__: tmp_path / "cache" / "edgemem")
+    monkeypatch.setattr("edgemem.system.caches._user_folder", lambda *_, **__: tmp_path / "cache" / "edgemem")
     assert cache_folder() == tmp_path / "cache" / "edgemem" / "plans"
 
 
@@ -273,9 +273,9 @@ def test_a_user_without_a_home_has_no_cache_and_sessions_run(monkeypatch: pytest
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.delenv("EDGEMEM_CACHE", raising=False)
-    monkeypatch.setattr("edgemem.caches._user_folder", homeless)
+    monkeypatch.setattr("edgemem.system.caches._user_folder", homeless)
     assert cache_folder() is None
-    monkeypatch.setattr("edgemem.caches._user_folder", lambda *_, **__: Path("~/.cache/edgemem"))
+    monkeypatch.setattr("edgemem.system.caches._user_folder", lambda *_, **__: Path("~/.cache/edgemem"))
     assert cache_folder() is None
     model = small("blazeface")
     given = feeds(plain(model))

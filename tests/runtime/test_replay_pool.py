@@ -165,7 +165,7 @@ BURST = """
 import json, sys, threading
 import numpy as np, onnxruntime
 import edgemem
-from edgemem.process_memory import resident_bytes
+from edgemem.system.process_memory import resident_bytes
 from edgemem.replay.library import library
 path, warm = sys.argv[1], sys.argv[2] == "warm"
 options = onnxruntime.SessionOptions()

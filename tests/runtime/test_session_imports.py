@@ -57,14 +57,14 @@ _UNWANTED = {
     "tomllib",
     "numpy.ma",  # numpy.unique
     "numpy.random",
-    "edgemem.child",
+    "edgemem.system.child_process",
     "edgemem.formats",
     "edgemem.model.graph",
     "edgemem.proof.rehearsal",
     "edgemem.records.lifetime",
     "edgemem.schedule",
     "edgemem.targets",
-    "edgemem.verification",
+    "edgemem.planning.verification",
     "edgemem_converters",
 }
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from edgemem.android import toolchain
-from edgemem.caches import cache_folder as tools_folder
 from edgemem.errors import ToolError
+from edgemem.system.caches import cache_folder as tools_folder
 from models.build import build
 from models.fetch import FetchError, cache_folder, fetch
 from tests.snippets.blocks import blocks, indented

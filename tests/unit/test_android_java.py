@@ -18,8 +18,8 @@ import onnx
 import pytest
 
 import edgemem
-from edgemem.caches import cache_folder
 from edgemem.replay.library import find_library
+from edgemem.system.caches import cache_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

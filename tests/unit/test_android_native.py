@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 import edgemem
 from edgemem.errors import PlanFileError
 from edgemem.planfile import decode_all, encode, encode_all
+from edgemem.planfile.protobuf import encode_field
 from edgemem.planning.recording_plan import plan_recording
 from edgemem.plans import PlanSet, Settings
-from edgemem.protobuf import encode_field
 from edgemem.records.problem import Problem
 from edgemem.runtime.onnxruntime.file import with_plans
 from edgemem.targets import BUILT_IN

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from edgemem.bounds import lower_bounds, naive_size
 from edgemem.errors import InvalidPlanError
 from edgemem.planfile import encode
 from edgemem.planning.recording_plan import plan_recording
 from edgemem.planning.settled import settled_plans
 from edgemem.plans import LowerBounds, OffsetPlan, PlanSet, Settings
 from edgemem.proof import prove
+from edgemem.strategy.bounds import lower_bounds, naive_size
 from edgemem.trace import Trace
 from edgemem.trace.recording import Recording
 from tests.native_library import FILE, MADE_HERE, RECORDED, PlanFile, Planned, Run, Session, c, last_error

@@ -12,7 +12,7 @@ import pytest
 import edgemem
 from edgemem.bench.alone import peak_rss
 from edgemem.bench.run import Limits, solvers
-from edgemem.child import child_command, run_child
+from edgemem.system.child_process import child_command, run_child
 
 ROOT = Path(__file__).parents[2]
 

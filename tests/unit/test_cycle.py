@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from edgemem.bounds import lower_bounds
 from edgemem.errors import ModelError
 from edgemem.planning.choice import choices
 from edgemem.planning.plan_sets import make_plans
+from edgemem.strategy.bounds import lower_bounds
 from edgemem.trace import Section, Trace
 from edgemem.trace.cycle import Cycle
 

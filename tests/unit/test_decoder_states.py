@@ -17,7 +17,7 @@ from edgemem.cli.main import main
 from edgemem.errors import ModelError, UnsupportedError
 from edgemem.formats import Bindings, load_model
 from edgemem.model.states import NAMED_PAIRS, StatePair, decode_pairs, encode_pairs, grown_axis, named_pairs
-from edgemem.verification import right_plan
+from edgemem.planning.verification import right_plan
 from edgemem_converters.onnx.model import OnnxConverter
 from models.decoder import Sizes, decoder
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgemem import native
-from edgemem.file_bytes import FileBytes
 from edgemem.native.digest import sha256
+from edgemem.system.file_bytes import FileBytes
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,8 +6,8 @@ import re
 import tomllib
 from pathlib import Path
 
-from edgemem.distribution import DISTRIBUTION, VERSION, requirement
 from edgemem.errors import MissingDependencyError
+from edgemem.system.distribution import DISTRIBUTION, VERSION, requirement
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

@@ -12,50 +12,35 @@ LIBRARY = sorted((ROOT / "edgemem").rglob("*.py"))
 
 # Package or module -> what it may import of the other rows. Imports under TYPE_CHECKING count, too.
 MAY_IMPORT = {
-    "distribution": "",
-    "errors": "distribution",
-    "files": "",
-    "lists": "",
-    "child": "files",
-    "process_memory": "",
-    "reading": "",
-    "caches": "",
-    "file_bytes": "",
-    "protobuf": "errors file_bytes",
+    "system": "",
+    "errors": "system",
     "model": "errors",
-    "targets": "errors model reading",
-    "records": "errors lists model reading targets",
+    "targets": "errors model system",
+    "records": "errors model system targets",
     "native": "errors records",
-    "trace": "errors files native reading records",
+    "trace": "errors native records system",
     "plans": "model records targets trace",
     "suitability": "errors plans",
-    "formats": "errors model plans records trace",
-    "workspace": "formats model targets",
-    "planfile": "errors files model plans reading records targets trace",
-    "bounds": "errors native plans records",
-    "strategy": "child errors native plans records",
+    "formats": "errors model plans records targets trace",
+    "planfile": "errors model plans records system targets trace",
+    "strategy": "errors native plans records system",
     "proof": "errors model native plans records targets trace",
-    "ranges": "errors formats model plans proof records targets",
-    "schedule": "bounds errors model native plans records strategy targets",
+    "schedule": "errors model native plans records strategy targets",
     "remat": "errors model native schedule strategy targets trace",
-    "planning": "bounds distribution errors formats model plans proof ranges records strategy suitability targets "
-    "trace workspace",
-    "verification": "errors formats model planfile planning plans proof ranges workspace",
-    "passes": "bounds errors formats model native records remat schedule targets workspace",
+    "planning": "errors formats model planfile plans proof records strategy suitability system targets trace",
+    "passes": "errors formats model native records remat schedule strategy targets",
     "report": "errors model native plans proof records targets trace",
-    "api": "errors formats lists model planfile planning plans proof records report schedule targets verification "
-    "workspace",
-    "replay": "caches errors files native planfile plans proof reading trace",
-    "torch": "caches errors files model native planfile planning plans remat replay targets trace",
-    "runtime": "caches child distribution errors file_bytes files formats lists model native passes planfile planning "
-    "plans process_memory proof protobuf ranges reading records replay report suitability targets trace verification",
-    "commands": "api bounds child errors files formats lists model passes planning plans proof records remat report "
-    "runtime schedule suitability targets trace verification workspace",
-    "android": "caches commands distribution errors files lists model planfile plans proof reading report runtime "
-    "suitability verification",
-    "bench": "api bounds child distribution errors formats planning plans process_memory proof records strategy",
-    "cli": "android api bench bounds child commands distribution errors files formats lists model plans proof remat "
-    "report runtime schedule strategy targets verification",
+    "api": "errors formats model planfile planning plans proof records report schedule system targets",
+    "replay": "errors native planfile plans proof system trace",
+    "torch": "errors model native planfile planning plans remat replay system targets trace",
+    "runtime": "errors formats model native passes planfile planning plans proof records replay report suitability "
+    "system targets trace",
+    "commands": "api errors formats model passes planning plans proof records remat report runtime schedule "
+    "strategy suitability system targets trace",
+    "android": "commands errors model planfile planning plans proof report runtime suitability system",
+    "bench": "api errors formats planning plans proof records strategy system",
+    "cli": "android api bench commands errors formats model planning plans proof remat report runtime schedule "
+    "strategy system targets",
 }
 RUNTIMES = ("onnxruntime", "ai_edge_litert", "tflite_runtime", "tflite_micro", "torch", "wgpu")
 FORMATS = ("onnx", "edgemem_converters")
@@ -169,7 +154,7 @@ def test_only_runtime_packages_know_runtimes() -> None:
 
 
 def test_the_proof_shares_nothing_with_the_planner() -> None:
-    planners = ("edgemem.records.lifetime", "edgemem.bounds", "edgemem.strategy", "edgemem.planning")
+    planners = ("edgemem.records.lifetime", "edgemem.strategy.bounds", "edgemem.strategy", "edgemem.planning")
     assert not _breaches(_files("proof"), planners)
 
 
@@ -186,13 +171,13 @@ def test_no_converter_imports_a_runtime_of_edgemem_or_the_planner() -> None:
     own = {name for f in files for name in _imports(f) if name.startswith("edgemem.")}
     allowed = (
         "edgemem.errors",
-        "edgemem.files",
-        "edgemem.reading",
+        "edgemem.system.files",
+        "edgemem.system.regular_files",
         "edgemem.formats",
-        "edgemem.lists",
+        "edgemem.system.text",
         "edgemem.model",
         "edgemem.plans",
-        "edgemem.protobuf",
+        "edgemem.planfile.protobuf",
         "edgemem.suitability",
         "edgemem.records",
         "edgemem.trace",

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from edgemem.bounds import lower_bounds, naive_size
 from edgemem.errors import MissingDependencyError, UnsupportedError
 from edgemem.model.graph import Graph, Op, Tensor
 from edgemem.plans import OffsetPlan, PlanSet
@@ -24,6 +23,7 @@ from edgemem.schedule.ordering import Solved, Start
 from edgemem.schedule.peak import least_peak, order_peak
 from edgemem.schedule.placed import order_and_place
 from edgemem.schedule.problem import OrderProblem, order_problem
+from edgemem.strategy.bounds import lower_bounds, naive_size
 from edgemem.targets import BUILT_IN, Region
 from tests.oracle.brute import offsets_faults, offsets_optimum
 from tests.oracle.orders.cases import small_case

@@ -15,16 +15,16 @@ from onnx import TensorProto, helper
 
 import edgemem
 from edgemem import planfile
-from edgemem.bounds import lower_bounds
 from edgemem.cli.main import main
 from edgemem.errors import BudgetExceededError, ModelError, PlanError, PlanFileError
 from edgemem.native import pure
 from edgemem.planning import make_plans
+from edgemem.planning.verification import right_plan
 from edgemem.proof import Cause, verify_planset
 from edgemem.records.problem import Problem, UsageRecord
+from edgemem.strategy.bounds import lower_bounds
 from edgemem.strategy.catalogue import registered
 from edgemem.targets import BUILT_IN, Region
-from edgemem.verification import right_plan
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -22,8 +22,8 @@ from edgemem.formats import Bindings, load_model
 from edgemem.model.ranges import Range, Sum, in_ranges, parse_dimension, points_of, resolve
 from edgemem.passes.fold import FoldConstants
 from edgemem.planfile import decode, encode
+from edgemem.planning.verification import verdict_of
 from edgemem.plans import OffsetPlan
-from edgemem.verification import verdict_of
 from tests.plansets import small
 
 if TYPE_CHECKING:

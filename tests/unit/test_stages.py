@@ -6,7 +6,6 @@ from itertools import product
 
 import pytest
 
-from edgemem.bounds import lower_bounds
 from edgemem.errors import ModelError, TilingError, UnsupportedError
 from edgemem.model.graph import Graph, Op, Tensor
 from edgemem.passes.streaming.edges import Network
@@ -16,6 +15,7 @@ from edgemem.passes.streaming.stream import stream
 from edgemem.passes.streaming.stream_pass import parse_stages
 from edgemem.records.lifetime import lifetimes
 from edgemem.records.micro_tail import predicted_tail
+from edgemem.strategy.bounds import lower_bounds
 from edgemem.targets import BUILT_IN
 
 TARGET = BUILT_IN["tflm"].changed(kernels="tflm-reference", slots=True)

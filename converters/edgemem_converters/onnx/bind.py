@@ -7,7 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from edgemem.errors import ModelError
-from edgemem.lists import listed
+from edgemem.system.text import join_names
 from edgemem_converters.onnx.limits import MAX_ELEMENTS, MAX_RANK, exceeds
 from edgemem_converters.onnx.rules import dims_of
 from edgemem_converters.onnx.scopes import tensor_type
@@ -86,8 +86,8 @@ class Symbols:
     def check_used(self, dims: Iterable[str]) -> None:
         """Raise ModelError for a name that stands for no dimension, listing those that do."""
         if wrong := sorted(set(dims) - self.declared - self.met):
-            known = listed(sorted(self.declared | self.met)) or "no symbols at all"
-            raise ModelError(f"no dimension is called {listed(map(repr, wrong))}; the model has {known}")
+            known = join_names(sorted(self.declared | self.met)) or "no symbols at all"
+            raise ModelError(f"no dimension is called {join_names(map(repr, wrong))}; the model has {known}")
 
 
 def bind_inputs(scope: Scope, bindings: Bindings) -> tuple[dict[str, TypeProto], Symbols]:
@@ -102,7 +102,7 @@ def bind_inputs(scope: Scope, bindings: Bindings) -> tuple[dict[str, TypeProto],
     bound = dict(bindings.dims)
     for name, shape in bindings.input_shapes.items():
         if name not in scope.inputs:
-            raise ModelError(f"the model has no input {name!r}; there are {listed(map(repr, scope.inputs))}")
+            raise ModelError(f"the model has no input {name!r}; there are {join_names(map(repr, scope.inputs))}")
         _bind_shape(name, shape, scope.inputs[name], bound)
     symbols = Symbols(bound, declared=set(_declared(scope)))
     types: dict[str, TypeProto] = {}

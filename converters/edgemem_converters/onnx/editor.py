@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from edgemem.formats import Form
-    from edgemem.protobuf import Content
+    from edgemem.planfile.protobuf import Content
 
 __all__ = ["Editor"]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from onnx import TensorProto
 
 from edgemem.errors import ModelError
-from edgemem.files import atomic_write
+from edgemem.system.files import atomic_write
 from edgemem_converters.onnx.regular import open_inside
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from google.protobuf.message import DecodeError, EncodeError  # type: ignore[imp
 from onnx import ModelProto
 
 from edgemem.errors import ModelError, PlanFileError, UnsupportedError
-from edgemem.files import atomic_write
 from edgemem.formats import Bindings
 from edgemem.model.states import decode_pairs, encode_pairs
-from edgemem.reading import open_regular
+from edgemem.system.files import atomic_write
+from edgemem.system.regular_files import open_regular
 from edgemem_converters.onnx.cache import carried_over, write_in_place
 from edgemem_converters.onnx.compute import Computation
 from edgemem_converters.onnx.edit import outlined, prioritised, priority_order, reordered

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from edgemem.errors import UnknownShapeError
-from edgemem.lists import listed
 from edgemem.plans import DEPENDS_ON_DATA
+from edgemem.system.text import join_names
 from edgemem_converters.onnx.rules import dims_of
 
 if TYPE_CHECKING:
@@ -54,9 +54,9 @@ def unknown_sizes(
     wrong = [n for n, origin in origins.items() if origin.kind != "data"]
     if not flags:
         wrong = [n for n in wrong if origins[n].kind == "fault"] or wrong
-    text = f"the size of {len(wrong)} tensor{'s' * (len(wrong) > 1)} is unknown: {listed(map(repr, wrong))}"
+    text = f"the size of {len(wrong)} tensor{'s' * (len(wrong) > 1)} is unknown: {join_names(map(repr, wrong))}"
     if flags:
-        text += f"; say how large, or at most how large, it is: {listed(flags, most=_FLAGS, separator=' ')}"
+        text += f"; say how large, or at most how large, it is: {join_names(flags, most=_FLAGS, separator=' ')}"
     elif reason := origins[wrong[0]].what:
         text += f"; {reason[:_REASON]}"
     else:

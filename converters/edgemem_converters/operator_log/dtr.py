@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from edgemem.errors import ModelError
-from edgemem.reading import shown
+from edgemem.system.text import short_repr
 from edgemem.trace.operator_log import APPEARS, LETS_GO, RUNS, OperatorLog
 from edgemem_converters.operator_log.lines import json_lines
 
@@ -134,7 +134,7 @@ class _Reader:
         for line in self._lines:
             instruction = line.text("INSTRUCTION")
             if instruction not in steps:
-                raise line.error(f"the instruction {shown(instruction)} does not stand here, or is none")
+                raise line.error(f"the instruction {short_repr(instruction)} does not stand here, or is none")
             steps[instruction](line)
         return self._columns.log()
 
@@ -207,12 +207,12 @@ class _Reader:
     def _find(self, line: Line, name: str) -> _Storage:
         storage = self._bound.get(name)
         if storage is None:
-            raise line.error(f"no tensor has the name {shown(name)}")
+            raise line.error(f"no tensor has the name {short_repr(name)}")
         return storage
 
     def _bind(self, line: Line, name: str, storage: _Storage) -> None:
         if name in self._bound:
-            raise line.error(f"there is a tensor of the name {shown(name)} already")
+            raise line.error(f"there is a tensor of the name {short_repr(name)} already")
         storage.names += 1
         self._bound[name] = storage
 

@@ -8,7 +8,8 @@ import zlib
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from edgemem.errors import ModelError
-from edgemem.reading import open_regular, shown
+from edgemem.system.regular_files import open_regular
+from edgemem.system.text import short_repr
 from edgemem.trace.budget import ReadingBudget
 
 if TYPE_CHECKING:
@@ -37,14 +38,14 @@ class Line:
         """A text. Raises ModelError if there is none under the key."""
         value = self._entries.get(key)
         if type(value) is not str:
-            raise self.error(f"{key} is {shown(value)}, not a text")
+            raise self.error(f"{key} is {short_repr(value)}, not a text")
         return value
 
     def texts(self, key: str) -> list[str]:
         """A list of texts. Raises ModelError if there is none under the key."""
         values = self._entries.get(key)
         if type(values) is not list or any(type(value) is not str for value in values):
-            raise self.error(f"{key} is {shown(values)}, not a list of texts")
+            raise self.error(f"{key} is {short_repr(values)}, not a list of texts")
         self.budget.make(len(values))
         return values
 
@@ -59,13 +60,13 @@ class Line:
         """A list of numbers from 0 up. Raises ModelError if there is none under the key."""
         values = self._entries.get(key)
         if type(values) is not list:
-            raise self.error(f"{key} is {shown(values)}, not a list of numbers")
+            raise self.error(f"{key} is {short_repr(values)}, not a list of numbers")
         self.budget.make(len(values))
         return [self._bounded(key, value, 0) for value in values]
 
     def _bounded(self, key: str, value: object, least: int) -> int:
         if type(value) is not int or not least <= value <= _LARGEST:
-            raise self.error(f"{key} is {shown(value)}, not a number from {least} up")
+            raise self.error(f"{key} is {short_repr(value)}, not a number from {least} up")
         return value
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from edgemem.errors import ModelError
-from edgemem.reading import read_bounded
+from edgemem.system.regular_files import read_bounded
 from edgemem.trace.budget import MOST_BYTES, ReadingBudget
 from edgemem_converters.snapshot.annotations import Annotations
 from edgemem_converters.snapshot.device import device_history

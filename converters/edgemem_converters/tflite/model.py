@@ -10,9 +10,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 from edgemem.errors import InvalidPlanError, ModelError, UnknownShapeError, UnsupportedError
-from edgemem.files import atomic_write
 from edgemem.formats import Bindings, find_probe
 from edgemem.suitability import micro_refusal
+from edgemem.system.files import atomic_write
 from edgemem_converters.tflite.compute import program_of
 from edgemem_converters.tflite.control import CONTROL, decode_control, encode_control, file_order
 from edgemem_converters.tflite.fold import fold

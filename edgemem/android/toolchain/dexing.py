@@ -26,7 +26,7 @@ from edgemem.android.toolchain.class_file import without_parameters
 from edgemem.android.toolchain.jdk import jdk
 from edgemem.android.toolchain.store import Package, download, entry, entry_folder, hash_of, run_tool
 from edgemem.errors import ToolError
-from edgemem.files import temporary_folder
+from edgemem.system.files import temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -11,7 +11,7 @@ from typing import Final
 from edgemem.android import sources
 from edgemem.android.toolchain.store import run_tool
 from edgemem.errors import ToolError
-from edgemem.files import temporary_folder
+from edgemem.system.files import temporary_folder
 
 __all__ = ["Ndk", "ndk"]
 

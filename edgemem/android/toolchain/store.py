@@ -15,9 +15,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from edgemem.caches import cache_folder
 from edgemem.errors import ToolError
-from edgemem.files import temporary_folder, write_entry
+from edgemem.system.caches import cache_folder
+from edgemem.system.files import temporary_folder, write_entry
 
 if TYPE_CHECKING:
     import re

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 from edgemem.android import sources
 from edgemem.android.toolchain.store import Package, entry_folder, hash_of, run_tool, unpack_wheel
 from edgemem.errors import ToolError
-from edgemem.files import temporary_folder
+from edgemem.system.files import temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

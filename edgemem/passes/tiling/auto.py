@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from edgemem.bounds import operator_breadths
 from edgemem.errors import UnsupportedError
 from edgemem.passes.tiling.cost import Costs
 from edgemem.passes.tiling.kernels import workspace
 from edgemem.passes.tiling.stage import Stage
 from edgemem.records.lifetime import lifetimes
 from edgemem.schedule.peak import peak_of
+from edgemem.strategy.bounds import operator_breadths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from edgemem.errors import MissingDependencyError, ModelError, RuntimeBindError
-from edgemem.files import temporary_folder
 from edgemem.records.sizes import padded
 from edgemem.runtime.litert.layout import graph_of, open_tflite, refusal
 from edgemem.runtime.litert.probe import probe
 from edgemem.runtime.litert.tensor_memory import TensorMemory
+from edgemem.system.files import temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,8 +10,8 @@ import json
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from edgemem.caches import cache_folder
-from edgemem.reading import read_bounded
+from edgemem.system.caches import cache_folder
+from edgemem.system.regular_files import read_bounded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +35,7 @@ def read_layout(key: str) -> dict[str, Any] | None:
 
 def write_layout(key: str, data: Mapping[str, Any]) -> None:
     """Note it under a key; nothing happens where that cannot be written."""
-    from edgemem.files import write_entry  # a process that finds its note needs none of it
+    from edgemem.system.files import write_entry  # a process that finds its note needs none of it
 
     path = _path(key)
     if path is None:

@@ -71,7 +71,7 @@ def _wrong(structure: Structure, layout: Layout, request: PlanRequest) -> str:
 
 def _key(structure: Structure, source: Source, request: PlanRequest, resized: Resized) -> str:
     """What the places depend on, as a checksum. Two models with one checksum do no harm: places are proved."""
-    from edgemem.distribution import VERSION
+    from edgemem.system.distribution import VERSION
 
     plan = b"" if request.plan == "make" or request.strategies else source.plan() or b""
     asked = (request.plan, request.strategies, request.inputs, request.is_strict, sorted(resized))

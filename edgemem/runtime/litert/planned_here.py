@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from edgemem.errors import EdgememError, RuntimeBindError
 from edgemem.planning.limits import bounded
+from edgemem.planning.verification import plans_of
 from edgemem.plans import PlanSet, Settings
 from edgemem.runtime.litert.layout import file_layout, given_layout, graph_of, open_tflite, plan_layout, refusal
 from edgemem.runtime.litert.probe import probe
 from edgemem.runtime.litert.request import PLAIN_HINT
-from edgemem.verification import plans_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

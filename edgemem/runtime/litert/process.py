@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from edgemem import errors
-from edgemem.child import run_child
 from edgemem.errors import EdgememError, RuntimeBindError
-from edgemem.files import temporary_folder
 from edgemem.runtime.litert.package import require_package
+from edgemem.system.child_process import run_child
+from edgemem.system.files import temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

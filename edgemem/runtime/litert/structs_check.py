@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from edgemem.child import run_child
 from edgemem.errors import RuntimeBindError
 from edgemem.runtime.litert.delegate import UnknownLayoutError, make_observed
 from edgemem.runtime.litert.guard import TensorGuard
@@ -24,6 +23,7 @@ from edgemem.runtime.litert.package import interpreter_class, op_resolvers
 from edgemem.runtime.litert.structs import INVOKE, Registration
 from edgemem.runtime.litert.structs_model import OPERATORS, TENSORS, model_bytes, results
 from edgemem.runtime.litert.structs_note import is_noted, write_note
+from edgemem.system.child_process import run_child
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

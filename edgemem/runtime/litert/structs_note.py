@@ -14,9 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from edgemem.caches import cache_folder
-from edgemem.reading import read_bounded
 from edgemem.runtime.litert import structs
+from edgemem.system.caches import cache_folder
+from edgemem.system.regular_files import read_bounded
 
 if TYPE_CHECKING:
     import ctypes
@@ -41,7 +41,7 @@ def is_noted(package: str) -> bool:
 
 def write_note(package: str) -> None:
     """Note that the layout of a package of LiteRT is right; nothing happens where that cannot be written."""
-    from edgemem.files import write_entry  # a process that finds a note needs none of it
+    from edgemem.system.files import write_entry  # a process that finds a note needs none of it
 
     with suppress(OSError, ValueError):
         path, content = _note(package)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import ModelError
-from edgemem.files import atomic_write, temporary_folder
 from edgemem.formats import Bindings, onnx_editor
 from edgemem.runtime.feeds import make_feeds
 from edgemem.runtime.onnxruntime.optimise import Baked, bake
 from edgemem.runtime.onnxruntime.prepared import profiled_forms
+from edgemem.system.files import atomic_write, temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

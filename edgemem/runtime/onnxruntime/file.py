@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING
 
 from edgemem import planfile
 from edgemem.errors import ModelError, PlanFileError
-from edgemem.file_bytes import FileBytes
 from edgemem.native.digest import sha256
-from edgemem.protobuf import LENGTH_DELIMITED, encode_field, fields, pair
+from edgemem.planfile.protobuf import LENGTH_DELIMITED, encode_field, fields, pair
+from edgemem.system.file_bytes import FileBytes
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from edgemem.planfile.protobuf import Content, Field
     from edgemem.plans import PlanSet
-    from edgemem.protobuf import Content, Field
 
 __all__ = [
     "BAKED_KEY",

@@ -10,7 +10,7 @@ from edgemem.runtime.onnxruntime.file import BAKED_KEY, metadata_of
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from edgemem.protobuf import Content
+    from edgemem.planfile.protobuf import Content
 
 __all__ = ["options_for_file"]
 

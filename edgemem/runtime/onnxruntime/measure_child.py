@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnxruntime
 
-from edgemem.process_memory import peak_bytes, resident_bytes
+from edgemem.system.process_memory import peak_bytes, resident_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

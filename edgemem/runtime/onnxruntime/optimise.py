@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import MissingDependencyError, ModelError, PlanFileError, RuntimeBindError, RuntimeLoadError
-from edgemem.files import atomic_write, temporary_folder
 from edgemem.formats import onnx_editor
 from edgemem.runtime.onnxruntime.file import BAKED_KEY, OLD_TRACE_KEY, PLAN_KEY
+from edgemem.system.files import atomic_write, temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

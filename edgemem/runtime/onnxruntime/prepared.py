@@ -13,9 +13,9 @@ from edgemem.formats import Bindings, load_model, onnx_editor
 from edgemem.model.dtypes import byte_size
 from edgemem.model.graph import digest
 from edgemem.model.ranges import Range, in_ranges, resolve
+from edgemem.planning.ranges import plan_at
 from edgemem.plans import Settings
 from edgemem.proof import prove
-from edgemem.ranges import plan_at
 from edgemem.runtime.arguments import Argument, argument
 from edgemem.runtime.feeds import make_feeds
 from edgemem.runtime.onnxruntime.optimise import LEVELS, baked_note, onnxruntime, optimised

@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.errors import ModelError, PlanFileError, RuntimeBindError, UnsupportedError
-from edgemem.files import atomic_write, temporary_folder
 from edgemem.formats import Bindings
 from edgemem.model.ranges import Range, corners_of, resolve
 from edgemem.planning.recording_plan import plan_recording
@@ -20,6 +19,7 @@ from edgemem.runtime.onnxruntime.labels import labels
 from edgemem.runtime.onnxruntime.optimise import onnxruntime, runtime_errors
 from edgemem.runtime.onnxruntime.profile import profiled_runs
 from edgemem.runtime.onnxruntime.session import InferenceSession
+from edgemem.system.files import atomic_write, temporary_folder
 from edgemem.trace.merge import is_part_of
 from edgemem.trace.recording import Recording
 

@@ -11,8 +11,8 @@ from edgemem.replay.worker import worker
 from edgemem.runtime.onnxruntime.file import plans_in
 
 if TYPE_CHECKING:
+    from edgemem.planfile.protobuf import Content
     from edgemem.plans import PlanSet, Settings
-    from edgemem.protobuf import Content
     from edgemem.trace.recording import Recording
 
 __all__ = ["import_planner", "plan_recording", "read_plans"]

@@ -14,7 +14,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from edgemem.errors import ModelError, NumericDifferenceError, TilingError
-from edgemem.files import temporary_folder
 from edgemem.formats import Rewritable, Stateful
 from edgemem.passes.protocol import Guarantee
 from edgemem.passes.tiling.auto import find_stages, peak_without_stages
@@ -23,6 +22,7 @@ from edgemem.passes.tiling.tile import tile
 from edgemem.runtime.onnxruntime.optimise import baked_note
 from edgemem.runtime.onnxruntime.optimise_pass import OptimiseGraph, optimised_again
 from edgemem.runtime.onnxruntime.tiled import TiledComparison, compare_tiled, compare_with_session
+from edgemem.system.files import temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

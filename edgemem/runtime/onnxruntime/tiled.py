@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.errors import ModelError
-from edgemem.files import temporary_folder
 from edgemem.formats import onnx_editor
 from edgemem.runtime.differences import compare_values
 from edgemem.runtime.feeds import make_feeds
@@ -23,6 +22,7 @@ from edgemem.runtime.onnxruntime.optimise import (
     runtime_errors,
     session_options_for,
 )
+from edgemem.system.files import temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

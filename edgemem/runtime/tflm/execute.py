@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from edgemem.child import run_child
 from edgemem.errors import MissingDependencyError, RuntimeBindError, UnsupportedError
-from edgemem.files import temporary_folder
 from edgemem.model.macs import count_macs
 from edgemem.runtime.feeds import make_feeds
+from edgemem.system.child_process import run_child
+from edgemem.system.files import temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

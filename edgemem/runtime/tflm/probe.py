@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from edgemem.child import run_child
 from edgemem.errors import MissingDependencyError, RuntimeBindError
-from edgemem.files import temporary_folder
 from edgemem.formats import open_bytes, write_operator
 from edgemem.model.overlap import distance
 from edgemem.runtime.tflm.execute import is_installed
 from edgemem.runtime.tflm.probe_cases import probe_cases
+from edgemem.system.child_process import run_child
+from edgemem.system.files import temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

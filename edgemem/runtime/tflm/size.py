@@ -12,7 +12,6 @@ from bisect import insort
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from edgemem.distribution import requirement
 from edgemem.errors import ModelError, RuntimeBindError
 from edgemem.formats import MicroPlanned
 from edgemem.records.micro_buffers import buffers_of
@@ -20,6 +19,7 @@ from edgemem.runtime.memory import Origin, origin_of
 from edgemem.runtime.tflm.execute import execute, input_values, is_installed
 from edgemem.runtime.tflm.file_plan import file_plan
 from edgemem.suitability import MICRO_KERNELS
+from edgemem.system.distribution import requirement
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -17,8 +17,8 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.errors import AdapterError, EdgememError, MissingDependencyError, RuntimeBindError
-from edgemem.lists import listed
 from edgemem.runtime.webgpu.profile import profile_named
+from edgemem.system.text import join_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -134,7 +134,7 @@ def open_device(name: str | None = None, profile: str = "portable") -> Device:
         wanted = profile_named(profile, handle.limits)
         missing = wanted.shortcomings(handle.limits)
         if missing:
-            raise AdapterError(f"{adapter} has less than the profile {profile!r} asks for: {listed(missing)}")
+            raise AdapterError(f"{adapter} has less than the profile {profile!r} asks for: {join_names(missing)}")
         features = [_TIMES] if _TIMES in handle.features else []
         refusals: tuple[type[Exception], ...] = (ValueError, *_errors())
         try:
@@ -177,7 +177,7 @@ def _chosen(name: str | None) -> Adapter:
         texts = (adapter.name, adapter.description, str(info.get("vendor", "")), adapter.interface)
         if any(wanted in text.casefold() for text in texts):
             return adapter
-    raise AdapterError(f"there is no GPU adapter {name!r}; there are {listed(map(str, found))}")
+    raise AdapterError(f"there is no GPU adapter {name!r}; there are {join_names(map(str, found))}")
 
 
 @contextmanager

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 
 from edgemem.errors import ModelError, RuntimeBindError
-from edgemem.lists import listed
 from edgemem.runtime.arguments import Argument, argument
 from edgemem.runtime.memory import MemoryReport, origin_of
 from edgemem.runtime.webgpu.compiled import compile_graph
@@ -25,6 +24,7 @@ from edgemem.runtime.webgpu.places import check_profile, chosen_plan, planned_pl
 from edgemem.runtime.webgpu.prepared import prepare, storage_of
 from edgemem.runtime.webgpu.timing import OpTime, Stopwatch
 from edgemem.runtime.webgpu.values import from_floats, to_floats
+from edgemem.system.text import join_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -240,7 +240,9 @@ class GpuExecutor:
         wanted = list(numbers if output_names is None else output_names)
         unknown = [name for name in wanted if name not in numbers]
         if unknown:
-            raise RuntimeBindError(f"there is no output {listed(map(repr, unknown))}; there are {listed(numbers)}")
+            raise RuntimeBindError(
+                f"there is no output {join_names(map(repr, unknown))}; there are {join_names(numbers)}"
+            )
         with self._lock:
             self._check_open()
             given = self._given(input_feed)
@@ -285,8 +287,10 @@ class GpuExecutor:
         names = {graph.tensors[i].name: i for i in graph.inputs}
         missing, unknown = [n for n in names if n not in feed], [n for n in feed if n not in names]
         if missing or unknown:
-            what = f"no value for input {listed(map(repr, missing))}" if missing else f"no input {listed(unknown)}"
-            raise RuntimeBindError(f"there is {what}; the inputs are {listed(names)}")
+            what = (
+                f"no value for input {join_names(map(repr, missing))}" if missing else f"no input {join_names(unknown)}"
+            )
+            raise RuntimeBindError(f"there is {what}; the inputs are {join_names(names)}")
         return {i: to_floats(feed[n], graph.tensors[i], self._target.precision) for n, i in names.items()}
 
     def _load(self, given: Mapping[int, NDArray[np.float32]]) -> None:

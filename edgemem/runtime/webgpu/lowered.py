@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from edgemem.errors import UnsupportedError
-from edgemem.lists import listed
 from edgemem.model.stored import SLICE
 from edgemem.model.tensor_ops import ArgMax
 from edgemem.runtime.webgpu.lower import Lowering, lower
 from edgemem.runtime.webgpu.shaders import Reach, assemble
 from edgemem.runtime.webgpu.values import DTYPES, EXACT
+from edgemem.system.text import join_names
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -81,16 +81,16 @@ class Missing:
         said = []
         for (kind, reason), names in self.operators.items():
             why = "" if reason == kind else f": {reason}"
-            said.append(f"{listed(names, most=3)} ({kind}){why}")
+            said.append(f"{join_names(names, most=3)} ({kind}){why}")
         if self.tensors:
-            said.append(listed(self.tensors, most=5))
+            said.append(join_names(self.tensors, most=5))
         count = sum(map(len, self.operators.values())) + len(self.tensors)
         return f"{count} {'thing' if count == 1 else 'things'} without a kernel: {'; '.join(said)}"
 
     def remedy(self, *, cpu_ops: bool = False) -> str:
         """What helps, after a semicolon; "" if nothing does."""
         fused = sorted({kind.removeprefix(_FUSED) for kind, _ in self.operators if kind.startswith(_FUSED)})
-        made = f"; --optimize basic keeps ONNX Runtime's optimiser from making {listed(fused)}" if fused else ""
+        made = f"; --optimize basic keeps ONNX Runtime's optimiser from making {join_names(fused)}" if fused else ""
         return made + ("" if cpu_ops or not self.operators else "; --cpu-ops runs single operators on the CPU")
 
 

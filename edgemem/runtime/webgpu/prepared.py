@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from edgemem import planfile
 from edgemem.errors import ModelError, PlanFileError, RuntimeBindError, UnsupportedError
 from edgemem.formats import Assuming, Bindings, Computable, Model, load_model, open_bytes
-from edgemem.lists import listed
 from edgemem.model.graph import digest
 from edgemem.planning.model_plan import plan_graph
 from edgemem.plans import Settings
 from edgemem.proof import prove
+from edgemem.system.text import join_names
 from edgemem.targets import BUILT_IN
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def _fitting(found: Sequence[PlanSet], storage: str | None, precision: str | Non
         if target is None or kind is None or storage not in (None, kind) or precision not in (None, target.precision):
             continue
         return planset
-    has = listed(f"{p.target.name!r}" if p.target else "no target" for p in found)
+    has = join_names(f"{p.target.name!r}" if p.target else "no target" for p in found)
     first = next((p.target for p in found if storage_of(p.target)), None)
     wanted = target_name(
         storage or storage_of(first) or "buffer", precision or (first.precision if first is not None else "fp32")

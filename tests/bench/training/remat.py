@@ -32,7 +32,7 @@ import torch
 
 import edgemem.torch
 from edgemem.errors import BudgetExceededError
-from edgemem.process_memory import begin_peak, peak_bytes, resident_bytes
+from edgemem.system.process_memory import begin_peak, peak_bytes, resident_bytes
 from tests.bench.serving.checks import Checks
 from tests.torch.steps import NAMES, Step, make_step
 from tests.torch.training import bits

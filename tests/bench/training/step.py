@@ -25,7 +25,7 @@ import torch
 from torch.nn import functional
 
 import edgemem.torch
-from edgemem.process_memory import begin_peak, peak_bytes, resident_bytes
+from edgemem.system.process_memory import begin_peak, peak_bytes, resident_bytes
 from tests.bench.serving.checks import Checks
 from tests.torch.networks import Gpt, MixtureOfExperts, ResNet18
 

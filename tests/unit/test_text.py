@@ -11,35 +11,35 @@ from click.testing import CliRunner
 from onnx import TensorProto, helper
 
 from edgemem.cli.main import main
-from edgemem.lists import abridged, listed
+from edgemem.system.text import abbreviate, join_names
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 def test_short_lists_are_whole() -> None:
-    assert listed(["a", "b"]) == "a, b"
-    assert listed(range(10), separator=" ") == "0 1 2 3 4 5 6 7 8 9"
-    assert listed([]) == ""
+    assert join_names(["a", "b"]) == "a, b"
+    assert join_names(range(10), separator=" ") == "0 1 2 3 4 5 6 7 8 9"
+    assert join_names([]) == ""
 
 
 def test_long_lists_are_counted() -> None:
-    assert listed(range(12)) == "0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more"
-    assert listed("abc", most=2) == "a, b and 1 more"
-    text = listed(["x" * 100] * 5)
+    assert join_names(range(12)) == "0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more"
+    assert join_names("abc", most=2) == "a, b and 1 more"
+    text = join_names(["x" * 100] * 5)
     assert text == f"{'x' * 100}, {'x' * 100} and 3 more"
 
 
 def test_one_long_item_keeps_its_ends() -> None:
-    text = listed(["a" * 2000 + "b" * 2000, "c"])
+    text = join_names(["a" * 2000 + "b" * 2000, "c"])
     assert len(text) < 300
     assert text.startswith("aaa")
     assert text.endswith("bbb and 1 more")
 
 
 def test_long_texts_keep_their_end() -> None:
-    assert abridged("short") == "short"
-    text = abridged("a" * 4000 + " add it to the model's value_info")
+    assert abbreviate("short") == "short"
+    text = abbreviate("a" * 4000 + " add it to the model's value_info")
     assert len(text) == 760
     assert text.endswith("add it to the model's value_info")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from edgemem.errors import ModelError
-from edgemem.file_bytes import FileBytes
+from edgemem.system.file_bytes import FileBytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

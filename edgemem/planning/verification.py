@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 from edgemem import formats, planfile
 from edgemem.errors import ModelError, PlanFileError
 from edgemem.formats import Bindings, MicroPlanned, Model, OldRecordings, load_model
+from edgemem.formats.workspace import graph_under
 from edgemem.model.graph import Graph
 from edgemem.model.profiles import PROFILES
 from edgemem.planfile import legacy
 from edgemem.planning.micro_offsets import plan_of_offsets, verify_offsets
+from edgemem.planning.ranges import RangeCheck, check_range, graphs_over
 from edgemem.plans import PlanSet
 from edgemem.proof import Cause, Violation, examine, prove, refuse
-from edgemem.ranges import RangeCheck, check_range, graphs_over
-from edgemem.workspace import graph_under
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import edgemem
-from edgemem.files import temporary_folder
+from edgemem.system.files import temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Messages of a few lines: lists, of which a reader sees the beginning and the number of the rest, and long texts."""
+"""Text of messages that stays short: joined names, long texts, values."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["abridged", "listed"]
+__all__ = ["abbreviate", "join_names", "short_repr"]
 
 _NAMED = 10
 _CHARACTERS = 240  # three lines of a terminal
+_REPR_CHARACTERS = 60
 
 
-def listed(items: Iterable[object], *, most: int = _NAMED, separator: str = ", ") -> str:
+def join_names(items: Iterable[object], *, most: int = _NAMED, separator: str = ", ") -> str:
     """The first items as text, and how many more there are: at most so many, and three lines of a terminal.
 
     One item is always there; its middle is left out if it alone is longer than that.
@@ -28,7 +29,7 @@ def listed(items: Iterable[object], *, most: int = _NAMED, separator: str = ", "
     return separator.join(shown) + more
 
 
-def abridged(text: str, *, most: int = 760) -> str:
+def abbreviate(text: str, *, most: int = 760) -> str:
     """A text, or its first two thirds and its end if it has more characters than that: nine lines of a terminal.
 
     The end of an error says what the user can do.
@@ -37,3 +38,12 @@ def abridged(text: str, *, most: int = 760) -> str:
         return text
     first = most * 2 // 3
     return f"{text[:first]} ... {text[first + 5 - most :]}"
+
+
+def short_repr(value: object) -> str:
+    """The value as a message shows it: in one line, and cut off where it is long."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # an integer of thousands of digits, or what is nested as deep
+        return "a value too long to show"
+    return text if len(text) <= _REPR_CHARACTERS else f"{text[: _REPR_CHARACTERS - 3]}..."

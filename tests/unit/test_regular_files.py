@@ -10,7 +10,8 @@ import pytest
 from edgemem import planfile
 from edgemem.errors import ModelError, PlanFileError
 from edgemem.formats import Bindings
-from edgemem.reading import open_regular, read_bounded, shown
+from edgemem.system.regular_files import open_regular, read_bounded
+from edgemem.system.text import short_repr
 from edgemem.targets import find_target
 from edgemem_converters.csv import CsvConverter
 
@@ -76,7 +77,7 @@ def test_a_target_file_has_a_limit(tmp_path: Path) -> None:
 
 
 def test_long_values_are_cut_off() -> None:
-    assert shown("x") == "'x'"
-    assert shown("x" * 100) == f"'{'x' * 56}..."
-    assert shown(3**20000) == "a value too long to show"
-    assert shown("a\nb") == "'a\\nb'"
+    assert short_repr("x") == "'x'"
+    assert short_repr("x" * 100) == f"'{'x' * 56}..."
+    assert short_repr(3**20000) == "a value too long to show"
+    assert short_repr("a\nb") == "'a\\nb'"

@@ -11,11 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["open_regular", "read_bounded", "shown"]
+__all__ = ["open_regular", "read_bounded"]
 
 # Without waiting for a FIFO's writer; Windows has neither.
 _READ: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-_MOST_SHOWN: Final = 60
 
 
 @contextmanager
@@ -46,12 +45,3 @@ def read_bounded(path: Path, most: int, *, follow: bool = True) -> bytes:
         if max(size, len(data)) > most:
             raise OSError(f"{path} has more than {most:,} bytes, the most that is read")
         return data
-
-
-def shown(value: object) -> str:
-    """The value as a message shows it: in one line, and cut off where it is long."""
-    try:
-        text = repr(value)
-    except (ValueError, RecursionError):  # an integer of thousands of digits, or what is nested as deep
-        return "a value too long to show"
-    return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 3]}..."
