@@ -14,7 +14,7 @@
     ├── InvalidPlanError         a plan was refused by `verify`; carries every violation
     │   └── StalePlanError       the plan belongs to another graph, order or target
     ├── PlanFileError            a plan file is truncated, damaged, or from an unknown version
-    ├── MissingDependencyError   an optional package is needed; names the extra to install
+    ├── MissingDependencyError   an optional package is needed; names the package to install
     ├── ApkError                 an Android package, or a part of one, cannot be made, read or trusted
     ├── RuntimeBindError         a runtime refuses to run inside the plan
     │   ├── RecomputationError   an operator gave other bits when it ran again
@@ -155,11 +155,10 @@ class PlanFileError(EdgememError):
 
 
 class MissingDependencyError(EdgememError):
-    """An optional package is needed; `extra` is the one that installs it, None for a package no extra has."""
+    """An optional package is needed; `extra` is the one that holds it, None for a package no extra has."""
 
     def __init__(self, package: str, *, extra: str | None, purpose: str) -> None:
-        install = package if extra is None else requirement(extra)
-        super().__init__(f"{purpose} needs {package}: pip install {install}")
+        super().__init__(f"{purpose} needs {package}: pip install {requirement(package)}")
         self.package = package
         self.extra = extra
         self.purpose = purpose

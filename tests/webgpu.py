@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import numpy as np
 import pytest
 
-from edgemem.runtime.webgpu.lower import Lowering, lower
+from edgemem.runtime.webgpu.lowering import Lowering, lower
 from edgemem.runtime.webgpu.packing import from_image, pack, to_image, unpack
 from edgemem.runtime.webgpu.shaders import OUTPUT, PARAMETERS, WEIGHTS, Precision, Reach, assemble
 from tests.webgpu_adapters import LAVAPIPE, need_adapter

@@ -20,7 +20,6 @@ from edgemem.cli.measuring import measure
 from edgemem.cli.options import FILE, FileCommand
 from edgemem.cli.planning import plan
 from edgemem.cli.probing import probe
-from edgemem.cli.remat import remat
 from edgemem.cli.running import run, size
 from edgemem.cli.tracing import trace
 from edgemem.cli.verifying import verify
@@ -126,7 +125,6 @@ main.add_command(curve)
 main.add_command(probe)
 main.add_command(fit)
 main.add_command(trace)
-main.add_command(remat)
 main.add_command(bench)
 main.add_command(android)
 main.add_command(verify)

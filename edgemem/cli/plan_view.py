@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from edgemem.commands.price import Price
     from edgemem.plans import Plan, PlanSet
-    from edgemem.runtime.onnxruntime.tiled import TiledComparison
+    from edgemem.runtime.onnxruntime.tile_comparison import TiledComparison
     from edgemem.schedule.ordering import Ordering
     from edgemem.schedule.registry import Solver
     from edgemem.strategy.options import Option

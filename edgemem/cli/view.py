@@ -86,12 +86,14 @@ def _pairs(price: Price) -> tuple[tuple[str, tuple[int, int]], ...]:
     return ("operators", price.operators), ("file", price.file), ("macs", price.macs), *tail
 
 
-def show_recorded(recorded: PlanSet) -> None:
-    """What a recording's plan takes."""
+def show_recorded(recorded: PlanSet, budget: int | None = None) -> None:
+    """What a recording's plan takes, and whether that is more than the budget."""
     best = recorded.best_offsets
     assert best is not None
     requests = len(recorded.problem)
     click.echo(f"\nrecorded arena {answer(best, recorded.bounds.offsets, recorded.naive)}, {requests} requests")
+    if budget is not None and best.size > budget:
+        click.echo(f"sessions exceed the budget by {size_text(best.size - budget)}; --record makes that an error")
 
 
 def show_report(report: Report) -> None:

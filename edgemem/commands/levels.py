@@ -19,7 +19,7 @@ from edgemem.schedule.problem import order_problem
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from edgemem.commands.prepare import Prepared
+    from edgemem.commands.changed_model import ChangedModel
     from edgemem.commands.steps import Steps
     from edgemem.formats import Model
     from edgemem.passes.protocol import Pass
@@ -47,8 +47,8 @@ class LevelChoice:
 
 
 def order_at_best_level(
-    model: Model, steps: Steps, optimise: Pass, order: Callable[[Model, Steps], Prepared]
-) -> Prepared:
+    model: Model, steps: Steps, optimise: Pass, order: Callable[[Model, Steps], ChangedModel]
+) -> ChangedModel:
     """A model in its best order, at the level where that needs least; the result says which one and why.
 
     That is the highest level within 1/64 of the least peak, or the highest that fits the budget. A model that ONNX
@@ -63,7 +63,7 @@ def order_at_best_level(
     Raises as `order`, and as the pass where it fails at every level.
     """
     shared = _sharing_time(steps)
-    made: dict[str, Prepared] = {}
+    made: dict[str, ChangedModel] = {}
     peaks: dict[str, int] = {}
     bounds: dict[str, int] = {}
     refused: EdgememError | None = None

@@ -27,7 +27,7 @@ from edgemem.runtime.memory import as_data
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from edgemem.runtime.litert.memory import Memory
+    from edgemem.runtime.litert.memory import InterpreterMemory
 
 __all__: list[str] = []
 
@@ -111,7 +111,7 @@ def _options(question: Question) -> dict[str, Any]:
     return {"model_content": question.model, "experimental_op_resolver_type": kernels}
 
 
-def _report(memory: Memory) -> dict[str, Any]:
+def _report(memory: InterpreterMemory) -> dict[str, Any]:
     return as_data(memory)
 
 

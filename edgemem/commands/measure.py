@@ -43,7 +43,6 @@ CONFIGURATIONS = {
     "no_arena": "ONNX Runtime without its arena: all memory comes from the C library",
     "recording": "an ordinary session that has no plan yet: it records its first run",
     "edgemem": "an ordinary session whose plan is in the file or the cache",
-    "io_binding": "one session a node, bound into the plan",
 }
 _WARM_RUNS: Final = 3  # of each process, which are not among the timed ones
 
@@ -53,7 +52,7 @@ class MeasureRow:
     """One configuration's figures; sizes in bytes, times in ms, None for what is not known.
 
     Attributes:
-        configuration: default, tuned, trimmed, no_arena, recording, edgemem, io_binding.
+        configuration: default, tuned, trimmed, no_arena, recording, edgemem.
         about: what that is, for people.
         unavailable: why there are no figures, or "".
         activation: peak memory for everything but weights; None for `no_arena`. For `default`, `tuned` and `trimmed` it
@@ -61,12 +60,11 @@ class MeasureRow:
             use before the first (weights, prepacked or not), taken from the counters of its profile: intermediate
             tensors, workspaces and graph outputs, with what the arena keeps and does not use. For the others it is
             their arenas and the outputs outside them; sessions share their outputs in the arena, as ONNX Runtime does,
-            unless the file has recordings with results outside. `io_binding` knows nothing of workspaces, which its
-            sessions take from the heap.
+            unless the file has recordings with results outside.
         planned: the arena of the plan that ran last; None for ONNX Runtime's own.
         plan: which plan it ran and what that takes, in one line; "" for ONNX Runtime's own.
         outputs: the graph's outputs, those of the largest request, which `activation` contains.
-        bound: what no plan can go below: of the recorded requests for sessions, of the tensors for `io_binding`.
+        bound: what no plan can go below: of the recorded requests.
         rss_loaded, rss_first, rss_steady: growth of the process's resident memory since before the session was made,
             with all that was imported for it: once it is loaded, after the first run, and after the last one.
         rss_peak: the same of its peak. The four are medians over the rounds.
@@ -161,15 +159,11 @@ def measure(
             "cache": str(folder / "plans"),
             "share": all(signature.shared for signature in recorded),
             "dims": dict(wanted.dims),
-            "input_shapes": {name: list(shape) for name, shape in wanted.input_shapes.items()},
             "threads": threads,
             "warm": _WARM_RUNS,
             "repeats": max(repeats, len(requests) - _WARM_RUNS),
         }
         measured: dict[str, list[dict[str, Any]]] = {c: [] for c in configurations}
-        if len({_shapes(request) for request in requests}) > 1 and "io_binding" in measured:
-            why = "the plan of a graph is for one shape, and the requests have several"
-            measured["io_binding"].append({"failed": why})
         if "edgemem" in measured and not recorded:
             _child({**task, "configuration": "edgemem", "what": "serve"}, timeout_s)  # leaves its plans in the cache
         for _ in range(rounds):
@@ -213,10 +207,6 @@ def _saved(requests: Sequence[Feeds], folder: Path) -> list[dict[str, str]]:
         for name, file in files[-1].items():
             np.save(file, request[name])
     return files
-
-
-def _shapes(request: Feeds) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    return tuple((name, np.shape(value)) for name, value in sorted(request.items()))
 
 
 def _row(name: str, answers: Sequence[Mapping[str, Any]], memory: Mapping[str, Any]) -> MeasureRow:

@@ -18,7 +18,7 @@ import numpy as np
 from edgemem.commands.tflite_file import open_model, values_of
 from edgemem.errors import MissingDependencyError, ModelError, RuntimeBindError
 from edgemem.runtime.litert.probe import probe_apart
-from edgemem.runtime.tflm.execute import execute
+from edgemem.runtime.tflm.execution import execute
 from edgemem.runtime.tflm.file_plan import file_plan, memory_of
 from edgemem.runtime.tflm.size import predicted_head
 from edgemem.system.child_process import run_child

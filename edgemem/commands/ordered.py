@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from edgemem.errors import EdgememError
-from edgemem.passes.reorder import GIVEN, ReorderOperators
+from edgemem.passes.order import GIVEN, OrderOperators
 from edgemem.records.micro_tail import predicted_tail
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ class Ordered:
 
 
 def order_model(model: Model, context: PassContext) -> Ordered:
-    """A model in the best order that was found. Raises as `ReorderOperators.apply`."""
-    changed, found = ReorderOperators().ordered(model, context)
+    """A model in the best order that was found. Raises as `OrderOperators.apply`."""
+    changed, found = OrderOperators().ordered(model, context)
     return Ordered(changed, found, None if changed is model else model, found.seconds)
 
 
@@ -70,7 +70,7 @@ def order_among(
         fits: bytes of the peak that are few enough; a model within them is not improved any further.
         counts_tail: operators cost memory besides, in TensorFlow Lite Micro's tail.
 
-    Raises as `ReorderOperators.apply` and `shrink`.
+    Raises as `OrderOperators.apply` and `shrink`.
     """
     if "time_limit" in context.options:
         limit = str(float(context.options["time_limit"]) / _SEARCHES)

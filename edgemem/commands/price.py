@@ -12,7 +12,7 @@ from edgemem.records.lifetime import lifetimes
 from edgemem.records.micro_tail import predicted_tail
 from edgemem.runtime.onnxruntime.baking import bake_sized
 from edgemem.runtime.onnxruntime.optimise import baked_note
-from edgemem.runtime.onnxruntime.tiled import measure_price
+from edgemem.runtime.onnxruntime.tile_comparison import measure_price
 from edgemem.strategy.bounds import lower_bounds
 from edgemem.system.files import temporary_folder
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from edgemem.formats import Model
     from edgemem.model.graph import Graph
-    from edgemem.runtime.onnxruntime.tiled import SessionPrice
+    from edgemem.runtime.onnxruntime.tile_comparison import SessionPrice
     from edgemem.targets import Target
 
 __all__ = ["Price", "classical_bound", "price_of"]

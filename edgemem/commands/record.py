@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.commands.run import in_one_line, planned_bindings
-from edgemem.errors import ModelError
+from edgemem.errors import EdgememError, ModelError
 from edgemem.formats import Bindings, onnx_editor
 from edgemem.model.ranges import in_ranges
+from edgemem.report.sizes import size_text
 from edgemem.runtime.onnxruntime import record as runtime_record
+from edgemem.runtime.onnxruntime.file import weight_files
 from edgemem.runtime.onnxruntime.optimise import onnxruntime
 
 if TYPE_CHECKING:
@@ -19,7 +21,10 @@ if TYPE_CHECKING:
 
     from edgemem.plans import PlanSet
 
-__all__ = ["add_recording"]
+__all__ = ["add_recording", "add_recording_if_possible"]
+
+_MOST_BYTES: Final = 1 << 30  # of a model's files, or of an arena, that is recorded without being asked for
+_TARGETS: Final = frozenset({"generic", "onnxruntime"})
 
 
 def add_recording(
@@ -64,6 +69,52 @@ def add_recording(
         )
     runtime_record.embed(planned, recorded, planned)
     return recorded
+
+
+def add_recording_if_possible(
+    planned: Path, feeds: Mapping[str, NDArray[Any]], planset: PlanSet, *, bindings: Bindings, threads: int
+) -> tuple[tuple[PlanSet, ...], str]:
+    """`add_recording` where nobody asked for it: nothing that is in its way is an error.
+
+    A model is recorded if its plan is for ONNX Runtime, that is installed, and neither the model's files nor its arena
+    are larger than 1 GiB.
+
+    Args:
+        planned: as for `add_recording`.
+        feeds: as for `add_recording`; none for inputs that are made up.
+        planset: the plan of the graph that is in the file.
+        bindings: as for `add_recording`.
+        threads: as for `add_recording`.
+
+    Returns the plans, and why there is none, for people, or "".
+    """
+    why = _why_not(planned, planset)
+    if why:
+        return (), why
+    try:
+        return add_recording(planned, feeds or None, bindings=bindings, threads=threads), ""
+    except EdgememError as e:
+        return (), str(e)
+
+
+def _why_not(planned: Path, planset: PlanSet) -> str:
+    """Why a model is recorded only if that is asked for; "" if it is recorded."""
+    if planset.target is not None and planset.target.name not in _TARGETS:
+        return f"the plan is for the target {planset.target.name}"
+    if planset.best_offsets is None:
+        return "there is no plan of offsets"
+    try:
+        onnxruntime()
+    except EdgememError as e:
+        return str(e)
+    largest = planned.stat().st_size
+    if largest <= _MOST_BYTES:
+        outside = (planned.parent / name for name in weight_files(planned.read_bytes()))
+        largest += sum(file.stat().st_size for file in outside if file.is_file())
+    for what, bytes_ in (("the model takes", largest), ("its arena takes", planset.best_offsets.size)):
+        if bytes_ > _MOST_BYTES:
+            return f"{what} {size_text(bytes_)}; --record runs models of more than {size_text(_MOST_BYTES)}"
+    return ""
 
 
 def check_shapes(

@@ -36,7 +36,7 @@ class Attempt:
     Attributes:
         path: of the model.
         budget: bytes.
-        wanted: options of the passes that were applied, as `edgemem.commands.prepare.prepare` takes them.
+        wanted: options of the passes that were applied, as `edgemem.commands.changed_model.change_model` takes them.
         kernels: the kernel profile that was given, or None.
         target: a built-in target's name, or a .toml file; None for the format's own.
         alignment: as for `edgemem.plan`.

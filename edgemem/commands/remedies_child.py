@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgemem import api
-from edgemem.commands.plan_prepared import plan_prepared
-from edgemem.commands.prepare import kept_states, prepare
+from edgemem.commands.changed_model import change_model, kept_states
+from edgemem.commands.changed_plan import plan_changed_model
 from edgemem.errors import BudgetExceededError, EdgememError
 from edgemem.formats import Bindings, Model
 from edgemem.formats.workspace import graph_under
@@ -42,7 +42,7 @@ def _tried(task: Mapping[str, Any], wanted: Mapping[str, Mapping[str, str]], ker
     bindings = Bindings.of(task["bindings"]["dims"], task["bindings"]["shapes"])
     try:
         with temporary_folder() as folder:
-            prepared = prepare(
+            prepared = change_model(
                 Path(task["path"]),
                 folder,
                 wanted,
@@ -56,7 +56,7 @@ def _tried(task: Mapping[str, Any], wanted: Mapping[str, Mapping[str, str]], ker
                 bound = peak_of(graph_under(model, target), target)
                 if bound > budget:
                     return {"size": bound}
-            _, planset = plan_prepared(
+            _, planset = plan_changed_model(
                 prepared,
                 lambda made, rules: api.plan(
                     made,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.commands.tflite_file import TfliteModel
-    from edgemem.runtime.litert.memory import Memory
+    from edgemem.runtime.litert.memory import InterpreterMemory
 
 __all__ = ["ask_litert", "bind_litert", "run_litert"]
 
@@ -71,7 +71,7 @@ def run_litert(
     return Outcome(outputs, memory, memory, not different if compare else None, different)
 
 
-def bind_litert(path: Path, model: TfliteModel, *, timeout_s: float | None = None) -> Memory:
+def bind_litert(path: Path, model: TfliteModel, *, timeout_s: float | None = None) -> InterpreterMemory:
     """The memory of a model once LiteRT has bound it to the plan in its file. Errors as `run_litert`."""
     return memory_from(ask_litert("bind", path, model, timeout_s=timeout_s)[0]["memory"])
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from edgemem.commands.streamed import check_streamed
 from edgemem.errors import NumericDifferenceError
-from edgemem.runtime.onnxruntime.tiled import compare_tiled
+from edgemem.runtime.onnxruntime.tile_comparison import compare_tiled
 from edgemem.system.files import temporary_folder
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from edgemem.errors import ModelError
+from edgemem.formats.offline_allocation import micro_offsets, micro_refusal
 from edgemem.model.aliasing import rules_of
 from edgemem.model.control import OPERATOR, Copy, events_of
 from edgemem.model.graph import digest
@@ -22,7 +23,6 @@ from edgemem.proof.permissions import permissions_of
 from edgemem.records.lifetime import lifetimes
 from edgemem.records.problem import Problem, UsageRecord
 from edgemem.strategy.bounds import lower_bounds, naive_size
-from edgemem.suitability import micro_offsets, micro_refusal
 from edgemem.targets import BUILT_IN
 
 if TYPE_CHECKING:

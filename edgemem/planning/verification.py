@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 
 from edgemem import formats, planfile
 from edgemem.errors import ModelError, PlanFileError
-from edgemem.formats import Bindings, MicroPlanned, Model, OldRecordings, load_model
+from edgemem.formats import Bindings, MicroPlanned, Model, load_model
 from edgemem.formats.workspace import graph_under
 from edgemem.model.graph import Graph
 from edgemem.model.profiles import PROFILES
-from edgemem.planfile import legacy
 from edgemem.planning.micro_offsets import plan_of_offsets, verify_offsets
 from edgemem.planning.ranges import RangeCheck, check_range, graphs_over
 from edgemem.plans import PlanSet
@@ -137,9 +136,7 @@ def _is_recorded(planset: PlanSet) -> bool:
 def plans_of(model: Model) -> tuple[PlanSet, ...]:
     """All plan sets in a model; nothing is proved. Raises PlanFileError if they are damaged."""
     data = model.plan()
-    found = planfile.decode_all(data) if data is not None else ()
-    old = model.old_recordings() if isinstance(model, OldRecordings) else None
-    return found + (legacy.decode_recordings(old) if old is not None else ())
+    return planfile.decode_all(data) if data is not None else ()
 
 
 def _plan_of_bare_offsets(model: object, kernels: str) -> PlanSet | None:

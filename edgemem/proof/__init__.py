@@ -3,7 +3,7 @@
 Nothing here imports a strategy or the lifetime rules: plans, graphs, targets and four tables of what runtimes do
 (`edgemem.model.aliasing`, `edgemem.model.control`, `edgemem.model.overlap`, `edgemem.model.slots`) are all it knows.
 Its hot loops are a kernel of its own (kernels/proof), which shares no code with the planner's kernels although one
-extension module holds both; and the same in Python (`pure`) where edgemem was built without a compiler.
+extension module holds both.
 Arguments that share no code, each of which refutes a bad plan:
 
 1. A sweep over time (`sweep`): records alive at the same operator never overlap in the arena, nor share an object,

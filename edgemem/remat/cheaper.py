@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from edgemem.remat.retention import Retention
-from edgemem.schedule.cumulative import CpSat
+from edgemem.strategy.cp_sat import CpSat
 
 if TYPE_CHECKING:
     from edgemem.remat.program import Program

@@ -77,7 +77,7 @@ def recompute(
 
     Raises:
         UnknownStrategyError: there is no such method or effort.
-        PlanError: costs, the order or operators are not those of the problem; or edgemem has no compiled kernels.
+        PlanError: costs, the order or operators are not those of the problem.
         MissingDependencyError: "cpsat" without ortools.
     """
     if method not in METHODS or effort not in WORK:

@@ -20,7 +20,6 @@ import math
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from edgemem.errors import SolverError
-from edgemem.schedule.contraction import topological
 from edgemem.schedule.greedy import greedy_order
 from edgemem.schedule.ordering import Solved, Start
 from edgemem.schedule.peak import least_peak, order_peak, peak_unit
@@ -118,7 +117,7 @@ class _Lp:
         for c in range(len(problem.size)):
             self._preserve(c)
         self._taken: dict[tuple[int, int, int], int] = {}
-        for k in topological(problem):
+        for k in _topological(problem):
             self._take(k)
         self._run_all()
         for c in range(len(problem.size)):
@@ -279,7 +278,7 @@ class _Lp:
 def _spans(problem: OrderProblem) -> tuple[list[int], list[int]]:
     """The first and the last timestep of each operator (ASAP and ALAP): how many must run before it, and after it."""
     ancestors, descendants = [0] * problem.count, [0] * problem.count
-    order = topological(problem)
+    order = _topological(problem)
     for k in order:
         for then in problem.after[k]:
             ancestors[then] |= ancestors[k] | 1 << k
@@ -288,3 +287,15 @@ def _spans(problem: OrderProblem) -> tuple[list[int], list[int]]:
             descendants[b] |= descendants[k] | 1 << k
     last = problem.count - 1
     return [bits.bit_count() for bits in ancestors], [last - bits.bit_count() for bits in descendants]
+
+
+def _topological(problem: OrderProblem) -> list[int]:
+    """The operators, each after those that it waits for; otherwise by number."""
+    waits = [len(b) for b in problem.before]
+    order = [k for k, count in enumerate(waits) if not count]
+    for k in order:
+        for then in problem.after[k]:
+            waits[then] -= 1
+            if not waits[then]:
+                order.append(then)
+    return order

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING
 
 from edgemem import native
 from edgemem.model.steps import steps_of
-from edgemem.native.inverse import inverse
 from edgemem.records.lifetime import find_lives, find_sharing, memory_size, merge
 from edgemem.records.requested import readers_before_writers
 from edgemem.records.sizes import padded
 from edgemem.schedule.bodies import measure_bodies, owners_of
+from edgemem.schedule.inverse import inverse
 from edgemem.schedule.precedence import find_precedence
 
 if TYPE_CHECKING:

@@ -43,7 +43,6 @@ from edgemem.torch.marks import Marks, mark
 from edgemem.torch.profiler_trace import trace_of_profiler
 from edgemem.torch.profiling import Profile, profile
 from edgemem.torch.ranks import plan_ranks
-from edgemem.torch.remat.recording import record_operators
 from edgemem.torch.remat.session import Rematerialization, rematerialize
 from edgemem.torch.remat.statistics import RematerializationStats
 from edgemem.torch.sessions import Session, SessionStats
@@ -65,7 +64,6 @@ __all__ = [
     "mark",
     "plan_ranks",
     "profile",
-    "record_operators",
     "rematerialize",
     "reorder",
     "trace_of_profiler",

@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
+sys.path.append(str(Path(__file__).parents[2]))
 
 import numpy as np
 

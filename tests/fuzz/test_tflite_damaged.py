@@ -122,6 +122,7 @@ def damage(data: bytes, rng: random.Random) -> bytes:
     return bytes(out[: len(data)])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("make", [planned, loops, compressed, rows, model_bytes])
 def test_damaged_files_are_planned_or_refused(make: Callable[[], bytes]) -> None:
     data, rng = make(), random.Random(17)
@@ -130,6 +131,7 @@ def test_damaged_files_are_planned_or_refused(make: Callable[[], bytes]) -> None
         plan(damage(data, rng))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["tflm_sine_float", "mww_alexa"])
 def test_damaged_real_files_are_planned_or_refused(name: str) -> None:
     try:
@@ -145,6 +147,7 @@ def test_damaged_real_files_are_planned_or_refused(name: str) -> None:
         plan(damaged)
 
 
+@pytest.mark.full
 def test_damaged_files_do_not_take_this_process_with_them() -> None:
     pytest.importorskip("ai_edge_litert")
     from edgemem.runtime.litert.probe import probe_apart

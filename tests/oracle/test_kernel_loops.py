@@ -61,6 +61,7 @@ def shares(graph: Graph, offsets: dict[str, int]) -> bool:
     return False
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("aliasing", ["none", "elementwise"])
 def test_what_is_proved_computes_the_same(aliasing: str) -> None:
     rng = np.random.default_rng(7 if aliasing == "none" else 8)

@@ -27,6 +27,7 @@ from edgemem.model.tensor_ops import (
     TensorOp,
     Unary,
 )
+from tests.extent import run_for_seeds
 from tests.oracle.by_onnx import by_onnx, numbers
 from tests.oracle.tensor_ops import evaluate, run_program
 
@@ -212,7 +213,7 @@ def one_by_one(op: AffineMap, x: NDArray[np.float32]) -> list[float]:
 
 
 @pytest.mark.parametrize("border", ["value", "edge", "reflect", "symmetric"])
-@pytest.mark.parametrize("seed", range(20))
+@run_for_seeds(range(20), quick=4)
 def test_affine_maps(border: Any, seed: int) -> None:
     rng = np.random.default_rng(seed)
     out_dims = tuple(int(n) for n in rng.integers(1, 5, rng.integers(1, 5)))

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import random
 from dataclasses import asdict
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem import native
-from edgemem.native import pure
 from edgemem.trace import Trace
 from edgemem.trace.caching import CachingSettings, simulate
+from tests.extent import run_for_seeds
 from tests.oracle.caching import CachingOracle, OutOfMemory
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -103,12 +101,13 @@ def _agrees(events: list[Event], settings: CachingSettings) -> None:
         assert list(zip(*columns_of_blocks, strict=True)) == oracle.rows()
 
 
+@pytest.mark.full
 @given(_events(), _settings())
 def test_the_simulation_equals_the_literal_allocator(events: list[Event], settings: CachingSettings) -> None:
     _agrees(events, settings)
 
 
-@pytest.mark.parametrize("seed", range(24))
+@run_for_seeds(range(24), quick=4)
 def test_the_simulation_equals_the_literal_allocator_in_long_runs(seed: int) -> None:
     rng = random.Random(seed)
     sizes = [rng.choice([512, 3 * KIB, MIB, 3 * MIB, 12 * MIB, 25 * MIB]) + rng.randrange(MIB) for _ in range(12)]
@@ -132,7 +131,7 @@ def test_the_simulation_equals_the_literal_allocator_in_long_runs(seed: int) -> 
     _agrees(events, settings)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@run_for_seeds(range(12), quick=3)
 def test_it_equals_the_literal_allocator_where_memory_runs_out_and_blocks_are_not_split(seed: int) -> None:
     rng = random.Random(seed)
     events: list[Event] = []
@@ -148,29 +147,7 @@ def test_it_equals_the_literal_allocator_where_memory_runs_out_and_blocks_are_no
     _agrees(events, CachingSettings(max_split_size=24 * MIB, memory_limit=330 * MIB))
 
 
-@pytest.mark.skipif(not native.COMPILED, reason="edgemem was built without a compiler")
-@given(_events(30), _settings())
-def test_python_equals_the_kernel(events: list[Event], settings: CachingSettings) -> None:
-    size, request, stream = (np.ascontiguousarray(c) for c in np.array(events, np.int64).reshape(-1, 3).T)
-    no_limit = np.iinfo(np.int64).max
-    arguments: tuple[Any, ...] = (
-        size,
-        request,
-        stream,
-        settings.large_segment_size,
-        no_limit if settings.max_split_size is None else settings.max_split_size,
-        settings.max_non_split_rounding or settings.large_segment_size,
-        np.array(settings.roundup_power2_divisions, np.int64),
-        settings.garbage_collection_threshold,
-        settings.expandable_segments,
-        no_limit if settings.memory_limit is None else settings.memory_limit,
-    )
-    kernel, python = native.kernels.simulate_caching(*arguments), pure.simulate_caching(*arguments)
-    for expected, found in zip(kernel, python, strict=True):
-        assert found.dtype == np.int64
-        assert found.tolist() == expected.tolist()
-
-
+@pytest.mark.full
 @given(_events(), _settings())
 def test_blocks_tile_their_segments_and_add_up(events: list[Event], settings: CachingSettings) -> None:
     simulation = simulate(_trace(events), settings)
@@ -189,6 +166,7 @@ def test_blocks_tile_their_segments_and_add_up(events: list[Event], settings: Ca
         assert np.all(blocks.state[1:][both] == 1)  # free neighbours are merged
 
 
+@pytest.mark.full
 @given(_events(), _settings())
 def test_more_is_reserved_than_allocated_than_requested(events: list[Event], settings: CachingSettings) -> None:
     simulation = simulate(_trace(events), settings)

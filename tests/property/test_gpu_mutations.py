@@ -104,6 +104,7 @@ def results(executor: GpuExecutor, feeds: dict[str, NDArray[Any]]) -> list[NDArr
         return executor.run(None, feeds)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("target", TARGETS)
 def test_changed_plans_are_refused_or_right(target: str, tmp_path: Path) -> None:
     adapter = need_adapter()

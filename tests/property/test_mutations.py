@@ -158,6 +158,7 @@ def check(graph: Graph, planset: PlanSet, most: int, seed: int = 0) -> int:
     return tried
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_real_models(name: str) -> None:
     try:
@@ -167,6 +168,7 @@ def test_real_models(name: str) -> None:
     assert check(graph, plan_of(graph), 50) == 50
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("side", STREAMED)
 def test_streamed_models(side: int) -> None:
     pytest.importorskip("ai_edge_litert")

@@ -10,6 +10,7 @@ import pytest
 from edgemem.remat.offline import recompute
 from edgemem.remat.runs import runs_peak
 from edgemem.schedule.problem import order_problem
+from tests.extent import run_for_seeds
 from tests.oracle import recompute as oracle
 from tests.oracle.orders.cases import small_case
 from tests.oracle.orders.search import before, keeps_its_order
@@ -33,7 +34,7 @@ def random_runs(rng: Random, needs: Sequence[set[int]], once: set[int]) -> tuple
     return tuple(runs)
 
 
-@pytest.mark.parametrize("seed", range(100))
+@run_for_seeds(range(100), quick=20)
 def test_peaks_of_runs(seed: int) -> None:
     rng = Random(seed)
     problem = random_problem(rng, rng.randint(1, 8))
@@ -43,6 +44,7 @@ def test_peaks_of_runs(seed: int) -> None:
         assert runs_peak(problem, runs) == oracle.runs_peak(problem, runs), runs
 
 
+@pytest.mark.full
 def test_peaks_of_runs_are_those_of_the_graph_with_these_runs() -> None:
     compared = repeats = equal = 0
     for seed in range(400):
@@ -65,7 +67,8 @@ def test_peaks_of_runs_are_those_of_the_graph_with_these_runs() -> None:
     assert equal > 0.98 * compared > 980
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.full
+@run_for_seeds(range(40), quick=8)
 def test_schedules_are_what_they_say(seed: int) -> None:
     """Peaks, costs and bounds, at every budget where the best schedule changes, and below all of them.
 

@@ -49,6 +49,7 @@ def test_peaks_of_runs_are_those_that_are_counted_literally() -> None:
         assert runs_peak(problem, runs) == counted(problem, runs)
 
 
+@pytest.mark.full
 def test_the_full_front_is_found_and_proved() -> None:
     points = 0
     for problem, costs, once in cases(12, 150):
@@ -67,6 +68,7 @@ def test_the_full_front_is_found_and_proved() -> None:
     assert points > 160
 
 
+@pytest.mark.full
 def test_bounds_hold_however_little_is_looked_at() -> None:
     proved = 0
     for problem, costs, once in cases(13, 80):
@@ -111,6 +113,7 @@ def is_of_the_kind(order: tuple[int, ...], runs: tuple[int, ...]) -> bool:
     return True
 
 
+@pytest.mark.full
 def test_the_constraint_program_finds_and_proves_the_best_of_its_kind() -> None:
     pytest.importorskip("ortools")
     kept_out = proved = 0
@@ -136,6 +139,7 @@ def test_the_constraint_program_finds_and_proves_the_best_of_its_kind() -> None:
     assert proved > 15 > kept_out
 
 
+@pytest.mark.full
 def test_what_is_idle_bounds_the_cost_of_runs_whose_first_ones_keep_an_order() -> None:
     raised = points = 0
     for problem, costs, once in cases(16, 100):

@@ -42,6 +42,7 @@ def streamed(data: bytes, draw: st.DataObject) -> bytes:
     return new.content()
 
 
+@pytest.mark.full
 @settings(max_examples=150)
 @given(row_models(), st.data())
 def test_streamed_models_in_the_reference_kernels(data: bytes, draw: st.DataObject) -> None:
@@ -49,6 +50,7 @@ def test_streamed_models_in_the_reference_kernels(data: bytes, draw: st.DataObje
     assert run_litert(new, reference=True) == run_litert(data, reference=True)
 
 
+@pytest.mark.full
 @settings(max_examples=150)
 @given(row_models(PLACELESS, float_sums=False), st.data())
 def test_streamed_models_in_the_built_in_kernels(data: bytes, draw: st.DataObject) -> None:
@@ -56,6 +58,7 @@ def test_streamed_models_in_the_built_in_kernels(data: bytes, draw: st.DataObjec
     assert run_litert(new, reference=False) == run_litert(data, reference=False)
 
 
+@pytest.mark.full
 @settings(max_examples=150)
 @given(row_models(), st.data())
 def test_streamed_models_in_tensorflow_lite_micro(data: bytes, draw: st.DataObject) -> None:

@@ -43,6 +43,7 @@ def outputs(data: bytes, x: NDArray[np.float32]) -> list[NDArray[Any]]:
     return results
 
 
+@pytest.mark.full
 @given(model=row_local_models(), data=st.data())
 def test_tiles_give_the_same_bits(model: ModelProto, data: st.DataObject) -> None:
     content = model.SerializeToString()
@@ -74,6 +75,7 @@ def test_tiles_give_the_same_bits(model: ModelProto, data: st.DataObject) -> Non
         assert here.tobytes() == there.tobytes()
 
 
+@pytest.mark.full
 @given(model=row_local_models(), rows=st.integers(2, 6), ends=st.tuples(st.integers(0, 9), st.integers(0, 9)))
 def test_the_estimate_of_a_stage_is_not_below_its_peak(model: ModelProto, rows: int, ends: tuple[int, int]) -> None:
     """Against the lifetimes of the graph with its tiles; the workspace of kernels is in the estimate alone."""
@@ -94,6 +96,7 @@ def test_the_estimate_of_a_stage_is_not_below_its_peak(model: ModelProto, rows: 
     assert estimate >= int(breadths[first:end].max(initial=0))
 
 
+@pytest.mark.full
 @given(model=row_local_models(), count=st.integers(1, 6))
 def test_rows_of_all_tiles_at_once_are_those_of_each(model: ModelProto, count: int) -> None:
     graph = open_bytes(model.SerializeToString(), ".onnx").graph()
@@ -106,6 +109,7 @@ def test_rows_of_all_tiles_at_once_are_those_of_each(model: ModelProto, count: i
         assert list(zip(low.tolist(), high.tolist(), strict=True)) == each
 
 
+@pytest.mark.full
 @given(model=row_local_models())
 def test_chosen_stages_are_the_same_again_and_keep_the_arithmetic(model: ModelProto) -> None:
     graph = open_bytes(model.SerializeToString(), ".onnx").graph()

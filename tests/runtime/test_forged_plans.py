@@ -20,7 +20,7 @@ from edgemem.formats.workspace import graph_under
 from edgemem.plans import OffsetPlan, PlanSet, SharedObjectsPlan
 from edgemem.records.problem import Problem, UsageRecord
 from edgemem.runtime.onnxruntime.file import plans_in, with_plans
-from edgemem.runtime.onnxruntime.io_binding import make_session
+from edgemem.runtime.onnxruntime.split_model import split_model
 from edgemem.strategy.bounds import lower_bounds, naive_size
 from edgemem.targets import BUILT_IN, Target
 from edgemem_converters.tflite.model import TfliteConverter
@@ -113,7 +113,7 @@ def _onnx_file(path: Path, target: Target, change: Callable[[PlanSet], PlanSet])
     network(path)
     planset = edgemem.plan(path, target=target)
     path.write_bytes(with_plans(path.read_bytes(), (planset,)))
-    make_session(path)  # the honest plan runs
+    split_model(path)  # the honest plan runs
     path.write_bytes(with_plans(path.read_bytes(), (change(planset),)))
     return path
 
@@ -137,9 +137,9 @@ def test_a_forged_plan_of_an_onnx_graph(target: Target, change: Callable[[PlanSe
     with pytest.raises(InvalidPlanError):
         edgemem.save(path, bad, tmp_path / "out.onnx")
     with pytest.raises(InvalidPlanError):
-        make_session(path)
+        split_model(path)
     with pytest.raises(InvalidPlanError):
-        make_session(path, planset=bad)
+        split_model(path, bad)
     refused_by_the_command_line(path, tmp_path, ("run", "--executor", "io-binding"))
 
 
@@ -228,6 +228,7 @@ def _workspace(**changes: Any) -> Callable[[list[Row]], list[Row]]:
     return change
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "change",
     [

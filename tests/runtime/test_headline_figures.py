@@ -26,6 +26,7 @@ IN_TFLITE = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", IN_ONNX_RUNTIME)
 def test_onnx_runtime(name: str) -> None:
     pytest.importorskip("onnxruntime")
@@ -40,6 +41,7 @@ def test_onnx_runtime(name: str) -> None:
     assert round(memory.planned / MIB, 2) <= IN_ONNX_RUNTIME[name]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", IN_TFLITE)
 def test_tflite(name: str) -> None:
     pytest.importorskip("ai_edge_litert")

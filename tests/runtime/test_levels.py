@@ -64,6 +64,7 @@ def told(*args: object) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.full
 def test_the_level_with_the_lowest_peak_wins(tmp_path: Path) -> None:
     path, out = tmp_path / "m.onnx", tmp_path / "out.onnx"
     onnx.save(branches(), path)

@@ -46,6 +46,7 @@ def test_the_first_operator_that_diverges_is_named(monkeypatch: pytest.MonkeyPat
     assert str(found) == "SUB_3 computes another 'y': 'c' of EXP_2 lies on 'a'"
 
 
+@pytest.mark.full
 def test_a_workspace_on_an_input_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("edgemem.proof.proved.verify_planset", lambda *_: ())  # as if it were blind
     data = fetched("mp_hand_recrop")

@@ -19,7 +19,7 @@ from edgemem.cli.main import main
 from edgemem.errors import MissingDependencyError, ModelError, RuntimeBindError, StalePlanError
 from edgemem.runtime.litert import process
 from edgemem.runtime.litert.probe import probe, probe_apart
-from edgemem.runtime.litert.probed import probe_data, probe_of
+from edgemem.runtime.litert.probe_data import decode_probe, encode_probe
 from edgemem.runtime.litert.process import Question, ask
 from edgemem.runtime.litert.structs_model import model_bytes
 from edgemem_converters.tflite.model import TfliteConverter
@@ -83,6 +83,7 @@ def failed(done: Result) -> str:
     return line
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_a_model_that_litert_refuses(folder: Path, command: tuple[str, ...]) -> None:
     data = adder(operator="Magic")
@@ -136,6 +137,7 @@ def endless() -> bytes:
     return build(M([main, condition, body]))
 
 
+@pytest.mark.full
 def test_a_model_that_never_ends_is_ended(folder: Path) -> None:
     assert folder
     with pytest.raises(
@@ -166,10 +168,11 @@ def test_errors_come_out_of_the_process_as_they_are(folder: Path) -> None:
             assert type(e.value) is kind
 
 
+@pytest.mark.full
 def test_a_process_tells_what_this_one_would_see() -> None:
     for data in (adder(), model_bytes()):
         here, apart = probe(data), probe_apart(data)
-        assert probe_of(probe_data(here)) == here
+        assert decode_probe(encode_probe(here)) == here
         assert apart is probe_apart(data)
         assert [
             [(t.name, t.shape, t.size, t.allocation, bool(t.address)) for t in s.tensors] for s in apart.subgraphs
@@ -180,6 +183,7 @@ def test_a_process_tells_what_this_one_would_see() -> None:
     assert resized.main.tensors[2].shape == (5, 4)
 
 
+@pytest.mark.full
 def test_planning_for_litert_does_not_load_it() -> None:
     code = (
         "import sys; from edgemem import api; from edgemem_converters.tflite.model import TfliteConverter\n"
@@ -230,6 +234,7 @@ def test_sizes_of_models_with_scalars_and_strings(folder: Path, make: Any) -> No
     assert done.exit_code == 0, done.output
 
 
+@pytest.mark.full
 def test_running_models_with_scalars_and_strings(folder: Path) -> None:
     (folder / "model.tflite").write_bytes(scalars())
     done = edgemem("run", "--runtime", "litert", "--compare", "model.tflite")
@@ -242,6 +247,7 @@ def test_running_models_with_scalars_and_strings(folder: Path) -> None:
     assert np.load(folder / "out" / "p.npy").tolist() == [b"three"]
 
 
+@pytest.mark.full
 def test_a_wrong_shape_is_said_in_one_line(folder: Path) -> None:
     (folder / "model.tflite").write_bytes(adder())
     np.save(folder / "x.npy", np.zeros((3, 3), "f4"))
@@ -268,6 +274,7 @@ def test_a_crash_leaves_no_core_file_and_the_process_is_within_the_machine_s_mem
     assert not list(folder.glob("core*"))
 
 
+@pytest.mark.full
 def test_a_plan_of_the_whole_file_is_compared_in_the_process(folder: Path) -> None:
     model = TfliteConverter.from_bytes(adder())
     planset = api.plan(model, target="litert")

@@ -21,9 +21,9 @@ from edgemem.runtime.litert.interpreter import Interpreter, OpResolverType
 
 # Everything that is read, written or called. Two fields that are not used may change places.
 USED = {
-    "Node": {"inputs", "outputs", "temporaries"},
-    "TensorStruct": {"type", "data", "dims", "allocation_type", "bytes", "name"},
-    "Context": {"tensors_size", "get_execution_plan", "tensors", "get_node_and_registration"},
+    "NativeNode": {"inputs", "outputs", "temporaries"},
+    "NativeTensor": {"type", "data", "dims", "allocation_type", "bytes", "name"},
+    "NativeContext": {"tensors_size", "get_execution_plan", "tensors", "get_node_and_registration"},
     "NativeDelegate": {"prepare", "flags"},
     "Registration": {"invoke", "builtin_code"},
 }
@@ -39,6 +39,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "litert"
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the processes are forked")
 def test_any_two_fields_that_change_places_are_found() -> None:
     command = [sys.executable, "-m", "tests.runtime.litert_permutations"]

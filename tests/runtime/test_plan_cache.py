@@ -26,7 +26,7 @@ from edgemem.replay.cache import MOST_BYTES, MOST_DAYS, PlanCache, cache_folder
 from edgemem.replay.context import MOST_EVENTS
 from edgemem.replay.library import library
 from edgemem.replay.plan import replay_plan
-from edgemem.replay.policy import Policy
+from edgemem.replay.policy import ReplayPolicy
 from edgemem.replay.replayer import Replayer
 from edgemem.replay.store import StoredPlans
 from edgemem.trace import Trace
@@ -154,6 +154,7 @@ def test_old_entries_and_the_oldest_of_too_many_are_removed(tmp_path: Path, monk
     assert kept() == [5]
 
 
+@pytest.mark.full
 def test_the_largest_recording_can_be_stored() -> None:
     count = 1 << 19
     stream = np.empty(2 * count, np.int64)
@@ -171,7 +172,7 @@ def session(cache: PlanCache, arena: Arena | None = None) -> Replayer:
 
 def replayer_of(stored: StoredPlans, arena: Arena | None = None) -> Replayer:
     plan = partial(plan_recording, settings=Settings())
-    return Replayer(stored, first=plan, better=plan, policy=Policy(background=False), shared=arena)
+    return Replayer(stored, first=plan, better=plan, policy=ReplayPolicy(background=False), shared=arena)
 
 
 def run(replayer: Replayer) -> None:

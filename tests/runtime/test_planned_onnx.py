@@ -97,6 +97,7 @@ def check(path: Path, flags: list[str], planned: Path) -> None:
     assert (memory.mode, memory.replayed, memory.bails) == ("replay", 1, 0), memory.reason
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", names())
 def test_built_networks(name: str, tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
@@ -105,6 +106,7 @@ def test_built_networks(name: str, tmp_path: Path) -> None:
     check(path, flags, tmp_path / "planned.onnx")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", REAL)
 def test_real_models(name: str, tmp_path: Path) -> None:
     try:

@@ -186,6 +186,7 @@ print(json.dumps([grown, library().trim(), session.memory.planned, session.memor
 """
 
 
+@pytest.mark.full
 def test_a_process_grows_as_after_a_warm_up_when_its_first_runs_overlap(tmp_path: Path) -> None:
     path = chain(tmp_path / "chain.onnx")
     figures = {}

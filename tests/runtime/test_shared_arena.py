@@ -72,22 +72,6 @@ def test_an_arena_of_fixed_size() -> None:
     assert allocated(Interpreter, small(), arena=Arena(4096), **BUILTIN).memory.planned <= 4096
 
 
-def test_a_compiled_model_keeps_its_buffers_when_the_arena_grows() -> None:
-    from edgemem.runtime.litert.compiled import CompiledModel
-    from tests.runtime.test_litert_c import inputs_of
-
-    arena = Arena()
-    first = CompiledModel(small(), arena=arena)
-    inputs = inputs_of(small())
-    expected = first.run(inputs)
-    second = allocated(Interpreter, fetched("mp_hand_recrop"), arena=arena, **BUILTIN)
-    run(second)
-    for one, other in zip(first.run(inputs), expected, strict=True):
-        np.testing.assert_array_equal(one, other)
-    with pytest.raises(RuntimeBindError, match="another interpreter has used the shared arena"):
-        second.invoke()
-
-
 @pytest.mark.parametrize("other", [64, 4], ids=["the arena grows", "the arena stays"])
 def test_inputs_that_another_one_s_allocation_took_are_missed(other: int) -> None:
     arena = Arena()

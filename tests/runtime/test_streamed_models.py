@@ -47,6 +47,7 @@ def check(model: TfliteConverter, stages: tuple[tuple[int, int, int], ...]) -> i
     return count
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", MODELS)
 def test_streamed_models_of_the_catalogue(name: str) -> None:
     stages, count = MODELS[name]

@@ -17,7 +17,7 @@ from edgemem.commands.size import ModelSize, check_size, size_of
 from edgemem.errors import BudgetExceededError, InvalidPlanError, ModelError, PlanError, RuntimeBindError
 from edgemem.planning.micro_offsets import plan_of_offsets, verify_offsets
 from edgemem.proof import verify_planset
-from edgemem.runtime.tflm import execute as tflm
+from edgemem.runtime.tflm import execution as tflm
 from edgemem.runtime.tflm.file_plan import file_plan
 from edgemem.targets import BUILT_IN
 from edgemem_converters.tflite.model import TfliteConverter
@@ -57,6 +57,7 @@ def shifted(model: TfliteConverter, by: int) -> tuple[bytes, str]:
     return content.replace(data, numbers.tobytes()), places[0, at - 3]
 
 
+@pytest.mark.full
 @needs_tflm
 @pytest.mark.parametrize("target", ["tflm", "litert"])
 def test_every_consumer_names_the_plan_that_is_in_the_file(target: str, tmp_path: Path) -> None:
@@ -119,6 +120,7 @@ def test_negative_offsets_are_refused(tmp_path: Path) -> None:
         size_of(write(tmp_path, wrong))
 
 
+@pytest.mark.full
 @needs_tflm
 def test_offsets_alone_take_few_bytes_and_run_alike(tmp_path: Path) -> None:
     source = fetched("mp_hand_recrop")
@@ -240,6 +242,7 @@ def test_two_entries_of_offsets_are_refused(tmp_path: Path) -> None:
 # --- size ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @needs_tflm
 def test_size_tells_flash_and_ram(tmp_path: Path) -> None:
     path = write(tmp_path, with_plan(small(64)).content())
@@ -262,6 +265,7 @@ def test_size_tells_flash_and_ram(tmp_path: Path) -> None:
     assert (data["ram"], data["tensors"]) == (made.arena, made.activations)
 
 
+@pytest.mark.full
 @needs_tflm
 def test_size_fails_where_the_runtime_does_and_says_what_helps(tmp_path: Path) -> None:
     path = write(tmp_path, fetched("mp_face_detection_short"))
@@ -274,6 +278,7 @@ def test_size_fails_where_the_runtime_does_and_says_what_helps(tmp_path: Path) -
     assert edgemem("size", "--budget", "100MiB", path).exit_code == 1
 
 
+@pytest.mark.full
 @needs_tflm
 def test_what_was_measured_is_kept_when_the_smallest_arena_is_not_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -313,6 +318,7 @@ def test_a_model_that_never_ends_is_ended() -> None:
         tflm.execute(model.content(), tflm.input_values(model.graph()), outputs=1, timeout_s=0.01)
 
 
+@pytest.mark.full
 @needs_tflm
 def test_inputs_are_not_zero_and_a_wrong_file_differs(tmp_path: Path) -> None:
     model = with_plan(small(64))
@@ -330,6 +336,7 @@ def test_inputs_are_not_zero_and_a_wrong_file_differs(tmp_path: Path) -> None:
 # --- firmware --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @needs_tflm
 def test_the_model_as_a_c_array_with_its_arena(tmp_path: Path) -> None:
     if shutil.which("gcc") is None or shutil.which("g++") is None:

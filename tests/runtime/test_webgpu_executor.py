@@ -48,6 +48,7 @@ def expected(ready: Ready, feeds: dict[str, NDArray[Any]], precision: Precision)
     return [values[i] for i in graph.outputs]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("adapter", ADAPTERS)
 @pytest.mark.parametrize(("storage", "precision"), EVERY_REACH)
 @pytest.mark.parametrize("make", [classifier, lambda: classifier("nhwc")])

@@ -20,10 +20,11 @@ from tests.torch.training import bits  # noqa: E402
 pytestmark = pytest.mark.usefixtures("_one_thread", "_steady_costs")
 
 
-# Shares of the peak in which a small step fits: tensors are few, so that one operator needs much of it.
+# Shares of the peak in which a small step fits: tensors are few, so that one operator needs much of it, and how much
+# workspace a convolution takes depends on the processor.
 _FITTING: dict[str, tuple[float, ...]] = {
     "resnet18": (0.9, 0.8),
-    "unet": (0.9, 0.8),
+    "unet": (0.95,),
     "gpt": (0.9, 0.8, 0.7, 0.6),
     "lstm": (0.9,),
     "bert": (0.9, 0.8, 0.7),

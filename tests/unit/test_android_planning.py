@@ -103,6 +103,7 @@ def proved(problem: Problem, offsets: Sequence[int], out: Planned) -> None:
     prove(PlanSet(problem, out.naive, bounds, (plan,), ()))
 
 
+@pytest.mark.full
 @settings(max_examples=300, deadline=None)
 @given(small_streams, st.sampled_from([1, 8, 64]))
 def test_a_plan_of_a_record_is_proved_and_the_smallest_of_the_rules(stream: list[int], alignment: int) -> None:
@@ -152,6 +153,7 @@ def test_many_requests_are_planned_as_the_rules_plan_them() -> None:
     assert out.arena == min(plan.size for plan in made_here.offsets)
 
 
+@pytest.mark.full
 @settings(max_examples=100, deadline=None)
 @given(small_streams, small_streams)
 def test_a_session_serves_each_run_and_soon_all_of_it(first: list[int], other: list[int]) -> None:

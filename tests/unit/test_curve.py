@@ -43,6 +43,7 @@ def test_the_picture_is_xml_with_a_mark_for_each_point(points: tuple[CurvePoint,
     assert any("76,816" in (title.text or "") for title in picture.iter() if title.tag.endswith("title"))
 
 
+@pytest.mark.full
 def test_the_command_prints_a_front_and_writes_a_picture(tmp_path: Path) -> None:
     model, picture = tmp_path / "m.tflite", tmp_path / "m.svg"
     model.write_bytes(mobilenet_v2(alpha=0.3, size=80, int8=True, classes=2))
@@ -69,6 +70,7 @@ def test_a_picture_has_to_be_svg(tmp_path: Path) -> None:
     assert CliRunner().invoke(main, ["curve", str(model), "-o", "curve.png"]).exit_code == 2
 
 
+@pytest.mark.full
 def test_the_curve_ends_at_the_stages_that_plan_chooses(tmp_path: Path) -> None:
     """The plan of stages with the least bound need not be the least plan."""
     rules = BUILT_IN["tflm"].changed(kernels="tflm-reference", slots=True)

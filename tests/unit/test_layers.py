@@ -20,26 +20,25 @@ MAY_IMPORT = {
     "native": "errors records",
     "trace": "errors native records system",
     "plans": "model records targets trace",
-    "suitability": "errors plans",
     "formats": "errors model plans records targets trace",
     "planfile": "errors model plans records system targets trace",
     "strategy": "errors native plans records system",
     "proof": "errors model native plans records targets trace",
     "schedule": "errors model native plans records strategy targets",
-    "remat": "errors model native schedule strategy targets trace",
-    "planning": "errors formats model planfile plans proof records strategy suitability system targets trace",
+    "remat": "errors model native schedule strategy targets",
+    "planning": "errors formats model planfile plans proof records strategy system targets trace",
     "passes": "errors formats model native records remat schedule strategy targets",
     "report": "errors model native plans proof records targets trace",
     "api": "errors formats model planfile planning plans proof records report schedule system targets",
     "replay": "errors native planfile plans proof system trace",
     "torch": "errors model native planfile planning plans remat replay system targets trace",
-    "runtime": "errors formats model native passes planfile planning plans proof records replay report suitability "
+    "runtime": "errors formats model native passes planfile planning plans proof records replay report "
     "system targets trace",
-    "commands": "api errors formats model passes planning plans proof records remat report runtime schedule "
-    "strategy suitability system targets trace",
-    "android": "commands errors model planfile planning plans proof report runtime suitability system",
+    "commands": "api errors formats model passes planning plans proof records report runtime schedule "
+    "strategy system targets trace",
+    "android": "commands errors model planfile planning plans proof report runtime system",
     "bench": "api errors formats planning plans proof records strategy system",
-    "cli": "android api bench commands errors formats model planning plans proof remat report runtime schedule "
+    "cli": "android api bench commands errors formats model planning plans proof report runtime schedule "
     "strategy system targets",
 }
 RUNTIMES = ("onnxruntime", "ai_edge_litert", "tflite_runtime", "tflite_micro", "torch", "wgpu")
@@ -162,7 +161,7 @@ def test_only_the_peers_module_knows_other_planners() -> None:
     assert not _breaches([f for f in LIBRARY if f.name != "peers.py"], ("omnimalloc", "ethosu"))
 
 
-def test_kernels_are_reached_through_the_package_that_works_without_them() -> None:
+def test_kernels_are_reached_through_the_package_that_says_when_they_are_missing() -> None:
     assert not _breaches([f for f in LIBRARY if "native" not in f.parts], ("edgemem._kernels",))
 
 
@@ -178,7 +177,6 @@ def test_no_converter_imports_a_runtime_of_edgemem_or_the_planner() -> None:
         "edgemem.model",
         "edgemem.plans",
         "edgemem.planfile.protobuf",
-        "edgemem.suitability",
         "edgemem.records",
         "edgemem.trace",
     )

@@ -222,6 +222,7 @@ def exhaustive_arena(problem: Problem) -> int:
     return best
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("alignment", [1, 8])
 def test_mip_is_a_smallest_arena(alignment: int) -> None:
     pytest.importorskip("scipy")
@@ -261,6 +262,7 @@ def test_mip_without_scipy_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
         run(hard_problem(), "mip")
 
 
+@pytest.mark.full
 def test_mip_ends_at_its_node_limit_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("scipy")
     monkeypatch.setattr(mip_module, "_NODES", 1)

@@ -74,6 +74,7 @@ def test_exported_models(name: str, expected_reasons: set[str]) -> None:
     assert max(differences(by_operators(model, feeds), expected).values()) < 1e-5
 
 
+@pytest.mark.full
 def test_operators_without_tensor_operations_have_reasons() -> None:
     assert {"Sum of 4 tensors, more than two", "Mean"} <= set(program_of(build("randwire", size="small")).steps)
     opened = _opened(build("branches", size="small"))

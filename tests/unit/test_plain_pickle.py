@@ -44,6 +44,7 @@ class _Writes:
         return exec, (f"open({str(self._path)!r}, 'w')",)
 
 
+@pytest.mark.full
 @given(PLAIN, st.integers(2, pickle.HIGHEST_PROTOCOL))
 def test_plain_data_is_what_python_reads(value: object, protocol: int) -> None:
     data = pickle.dumps(value, protocol)
@@ -155,6 +156,7 @@ def test_nests_that_double_with_each_level_are_read_at_once_and_are_no_keys() ->
         read_plain(b"\x80\x04}(" + levels + b"1h\xc7Ns.")
 
 
+@pytest.mark.full
 def test_a_deep_nest_and_a_value_that_contains_itself_do_not_end_the_process() -> None:
     # In a process of its own, which a stack overflow would end.
     script = (
@@ -185,6 +187,7 @@ def test_any_bytes_are_plain_data_or_refused(data: bytes) -> None:
         read_plain(b"\x80\x04" + data)
 
 
+@pytest.mark.full
 @given(PLAIN, st.data())
 def test_a_damaged_pickle_is_plain_data_or_refused(value: object, data: Any) -> None:
     pickled = bytearray(pickle.dumps(value))

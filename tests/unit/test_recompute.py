@@ -72,6 +72,7 @@ def test_the_kernel_counts_what_the_larger_problem_does() -> None:
         assert program.kernel.peak(runs) == runs_peak(problem, runs)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("target", ["tflm", "litert", "onnxruntime", "pytorch"])
 def test_runs_of_a_network_keep_to_the_budget_and_the_cost(target: str) -> None:
     problem = order_problem(wired.randwire(32, seed=1), BUILT_IN[target])

@@ -365,6 +365,7 @@ def test_deep_nests_take_bounded_time_and_memory() -> None:
     assert time.process_time() - begin < 10
 
 
+@pytest.mark.full
 def test_thousands_of_operators_in_stripes_are_proved_in_seconds() -> None:
     """A window of three rows that moves on row by row: slice, concatenation, convolution; 4,000 operators."""
     tensors = [tensor("x", 1), Tensor("w", "float32", (4, 3, 1, 4), "constant"), tensor("w0", 3)]

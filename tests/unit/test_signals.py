@@ -32,6 +32,7 @@ def records(path: Path, count: int, longest: int) -> Path:
     return path
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("number", ENDING)
 def test_a_solver_that_hears_no_signals_is_ended(tmp_path: Path, number: signal.Signals) -> None:
     pytest.importorskip("scipy")
@@ -45,6 +46,7 @@ def test_a_solver_that_hears_no_signals_is_ended(tmp_path: Path, number: signal.
     assert not left_behind(command.folder)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("strategy", ["min_cost_flow", "offsets/greedy_by_size", "greedy_by_size_improved"])
 def test_a_kernel_that_takes_long_raises_at_once(tmp_path: Path, strategy: str) -> None:
     """Also where edgemem is a library, without the thread that watches commands."""
@@ -216,6 +218,7 @@ def test_a_command_whose_output_nobody_reads_is_ended(tmp_path: Path, number: si
     assert not left_behind(command.folder)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_child_dies_with_its_parent(tmp_path: Path, number: signal.Signals) -> None:
     """Also a library's parent, which has no handlers, and a child that neither reads nor prints."""

@@ -42,9 +42,7 @@ def suite(folder: Path, *options: str, **env: str) -> tuple[int, str]:
     (folder / "pytest.ini").write_text("[pytest]\n")
     quiet = {k: v for k, v in os.environ.items() if k not in {"CI", "EDGEMEM_STRICT_SKIPS", "PYTEST_ADDOPTS"}}
     command = [sys.executable, "-m", "pytest", "-q", "-ra", "-p", "no:cacheprovider", *options]
-    run = subprocess.run(
-        command, cwd=folder, env=quiet | {"PYTHONPATH": str(ROOT)} | env, capture_output=True, text=True, check=False
-    )
+    run = subprocess.run(command, cwd=folder, env=quiet | env, capture_output=True, text=True, check=False)
     return run.returncode, run.stdout + run.stderr
 
 

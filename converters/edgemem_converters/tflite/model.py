@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 from edgemem.errors import InvalidPlanError, ModelError, UnknownShapeError, UnsupportedError
 from edgemem.formats import Bindings, find_probe
-from edgemem.suitability import micro_refusal
+from edgemem.formats.offline_allocation import micro_refusal
 from edgemem.system.files import atomic_write
 from edgemem_converters.tflite.compute import program_of
 from edgemem_converters.tflite.control import CONTROL, decode_control, encode_control, file_order
@@ -147,7 +147,7 @@ class TfliteConverter:
         """The model carrying a plan, and the offsets of its smallest arena for TensorFlow Lite Micro.
 
         No offsets are written for a plan under rules that TensorFlow Lite Micro's kernels do not follow
-        (`edgemem.suitability.micro_refusal`). Otherwise raises as `with_offsets`.
+        (`edgemem.formats.offline_allocation.micro_refusal`). Otherwise raises as `with_offsets`.
         """
         changes = {**self._changes, _PLAN: plan}
         if micro_refusal(planset) is None:

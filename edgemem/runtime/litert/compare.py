@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.model.graph import Graph
+    from edgemem.runtime.litert.arena_layout import ArenaLayout
     from edgemem.runtime.litert.delegate import Delegate
-    from edgemem.runtime.litert.memory import Memory
-    from edgemem.runtime.litert.places import Layout
+    from edgemem.runtime.litert.memory import InterpreterMemory
     from edgemem.runtime.litert.request import Inputs, WantedPlan
 
-__all__ = ["Divergence", "RunReport", "compare_run", "random_inputs"]
+__all__ = ["OperatorDivergence", "RunReport", "compare_run", "random_inputs"]
 
 
 @dataclass(frozen=True, slots=True)
-class Divergence:
+class OperatorDivergence:
     """The first operator whose output differs from that of the run without sharing.
 
     Attributes:
@@ -72,9 +72,9 @@ class RunReport:
     """
 
     operators: int
-    memory: Memory
+    memory: InterpreterMemory
     outputs_equal: bool
-    divergence: Divergence | None
+    divergence: OperatorDivergence | None
 
     @property
     def equal(self) -> bool:
@@ -208,10 +208,10 @@ class _Watch:
 
     graph: Graph
     delegate: Delegate
-    layout: Layout
+    layout: ArenaLayout
     memory: NDArray[np.uint8]
     reference: dict[int, bytes]
-    divergence: Divergence | None = None
+    divergence: OperatorDivergence | None = None
     failed: RuntimeBindError | None = None
     _spans: dict[int, tuple[int, int]] = field(default_factory=dict)
     _names: dict[int, str] = field(default_factory=dict)
@@ -298,7 +298,7 @@ class _Watch:
         for low, high in self._dying.get(k, ()):
             self.memory[low:high] = POISON
 
-    def _blame(self, k: int, wrong: int, lost: int) -> Divergence:
+    def _blame(self, k: int, wrong: int, lost: int) -> OperatorDivergence:
         op = self.graph.ops[k]
         about = (k, op.name or op.type, self._names.get(wrong, ""))
         if lost >= 0:
@@ -306,13 +306,13 @@ class _Watch:
                 if lost in self.graph.ops[j].outputs and i == lost:
                     break
                 if self._overlap(i, lost):
-                    return Divergence(*about, self._names[lost], self._names[i], self.graph.ops[j].name)
-            return Divergence(*about, self._names[lost])
+                    return OperatorDivergence(*about, self._names[lost], self._names[i], self.graph.ops[j].name)
+            return OperatorDivergence(*about, self._names[lost])
         for i in (*self._scratch[k], *op.outputs):
             for other in op.inputs:
                 if other in self._spans and i in self._spans and i != other and self._overlap(i, other):
-                    return Divergence(*about, self._names[other], self._names[i], op.name)
-        return Divergence(*about)
+                    return OperatorDivergence(*about, self._names[other], self._names[i], op.name)
+        return OperatorDivergence(*about)
 
     def _overlap(self, one: int, other: int) -> bool:
         (low, high), (start, end) = self._spans[one], self._spans[other]

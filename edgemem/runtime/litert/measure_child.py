@@ -1,4 +1,4 @@
-"""One way to run a .tflite model in LiteRT, measured in a process of its own (`edgemem.runtime.served`).
+"""One way to run a .tflite model in LiteRT, measured in a process of its own (`edgemem.runtime.measurement`).
 
 The task has `model` (the file), `configuration` (litert, xnnpack, edgemem), `threads`, and `shapes`: pairs of an input,
 by the index of its tensor, and its shape.
@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from edgemem.runtime.served import serve
+from edgemem.runtime.measurement import serve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from edgemem.runtime.served import Served
+    from edgemem.runtime.measurement import MeasuredModel
 
 __all__: list[str] = []
 
 
-def _load(task: dict[str, Any]) -> Callable[[], Served]:
+def _load(task: dict[str, Any]) -> Callable[[], MeasuredModel]:
     from edgemem.runtime.litert.package import interpreter_class, op_resolvers
 
     if task["configuration"] == "edgemem":

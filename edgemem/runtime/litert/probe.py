@@ -15,9 +15,9 @@ import numpy as np
 from edgemem.errors import ModelError, RuntimeBindError
 from edgemem.formats import Resizable
 from edgemem.native.digest import sha256
-from edgemem.runtime.litert.observing import observe
+from edgemem.runtime.litert.observation import observe
 from edgemem.runtime.litert.package import interpreter_class, op_resolvers
-from edgemem.runtime.litert.probed import probe_of
+from edgemem.runtime.litert.probe_data import decode_probe
 from edgemem.runtime.litert.process import Question, ask
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from edgemem.formats import Model
     from edgemem.model.graph import Graph, Tensor
-    from edgemem.runtime.litert.probed import Probe, ProbedTensor
+    from edgemem.runtime.litert.probe_data import Probe, ProbedTensor
 
 __all__ = ["LiteRTProbe", "annotate", "probe", "probe_apart"]
 
@@ -92,7 +92,7 @@ def probe_apart(model: bytes, input_shapes: Mapping[int, Sequence[int]] | None =
         answer = ask(_CHILD, Question({"shapes": shapes}, model), doing="preparing the model", timeout_s=_TIMEOUT_S)
         while len(_answers) >= _REMEMBERED:
             _answers.pop(next(iter(_answers)), None)
-        _answers[key] = probe_of(answer.data["subgraphs"])
+        _answers[key] = decode_probe(answer.data["subgraphs"])
     return _answers[key]
 
 

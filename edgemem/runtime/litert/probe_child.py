@@ -8,7 +8,7 @@ FOLDER holds the question, with the shapes of inputs by tensor index, and gets t
 from __future__ import annotations
 
 from edgemem.runtime.litert.probe import probe
-from edgemem.runtime.litert.probed import probe_data
+from edgemem.runtime.litert.probe_data import encode_probe
 from edgemem.runtime.litert.process import Answer, Question, serve
 from edgemem.runtime.litert.structs_check import check_here
 
@@ -17,7 +17,7 @@ __all__: list[str] = []
 
 def _probe(question: Question) -> Answer:
     check_here()
-    return Answer({"subgraphs": probe_data(probe(question.model, dict(question.data["shapes"])))})
+    return Answer({"subgraphs": encode_probe(probe(question.model, dict(question.data["shapes"])))})
 
 
 if __name__ == "__main__":

@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["installation", "is_noted", "write_note"]
 
 _LIBRARIES: Final = (".so", ".dylib", ".pyd", ".dll")
-# Without waiting for a FIFO's writer, and not through a symbolic link; Windows has neither.
 _STRUCTURES: Final[tuple[type[ctypes.Structure], ...]] = (
-    *(structs.Context, structs.TensorStruct, structs.Node, structs.NativeDelegate, structs.Registration),
+    *(structs.NativeContext, structs.NativeTensor, structs.NativeNode, structs.NativeDelegate, structs.Registration),
 )
 
 

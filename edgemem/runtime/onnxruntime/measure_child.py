@@ -36,7 +36,6 @@ _EXACT_ARENA = {
 _PROFILED_RUNS = 3  # the arena grows until the second
 _KEPT_BYTES = 64 << 20  # up to this, all requests are in memory; beyond, each is read before its run
 _SESSIONS = ("recording", "edgemem")
-_PLANNED = (*_SESSIONS, "io_binding")
 _PLAN_S = 60  # for a plan that is being made in the background
 
 
@@ -86,7 +85,7 @@ def _serve(task: Task) -> dict[str, Any]:
     gc.collect()
     before = resident_bytes()
     began = time.perf_counter()
-    session = _session(task, requests[0])
+    session = _session(task)
     load_ms = (time.perf_counter() - began) * 1e3
     if task["configuration"] == "trimmed":
         _trim()
@@ -110,7 +109,7 @@ def _serve(task: Task) -> dict[str, Any]:
     if task["configuration"] in _SESSIONS:
         session.wait(_PLAN_S)
     answer["digest"] = _digest(session, requests)
-    return answer | (_plan(session, outputs) if task["configuration"] in _PLANNED else {})
+    return answer | (_plan(session, outputs) if task["configuration"] in _SESSIONS else {})
 
 
 def _trim() -> None:
@@ -145,7 +144,7 @@ def _plan(session: Any, outputs: int) -> dict[str, Any]:
     }
 
 
-def _session(task: Task, feeds: Request) -> Any:
+def _session(task: Task) -> Any:
     match task["configuration"]:
         case "edgemem" | "recording" as name:
             from edgemem.runtime.onnxruntime.session import InferenceSession
@@ -154,18 +153,6 @@ def _session(task: Task, feeds: Request) -> Any:
             # Results in the arena as ONNX Runtime has them, unless the file's recording has them outside.
             return InferenceSession(
                 task["model"], _options(task), cache=folder, stored=is_stored, share_outputs=task["share"]
-            )
-        case "io_binding":
-            from edgemem.runtime.onnxruntime.io_binding import make_session
-
-            shapes = {name: tuple(shape) for name, shape in task["input_shapes"].items()}
-            return make_session(
-                task["model"],
-                plan="make",
-                feeds=feeds,
-                dims=task["dims"],
-                input_shapes=shapes,
-                sess_options=_options(task),
             )
         case _:
             return onnxruntime.InferenceSession(task["model"], _options(task), providers=["CPUExecutionProvider"])

@@ -244,9 +244,8 @@ def _for_sessions(planset: PlanSet) -> bool:
 
 def _readable(data: bytes) -> tuple[PlanSet, ...]:
     """The plan sets in a model, without those that are damaged."""
-    for old in (True, False):
-        with suppress(PlanFileError):
-            return plans_in(data, old=old)
+    with suppress(PlanFileError):
+        return plans_in(data)
     return ()
 
 

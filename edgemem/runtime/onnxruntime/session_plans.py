@@ -23,7 +23,7 @@ _PLANNER: Final = "edgemem.planning.recording_plan"
 def read_plans(data: Content, *, stored: bool) -> tuple[PlanSet, ...]:
     """The plan sets in a model. Damaged ones are an error only if stored plans are to be run."""
     try:
-        return plans_in(data, old=stored)
+        return plans_in(data)
     except PlanFileError:
         if stored:
             raise

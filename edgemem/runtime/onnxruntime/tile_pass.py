@@ -21,7 +21,7 @@ from edgemem.passes.tiling.stage import parse_stages
 from edgemem.passes.tiling.tile import tile
 from edgemem.runtime.onnxruntime.optimise import baked_note
 from edgemem.runtime.onnxruntime.optimise_pass import OptimiseGraph, optimised_again
-from edgemem.runtime.onnxruntime.tiled import TiledComparison, compare_tiled, compare_with_session
+from edgemem.runtime.onnxruntime.tile_comparison import TiledComparison, compare_tiled, compare_with_session
 from edgemem.system.files import temporary_folder
 
 if TYPE_CHECKING:

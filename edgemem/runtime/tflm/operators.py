@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from edgemem.suitability import Refusal
+from edgemem.formats.offline_allocation import Refusal
 from edgemem.system.text import join_names
 
 if TYPE_CHECKING:

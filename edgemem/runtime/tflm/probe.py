@@ -18,7 +18,7 @@ import numpy as np
 from edgemem.errors import MissingDependencyError, RuntimeBindError
 from edgemem.formats import open_bytes, write_operator
 from edgemem.model.overlap import distance
-from edgemem.runtime.tflm.execute import is_installed
+from edgemem.runtime.tflm.execution import is_installed
 from edgemem.runtime.tflm.probe_cases import probe_cases
 from edgemem.system.child_process import run_child
 from edgemem.system.files import temporary_folder
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from edgemem.runtime.tflm.probe_cases import ProbeCase
 
-__all__ = ["DTYPES", "Probed", "Verdict", "probe"]
+__all__ = ["DTYPES", "ProbeResult", "Verdict", "probe"]
 
 Verdict = Literal["contradicted", "exact", "slack", "disjoint", "not run"]
 
@@ -43,7 +43,7 @@ _APART: Final = (0x5A5EED10, 0x5B5EED20)  # offsets in the file until the worker
 
 
 @dataclass(frozen=True, slots=True)
-class Probed:
+class ProbeResult:
     """What one case has shown.
 
     Attributes:
@@ -84,7 +84,7 @@ class Probed:
 
 def probe(
     profile: str, dtypes: Iterable[str] = DTYPES, *, cases: Sequence[ProbeCase] | None = None
-) -> tuple[Probed, ...]:
+) -> tuple[ProbeResult, ...]:
     """Run all cases at all distances, and compare with what a kernel profile claims.
 
     Args:
@@ -107,7 +107,7 @@ def probe(
         least = result if isinstance(result, int) else None
         reason = result if isinstance(result, str) else ""
         claimed = _claimed(profile, job.model)
-        found.append(Probed(case.name, case.dtype, case.operator.type, claimed, least, job.made, job.step, reason))
+        found.append(ProbeResult(case.name, case.dtype, case.operator.type, claimed, least, job.made, job.step, reason))
     if found and all(row.observed is None for row in found):
         raise RuntimeBindError(f"TensorFlow Lite Micro ran none of the {len(found)} cases: {found[0].reason}")
     return tuple(found)

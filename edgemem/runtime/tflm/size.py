@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 from edgemem.errors import ModelError, RuntimeBindError
 from edgemem.formats import MicroPlanned
 from edgemem.records.micro_buffers import buffers_of
+from edgemem.runtime.executors import MICRO_KERNELS
 from edgemem.runtime.memory import Origin, origin_of
-from edgemem.runtime.tflm.execute import execute, input_values, is_installed
+from edgemem.runtime.tflm.execution import execute, input_values, is_installed
 from edgemem.runtime.tflm.file_plan import file_plan
-from edgemem.suitability import MICRO_KERNELS
 from edgemem.system.distribution import requirement
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def size_of(
     if not measure:
         return replace(size, reason="not asked for")
     if not is_installed():
-        return replace(size, reason=f"tflite-micro is not installed: pip install {requirement('tflm')}")
+        return replace(size, reason=f"tflite-micro is not installed: pip install {requirement('tflite-micro')}")
     try:
         run = execute(
             model.content(),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from edgemem.runtime.webgpu.profile import GpuProfile
 
-__all__ = ["Adapter", "Device", "adapters", "checked", "open_device"]
+__all__ = ["Adapter", "GpuDevice", "adapters", "checked", "open_device"]
 
 # Kinds of adapters and interfaces to them, the best first.
 _KINDS: Final = ("DiscreteGPU", "IntegratedGPU", "VirtualGPU", "Unknown", "CPU")
@@ -63,7 +63,7 @@ class Adapter:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Device:
+class GpuDevice:
     """An open device, with what sessions on it share.
 
     Attributes:
@@ -88,7 +88,7 @@ class Device:
         self.handle.queue.read_buffer(self.mark)
 
 
-_devices: dict[tuple[Adapter, str], Device] = {}
+_devices: dict[tuple[Adapter, str], GpuDevice] = {}
 
 
 def adapters() -> tuple[Adapter, ...]:
@@ -115,7 +115,7 @@ def adapters() -> tuple[Adapter, ...]:
     return tuple(sorted(found, key=lambda a: (_rank(_KINDS, a.kind), _rank(_INTERFACES, a.interface))))
 
 
-def open_device(name: str | None = None, profile: str = "portable") -> Device:
+def open_device(name: str | None = None, profile: str = "portable") -> GpuDevice:
     """A device on the best adapter, or on the best one whose name has these letters (of any case).
 
     The process has one such device; it is opened at the first call.
@@ -143,7 +143,7 @@ def open_device(name: str | None = None, profile: str = "portable") -> Device:
             mark = opened.create_buffer(size=4, usage=_COPY_SRC)
         except refusals as e:
             raise AdapterError(f"{adapter} gives no device: {_gist(str(e))}") from None
-        device = Device(opened, adapter, wanted, has_times=bool(features), mark=mark)
+        device = GpuDevice(opened, adapter, wanted, has_times=bool(features), mark=mark)
         _devices[adapter, profile] = device
         return device
 

@@ -11,7 +11,6 @@ from edgemem.model.stored import SLICE, stored
 from edgemem.plans import OffsetPlan
 from edgemem.records.textures import TexelPlace, texel_place
 from edgemem.report.sizes import size_text
-from edgemem.suitability import has_regions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -102,7 +101,7 @@ def chosen_plan(proved: Proved) -> OffsetPlan | SharedObjectsPlan:
         raise InvalidPlanError(
             f"the plan has no {'shared objects' if is_texture else 'arena'}; plan again with `--strategy auto`"
         )
-    if not is_texture and has_regions(planset):
+    if not is_texture and planset.has_regions:
         raise InvalidPlanError("the plan lies in several regions, and a GPU has one arena; plan for gpu-buffer")
     return best
 

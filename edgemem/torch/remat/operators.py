@@ -39,7 +39,8 @@ __all__ = ["Operators"]
 
 # A generator's state has 5 KiB: smaller results are kept rather than the state that would make them again.
 _LEAST_RANDOM: Final = 16 << 10
-# Functions that are made of several operators read lengths and indices without one.
+# Functions that are made of several operators read lengths and indices without one, by a pointer that they keep between
+# two operators: results of so few bytes are neither evicted nor moved.
 _MOST_INTEGERS: Final = 16 << 10
 # Operators in a row that write one storage. With more it would take too long to make the last version again.
 _MOST_VERSIONS: Final = 1000
@@ -227,7 +228,7 @@ class Operators:
                 if value not in moved:
                     self._make_constant(value, copied)
             self._memory.touch(cost, numbers)
-            self._note_constants(storages_in(result))
+            self._note_constants(storages_in(result), result)
             if has_others(result):
                 self._accesses.expose_values(value for value in call.values.values() if value not in moved)
         else:
@@ -244,7 +245,7 @@ class Operators:
         """Whether what an operator made may be evicted, because it gives the same when it runs again."""
         if not (call.effect.is_repeatable and call.is_plain) or has_others(result) or is_accumulating():
             return False
-        if torch._C._len_torch_dispatch_stack():  # noqa: SLF001 - another mode, outside of the context, changes it
+        if has_outer_mode():
             self._notes.add("a mode for operators is active around the context: what is made in it is not evicted")
             return False
         if any(value.recipe is None or value.versions >= _MOST_VERSIONS for value in call.written):
@@ -270,7 +271,7 @@ class Operators:
         for value in written:
             is_copy = value.number in copied
             rows.append((-1, self._block(value), value.storage or 0) if is_copy else (value.number, None, 0))
-        self._note_constants(storage for storage, block in made if block is None)
+        self._note_constants((storage for storage, block in made if block is None), result)
         if not rows:
             self._memory.touch(recipe.cost, reads)
             for value in changed_statistics:
@@ -293,12 +294,14 @@ class Operators:
         for value in changed_statistics:
             self._make_constant(value, copied)
 
-    def _note_constants(self, storages: Iterable[torch.UntypedStorage]) -> None:
-        """Note results that cannot be made again: their blocks may be moved, as workspace may not."""
+    def _note_constants(self, storages: Iterable[torch.UntypedStorage], result: Any) -> None:
+        """Note results that cannot be made again: their blocks may be moved, as workspace and lengths may not."""
         for storage in storages:
             block = self._bridge.memory_of(storage._cdata)  # noqa: SLF001
             if block is not None and self._memory.holds(block) and not self._values.is_known(storage):
-                self._values.of_storage(storage)
+                value = self._values.of_storage(storage)
+                if _has_lengths(storage, result):
+                    self._memory.fix(value.number)
 
     def _slot(self, tensor: torch.Tensor, unused: set[int]) -> Slot:
         value = self._values.of(tensor)
@@ -310,10 +313,8 @@ class Operators:
 
     def _evictable_block(self, storage: torch.UntypedStorage, result: Any) -> int | None:
         """The block of a storage that an operator made, None if it has to stay where it is."""
-        if storage.nbytes() <= _MOST_INTEGERS:
-            of = next(t for t in results_in(result) if storage_of(t)._cdata == storage._cdata)  # noqa: SLF001
-            if not (of.is_floating_point() or of.is_complex()):
-                return None
+        if _has_lengths(storage, result):
+            return None
         block = self._bridge.memory_of(storage._cdata)  # noqa: SLF001
         return block if block is not None and self._memory.holds(block) else None
 
@@ -339,6 +340,19 @@ class Operators:
             self._values.move_away(value)
         else:
             self._values.make_constant(value)
+
+
+def has_outer_mode() -> bool:
+    """Whether another mode for operators, which may change their results, is active around the context."""
+    return bool(torch._C._len_torch_dispatch_stack())  # noqa: SLF001
+
+
+def _has_lengths(storage: torch.UntypedStorage, result: Any) -> bool:
+    """Whether a storage of a result may have lengths or indices."""
+    if storage.nbytes() > _MOST_INTEGERS:
+        return False
+    of = next(t for t in results_in(result) if storage_of(t)._cdata == storage._cdata)  # noqa: SLF001
+    return not (of.is_floating_point() or of.is_complex())
 
 
 def _is_empty(tensor: torch.Tensor) -> bool:

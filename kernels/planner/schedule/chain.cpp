@@ -6,8 +6,6 @@
 
 namespace edgemem::schedule {
 
-namespace {}  // namespace
-
 const std::vector<Id>& Chains::find(const Partial& partial, Id k, std::int64_t room) {
   chain_.clear();
   change_ = 0;

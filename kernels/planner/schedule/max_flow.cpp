@@ -8,8 +8,6 @@
 #include "planner/common/index.h"
 
 namespace edgemem::schedule {
-namespace {}  // namespace
-
 void MaxFlow::reset(std::size_t nodes) {
   nodes_ = nodes;
   built_ = marked_ = false;

@@ -11,8 +11,6 @@
 
 namespace edgemem::schedule {
 
-namespace {}  // namespace
-
 void Partial::Members::insert(Id n) {
   if (has(n)) return;
   place[at(n)] = static_cast<Id>(items.size());

@@ -9,8 +9,6 @@
 #include "planner/common/index.h"
 
 namespace edgemem::schedule {
-namespace {}  // namespace
-
 Problem relaxed(const Problem& problem) {
   Problem made = problem;
   std::vector<Numbers> over(at(problem.count()));

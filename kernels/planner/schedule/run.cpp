@@ -7,8 +7,6 @@
 #include "planner/common/index.h"
 
 namespace edgemem::schedule {
-namespace {}  // namespace
-
 void Run::reset() {
   left_.resize(problem_->size.size());
   for (Id c = 0; c < problem_->classes(); ++c) left_[at(c)] = static_cast<Id>(problem_->readers[c].size());

@@ -13,7 +13,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+sys.path.append(str(Path(__file__).resolve().parents[3]))
 
 from edgemem.formats import Model, load
 from edgemem.passes.streaming.stream import Stage, stream

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import edgemem
-from edgemem.commands.prepare import prepare
+from edgemem.commands.changed_model import change_model
 from edgemem.commands.price import classical_bound, price_of
 from edgemem.formats import Foldable, Model, load
 
@@ -68,7 +68,7 @@ def shrink(
     """Plan a file under a target and a kernel profile, streamed if stages are given (`auto`, `head`, or a list)."""
     wanted = {} if stages is None else {"stream": {"stages": stages}}
     begin = _seconds()
-    prepared = prepare(path, folder, wanted, target=target, kernels=kernels)
+    prepared = change_model(path, folder, wanted, target=target, kernels=kernels)
     changed = _seconds()
     planset = edgemem.plan(prepared.model, target=prepared.target)
     end = _seconds()

@@ -17,21 +17,21 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+sys.path.append(str(Path(__file__).resolve().parents[3]))
 
 from edgemem.errors import ModelError
-from edgemem.schedule.placed import order_and_place
 from models import wired
 from tests.bench.below.page import put, table
 from tests.bench.order.subjects import MICRO
+from tests.oracle.constraint_orders.joint import order_and_place
 from tests.oracle.orders.cases import large_case
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from edgemem.model.graph import Graph
-    from edgemem.schedule.placed import Joint
     from edgemem.targets import Target
+    from tests.oracle.constraint_orders.joint import Joint
 
 CELLS: Mapping[str, Callable[[], Graph]] = {
     "RandWire 8": partial(wired.randwire, 8, seed=0),

@@ -20,7 +20,7 @@ from math import isqrt, prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+sys.path.append(str(Path(__file__).resolve().parents[3]))
 
 from edgemem.model.graph import Graph
 from edgemem.remat.costs import estimated_costs

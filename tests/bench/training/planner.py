@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+sys.path.append(str(Path(__file__).resolve().parents[3]))
 
 from edgemem.planning import make_plans
 from edgemem.strategy.catalogue import registered

@@ -7,8 +7,6 @@
 
 namespace edgemem::offset_search {
 
-namespace {}  // namespace
-
 GapFit::GapFit(const Part& part) : part_(part), offsets_(part.pinned) {
   for (const Interval& range : part.reserved) reserved_.insert(range);
 }

@@ -6,8 +6,6 @@
 
 namespace edgemem::offset_search {
 
-namespace {}  // namespace
-
 PinsBySection::PinsBySection(const Part& part, Budget& budget) {
   std::vector<std::int32_t> ascending;
   begin_.assign(at(part.sections()) + 1, 0);
