@@ -158,23 +158,6 @@ def refused_by_the_command_line(path: Path, folder: Path, *runs: tuple[str, ...]
     assert not out.exists()
 
 
-def test_a_recording_that_is_no_recording(tmp_path: Path) -> None:
-    path = network(tmp_path / "m.onnx")
-    model = onnx.load(path)
-    model.metadata_props.add(key="edgemem.trace", value="garbage")
-    onnx.save(model, path)
-    edgemem.save(path, edgemem.plan(path), tmp_path / "planned.onnx")
-    assert edgemem_("verify", tmp_path / "planned.onnx").exit_code == 0, "the garbage did not go along"
-    model = onnx.load(tmp_path / "planned.onnx")
-    model.metadata_props.add(key="edgemem.trace", value="garbage")
-    onnx.save(model, path)
-    for command in (("verify",), ("show",), ("export", "-f", "json")):
-        result = edgemem_(*command, path)
-        assert result.exit_code == 4, result.output
-    with pytest.raises(EdgememError):
-        edgemem.InferenceSession(path)
-
-
 # --- TFLite -------------------------------------------------------------------------------------------------------
 
 
