@@ -15,7 +15,7 @@ from onnx import helper as make
 import edgemem
 from edgemem import planfile
 from edgemem.cli.main import main
-from edgemem.errors import EdgememError, InvalidPlanError
+from edgemem.errors import InvalidPlanError
 from edgemem.formats.workspace import graph_under
 from edgemem.plans import OffsetPlan, PlanSet, SharedObjectsPlan
 from edgemem.records.problem import Problem, UsageRecord
