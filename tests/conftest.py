@@ -62,7 +62,7 @@ def set_child_path() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests that are marked `full`, or of large models, unless they are asked for: by `--full`, or by name."""
+    """Leave out the tests that are marked `full`, or of large models, unless asked for: by `--full`, or by name."""
     if extent.full or any("::" in argument for argument in config.args):
         return
     left_out = {item for item in items if item.get_closest_marker("full") or _is_of_large_model(item)}

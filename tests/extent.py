@@ -15,7 +15,7 @@ __all__ = ["full", "is_large_model", "run_for_seeds"]
 
 full = False  # set by conftest.py
 
-# What the quick tests may download, 30 MB in all; packages that the tests need anyway are read where they are installed.
+# What the quick tests may download: 30 MB. Packages that the tests need anyway are read where they are installed.
 _QUICK_PACKAGES: Final = {
     "@mediapipe/face_detection",
     "@mediapipe/selfie_segmentation",
