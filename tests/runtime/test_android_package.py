@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 pytest.importorskip("onnxruntime")
+pytestmark = pytest.mark.full
 
 
 def edgemem(*args: object) -> Result:

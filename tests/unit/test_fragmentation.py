@@ -12,7 +12,7 @@ import pytest
 from edgemem.report.fragmentation import fragmentation_data, fragmentation_svg
 from edgemem.trace import Trace
 from edgemem.trace.caching import CachingSettings, simulate
-from models.training_traces import SETUPS, training_trace
+from tests.training_traces.traces import SETUPS, training_trace
 
 MIB = 1 << 20
 SVG = "{http://www.w3.org/2000/svg}"
