@@ -50,6 +50,7 @@ __all__ = [
     "UnknownShapeError",
     "UnknownStrategyError",
     "UnsupportedError",
+    "error_named",
 ]
 
 
@@ -190,3 +191,12 @@ class UnknownAbiError(ApkError):
 
 class ToolError(EdgememError):
     """A tool or library that builds for a device is missing, damaged or fails; the message says what to install."""
+
+
+def error_named(name: str, message: str) -> EdgememError:
+    """The error of a class that another process raised; RuntimeBindError for one that needs more than a message."""
+    kinds = (
+        *(ModelError, UnknownShapeError, RuntimeLoadError, UnsupportedError, PlanError, InvalidPlanError),
+        *(StalePlanError, PlanFileError),
+    )
+    return {kind.__name__: kind for kind in kinds}.get(name, RuntimeBindError)(message)

@@ -62,10 +62,15 @@ def set_child_path() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests that are marked `full`, unless they are asked for: by `--full`, or one by one."""
+    """Leave out the tests that are marked `full`, or of large models, unless asked for: by `--full`, or by name."""
     if extent.full or any("::" in argument for argument in config.args):
         return
-    left_out = [item for item in items if item.get_closest_marker("full")]
+    left_out = {item for item in items if item.get_closest_marker("full") or _is_of_large_model(item)}
     if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker("full")]
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
+
+
+def _is_of_large_model(item: pytest.Item) -> bool:
+    parameters = getattr(item, "callspec", None)
+    return parameters is not None and any(map(extent.is_large_model, parameters.params.values()))

@@ -6,11 +6,9 @@ takes longer it solves from the beginning in a process of its own, which an exce
 
 from __future__ import annotations
 
-import json
 import math
-import sys
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from edgemem.errors import MissingDependencyError, SolverError
 
@@ -81,15 +79,13 @@ def minimize(program: Program, *, purpose: str, time_limit: float | None = None)
 
 
 def _minimize_in_child(program: Program, seconds: float, purpose: str) -> Answer:
-    from edgemem.system.child_process import run_child  # loads much that only this needs
+    from edgemem.system.child_call import ChildError, Message, call_child  # loads much that only this needs
 
-    task = {"program": asdict(program), "seconds": seconds, "purpose": purpose}
-    done = run_child(__name__, stdin=json.dumps(task))
-    if done.returncode:
-        why = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
-        raise SolverError(f"HiGHS failed: {why[0]}; use another strategy")
-    # HiGHS may print lines of its own, before and after.
-    return Answer(**json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{"))))
+    try:
+        made = call_child(__name__, Message({"program": asdict(program), "seconds": seconds, "purpose": purpose}))
+    except ChildError as e:
+        raise SolverError(f"HiGHS failed: {e}; use another strategy") from None
+    return Answer(**made.data)
 
 
 def _minimize(program: Program, seconds: float, purpose: str) -> Answer:
@@ -132,12 +128,11 @@ def _status(number: int, message: str) -> Status:
     return _STATUS.get(number, "failed")
 
 
-def main() -> None:
-    """Solve the program on stdin and print the answer."""
-    task: dict[str, Any] = json.loads(sys.stdin.read())
-    answer = _minimize(Program(**task["program"]), task["seconds"], task["purpose"])
-    sys.stdout.write(f"\n{json.dumps(asdict(answer))}\n")
-
-
 if __name__ == "__main__":
-    main()
+    from edgemem.system.child_call import Message, serve
+
+    serve(
+        lambda question: Message(
+            asdict(_minimize(Program(**question.data["program"]), question.data["seconds"], question.data["purpose"]))
+        )
+    )

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 pytest.importorskip("onnxruntime")
+pytestmark = pytest.mark.full
 
 
 def edgemem(*args: object) -> Result:
@@ -299,7 +300,9 @@ def test_what_cannot_be_packaged_is_refused(kit: Kit, tmp_path: Path) -> None:
     assert "there are no libraries for the ABI 'armeabi-v7a'; take arm64-v8a or x86_64" in said
     said = refusal(edgemem("android", "package", model, *given), 1)
     assert "has no libedgemem.so for arm64-v8a" in said
-    said = refusal(edgemem("android", "package", tmp_path / "net.tflite", *given), 1)
+    lite = tmp_path / "net.tflite"
+    lite.write_bytes(b"")
+    said = refusal(edgemem("android", "package", lite, *given), 1)
     assert "make a Gradle project" in said
     said = refusal(edgemem("android", "package", model, "-o", out, "--onnxruntime", model, "--library", kit.library), 1)
     assert "is no archive for Android" in said

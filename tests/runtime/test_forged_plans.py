@@ -15,7 +15,7 @@ from onnx import helper as make
 import edgemem
 from edgemem import planfile
 from edgemem.cli.main import main
-from edgemem.errors import EdgememError, InvalidPlanError
+from edgemem.errors import InvalidPlanError
 from edgemem.formats.workspace import graph_under
 from edgemem.plans import OffsetPlan, PlanSet, SharedObjectsPlan
 from edgemem.records.problem import Problem, UsageRecord
@@ -156,23 +156,6 @@ def refused_by_the_command_line(path: Path, folder: Path, *runs: tuple[str, ...]
         assert result.output.count("\n") == 1, result.output
         assert "refused" in result.output
     assert not out.exists()
-
-
-def test_a_recording_that_is_no_recording(tmp_path: Path) -> None:
-    path = network(tmp_path / "m.onnx")
-    model = onnx.load(path)
-    model.metadata_props.add(key="edgemem.trace", value="garbage")
-    onnx.save(model, path)
-    edgemem.save(path, edgemem.plan(path), tmp_path / "planned.onnx")
-    assert edgemem_("verify", tmp_path / "planned.onnx").exit_code == 0, "the garbage did not go along"
-    model = onnx.load(tmp_path / "planned.onnx")
-    model.metadata_props.add(key="edgemem.trace", value="garbage")
-    onnx.save(model, path)
-    for command in (("verify",), ("show",), ("export", "-f", "json")):
-        result = edgemem_(*command, path)
-        assert result.exit_code == 4, result.output
-    with pytest.raises(EdgememError):
-        edgemem.InferenceSession(path)
 
 
 # --- TFLite -------------------------------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ def test_a_chain_whose_memory_is_known(tmp_path: Path) -> None:
     needed = max(a + b for a, b in itertools.pairwise(inner))
     assert (default.outputs, tuned.outputs, bound.outputs) == (output,) * 3
     assert bound.planned == bound.bound == needed
-    assert bound.activation == needed + output
+    assert bound.activation == needed, "the output lies where an inner tensor is dead"
     assert tuned.activation is not None
     assert default.activation is not None
     # Exact regions are not given back, but one may serve a smaller request: at least the need, at most everything.
@@ -104,7 +104,8 @@ def test_given_values_and_sizes(tmp_path: Path) -> None:
     path = small("dynamic", tmp_path)
     (row,) = measure(path, bindings=Bindings({"T": 6}), repeats=1, rounds=1, configurations=["edgemem"])
     (same,) = measure(path, feeds_of(path, dims={"T": 6}), repeats=1, rounds=1, configurations=["edgemem"])
-    assert row.bound == same.bound
+    # A session whose dimension is bound folds more than one whose inputs have the size: the plans may differ.
+    assert (row.planned, same.planned) == (row.bound, same.bound)
     assert row.outputs == same.outputs == (6 * 8 + 8) * FLOAT
     with pytest.raises(UnknownShapeError, match="--dim T=VALUE"):
         measure(path)

@@ -50,7 +50,7 @@ def test_too_little_memory_is_one_line(records: Path, monkeypatch: pytest.Monkey
     def exhausted(*_: object, **__: object) -> None:
         raise MemoryError("Unable to allocate 95.4 GiB")
 
-    monkeypatch.setattr("edgemem.commands.changed_model.prepare", exhausted)
+    monkeypatch.setattr("edgemem.commands.changed_model.change_model", exhausted)
     done = edgemem("plan", records)
     assert done.exit_code == 1
     assert done.output.startswith("edgemem: there is not enough memory (Unable to allocate 95.4 GiB); give smaller")
@@ -60,7 +60,7 @@ def test_a_module_that_cannot_be_loaded_is_one_line(records: Path, monkeypatch: 
     def unmapped(*_: object, **__: object) -> None:
         raise ImportError("failed to map segment from shared object", name="onnx_cpp2py_export")
 
-    monkeypatch.setattr("edgemem.commands.changed_model.prepare", unmapped)
+    monkeypatch.setattr("edgemem.commands.changed_model.change_model", unmapped)
     done = edgemem("plan", records)
     assert (done.exit_code, done.output.count("\n")) == (1, 1)
     assert done.output.startswith("edgemem: cannot load onnx_cpp2py_export (failed to map segment")

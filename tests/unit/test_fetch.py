@@ -227,3 +227,25 @@ def test_script_runs_from_the_checkout() -> None:
         [sys.executable, "models/fetch.py", "--list"], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert [line.split()[0] for line in done.stdout.splitlines()] == list(catalogue())
+
+
+def test_an_installed_package_is_read_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDGEMEM_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    info = tmp_path / "site" / "tinymodels-0.1.dist-info"
+    info.mkdir(parents=True)
+    for name, data in FILES.items():
+        path = tmp_path / "site" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(data)
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: tinymodels\nVersion: 0.2\n", encoding="utf-8")
+    with pytest.raises(FetchError, match="was not downloaded"):
+        fetch("tiny_a", known=KNOWN)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: tinymodels\nVersion: 0.1\n", encoding="utf-8")
+    path = tmp_path / "site/tinymodels/b.tflite"
+    path.write_bytes(b"another")
+    with pytest.raises(FetchError, match="checksum"):
+        fetch("tiny_a", known=KNOWN)
+    path.write_bytes(FILES["tinymodels/b.tflite"])
+    assert fetch("tiny_a", known=KNOWN).read_bytes() == FILES["tinymodels/a.onnx"]

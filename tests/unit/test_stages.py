@@ -103,7 +103,7 @@ def all_choices(graph: Graph, numbers: tuple[int, ...]) -> list[tuple[Stage, ...
     return found
 
 
-@pytest.mark.parametrize("layers", ["1d0", "1s0d"])
+@pytest.mark.parametrize("layers", ["1d0", pytest.param("1s0d", marks=pytest.mark.full)])
 def test_the_least_arena_of_the_front_is_that_of_all_choices(layers: str) -> None:
     graph = network(layers, height=12, channels=8)
     best = None

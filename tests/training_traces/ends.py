@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from models.training_recorder import Recorder
-    from models.training_setup import TrainingSetup
+    from tests.training_traces.recorder import Recorder
+    from tests.training_traces.setup import TrainingSetup
 
 __all__ = ["EndRequests"]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from models.training_setup import TrainingSetup
+    from tests.training_traces.setup import TrainingSetup
 
 __all__ = ["Pass", "schedule"]
 

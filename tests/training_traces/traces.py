@@ -1,7 +1,7 @@
 """Seeded traces of large-model training, as an allocator of one rank sees it.
 
-python -m models.training_traces moe                     # what PyTorch's caching allocator makes of it
-python -m models.training_traces moe_recompute --svg .   # and a picture of it
+python -m tests.training_traces.traces moe                     # what PyTorch's caching allocator makes of it
+python -m tests.training_traces.traces moe_recompute --svg .   # and a picture of it
 
 Why the caching allocator wastes memory in these traces, as it does in the runs that they stand for:
 
@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING
 
 from edgemem.report.fragmentation import fragmentation_svg
 from edgemem.trace.caching import CachingSettings, simulate
-from models.training_rank import Rank
-from models.training_setup import SETUPS, TrainingSetup
+from tests.training_traces.rank import Rank
+from tests.training_traces.setup import SETUPS, TrainingSetup
 
 if TYPE_CHECKING:
     from edgemem.trace.trace import Trace

@@ -1,4 +1,4 @@
-"""PyTorch's snapshots of CUDA memory: the shape that `torch.cuda.memory._snapshot` documents (PyTorch 2.13).
+"""What a snapshot of PyTorch's memory holds: the shape that `torch.cuda.memory._snapshot` documents (PyTorch 2.13).
 
 A snapshot has the segments that the caching allocator holds, with the blocks in them, and for each device the last
 events that it noted (`torch.cuda.memory._record_memory_history`). A block may be used again when its free is completed,
@@ -8,58 +8,31 @@ segments; they stand in front of the trace.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.errors import ModelError
-from edgemem.system.regular_files import read_bounded
-from edgemem.trace.budget import MOST_BYTES, ReadingBudget
+from edgemem.trace.budget import ReadingBudget
 from edgemem_converters.snapshot.annotations import Annotations
 from edgemem_converters.snapshot.device import device_history
 from edgemem_converters.snapshot.fields import integer, mapping, rows
 from edgemem_converters.snapshot.places import Places
-from edgemem_converters.snapshot.plain_pickle import read_plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from edgemem.trace.history import MemoryHistory
 
-__all__ = ["SnapshotConverter"]
+__all__ = ["histories_of"]
 
 _MOST_DEVICES: Final = 1024
-_ADDRESSES: Final = 2**64 - 1
 
 
-class SnapshotConverter:
-    """A snapshot as `torch.cuda.memory._dump_snapshot` writes it."""
+def histories_of(content: object) -> tuple[MemoryHistory, ...]:
+    """What each device was asked for, by number; only devices with segments or events.
 
-    suffixes: ClassVar[tuple[str, ...]] = (".pickle", ".pkl")
-
-    def __init__(self, histories: tuple[MemoryHistory, ...]) -> None:
-        self._histories = histories
-
-    def histories(self) -> tuple[MemoryHistory, ...]:
-        """What each device was asked for, by number; only devices with segments or events."""
-        return self._histories
-
-    @classmethod
-    def open(cls, path: Path) -> Self:
-        """Read a file, and run nothing that is in it.
-
-        Raises ModelError if it is no snapshot, holds anything but plain data, or is beyond a `ReadingBudget`.
-        """
-        try:
-            data = read_bounded(path, MOST_BYTES)
-        except OSError as e:
-            raise ModelError(f"cannot read {path.name}: {e}; record fewer events (max_entries)") from None
-        try:
-            return cls(_histories(mapping(read_plain(data), "the top"), ReadingBudget()))
-        except ModelError as e:
-            raise ModelError(f"{path.name}: {e}") from None
-
-
-def _histories(snapshot: Mapping[str | int, Any], budget: ReadingBudget) -> tuple[MemoryHistory, ...]:
+    Raises ModelError if the content is no snapshot, or beyond a `ReadingBudget`.
+    """
+    snapshot, budget = mapping(content, "the top"), ReadingBudget()
     traces = [rows(trace, "a device's trace") for trace in rows(snapshot.get("device_traces", []), "device_traces")]
     segments = [mapping(segment, "a segment") for segment in rows(snapshot.get("segments"), "segments")]
     annotations = rows(snapshot.get("external_annotations", []), "external_annotations")

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from models.training_ends import EndRequests
-from models.training_layers import LayerRequests, Saved
-from models.training_recorder import GATHER, TRANSFER, Recorder
-from models.training_schedule import Pass, schedule
+from tests.training_traces.ends import EndRequests
+from tests.training_traces.layers import LayerRequests, Saved
+from tests.training_traces.recorder import GATHER, TRANSFER, Recorder
+from tests.training_traces.schedule import Pass, schedule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from edgemem.trace.trace import Trace
-    from models.training_setup import TrainingSetup
+    from tests.training_traces.setup import TrainingSetup
 
 __all__ = ["Rank"]
 
