@@ -9,7 +9,7 @@ import numpy as np
 from models.classification import MOBILENET_V1, mobilenet_v1_body, mobilenet_v2_body
 
 if TYPE_CHECKING:
-    from models.net import Net, Tensor
+    from models.net import Net, NetTensor
 
 
 def deeplab_v3(net: Net, *, small: bool) -> None:
@@ -79,7 +79,7 @@ def blazeface(net: Net, *, small: bool) -> None:
     net.output(net.concat(*scores, name="scores"), net.concat(*boxes, name="boxes"))
 
 
-def _blaze_block(net: Net, x: Tensor, channels: int, stride: int) -> Tensor:
+def _blaze_block(net: Net, x: NetTensor, channels: int, stride: int) -> NetTensor:
     y = net.depthwise(x, 5, stride=stride, act="none")
     y = net.conv(y, channels, act="none", gain=0.5)
     if stride == 2:
@@ -90,7 +90,7 @@ def _blaze_block(net: Net, x: Tensor, channels: int, stride: int) -> Tensor:
     return net.add(y, x, act="relu")
 
 
-def _anchors(net: Net, x: Tensor, anchors: int, values: int) -> Tensor:
+def _anchors(net: Net, x: NetTensor, anchors: int, values: int) -> NetTensor:
     y = net.conv(x, anchors * values, act="none")
     y = net.transpose(y, 0, 2, 3, 1)
     return net.reshape(y, x.dim(2) * x.dim(3) * anchors, values)
@@ -113,5 +113,5 @@ def unet(net: Net, *, small: bool) -> None:
     net.output(net.conv(x, 1, act="sigmoid", name="mask"))
 
 
-def _double_conv(net: Net, x: Tensor, channels: int) -> Tensor:
+def _double_conv(net: Net, x: NetTensor, channels: int) -> NetTensor:
     return net.conv(net.conv(x, channels, 3), channels, 3)

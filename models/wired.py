@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from edgemem.model.graph import Graph
-    from models.sketch import Value
+    from models.sketch import SketchTensor
 
 __all__ = ["GENOTYPES", "concat_cells", "found_cells", "inception", "random_cells", "randwire", "tiled_chain", "unet"]
 
@@ -37,7 +37,7 @@ def randwire(nodes: int, *, seed: int) -> Graph:
     net = Sketch(f"randwire_{nodes}")
     image = net.input(3, 28)
     before = watts_strogatz(nodes, 4, 0.75, rng.random, choose)
-    made: list[Value] = []
+    made: list[SketchTensor] = []
     for sources in before:
         reads = [made[k] for k in sources] or [image]
         value = reads[0] if len(reads) == 1 else net.op("Sum", *reads)
@@ -59,7 +59,7 @@ def inception(blocks: int) -> Graph:
     return net.graph(x)
 
 
-def _chain(net: Sketch, x: Value, channels: int, length: int) -> Value:
+def _chain(net: Sketch, x: SketchTensor, channels: int, length: int) -> SketchTensor:
     for _ in range(length):
         x = net.op("Conv", x, channels=channels)
     return x
@@ -193,7 +193,7 @@ def found_cells(name: str, *, stacked: int, channels: int, imagenet: bool = Fals
     return net.graph(net.op("Gemm", x, channels=1000 if imagenet else 100))
 
 
-def _cell(net: Sketch, genotype: Genotype, before: Value, last: Value, channels: int, *, reduces: bool) -> Value:
+def _cell(net: Sketch, genotype: Genotype, before: SketchTensor, last: SketchTensor, channels: int, *, reduces: bool) -> SketchTensor:
     now = net.op("Conv", net.op("Relu", last), channels=channels)
     old = now if before is last else _fitted(net, before, last.height, channels)
     states = [old, now]
@@ -205,7 +205,7 @@ def _cell(net: Sketch, genotype: Genotype, before: Value, last: Value, channels:
     return net.concat(*(states[k] for k in (genotype.reduce_ends if reduces else genotype.normal_ends)))
 
 
-def _fitted(net: Sketch, x: Value, side: int, channels: int) -> Value:
+def _fitted(net: Sketch, x: SketchTensor, side: int, channels: int) -> SketchTensor:
     """A value with these channels, and half as large if it has to be: then from two grids of every second pixel."""
     x = net.op("Relu", x)
     if x.height == side:
@@ -216,20 +216,20 @@ def _fitted(net: Sketch, x: Value, side: int, channels: int) -> Value:
     return net.concat(first, second)
 
 
-def _separable(net: Sketch, x: Value, channels: int, side: int) -> Value:
+def _separable(net: Sketch, x: SketchTensor, channels: int, side: int) -> SketchTensor:
     x = net.op("Conv", net.op("DepthwiseConv", net.op("Relu", x), side=side), channels=channels)
     return net.op("Conv", net.op("DepthwiseConv", net.op("Relu", x)), channels=channels)
 
 
-def _dilated(net: Sketch, x: Value, channels: int, side: int) -> Value:
+def _dilated(net: Sketch, x: SketchTensor, channels: int, side: int) -> SketchTensor:
     return net.op("Conv", net.op("DepthwiseConv", net.op("Relu", x), side=side), channels=channels)
 
 
-def _twice(net: Sketch, x: Value, channels: int, side: int) -> Value:
+def _twice(net: Sketch, x: SketchTensor, channels: int, side: int) -> SketchTensor:
     return net.op("Conv", net.op("Conv", x, channels=channels, side=side), channels=channels)
 
 
-_OPERATIONS: dict[str, Callable[[Sketch, Value, int, int], Value]] = {
+_OPERATIONS: dict[str, Callable[[Sketch, SketchTensor, int, int], SketchTensor]] = {
     "skip": lambda _net, x, _channels, _side: x,
     "pool": lambda net, x, _channels, side: net.op("Pool", x, side=side),
     "max": lambda net, x, _channels, side: net.op("MaxPool", x, side=side),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.commands.levels import LevelChoice, order_at_best_level
-from edgemem.commands.mixture import CHOSEN, Limits, find_mixtures
+from edgemem.commands.mixture import CHOSEN, CandidateLimits, find_mixtures
 from edgemem.commands.ordered import order_among, order_model
 from edgemem.commands.reachable import check_reachable
 from edgemem.commands.same import check_same
@@ -217,7 +217,7 @@ def _mixed(opened: Model, steps: Steps) -> ChangedModel:
     """The best mixture of the changes that are asked for."""
     told = steps.options[_RECOMPUTE.name]
     cut = next((step for step in PASSES if step.name in PRICED & steps.options.keys()), None)
-    limits = Limits(
+    limits = CandidateLimits(
         float(told.get("max_macs", MOST_MACS)),
         int(told["budget"]) if "budget" in told else None,
         orders=steps.context("order").options.get("method", GIVEN) != GIVEN,

@@ -19,7 +19,7 @@ from edgemem.errors import ModelError, RuntimeBindError
 from edgemem.runtime.litert.compare import compare_run
 from edgemem.runtime.litert.interpreter import Interpreter
 from edgemem.runtime.litert.package import interpreter_class, op_resolvers
-from edgemem.runtime.litert.process import Answer, Question, serve
+from edgemem.runtime.litert.process import ChildReply, Question, serve
 from edgemem.runtime.litert.request import PLAIN_HINT
 from edgemem.runtime.litert.structs_check import check_here
 from edgemem.runtime.memory import as_data
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 
-def _answer(question: Question) -> Answer:
+def _answer(question: Question) -> ChildReply:
     check_here()
     task = {"run": _run, "bind": _bind, "compare": _compare, "plain": _plain, "reference": _reference}[
         question.data["task"]
@@ -48,7 +48,7 @@ def _answer(question: Question) -> Answer:
         raise ModelError(f"LiteRT cannot run {question.data['file']}: {reason}") from None
 
 
-def _run(question: Question) -> Answer:
+def _run(question: Question) -> ChildReply:
     data = question.data
     options = {**_options(question), "num_threads": data["threads"]}
     bound = Interpreter(**options, poison=data["poison"], refuse=data["refuse"])
@@ -65,37 +65,37 @@ def _run(question: Question) -> Answer:
         pairs = list(zip(results, wanted, strict=True))
         different = [n for n in results[-1] if any(not same(a[n], b[n]) for a, b in pairs)]
     found = {"outputs": list(results[-1]), "different": different, "memory": _report(bound.memory)}
-    return Answer(found, [np.asarray(value) for value in results[-1].values()])
+    return ChildReply(found, [np.asarray(value) for value in results[-1].values()])
 
 
-def _plain(question: Question) -> Answer:
+def _plain(question: Question) -> ChildReply:
     """The outputs of runs on made-up inputs, one run after the other, as LiteRT has the model."""
     plain = interpreter_class()(**_options(question))
     details = _prepared(plain, question.data["shapes"])
     forms = [(str(k), np.dtype(d["dtype"]).name, tuple(d["shape"].tolist())) for k, d in enumerate(details)]
     runs = [_outputs(plain, details, values_of(forms, {}, seed=seed)) for seed in range(question.data["runs"])]
-    return Answer({"outputs": list(runs[0])}, [np.asarray(value) for run in runs for value in run.values()])
+    return ChildReply({"outputs": list(runs[0])}, [np.asarray(value) for run in runs for value in run.values()])
 
 
-def _reference(question: Question) -> Answer:
+def _reference(question: Question) -> ChildReply:
     """The outputs of one run on given inputs, as LiteRT has the model."""
     plain = interpreter_class()(**_options(question))
     details = _prepared(plain, question.data["shapes"])
     given = dict(zip(question.data["feeds"], question.arrays, strict=True))
     outputs = _outputs(plain, details, [given[d["name"]] for d in details])
-    return Answer({"outputs": list(outputs), "version": version("ai-edge-litert")}, list(outputs.values()))
+    return ChildReply({"outputs": list(outputs), "version": version("ai-edge-litert")}, list(outputs.values()))
 
 
-def _bind(question: Question) -> Answer:
+def _bind(question: Question) -> ChildReply:
     bound = Interpreter(**_options(question), plan="file")
     _prepared(bound, question.data["shapes"])
-    return Answer({"memory": _report(bound.memory)})
+    return ChildReply({"memory": _report(bound.memory)})
 
 
-def _compare(question: Question) -> Answer:
+def _compare(question: Question) -> ChildReply:
     run = compare_run(question.model, values=question.arrays, plan="file", resize=dict(question.data["shapes"]))
     found = run.divergence
-    return Answer(
+    return ChildReply(
         {
             "operators": run.operators,
             "equal": run.equal,

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from edgemem.schedule.ordering import Ordering
     from edgemem.targets import Target
 
-__all__ = ["CHOSEN", "Limits", "Mixture", "Mixtures", "find_mixtures"]
+__all__ = ["CHOSEN", "CandidateLimits", "Mixture", "Mixtures", "find_mixtures"]
 
 CHOSEN: Final = frozenset({"auto", "head"})  # values of `stages` that leave the stages to the pass
 _LOOSER: Final = (0.25, 0.5, 0.75)  # between the budget and the peak without stages, on a logarithmic scale
@@ -44,7 +44,7 @@ _SEARCHES: Final = 8  # of orders and runs, which share the time
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CandidateLimits:
     """What is wanted of a mixture.
 
     Attributes:
@@ -107,7 +107,7 @@ class Mixtures:
     refused: str = ""
 
 
-def find_mixtures(model: Model, steps: Steps, limits: Limits, cut: Pass | None = None) -> Mixtures:
+def find_mixtures(model: Model, steps: Steps, limits: CandidateLimits, cut: Pass | None = None) -> Mixtures:
     """Ways to run a model within limits.
 
     Args:
@@ -143,7 +143,7 @@ def find_mixtures(model: Model, steps: Steps, limits: Limits, cut: Pass | None =
 class _Search:
     """The ways to run one model."""
 
-    def __init__(self, model: Model, steps: Steps, limits: Limits, cut: Pass | None) -> None:
+    def __init__(self, model: Model, steps: Steps, limits: CandidateLimits, cut: Pass | None) -> None:
         self._model, self._steps, self._limits = model, steps, limits
         self._macs = count_macs(model.graph())
         self.refused = ""

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from edgemem.errors import BudgetExceededError
 
 if TYPE_CHECKING:
-    from edgemem.commands.mixture import Limits, Mixture, Mixtures
+    from edgemem.commands.mixture import CandidateLimits, Mixture, Mixtures
     from edgemem.commands.steps import Steps
 
 __all__ = ["check_reachable"]
 
 
-def check_reachable(steps: Steps, limits: Limits, found: Mixtures) -> None:
+def check_reachable(steps: Steps, limits: CandidateLimits, found: Mixtures) -> None:
     """Raise BudgetExceededError unless a mixture is within the limits.
 
     The message names the operator whose own inputs and results exceed the budget, where there is one: no order and no

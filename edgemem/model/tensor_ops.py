@@ -32,7 +32,7 @@ __all__ = [
     "MatMul",
     "Normalization",
     "Pool",
-    "Program",
+    "TensorProgram",
     "Reduce",
     "Resize",
     "Softmax",
@@ -358,7 +358,7 @@ TensorOp: TypeAlias = (
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Program:
+class TensorProgram:
     """A graph whose operators can be computed without its file.
 
     Attributes:

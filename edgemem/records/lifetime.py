@@ -22,7 +22,7 @@ from edgemem.model.steps import scratch_name, steps_of
 from edgemem.model.stored import is_same_storage, stored
 from edgemem.records.bodies import begin_loops, body_spans, join_bodies, join_inputs
 from edgemem.records.problem import Problem, UsageRecord
-from edgemem.records.related import Relations, find_relations, keep_apart
+from edgemem.records.related import RelatedColumns, find_relations, keep_apart
 from edgemem.records.requested import join_states, pin_tensors
 from edgemem.records.sizes import tensor_bytes
 from edgemem.records.textures import texel_extent
@@ -149,7 +149,7 @@ def lifetimes(graph: Graph, target: Target, *, apart: bool = False) -> Lifetimes
             for body in op.bodies
             for t in _inner_tensors(body)
         )
-    found = Relations()
+    found = RelatedColumns()
     if is_related:
         kept = {life.names[0] for life in lives.values() if life.kept}
         found = find_relations(graph, steps, target, records, kept, slots)

@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from edgemem.records.problem import UsageRecord
     from edgemem.targets import Target
 
-__all__ = ["Relations", "find_relations", "keep_apart"]
+__all__ = ["RelatedColumns", "find_relations", "keep_apart"]
 
 Row: TypeAlias = tuple[int, int, int]
 Slots: TypeAlias = "Sequence[tuple[Slot, ...]]"
 
 
 @dataclass(frozen=True, slots=True)
-class Relations:
+class RelatedColumns:
     """Columns of a problem: rows of `overlap` and `within`, and `roles`; None where no two records have one role."""
 
     overlap: tuple[Row, ...] = ()
@@ -82,7 +82,7 @@ def find_relations(
     records: Sequence[UsageRecord],
     kept: Collection[str],
     slots: Slots,
-) -> Relations:
+) -> RelatedColumns:
     """The relations between the records of a graph.
 
     Args:
@@ -96,7 +96,7 @@ def find_relations(
     free = _FreeRecords(graph, target, records)
     within = _choose_within(graph, steps, target, free, slots) if target.slots else ()
     overlap = _find_overlap(graph, steps, target, free, kept, within) if target.kernels != "none" else ()
-    return Relations(overlap, within, roles_of(graph, records, slots) if overlap or within else None)
+    return RelatedColumns(overlap, within, roles_of(graph, records, slots) if overlap or within else None)
 
 
 class _FreeRecords:

@@ -15,7 +15,7 @@ from edgemem.strategy.cp_sat import CpSat
 
 if TYPE_CHECKING:
     from edgemem.remat.program import Program
-    from edgemem.remat.searching import Found, Searching
+    from edgemem.remat.searching import RunSearchResult, Searching
 
 __all__ = ["Cheaper", "ask_for_cheaper"]
 
@@ -36,7 +36,7 @@ class Cheaper:
         is_late: whether the time was up.
     """
 
-    found: Found
+    found: RunSearchResult
     bound: int
     assumes: str
     is_proved: bool
@@ -46,7 +46,7 @@ class Cheaper:
 def ask_for_cheaper(
     program: Program,
     searching: Searching,
-    found: Found,
+    found: RunSearchResult,
     budget: int,
     bound: int,
     work: float,

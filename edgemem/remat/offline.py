@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from edgemem.remat.program import Program
-    from edgemem.remat.searching import Found
+    from edgemem.remat.searching import RunSearchResult
     from edgemem.schedule.ordering import Stopped
     from edgemem.schedule.problem import OrderProblem
 
@@ -101,7 +101,7 @@ class _Search:
         self._program, self._most_cost, self._clock = program, most_cost, clock
         self._method, self._effort, self._seed = method, effort, seed
         self._searching = Searching(program, most_cost, seed, clock)
-        self._starts: list[Found] = []
+        self._starts: list[RunSearchResult] = []
         self._improve = method != "greedy"
         self._is_small = method == "exact" or (method == "auto" and program.problem.count <= _FEW)
         self._bound = 0
@@ -157,7 +157,7 @@ class _Search:
         """Whether an order without repeats is within the budget."""
         return any(s.peak <= budget for s in self._starts)
 
-    def _ask(self, best: Found, budget: int) -> None:
+    def _ask(self, best: RunSearchResult, budget: int) -> None:
         left, work = self._clock.left(), _ASKING[self._effort] * (1 if self._method == "cpsat" else _ASKING_OF_AUTO)
         try:
             answer = ask_for_cheaper(
@@ -171,7 +171,7 @@ class _Search:
             self._cost_bound, self._assumes = min(answer.bound, answer.found.cost), answer.assumes
         self._take(answer.found, "proof" if answer.is_proved else "time" if answer.is_late else "work")
 
-    def _take(self, found: Found, stopped: Stopped) -> None:
+    def _take(self, found: RunSearchResult, stopped: Stopped) -> None:
         self._found, self._stopped = found, stopped
 
     def result(self, budget: int | None) -> RecomputeSchedule:

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from edgemem.schedule.problem import OrderProblem
     from edgemem.strategy.clock import Clock
 
-__all__ = ["Found", "Searching", "good_orders"]
+__all__ = ["RunSearchResult", "Searching", "good_orders"]
 
 _STEPS: Final = 4  # the lowest peak is looked for in steps of this part of what is above the bound
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RunSearchResult:
     """Runs that a search found, with what they come to.
 
     Attributes:
@@ -55,15 +55,15 @@ class Searching:
         self._clock = clock
         self._repeatable = [k in program.repeatable for k in range(program.problem.count)]
 
-    def measured(self, runs: Sequence[int], stopped: Stopped = "rule") -> Found:
+    def measured(self, runs: Sequence[int], stopped: Stopped = "rule") -> RunSearchResult:
         """The figures of runs. Raises PlanError for a sequence that is none."""
         try:
             peak = self._program.kernel.peak(runs)
         except ValueError as e:
             raise PlanError(str(e)) from None
-        return Found(tuple(runs), peak, self._program.cost(runs), stopped)
+        return RunSearchResult(tuple(runs), peak, self._program.cost(runs), stopped)
 
-    def within(self, start: Found, budget: int, work: int, *, improve: bool) -> Found:
+    def within(self, start: RunSearchResult, budget: int, work: int, *, improve: bool) -> RunSearchResult:
         """The cheapest runs within a budget, from `start` on; the ones with the lowest peak if none are within it.
 
         Without `improve` the first runs within the budget are taken, less those that turn out not to be needed.
@@ -83,7 +83,7 @@ class Searching:
         )
         return self.measured(runs, "rule" if stopped == "proof" else stopped)
 
-    def lowest(self, start: Found, bound: int, work: int, *, improve: bool) -> Found:
+    def lowest(self, start: RunSearchResult, bound: int, work: int, *, improve: bool) -> RunSearchResult:
         """The runs with the lowest peak, and the cheapest of these, that are found from `start` on.
 
         They stopped at the bound if their peak is at it. The search asks for less and less: for a part of what is above

@@ -39,7 +39,7 @@ from edgemem.torch.capture import capture
 from edgemem.torch.cuda import use_cuda_allocator
 from edgemem.torch.graph import TrainingGraph
 from edgemem.torch.live import LiveBytes
-from edgemem.torch.marks import Marks, mark
+from edgemem.torch.marks import ModelHooks, mark
 from edgemem.torch.profiler_trace import trace_of_profiler
 from edgemem.torch.profiling import Profile, profile
 from edgemem.torch.ranks import plan_ranks
@@ -51,7 +51,7 @@ from edgemem.torch.training_plan import TrainingPlan
 
 __all__ = [
     "LiveBytes",
-    "Marks",
+    "ModelHooks",
     "Profile",
     "Rematerialization",
     "RematerializationStats",

@@ -14,13 +14,13 @@ from edgemem.torch.optimizers import form_of, rule_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from edgemem.torch.graph import Program, Source
+    from edgemem.torch.graph import StepProgram, Source
 
 __all__ = ["bind"]
 
 
 def bind(
-    program: Program,
+    program: StepProgram,
     parameters: Mapping[str, torch.nn.Parameter],
     buffers: Mapping[str, torch.Tensor],
     optimizer: torch.optim.Optimizer | None,
@@ -53,7 +53,7 @@ def bind(
     return values
 
 
-def _leaves(program: Program, batch: Sequence[Any]) -> list[Any]:
+def _leaves(program: StepProgram, batch: Sequence[Any]) -> list[Any]:
     leaves: list[Any]
     leaves, structure = pytree.tree_flatten(tuple(batch))
     wanted, others = program.batch
@@ -63,7 +63,7 @@ def _leaves(program: Program, batch: Sequence[Any]) -> list[Any]:
 
 
 def _prepared(
-    program: Program, parameters: Mapping[str, torch.nn.Parameter], optimizer: torch.optim.Optimizer
+    program: StepProgram, parameters: Mapping[str, torch.nn.Parameter], optimizer: torch.optim.Optimizer
 ) -> tuple[list[dict[str, float]], dict[str, dict[str, torch.Tensor]]]:
     """The numbers of each group, and the states of each parameter, which count this step already."""
     rule = rule_of(type(optimizer))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from torch.fx import Node
 
-    from edgemem.torch.graph import Program, TrainingGraph
+    from edgemem.torch.graph import StepProgram, TrainingGraph
 
 __all__ = ["TrainingStep", "reorder"]
 
@@ -68,7 +68,7 @@ class TrainingStep:
         module: the nodes of FX in their order; its code frees every value after its last use.
     """
 
-    def __init__(self, program: Program, module: GraphModule) -> None:
+    def __init__(self, program: StepProgram, module: GraphModule) -> None:
         """Called by `reorder`."""
         self.module = module
         self._program = program

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from edgemem.model.tensor_ops import Program
+from edgemem.model.tensor_ops import TensorProgram
 from edgemem_converters.onnx.compute_axes import AXES
-from edgemem_converters.onnx.compute_call import Call, InexpressibleError, as_floats
+from edgemem_converters.onnx.compute_call import OnnxOperator, InexpressibleError, as_floats
 from edgemem_converters.onnx.compute_functions import FUNCTIONS
 from edgemem_converters.onnx.compute_matrices import MATRICES
 from edgemem_converters.onnx.compute_moves import MOVES
 from edgemem_converters.onnx.compute_pairs import PAIRS
 from edgemem_converters.onnx.compute_resize import RESIZES
 from edgemem_converters.onnx.compute_single import single_model
-from edgemem_converters.onnx.compute_values import Values
+from edgemem_converters.onnx.compute_values import OnnxConstants
 from edgemem_converters.onnx.compute_windows import WINDOWS
 from edgemem_converters.onnx.functions import has_functions, inlined
 from edgemem_converters.onnx.graph import graph_of
@@ -59,9 +59,9 @@ class Computation:
         imports = without_functions.opset_import
         self._opset = next((o.version for o in imports if o.domain in ("", "ai.onnx")), 1)
         shapes = {t.name: t.shape for t in self._graph.tensors if t.kind in ("activation", "constant")}
-        self._values = Values(without_functions, scope.nodes, self._sizes.values, shapes, folder)
+        self._values = OnnxConstants(without_functions, scope.nodes, self._sizes.values, shapes, folder)
 
-    def program(self) -> Program:
+    def program(self) -> TensorProgram:
         """The operators as tensor operations. Raises ModelError for damaged values of constants.
 
         Tensors whose value is known whatever the inputs are, are among the constants, and the operators that write
@@ -71,7 +71,7 @@ class Computation:
         steps = tuple(self._steps(k, op, constants) for k, op in enumerate(self._graph.ops))
         for index in self._graph.outputs:
             self._keep(index, constants)
-        return Program(self._graph, steps, constants)
+        return TensorProgram(self._graph, steps, constants)
 
     def operator_model(self, number: int) -> bytes:
         """An operator of the graph as a model. Raises as `single_model`."""
@@ -92,7 +92,7 @@ class Computation:
         rule = RULES.get(op.type)
         if rule is None:
             return op.type
-        call = Call(self._graph, op, self._nodes[number].proto, self._values, self._opset, self._read)
+        call = OnnxOperator(self._graph, op, self._nodes[number].proto, self._values, self._opset, self._read)
         try:
             with np.errstate(all="ignore"):  # weights may be any numbers
                 made = tuple(rule(call))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.model.tensor_ops import TensorOp
-    from edgemem_converters.onnx.compute_call import Call, Rule
+    from edgemem_converters.onnx.compute_call import OnnxOperator, Rule
 
     Kind: TypeAlias = Literal["mean", "sum", "max", "min", "prod", "l2", "sum_square"]
 
@@ -27,7 +27,7 @@ _DEVIATION: Final = 1e-18  # ONNX adds its root to the deviation
 
 
 def _reduced(kind: Kind) -> Rule:
-    def rule(call: Call) -> list[TensorOp]:
+    def rule(call: OnnxOperator) -> list[TensorOp]:
         rank = len(call.shape())
         given = call.axes(1)
         if kind in ("mean", "l2") and call.is_integer(call.output()):
@@ -42,7 +42,7 @@ def _reduced(kind: Kind) -> Rule:
     return rule
 
 
-def _reduce(call: Call, kind: Kind, axes: tuple[int, ...]) -> TensorOp:
+def _reduce(call: OnnxOperator, kind: Kind, axes: tuple[int, ...]) -> TensorOp:
     shape, made = call.shape(), call.made()
     kept = tuple(1 if k in axes else size for k, size in enumerate(shape))
     if made not in (kept, tuple(size for k, size in enumerate(shape) if k not in axes)):
@@ -53,7 +53,7 @@ def _reduce(call: Call, kind: Kind, axes: tuple[int, ...]) -> TensorOp:
 def _over_image(kind: Kind) -> Rule:
     """The rule of a pool over all of the image."""
 
-    def rule(call: Call) -> list[TensorOp]:
+    def rule(call: OnnxOperator) -> list[TensorOp]:
         if kind == "l2" and call.integer("p", 2) != 2:
             raise InexpressibleError("of another power than 2")
         if len(call.shape()) < 3:
@@ -64,7 +64,7 @@ def _over_image(kind: Kind) -> Rule:
 
 
 def _softmax(*, is_log: bool) -> Rule:
-    def rule(call: Call) -> list[TensorOp]:
+    def rule(call: OnnxOperator) -> list[TensorOp]:
         shape = call.shape()
         axis = call.axis("axis", -1 if call.opset >= 13 else 1, len(shape) or 1)
         if not shape:
@@ -80,7 +80,7 @@ def _softmax(*, is_log: bool) -> Rule:
 
 
 def _arg_max(*, is_min: bool) -> Rule:
-    def rule(call: Call) -> list[TensorOp]:
+    def rule(call: OnnxOperator) -> list[TensorOp]:
         axis = call.axis("axis", 0, len(call.shape()))
         last = bool(call.integer("select_last_index", 0))
         return [ArgMax(input=call.input(), output=call.single(), axis=axis, is_min=is_min, last=last)]
@@ -88,7 +88,7 @@ def _arg_max(*, is_min: bool) -> Rule:
     return rule
 
 
-def _channels(call: Call, values: NDArray[np.float32] | None) -> NDArray[np.float32]:
+def _channels(call: OnnxOperator, values: NDArray[np.float32] | None) -> NDArray[np.float32]:
     """A number for each channel, in the shape in which they are broadcast."""
     shape = call.shape()
     if values is None or len(shape) < 2 or values.shape != shape[1:2]:
@@ -96,7 +96,7 @@ def _channels(call: Call, values: NDArray[np.float32] | None) -> NDArray[np.floa
     return values.reshape(1, -1, *(1 for _ in shape[2:]))
 
 
-def _batch(call: Call) -> list[TensorOp]:
+def _batch(call: OnnxOperator) -> list[TensorOp]:
     """With the mean and the variance of a training: a factor and an addend for each channel."""
     if call.integer("training_mode", 0) or (call.opset < 7 and not call.integer("is_test", 0)):
         raise InexpressibleError("while it trains")
@@ -113,7 +113,7 @@ def _batch(call: Call) -> list[TensorOp]:
     return [Normalization(input=call.input(), output=call.single(), axes=(), scale=factors, shift=addend)]
 
 
-def _instance(call: Call) -> list[TensorOp]:
+def _instance(call: OnnxOperator) -> list[TensorOp]:
     return [
         Normalization(
             input=call.input(),
@@ -126,7 +126,7 @@ def _instance(call: Call) -> list[TensorOp]:
     ]
 
 
-def _group(call: Call) -> list[TensorOp]:
+def _group(call: OnnxOperator) -> list[TensorOp]:
     """Each channel on its own, or all of them together; tensor operations have no other groups."""
     shape, groups = call.shape(), call.integer("num_groups", 0)
     if len(shape) < 2 or groups not in (1, shape[1]):
@@ -143,13 +143,13 @@ def _group(call: Call) -> list[TensorOp]:
     ]
 
 
-def _layer(call: Call) -> list[TensorOp]:
+def _layer(call: OnnxOperator) -> list[TensorOp]:
     shape = call.shape()
     axis = call.axis("axis", -1, len(shape))
     return [_layered(call, call.input(), call.single(), 1, axis, call.number("epsilon", 1e-5))]
 
 
-def _layered(call: Call, source: int, result: int, scale: int, axis: int, epsilon: float) -> Normalization:
+def _layered(call: OnnxOperator, source: int, result: int, scale: int, axis: int, epsilon: float) -> Normalization:
     """A layer normalization of a tensor, with its factors at this input and its addends at the next one."""
     shape = call.shape_of(source)
     return Normalization(
@@ -172,7 +172,7 @@ def _stretched(values: NDArray[np.float32] | None, shape: tuple[int, ...]) -> ND
     return made
 
 
-def _skip_layer(call: Call) -> list[TensorOp]:
+def _skip_layer(call: OnnxOperator) -> list[TensorOp]:
     """The sum of two tensors, which must be an output too, and its layer normalization."""
     if call.has(4) or len(call.outputs) < 4 or any(index >= 0 for index in call.outputs[1:3]):
         raise InexpressibleError("whose sum is no output")
@@ -183,7 +183,7 @@ def _skip_layer(call: Call) -> list[TensorOp]:
     return [total, _layered(call, call.output(3), call.output(), 2, len(call.shape()) - 1, epsilon)]
 
 
-def _length(call: Call) -> list[TensorOp]:
+def _length(call: OnnxOperator) -> list[TensorOp]:
     """Vectors divided by their lengths."""
     if call.integer("p", 2) != 2:
         raise InexpressibleError("of another power than 2")
@@ -191,7 +191,7 @@ def _length(call: Call) -> list[TensorOp]:
     return [Normalization(input=call.input(), output=call.single(), axes=(axis,), epsilon=_NOTHING, is_l2=True)]
 
 
-def _mean_variance(call: Call) -> list[TensorOp]:
+def _mean_variance(call: OnnxOperator) -> list[TensorOp]:
     rank = len(call.shape())
     axes = tuple(sorted({counted(axis, rank) for axis in call.integers("axes") or (0, 2, 3)}))
     return [Normalization(input=call.input(), output=call.single(), axes=axes, epsilon=_DEVIATION)]

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from edgemem.model.graph import Graph, Op
     from edgemem.model.tensor_ops import TensorOp
-    from edgemem_converters.onnx.compute_values import Values
+    from edgemem_converters.onnx.compute_values import OnnxConstants
 
-__all__ = ["LARGEST", "Call", "InexpressibleError", "Rule", "as_floats", "counted"]
+__all__ = ["LARGEST", "OnnxOperator", "InexpressibleError", "Rule", "as_floats", "counted"]
 
 LARGEST: Final = 2**24  # of an attribute that counts elements, and of integers: up to it floats have all of them
 _WRAPPING: Final = frozenset(("int8", "int16", "uint8", "uint16", "uint32", "uint64"))
@@ -30,10 +30,10 @@ class InexpressibleError(Exception):
     """An operator that tensor operations do not express. The text says why, to stand after the operator's type."""
 
 
-class Call:
+class OnnxOperator:
     """An operator with its attributes, tensors and constants."""
 
-    def __init__(self, graph: Graph, op: Op, node: NodeProto, values: Values, opset: int, read: frozenset[int]) -> None:
+    def __init__(self, graph: Graph, op: Op, node: NodeProto, values: OnnxConstants, opset: int, read: frozenset[int]) -> None:
         """Of a graph.
 
         Args:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from edgemem.model.tensor_ops import TensorOp
-    from edgemem_converters.onnx.compute_call import Call, Rule
+    from edgemem_converters.onnx.compute_call import OnnxOperator, Rule
 
 __all__ = ["FUNCTIONS", "clip", "fused"]
 
@@ -46,23 +46,23 @@ def fused(name: str, parameters: Sequence[float]) -> Function:
     raise InexpressibleError(f"with the activation {name!r} fused")
 
 
-def _clip(call: Call) -> Function:
+def _clip(call: OnnxOperator) -> Function:
     if call.opset < 11:
         return clip(call.number("min", -_LARGEST), call.number("max", _LARGEST))
     return clip(call.scalar(1, "bounds", -_LARGEST), call.scalar(2, "bounds", _LARGEST))
 
 
-def _selu(call: Call) -> Function:
+def _selu(call: OnnxOperator) -> Function:
     alpha, gamma = _FIRST_SELU if call.opset < 6 else _SELU
     return Function("selu", (call.number("alpha", alpha), call.number("gamma", gamma)))
 
 
-def _gelu(call: Call) -> Function:
+def _gelu(call: OnnxOperator) -> Function:
     return Function("gelu_tanh" if call.text("approximate", "none") == "tanh" else "gelu")
 
 
-def _swish(default: float) -> Callable[[Call], Function]:
-    def rule(call: Call) -> Function:
+def _swish(default: float) -> Callable[[OnnxOperator], Function]:
+    def rule(call: OnnxOperator) -> Function:
         if call.number("alpha", default) != 1.0:
             raise InexpressibleError(f"with the factor {call.number('alpha', default):g}")
         return Function("silu")
@@ -70,12 +70,12 @@ def _swish(default: float) -> Callable[[Call], Function]:
     return rule
 
 
-def _parameters(name: str, **defaults: float) -> Callable[[Call], Function]:
+def _parameters(name: str, **defaults: float) -> Callable[[OnnxOperator], Function]:
     """A function with these attributes as its parameters, in order."""
     return lambda call: Function(name, tuple(call.number(key, value) for key, value in defaults.items()))
 
 
-def _dropout(call: Call) -> Function:
+def _dropout(call: OnnxOperator) -> Function:
     """Of a run without training."""
     trains = (
         call.scalar(2, "modes", 0.0) if call.opset >= 12 else float(call.opset < 7 and not call.integer("is_test", 0))
@@ -85,7 +85,7 @@ def _dropout(call: Call) -> Function:
     return IDENTITY
 
 
-def _cast(call: Call) -> Function:
+def _cast(call: OnnxOperator) -> Function:
     """Numbers that the other type has; a GPU keeps all of them as floats."""
     given, made = call.dtype(call.input()), call.dtype(call.output())
     if given in (made, "bool") or made.startswith(("float", "bfloat")):
@@ -99,10 +99,10 @@ def _cast(call: Call) -> Function:
     return IDENTITY
 
 
-def _each(make: Callable[[Call], Function]) -> Rule:
+def _each(make: Callable[[OnnxOperator], Function]) -> Rule:
     """The rule of an operator that is a function of each element of its first input."""
 
-    def rule(call: Call) -> list[TensorOp]:
+    def rule(call: OnnxOperator) -> list[TensorOp]:
         return [Unary(function=make(call), input=call.input(), output=call.single())]
 
     return rule
@@ -111,7 +111,7 @@ def _each(make: Callable[[Call], Function]) -> Rule:
 def _biased(name: str) -> Rule:
     """Of a function of the sum of two inputs, the second of which may be absent."""
 
-    def rule(call: Call) -> list[TensorOp]:
+    def rule(call: OnnxOperator) -> list[TensorOp]:
         if not call.has(1):
             return [Unary(function=Function(name), input=call.input(), output=call.single())]
         a, b = call.operand(0), call.operand(1)

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.model.tensor_ops import Function, TensorOp
-    from edgemem_converters.onnx.compute_call import Call, Rule
+    from edgemem_converters.onnx.compute_call import OnnxOperator, Rule
 
 __all__ = ["MATRICES"]
 
 
-def _general(call: Call) -> list[TensorOp]:
+def _general(call: OnnxOperator) -> list[TensorOp]:
     """Gemm: alpha * A' * B' + beta * C."""
     beta = call.number("beta", 1.0)
     bias = call.weights(2, "addends") if beta else None
@@ -34,16 +34,16 @@ def _general(call: Call) -> list[TensorOp]:
     return _product(call, turned, call.number("alpha", 1.0), bias, _activation(call))
 
 
-def _activation(call: Call) -> Function:
+def _activation(call: OnnxOperator) -> Function:
     given = [call.number(f"activation_{name}", float("nan")) for name in ("alpha", "beta", "gamma")]
     return fused(call.text("activation", ""), [p for p in given if not isnan(p)])
 
 
-def _plain(call: Call) -> list[TensorOp]:
+def _plain(call: OnnxOperator) -> list[TensorOp]:
     return _product(call, (False, False), 1.0, None, IDENTITY)
 
 
-def _fused(call: Call) -> list[TensorOp]:
+def _fused(call: OnnxOperator) -> list[TensorOp]:
     if call.integer("transBatchA", 0) or call.integer("transBatchB", 0):
         raise InexpressibleError("with batches that are transposed")
     turned = bool(call.integer("transA", 0)), bool(call.integer("transB", 0))
@@ -51,7 +51,7 @@ def _fused(call: Call) -> list[TensorOp]:
 
 
 def _product(
-    call: Call, turned: tuple[bool, bool], alpha: float, bias: NDArray[np.float32] | None, function: Function
+    call: OnnxOperator, turned: tuple[bool, bool], alpha: float, bias: NDArray[np.float32] | None, function: Function
 ) -> list[TensorOp]:
     """Rows times a constant matrix where that is all; else a product of two tensors.
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from edgemem.model.affine import Border
     from edgemem.model.tensor_ops import AffineMap, TensorOp
-    from edgemem_converters.onnx.compute_call import Call, Rule
+    from edgemem_converters.onnx.compute_call import OnnxOperator, Rule
 
 __all__ = ["MOVES"]
 
@@ -31,20 +31,20 @@ def _map(maker: Callable[..., AffineMap], *given: Any, **more: Any) -> AffineMap
         raise InexpressibleError(f"({e})") from None
 
 
-def _reshape(call: Call) -> list[TensorOp]:
+def _reshape(call: OnnxOperator) -> list[TensorOp]:
     source, result = call.input(), call.single()
     if call.shape() == call.made():
         return [Unary(function=IDENTITY, input=source, output=result)]
     return [_map(affine.reshape, source, result, call.shape(), call.made())]
 
 
-def _transpose(call: Call) -> list[TensorOp]:
+def _transpose(call: OnnxOperator) -> list[TensorOp]:
     rank = len(call.shape())
     perm = call.integers("perm") or tuple(reversed(range(rank)))
     return [_map(affine.transpose, call.input(), call.single(), call.shape(), perm)]
 
 
-def _concat(call: Call) -> list[TensorOp]:
+def _concat(call: OnnxOperator) -> list[TensorOp]:
     made = call.made()
     axis = call.axis("axis", 1, len(made))
     full = [k for k in range(call.inputs) if prod(call.shape(k))]
@@ -59,7 +59,7 @@ def _concat(call: Call) -> list[TensorOp]:
     return [Concat(inputs=tuple(call.operand(k) for k in full), output=call.single(), axis=axis)]
 
 
-def _split(call: Call) -> list[TensorOp]:
+def _split(call: OnnxOperator) -> list[TensorOp]:
     shape = call.shape()
     axis = call.axis("axis", 0, len(shape))
     steps: list[TensorOp] = []
@@ -75,7 +75,7 @@ def _split(call: Call) -> list[TensorOp]:
     return steps
 
 
-def _slice(call: Call) -> list[TensorOp]:
+def _slice(call: OnnxOperator) -> list[TensorOp]:
     shape, rank = call.shape(), len(call.shape())
     if call.opset < 10:
         starts, axes, steps = call.integers("starts"), call.integers("axes"), None
@@ -97,7 +97,7 @@ def _slice(call: Call) -> list[TensorOp]:
     return [_map(affine.slice_, call.input(), call.single(), shape, begin, step, call.made())]
 
 
-def _gather(call: Call) -> list[TensorOp]:
+def _gather(call: OnnxOperator) -> list[TensorOp]:
     """Along an axis, of elements in equal steps."""
     shape = call.shape()
     axis = call.axis("axis", 0, len(shape))
@@ -116,7 +116,7 @@ def _gather(call: Call) -> list[TensorOp]:
     return [_map(affine.slice_, call.input(), call.single(), shape, begin, steps, taken)]
 
 
-def _pad(call: Call) -> list[TensorOp]:
+def _pad(call: OnnxOperator) -> list[TensorOp]:
     shape, rank = call.shape(), len(call.shape())
     value = call.number("value", 0.0)
     pads = call.integers("pads") or call.integers("paddings")
@@ -139,7 +139,7 @@ def _pad(call: Call) -> list[TensorOp]:
     return [_map(affine.pad, call.input(), call.single(), shape, before, made, _BORDERS[mode], value)]
 
 
-def _tile(call: Call) -> list[TensorOp]:
+def _tile(call: OnnxOperator) -> list[TensorOp]:
     if call.opset < 6:
         raise InexpressibleError("of operator set 1")
     repeats = call.numbers(1, "repeats")
@@ -148,11 +148,11 @@ def _tile(call: Call) -> list[TensorOp]:
     return [_map(affine.tile, call.input(), call.single(), call.shape(), repeats)]
 
 
-def _expand(call: Call) -> list[TensorOp]:
+def _expand(call: OnnxOperator) -> list[TensorOp]:
     return [_map(affine.expand, call.input(), call.single(), call.shape(), call.made())]
 
 
-def _depth_to_space(call: Call) -> list[TensorOp]:
+def _depth_to_space(call: OnnxOperator) -> list[TensorOp]:
     mode = call.text("mode", "DCR")
     if mode not in ("DCR", "CRD"):
         raise InexpressibleError(f"with mode {mode!r}")
@@ -165,7 +165,7 @@ def _depth_to_space(call: Call) -> list[TensorOp]:
     ]
 
 
-def _space_to_depth(call: Call) -> list[TensorOp]:
+def _space_to_depth(call: OnnxOperator) -> list[TensorOp]:
     block = call.integer("blocksize", 0)
     if len(call.shape()) != 4 or not 0 < block <= LARGEST:
         raise InexpressibleError("of a tensor without height and width")

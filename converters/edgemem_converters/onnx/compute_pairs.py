@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.model.tensor_ops import TensorOp
-    from edgemem_converters.onnx.compute_call import Call, Rule
+    from edgemem_converters.onnx.compute_call import OnnxOperator, Rule
 
 __all__ = ["PAIRS"]
 
@@ -40,7 +40,7 @@ _POWERS: Final = {2.0: "square", 0.5: "sqrt", 1.0: "identity", -1.0: "reciprocal
 def _pair(name: str) -> Rule:
     """The rule of an operator with numpy's broadcasting; before operator set 7 it had an attribute for that."""
 
-    def rule(call: Call) -> list[TensorOp]:
+    def rule(call: OnnxOperator) -> list[TensorOp]:
         if name == "div" and call.is_integer(call.output()):
             raise InexpressibleError("of integers, which a GPU rounds in its own way")
         return _broadcast(call, name)
@@ -48,13 +48,13 @@ def _pair(name: str) -> Rule:
     return rule
 
 
-def _broadcast(call: Call, name: str) -> list[TensorOp]:
+def _broadcast(call: OnnxOperator, name: str) -> list[TensorOp]:
     if call.opset < 7 and call.integer("broadcast", 0):
         return _along(call, name)
     return [_binary(call, name)]
 
 
-def _binary(call: Call, name: str) -> Binary:
+def _binary(call: OnnxOperator, name: str) -> Binary:
     output = call.single()
     if name in ("add", "sub", "mul") and call.wraps(output):
         raise InexpressibleError(f"of {call.dtype(output)} numbers, which wrap around")
@@ -67,7 +67,7 @@ def _binary(call: Call, name: str) -> Binary:
     return Binary(name=name, a=call.operand(0), b=call.operand(1), output=output)
 
 
-def _along(call: Call, name: str) -> list[TensorOp]:
+def _along(call: OnnxOperator, name: str) -> list[TensorOp]:
     """The second input lies along an axis of the first one and those behind it."""
     shape, other = call.shape(0), call.shape(1)
     axis = counted(call.integer("axis", len(shape) - len(other)), len(shape) or 1)
@@ -93,7 +93,7 @@ def _along(call: Call, name: str) -> list[TensorOp]:
 def _many(name: str) -> Rule:
     """The rule of an operator of any number of inputs, of which there are one or two."""
 
-    def rule(call: Call) -> list[TensorOp]:
+    def rule(call: OnnxOperator) -> list[TensorOp]:
         if call.inputs == 1:
             return [Unary(function=Function("identity"), input=call.input(), output=call.single())]
         if call.inputs > 2:
@@ -103,7 +103,7 @@ def _many(name: str) -> Rule:
     return rule
 
 
-def _power(call: Call) -> list[TensorOp]:
+def _power(call: OnnxOperator) -> list[TensorOp]:
     if call.is_integer(call.output()):
         raise InexpressibleError("of integers")
     if call.is_constant(1) and len(call.shape(1)) <= len(call.shape(0)) and call.made() == call.shape(0):
@@ -114,7 +114,7 @@ def _power(call: Call) -> list[TensorOp]:
     return _broadcast(call, "pow")
 
 
-def _prelu(call: Call) -> list[TensorOp]:
+def _prelu(call: OnnxOperator) -> list[TensorOp]:
     slopes = call.shape(1)
     if call.opset < 7 and slopes not in ((), (1,)) and len(slopes) < len(call.shape(0)):
         raise InexpressibleError("with slopes along the channels")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from edgemem.model.tensor_ops import TensorOp
-    from edgemem_converters.onnx.compute_call import Call, Rule
+    from edgemem_converters.onnx.compute_call import OnnxOperator, Rule
 
     Coordinates: TypeAlias = Literal["half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners", "tf_half_pixel"]
     Rounding: TypeAlias = Literal["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]
@@ -36,12 +36,12 @@ _ROUNDINGS: Final[Mapping[str, Rounding]] = {
 }
 
 
-def _upsample(call: Call) -> list[TensorOp]:
+def _upsample(call: OnnxOperator) -> list[TensorOp]:
     given = call.floats("scales") if call.opset < 9 else _scales(call, 1)
     return _resized(call, given, "asymmetric", _old_rounding(call))
 
 
-def _resize(call: Call) -> list[TensorOp]:
+def _resize(call: OnnxOperator) -> list[TensorOp]:
     if call.opset < 11:
         return _resized(call, _scales(call, 1), "asymmetric", _old_rounding(call))
     where = call.text("coordinate_transformation_mode", "half_pixel")
@@ -60,7 +60,7 @@ def _resize(call: Call) -> list[TensorOp]:
     return _resized(call, given, _COORDINATES[where], _ROUNDINGS[rounding])
 
 
-def _old_rounding(call: Call) -> Rounding:
+def _old_rounding(call: OnnxOperator) -> Rounding:
     """Before operator set 11: down where the image grows, up where it shrinks, as ONNX Runtime has it."""
     smaller = {made < given for given, made in zip(call.shape()[2:], call.made()[2:], strict=False) if made != given}
     if len(smaller) > 1 and call.text("mode", "nearest") == "nearest":
@@ -68,7 +68,7 @@ def _old_rounding(call: Call) -> Rounding:
     return "ceil" if smaller == {True} else "floor"
 
 
-def _scales(call: Call, position: int) -> tuple[float, ...] | None:
+def _scales(call: OnnxOperator, position: int) -> tuple[float, ...] | None:
     """The factors of all axes; None for an empty or absent input."""
     made = call.weights(position, "scales")
     if made is None or not made.size:
@@ -84,13 +84,13 @@ def _scales(call: Call, position: int) -> tuple[float, ...] | None:
     return tuple(full)
 
 
-def _is_exact(call: Call, scales: Sequence[float] | None) -> bool:
+def _is_exact(call: OnnxOperator, scales: Sequence[float] | None) -> bool:
     """Whether the sizes are in the ratio of the factors."""
     return scales is None or all(a * s == b for a, b, s in zip(call.shape(), call.made(), scales, strict=False))
 
 
 def _resized(
-    call: Call, scales: Sequence[float] | None, coordinates: Coordinates, rounding: Rounding
+    call: OnnxOperator, scales: Sequence[float] | None, coordinates: Coordinates, rounding: Rounding
 ) -> list[TensorOp]:
     mode, shape, made = call.text("mode", "nearest"), call.shape(), call.made()
     if len(shape) != len(made) or (scales is not None and len(scales) != len(shape)):

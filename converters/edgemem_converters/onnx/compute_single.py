@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     from onnx import NodeProto, SparseTensorProto, TensorProto
 
-    from edgemem_converters.onnx.compute_values import Values
-    from edgemem_converters.onnx.scopes import Node
-    from edgemem_converters.onnx.shapes import Sizes
+    from edgemem_converters.onnx.compute_values import OnnxConstants
+    from edgemem_converters.onnx.scopes import ScopeNode
+    from edgemem_converters.onnx.shapes import InferredSizes
 
 __all__ = ["single_model"]
 
@@ -25,10 +25,10 @@ _FIRST_IR: Final = 4  # of files whose initializers need not be inputs, too
 
 def single_model(
     model: ModelProto,
-    nodes: Sequence[Node],
+    nodes: Sequence[ScopeNode],
     number: int,
-    sizes: Sizes,
-    values: Values,
+    sizes: InferredSizes,
+    values: OnnxConstants,
     constants: AbstractSet[str],
 ) -> bytes:
     """The bytes of a model of one operator.
@@ -64,7 +64,7 @@ def single_model(
 class _Needed:
     """What an operator needs around it."""
 
-    def __init__(self, model: ModelProto, nodes: Sequence[Node], values: Values, constants: AbstractSet[str]) -> None:
+    def __init__(self, model: ModelProto, nodes: Sequence[ScopeNode], values: OnnxConstants, constants: AbstractSet[str]) -> None:
         self.inputs: list[str] = []
         self.tensors: list[TensorProto] = []
         self.sparse: list[SparseTensorProto] = []
@@ -100,7 +100,7 @@ class _Needed:
         self.nodes += [self._nodes[k].proto for k in sorted(numbers)]
 
 
-def _info(name: str, sizes: Sizes) -> ValueInfoProto:
+def _info(name: str, sizes: InferredSizes) -> ValueInfoProto:
     made = sizes.types.get(name)
     if made is None or made.WhichOneof("value") is None:
         raise UnsupportedError(f"{name!r} is of an unknown type, and no input or output of a model of one operator")

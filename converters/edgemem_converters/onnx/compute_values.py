@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from onnx import NodeProto
 
-    from edgemem_converters.onnx.scopes import Node
+    from edgemem_converters.onnx.scopes import ScopeNode
 
-__all__ = ["Values"]
+__all__ = ["OnnxConstants"]
 
 MOST_COMPUTED: Final = 2**28  # elements of all values that are computed from others
 
@@ -60,13 +60,13 @@ _SAME_ORDER: Final = frozenset(("Identity", "Reshape", "Flatten", "Squeeze", "Un
 _PLAIN: Final = frozenset("?bBhHiIlLqQefd")  # NumPy's own types, as the files have them
 
 
-class Values:
+class OnnxConstants:
     """Values of the main graph by name. Every method raises ModelError for constants that are damaged or missing."""
 
     def __init__(
         self,
         model: ModelProto,
-        nodes: Sequence[Node],
+        nodes: Sequence[ScopeNode],
         small: Mapping[str, NDArray[np.generic]],
         shapes: Mapping[str, tuple[int, ...]],
         folder: Path,
@@ -124,7 +124,7 @@ class Values:
             self._found[name] = self._read(name)
         return self._found[name]
 
-    def _is_computed(self, node: Node) -> bool:
+    def _is_computed(self, node: ScopeNode) -> bool:
         if node.proto.domain not in ("", "ai.onnx") or node.proto.op_type not in _COMPUTED:
             return False
         return all(n in self._shapes for n in node.outputs if n)
@@ -169,7 +169,7 @@ class Values:
         except (ValueError, TypeError, KeyError, OSError, RuntimeError, onnx.checker.ValidationError) as e:
             raise _unreadable(tensor.name, e) from None
 
-    def _compute(self, node: Node) -> None:
+    def _compute(self, node: ScopeNode) -> None:
         inputs = {n: self.value(n) for n in node.inputs if n}
         made: Sequence[NDArray[np.generic]] | None = None
         feeds = {n: v for n, v in inputs.items() if v is not None}
@@ -179,7 +179,7 @@ class Values:
         self._found |= dict.fromkeys(outputs)
         self._found |= {n: v for n, v in zip(outputs, made or (), strict=False) if v.shape == self._shapes[n]}
 
-    def _moved(self, node: Node, feeds: Mapping[str, NDArray[np.generic]]) -> list[NDArray[np.generic]] | None:
+    def _moved(self, node: ScopeNode, feeds: Mapping[str, NDArray[np.generic]]) -> list[NDArray[np.generic]] | None:
         """The result of an operator that only gives its input another shape, without a copy; None for others."""
         if len(node.outputs) != 1 or not node.inputs:
             return None
@@ -188,7 +188,7 @@ class Values:
             return [value.reshape(shape)]
         return None
 
-    def _evaluated(self, node: Node, feeds: Mapping[str, NDArray[np.generic]]) -> list[NDArray[np.generic]] | None:
+    def _evaluated(self, node: ScopeNode, feeds: Mapping[str, NDArray[np.generic]]) -> list[NDArray[np.generic]] | None:
         work = sum(prod(self._shapes[n]) for n in node.outputs if n) + sum(v.size for v in feeds.values())
         if node.proto.op_type in _PRODUCTS:
             factors = [prod(v.shape[1:]) for v in feeds.values()]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.model.tensor_ops import Function, TensorOp
-    from edgemem_converters.onnx.compute_call import Call, Rule
+    from edgemem_converters.onnx.compute_call import OnnxOperator, Rule
 
 __all__ = ["WINDOWS"]
 
@@ -37,7 +37,7 @@ class _Window:
         return (self.kernel[k] - 1) * self.dilation[k] + 1
 
 
-def _window(call: Call, kernel: Sequence[int], given: Sequence[int], made: Sequence[int]) -> _Window:
+def _window(call: OnnxOperator, kernel: Sequence[int], given: Sequence[int], made: Sequence[int]) -> _Window:
     """The window of an operator with its paddings explicit.
 
     Args:
@@ -79,7 +79,7 @@ def _check_places(window: _Window, given: Sequence[int], made: Sequence[int], *,
             raise InexpressibleError("with windows of padding alone, which are not counted")
 
 
-def _image(call: Call) -> tuple[int, ...]:
+def _image(call: OnnxOperator) -> tuple[int, ...]:
     """Height and width of its input."""
     shape = call.shape()
     if len(shape) != 4:
@@ -92,7 +92,7 @@ def _two(numbers: Sequence[int]) -> tuple[int, int]:
     return numbers[0], numbers[1]
 
 
-def _weights(call: Call) -> NDArray[np.float32]:
+def _weights(call: OnnxOperator) -> NDArray[np.float32]:
     weights = call.weights(1, "weights")
     if weights is None or weights.ndim < 3 or len(call.shape()) != weights.ndim:
         raise InexpressibleError("with weights of another rank than its input")
@@ -101,14 +101,14 @@ def _weights(call: Call) -> NDArray[np.float32]:
     return weights
 
 
-def _bias(call: Call, channels: int) -> NDArray[np.float32] | None:
+def _bias(call: OnnxOperator, channels: int) -> NDArray[np.float32] | None:
     bias = call.weights(2, "biases")
     if bias is not None and bias.shape != (channels,):
         raise InexpressibleError("with biases of another number than its channels")
     return bias
 
 
-def _groups(call: Call, weights: NDArray[np.float32], of_input: int, of_output: int) -> int:
+def _groups(call: OnnxOperator, weights: NDArray[np.float32], of_input: int, of_output: int) -> int:
     """The groups of a convolution whose weights have these channels in their first two dimensions, all together."""
     groups = call.integer("group", 1)
     if groups < 1 or of_input % groups or of_output % groups:
@@ -118,7 +118,7 @@ def _groups(call: Call, weights: NDArray[np.float32], of_input: int, of_output: 
     return groups
 
 
-def _convolution(call: Call) -> list[TensorOp]:
+def _convolution(call: OnnxOperator) -> list[TensorOp]:
     weights, groups = _weights(call), call.integer("group", 1)
     _groups(call, weights, weights.shape[1] * groups, weights.shape[0])
     given, made = _image(call), call.made()[2:]
@@ -143,11 +143,11 @@ def _convolution(call: Call) -> list[TensorOp]:
     ]
 
 
-def _activation(call: Call) -> Function:
+def _activation(call: OnnxOperator) -> Function:
     return fused(call.text("activation", ""), call.floats("activation_params") or ())
 
 
-def _transposed(call: Call) -> list[TensorOp]:
+def _transposed(call: OnnxOperator) -> list[TensorOp]:
     weights, groups = _weights(call), call.integer("group", 1)
     _groups(call, weights, weights.shape[0], weights.shape[1] * groups)
     made, given = _image(call), call.made()[2:]  # the window moves over the output
@@ -187,7 +187,7 @@ def _transposed(call: Call) -> list[TensorOp]:
 
 
 def _pool(kind: Literal["max", "average"]) -> Rule:
-    def rule(call: Call) -> list[TensorOp]:
+    def rule(call: OnnxOperator) -> list[TensorOp]:
         given, made = _image(call), call.made()[2:]
         window = _window(call, call.integers("kernel_shape") or (), given, made)
         rounds_up = bool(call.integer("ceil_mode", 0)) and call.text("auto_pad", "NOTSET") != "VALID"
@@ -210,7 +210,7 @@ def _pool(kind: Literal["max", "average"]) -> Rule:
     return rule
 
 
-def _local_response(call: Call) -> list[TensorOp]:
+def _local_response(call: OnnxOperator) -> list[TensorOp]:
     size = call.integer("size", 0)
     if not 0 < size <= LARGEST:
         raise InexpressibleError(f"over {size} channels")

@@ -13,7 +13,7 @@ from edgemem.errors import ModelError
 from edgemem_converters.onnx.external import tensors
 from edgemem_converters.onnx.functions import drop_values
 from edgemem_converters.onnx.limits import MAX_FILE_BYTES
-from edgemem_converters.onnx.parts import Parts, value_info
+from edgemem_converters.onnx.parts import ModelParts, value_info
 from edgemem_converters.onnx.scopes import scope_of
 from edgemem_converters.onnx.weights import external_size, with_values
 from edgemem_converters.onnx.wire import permute_nodes
@@ -58,7 +58,7 @@ def priority_order(data: bytes) -> tuple[int, ...]:
 
 def reordered(data: bytes, order: Sequence[int]) -> bytes:
     """The file with its nodes (Constant nodes first) in this order, every node under a name of its own."""
-    parts = Parts(data, Path())
+    parts = ModelParts(data, Path())
     named = data if parts.is_named else parts.named()  # copies of the weights take long
     positions = parts.positions(order)
     return named if positions == tuple(range(len(positions))) else permute_nodes(named, positions)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from onnx import TensorProto
 
-from edgemem_converters.onnx.calls import Call, RuleError
+from edgemem_converters.onnx.calls import TypedNode, RuleError
 from edgemem_converters.onnx.layouts import WINDOW, channels_last
 from edgemem_converters.onnx.scopes import tensor_type
 
@@ -20,21 +20,21 @@ __all__ = ["QUANTIZED"]
 _Types: TypeAlias = "list[TypeProto | None]"
 
 
-def _same(call: Call) -> _Types:
+def _same(call: TypedNode) -> _Types:
     return [call.like()]
 
 
-def _broadcast(call: Call) -> _Types:
+def _broadcast(call: TypedNode) -> _Types:
     """A, its scale and zero point, then B."""
     return [call.like(0, call.broadcast(call.dims(0), call.dims(3)))]
 
 
-def _where(call: Call) -> _Types:
+def _where(call: TypedNode) -> _Types:
     """A condition, X with scale and zero point, then Y."""
     return [call.like(1, call.broadcast(call.dims(0), call.dims(1), call.dims(4)))]
 
 
-def _concat(call: Call) -> _Types:
+def _concat(call: TypedNode) -> _Types:
     """The result's scale and zero point, then each tensor with its own two."""
     shapes = [call.dims(k) for k in range(2, len(call.types), 3)]
     if not shapes:
@@ -47,10 +47,10 @@ def _concat(call: Call) -> _Types:
     return [call.like(2, [*shapes[0][:axis], sum(s[axis] for s in shapes), *shapes[0][axis + 1 :]])]
 
 
-def _window(op_type: str, weights: int | None = None) -> Callable[[Call], _Types]:
+def _window(op_type: str, weights: int | None = None) -> Callable[[TypedNode], _Types]:
     """ONNX's operator of this type, on channels that come second, or last by an attribute."""
 
-    def rule(call: Call) -> _Types:
+    def rule(call: TypedNode) -> _Types:
         others = [call.like(weights)] if weights is not None else []
 
         def plain(x: TypeProto) -> TypeProto:
@@ -67,7 +67,7 @@ def _as_float(made: TypeProto) -> TypeProto:
     return tensor_type(TensorProto.FLOAT, [d.dim_value for d in made.tensor_type.shape.dim])
 
 
-def _gemm(call: Call) -> _Types:
+def _gemm(call: TypedNode) -> _Types:
     """A and B with scales and zero points, C, then the result's: without these it is in floating point."""
     a, b = call.dims(0, 2), call.dims(3, 2)
     a = a[::-1] if call.integer("transA", 0) else a
@@ -75,28 +75,28 @@ def _gemm(call: Call) -> _Types:
     return [tensor_type(call.elem(0) if call.has(7) else TensorProto.FLOAT, call.product(a, b))]
 
 
-def _product(elem_position: int) -> Callable[[Call], _Types]:
+def _product(elem_position: int) -> Callable[[TypedNode], _Types]:
     """A matrix product whose elements are of the type of another input."""
 
-    def rule(call: Call) -> _Types:
+    def rule(call: TypedNode) -> _Types:
         return [tensor_type(call.elem(elem_position), call.product(call.dims(0), call.dims(1)))]
 
     return rule
 
 
-def _product_of_integers(call: Call) -> _Types:
+def _product_of_integers(call: TypedNode) -> _Types:
     return [tensor_type(TensorProto.INT32, call.product(call.dims(0), call.dims(1)))]
 
 
-def _quantize(call: Call) -> _Types:
+def _quantize(call: TypedNode) -> _Types:
     return [tensor_type(call.elem(2) if call.has(2) else TensorProto.UINT8, call.dims(0))]
 
 
-def _dequantize(call: Call) -> _Types:
+def _dequantize(call: TypedNode) -> _Types:
     return [tensor_type(call.elem(1), call.dims(0))]
 
 
-def _lstm(call: Call) -> _Types:
+def _lstm(call: TypedNode) -> _Types:
     steps, batch, _ = call.dims(0, 3)
     direction = call.attribute("direction")
     count = 2 if direction is not None and direction.s == b"bidirectional" else 1
@@ -105,7 +105,7 @@ def _lstm(call: Call) -> _Types:
     return [call.like(0, [steps, count, batch, hidden]), last, last]
 
 
-QUANTIZED: Mapping[str, Callable[[Call], _Types]] = {
+QUANTIZED: Mapping[str, Callable[[TypedNode], _Types]] = {
     **dict.fromkeys(("QLinearLeakyRelu", "QLinearSigmoid", "QLinearSoftmax"), _same),
     **dict.fromkeys(("QLinearAdd", "QLinearMul"), _broadcast),
     "DequantizeLinear": _dequantize,

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
     from onnx import TypeProto
 
-__all__ = ["Origin", "left_to_runtime", "unknown_sizes"]
+__all__ = ["SizeOrigin", "left_to_runtime", "unknown_sizes"]
 
 _FLAGS = 20  # that an error names
 _REASON = 300  # characters of what a rule says
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class SizeOrigin:
     """Where an unknown size comes from.
 
     Attributes:
@@ -35,13 +35,13 @@ class Origin:
     what: str = ""
 
 
-def left_to_runtime(origin: Origin) -> str:
+def left_to_runtime(origin: SizeOrigin) -> str:
     """The note of a value with a size that depends on the data, which follows `is`."""
     return f"{DEPENDS_ON_DATA} ({origin.what}), left to the runtime"
 
 
 def unknown_sizes(
-    origins: Mapping[str, Origin], types: Mapping[str, TypeProto], inputs: Iterable[str]
+    origins: Mapping[str, SizeOrigin], types: Mapping[str, TypeProto], inputs: Iterable[str]
 ) -> UnknownShapeError:
     """The error for values of unknown sizes: open inputs, operators without rules, operators that do not take these.
 

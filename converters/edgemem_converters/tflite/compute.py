@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from edgemem.errors import ModelError, UnsupportedError
-from edgemem.model.tensor_ops import Program
-from edgemem_converters.tflite.compute_case import Case
+from edgemem.model.tensor_ops import TensorProgram
+from edgemem_converters.tflite.compute_case import TfliteOperator
 from edgemem_converters.tflite.compute_functions import FUNCTIONS
 from edgemem_converters.tflite.compute_moves import MOVES
 from edgemem_converters.tflite.compute_sums import SUMS
-from edgemem_converters.tflite.compute_values import NotExpressibleError, Values
+from edgemem_converters.tflite.compute_values import NotExpressibleError, TfliteConstants
 from edgemem_converters.tflite.compute_windows import WINDOWS
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ __all__ = ["RULES", "program_of"]
 RULES: Final = {**FUNCTIONS, **MOVES, **SUMS, **WINDOWS}
 
 
-def program_of(file: FileModel, graph: Graph) -> Program:
+def program_of(file: FileModel, graph: Graph) -> TensorProgram:
     """The tensor operations of the main subgraph; an operator has none whose outputs are known without running it.
 
     Args:
@@ -35,7 +35,7 @@ def program_of(file: FileModel, graph: Graph) -> Program:
         ModelError: a value of the file is damaged, or an operator's options contradict its shapes.
         MissingDependencyError: a constant is sparse, and ai-edge-litert, which has the TFLite schema, is missing.
     """
-    values = Values(file, graph)
+    values = TfliteConstants(file, graph)
     steps: list[tuple[TensorOp, ...] | str] = []
     read = {i for i in graph.outputs if values.is_known(i)}
     for number in range(len(graph.ops)):
@@ -49,10 +49,10 @@ def program_of(file: FileModel, graph: Graph) -> Program:
         except NotExpressibleError as e:
             name = graph.tensors[index].name
             raise UnsupportedError(f"the constant {name!r} cannot be read: {e}") from None
-    return Program(graph, tuple(steps), constants_read)
+    return TensorProgram(graph, tuple(steps), constants_read)
 
 
-def _step(file: FileModel, graph: Graph, number: int, values: Values) -> tuple[tuple[TensorOp, ...] | str, set[int]]:
+def _step(file: FileModel, graph: Graph, number: int, values: TfliteConstants) -> tuple[tuple[TensorOp, ...] | str, set[int]]:
     """The tensor operations of an operator, or why it has none; and the constants that they read."""
     op = graph.ops[number]
     if op.outputs and all(i < 0 or values.is_known(i) for i in op.outputs):
@@ -61,7 +61,7 @@ def _step(file: FileModel, graph: Graph, number: int, values: Values) -> tuple[t
     if rule is None or op.bodies:
         return op.type, set()
     try:
-        case = Case(file, graph, number, values)
+        case = TfliteOperator(file, graph, number, values)
         made = rule(case)
         for index in case.read:
             values.float32(index)

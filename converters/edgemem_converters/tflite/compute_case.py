@@ -10,7 +10,7 @@ import numpy as np
 from edgemem.errors import ModelError
 from edgemem.model.tensor_ops import IDENTITY, Function
 from edgemem_converters.tflite.compute_options import OPTIONS
-from edgemem_converters.tflite.compute_values import NotExpressibleError, Values
+from edgemem_converters.tflite.compute_values import NotExpressibleError, TfliteConstants
 from edgemem_converters.tflite.reader import read_custom_options, read_options
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from edgemem.model.graph import Attribute, Graph
     from edgemem_converters.tflite.reader import FileModel
 
-__all__ = ["Case"]
+__all__ = ["TfliteOperator"]
 
 FLOATS: Final = ("float32", "float16")
 _EXACT: Final = (*FLOATS, "int32", "int64", "bool")  # whole numbers count exactly up to 2**24
@@ -33,7 +33,7 @@ _ACTIVATIONS: Final = {
 }
 
 
-class Case:
+class TfliteOperator:
     """An operator of the main subgraph. Positions count its inputs, absent optional ones included.
 
     Attributes:
@@ -44,7 +44,7 @@ class Case:
         read: the constants that its tensor operations name as inputs so far.
     """
 
-    def __init__(self, file: FileModel, graph: Graph, number: int, values: Values) -> None:
+    def __init__(self, file: FileModel, graph: Graph, number: int, values: TfliteConstants) -> None:
         self._file, self._graph, self._values = file, graph, values
         self._op, self._operator = graph.ops[number], file.subgraphs[0].operators[number]
         self.type = self._op.type

@@ -12,37 +12,37 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from edgemem.model.tensor_ops import TensorOp
-    from edgemem_converters.tflite.compute_case import Case
+    from edgemem_converters.tflite.compute_case import TfliteOperator
 
 __all__ = ["FUNCTIONS", "broadcast"]
 
 _WHOLE: Final = ("int32", "int64")
 
 
-def _unary(function: Function, case: Case) -> tuple[TensorOp, ...]:
+def _unary(function: Function, case: TfliteOperator) -> tuple[TensorOp, ...]:
     return _elementwise(function, case, case.floats(0))
 
 
-def _of_any(function: Function, case: Case) -> tuple[TensorOp, ...]:
+def _of_any(function: Function, case: TfliteOperator) -> tuple[TensorOp, ...]:
     """A function that is exact for whole numbers, too."""
     return _elementwise(function, case, case.operand(0))
 
 
-def _elementwise(function: Function, case: Case, operand: int) -> tuple[TensorOp, ...]:
+def _elementwise(function: Function, case: TfliteOperator, operand: int) -> tuple[TensorOp, ...]:
     if case.dims(0) != case.shape:
         raise case.contradiction()
     return (Unary(function=function, input=operand, output=case.output),)
 
 
-def _leaky_relu(case: Case) -> tuple[TensorOp, ...]:
+def _leaky_relu(case: TfliteOperator) -> tuple[TensorOp, ...]:
     return _unary(Function("leaky_relu", (case.option("alpha"),)), case)
 
 
-def _gelu(case: Case) -> tuple[TensorOp, ...]:
+def _gelu(case: TfliteOperator) -> tuple[TensorOp, ...]:
     return _unary(Function("gelu_tanh" if case.option("approximate") else "gelu"), case)
 
 
-def _cast(case: Case) -> tuple[TensorOp, ...]:
+def _cast(case: TfliteOperator) -> tuple[TensorOp, ...]:
     """Whole numbers and booleans are kept as floats, so that most casts change nothing."""
     source, result = case.dtype(0), case.output_dtype
     if source in (result, "bool") or result == "float32":
@@ -52,12 +52,12 @@ def _cast(case: Case) -> tuple[TensorOp, ...]:
     raise NotExpressibleError(f"CAST from {source} to {result}")
 
 
-def _dequantise(case: Case) -> tuple[TensorOp, ...]:
+def _dequantise(case: TfliteOperator) -> tuple[TensorOp, ...]:
     """Of float16, which is a cast; all else is quantised, and `operand` refuses it."""
     return _unary(IDENTITY, case)
 
 
-def _binary(name: str, case: Case, *, whole: bool = False, fused: bool = False) -> tuple[TensorOp, ...]:
+def _binary(name: str, case: TfliteOperator, *, whole: bool = False, fused: bool = False) -> tuple[TensorOp, ...]:
     """A function of two elements; `whole`: also of whole numbers; `fused`: it has an activation."""
     operand = case.operand if whole else case.floats
     a, b = operand(0), operand(1)
@@ -67,7 +67,7 @@ def _binary(name: str, case: Case, *, whole: bool = False, fused: bool = False) 
     return (Binary(name=name, a=a, b=b, output=case.output, function=case.function() if fused else IDENTITY),)
 
 
-def broadcast(case: Case, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+def broadcast(case: TfliteOperator, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
     """Two shapes together, as NumPy does it. Raises ModelError where they do not fit."""
     rank = max(len(a), len(b))
     made = []
@@ -78,7 +78,7 @@ def broadcast(case: Case, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, 
     return tuple(made)
 
 
-def _sum_of_all(case: Case) -> tuple[TensorOp, ...]:
+def _sum_of_all(case: TfliteOperator) -> tuple[TensorOp, ...]:
     if case.count() == 1:
         return _of_any(IDENTITY, case)
     if case.count() == 2:
@@ -126,7 +126,7 @@ _WHOLE_BINARY: Final = {
     "NOT_EQUAL": "not_equal",
     "SQUARED_DIFFERENCE": "squared_difference",
 }
-FUNCTIONS: Final[Mapping[str, Callable[[Case], tuple[TensorOp, ...]]]] = {
+FUNCTIONS: Final[Mapping[str, Callable[[TfliteOperator], tuple[TensorOp, ...]]]] = {
     **{name: partial(_unary, function) for name, function in _UNARY.items()},
     **{name: partial(_of_any, function) for name, function in _WHOLE_UNARY.items()},
     **{name: partial(_binary, function) for name, function in _BINARY.items()},

@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from edgemem.model.tensor_ops import TensorOp
-    from edgemem_converters.tflite.compute_case import Case
+    from edgemem_converters.tflite.compute_case import TfliteOperator
 
 __all__ = ["MOVES"]
 
 
-def _reshape(case: Case) -> tuple[TensorOp, ...]:
+def _reshape(case: TfliteOperator) -> tuple[TensorOp, ...]:
     return (affine.reshape(case.operand(0), case.output, case.dims(0), case.shape),)
 
 
-def _transpose(case: Case) -> tuple[TensorOp, ...]:
+def _transpose(case: TfliteOperator) -> tuple[TensorOp, ...]:
     perm, shape = case.whole(1, "axes"), case.dims(0)
     made = affine.transpose(case.operand(0), case.output, shape, [case.axis(p, len(shape)) for p in perm])
     if tuple(shape[p] for p in perm) != case.shape:
@@ -32,12 +32,12 @@ def _transpose(case: Case) -> tuple[TensorOp, ...]:
     return (made,)
 
 
-def _slice(case: Case) -> tuple[TensorOp, ...]:
+def _slice(case: TfliteOperator) -> tuple[TensorOp, ...]:
     begin, shape = case.whole(1, "begins"), case.dims(0)
     return (affine.slice_(case.operand(0), case.output, shape, begin, [1] * len(shape), case.shape),)
 
 
-def _strided_slice(case: Case) -> tuple[TensorOp, ...]:
+def _strided_slice(case: TfliteOperator) -> tuple[TensorOp, ...]:
     shape = case.dims(0)
     begin, end, step = (case.whole(k, "begins and ends") for k in (1, 2, 3))
     if not len(begin) == len(end) == len(step) or 0 in step:
@@ -79,7 +79,7 @@ def _strided_slice(case: Case) -> tuple[TensorOp, ...]:
     return (affine.slice_(case.operand(0), case.output, shape, starts, steps, sizes),)
 
 
-def _split(value: int, axis_at: int, case: Case) -> tuple[TensorOp, ...]:
+def _split(value: int, axis_at: int, case: TfliteOperator) -> tuple[TensorOp, ...]:
     """Parts of the input along an axis; `value` and `axis_at` are the positions of both."""
     shape = case.dims(value)
     axis = case.axis(_single(case, case.whole(axis_at, "an axis")), len(shape))
@@ -93,7 +93,7 @@ def _split(value: int, axis_at: int, case: Case) -> tuple[TensorOp, ...]:
     return tuple(parts)
 
 
-def _unpack(case: Case) -> tuple[TensorOp, ...]:
+def _unpack(case: TfliteOperator) -> tuple[TensorOp, ...]:
     shape = case.dims(0)
     axis = case.axis(case.option("axis"), len(shape))
     if any(case.output_dims(i) != shape[:axis] + shape[axis + 1 :] for i in case.outputs):
@@ -107,7 +107,7 @@ def _part(source: int, result: int, shape: Sequence[int], axis: int, begin: int,
     return affine.slice_(source, result, shape, begins, [1] * len(shape), sizes)
 
 
-def _gather(case: Case) -> tuple[TensorOp, ...]:
+def _gather(case: TfliteOperator) -> tuple[TensorOp, ...]:
     """Of elements at equal distances."""
     shape, numbers = case.dims(0), case.whole(1, "indices")
     axis = case.axis(case.option("axis"), len(shape))
@@ -123,7 +123,7 @@ def _gather(case: Case) -> tuple[TensorOp, ...]:
     return (affine.slice_(case.operand(0), case.output, shape, begins, step, sizes),)
 
 
-def _reverse(case: Case) -> tuple[TensorOp, ...]:
+def _reverse(case: TfliteOperator) -> tuple[TensorOp, ...]:
     shape = case.dims(0)
     axes = {case.axis(a, len(shape)) for a in case.whole(1, "axes")}
     begin = [d - 1 if a in axes else 0 for a, d in enumerate(shape)]
@@ -131,7 +131,7 @@ def _reverse(case: Case) -> tuple[TensorOp, ...]:
     return (affine.slice_(case.operand(0), case.output, shape, begin, step, case.shape),)
 
 
-def _pad(case: Case) -> tuple[TensorOp, ...]:
+def _pad(case: TfliteOperator) -> tuple[TensorOp, ...]:
     before = _before(case)
     value = 0.0
     if case.type == "PADV2":
@@ -142,12 +142,12 @@ def _pad(case: Case) -> tuple[TensorOp, ...]:
     return (affine.pad(case.operand(0), case.output, case.dims(0), before, case.shape, "value", value),)
 
 
-def _mirror_pad(case: Case) -> tuple[TensorOp, ...]:
+def _mirror_pad(case: TfliteOperator) -> tuple[TensorOp, ...]:
     border: affine.Border = "symmetric" if case.option("mode") else "reflect"
     return (affine.pad(case.operand(0), case.output, case.dims(0), _before(case), case.shape, border),)
 
 
-def _before(case: Case) -> tuple[int, ...]:
+def _before(case: TfliteOperator) -> tuple[int, ...]:
     paddings, shape = case.whole(1, "paddings"), case.dims(0)
     if len(paddings) != 2 * len(shape) or min(paddings, default=0) < 0:
         raise case.contradiction()
@@ -156,7 +156,7 @@ def _before(case: Case) -> tuple[int, ...]:
     return paddings[::2]
 
 
-def _tile(case: Case) -> tuple[TensorOp, ...]:
+def _tile(case: TfliteOperator) -> tuple[TensorOp, ...]:
     shape = case.dims(0)
     if len(shape) != len(case.shape) or any(b % a for a, b in zip(shape, case.shape, strict=True)):
         raise case.contradiction()
@@ -164,38 +164,38 @@ def _tile(case: Case) -> tuple[TensorOp, ...]:
     return (affine.tile(case.operand(0), case.output, shape, repeats),)
 
 
-def _broadcast_to(case: Case) -> tuple[TensorOp, ...]:
+def _broadcast_to(case: TfliteOperator) -> tuple[TensorOp, ...]:
     return (affine.expand(case.operand(0), case.output, case.dims(0), case.shape),)
 
 
-def _depth_to_space(case: Case) -> tuple[TensorOp, ...]:
+def _depth_to_space(case: TfliteOperator) -> tuple[TensorOp, ...]:
     made = affine.depth_to_space(case.operand(0), case.output, case.dims(0), case.option("block"))
     block = case.option("block")
     n, h, w, c = case.dims(0)
     return _of_shape(case, (n, h * block, w * block, c // block**2), made)
 
 
-def _space_to_depth(case: Case) -> tuple[TensorOp, ...]:
+def _space_to_depth(case: TfliteOperator) -> tuple[TensorOp, ...]:
     block = case.option("block")
     made = affine.space_to_depth(case.operand(0), case.output, case.dims(0), block)
     n, h, w, c = case.dims(0)
     return _of_shape(case, (n, h // block, w // block, c * block**2), made)
 
 
-def _of_shape(case: Case, shape: tuple[int, ...], made: TensorOp) -> tuple[TensorOp, ...]:
+def _of_shape(case: TfliteOperator, shape: tuple[int, ...], made: TensorOp) -> tuple[TensorOp, ...]:
     if shape != case.shape:
         raise case.contradiction()
     return (made,)
 
 
-def _blocks(maker: Callable[..., TensorOp], case: Case) -> tuple[TensorOp, ...]:
+def _blocks(maker: Callable[..., TensorOp], case: TfliteOperator) -> tuple[TensorOp, ...]:
     block, ends = case.whole(1, "blocks"), case.whole(2, "crops and paddings")
     if len(ends) != 2 * len(block):
         raise case.contradiction()
     return (maker(case.operand(0), case.output, case.dims(0), block, ends[::2], case.shape),)
 
 
-def _concatenation(case: Case) -> tuple[TensorOp, ...]:
+def _concatenation(case: TfliteOperator) -> tuple[TensorOp, ...]:
     axis = case.axis(case.option("axis"), len(case.shape))
     shapes = [case.dims(k) for k in range(case.count())]
     rest = case.shape[:axis] + case.shape[axis + 1 :]
@@ -208,7 +208,7 @@ def _concatenation(case: Case) -> tuple[TensorOp, ...]:
     return (Concat(inputs=inputs, output=case.output, axis=axis, function=case.function()),)
 
 
-def _pack(case: Case) -> tuple[TensorOp, ...]:
+def _pack(case: TfliteOperator) -> tuple[TensorOp, ...]:
     axis = case.axis(case.option("axis"), len(case.shape))
     rest = case.shape[:axis] + case.shape[axis + 1 :]
     if case.count() != case.shape[axis] or any(case.dims(k) != rest for k in range(case.count())):
@@ -218,13 +218,13 @@ def _pack(case: Case) -> tuple[TensorOp, ...]:
     return (Concat(inputs=tuple(case.operand(k) for k in range(case.count())), output=case.output, axis=axis),)
 
 
-def _single(case: Case, numbers: Sequence[int]) -> int:
+def _single(case: TfliteOperator, numbers: Sequence[int]) -> int:
     if len(numbers) != 1:
         raise case.contradiction()
     return numbers[0]
 
 
-MOVES: Final[Mapping[str, Callable[[Case], tuple[TensorOp, ...]]]] = {
+MOVES: Final[Mapping[str, Callable[[TfliteOperator], tuple[TensorOp, ...]]]] = {
     "BATCH_TO_SPACE_ND": partial(_blocks, affine.batch_to_space),
     "BROADCAST_TO": _broadcast_to,
     "CONCATENATION": _concatenation,

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from edgemem.model.tensor_ops import TensorOp
-    from edgemem_converters.tflite.compute_case import Case
+    from edgemem_converters.tflite.compute_case import TfliteOperator
 
 __all__ = ["SUMS"]
 
 _L2_EPSILON: Final = 1e-6  # below this the kernels divide by it instead of the root
 
 
-def _fully_connected(case: Case) -> tuple[TensorOp, ...]:
+def _fully_connected(case: TfliteOperator) -> tuple[TensorOp, ...]:
     if case.option("format"):
         raise NotExpressibleError("FULLY_CONNECTED with shuffled weights")
     weights = case.constant(1, "weights")
@@ -47,7 +47,7 @@ def _fully_connected(case: Case) -> tuple[TensorOp, ...]:
     return (made,)
 
 
-def _matmul(case: Case) -> tuple[TensorOp, ...]:
+def _matmul(case: TfliteOperator) -> tuple[TensorOp, ...]:
     a, b = case.dims(0), case.dims(1)
     if min(len(a), len(b)) < 2:
         raise case.contradiction()
@@ -63,7 +63,7 @@ def _matmul(case: Case) -> tuple[TensorOp, ...]:
 _Kind = Literal["mean", "sum", "max", "min", "prod", "l2", "sum_square"]
 
 
-def _reduce(kind: _Kind, case: Case) -> tuple[TensorOp, ...]:
+def _reduce(kind: _Kind, case: TfliteOperator) -> tuple[TensorOp, ...]:
     axes, shape = _axes(case), case.dims(0)
     kept = tuple(1 if a in axes else d for a, d in enumerate(shape))
     if case.shape not in (kept, tuple(d for a, d in enumerate(shape) if a not in axes)):
@@ -72,7 +72,7 @@ def _reduce(kind: _Kind, case: Case) -> tuple[TensorOp, ...]:
     return (Reduce(kind=kind, input=operand, output=case.output, axes=axes),)
 
 
-def _axes(case: Case) -> tuple[int, ...]:
+def _axes(case: TfliteOperator) -> tuple[int, ...]:
     rank = len(case.dims(0))
     axes = tuple(sorted({case.axis(a, rank) for a in case.whole(1, "axes")}))
     if not axes:
@@ -80,7 +80,7 @@ def _axes(case: Case) -> tuple[int, ...]:
     return axes
 
 
-def _arg(case: Case) -> tuple[TensorOp, ...]:
+def _arg(case: TfliteOperator) -> tuple[TensorOp, ...]:
     axes, shape = _axes(case), case.dims(0)
     if len(axes) != 1 or case.shape != shape[: axes[0]] + shape[axes[0] + 1 :]:
         raise case.contradiction()
@@ -88,14 +88,14 @@ def _arg(case: Case) -> tuple[TensorOp, ...]:
     return (ArgMax(input=case.operand(0), output=case.output, axis=axes[0], is_min=is_min),)
 
 
-def _softmax(case: Case) -> tuple[TensorOp, ...]:
+def _softmax(case: TfliteOperator) -> tuple[TensorOp, ...]:
     is_log = case.type == "LOG_SOFTMAX"
     beta = 1.0 if is_log else case.option("beta")
     op = Softmax(input=case.floats(0), output=case.output, axis=_last(case), beta=beta, is_log=is_log)
     return (op,)
 
 
-def _l2_normalization(case: Case) -> tuple[TensorOp, ...]:
+def _l2_normalization(case: TfliteOperator) -> tuple[TensorOp, ...]:
     op = Normalization(
         input=case.floats(0),
         output=case.output,
@@ -107,7 +107,7 @@ def _l2_normalization(case: Case) -> tuple[TensorOp, ...]:
     return (op,)
 
 
-def _local_response(case: Case) -> tuple[TensorOp, ...]:
+def _local_response(case: TfliteOperator) -> tuple[TensorOp, ...]:
     radius = case.option("radius")
     if radius < 0 or len(case.shape) != 4 or case.shape != case.dims(0):
         raise case.contradiction()
@@ -123,14 +123,14 @@ def _local_response(case: Case) -> tuple[TensorOp, ...]:
     return (op,)
 
 
-def _last(case: Case) -> int:
+def _last(case: TfliteOperator) -> int:
     """The last axis of an input of the output's shape."""
     if not case.shape or case.shape != case.dims(0):
         raise case.contradiction()
     return len(case.shape) - 1
 
 
-SUMS: Final[Mapping[str, Callable[[Case], tuple[TensorOp, ...]]]] = {
+SUMS: Final[Mapping[str, Callable[[TfliteOperator], tuple[TensorOp, ...]]]] = {
     "ARG_MAX": _arg,
     "ARG_MIN": _arg,
     "BATCH_MATMUL": _matmul,

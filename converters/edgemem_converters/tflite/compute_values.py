@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from edgemem.model.graph import Graph
     from edgemem_converters.tflite.reader import FileModel, FileOperator
 
-__all__ = ["NotExpressibleError", "Values"]
+__all__ = ["NotExpressibleError", "TfliteConstants"]
 
 _DECOMPRESS: Final = ("DEQUANTIZE", "DENSIFY")
 _OF_SHAPES: Final = ("SHAPE", "RANK")  # their values are known from the graph
@@ -45,7 +45,7 @@ class NotExpressibleError(Exception):
     """Why an operator has no tensor operations, in words for people."""
 
 
-class Values:
+class TfliteConstants:
     """The values of the main subgraph of a file that are known before it runs: constants, and the sizes of tensors."""
 
     def __init__(self, file: FileModel, graph: Graph) -> None:

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.model.tensor_ops import Function, TensorOp
-    from edgemem_converters.tflite.compute_case import Case
+    from edgemem_converters.tflite.compute_case import TfliteOperator
 
 __all__ = ["WINDOWS"]
 
 _SAME, _VALID = 0, 1  # of the schema's enumeration Padding
 
 
-def _convolution(case: Case) -> tuple[TensorOp, ...]:
+def _convolution(case: TfliteOperator) -> tuple[TensorOp, ...]:
     weights = case.constant(1, "weights")
     window = _window(case)
     channels = case.dims(0)[3]
@@ -50,7 +50,7 @@ def _convolution(case: Case) -> tuple[TensorOp, ...]:
     return (made,)
 
 
-def _pool(case: Case) -> tuple[TensorOp, ...]:
+def _pool(case: TfliteOperator) -> tuple[TensorOp, ...]:
     window = _window(case)
     if case.dims(0)[3] != case.shape[3]:
         raise case.contradiction()
@@ -75,7 +75,7 @@ class _Window(NamedTuple):
     pads: tuple[int, int, int, int]
 
 
-def _window(case: Case) -> _Window:
+def _window(case: TfliteOperator) -> _Window:
     """What `attributes_of` has checked against height and width, but for the size that `SAME` asks for."""
     given, made = case.dims(0), case.shape
     match [case.attribute(name) for name in ("kernel", "stride", "dilation", "pads")]:
@@ -86,7 +86,7 @@ def _window(case: Case) -> _Window:
     raise case.contradiction()
 
 
-def _bias(case: Case, position: int, channels: int) -> NDArray[np.float32] | None:
+def _bias(case: TfliteOperator, position: int, channels: int) -> NDArray[np.float32] | None:
     if not case.has(position):
         return None
     bias = case.constant(position, "biases").reshape(-1)
@@ -95,12 +95,12 @@ def _bias(case: Case, position: int, channels: int) -> NDArray[np.float32] | Non
     return bias
 
 
-def _transposed(case: Case) -> tuple[TensorOp, ...]:
+def _transposed(case: TfliteOperator) -> tuple[TensorOp, ...]:
     stride = case.option("stride_h"), case.option("stride_w")
     return _transpose_of(case, 2, 3, stride, case.option("padding"), case.function())
 
 
-def _transposed_with_bias(case: Case) -> tuple[TensorOp, ...]:
+def _transposed_with_bias(case: TfliteOperator) -> tuple[TensorOp, ...]:
     """MediaPipe's own transposed convolution; its options are padding (1 same, 2 valid) and strides as int32."""
     options = case.custom()
     if len(options) < 12:
@@ -112,7 +112,7 @@ def _transposed_with_bias(case: Case) -> tuple[TensorOp, ...]:
 
 
 def _transpose_of(
-    case: Case, source: int, bias: int, stride: tuple[int, int], padding: int, function: Function
+    case: TfliteOperator, source: int, bias: int, stride: tuple[int, int], padding: int, function: Function
 ) -> tuple[TensorOp, ...]:
     """The transpose of the convolution that makes the input's size of the output's.
 
@@ -148,7 +148,7 @@ def _transpose_of(
     return (op,)
 
 
-def _bilinear(case: Case) -> tuple[TensorOp, ...]:
+def _bilinear(case: TfliteOperator) -> tuple[TensorOp, ...]:
     align, half = _centres(case)
     coordinates: Literal["align_corners", "half_pixel", "asymmetric"] = (
         "align_corners" if align else "half_pixel" if half else "asymmetric"
@@ -156,7 +156,7 @@ def _bilinear(case: Case) -> tuple[TensorOp, ...]:
     return (Resize(mode="linear", input=case.floats(0), output=case.output, coordinates=coordinates),)
 
 
-def _nearest(case: Case) -> tuple[TensorOp, ...]:
+def _nearest(case: TfliteOperator) -> tuple[TensorOp, ...]:
     """Half pixels are added, and not taken off again; corners are rounded half up, all else down."""
     align, half = _centres(case)
     coordinates: Literal["align_corners", "tf_half_pixel", "asymmetric"] = (
@@ -167,7 +167,7 @@ def _nearest(case: Case) -> tuple[TensorOp, ...]:
     return (op,)
 
 
-def _centres(case: Case) -> tuple[bool, bool]:
+def _centres(case: TfliteOperator) -> tuple[bool, bool]:
     given, made = case.dims(0), case.shape
     if len(given) != 4 or len(made) != 4 or given[0] != made[0] or given[3] != made[3]:
         raise case.contradiction()
@@ -177,7 +177,7 @@ def _centres(case: Case) -> tuple[bool, bool]:
     return align, half
 
 
-WINDOWS: Final[Mapping[str, Callable[[Case], tuple[TensorOp, ...]]]] = {
+WINDOWS: Final[Mapping[str, Callable[[TfliteOperator], tuple[TensorOp, ...]]]] = {
     "AVERAGE_POOL_2D": _pool,
     "CONV_2D": _convolution,
     "Convolution2DTransposeBias": _transposed_with_bias,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from edgemem.formats import OneOperator
     from edgemem.model.graph import Graph
     from edgemem.model.rewrite import Rewrite
-    from edgemem.model.tensor_ops import Program
+    from edgemem.model.tensor_ops import TensorProgram
     from edgemem.plans import PlanSet
     from edgemem_converters.tflite.control import Pairs
     from edgemem_converters.tflite.graph import Place
@@ -135,7 +135,7 @@ class TfliteConverter:
             metadata[CONTROL] = encode_control((rewrite.graph.precedence, *self._control()[1:]))
         return type(self)(rewrite_file(self._base, self.graph(), rewrite, metadata), {}, self.bindings)
 
-    def program(self) -> Program:
+    def program(self) -> TensorProgram:
         """Its operators as tensor operations. Raises as `graph` and `compute.program_of`."""
         return program_of(self._file, self.graph())
 

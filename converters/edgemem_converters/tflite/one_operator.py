@@ -13,7 +13,7 @@ from edgemem_converters.tflite.names import DTYPES, OPERATOR_CODES
 from edgemem_converters.tflite.offsets import OFFLINE
 
 if TYPE_CHECKING:
-    from edgemem.formats import OneOperator, Value
+    from edgemem.formats import OneOperator, OperandValue
 
 __all__ = ["write_operator"]
 
@@ -85,7 +85,7 @@ def write_operator(operator: OneOperator, places: tuple[int, ...]) -> bytes:
     return bytes(builder.Output())
 
 
-def _tensor(schema: Any, model: Any, value: Value, number: int) -> Any:
+def _tensor(schema: Any, model: Any, value: OperandValue, number: int) -> Any:
     tensor = schema.TensorT()
     tensor.name, tensor.shape = f"t{number}", np.array(value.shape, np.int32)
     tensor.type = DTYPES.index(value.dtype)

@@ -20,7 +20,7 @@ import numpy as np
 from edgemem.errors import UnsupportedError
 from edgemem.passes.tiling.cost import Costs
 from edgemem.passes.tiling.kernels import workspace
-from edgemem.passes.tiling.stage import Stage
+from edgemem.passes.tiling.stage import TileStage
 from edgemem.records.lifetime import lifetimes
 from edgemem.schedule.peak import peak_of
 from edgemem.strategy.bounds import operator_breadths
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from edgemem.model.graph import Graph
     from edgemem.targets import Target
 
-__all__ = ["Choice", "find_stages", "peak_without_stages"]
+__all__ = ["TileChoice", "find_stages", "peak_without_stages"]
 
 _ROWS: Final = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64)
 _COLUMNS: Final = (1, 2, 4)
@@ -43,7 +43,7 @@ _SLACK: Final = 1 / 64  # by which the peak may exceed the least for less arithm
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class TileChoice:
     """Stages, and what they are estimated to cost.
 
     Attributes:
@@ -52,7 +52,7 @@ class Choice:
         macs_ratio: arithmetic with them / without.
     """
 
-    stages: tuple[Stage, ...]
+    stages: tuple[TileStage, ...]
     peak: int
     macs_ratio: float
 
@@ -63,7 +63,7 @@ class _Way:
 
     extra: int  # multiply-accumulate operations that are computed twice
     operators: int
-    stage: Stage | None = None
+    stage: TileStage | None = None
     before: _Way | None = None
 
     def rows(self, op: int) -> int:
@@ -75,7 +75,7 @@ class _Way:
             way = way.before
         return 1
 
-    def stages(self) -> tuple[Stage, ...]:
+    def stages(self) -> tuple[TileStage, ...]:
         found = []
         way: _Way | None = self
         while way is not None:
@@ -87,7 +87,7 @@ class _Way:
 
 def find_stages(
     graph: Graph, target: Target, *, max_macs: float = 1.15, budget: int | None = None, threads: Sequence[int] = (1,)
-) -> Choice:
+) -> TileChoice:
     """The stages with the least peak (within 2 %, where that saves arithmetic), or the least arithmetic for a budget.
 
     Args:
@@ -111,7 +111,7 @@ def find_stages(
     low, high = search.least(), before
     best: tuple[int, _Way] | None = None
     if budget is not None and before <= budget:
-        return Choice((), before, 1.0)
+        return TileChoice((), before, 1.0)
     if budget is not None and (way := search.best(budget)) is not None and way.extra <= allowed:
         best = (budget, way)
     fits = best is not None
@@ -123,12 +123,12 @@ def find_stages(
         else:
             low = limit
     if best is None:
-        return Choice((), before, 1.0)
+        return TileChoice((), before, 1.0)
     if not fits:  # the last bytes often cost most of the arithmetic
         relaxed = search.best(limit := min(before, best[0] + int(best[0] * _SLACK)))
         best = (limit, relaxed) if relaxed is not None and relaxed.extra < best[1].extra else best
     total = max(sum(search.costs.macs), 1)
-    return Choice(best[1].stages(), best[0], 1 + best[1].extra / total)
+    return TileChoice(best[1].stages(), best[0], 1 + best[1].extra / total)
 
 
 def peak_without_stages(graph: Graph, target: Target) -> int:
@@ -218,7 +218,7 @@ class _Search:
         ends = [w for w in ways[self._count] if w is not None]
         return min(ends, key=lambda w: (w.extra, w.operators), default=None)
 
-    def _cheapest(self, first: int, last: int, limit: int, way: _Way) -> Stage | None:
+    def _cheapest(self, first: int, last: int, limit: int, way: _Way) -> TileStage | None:
         """The stage of these operators with the least arithmetic within the limit, after the others ran so."""
         region = self.costs.region(first, last) if self._can_all(first, last) else None
         if region is None:
@@ -242,11 +242,11 @@ class _Search:
     def _can_all(self, first: int, last: int) -> bool:
         return all(self._can[first : last + 1])
 
-    def _stages(self, first: int, last: int) -> Iterator[Stage]:
+    def _stages(self, first: int, last: int) -> Iterator[TileStage]:
         for columns in _COLUMNS:
             for rows in _ROWS:
                 if rows * columns <= _MOST_TILES:
-                    yield Stage(first, last, rows, columns)
+                    yield TileStage(first, last, rows, columns)
 
 
 def _offer(ways: list[_Way | None], place: int, way: _Way) -> None:

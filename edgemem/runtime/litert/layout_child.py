@@ -11,13 +11,13 @@ from edgemem.errors import RuntimeBindError
 from edgemem.runtime.litert import layout as _planner  # noqa: F401 - once it is loaded, this process plans
 from edgemem.runtime.litert.arena_layout import encode_layout
 from edgemem.runtime.litert.interpreter import Interpreter, OpResolverType
-from edgemem.runtime.litert.process import Answer, Question, serve
+from edgemem.runtime.litert.process import ChildReply, Question, serve
 from edgemem.runtime.litert.structs_check import check_here
 
 __all__: list[str] = []
 
 
-def _planned(question: Question) -> Answer:
+def _planned(question: Question) -> ChildReply:
     check_here()
     data = question.data
     options = dict(data["options"])
@@ -42,7 +42,7 @@ def _planned(question: Question) -> Answer:
     layout = interpreter.layout
     if layout is None:
         raise RuntimeBindError(interpreter.memory.reason)
-    return Answer(encode_layout(layout))
+    return ChildReply(encode_layout(layout))
 
 
 if __name__ == "__main__":

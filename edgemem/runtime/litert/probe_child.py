@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from edgemem.runtime.litert.probe import probe
 from edgemem.runtime.litert.probe_data import encode_probe
-from edgemem.runtime.litert.process import Answer, Question, serve
+from edgemem.runtime.litert.process import ChildReply, Question, serve
 from edgemem.runtime.litert.structs_check import check_here
 
 __all__: list[str] = []
 
 
-def _probe(question: Question) -> Answer:
+def _probe(question: Question) -> ChildReply:
     check_here()
-    return Answer({"subgraphs": encode_probe(probe(question.model, dict(question.data["shapes"])))})
+    return ChildReply({"subgraphs": encode_probe(probe(question.model, dict(question.data["shapes"])))})
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Answer", "Question", "ask", "serve"]
+__all__ = ["ChildReply", "Question", "ask", "serve"]
 
 _LEAST_MEMORY: Final = 8 << 30  # bytes of addresses that a child may use in any case
 # Errors that can be made of their message.
@@ -51,14 +51,14 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Answer:
+class ChildReply:
     """What it found: plain data for JSON, and arrays; those of byte strings come back as arrays of dtype `S`."""
 
     data: Mapping[str, Any]
     arrays: Sequence[NDArray[Any]] = field(default=())
 
 
-def ask(module: str, question: Question, *, doing: str, timeout_s: float) -> Answer:
+def ask(module: str, question: Question, *, doing: str, timeout_s: float) -> ChildReply:
     """Have a question answered by a module that calls `serve`, in a process of its own.
 
     Args:
@@ -87,13 +87,13 @@ def ask(module: str, question: Question, *, doing: str, timeout_s: float) -> Ans
     if "error" in data:
         kind = data["error"] if data["error"] in _PASSED else "RuntimeBindError"
         raise getattr(errors, kind)(data["message"])
-    return Answer(data, arrays)
+    return ChildReply(data, arrays)
 
 
 _REMEDY: Final = "the file is damaged, or this LiteRT cannot run it"
 
 
-def serve(work: Callable[[Question], Answer]) -> None:
+def serve(work: Callable[[Question], ChildReply]) -> None:
     """Answer the question in the folder that the command line names. Called by the child."""
     _limit()
     folder = Path(sys.argv[1])
@@ -101,9 +101,9 @@ def serve(work: Callable[[Question], Answer]) -> None:
     try:
         answer = work(Question(data, (folder / "model.tflite").read_bytes(), arrays))
     except EdgememError as e:
-        answer = Answer({"error": type(e).__name__, "message": str(e)})
+        answer = ChildReply({"error": type(e).__name__, "message": str(e)})
     except MemoryError:
-        answer = Answer({"error": "RuntimeBindError", "message": "the model needs more memory than the machine has"})
+        answer = ChildReply({"error": "RuntimeBindError", "message": "the model needs more memory than the machine has"})
     _put(folder, "answer", answer.data, answer.arrays)
 
 

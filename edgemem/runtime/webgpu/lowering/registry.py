@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from edgemem.model.graph import Layout
     from edgemem.model.stored import Stored
-    from edgemem.model.tensor_ops import Program, TensorOp
+    from edgemem.model.tensor_ops import TensorProgram, TensorOp
     from edgemem.runtime.webgpu.dispatch import Dispatch
 
 __all__ = ["Lowering", "lower", "lowers"]
@@ -41,7 +41,7 @@ class Lowering:
     constants: Mapping[int, NDArray[np.float32]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, program: Program) -> Lowering:
+    def of(cls, program: TensorProgram) -> Lowering:
         """What a program says."""
         shapes = {i: t.shape for i, t in enumerate(program.graph.tensors)}
         return cls(shapes, program.graph.layout, program.constants)
