@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from models.net import Net, Padding, NetTensor
+    from models.net import Net, NetTensor, Padding
 
 # A step reads what its branch last wrote and writes one or more tensors.
-Step: TypeAlias = "Callable[[Tensor], list[Tensor]]"
+Step: TypeAlias = "Callable[[NetTensor], list[NetTensor]]"
 
 CLASSES = 1001  # 1000 and the background, as in the TensorFlow models the paper measured
 SMALL_CLASSES = 11

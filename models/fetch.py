@@ -36,7 +36,7 @@ from models.atomic import locked, write_atomically
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-Catalogue: TypeAlias = "Mapping[str, Model]"
+Catalogue: TypeAlias = "Mapping[str, CatalogueModel]"
 
 CATALOGUE = Path(__file__).with_name("catalogue.toml")
 DOWNLOAD_LIMIT_S = 900

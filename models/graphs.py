@@ -125,7 +125,9 @@ def _wired_stage(net: Net, x: NetTensor, channels: int, before: list[list[int]])
     return sinks[0] if len(sinks) == 1 else net.op("Mean", sinks, sinks[0].shape)
 
 
-def _separable(net: Net, x: NetTensor, channels: int, *, stride: int = 1, dilation: int = 1, gain: float = 1.0) -> NetTensor:
+def _separable(
+    net: Net, x: NetTensor, channels: int, *, stride: int = 1, dilation: int = 1, gain: float = 1.0
+) -> NetTensor:
     """ReLU, depthwise 3x3, pointwise."""
     y = net.depthwise(_relu(net, x), stride=stride, dilation=dilation, gain=gain, act="none")
     return net.conv(y, channels, act="none")

@@ -220,7 +220,9 @@ class Net:
         """Depthwise convolution; the options are those of `conv`."""
         return self.conv(x, x.channels, kernel, groups=x.channels, **options)
 
-    def upconv(self, x: NetTensor, channels: int, factor: int = 2, *, act: Activation = "relu", name: str = "") -> NetTensor:
+    def upconv(
+        self, x: NetTensor, channels: int, factor: int = 2, *, act: Activation = "relu", name: str = ""
+    ) -> NetTensor:
         """Transposed convolution whose kernel equals its stride: the map grows by `factor`."""
         name = name or self.fresh("upconv")
         weight = self._fan_in_weight(name, (x.channels, channels, factor, factor), x.channels, x, 1.0)
@@ -228,7 +230,9 @@ class Net:
         self.node("ConvTranspose", inputs, _raw(name, act), kernel_shape=[factor] * 2, strides=[factor] * 2)
         return self._finish(name, (x.shape[0], channels, x.dim(2) * factor, x.dim(3) * factor), act, [x])
 
-    def dense(self, x: NetTensor, units: int, *, act: Activation = "none", gain: float = 1.0, name: str = "") -> NetTensor:
+    def dense(
+        self, x: NetTensor, units: int, *, act: Activation = "none", gain: float = 1.0, name: str = ""
+    ) -> NetTensor:
         """Fully connected over the last axis, bias and activation."""
         name = name or self.fresh("dense")
         weight = self._fan_in_weight(name, (x.dim(-1), units), x.dim(-1), x, gain)

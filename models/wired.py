@@ -193,7 +193,9 @@ def found_cells(name: str, *, stacked: int, channels: int, imagenet: bool = Fals
     return net.graph(net.op("Gemm", x, channels=1000 if imagenet else 100))
 
 
-def _cell(net: Sketch, genotype: Genotype, before: SketchTensor, last: SketchTensor, channels: int, *, reduces: bool) -> SketchTensor:
+def _cell(
+    net: Sketch, genotype: Genotype, before: SketchTensor, last: SketchTensor, channels: int, *, reduces: bool
+) -> SketchTensor:
     now = net.op("Conv", net.op("Relu", last), channels=channels)
     old = now if before is last else _fitted(net, before, last.height, channels)
     states = [old, now]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from edgemem.model.tensor_ops import TensorProgram, TensorOp
+    from edgemem.model.tensor_ops import TensorOp, TensorProgram
 
 __all__ = ["by_operators", "check_alike", "differences", "fed", "mixed", "one", "outcome", "program_of", "session"]
 

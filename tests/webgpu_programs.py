@@ -10,7 +10,7 @@ import numpy as np
 from edgemem.errors import UnsupportedError
 from edgemem.model.affine import reshape
 from edgemem.model.graph import Graph, Op, Tensor
-from edgemem.model.tensor_ops import ArgMax, Binary, Concat, Function, Pool, TensorProgram, Reduce, Softmax, Unary
+from edgemem.model.tensor_ops import ArgMax, Binary, Concat, Function, Pool, Reduce, Softmax, TensorProgram, Unary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -32,11 +32,11 @@ __all__ = [
     "MatMul",
     "Normalization",
     "Pool",
-    "TensorProgram",
     "Reduce",
     "Resize",
     "Softmax",
     "TensorOp",
+    "TensorProgram",
     "TransposedConvolution",
     "Unary",
 ]

@@ -64,7 +64,7 @@ class OrderProblem:
         names: of each class the tensor that the others in it are views of; "" for what belongs to no tensor of the
             graph. Empty where the problem is not one of a graph.
         keeps_unread: whether any result that nothing reads lingers. It and `direct` are for operators that run twice
-            (`edgemem.remat.runs`), whose results may have fewer readers the second time.
+            (`edgemem.remat.program`), whose results may have fewer readers the second time.
         direct: for each operator the classes whose own tensor, not a view, it reads, once for each input; empty unless
             `guarded` is by the rule that only the sole reader of memory takes it.
     """

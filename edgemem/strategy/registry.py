@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["REGISTRY", "Family", "Solution", "Strategy", "in_words", "offsets_strategy", "shared_objects_strategy"]
 
 Family: TypeAlias = Literal["offsets", "shared_objects"]
-Function: TypeAlias = Callable[..., "NDArray[np.int64] | Found"]
+Function: TypeAlias = Callable[..., "NDArray[np.int64] | Solution"]
 Registered = TypeVar("Registered", bound=Function)
 
 # What a strategy need not honour. A plan that makes no use of an overlap is right, only larger; shared objects have no

@@ -14,7 +14,7 @@ from edgemem.torch.optimizers import form_of, rule_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from edgemem.torch.graph import StepProgram, Source
+    from edgemem.torch.graph import Source, StepProgram
 
 __all__ = ["bind"]
 

@@ -19,7 +19,7 @@ from edgemem.errors import ModelError, UnsupportedError
 from edgemem.torch.accesses import is_pure
 from edgemem.torch.assembly import assemble
 from edgemem.torch.fakes import fake, find_mode, form
-from edgemem.torch.graph import StepProgram, Source
+from edgemem.torch.graph import Source, StepProgram
 from edgemem.torch.lstm import measure_workspaces
 from edgemem.torch.optimizers import rule_of
 from edgemem.torch.updates import add_updates

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from edgemem.torch.optimizers import ParameterGroup
 
-__all__ = ["StepProgram", "Role", "Source", "TrainingGraph"]
+__all__ = ["Role", "Source", "StepProgram", "TrainingGraph"]
 
 Role: TypeAlias = Literal["parameter", "buffer", "state", "batch", "scalar"]
 

@@ -28,7 +28,9 @@ _NOTE = "edgemem"  # the key among a node's metadata
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
 
-def mark(model: nn.Module, *, layers: str | Sequence[str] | None = None, dynamic: str | Sequence[str] = ()) -> ModelHooks:
+def mark(
+    model: nn.Module, *, layers: str | Sequence[str] | None = None, dynamic: str | Sequence[str] = ()
+) -> ModelHooks:
     """Let traces tell forward from backward, microbatches, and the layers of a model.
 
     Requests of dynamic layers may differ in size from one iteration to the next without being misses: they are placed

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from models.fetch import FetchError, CatalogueModel, Package, fetch
+from models.fetch import CatalogueModel, FetchError, Package, fetch
 
 if TYPE_CHECKING:
     from pathlib import Path

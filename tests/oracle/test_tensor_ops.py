@@ -21,10 +21,10 @@ from edgemem.model.tensor_ops import (
     Function,
     MatMul,
     Normalization,
-    TensorProgram,
     Reduce,
     Softmax,
     TensorOp,
+    TensorProgram,
     Unary,
 )
 from tests.extent import run_for_seeds

@@ -11,7 +11,7 @@ import pytest
 
 from edgemem.formats import Model, Rewritable, load_model
 from edgemem.passes.recompute.repeat import repeat
-from edgemem.remat.may_repeat import repeatable
+from edgemem.remat.operators import repeatable
 from edgemem.runtime.onnxruntime.optimise import bake, metadata_for, session_options_for
 from edgemem_converters.tflite import TfliteConverter
 from models.build import build

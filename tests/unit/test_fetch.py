@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from models import fetch as command
-from models.fetch import FetchError, CatalogueModel, Package, catalogue, fetch
+from models.fetch import CatalogueModel, FetchError, Package, catalogue, fetch
 
 ROOT = Path(__file__).parents[2]
 PERMISSIVE = {"Apache-2.0", "MIT", "BSD-3-Clause"}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from edgemem_converters.onnx.calls import TypedNode, RuleError
+from edgemem_converters.onnx.calls import RuleError, TypedNode
 from edgemem_converters.onnx.scopes import tensor_type
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from onnx import AttributeProto, NodeProto, TypeProto
 
-__all__ = ["TypedNode", "RuleError"]
+__all__ = ["RuleError", "TypedNode"]
 
 _OPSET = 21  # of the rules of ONNX's own that are applied to nodes that are like its own
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from edgemem.model.tensor_ops import TensorProgram
 from edgemem_converters.onnx.compute_axes import AXES
-from edgemem_converters.onnx.compute_call import OnnxOperator, InexpressibleError, as_floats
+from edgemem_converters.onnx.compute_call import InexpressibleError, OnnxOperator, as_floats
 from edgemem_converters.onnx.compute_functions import FUNCTIONS
 from edgemem_converters.onnx.compute_matrices import MATRICES
 from edgemem_converters.onnx.compute_moves import MOVES

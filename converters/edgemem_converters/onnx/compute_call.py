@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from edgemem.model.tensor_ops import TensorOp
     from edgemem_converters.onnx.compute_values import OnnxConstants
 
-__all__ = ["LARGEST", "OnnxOperator", "InexpressibleError", "Rule", "as_floats", "counted"]
+__all__ = ["LARGEST", "InexpressibleError", "OnnxOperator", "Rule", "as_floats", "counted"]
 
 LARGEST: Final = 2**24  # of an attribute that counts elements, and of integers: up to it floats have all of them
 _WRAPPING: Final = frozenset(("int8", "int16", "uint8", "uint16", "uint32", "uint64"))
@@ -33,7 +33,9 @@ class InexpressibleError(Exception):
 class OnnxOperator:
     """An operator with its attributes, tensors and constants."""
 
-    def __init__(self, graph: Graph, op: Op, node: NodeProto, values: OnnxConstants, opset: int, read: frozenset[int]) -> None:
+    def __init__(
+        self, graph: Graph, op: Op, node: NodeProto, values: OnnxConstants, opset: int, read: frozenset[int]
+    ) -> None:
         """Of a graph.
 
         Args:
@@ -229,4 +231,4 @@ def as_floats(values: NDArray[np.generic]) -> NDArray[np.float32]:
         return values.astype(np.float32)
 
 
-Rule: TypeAlias = "Callable[[Call], Sequence[TensorOp]]"
+Rule: TypeAlias = "Callable[[OnnxOperator], Sequence[TensorOp]]"

@@ -64,7 +64,9 @@ def single_model(
 class _Needed:
     """What an operator needs around it."""
 
-    def __init__(self, model: ModelProto, nodes: Sequence[ScopeNode], values: OnnxConstants, constants: AbstractSet[str]) -> None:
+    def __init__(
+        self, model: ModelProto, nodes: Sequence[ScopeNode], values: OnnxConstants, constants: AbstractSet[str]
+    ) -> None:
         self.inputs: list[str] = []
         self.tensors: list[TensorProto] = []
         self.sparse: list[SparseTensorProto] = []

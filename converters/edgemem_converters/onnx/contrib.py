@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from onnx import TensorProto, defs
 
 from edgemem_converters.onnx.attention import ATTENTION
-from edgemem_converters.onnx.calls import TypedNode, RuleError
+from edgemem_converters.onnx.calls import RuleError, TypedNode
 from edgemem_converters.onnx.layouts import BLOCKED, LAST, WINDOW, block_of, channels_last
 from edgemem_converters.onnx.quantized import QUANTIZED
 from edgemem_converters.onnx.scopes import tensor_type

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from edgemem.formats import Form
     from edgemem.model.graph import Graph
-    from edgemem_converters.onnx.scopes import ScopeNode, Scope
+    from edgemem_converters.onnx.scopes import Scope, ScopeNode
 
 __all__ = ["ModelParts", "ModelPiece", "elem_type", "value_info"]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from onnx import TensorProto
 
-from edgemem_converters.onnx.calls import TypedNode, RuleError
+from edgemem_converters.onnx.calls import RuleError, TypedNode
 from edgemem_converters.onnx.layouts import WINDOW, channels_last
 from edgemem_converters.onnx.scopes import tensor_type
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from onnx import GraphProto, NodeProto
 
-__all__ = ["ScopeNode", "Scope", "op_type", "scope_of", "tensor_type"]
+__all__ = ["Scope", "ScopeNode", "op_type", "scope_of", "tensor_type"]
 
 _MAX_VERSION = 2**31 - 1  # of an operator set: onnx looks operators up by a C int
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from edgemem.formats import Bindings
     from edgemem_converters.onnx.bind import Symbols
-    from edgemem_converters.onnx.scopes import ScopeNode, Scope
+    from edgemem_converters.onnx.scopes import Scope, ScopeNode
 
 __all__ = ["InferredSizes", "infer"]
 

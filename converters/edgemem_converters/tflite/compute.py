@@ -52,7 +52,9 @@ def program_of(file: FileModel, graph: Graph) -> TensorProgram:
     return TensorProgram(graph, tuple(steps), constants_read)
 
 
-def _step(file: FileModel, graph: Graph, number: int, values: TfliteConstants) -> tuple[tuple[TensorOp, ...] | str, set[int]]:
+def _step(
+    file: FileModel, graph: Graph, number: int, values: TfliteConstants
+) -> tuple[tuple[TensorOp, ...] | str, set[int]]:
     """The tensor operations of an operator, or why it has none; and the constants that they read."""
     op = graph.ops[number]
     if op.outputs and all(i < 0 or values.is_known(i) for i in op.outputs):

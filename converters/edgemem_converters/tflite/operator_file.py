@@ -69,7 +69,9 @@ def operator_file(data: bytes, file: FileModel, graph: Graph, number: int) -> by
         return packed(schema, model)
 
 
-def _tensor(schema: Any, model: Any, tensor: Any, graph: Graph, index: int, values: TfliteConstants, *, is_input: bool) -> Any:
+def _tensor(
+    schema: Any, model: Any, tensor: Any, graph: Graph, index: int, values: TfliteConstants, *, is_input: bool
+) -> Any:
     """The tensor with the size that it has in the graph, and with its value if that is known and the file lacks it."""
     known = graph.tensors[index]
     tensor.shape, tensor.shapeSignature = np.array(known.shape, "<i4"), None

@@ -11,7 +11,7 @@ from edgemem.model.dtypes import DTYPE_BITS
 if TYPE_CHECKING:
     from edgemem.model.graph import Attribute, Graph, Op, Tensor
 
-__all__ = ["Case", "Shape", "OperandShape", "case_of"]
+__all__ = ["Case", "OperandShape", "Shape", "case_of"]
 
 Shape = tuple[int, ...]
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from edgemem.model.overlap.case import Case
 
 __all__ = [
-    "WindowLoop",
     "Starts",
+    "WindowLoop",
     "by_channel",
     "by_pixel",
     "dense_starts",
@@ -59,7 +59,7 @@ class WindowLoop:
 
 # The loops from the outermost to the innermost. A pixel's place and the lowest element of its window are the sums over
 # all loops. Of a loop with equal steps the first, the second and the last one are enough.
-Starts: TypeAlias = "tuple[Loop, ...]"
+Starts: TypeAlias = "tuple[WindowLoop, ...]"
 
 
 def window_starts(case: Case) -> Starts | None:

@@ -29,7 +29,7 @@ def repeat(graph: Graph, runs: Sequence[int]) -> Rewrite:
     """The graph in which the operators `runs[0]`, `runs[1]`, ... run one after the other.
 
     A view has to run again, too, before what reads it finds the newer copy of what it is a view of
-    (`edgemem.remat.runs` counts memory in the same way).
+    (`edgemem.remat.program` counts memory in the same way).
 
     Args:
         graph: the graph.

@@ -204,7 +204,9 @@ class _Builder:
             while inputs[-1] < 0:
                 inputs.pop()
         self._made[op.outputs[0]] = None
-        self._nodes.append(StripeNode(index, op.name, op.type, tuple(inputs), op.outputs[0], window, attributes, op.scratch))
+        self._nodes.append(
+            StripeNode(index, op.name, op.type, tuple(inputs), op.outputs[0], window, attributes, op.scratch)
+        )
 
     def _check(self, op: Op, window: Window) -> None:
         tensors = self._graph.tensors

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from edgemem.passes.streaming.chains import Chain
     from edgemem.targets import Target
 
-__all__ = ["StripeChoice", "StripeLimits", "Objective", "choose_stages", "find_front", "measure_stages"]
+__all__ = ["Objective", "StripeChoice", "StripeLimits", "choose_stages", "find_front", "measure_stages"]
 
 Objective: TypeAlias = Literal["arena", "head"]
 

@@ -272,7 +272,9 @@ def _tile_stage(builder: _Builder, region: TileRegion, stage: TileStage, number:
 class _Tile:
     """The operators of one tile."""
 
-    def __init__(self, builder: _Builder, region: TileRegion, stage: TileStage, row: int, column: int, suffix: str) -> None:
+    def __init__(
+        self, builder: _Builder, region: TileRegion, stage: TileStage, row: int, column: int, suffix: str
+    ) -> None:
         self._builder, self._region, self._suffix = builder, region, suffix
         self._graph = builder.graph
         self._taken, self._own = parts_of(self._graph, region, stage, row, column)

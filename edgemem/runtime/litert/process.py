@@ -103,7 +103,9 @@ def serve(work: Callable[[Question], ChildReply]) -> None:
     except EdgememError as e:
         answer = ChildReply({"error": type(e).__name__, "message": str(e)})
     except MemoryError:
-        answer = ChildReply({"error": "RuntimeBindError", "message": "the model needs more memory than the machine has"})
+        answer = ChildReply(
+            {"error": "RuntimeBindError", "message": "the model needs more memory than the machine has"}
+        )
     _put(folder, "answer", answer.data, answer.arrays)
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from edgemem.model.graph import Graph
-    from edgemem.model.tensor_ops import TensorProgram, TensorOp
+    from edgemem.model.tensor_ops import TensorOp, TensorProgram
     from edgemem.plans import PlanSet
     from edgemem.proof import Proved
     from edgemem.runtime.memory import Source

@@ -58,4 +58,6 @@ def spatio_temporal(problem: Problem, rules: str = "improved", time_limit: float
     """
     phases = None if problem.phases is None else problem.phases.reshape(-1)
     columns = (problem.first_op, problem.last_op, problem.size, problem.alignment)
-    return Solution(*kernels.plan_spatio_temporal(*columns, rules == "paper", time_limit, phases, **problem.constraints))
+    return Solution(
+        *kernels.plan_spatio_temporal(*columns, rules == "paper", time_limit, phases, **problem.constraints)
+    )

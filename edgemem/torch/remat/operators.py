@@ -11,7 +11,7 @@ import torch
 
 from edgemem.replay.remat import CHEAP, EXPENSIVE, PATIENT
 from edgemem.torch.remat.effects import is_accumulating
-from edgemem.torch.remat.recipes import Recipe, ThreadSettings, TensorArgument, frozen, tensors_of
+from edgemem.torch.remat.recipes import Recipe, TensorArgument, ThreadSettings, frozen, tensors_of
 from edgemem.torch.remat.results import (
     copied,
     has_others,

@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["Recipe", "ThreadSettings", "TensorArgument", "frozen", "tensors_of"]
+__all__ = ["Recipe", "TensorArgument", "ThreadSettings", "frozen", "tensors_of"]
 
 GENERATOR_STATE: Final = 5056  # bytes of a generator's state on the CPU
 

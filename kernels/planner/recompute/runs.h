@@ -4,8 +4,7 @@
 //     first copy of a    w----r                 each run makes new copies of what its operator writes
 //     second copy                  w----r       a reader reads the newest copy, or the one that its view was made of
 //
-// edgemem/remat/runs.py turns such a sequence into a Problem and counts the same there; here it is counted anew for
-// each of many thousand sequences.
+// It is counted anew for each of many thousand sequences; tests/oracle/recompute.py counts the same literally.
 #pragma once
 
 #include <cstddef>

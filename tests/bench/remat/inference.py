@@ -31,7 +31,7 @@ sys.path.append(str(Path(__file__).resolve().parents[3]))
 from edgemem.commands.changed_model import change_model
 from edgemem.formats import Bindings, Foldable, Model, load_model, open_bytes
 from edgemem.model.macs import macs_of
-from edgemem.remat.offline import recompute
+from edgemem.remat.search import recompute
 from edgemem.runtime.onnxruntime.tile_comparison import compare_tiled
 from edgemem.schedule.order import find_order
 from edgemem.schedule.problem import order_problem

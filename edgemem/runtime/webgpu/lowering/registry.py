@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from edgemem.model.graph import Layout
     from edgemem.model.stored import Stored
-    from edgemem.model.tensor_ops import TensorProgram, TensorOp
+    from edgemem.model.tensor_ops import TensorOp, TensorProgram
     from edgemem.runtime.webgpu.dispatch import Dispatch
 
 __all__ = ["Lowering", "lower", "lowers"]

@@ -10,12 +10,12 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from edgemem.remat.retention import Retention
 from edgemem.strategy.cp_sat import CpSat
+from tests.bench.remat.retention import Retention
 
 if TYPE_CHECKING:
     from edgemem.remat.program import Program
-    from edgemem.remat.searching import RunSearchResult, Searching
+    from edgemem.remat.recompute_schedule import RecomputeSchedule
 
 __all__ = ["Cheaper", "ask_for_cheaper"]
 
@@ -36,7 +36,7 @@ class Cheaper:
         is_late: whether the time was up.
     """
 
-    found: RunSearchResult
+    found: RecomputeSchedule
     bound: int
     assumes: str
     is_proved: bool
@@ -45,8 +45,7 @@ class Cheaper:
 
 def ask_for_cheaper(
     program: Program,
-    searching: Searching,
-    found: RunSearchResult,
+    found: RecomputeSchedule,
     budget: int,
     bound: int,
     work: float,
@@ -77,7 +76,7 @@ def ask_for_cheaper(
             bound = max(bound, most_cost + 1)
             return False
         if status in ("OPTIMAL", "FEASIBLE"):
-            reached = searching.measured(retention.runs(answer))
+            reached = program.schedule(retention.runs(answer))
             if status == "OPTIMAL":
                 bound = max(bound, program.base_cost + round(answer.objective_value))
             if reached.peak <= budget and reached.cost < best.cost:

@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from edgemem.remat.runs import sources_of
+from edgemem.remat.program import sources_of
 from edgemem.schedule.peak import peak_unit
 
 if TYPE_CHECKING:

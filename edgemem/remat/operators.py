@@ -1,4 +1,4 @@
-"""What one run of each operator of a graph costs, estimated from the graph alone.
+"""Operators that may run again: which do so without changing what the graph computes, and what each run costs.
 
     time of an operator  ~  multiply-accumulate operations / how many are done while a byte is moved  +  bytes moved
 
@@ -12,12 +12,14 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from edgemem.model.macs import macs_of
+from edgemem.model.random import RANDOM
 
 if TYPE_CHECKING:
     from edgemem.model.graph import Graph
     from edgemem.schedule.problem import OrderProblem
+    from edgemem.targets import Target
 
-__all__ = ["MACS_PER_BYTE", "estimated_costs"]
+__all__ = ["MACS_PER_BYTE", "estimated_costs", "repeatable"]
 
 # A Cortex-M7 or a CPU with vectors does about as many multiply-accumulate operations of int8 as it moves bytes from or
 # to its memory (not its cache), within a factor of four.
@@ -43,3 +45,25 @@ def estimated_costs(graph: Graph, problem: OrderProblem, *, macs_per_byte: float
         is_outside = any(i in graph.outputs for i in op.outputs)
         costs.append(0 if is_view and not is_outside else ceil(macs_of(graph, op) / macs_per_byte) + moved)
     return tuple(costs)
+
+
+def repeatable(graph: Graph, target: Target | None = None) -> frozenset[int]:
+    """The operators that give the same results whenever they run after those that they wait for.
+
+    All but those with side effects or bodies, or without results; those that draw random numbers or use a variable or
+    an opaque value; and those that the graph itself gives a place before or after another one: what they read may be
+    overwritten by then. Under a target, what reads a state does not run again either, since the next one overwrites it,
+    nor what writes a graph output that the target leaves out of the arena.
+    """
+    fixed = {i for i, t in enumerate(graph.tensors) if t.kind in ("variable", "opaque")}
+    if target is not None:
+        fixed |= {i for i, t in enumerate(graph.tensors) if t.name in target.states}
+        fixed |= set(graph.outputs) if target.outputs == "outside" else set()
+    placed = {k for pair in graph.precedence for k in pair}
+    return frozenset(
+        k
+        for k, op in enumerate(graph.ops)
+        if not (op.ordered or op.bodies or op.type in RANDOM or k in placed)
+        and any(i >= 0 for i in op.outputs)
+        and fixed.isdisjoint((*op.inputs, *op.outputs))
+    )

@@ -10,7 +10,7 @@ off has still found a bound that all of them keep.
 
 A state knows less than a sequence in two ways: memory of results that nothing reads and that stays to the end counts
 only once, and every input whose memory may be taken over at the end of its life is. So bounds hold for all sequences;
-the runs that are found are counted with `runs_peak` before they are given.
+the runs that are found are counted by the kernel before they are given.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from math import inf
 from operator import or_
 from typing import TYPE_CHECKING, NamedTuple
 
-from edgemem.remat.runs import runs_peak, sources_of
+from edgemem.remat.program import sources_of
 from edgemem.schedule.peak import least_peak
 
 if TYPE_CHECKING:
@@ -51,10 +51,12 @@ class ExactSearchResult:
     states: int
 
 
-def cheapest_runs(program: Program, budget: int, most_states: int, clock: Clock, *, most_cost: float = inf) -> ExactSearchResult:
+def cheapest_runs(
+    program: Program, budget: int, most_states: int, clock: Clock, *, most_cost: float = inf
+) -> ExactSearchResult:
     """The runs of least cost whose peak is not above a budget. The answer's bound is one of their cost."""
     answer = _Search(program, budget, most_cost).from_end(most_states, clock, by_cost=True)
-    if answer.runs is not None and runs_peak(program.problem, answer.runs) > budget:
+    if answer.runs is not None and program.kernel.peak(answer.runs) > budget:
         return replace(answer, runs=None)
     return answer
 
@@ -62,13 +64,13 @@ def cheapest_runs(program: Program, budget: int, most_states: int, clock: Clock,
 def lowest_runs(program: Program, most_cost: int, most_states: int, clock: Clock) -> ExactSearchResult:
     """The runs of lowest peak that cost no more than so much. The answer's bound is one of the peak."""
     answer = _Search(program, most_cost=most_cost).from_end(most_states, clock, by_cost=False)
-    if answer.runs is not None and runs_peak(program.problem, answer.runs) > answer.bound:
+    if answer.runs is not None and program.kernel.peak(answer.runs) > answer.bound:
         return replace(answer, runs=None)
     return answer
 
 
 def peak_bound(program: Program, most_states: int, clock: Clock) -> int:
-    """A lower bound of `runs_peak` over all sequences of runs, each operator as often as one likes.
+    """A lower bound of the peak over all sequences of runs, each operator as often as one likes.
 
     Before an operator runs, what it reads was made, one after the other, the rest of it being there already; and before
     that what those operators read. The bound is the most over all operators of the least over all such ways, each
