@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from models.atomic import locked, write_atomically
+from models.atomic_files import locked, write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -270,7 +270,7 @@ def _show_inspection(apk: Path, found: Inspection) -> None:
 
 
 def _show_lines(lines: list[tuple[str, str]]) -> None:
-    from edgemem.cli.printable import printable
+    from edgemem.cli.printable_text import printable
 
     for name, text in lines:
         click.echo(

@@ -1,4 +1,4 @@
-"""Consoles that tables are printed with; none knows markup, and all print texts as `edgemem.cli.printable` has them."""
+"""Consoles that tables are printed with: without markup, every text as `edgemem.cli.printable_text` has it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from edgemem.cli.printable import PrintableStream, printable
+from edgemem.cli.printable_text import PrintableStream, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,7 +9,7 @@ import click
 from rich.table import Table
 
 from edgemem.cli.console import console_for
-from edgemem.cli.printable import printable
+from edgemem.cli.printable_text import printable
 from edgemem.report.sizes import ratio_text, size_text
 
 if TYPE_CHECKING:

@@ -129,7 +129,7 @@ def _show_times(made: GpuOutcome) -> None:
     from rich.table import Table
 
     from edgemem.cli.console import console_for
-    from edgemem.cli.printable import printable
+    from edgemem.cli.printable_text import printable
 
     whole = sum(t.ms for t in made.times) or 1.0
     console = console_for()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from rich.table import Table
 
 from edgemem.cli.console import print_folded
-from edgemem.model.stored import SLICE
+from edgemem.model.texture_layout import SLICE
 from edgemem.report.sizes import size_text
 
 if TYPE_CHECKING:

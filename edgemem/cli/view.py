@@ -11,18 +11,18 @@ import click
 
 from edgemem.cli.console import echo_folded
 from edgemem.cli.plan_view import answer
-from edgemem.cli.printable import printable
+from edgemem.cli.printable_text import printable
 from edgemem.report.document import document
 from edgemem.report.sizes import size_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from edgemem.commands.cost import Price
     from edgemem.commands.executor_run import ExecutorRun
     from edgemem.commands.levels import LevelChoice
     from edgemem.commands.mixture import Mixture, Mixtures
     from edgemem.commands.outcome import Outcome
-    from edgemem.commands.price import Price
     from edgemem.commands.size import ModelSize
     from edgemem.commands.verify import Report
     from edgemem.model.graph import Graph

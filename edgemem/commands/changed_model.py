@@ -8,19 +8,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from edgemem.commands.budget_report import check_reachable
 from edgemem.commands.levels import LevelChoice, order_at_best_level
 from edgemem.commands.mixture import CHOSEN, CandidateLimits, find_mixtures
-from edgemem.commands.ordered import order_among, order_model
-from edgemem.commands.reachable import check_reachable
-from edgemem.commands.same import check_same
+from edgemem.commands.order_choice import order_among, order_model
+from edgemem.commands.output_check import check_same
 from edgemem.commands.steps import Steps
 from edgemem.errors import ModelError
 from edgemem.formats import Bindings, Model, Stateful, load
-from edgemem.passes.fold import FoldConstants
+from edgemem.passes.fold_pass import FoldConstants
 from edgemem.passes.order import GIVEN, OrderOperators, check_method
 from edgemem.passes.recompute.recompute_pass import MOST_MACS, RecomputeOperators
 from edgemem.passes.streaming.stream_pass import StreamOperators
-from edgemem.runtime.onnxruntime.optimise import baked_note
+from edgemem.runtime.onnxruntime.baked_file import baked_note
 from edgemem.runtime.onnxruntime.optimise_pass import OptimiseGraph
 from edgemem.runtime.onnxruntime.state_pass import KeepStates
 from edgemem.runtime.onnxruntime.tile_pass import TILED_LEVEL, TileOperators, cut_level
@@ -231,7 +231,7 @@ def _mixed(opened: Model, steps: Steps) -> ChangedModel:
     def prepared(way: Mixture) -> ChangedModel:
         model = way.make()
         if _RECOMPUTE.name in way.means and told.get("allow_difference") != "yes":
-            check_same(opened, model, steps)
+            check_same(opened, model, steps.context(_RECOMPUTE.name))
         original = opened if PRICED & set(way.means) else None
         return ChangedModel(
             model,

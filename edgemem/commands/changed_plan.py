@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from edgemem.commands.ordered import keep_order
+from edgemem.commands.order_choice import keep_order
 from edgemem.errors import BudgetExceededError
 from edgemem.formats import Model
 from edgemem.planning.choice import choices

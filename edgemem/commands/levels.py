@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from edgemem.errors import EdgememError, RuntimeLoadError
 from edgemem.formats.workspace import graph_under
-from edgemem.runtime.onnxruntime.optimise import LEVELS
+from edgemem.runtime.onnxruntime.baked_file import LEVELS
 from edgemem.schedule.peak import least_peak
 from edgemem.schedule.problem import order_problem
 

@@ -16,21 +16,21 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from edgemem.commands.ordered import order_among, order_model
-from edgemem.commands.widest import widest_operator
+from edgemem.commands.largest_operator import widest_operator
+from edgemem.commands.order_choice import order_among, order_model
 from edgemem.errors import EdgememError
 from edgemem.formats.workspace import graph_under
 from edgemem.model.macs import count_macs
 from edgemem.passes.recompute.recompute_pass import RecomputeOperators
-from edgemem.passes.recompute.repeat import repeat
+from edgemem.passes.recompute.repeated_graph import repeat
 from edgemem.records.micro_tail import predicted_tail
 from edgemem.schedule.peak import peak_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from edgemem.commands.largest_operator import WidestOperator
     from edgemem.commands.steps import Steps
-    from edgemem.commands.widest import WidestOperator
     from edgemem.formats import Model
     from edgemem.passes.protocol import Pass
     from edgemem.schedule.ordering import Ordering

@@ -2,8 +2,8 @@
 
 A converter turns each operator of its format into tensor operations over the tensors of the graph. Shapes are those of
 the graph's tensors. Operations with a window (convolutions, pools, resizes) work on the batch, height, width and
-channels of four-dimensional tensors, which the graph's layout tells apart (`edgemem.model.stored`); all others work on
-the axes as the graph has them. Padding on the lower and the right edge follows from the shape of the output.
+channels of four-dimensional tensors, which the graph's layout tells apart (`edgemem.model.texture_layout`); all others
+work on the axes as the graph has them. Padding on the lower and the right edge follows from the shape of the output.
 """
 
 from __future__ import annotations

@@ -19,12 +19,12 @@ from edgemem.model.aliasing import rules_of
 from edgemem.model.dtypes import DTYPE_BITS
 from edgemem.model.slots import find_slots
 from edgemem.model.steps import scratch_name, steps_of
-from edgemem.model.stored import is_same_storage, stored
+from edgemem.model.texture_layout import is_same_storage, stored
 from edgemem.records.bodies import begin_loops, body_spans, join_bodies, join_inputs
+from edgemem.records.graph_relations import RelatedColumns, find_relations, keep_apart
 from edgemem.records.problem import Problem, UsageRecord
-from edgemem.records.related import RelatedColumns, find_relations, keep_apart
-from edgemem.records.requested import join_states, pin_tensors
 from edgemem.records.sizes import tensor_bytes
+from edgemem.records.tensor_requests import join_states, pin_tensors
 from edgemem.records.textures import texel_extent
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def find_lives(graph: Graph, steps: Sequence[Step], target: Target, *, apart: bo
             or pinned. The value that is written in a state has no life of its own.
         apart: tensors in bodies have lives of their own, each as long as any plan needs it.
 
-    Raises ModelError and UnsupportedError as `edgemem.records.requested` for states and pins that are not to be had.
+    Raises ModelError and UnsupportedError for impossible states and pins, as `edgemem.records.tensor_requests`.
     """
     end = max(len(steps) - 1, 0)
     lives: dict[str, Life] = {}

@@ -13,7 +13,7 @@ import numpy as np
 
 from edgemem.errors import ModelError
 from edgemem.records.columns import INT64_MAX, NumbersOf, int64_column
-from edgemem.records.fixed import check_places
+from edgemem.records.fixed_places import check_places
 from edgemem.records.pins import widened
 from edgemem.records.relations import check_overlap, check_within, relation_rows
 from edgemem.system.text import short_repr

@@ -19,7 +19,7 @@ whether one lies inside the other or they overlap in part: at their distance the
                        ────────                        [ slice    )
 
 Only in a nest with a pinned record two must lie one inside the other, to share bytes while both are in use
-(`edgemem.records.fixed`).
+(`edgemem.records.fixed_places`).
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 A strategy is a pure function of a `Problem` (and its options) to an int64 array: `offsets` bytes, or the object
 index of every record with objects numbered in order of creation. One that can prove a bound returns `Solution` instead.
-Everything else (sizes, bounds, `optimal`) is computed from that, once, in edgemem.planning.solving. `Strategy.solve`
-checks every call: before it, that the strategy honours what the problem asks for; after it, the form of the answer.
+Everything else (sizes, bounds, `optimal`) is computed from that, once, in edgemem.planning.strategy_plan.
+`Strategy.solve` checks every call: before it, that the strategy honours what the problem asks for; after it, the form
+of the answer.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ except ImportError:
 from edgemem.torch.capture import capture
 from edgemem.torch.cuda import use_cuda_allocator
 from edgemem.torch.graph import TrainingGraph
-from edgemem.torch.live import LiveBytes
+from edgemem.torch.live_bytes import LiveBytes
 from edgemem.torch.marks import ModelHooks, mark
 from edgemem.torch.profiler_trace import trace_of_profiler
 from edgemem.torch.profiling import Profile, profile

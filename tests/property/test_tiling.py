@@ -15,7 +15,7 @@ from edgemem.formats import Rewritable, open_bytes
 from edgemem.model.graph import digest
 from edgemem.passes.reach import window_of
 from edgemem.passes.tiling import cost
-from edgemem.passes.tiling.auto import find_stages
+from edgemem.passes.tiling.choice import find_stages
 from edgemem.passes.tiling.cost import Costs, needs_of
 from edgemem.passes.tiling.stage import TileStage
 from edgemem.passes.tiling.tile import find_region, tile

@@ -13,16 +13,16 @@ from onnx import TensorProto, helper, numpy_helper
 
 from edgemem import api
 from edgemem.commands.changed_model import change_model
-from edgemem.commands.price import price_of
-from edgemem.commands.record import add_recording
+from edgemem.commands.cost import price_of
+from edgemem.commands.recording import add_recording
 from edgemem.errors import ModelError, NumericDifferenceError, TilingError
 from edgemem.formats import Model, Rewritable, load_model, open_bytes
-from edgemem.passes.tiling.auto import find_stages
+from edgemem.passes.tiling.choice import find_stages
 from edgemem.passes.tiling.kernels import is_same_sum, product_of
 from edgemem.passes.tiling.stage import TileStage, parse_stages
 from edgemem.passes.tiling.tile import tile
+from edgemem.runtime.onnxruntime.baked_file import baked_note
 from edgemem.runtime.onnxruntime.baking import bake_sized
-from edgemem.runtime.onnxruntime.optimise import baked_note
 from edgemem.runtime.onnxruntime.session import InferenceSession
 from edgemem.runtime.onnxruntime.tile_comparison import compare_tiled, compare_with_session
 from edgemem.targets import BUILT_IN

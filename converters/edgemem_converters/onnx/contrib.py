@@ -14,7 +14,7 @@ from onnx import TensorProto, defs
 from edgemem_converters.onnx.attention import ATTENTION
 from edgemem_converters.onnx.calls import RuleError, TypedNode
 from edgemem_converters.onnx.layouts import BLOCKED, LAST, WINDOW, block_of, channels_last
-from edgemem_converters.onnx.quantized import QUANTIZED
+from edgemem_converters.onnx.quantized_types import QUANTIZED
 from edgemem_converters.onnx.scopes import tensor_type
 
 if TYPE_CHECKING:

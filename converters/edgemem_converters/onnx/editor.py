@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgemem_converters.onnx import edit
+from edgemem_converters.onnx import file_edits as edit
 from edgemem_converters.onnx.parts import ModelParts, elem_type
 from edgemem_converters.onnx.wire import metadata, with_metadata, without_metadata
 

@@ -22,9 +22,9 @@ from edgemem.model.states import decode_pairs, encode_pairs
 from edgemem.system.files import atomic_write
 from edgemem.system.regular_files import open_regular
 from edgemem_converters.onnx.cache import carried_over, write_in_place
-from edgemem_converters.onnx.compute import Computation
-from edgemem_converters.onnx.edit import outlined, prioritised, priority_order, reordered
-from edgemem_converters.onnx.external import bring_along, locations
+from edgemem_converters.onnx.computation.tensor_program import Computation
+from edgemem_converters.onnx.external_data import bring_along, locations
+from edgemem_converters.onnx.file_edits import outlined, prioritised, priority_order, reordered
 from edgemem_converters.onnx.functions import has_functions
 from edgemem_converters.onnx.graph import graph_of
 from edgemem_converters.onnx.limits import MAX_FILE_BYTES

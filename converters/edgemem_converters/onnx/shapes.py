@@ -21,14 +21,14 @@ import numpy as np
 from onnx import TensorProto, TypeProto
 
 from edgemem.errors import ModelError, UnsupportedError
-from edgemem_converters.onnx.bind import bind_inputs
+from edgemem_converters.onnx.bindings import bind_inputs
 from edgemem_converters.onnx.constants import SMALL, may_be_size
 from edgemem_converters.onnx.limits import MAX_TYPE_BYTES, MAX_VALUE_BYTES, Budget, inference_work
 from edgemem_converters.onnx.operators import Inferred, TypeInference
 from edgemem_converters.onnx.rules import dims_of, is_known
 from edgemem_converters.onnx.scopes import op_type, tensor_type
 from edgemem_converters.onnx.types import at, common, sliced, stacked, widened
-from edgemem_converters.onnx.unknown import SizeOrigin, left_to_runtime, unknown_sizes
+from edgemem_converters.onnx.unknown_sizes import SizeOrigin, left_to_runtime, unknown_sizes
 from edgemem_converters.onnx.values import BOUNDED, FOLDED, shape_value
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
     from edgemem.formats import Bindings
-    from edgemem_converters.onnx.bind import Symbols
+    from edgemem_converters.onnx.bindings import Symbols
     from edgemem_converters.onnx.scopes import Scope, ScopeNode
 
 __all__ = ["InferredSizes", "infer"]

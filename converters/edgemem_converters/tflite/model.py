@@ -13,9 +13,9 @@ from edgemem.errors import InvalidPlanError, ModelError, UnknownShapeError, Unsu
 from edgemem.formats import Bindings, find_probe
 from edgemem.formats.offline_allocation import micro_refusal
 from edgemem.system.files import atomic_write
-from edgemem_converters.tflite.compute import program_of
+from edgemem_converters.tflite.computation.tensor_program import program_of
+from edgemem_converters.tflite.constant_folding import fold
 from edgemem_converters.tflite.control import CONTROL, decode_control, encode_control, file_order
-from edgemem_converters.tflite.fold import fold
 from edgemem_converters.tflite.graph import build
 from edgemem_converters.tflite.offsets import OFFLINE, decode_offsets, encode_offsets
 from edgemem_converters.tflite.one_operator import write_operator

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgemem.errors import ModelError, UnsupportedError
-from edgemem_converters.tflite.compute_values import NotExpressibleError, TfliteConstants
+from edgemem_converters.tflite.computation.constants import NotExpressibleError, TfliteConstants
 from edgemem_converters.tflite.names import DTYPES
 from edgemem_converters.tflite.objects import drop_buffers, listed, packed, read_errors, unpacked
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgemem.model.states import StatePair
+from edgemem.runtime.onnxruntime.baked_file import onnxruntime
 from edgemem.runtime.onnxruntime.decoder import DecoderState
-from edgemem.runtime.onnxruntime.optimise import onnxruntime
 from edgemem.runtime.onnxruntime.session import InferenceSession
 
 if TYPE_CHECKING:

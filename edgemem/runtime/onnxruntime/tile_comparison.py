@@ -14,7 +14,7 @@ from edgemem.errors import ModelError
 from edgemem.formats import onnx_editor
 from edgemem.runtime.differences import compare_values
 from edgemem.runtime.feeds import make_feeds
-from edgemem.runtime.onnxruntime.optimise import (
+from edgemem.runtime.onnxruntime.baked_file import (
     LEVELS,
     bind_dimensions,
     metadata_for,

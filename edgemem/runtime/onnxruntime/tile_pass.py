@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from edgemem.errors import ModelError, NumericDifferenceError, TilingError
 from edgemem.formats import Rewritable, Stateful
 from edgemem.passes.protocol import Guarantee
-from edgemem.passes.tiling.auto import find_stages, peak_without_stages
+from edgemem.passes.tiling.choice import find_stages, peak_without_stages
 from edgemem.passes.tiling.stage import parse_stages
 from edgemem.passes.tiling.tile import tile
-from edgemem.runtime.onnxruntime.optimise import baked_note
+from edgemem.runtime.onnxruntime.baked_file import baked_note
 from edgemem.runtime.onnxruntime.optimise_pass import OptimiseGraph, optimised_again
 from edgemem.runtime.onnxruntime.tile_comparison import TiledComparison, compare_tiled, compare_with_session
 from edgemem.system.files import temporary_folder

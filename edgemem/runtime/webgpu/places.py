@@ -7,7 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING, Literal
 
 from edgemem.errors import InvalidPlanError, UnsupportedError
-from edgemem.model.stored import SLICE, stored
+from edgemem.model.texture_layout import SLICE, stored
 from edgemem.plans import OffsetPlan
 from edgemem.records.textures import TexelPlace, texel_place
 from edgemem.report.sizes import size_text
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from edgemem.model.graph import Graph
-    from edgemem.model.stored import Stored
+    from edgemem.model.texture_layout import Stored
     from edgemem.plans import SharedObjectsPlan
     from edgemem.proof import Proved
     from edgemem.records.problem import Size

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from edgemem.replay.remat import BudgetMemory
-    from edgemem.torch.remat.repeating import Repeater
+    from edgemem.torch.remat.repetition import Repeater
     from edgemem.torch.remat.residence import Residence
     from edgemem.torch.remat.statistics import Notes
+    from edgemem.torch.remat.storage_watch import Exposure
     from edgemem.torch.remat.values import Value, Values
-    from edgemem.torch.remat.watching import Exposure
 
 __all__ = ["Accesses"]
 

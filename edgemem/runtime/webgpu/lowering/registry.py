@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from edgemem.errors import UnsupportedError
-from edgemem.model.stored import stored
+from edgemem.model.texture_layout import stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.model.graph import Layout
-    from edgemem.model.stored import Stored
     from edgemem.model.tensor_ops import TensorOp, TensorProgram
+    from edgemem.model.texture_layout import Stored
     from edgemem.runtime.webgpu.dispatch import Dispatch
 
 __all__ = ["Lowering", "lower", "lowers"]

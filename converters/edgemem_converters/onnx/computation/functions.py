@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from edgemem.model.tensor_ops import IDENTITY, Binary, Function, Unary
-from edgemem_converters.onnx.compute_call import InexpressibleError
+from edgemem_converters.onnx.computation.operator import InexpressibleError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from edgemem.model.tensor_ops import TensorOp
-    from edgemem_converters.onnx.compute_call import OnnxOperator, Rule
+    from edgemem_converters.onnx.computation.operator import OnnxOperator, Rule
 
 __all__ = ["FUNCTIONS", "clip", "fused"]
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from edgemem.model.tensor_ops import IDENTITY, Resize, Unary
-from edgemem_converters.onnx.compute_call import InexpressibleError, counted
+from edgemem_converters.onnx.computation.operator import InexpressibleError, counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import TypeAlias
 
     from edgemem.model.tensor_ops import TensorOp
-    from edgemem_converters.onnx.compute_call import OnnxOperator, Rule
+    from edgemem_converters.onnx.computation.operator import OnnxOperator, Rule
 
     Coordinates: TypeAlias = Literal["half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners", "tf_half_pixel"]
     Rounding: TypeAlias = Literal["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from edgemem.model.tensor_ops import TensorProgram
-from edgemem_converters.onnx.compute_axes import AXES
-from edgemem_converters.onnx.compute_call import InexpressibleError, OnnxOperator, as_floats
-from edgemem_converters.onnx.compute_functions import FUNCTIONS
-from edgemem_converters.onnx.compute_matrices import MATRICES
-from edgemem_converters.onnx.compute_moves import MOVES
-from edgemem_converters.onnx.compute_pairs import PAIRS
-from edgemem_converters.onnx.compute_resize import RESIZES
-from edgemem_converters.onnx.compute_single import single_model
-from edgemem_converters.onnx.compute_values import OnnxConstants
-from edgemem_converters.onnx.compute_windows import WINDOWS
+from edgemem_converters.onnx.computation.axes import AXES
+from edgemem_converters.onnx.computation.constants import OnnxConstants
+from edgemem_converters.onnx.computation.functions import FUNCTIONS
+from edgemem_converters.onnx.computation.matrices import MATRICES
+from edgemem_converters.onnx.computation.moves import MOVES
+from edgemem_converters.onnx.computation.operator import InexpressibleError, OnnxOperator, as_floats
+from edgemem_converters.onnx.computation.operator_model import single_model
+from edgemem_converters.onnx.computation.pairs import PAIRS
+from edgemem_converters.onnx.computation.resize import RESIZES
+from edgemem_converters.onnx.computation.windows import WINDOWS
 from edgemem_converters.onnx.functions import has_functions, inlined
 from edgemem_converters.onnx.graph import graph_of
 from edgemem_converters.onnx.scopes import scope_of
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from edgemem.formats import Bindings
     from edgemem.model.graph import Op
     from edgemem.model.tensor_ops import TensorOp
-    from edgemem_converters.onnx.compute_call import Rule
+    from edgemem_converters.onnx.computation.operator import Rule
 
 __all__ = ["RULES", "Computation"]
 

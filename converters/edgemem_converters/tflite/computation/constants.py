@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from edgemem.errors import ModelError
-from edgemem_converters.tflite.fold import dense
+from edgemem_converters.tflite.constant_folding import dense
 from edgemem_converters.tflite.objects import MOST, TIMES, read_errors
 from edgemem_converters.tflite.schema import load_schema
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from edgemem.errors import ModelError, UnsupportedError
 from edgemem.model import affine
 from edgemem.model.tensor_ops import IDENTITY, Concat, Unary
-from edgemem_converters.onnx.compute_call import LARGEST, InexpressibleError, counted
+from edgemem_converters.onnx.computation.operator import LARGEST, InexpressibleError, counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from edgemem.model.affine import Border
     from edgemem.model.tensor_ops import AffineMap, TensorOp
-    from edgemem_converters.onnx.compute_call import OnnxOperator, Rule
+    from edgemem_converters.onnx.computation.operator import OnnxOperator, Rule
 
 __all__ = ["MOVES"]
 

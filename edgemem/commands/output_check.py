@@ -1,7 +1,10 @@
-"""Whether a streamed .tflite model computes the same in LiteRT as the model that it was made from.
+"""Whether a changed model computes the same in its runtime as the model that it was made from.
 
-Reference kernels compute a row in one way, wherever it is. LiteRT's float kernels work in blocks of rows, and may add
-up the rows of a stripe in another order: so this is tested for each file, on made-up inputs.
+Every operator of a model with recomputation reads the values that it read before, so that this should never fail. It
+is tested all the same, because a wrong file would be wrong in silence.
+
+Reference kernels compute a row of a stripe in one way, wherever it is. LiteRT's float kernels work in blocks of rows,
+and may add up the rows of a stripe in another order: so this is tested for each streamed file, on made-up inputs.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from edgemem.commands.run_litert import ask_litert
 from edgemem.commands.tflite_file import TfliteModel
 from edgemem.errors import ModelError, NumericDifferenceError
 from edgemem.runtime.differences import compare_values
+from edgemem.runtime.onnxruntime.tile_comparison import compare_tiled
 from edgemem.system.files import temporary_folder
 
 if TYPE_CHECKING:
@@ -22,10 +26,35 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.formats import Model
+    from edgemem.passes.protocol import PassContext
 
-__all__ = ["check_streamed"]
+__all__ = ["check_same", "check_streamed"]
 
 _RUNS: Final = 3
+
+
+def check_same(original: Model, changed: Model, recompute: PassContext) -> None:
+    """Raise NumericDifferenceError where an output is not the same bit for bit in the model's runtime.
+
+    ONNX models run in ONNX Runtime with one thread and with the user's; .tflite models in LiteRT where the plan is for
+    it: there are no other kernels that would run them here.
+
+    Raises ModelError where the runtime cannot run one of the two, MissingDependencyError where it is not installed.
+    """
+    if ".onnx" in original.suffixes:
+        threads = tuple(dict.fromkeys((1, int(recompute.options.get("threads", 0)))))
+        with temporary_folder() as folder:
+            found = compare_tiled(
+                original, changed, folder, bindings=recompute.bindings, feeds=recompute.feeds, threads=threads
+            )
+        if not found.is_identical:
+            raise NumericDifferenceError(
+                f"{recompute.path.name}: with operators that run again, {found}; "
+                "allow it with --allow-numeric-difference",
+                largest=found.largest,
+            )
+    elif recompute.target.scratch == "litert":
+        check_streamed(original, changed, recompute.path)
 
 
 def check_streamed(original: Model, streamed: Model, path: Path) -> None:

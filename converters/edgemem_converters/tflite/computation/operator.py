@@ -9,8 +9,8 @@ import numpy as np
 
 from edgemem.errors import ModelError
 from edgemem.model.tensor_ops import IDENTITY, Function
-from edgemem_converters.tflite.compute_options import OPTIONS
-from edgemem_converters.tflite.compute_values import NotExpressibleError, TfliteConstants
+from edgemem_converters.tflite.computation.constants import NotExpressibleError, TfliteConstants
+from edgemem_converters.tflite.computation.options import OPTIONS
 from edgemem_converters.tflite.reader import read_custom_options, read_options
 
 if TYPE_CHECKING:

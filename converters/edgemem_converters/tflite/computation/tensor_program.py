@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 from edgemem.errors import ModelError, UnsupportedError
 from edgemem.model.tensor_ops import TensorProgram
-from edgemem_converters.tflite.compute_case import TfliteOperator
-from edgemem_converters.tflite.compute_functions import FUNCTIONS
-from edgemem_converters.tflite.compute_moves import MOVES
-from edgemem_converters.tflite.compute_sums import SUMS
-from edgemem_converters.tflite.compute_values import NotExpressibleError, TfliteConstants
-from edgemem_converters.tflite.compute_windows import WINDOWS
+from edgemem_converters.tflite.computation.constants import NotExpressibleError, TfliteConstants
+from edgemem_converters.tflite.computation.functions import FUNCTIONS
+from edgemem_converters.tflite.computation.moves import MOVES
+from edgemem_converters.tflite.computation.operator import TfliteOperator
+from edgemem_converters.tflite.computation.sums import SUMS
+from edgemem_converters.tflite.computation.windows import WINDOWS
 
 if TYPE_CHECKING:
     from edgemem.model.graph import Graph

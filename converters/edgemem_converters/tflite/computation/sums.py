@@ -15,14 +15,14 @@ from edgemem.model.tensor_ops import (
     Reduce,
     Softmax,
 )
-from edgemem_converters.tflite.compute_functions import broadcast
-from edgemem_converters.tflite.compute_values import NotExpressibleError
+from edgemem_converters.tflite.computation.constants import NotExpressibleError
+from edgemem_converters.tflite.computation.functions import broadcast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from edgemem.model.tensor_ops import TensorOp
-    from edgemem_converters.tflite.compute_case import TfliteOperator
+    from edgemem_converters.tflite.computation.operator import TfliteOperator
 
 __all__ = ["SUMS"]
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from edgemem.model.tensor_ops import IDENTITY, FullyConnected, MatMul
-from edgemem_converters.onnx.compute_call import InexpressibleError
-from edgemem_converters.onnx.compute_functions import fused
+from edgemem_converters.onnx.computation.functions import fused
+from edgemem_converters.onnx.computation.operator import InexpressibleError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.model.tensor_ops import Function, TensorOp
-    from edgemem_converters.onnx.compute_call import OnnxOperator, Rule
+    from edgemem_converters.onnx.computation.operator import OnnxOperator, Rule
 
 __all__ = ["MATRICES"]
 

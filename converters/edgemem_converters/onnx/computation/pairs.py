@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from edgemem.model.tensor_ops import Binary, Function, Normalization, Unary
-from edgemem_converters.onnx.compute_call import InexpressibleError, counted
+from edgemem_converters.onnx.computation.operator import InexpressibleError, counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.model.tensor_ops import TensorOp
-    from edgemem_converters.onnx.compute_call import OnnxOperator, Rule
+    from edgemem_converters.onnx.computation.operator import OnnxOperator, Rule
 
 __all__ = ["PAIRS"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from edgemem.model.tensor_ops import ArgMax, Binary, Function, Normalization, Reduce, Softmax, Unary
-from edgemem_converters.onnx.compute_call import InexpressibleError, counted
+from edgemem_converters.onnx.computation.operator import InexpressibleError, counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.model.tensor_ops import TensorOp
-    from edgemem_converters.onnx.compute_call import OnnxOperator, Rule
+    from edgemem_converters.onnx.computation.operator import OnnxOperator, Rule
 
     Kind: TypeAlias = Literal["mean", "sum", "max", "min", "prod", "l2", "sum_square"]
 

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 from edgemem.errors import InvalidPlanError, StalePlanError
 from edgemem.plans import OffsetPlan, PlanSet
 from edgemem.proof.regions import sweep_capacity
-from edgemem.proof.verify import verify_kernels, verify_planset
+from edgemem.proof.verification import verify_kernels, verify_planset
 from edgemem.proof.violations import Cause
 
 if TYPE_CHECKING:

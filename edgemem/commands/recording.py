@@ -9,9 +9,9 @@ from edgemem.errors import EdgememError, ModelError
 from edgemem.formats import Bindings, onnx_editor
 from edgemem.model.ranges import in_ranges
 from edgemem.report.sizes import size_text
-from edgemem.runtime.onnxruntime import record as runtime_record
+from edgemem.runtime.onnxruntime import recording as runtime_record
+from edgemem.runtime.onnxruntime.baked_file import onnxruntime
 from edgemem.runtime.onnxruntime.file import weight_files
-from edgemem.runtime.onnxruntime.optimise import onnxruntime
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ def add_recording(
     """Record a model and add the plan of what ONNX Runtime asked for to those in its file, atomically.
 
     The plan is made with the settings of the plan of the graph in the file, which stays there. Over a range of sizes it
-    serves all of them (`edgemem.runtime.onnxruntime.record.record_over`).
+    serves all of them (`edgemem.runtime.onnxruntime.recording.record_over`).
 
     Args:
         planned: an .onnx file.
@@ -52,7 +52,7 @@ def add_recording(
 
     Returns one plan, or several where the number of requests depends on the sizes.
 
-    Raises what `edgemem.runtime.onnxruntime.record.record` and `embed` raise; the file stays as it was then.
+    Raises what `edgemem.runtime.onnxruntime.recording.record` and `embed` raise; the file stays as it was then.
     """
     options = onnxruntime().SessionOptions()
     options.intra_op_num_threads = threads

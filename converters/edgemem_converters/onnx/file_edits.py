@@ -10,7 +10,7 @@ from google.protobuf.message import EncodeError  # type: ignore[import-untyped]
 from onnx import ModelProto, TensorProto
 
 from edgemem.errors import ModelError
-from edgemem_converters.onnx.external import tensors
+from edgemem_converters.onnx.external_data import tensors
 from edgemem_converters.onnx.functions import drop_values
 from edgemem_converters.onnx.limits import MAX_FILE_BYTES
 from edgemem_converters.onnx.parts import ModelParts, value_info

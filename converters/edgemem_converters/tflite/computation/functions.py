@@ -6,13 +6,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from edgemem.model.tensor_ops import IDENTITY, Binary, Function, Unary
-from edgemem_converters.tflite.compute_values import NotExpressibleError
+from edgemem_converters.tflite.computation.constants import NotExpressibleError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from edgemem.model.tensor_ops import TensorOp
-    from edgemem_converters.tflite.compute_case import TfliteOperator
+    from edgemem_converters.tflite.computation.operator import TfliteOperator
 
 __all__ = ["FUNCTIONS", "broadcast"]
 

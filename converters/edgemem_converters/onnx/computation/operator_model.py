@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from onnx import NodeProto, SparseTensorProto, TensorProto
 
-    from edgemem_converters.onnx.compute_values import OnnxConstants
+    from edgemem_converters.onnx.computation.constants import OnnxConstants
     from edgemem_converters.onnx.scopes import ScopeNode
     from edgemem_converters.onnx.shapes import InferredSizes
 

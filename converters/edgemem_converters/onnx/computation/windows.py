@@ -7,8 +7,8 @@ from math import ceil
 from typing import TYPE_CHECKING, Final, Literal
 
 from edgemem.model.tensor_ops import Convolution, LocalResponse, Pool, TransposedConvolution
-from edgemem_converters.onnx.compute_call import LARGEST, InexpressibleError
-from edgemem_converters.onnx.compute_functions import fused
+from edgemem_converters.onnx.computation.functions import fused
+from edgemem_converters.onnx.computation.operator import LARGEST, InexpressibleError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.model.tensor_ops import Function, TensorOp
-    from edgemem_converters.onnx.compute_call import OnnxOperator, Rule
+    from edgemem_converters.onnx.computation.operator import OnnxOperator, Rule
 
 __all__ = ["WINDOWS"]
 

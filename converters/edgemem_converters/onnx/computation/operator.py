@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from edgemem.model.graph import Graph, Op
     from edgemem.model.tensor_ops import TensorOp
-    from edgemem_converters.onnx.compute_values import OnnxConstants
+    from edgemem_converters.onnx.computation.constants import OnnxConstants
 
 __all__ = ["LARGEST", "InexpressibleError", "OnnxOperator", "Rule", "as_floats", "counted"]
 

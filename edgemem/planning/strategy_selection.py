@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from edgemem.errors import PlanError
 from edgemem.planning.choice import Choice
-from edgemem.planning.solving import run
+from edgemem.planning.strategy_plan import run
 from edgemem.strategy.catalogue import registered
 
 if TYPE_CHECKING:

@@ -13,14 +13,14 @@ from edgemem.formats import Bindings
 from edgemem.model.ranges import Range, corners_of, resolve
 from edgemem.planning.recording_plan import plan_recording
 from edgemem.runtime.feeds import make_feeds
+from edgemem.runtime.onnxruntime.baked_file import onnxruntime, runtime_errors
 from edgemem.runtime.onnxruntime.calls import described
 from edgemem.runtime.onnxruntime.file import plans_in, with_plans
 from edgemem.runtime.onnxruntime.labels import labels
-from edgemem.runtime.onnxruntime.optimise import onnxruntime, runtime_errors
 from edgemem.runtime.onnxruntime.profile import profiled_runs
 from edgemem.runtime.onnxruntime.session import InferenceSession
 from edgemem.system.files import atomic_write, temporary_folder
-from edgemem.trace.merge import is_part_of
+from edgemem.trace.merged_trace import is_part_of
 from edgemem.trace.recording import Recording
 
 if TYPE_CHECKING:

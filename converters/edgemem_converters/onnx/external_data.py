@@ -10,7 +10,7 @@ from onnx import TensorProto
 
 from edgemem.errors import ModelError
 from edgemem.system.files import atomic_write
-from edgemem_converters.onnx.regular import open_inside
+from edgemem_converters.onnx.folder_files import open_inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

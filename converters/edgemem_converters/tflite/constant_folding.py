@@ -18,7 +18,7 @@ from edgemem_converters.tflite.control import CONTROL
 from edgemem_converters.tflite.names import DTYPES, OPERATOR_CODES
 from edgemem_converters.tflite.objects import MOST, TIMES, drop_buffers, listed, packed, read_errors, unpacked
 from edgemem_converters.tflite.reader import read
-from edgemem_converters.tflite.sparse import Level, densify
+from edgemem_converters.tflite.sparse_constants import Level, densify
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -6,7 +6,7 @@ import struct
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from edgemem.model.tensor_ops import IDENTITY, Convolution, Pool, Resize, TransposedConvolution
-from edgemem_converters.tflite.compute_values import NotExpressibleError
+from edgemem_converters.tflite.computation.constants import NotExpressibleError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.model.tensor_ops import Function, TensorOp
-    from edgemem_converters.tflite.compute_case import TfliteOperator
+    from edgemem_converters.tflite.computation.operator import TfliteOperator
 
 __all__ = ["WINDOWS"]
 

@@ -1,4 +1,4 @@
-"""Plans of a problem as a user's settings ask for them."""
+"""Makes the plans of a problem with the strategies and limits of a user's settings."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from edgemem.records.problem import Problem
     from edgemem.strategy.registry import Family
 
-__all__ = ["settled_plans"]
+__all__ = ["plan_with_settings"]
 
 
-def settled_plans(
+def plan_with_settings(
     problem: Problem,
     settings: Settings,
     *,

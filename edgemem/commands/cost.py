@@ -10,8 +10,8 @@ from edgemem.formats import load_model
 from edgemem.model.macs import count_macs
 from edgemem.records.lifetime import lifetimes
 from edgemem.records.micro_tail import predicted_tail
+from edgemem.runtime.onnxruntime.baked_file import baked_note
 from edgemem.runtime.onnxruntime.baking import bake_sized
-from edgemem.runtime.onnxruntime.optimise import baked_note
 from edgemem.runtime.onnxruntime.tile_comparison import measure_price
 from edgemem.strategy.bounds import lower_bounds
 from edgemem.system.files import temporary_folder

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 from edgemem.model import affine
 from edgemem.model.tensor_ops import Concat
-from edgemem_converters.tflite.compute_values import NotExpressibleError
+from edgemem_converters.tflite.computation.constants import NotExpressibleError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from edgemem.model.tensor_ops import TensorOp
-    from edgemem_converters.tflite.compute_case import TfliteOperator
+    from edgemem_converters.tflite.computation.operator import TfliteOperator
 
 __all__ = ["MOVES"]
 
