@@ -50,6 +50,7 @@ __all__ = [
     "UnknownShapeError",
     "UnknownStrategyError",
     "UnsupportedError",
+    "error_named",
 ]
 
 
@@ -155,12 +156,11 @@ class PlanFileError(EdgememError):
 
 
 class MissingDependencyError(EdgememError):
-    """An optional package is needed; `extra` is the one that holds it, None for a package no extra has."""
+    """An optional package is needed; the message names the command that installs it."""
 
-    def __init__(self, package: str, *, extra: str | None, purpose: str) -> None:
+    def __init__(self, package: str, *, purpose: str) -> None:
         super().__init__(f"{purpose} needs {package}: pip install {requirement(package)}")
         self.package = package
-        self.extra = extra
         self.purpose = purpose
 
 
@@ -190,3 +190,12 @@ class UnknownAbiError(ApkError):
 
 class ToolError(EdgememError):
     """A tool or library that builds for a device is missing, damaged or fails; the message says what to install."""
+
+
+def error_named(name: str, message: str) -> EdgememError:
+    """The error of a class that another process raised; RuntimeBindError for one that needs more than a message."""
+    kinds = (
+        *(ModelError, UnknownShapeError, RuntimeLoadError, UnsupportedError, PlanError, InvalidPlanError),
+        *(StalePlanError, PlanFileError),
+    )
+    return {kind.__name__: kind for kind in kinds}.get(name, RuntimeBindError)(message)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from typing import TYPE_CHECKING, Any
 
 from edgemem.bench.instances import instance
 from edgemem.bench.measurement import PeerLimits, solvers
 from edgemem.strategy.bounds import lower_bounds
-from edgemem.system.child_process import run_child
+from edgemem.system.child_call import ChildError, Message, call_child, serve
 from edgemem.system.process_memory import peak_bytes
 
 if TYPE_CHECKING:
@@ -34,20 +32,20 @@ def peak_rss(text: str, bindings: Mapping[str, Any], solver: BenchSolver, limits
         "family": solver.family,
         "peer_seconds": limits.peer_seconds,
     }
-    done = run_child("edgemem.bench.peak_memory", stdin=json.dumps(task))
-    # The answer is the last line, because a peer may print lines of its own before it.
-    answer: int | None = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else None
+    try:
+        answer: int | None = call_child("edgemem.bench.peak_memory", Message(task)).data["peak"]
+    except ChildError:
+        return None
     return answer
 
 
-def main() -> None:
-    """Do the task on stdin and print the figure."""
-    task = json.loads(sys.stdin.read())
+def _measure(question: Message) -> Message:
+    task = question.data
     problem = instance(task["instance"], **task["bindings"]).problem()
     (solver,) = solvers(task["strategies"], task["peers"], task["family"], None)
     solver.prepare(problem, lower_bounds(problem), PeerLimits(task["peer_seconds"]))()
-    sys.stdout.write(f"\n{json.dumps(peak_bytes())}\n")
+    return Message({"peak": peak_bytes()})
 
 
 if __name__ == "__main__":
-    main()
+    serve(_measure)

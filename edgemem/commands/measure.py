@@ -7,8 +7,6 @@ in turn, as many runs as are timed and three before them.
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +22,7 @@ from edgemem.formats import Bindings, onnx_editor
 from edgemem.runtime.feeds import make_feeds
 from edgemem.runtime.onnxruntime.baked_file import onnxruntime
 from edgemem.runtime.onnxruntime.file import plans_in
-from edgemem.system.child_process import run_child
+from edgemem.system.child_call import ChildError, Message, call_child
 from edgemem.system.files import temporary_folder
 
 if TYPE_CHECKING:
@@ -254,12 +252,6 @@ def _compared(row: MeasureRow, mine: Sequence[Mapping[str, Any]], default: Seque
 def _child(task: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
     """A process's figures, or {"failed": why}."""
     try:
-        done = run_child("edgemem.runtime.onnxruntime.measure_child", stdin=json.dumps(task), timeout_s=timeout_s)
-    except subprocess.TimeoutExpired:
-        return {"failed": f"it took longer than {timeout_s:g} s"}
-    if done.returncode < 0:
-        return {"failed": f"the process was ended by signal {-done.returncode}"}
-    if done.returncode:
-        return {"failed": " ".join(done.stderr.strip().splitlines()[-1:]) or f"exit status {done.returncode}"}
-    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return answer
+        return dict(call_child("edgemem.runtime.onnxruntime.measure_child", Message(task), timeout_s=timeout_s).data)
+    except ChildError as e:
+        return {"failed": str(e)}

@@ -7,8 +7,6 @@ files can be measured side by side: a file that was changed to take less memory,
 
 from __future__ import annotations
 
-import json
-import subprocess
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
@@ -21,7 +19,7 @@ from edgemem.runtime.litert.probe import probe_apart
 from edgemem.runtime.tflm.execution import execute
 from edgemem.runtime.tflm.file_plan import file_plan, memory_of
 from edgemem.runtime.tflm.size import predicted_head
-from edgemem.system.child_process import run_child
+from edgemem.system.child_call import ChildError, Message, call_child
 from edgemem.system.files import temporary_folder
 
 if TYPE_CHECKING:
@@ -266,20 +264,11 @@ def _prepare_tflm(
 def _run(subject: _Subject, common: Mapping[str, Any], timeout_s: float) -> None:
     """One more process; a failure ends the subject."""
     child = _CHILDREN[_STOCK[subject.row.configuration]]
-    why = ""
     try:
-        done = run_child(child, stdin=json.dumps({**common, **subject.task}), timeout_s=timeout_s)
-        if done.returncode < 0:
-            why = f"the process was ended by signal {-done.returncode}"
-        elif done.returncode:
-            why = " ".join(done.stderr.strip().splitlines()[-1:]) or f"exit status {done.returncode}"
-    except subprocess.TimeoutExpired:
-        why = f"it took longer than {timeout_s:g} s"
-    if why:
-        subject.row = replace(subject.row, unavailable=why)
+        subject.answers.append(dict(call_child(child, Message({**common, **subject.task}), timeout_s=timeout_s).data))
+    except ChildError as e:
+        subject.row = replace(subject.row, unavailable=str(e))
         subject.answers.clear()
-    else:
-        subject.answers.append(json.loads(done.stdout.splitlines()[-1]))
 
 
 def _figures(answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.commands.outcome import Outcome
 from edgemem.runtime.litert.memory import memory_from
-from edgemem.runtime.litert.process import Question, ask
+from edgemem.runtime.litert.process import ask
+from edgemem.system.child_call import Message
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -89,5 +90,5 @@ def ask_litert(
     data = {"task": task, "file": path.name, "shapes": list(model.inputs().items()), **more}
     doing = f"{'preparing' if task == 'bind' else 'running'} {path.name}"
     limit_s = _TIMEOUT_S + _RUN_S * more.get("runs", 0) if timeout_s is None else timeout_s
-    answer = ask(_CHILD, Question(data, path.read_bytes(), arrays), doing=doing, timeout_s=limit_s)
+    answer = ask(_CHILD, Message(data, arrays, path.read_bytes()), doing=doing, timeout_s=limit_s)
     return dict(answer.data), answer.arrays

@@ -6,21 +6,20 @@ Everything but numpy is imported where it is needed: what a runtime imports is a
 from __future__ import annotations
 
 import gc
-import json
-import sys
 import time
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
+from edgemem.system.child_call import Message, serve
 from edgemem.system.process_memory import anonymous_bytes, begin_peak, peak_bytes, proportional_bytes, resident_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-__all__ = ["MeasuredModel", "serve"]
+__all__ = ["MeasuredModel", "serve_measurement"]
 
 _READ: Final = {"anonymous": anonymous_bytes, "proportional": proportional_bytes, "resident": resident_bytes}
 
@@ -44,8 +43,8 @@ class MeasuredModel(Protocol):
         """What else is to be told, read after the memory."""
 
 
-def serve(load: Callable[[dict[str, Any]], Callable[[], MeasuredModel]]) -> None:
-    """Do the task on stdin and print the figures as JSON.
+def serve_measurement(load: Callable[[Mapping[str, Any]], Callable[[], MeasuredModel]]) -> None:
+    """Answer a task with figures.
 
     The task has `requests` (the .npy files of the inputs of each), `warm` and `repeats`. The figures are bytes, `None`
     where the system does not tell them: `imports`, anonymous memory of the runtime's modules; `anonymous`,
@@ -56,7 +55,12 @@ def serve(load: Callable[[dict[str, Any]], Callable[[], MeasuredModel]]) -> None
     Args:
         load: imports the runtime for a task, and gives what makes its interpreter.
     """
-    task = json.loads(sys.stdin.read())
+    serve(lambda question: Message(_figures(question.data, load)))
+
+
+def _figures(
+    task: Mapping[str, Any], load: Callable[[Mapping[str, Any]], Callable[[], MeasuredModel]]
+) -> dict[str, Any]:
     requests = [[np.load(file) for file in files] for files in task["requests"]]
     start = _readings()
     make = load(task)
@@ -83,7 +87,7 @@ def serve(load: Callable[[dict[str, Any]], Callable[[], MeasuredModel]]) -> None
     answer["proportional"] = _grown(before["proportional"], after["proportional"])
     answer["peak"] = _grown(before["resident"], peak)
     answer |= {"first_ms": times[0], "latencies_ms": times[task["warm"] :], "digest": _digest(served, requests)}
-    sys.stdout.write("\n" + json.dumps(answer | served.report()))
+    return answer | served.report()
 
 
 def _readings() -> dict[str, int | None]:

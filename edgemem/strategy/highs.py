@@ -6,11 +6,9 @@ takes longer it solves from the beginning in a process of its own, which an exce
 
 from __future__ import annotations
 
-import json
 import math
-import sys
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from edgemem.errors import MissingDependencyError, SolverError
 
@@ -81,15 +79,13 @@ def minimize(program: MixedIntegerProgram, *, purpose: str, time_limit: float | 
 
 
 def _minimize_in_child(program: MixedIntegerProgram, seconds: float, purpose: str) -> MilpSolution:
-    from edgemem.system.child_process import run_child  # loads much that only this needs
+    from edgemem.system.child_call import ChildError, Message, call_child  # loads much that only this needs
 
-    task = {"program": asdict(program), "seconds": seconds, "purpose": purpose}
-    done = run_child(__name__, stdin=json.dumps(task))
-    if done.returncode:
-        why = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
-        raise SolverError(f"HiGHS failed: {why[0]}; use another strategy")
-    # HiGHS may print lines of its own, before and after.
-    return MilpSolution(**json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{"))))
+    try:
+        made = call_child(__name__, Message({"program": asdict(program), "seconds": seconds, "purpose": purpose}))
+    except ChildError as e:
+        raise SolverError(f"HiGHS failed: {e}; use another strategy") from None
+    return MilpSolution(**made.data)
 
 
 def _minimize(program: MixedIntegerProgram, seconds: float, purpose: str) -> MilpSolution:
@@ -99,7 +95,7 @@ def _minimize(program: MixedIntegerProgram, seconds: float, purpose: str) -> Mil
         from scipy.optimize import Bounds, LinearConstraint, milp
         from scipy.sparse import csr_array
     except ImportError:
-        raise MissingDependencyError("scipy", extra="solvers", purpose=purpose) from None
+        raise MissingDependencyError("scipy", purpose=purpose) from None
     count = len(program.lower)
     cost = np.zeros(count)
     cost[0] = 1.0
@@ -132,12 +128,15 @@ def _status(number: int, message: str) -> Status:
     return _STATUS.get(number, "failed")
 
 
-def main() -> None:
-    """Solve the program on stdin and print the answer."""
-    task: dict[str, Any] = json.loads(sys.stdin.read())
-    answer = _minimize(MixedIntegerProgram(**task["program"]), task["seconds"], task["purpose"])
-    sys.stdout.write(f"\n{json.dumps(asdict(answer))}\n")
-
-
 if __name__ == "__main__":
-    main()
+    from edgemem.system.child_call import Message, serve
+
+    serve(
+        lambda question: Message(
+            asdict(
+                _minimize(
+                    MixedIntegerProgram(**question.data["program"]), question.data["seconds"], question.data["purpose"]
+                )
+            )
+        )
+    )

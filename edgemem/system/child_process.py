@@ -81,7 +81,7 @@ def child_command(module: str, arguments: Sequence[str] = ()) -> list[str]:
 
 
 def run_child(
-    module: str, arguments: Sequence[str] = (), *, stdin: str | None = None, timeout_s: float | None = None
+    module: str, arguments: Sequence[str] = (), *, timeout_s: float | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run a module of edgemem's in a process of its own, and wait for it; its output is captured.
 
@@ -90,7 +90,6 @@ def run_child(
     Args:
         module: the module's dotted name.
         arguments: what follows on the command line.
-        stdin: what it reads; nothing by default.
         timeout_s: seconds until it is ended; None for no limit.
 
     Raises subprocess.TimeoutExpired, after the process has been ended.
@@ -100,7 +99,7 @@ def run_child(
     with temporary_folder() as folder, _pipe() as end:
         process = subprocess.Popen(  # noqa: S603 - ourselves
             command,
-            stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             encoding="utf-8",
@@ -111,7 +110,7 @@ def run_child(
         _running.add(process)
         with process:  # closes its pipes
             try:
-                out, err = process.communicate(stdin, limit_s)
+                out, err = process.communicate(timeout=limit_s)
             finally:
                 process.kill()  # does nothing where it has ended by itself
                 _running.discard(process)

@@ -17,11 +17,13 @@ from click.testing import CliRunner, Result
 from edgemem import api, planfile
 from edgemem.cli.main import main
 from edgemem.errors import MissingDependencyError, ModelError, RuntimeBindError, StalePlanError
-from edgemem.runtime.litert import process
 from edgemem.runtime.litert.probe import probe, probe_apart
 from edgemem.runtime.litert.probe_data import decode_probe, encode_probe
-from edgemem.runtime.litert.process import Question, ask
+from edgemem.runtime.litert.process import ask
 from edgemem.runtime.litert.structs_model import model_bytes
+from edgemem.system import child_call
+from edgemem.system.child_call import Message
+from edgemem.system.child_process import run_child
 from edgemem_converters.tflite.model import TfliteConverter
 from tests.tflite_models import ADD_OPTIONS, WHILE, M, O, S, T, build, floats
 
@@ -98,11 +100,11 @@ def test_a_model_on_which_litert_crashes(
     folder: Path, command: tuple[str, ...], ending: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def crashing(_module: str, arguments: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
-        assert Path(arguments[0], "model.tflite").is_file()
+        assert Path(arguments[0], "question.content").read_bytes()
         code = f"import os, signal; os.kill(os.getpid(), {int(ending)})"
         return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
-    monkeypatch.setattr(process, "run_child", crashing)
+    monkeypatch.setattr(child_call, "run_child", crashing)
     data = adder() + bytes([ending])  # other bytes: answers are remembered
     (folder / "model.tflite").write_bytes(with_plan(data))
     line = failed(edgemem(*command))
@@ -143,7 +145,7 @@ def test_a_model_that_never_ends_is_ended(folder: Path) -> None:
     with pytest.raises(
         RuntimeBindError, match=r"LiteRT did not end within 3 s while preparing the model, and was ended"
     ):
-        ask(PROBE, Question({"shapes": []}, endless()), doing="preparing the model", timeout_s=3)
+        ask(PROBE, Message({"shapes": []}, content=endless()), doing="preparing the model", timeout_s=3)
 
 
 def test_errors_come_out_of_the_process_as_they_are(folder: Path) -> None:
@@ -151,20 +153,20 @@ def test_errors_come_out_of_the_process_as_they_are(folder: Path) -> None:
     with pytest.raises(RuntimeBindError, match=r"LiteRT cannot run the model: .*Magic"):
         probe_apart(adder(operator="Magic"))
     with pytest.raises(RuntimeBindError, match=r"LiteRT crashed while testing \(.*No module named"):
-        ask("edgemem.runtime.litert.nowhere", Question({}), doing="testing", timeout_s=60)
+        ask("edgemem.runtime.litert.nowhere", Message({}), doing="testing", timeout_s=60)
     raised: list[dict[str, str]] = []
 
     def answering(_module: str, arguments: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
-        process._put(Path(arguments[0]), "answer", raised[-1], ())
+        child_call._write(Path(arguments[0]), "answer0", Message(raised[-1]))
         return subprocess.CompletedProcess([], 0, "", "")
 
     patch = pytest.MonkeyPatch()
     with patch.context() as patched:
-        patched.setattr(process, "run_child", answering)
+        patched.setattr(child_call, "run_child", answering)
         for name, kind in (("StalePlanError", StalePlanError), ("ModelError", ModelError), ("Popen", RuntimeBindError)):
             raised.append({"error": name, "message": "as said"})
             with pytest.raises(kind, match="as said") as e:
-                ask(PROBE, Question({}), doing="testing", timeout_s=1)
+                ask(PROBE, Message({}), doing="testing", timeout_s=1)
             assert type(e.value) is kind
 
 
@@ -262,13 +264,11 @@ def test_a_wrong_shape_is_said_in_one_line(folder: Path) -> None:
 def test_a_crash_leaves_no_core_file_and_the_process_is_within_the_machine_s_memory(folder: Path) -> None:
     resource = pytest.importorskip("resource")
     code = (
-        "import resource, sys; sys.argv = ['x', '.']\n"
-        "from edgemem.runtime.litert import process\n"
-        "process._limit()\n"
+        "import resource; from edgemem.system.child_call import _limit_memory; _limit_memory(); "
         "print(resource.getrlimit(resource.RLIMIT_CORE)[0], resource.getrlimit(resource.RLIMIT_AS)[0])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    core, memory = map(int, done.stdout.split())
+    done = run_child("timeit", ["-n1", "-r1", code])
+    core, memory = map(int, done.stdout.split()[:2])
     assert core == 0
     assert memory == resource.RLIM_INFINITY or memory >= 8 << 30
     assert not list(folder.glob("core*"))

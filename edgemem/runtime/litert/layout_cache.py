@@ -111,7 +111,8 @@ def _write(path: Path | None, data: Mapping[str, Any]) -> None:
 
 def _ask(source: ModelSource, request: PlanRequest, resized: Resized) -> Mapping[str, Any] | None:
     """What another process answers; None where none can be started."""
-    from edgemem.runtime.litert.process import Question, ask
+    from edgemem.runtime.litert.process import ask
+    from edgemem.system.child_call import Message
 
     data = {
         "path": source.path,
@@ -123,6 +124,6 @@ def _ask(source: ModelSource, request: PlanRequest, resized: Resized) -> Mapping
         "shapes": [(int(index), [int(length) for length in shape]) for index, shape in resized.items()],
     }
     with suppress(OSError, MissingDependencyError):
-        question = Question(data, source.content or b"")
+        question = Message(data, content=source.content or b"")
         return ask(_CHILD, question, doing="planning the model", timeout_s=_TIMEOUT_S).data
     return None

@@ -1,9 +1,4 @@
-"""Finds the places of a model's tensors in a process of its own, for `edgemem.runtime.litert.layout_cache`.
-
-    python -m edgemem.runtime.litert.layout_child FOLDER
-
-FOLDER holds the question, and gets the answer (`process`).
-"""
+"""Finds the places of a model's tensors in a process of its own, for `edgemem.runtime.litert.layout_cache`."""
 
 from __future__ import annotations
 
@@ -11,20 +6,20 @@ from edgemem.errors import RuntimeBindError
 from edgemem.runtime.litert import layout as _planner  # noqa: F401 - once it is loaded, this process plans
 from edgemem.runtime.litert.arena_layout import encode_layout
 from edgemem.runtime.litert.interpreter import Interpreter, OpResolverType
-from edgemem.runtime.litert.process import ChildReply, Question, serve
 from edgemem.runtime.litert.structs_check import check_here
+from edgemem.system.child_call import Message, serve
 
 __all__: list[str] = []
 
 
-def _planned(question: Question) -> ChildReply:
+def _planned(question: Message) -> Message:
     check_here()
     data = question.data
     options = dict(data["options"])
     kernels = OpResolverType[options.pop("kernels")]
     interpreter = Interpreter(
         data["path"],
-        None if data["path"] else question.model,
+        None if data["path"] else question.content,
         experimental_op_resolver_type=kernels,
         mode="planned",
         plan=data["plan"],
@@ -42,8 +37,8 @@ def _planned(question: Question) -> ChildReply:
     layout = interpreter.layout
     if layout is None:
         raise RuntimeBindError(interpreter.memory.reason)
-    return ChildReply(encode_layout(layout))
+    return Message(encode_layout(layout))
 
 
 if __name__ == "__main__":
-    serve(_planned)
+    serve(_planned, limits_memory=True)

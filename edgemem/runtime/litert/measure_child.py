@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from edgemem.runtime.measurement import serve
+from edgemem.runtime.measurement import serve_measurement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 
-def _load(task: dict[str, Any]) -> Callable[[], MeasuredModel]:
+def _load(task: Mapping[str, Any]) -> Callable[[], MeasuredModel]:
     from edgemem.runtime.litert.package import interpreter_class, op_resolvers
 
     if task["configuration"] == "edgemem":
@@ -37,7 +37,7 @@ def _load(task: dict[str, Any]) -> Callable[[], MeasuredModel]:
 class _Interpreted:
     """An interpreter of LiteRT's, or ours."""
 
-    def __init__(self, make: Any, task: dict[str, Any], kernels: Any) -> None:
+    def __init__(self, make: Any, task: Mapping[str, Any], kernels: Any) -> None:
         self._interpreter = make(
             model_path=task["model"], num_threads=task["threads"], experimental_op_resolver_type=kernels
         )
@@ -67,4 +67,4 @@ class _Interpreted:
 
 
 if __name__ == "__main__":
-    serve(_load)
+    serve_measurement(_load)

@@ -18,7 +18,8 @@ from edgemem.native.digest import sha256
 from edgemem.runtime.litert.observation import observe
 from edgemem.runtime.litert.package import interpreter_class, op_resolvers
 from edgemem.runtime.litert.probe_data import decode_probe
-from edgemem.runtime.litert.process import Question, ask
+from edgemem.runtime.litert.process import ask
+from edgemem.system.child_call import Message
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -89,7 +90,9 @@ def probe_apart(model: bytes, input_shapes: Mapping[int, Sequence[int]] | None =
     shapes = sorted((int(index), tuple(map(int, shape))) for index, shape in (input_shapes or {}).items())
     key = (sha256([model]), tuple(shapes))
     if key not in _answers:
-        answer = ask(_CHILD, Question({"shapes": shapes}, model), doing="preparing the model", timeout_s=_TIMEOUT_S)
+        answer = ask(
+            _CHILD, Message({"shapes": shapes}, content=model), doing="preparing the model", timeout_s=_TIMEOUT_S
+        )
         while len(_answers) >= _REMEMBERED:
             _answers.pop(next(iter(_answers)), None)
         _answers[key] = decode_probe(answer.data["subgraphs"])

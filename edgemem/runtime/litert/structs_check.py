@@ -1,9 +1,5 @@
 """Whether the installed LiteRT lays its structures out as `structs` says.
 
-    python -m edgemem.runtime.litert.structs_check
-
-prints what is not.
-
 A wrong layout could crash the process, or let edgemem write where it must not. So a process of its own runs a small
 model (`structs_model`) and examines everything that edgemem reads of the structures, writes to them and calls: with a
 wrong layout a value is not what it must be, or the process crashes. This takes a fraction of a second, once for an
@@ -13,7 +9,6 @@ installation: that a layout is right is noted (`structs_note`).
 from __future__ import annotations
 
 import ctypes
-import subprocess
 import sys
 import threading
 from typing import TYPE_CHECKING, Any, Final
@@ -27,7 +22,7 @@ from edgemem.runtime.litert.package import interpreter_class, op_resolvers
 from edgemem.runtime.litert.structs import INVOKE, Registration
 from edgemem.runtime.litert.structs_model import OPERATORS, TENSORS, model_bytes, results
 from edgemem.runtime.litert.structs_note import is_noted, write_note
-from edgemem.system.child_process import run_child
+from edgemem.system.child_call import ChildError, Message, call_child, serve
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,14 +68,11 @@ def _verdict(package: str) -> str:
     if getattr(sys, "frozen", False) or not sys.executable:  # the executable is an application, not Python
         return difference()
     try:
-        done = run_child(_CHILD, timeout_s=_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        return "reading it did not end"
+        verdict: str = call_child(_CHILD, Message({}), timeout_s=_TIMEOUT_S).data["verdict"]
+    except ChildError as e:
+        return "reading it did not end" if e.status is None else "reading it crashes"
     except OSError:  # this system starts no processes
         return difference()
-    if done.returncode:
-        return "reading it crashes"
-    verdict = done.stdout.rpartition("verdict:")[2]
     if not verdict:
         write_note(package)
     return verdict
@@ -186,4 +178,4 @@ class _Memory:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(f"\nverdict:{difference()}")
+    serve(lambda _: Message({"verdict": difference()}))

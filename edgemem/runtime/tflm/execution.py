@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from edgemem.errors import MissingDependencyError, RuntimeBindError, UnsupportedError
 from edgemem.model.macs import count_macs
 from edgemem.runtime.feeds import make_feeds
-from edgemem.system.child_process import run_child
-from edgemem.system.files import temporary_folder
+from edgemem.system.child_call import ChildError, Message, call_child
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -106,25 +100,22 @@ def execute(
         RuntimeBindError: it cannot run the model, or not in that arena, or not in that time.
     """
     if not is_installed():
-        raise MissingDependencyError("tflite-micro", extra="tflm", purpose="running TensorFlow Lite Micro")
-    with temporary_folder() as folder:
-        (folder / "model.tflite").write_bytes(model)
-        sets = (inputs, *then)
-        for n, values in enumerate(sets):
-            for k, value in enumerate(values):
-                np.save(folder / f"input{n}_{k}.npy", value)
-        given = arena or 4 * len(model) + (1 << 29)
-        counts = {"sets": len(sets), "inputs": len(inputs), "outputs": outputs, "runs": runs, "fill": fill}
-        job = {"arena": given, **counts, "smallest": 0}
-        done = _work(folder, job, timeout_s)
-        each = tuple(tuple(np.load(folder / f"output{n}_{k}.npy") for k in range(outputs)) for n in range(len(sets)))
-        smallest, reason = 0, ""
-        if find_smallest:
-            try:
-                smallest = _work(folder, {**job, "smallest": done["head"] + done["tail"]}, timeout_s)["smallest"]
-            except RuntimeBindError as e:
-                reason = f"the smallest arena was not found: {e}"
-    return TflmRun(each[-1], done["head"], done["tail"], smallest or None, reason, each)
+        raise MissingDependencyError("tflite-micro", purpose="running TensorFlow Lite Micro")
+    given = arena or 4 * len(model) + (1 << 29)
+    sets = (inputs, *then)
+    counts = {"sets": len(sets), "inputs": len(inputs), "outputs": outputs, "runs": runs, "fill": fill}
+    job = {"arena": given, **counts, "smallest": 0}
+    arrays = [value for values in sets for value in values]
+    done = _ask(Message(job, arrays, model), timeout_s)
+    head, tail = done.data["head"], done.data["tail"]
+    each = tuple(tuple(done.arrays[n * outputs : (n + 1) * outputs]) for n in range(len(sets)))
+    smallest, reason = 0, ""
+    if find_smallest:
+        try:
+            smallest = _ask(Message({**job, "smallest": head + tail}, arrays, model), timeout_s).data["smallest"]
+        except RuntimeBindError as e:
+            reason = f"the smallest arena was not found: {e}"
+    return TflmRun(each[-1], head, tail, smallest or None, reason, each)
 
 
 def trial_refusal(model: bytes, graph: Graph) -> str:
@@ -154,27 +145,23 @@ class _SlowError(RuntimeBindError):
     """It did not end in time."""
 
 
-def _work(folder: Path, job: Mapping[str, int], timeout_s: float | None) -> dict[str, int]:
+def _ask(question: Message, timeout_s: float | None) -> Message:
     timeout_s = _TIMEOUT_S if timeout_s is None else timeout_s
-    (folder / "job.json").write_text(json.dumps(job))
     try:
-        done = run_child("edgemem.runtime.tflm.worker", [str(folder)], timeout_s=timeout_s)
-    except subprocess.TimeoutExpired:
-        raise _SlowError(
-            f"TensorFlow Lite Micro did not end within {timeout_s:g} s, and was ended: the model may loop for ever"
-        ) from None
-    if done.returncode:
-        raise RuntimeBindError(f"TensorFlow Lite Micro cannot run the model: {_told(done.stderr, done.returncode)}")
-    result: dict[str, int] = json.loads(done.stdout)
-    return result
+        return call_child("edgemem.runtime.tflm.worker", question, timeout_s=timeout_s)
+    except ChildError as e:
+        if e.status is None:
+            raise _SlowError(
+                f"TensorFlow Lite Micro did not end within {timeout_s:g} s, and was ended: the model may loop for ever"
+            ) from None
+        raise RuntimeBindError(f"TensorFlow Lite Micro cannot run the model: {_reason(e)}") from None
 
 
-def _told(stderr: str, status: int) -> str:
+def _reason(error: ChildError) -> str:
     """The line that says most about what went wrong."""
-    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    lines = [line.strip() for line in error.output.splitlines() if line.strip()]
     for mark in _TELLING:
         for line in lines:
             if mark in line.lower():
                 return f"{line}; {_FOLD}" if "DEQUANTIZE" in line or "DENSIFY" in line else line
-    ended = f"it was ended by signal {-status}" if status < 0 else f"status {status}"
-    return lines[-1] if lines and status > 0 else ended
+    return str(error)

@@ -51,24 +51,49 @@ def kernels() -> tuple[str, ...]:
     return tuple(sorted(f.stem for f in folder().glob("*.wgsl") if f.stem != "functions"))
 
 
-# The entry point of a kernel that computes each texel of the output by itself: `at` is its (b, y, x, slice).
-_ENTRY: Final = """
-@compute @workgroup_size(64) fn main(
+_INVOCATION: Final = "fn each_invocation(group: vec3<u32>, groups: vec3<u32>, local: u32) {"
+_ENTRY: Final = """@compute @workgroup_size(64) fn main(
     @builtin(workgroup_id) group: vec3<u32>,
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
-) {
+) {"""
+_EACH_TEXEL: Final = f"""
+{_ENTRY}
     let texel = serial(group, groups, local, 64u);
-    if (texel < texels(p.output)) {
+    if (texel < texels(p.output)) {{
         each_texel(texel_place(p.output, texel));
-    }
-}
+    }}
+}}
 """
+_SHARED: Final = re.compile(r"^// shared: fn (\w+)\(a, b\) = (.*)$", re.MULTILINE)
+_MEMORY: Final = "var<workgroup> shared_values: array<vec4<f32>, 64>;\n"
+_JOIN: Final = """fn {name}(value: vec4<f32>, local: u32) -> vec4<f32> {{
+    if (SHARE == 1) {{
+        return value;
+    }}
+    let lane = i32(local) % SHARE;
+    workgroupBarrier();
+    shared_values[local] = value;
+    for (var half = SHARE / 2; half > 0; half /= 2) {{
+        workgroupBarrier();
+        if (lane < half) {{
+            let a = shared_values[local];
+            let b = shared_values[local + u32(half)];
+            shared_values[local] = {joined};
+        }}
+    }}
+    workgroupBarrier();
+    return shared_values[i32(local) - lane];
+}}"""
 
 
 @cache
 def kernel_text(kernel: str) -> str:
-    """The text of a kernel's file; one that has `each_texel(at)` in place of an entry point gets that, too.
+    """The text of a kernel's file, with what stands in it in short.
+
+    `each_invocation`, or `each_texel(at)` for each (b, y, x, slice) of the output, becomes the entry point.
+    `// shared: fn NAME(a, b) = TEXT` becomes NAME(value, local): what joins the values of the SHARE invocations that
+    work on one result, two at a time.
 
     Raises ToolError for a kernel that there is not.
     """
@@ -76,7 +101,10 @@ def kernel_text(kernel: str) -> str:
     if not file.is_file():
         raise ToolError(f"no GPU kernel {kernel} in {file.parent}; there are {', '.join(kernels())}")
     text = file.read_text(encoding="utf-8")
-    return text + _ENTRY if "fn each_texel(at: vec4<i32>)" in text else text
+    made = _SHARED.sub(lambda found: _JOIN.format(name=found[1], joined=found[2]), text)
+    if made != text:
+        made = _MEMORY + made
+    return made + _EACH_TEXEL if "fn each_texel(at: vec4<i32>)" in made else made.replace(_INVOCATION, _ENTRY)
 
 
 def finish_text(function: Function | None) -> str:

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Final
 from edgemem.errors import UnsupportedError
 from edgemem.model.tensor_ops import Binary, Unary
 from edgemem.model.texture_layout import Stored, is_same_storage, stored
-from edgemem.runtime.webgpu.dispatch import Dispatch
-from edgemem.runtime.webgpu.lowering.registry import lowers
+from edgemem.runtime.webgpu.lowering.registry import each_texel, lowers
 from edgemem.runtime.webgpu.packing import pack
-from edgemem.runtime.webgpu.shaders import grid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from edgemem.runtime.webgpu.dispatch import Dispatch
     from edgemem.runtime.webgpu.lowering.registry import Lowering
 
 __all__ = ["LARGER", "SMALLER", "binary", "unary"]
@@ -71,16 +70,7 @@ _POWER: Final = """fn power_of(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> {
 @lowers(Unary)
 def unary(op: Unary, context: Lowering) -> list[Dispatch]:
     """A function of each element."""
-    return [
-        Dispatch(
-            kernel="unary",
-            inputs=(op.input,),
-            output=op.output,
-            workgroups=grid(context.stored(op.output).texels),
-            function=op.function,
-            in_place=(0,),
-        )
-    ]
+    return [each_texel("unary", (op.input,), op.output, context, function=op.function, in_place=(0,))]
 
 
 @lowers(Binary)
@@ -111,11 +101,11 @@ def binary(op: Binary, context: Lowering) -> list[Dispatch]:
             texts.append((f"operand_{k}", _weights(k, len(weights), form)))
             weights.append(pack(context.value(tensor), form))
     return [
-        Dispatch(
-            kernel="binary",
-            inputs=tuple(inputs),
-            output=op.output,
-            workgroups=grid(result.texels),
+        each_texel(
+            "binary",
+            tuple(inputs),
+            op.output,
+            context,
             own=tuple(int(own == full) for form in forms for own, full in zip(form.dims, result.dims, strict=True)),
             defines=(*texts, *_operate(op.name)),
             function=op.function,
@@ -163,12 +153,11 @@ def _by_elements(op: Binary, context: Lowering) -> Dispatch:
     if len(dims) > MOST_DIMS:
         raise UnsupportedError(f"a broadcast to {shape} along more than {MOST_DIMS} dimensions")
     dims = [(1, 0, 0)] * (MOST_DIMS - len(dims)) + dims
-    result = context.stored(op.output)
-    return Dispatch(
-        kernel="broadcast",
-        inputs=(op.a, op.b),
-        output=op.output,
-        workgroups=grid(result.texels),
+    return each_texel(
+        "broadcast",
+        (op.a, op.b),
+        op.output,
+        context,
         own=tuple(d[0] for d in dims[1:]) + tuple(d[1] for d in dims) + tuple(d[2] for d in dims),
         defines=_operate(op.name),
         function=op.function,

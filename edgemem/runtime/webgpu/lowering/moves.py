@@ -14,7 +14,7 @@ from edgemem.model.tensor_ops import IDENTITY, AffineMap, Concat
 from edgemem.model.texture_layout import SLICE, is_same_storage, stored
 from edgemem.runtime.webgpu.dispatch import Dispatch
 from edgemem.runtime.webgpu.lowering.lines import parts
-from edgemem.runtime.webgpu.lowering.registry import lowers
+from edgemem.runtime.webgpu.lowering.registry import each_texel, lowers
 from edgemem.runtime.webgpu.lowering.texels import TexelMap, position_map, texel_map
 from edgemem.runtime.webgpu.shaders import MOST_INPUTS, grid
 
@@ -206,10 +206,10 @@ def affine_map(op: AffineMap, context: Lowering) -> list[Dispatch]:
         return [_by_texels(op, moved, context)]
     positions = position_map(op, source, result)
     if positions is not None:
-        return [_looked_up("affine_texels", positions, result)]
+        return [_looked_up("affine_texels", positions, context)]
     if _is_reshape(op):
-        return [Dispatch(kernel="reshape", inputs=(op.input,), output=op.output, workgroups=grid(result.texels))]
-    return [_looked_up("affine", op, result)]
+        return [each_texel("reshape", (op.input,), op.output, context)]
+    return [_looked_up("affine", op, context)]
 
 
 def _is_reshape(op: AffineMap) -> bool:
@@ -221,19 +221,12 @@ def _is_reshape(op: AffineMap) -> bool:
 def _by_texels(op: AffineMap, moved: TexelMap, context: Lowering) -> Dispatch:
     result = context.stored(op.output)
     if moved.is_identity and context.stored(op.input).dims == result.dims:
-        return Dispatch(
-            kernel="unary",
-            inputs=(op.input,),
-            output=op.output,
-            workgroups=grid(result.texels),
-            function=IDENTITY,
-            in_place=(0,),
-        )
-    return Dispatch(
-        kernel="move",
-        inputs=(op.input,),
-        output=op.output,
-        workgroups=grid(result.texels),
+        return each_texel("unary", (op.input,), op.output, context, function=IDENTITY, in_place=(0,))
+    return each_texel(
+        "move",
+        (op.input,),
+        op.output,
+        context,
         own=(*moved.batch, *moved.height, *moved.width, moved.channel, op.value),
         defines=(("VALUE", int(op.border == "value")), ("shifted", _SHIFTED), *_bordered(op)),
     )
@@ -244,16 +237,10 @@ def _bordered(op: AffineMap) -> tuple[tuple[str, str], ...]:
     return ("turn", _TURN), ("bordered", text)
 
 
-def _looked_up(kernel: str, op: AffineMap, result: Stored) -> Dispatch:
+def _looked_up(kernel: str, op: AffineMap, context: Lowering) -> Dispatch:
     """Each element or position through its number."""
-    return Dispatch(
-        kernel=kernel,
-        inputs=(op.input,),
-        output=op.output,
-        workgroups=grid(result.texels),
-        own=(op.value,),
-        defines=(*_bordered(op), ("source", _source(op))),
-    )
+    defines = (*_bordered(op), ("source", _source(op)))
+    return each_texel(kernel, (op.input,), op.output, context, own=(op.value,), defines=defines)
 
 
 def _source(op: AffineMap) -> str:

@@ -10,7 +10,7 @@ from edgemem.model.tensor_ops import LocalResponse, Normalization
 from edgemem.model.texture_layout import stored
 from edgemem.runtime.webgpu.dispatch import Dispatch
 from edgemem.runtime.webgpu.lowering.lines import Lines, share
-from edgemem.runtime.webgpu.lowering.registry import lowers
+from edgemem.runtime.webgpu.lowering.registry import each_texel, lowers
 from edgemem.runtime.webgpu.packing import pack
 from edgemem.runtime.webgpu.shaders import grid
 
@@ -64,15 +64,9 @@ def normalization(op: Normalization, context: Lowering) -> list[Dispatch]:
 def _scaled(op: Normalization, context: Lowering) -> Dispatch:
     """A scale and a shift alone."""
     weights, form = _weights(op, context.shape(op.input), context)
-    return Dispatch(
-        kernel="scale",
-        inputs=(op.input,),
-        output=op.output,
-        workgroups=grid(context.stored(op.output).texels),
-        own=(form.batch, form.height, form.width),
-        function=op.function,
-        weights=(weights,),
-        in_place=(0,),
+    own = form.batch, form.height, form.width
+    return each_texel(
+        "scale", (op.input,), op.output, context, own=own, function=op.function, weights=(weights,), in_place=(0,)
     )
 
 
@@ -96,12 +90,5 @@ def _weights(op: Normalization, shape: tuple[int, ...], context: Lowering) -> tu
 def local_response(op: LocalResponse, context: Lowering) -> list[Dispatch]:
     """Division by the sum of squares over neighbouring channels."""
     channels = context.stored(op.input).channels
-    return [
-        Dispatch(
-            kernel="local_response",
-            inputs=(op.input,),
-            output=op.output,
-            workgroups=grid(context.stored(op.output).texels),
-            own=(min(op.before, channels), min(op.after, channels), op.alpha, op.beta, op.bias),
-        )
-    ]
+    own = min(op.before, channels), min(op.after, channels), op.alpha, op.beta, op.bias
+    return [each_texel("local_response", (op.input,), op.output, context, own=own)]

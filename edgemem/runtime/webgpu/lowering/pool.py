@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from edgemem.model.tensor_ops import Pool
-from edgemem.runtime.webgpu.dispatch import Dispatch
-from edgemem.runtime.webgpu.lowering.registry import lowers
-from edgemem.runtime.webgpu.shaders import grid
+from edgemem.runtime.webgpu.lowering.registry import each_texel, lowers
 
 if TYPE_CHECKING:
+    from edgemem.runtime.webgpu.dispatch import Dispatch
     from edgemem.runtime.webgpu.lowering.registry import Lowering
 
 __all__ = ["pool"]
@@ -18,7 +17,7 @@ __all__ = ["pool"]
 @lowers(Pool)
 def pool(op: Pool, context: Lowering) -> list[Dispatch]:
     """The largest number or the mean under a window."""
-    source, result = context.stored(op.input), context.stored(op.output)
+    source = context.stored(op.input)
     top, left, bottom, right = op.pads
     own = (
         *op.kernel,
@@ -31,13 +30,4 @@ def pool(op: Pool, context: Lowering) -> list[Dispatch]:
         int(op.counts_padding),
         int(op.kind == "max"),
     )
-    return [
-        Dispatch(
-            kernel="pool",
-            inputs=(op.input,),
-            output=op.output,
-            workgroups=grid(result.texels),
-            own=own,
-            function=op.function,
-        )
-    ]
+    return [each_texel("pool", (op.input,), op.output, context, own=own, function=op.function)]

@@ -9,7 +9,7 @@ from edgemem.model.tensor_ops import ArgMax, Reduce, Softmax
 from edgemem.runtime.webgpu.dispatch import Dispatch
 from edgemem.runtime.webgpu.lowering.elementwise import LARGER, SMALLER
 from edgemem.runtime.webgpu.lowering.lines import Lines, share
-from edgemem.runtime.webgpu.lowering.registry import lowers
+from edgemem.runtime.webgpu.lowering.registry import each_texel, lowers
 from edgemem.runtime.webgpu.shaders import grid
 
 if TYPE_CHECKING:
@@ -141,13 +141,6 @@ def arg_max(op: ArgMax, context: Lowering) -> list[Dispatch]:
     """The index of the largest or the smallest element along an axis."""
     shape = context.shape(op.input) or (1,)
     axis = op.axis % len(shape)
-    return [
-        Dispatch(
-            kernel="arg_max",
-            inputs=(op.input,),
-            output=op.output,
-            workgroups=grid(context.stored(op.output).texels),
-            own=(shape[axis], prod(shape[axis + 1 :])),
-            defines=(("LEAST", int(op.is_min)), ("LAST", int(op.last))),
-        )
-    ]
+    own = shape[axis], prod(shape[axis + 1 :])
+    defines = ("LEAST", int(op.is_min)), ("LAST", int(op.last))
+    return [each_texel("arg_max", (op.input,), op.output, context, own=own, defines=defines)]

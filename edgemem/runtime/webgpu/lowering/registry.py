@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from edgemem.errors import UnsupportedError
 from edgemem.model.texture_layout import stored
+from edgemem.runtime.webgpu.dispatch import Dispatch
+from edgemem.runtime.webgpu.shaders import grid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -17,9 +19,8 @@ if TYPE_CHECKING:
     from edgemem.model.graph import Layout
     from edgemem.model.tensor_ops import TensorOp, TensorProgram
     from edgemem.model.texture_layout import Stored
-    from edgemem.runtime.webgpu.dispatch import Dispatch
 
-__all__ = ["Lowering", "lower", "lowers"]
+__all__ = ["Lowering", "each_texel", "lower", "lowers"]
 
 T = TypeVar("T")
 
@@ -61,6 +62,11 @@ class Lowering:
     def value(self, tensor: int) -> NDArray[np.float32]:
         """The value of a constant, of its shape."""
         return self.constants[tensor].reshape(self.shapes[tensor])
+
+
+def each_texel(kernel: str, inputs: tuple[int, ...], output: int, context: Lowering, **more: Any) -> Dispatch:
+    """The dispatch of a kernel with an invocation for each texel of the output; `more` are its other attributes."""
+    return Dispatch(kernel=kernel, inputs=inputs, output=output, workgroups=grid(context.stored(output).texels), **more)
 
 
 def lowers(

@@ -12,13 +12,12 @@ import numpy as np
 
 from edgemem.errors import UnsupportedError
 from edgemem.model.tensor_ops import Resize
-from edgemem.runtime.webgpu.dispatch import Dispatch
-from edgemem.runtime.webgpu.lowering.registry import lowers
-from edgemem.runtime.webgpu.shaders import grid
+from edgemem.runtime.webgpu.lowering.registry import each_texel, lowers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from edgemem.runtime.webgpu.dispatch import Dispatch
     from edgemem.runtime.webgpu.lowering.registry import Lowering
 
 __all__ = ["resize"]
@@ -35,16 +34,8 @@ def resize(op: Resize, context: Lowering) -> list[Dispatch]:
     scale = op.scale or (None, None)
     rows = _taps(op, source.height, result.height, scale[0])
     columns = _taps(op, source.width, result.width, scale[1])
-    return [
-        Dispatch(
-            kernel="resize",
-            inputs=(op.input,),
-            output=op.output,
-            workgroups=grid(result.texels),
-            defines=(("LINEAR", int(op.mode == "linear")),),
-            weights=(rows, columns),
-        )
-    ]
+    defines = (("LINEAR", int(op.mode == "linear")),)
+    return [each_texel("resize", (op.input,), op.output, context, defines=defines, weights=(rows, columns))]
 
 
 def _taps(op: Resize, size: int, size_out: int, scale: float | None) -> Floats:
