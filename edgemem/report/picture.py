@@ -37,7 +37,8 @@ def labelled_level(left: int, right: int, y: float, label: str, colour: str = "#
 def dashed_level(left: int, right: int, y: float, title: str = "") -> str:
     """A dashed line across a plot: a bound."""
     told = f"<title>{xml_text(title)}</title>" if title else ""
-    return f'<line x1="{left}" x2="{right}" y1="{y:.2f}" y2="{y:.2f}" stroke="crimson" stroke-dasharray="6 4">{told}</line>'
+    ends = f'x1="{left}" x2="{right}" y1="{y:.2f}" y2="{y:.2f}"'
+    return f'<line {ends} stroke="crimson" stroke-dasharray="6 4">{told}</line>'
 
 
 def point(x: float, y: float, title: str) -> str:
