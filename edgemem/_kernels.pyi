@@ -66,8 +66,8 @@ def range_minimum(
 # --- PyTorch's caching allocator: kernels/python/caching.cpp ---
 
 # Bytes requested, allocated and reserved after each event, up to the one that finds no memory; counters (most bytes
-# reserved, segments at the end, times that a segment was taken or pages were mapped, retries, failures); blocks at the
-# end, flat rows of segment, address, size, bytes requested, stream, state (0 free, 1 used, 2 without memory).
+# reserved, segments at the end, times that a segment was taken or pages were mapped); blocks at the end, flat rows of
+# segment, address, size, bytes requested, stream, state (0 free, 1 used, 2 without memory).
 def simulate_caching(
     size: NDArray[np.int64],
     request: NDArray[np.int64],
@@ -76,9 +76,7 @@ def simulate_caching(
     max_split_size: int,
     max_non_split_rounding: int,
     roundup_power2_divisions: NDArray[np.int64],
-    garbage_collection_threshold: float,
     expandable_segments: bool,
-    memory_limit: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]: ...
 
 # --- shared objects: kernels/python/shared_objects.cpp; `extent` is [n, 1] bytes, or [n, 2 or 3] texels ---

@@ -47,7 +47,6 @@ def fragmentation_data(simulation: Simulation) -> dict[str, Any]:
         "requested_efficiency": simulation.requested_efficiency,
         "fragmentation": simulation.fragmentation,
         "times_taken": simulation.times_taken,
-        "retries": simulation.retries,
         "out_of_memory": simulation.out_of_memory,
         "at_peak": {
             "event": event,

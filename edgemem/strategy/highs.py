@@ -95,7 +95,7 @@ def _minimize(program: Program, seconds: float, purpose: str) -> Answer:
         from scipy.optimize import Bounds, LinearConstraint, milp
         from scipy.sparse import csr_array
     except ImportError:
-        raise MissingDependencyError("scipy", extra="solvers", purpose=purpose) from None
+        raise MissingDependencyError("scipy", purpose=purpose) from None
     count = len(program.lower)
     cost = np.zeros(count)
     cost[0] = 1.0

@@ -22,11 +22,7 @@ def cache_folder() -> Path | None:
 
 def _user_folder() -> Path:
     """The folder for edgemem among the user's caches. Raises RuntimeError if the user has no home."""
+    home = {"darwin": "~/Library/Caches", "win32": os.environ.get("LOCALAPPDATA") or "~/AppData/Local"}
     system: str = sys.platform
-    if system == "linux":
-        # As platformdirs has it, whose modules take 1 MiB of every process.
-        given = os.environ.get("XDG_CACHE_HOME", "").strip()
-        return Path(given or "~/.cache", "edgemem").expanduser()
-    import platformdirs
-
-    return platformdirs.user_cache_path("edgemem", appauthor=False)
+    default = home.get(system) or os.environ.get("XDG_CACHE_HOME", "").strip() or "~/.cache"
+    return Path(default, "edgemem").expanduser()

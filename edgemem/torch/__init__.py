@@ -33,7 +33,7 @@ from edgemem.errors import MissingDependencyError
 try:
     import torch  # noqa: F401 - nothing here works without it
 except ImportError:
-    raise MissingDependencyError("torch", extra="torch", purpose="planning a training step") from None
+    raise MissingDependencyError("torch", purpose="planning a training step") from None
 
 from edgemem.torch.capture import capture
 from edgemem.torch.cuda import use_cuda_allocator

@@ -59,6 +59,7 @@ def test_the_smallest_arena_of_pose_landmark_lite_falls_by_a_fifth(tmp_path: Pat
     assert ": right\n" in edgemem("verify", "--run", ordered).output
 
 
+@pytest.mark.full
 def test_size_in_litert_is_what_litert_takes() -> None:
     try:
         path = fetch("mp_hand_recrop")

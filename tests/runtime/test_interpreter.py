@@ -128,6 +128,7 @@ def test_delegates_keep_their_own_memory_and_it_is_said(name: str) -> None:
     assert "delegate" in memory.reason
 
 
+@pytest.mark.full
 def test_one_planned_file_runs_everywhere() -> None:
     from ai_edge_litert.compiled_model import CompiledModel
 
@@ -321,6 +322,7 @@ def test_a_wrong_plan_is_refused() -> None:
 # --- inputs that die -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_inputs_are_kept_unless_they_are_to_be_released() -> None:
     data = fetched("mp_iris_landmark")
     kept = allocated(Interpreter, data, poison=True, **BUILTIN)
@@ -335,6 +337,7 @@ def test_inputs_are_kept_unless_they_are_to_be_released() -> None:
     assert same(run(released), first)
 
 
+@pytest.mark.full
 def test_inputs_that_are_written_through_views() -> None:
     data = fetched("mp_iris_landmark")
     (details,) = LiteRT(model_content=data).get_input_details()

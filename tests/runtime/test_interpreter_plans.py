@@ -101,6 +101,7 @@ def test_delegates_do_not_run_the_plan_and_it_is_said() -> None:
     assert allocated(Interpreter, content, plan="file", refuse="plain", **xnnpack).memory.mode == "plain"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("change", ["larger", "missing", "more"])
 def test_a_plan_for_other_workspace_is_stale(change: str) -> None:
     # As another version of LiteRT might have it: the model is the same, its kernels' workspace is not.
@@ -192,6 +193,7 @@ def test_inputs_that_a_plan_gives_away_are_not_kept() -> None:
         bound.invoke()
 
 
+@pytest.mark.full
 def test_the_default_call_runs_the_plan_in_the_file() -> None:
     data = fetched("mp_hand_recrop")
     content = planned(data, target="litert", strategy="offsets/naive")

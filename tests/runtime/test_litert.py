@@ -309,6 +309,7 @@ def test_a_planned_real_file_computes_the_same(name: str) -> None:
     assert all(b.start % 16 == 0 for a, b in zip(before, after, strict=False) if a.size and a.start % 16 == 0)
 
 
+@pytest.mark.full
 def test_compiled_models_and_the_object_api_read_a_planned_file() -> None:
     from ai_edge_litert import schema_py_generated as schema
     from ai_edge_litert.compiled_model import CompiledModel

@@ -153,6 +153,7 @@ def test_wrong_places_are_named(change: Any, message: str) -> None:
     assert "end to end" in wrong_places(structure(bound), layout.places, 1 << 30, inputs_kept=True)
 
 
+@pytest.mark.full
 def test_an_input_that_is_kept_is_not_overwritten() -> None:
     bound = allocated(Interpreter, fetched("mp_iris_landmark"), inputs="release", **BUILTIN)
     layout, known = bound.layout, structure(bound)

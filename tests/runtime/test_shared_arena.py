@@ -18,6 +18,7 @@ from tests.runtime.test_interpreter import BUILTIN, allocated, run, same, small
 from tests.runtime.test_litert import fetched
 
 
+@pytest.mark.full
 def test_two_interpreters_take_turns_in_one_arena() -> None:
     names = ("mp_hand_recrop", "mp_iris_landmark")
     arena = Arena()
@@ -33,6 +34,7 @@ def test_two_interpreters_take_turns_in_one_arena() -> None:
         bound[0].invoke()
 
 
+@pytest.mark.full
 def test_a_larger_model_moves_the_arena_under_a_smaller_one() -> None:
     arena = Arena()
     first = allocated(Interpreter, small(), arena=arena, **BUILTIN)

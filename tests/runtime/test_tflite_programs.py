@@ -101,6 +101,7 @@ def test_operators_that_cannot_run_alone_are_refused() -> None:
         model.operator_model(len(names))
 
 
+@pytest.mark.full
 def test_steps_that_have_no_operations_say_why() -> None:
     program = TfliteConverter.from_bytes(fetched("mp_face_landmark_attention")).program()
     reasons = {step for step in program.steps if isinstance(step, str)}

@@ -83,6 +83,7 @@ def test_the_price_has_the_tail_of_micro(model: Path) -> None:
     )
 
 
+@pytest.mark.full
 def test_the_price_is_of_the_file_that_was_given(tmp_path: Path) -> None:
     """Not of the folded one, whose constants are stored plain and take twice the bytes."""
     try:

@@ -58,7 +58,7 @@ def write_operator(operator: OneOperator, places: tuple[int, ...]) -> bytes:
     try:
         schema: Any = import_module(_SCHEMA)
     except ImportError:
-        raise MissingDependencyError("ai-edge-litert", extra="tflite", purpose="writing .tflite files") from None
+        raise MissingDependencyError("ai-edge-litert", purpose="writing .tflite files") from None
     model, graph = schema.ModelT(), schema.SubGraphT()
     model.version, model.description, model.buffers = _VERSION, "one operator", [schema.BufferT()]
     values = [*dict.fromkeys(operator.inputs), operator.output]

@@ -225,7 +225,7 @@ def onnxruntime() -> Any:
     try:
         return import_module("onnxruntime")
     except ImportError:
-        raise MissingDependencyError("onnxruntime", extra="cpu", purpose="running an ONNX model") from None
+        raise MissingDependencyError("onnxruntime", purpose="running an ONNX model") from None
 
 
 def runtime_errors() -> tuple[type[Exception], ...]:

@@ -97,7 +97,7 @@ def execute(
         RuntimeBindError: it cannot run the model, or not in that arena, or not in that time.
     """
     if not is_installed():
-        raise MissingDependencyError("tflite-micro", extra="tflm", purpose="running TensorFlow Lite Micro")
+        raise MissingDependencyError("tflite-micro", purpose="running TensorFlow Lite Micro")
     given = arena or 4 * len(model) + (1 << 29)
     sets = (inputs, *then)
     counts = {"sets": len(sets), "inputs": len(inputs), "outputs": outputs, "runs": runs, "fill": fill}
