@@ -9,8 +9,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import Graph, GraphModule
 
 from edgemem.errors import ModelError, RuntimeBindError
-from edgemem.torch.binding import bind
 from edgemem.torch.lstm import LSTM_LAYER, run_lstm_layer
+from edgemem.torch.step_inputs import bind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from edgemem.torch.bridge import Bridge
     from edgemem.torch.remat.access import Accesses
     from edgemem.torch.remat.effects import Effect
-    from edgemem.torch.remat.repeating import Repeater
+    from edgemem.torch.remat.repeater import Repeater
     from edgemem.torch.remat.residence import Residence
     from edgemem.torch.remat.statistics import Notes
     from edgemem.torch.remat.values import Value, Values

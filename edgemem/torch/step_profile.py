@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgemem.errors import ModelError
+from edgemem.planning.cycle_plan import plan_cycles
+from edgemem.plans import Settings
 from edgemem.torch.devices import alignment_of
 from edgemem.torch.sessions import MOST_EVENTS, Session
-from edgemem.torch.training_plan import plan_of
+from edgemem.torch.training_plan import TrainingPlan
 from edgemem.trace.lanes import steady_cycles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from edgemem.torch.training_plan import TrainingPlan
     from edgemem.trace import Trace
     from edgemem.trace.cycle import Cycle
 
@@ -67,15 +68,8 @@ class Profile:
             UnknownStrategyError: there is no such strategy or limit.
             PlanError: no plan was found, or the strategy honours no pins.
         """
-        return plan_of(
-            self.cycles,
-            strategy,
-            effort=effort,
-            seed=seed,
-            time_limit=time_limit,
-            threads=threads,
-            device=self.device,
-        )
+        settings = Settings((strategy,), effort, seed, time_limit, threads, alignment_of(self.device))
+        return TrainingPlan(plan_cycles(self.cycles, settings), self.device)
 
     def __repr__(self) -> str:
         """One line."""
