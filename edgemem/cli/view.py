@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
-from edgemem.cli.console import echo_folded
+from edgemem.cli.console import echo_folded, echo_labelled
 from edgemem.cli.plan_view import answer
 from edgemem.cli.printable_text import printable
 from edgemem.report.document import document
@@ -110,9 +109,7 @@ def show_report(report: Report) -> None:
     lines += [("runs in", title) for title in report.runtimes]
     lines += [(leg.name, leg.checked) for leg in report.legs]
     lines += [("unchecked", text) for text in report.not_checked]
-    for name, text in lines:
-        indent = " " * 13
-        click.echo(textwrap.fill(f"  {name:<11}{printable(text)}", 80, subsequent_indent=indent))
+    echo_labelled(lines)
 
 
 def show_executor_runs(runs: Sequence[ExecutorRun]) -> None:

@@ -128,15 +128,12 @@ def _status(number: int, message: str) -> Status:
     return _STATUS.get(number, "failed")
 
 
+def _answer(question: Message) -> Message:
+    data = question.data
+    return Message(asdict(_minimize(MixedIntegerProgram(**data["program"]), data["seconds"], data["purpose"])))
+
+
 if __name__ == "__main__":
     from edgemem.system.child_call import Message, serve
 
-    serve(
-        lambda question: Message(
-            asdict(
-                _minimize(
-                    MixedIntegerProgram(**question.data["program"]), question.data["seconds"], question.data["purpose"]
-                )
-            )
-        )
-    )
+    serve(_answer)

@@ -9,15 +9,15 @@ from pathlib import Path
 __all__ = ["cache_folder"]
 
 
-def cache_folder(content: str = "plans") -> Path | None:
-    """The default folder of recorded plans, or of other `content`; None if the user has no folder for caches."""
+def cache_folder() -> Path | None:
+    """The default folder of recorded plans; None if the user has no folder for caches."""
     if home := os.environ.get("EDGEMEM_CACHE"):
-        return Path(home).absolute() / content
+        return Path(home).absolute() / "plans"
     try:
         folder = _user_folder()
     except (RuntimeError, OSError):  # there is no home
         return None
-    return folder / content if folder.is_absolute() else None
+    return folder / "plans" if folder.is_absolute() else None
 
 
 def _user_folder() -> Path:

@@ -142,6 +142,15 @@ def test_no_modules_import_each_other_in_a_circle_not_even_inside_functions() ->
     assert not left
 
 
+def test_a_public_class_name_exists_once_in_the_project() -> None:
+    places: dict[str, list[str]] = {}
+    for file in [*_modules().values(), *(ROOT / "models").rglob("*.py")]:
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(str(file.relative_to(ROOT)))
+    assert not {name: files for name, files in places.items() if len(files) > 1}
+
+
 def test_the_library_knows_no_file_format() -> None:
     assert not _breaches(LIBRARY, FORMATS)
 

@@ -89,7 +89,6 @@ def compare_run(
     plan: WantedPlan = None,
     resize: Mapping[int, Sequence[int]] | None = None,
     inputs: Inputs = "keep",
-    seed: int = 0,
 ) -> RunReport:
     """Run a .tflite model inside its plan with builtin kernels, poisoned, and compare every operator.
 
@@ -99,7 +98,6 @@ def compare_run(
         plan: to run in, as for `Interpreter`.
         resize: tensor index of an input -> the shape to give it.
         inputs: as for `Interpreter`.
-        seed: of the random inputs.
 
     Raises:
         RuntimeBindError: the model cannot run in the plan, or LiteRT's structures are not as expected.
@@ -116,7 +114,7 @@ def compare_run(
     except (RuntimeError, ValueError) as e:
         raise RuntimeBindError(f"LiteRT cannot run the model: {_reason(e)}") from None
     details = bound.get_input_details()
-    values = random_inputs(details, seed) if values is None else values
+    values = random_inputs(details) if values is None else values
     if len(values) != len(details):
         raise ModelError(f"{len(values)} values for {len(details)} inputs")
     delegate, layout = bound.delegate, bound.layout
@@ -152,7 +150,7 @@ def _reason(error: Exception) -> str:
     return " ".join(str(error).split()) or "no reason given"
 
 
-def random_inputs(details: Sequence[dict[str, Any]], seed: int) -> list[NDArray[Any]]:
+def random_inputs(details: Sequence[dict[str, Any]], seed: int = 0) -> list[NDArray[Any]]:
     """A value for each input: numbers in [0, 1), all of a byte, or 0 and 1, which most kernels take for an index."""
     rng = np.random.default_rng(seed)
     values = []
