@@ -9,7 +9,7 @@ from edgemem.report.sizes import size_text
 from edgemem.system.text import join_names
 
 if TYPE_CHECKING:
-    from edgemem.commands.levels import LevelChoice
+    from edgemem.commands.pass_result import LevelChoice
 
 __all__ = ["level_text"]
 

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from edgemem.commands.cost import Price
     from edgemem.commands.executor_run import ExecutorRun
-    from edgemem.commands.levels import LevelChoice
     from edgemem.commands.mixture import Mixture, Mixtures
     from edgemem.commands.outcome import Outcome
+    from edgemem.commands.pass_result import LevelChoice
     from edgemem.commands.size import ModelSize
     from edgemem.commands.verify import Report
     from edgemem.model.graph import Graph

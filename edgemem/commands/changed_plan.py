@@ -14,7 +14,7 @@ from edgemem.records.micro_tail import predicted_tail
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from edgemem.commands.changed_model import ChangedModel
+    from edgemem.commands.pass_result import ChangedModel
     from edgemem.formats import RecordFile
     from edgemem.plans import PlanSet
     from edgemem.targets import Target

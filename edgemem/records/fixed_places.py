@@ -12,7 +12,7 @@ from edgemem.records.relations import outside_in
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from edgemem.records.problem import Problem
+    from edgemem.records.columns import ProblemColumns
 
 __all__ = ["check_places"]
 
@@ -38,7 +38,7 @@ class _Sums:
         return total
 
 
-def check_places(problem: Problem, name: Callable[[int], str]) -> None:
+def check_places(problem: ProblemColumns, name: Callable[[int], str]) -> None:
     """Raise ModelError for records that no plan can place, because their places are fixed onto each other.
 
     `name` gives the name of a record by its index.
@@ -49,7 +49,7 @@ def check_places(problem: Problem, name: Callable[[int], str]) -> None:
         _check_related(problem, name)
 
 
-def _check_related(problem: Problem, name: Callable[[int], str]) -> None:
+def _check_related(problem: ProblemColumns, name: Callable[[int], str]) -> None:
     """`check_places` where pins are not all there is.
 
     A pinned record is in the first region it may lie in. What lies within a pinned record, and what a pinned record
@@ -115,7 +115,7 @@ def _check_related(problem: Problem, name: Callable[[int], str]) -> None:
         change(i, 1)
 
 
-def _places(problem: Problem, name: Callable[[int], str]) -> tuple[dict[int, int], list[int]]:
+def _places(problem: ProblemColumns, name: Callable[[int], str]) -> tuple[dict[int, int], list[int]]:
     """Record -> address, for those that are pinned or in one nest with a pinned one; and the outermost of each record.
 
     Each region has addresses of its own.
@@ -154,7 +154,7 @@ def _places(problem: Problem, name: Callable[[int], str]) -> tuple[dict[int, int
     return places, root
 
 
-def _check_reserved(problem: Problem, places: dict[int, int], name: Callable[[int], str]) -> None:
+def _check_reserved(problem: ProblemColumns, places: dict[int, int], name: Callable[[int], str]) -> None:
     begins = [begin for begin, _ in problem.reserved]
     for i, at in places.items():
         end = at + int(problem.size[i])
@@ -164,7 +164,7 @@ def _check_reserved(problem: Problem, places: dict[int, int], name: Callable[[in
             raise ModelError(f"record {name(i)!r}, pinned at {at}..{end}, is in the reserved range {low}..{high}")
 
 
-def _numbers(problem: Problem) -> tuple[Sequence[int], Sequence[int]]:
+def _numbers(problem: ProblemColumns) -> tuple[Sequence[int], Sequence[int]]:
     """Numbers of the records such that those inside record i have enter[i] < enter < leave[i]."""
     rows = outside_in(problem)
     outer = {i: j for i, j, _ in rows}
@@ -183,7 +183,7 @@ def _numbers(problem: Problem) -> tuple[Sequence[int], Sequence[int]]:
     return enter, [begin + count for begin, count in zip(enter, held, strict=True)]
 
 
-def _partners(problem: Problem) -> dict[int, dict[int, int]]:
+def _partners(problem: ProblemColumns) -> dict[int, dict[int, int]]:
     """Record -> records it has an overlap with, and for an input the distance."""
     partners: dict[int, dict[int, int]] = {}
     if problem.overlap is not None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from edgemem.model.graph import Graph, Op
     from edgemem.model.slots import Slot
     from edgemem.model.steps import Step
-    from edgemem.records.lifetime import Sharing
+    from edgemem.records.live_range import Sharing
     from edgemem.records.problem import UsageRecord
     from edgemem.targets import Target
 

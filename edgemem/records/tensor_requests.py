@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from edgemem.model.graph import Graph
     from edgemem.model.steps import Step
-    from edgemem.records.lifetime import Life
+    from edgemem.records.live_range import Life
     from edgemem.targets import Target
 
 __all__ = ["join_states", "pin_tensors", "readers_before_writers"]

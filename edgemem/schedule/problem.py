@@ -29,7 +29,7 @@ from edgemem.schedule.precedence import find_precedence
 
 if TYPE_CHECKING:
     from edgemem.model.graph import Graph
-    from edgemem.records.lifetime import Life
+    from edgemem.records.live_range import Life
     from edgemem.targets import Target
 
 __all__ = ["OrderProblem", "order_problem"]
