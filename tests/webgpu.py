@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.model.graph import Layout
-    from edgemem.model.stored import Stored
     from edgemem.model.tensor_ops import TensorOp
+    from edgemem.model.texture_layout import Stored
     from edgemem.runtime.webgpu.dispatch import Dispatch
 
 __all__ = ["EVERY_REACH", "FLOATS", "Held", "Storage", "bind", "compute", "device", "hold", "run"]

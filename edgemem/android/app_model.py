@@ -13,8 +13,8 @@ import numpy as np
 from edgemem.errors import ApkError, ModelError, PlanFileError, StalePlanError, UnknownShapeError
 from edgemem.planfile import decode_all, encode_all
 from edgemem.planning.verification import plans_of, right_plan
+from edgemem.runtime.onnxruntime.baked_file import LEVELS
 from edgemem.runtime.onnxruntime.file import BAKED_KEY, model_digest, plans_in, weight_files
-from edgemem.runtime.onnxruntime.optimise import LEVELS
 from edgemem.system.distribution import VERSION
 from edgemem.system.files import temporary_folder
 from edgemem.system.regular_files import read_bounded

@@ -19,8 +19,8 @@ from edgemem.errors import ApkError, EdgememError, ToolError
 from edgemem.planfile import decode_all, encode_all
 from edgemem.planning.verification import verdict_of
 from edgemem.proof import Cause
+from edgemem.runtime.onnxruntime.baked_file import LEVELS
 from edgemem.runtime.onnxruntime.file import model_digest, weight_files
-from edgemem.runtime.onnxruntime.optimise import LEVELS
 from edgemem.system.files import temporary_folder
 from edgemem.system.regular_files import read_bounded
 from edgemem.system.text import join_names

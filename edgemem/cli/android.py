@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,7 +24,6 @@ _F = TypeVar("_F", bound="Callable[..., Any]")
 
 EXIT_FAILED, EXIT_INVALID = 1, 4
 _PASSWORD = "EDGEMEM_KEY_PASSWORD"  # noqa: S105 - the variable's name
-_INDENT = 13
 
 
 class _AndroidCommands(click.Group):
@@ -98,6 +96,7 @@ def project(model: Path, output: Path, *, library: Path | None, abis: tuple[str,
     Example: edgemem android project planned.onnx --library edgemem.aar -o demo
     """
     from edgemem.android.project import write_project
+    from edgemem.cli.console import echo_labelled
     from edgemem.report.sizes import size_text
 
     made = write_project(model, output, abis=abis, library=library)
@@ -117,7 +116,7 @@ def project(model: Path, output: Path, *, library: Path | None, abis: tuple[str,
     lines = [("plan", used), ("not built", "README.md says how, and what nobody has tried")]
     if not made.has_library:
         lines.insert(1, ("library", "missing: edgemem android aar makes it; README.md says how"))
-    _show_lines(lines)
+    echo_labelled(lines)
     if made.runtime == "onnxruntime" and (warning := _warning(made.recording, model)):
         click.echo(f"edgemem: {warning}", err=True)
 
@@ -243,6 +242,7 @@ def _describe(made: Apk, output: Path) -> dict[str, Any]:
 
 def _show(made: Apk, output: Path, *, is_debug: bool) -> None:
     """The answer, then what is in the package, then what to do with it."""
+    from edgemem.cli.console import echo_labelled
     from edgemem.report.sizes import size_text
 
     recorded = _recorded(made.model.recording)
@@ -256,28 +256,15 @@ def _show(made: Apk, output: Path, *, is_debug: bool) -> None:
     lines.append(("machines", ", ".join(made.abis)))
     if is_debug:
         lines.append(("signed by", "Android's debug key of this user; the same key is needed for an update"))
-    _show_lines(lines)
+    echo_labelled(lines)
     click.echo(f"install it with: adb install -r {output}")
 
 
 def _show_inspection(apk: Path, found: Inspection) -> None:
+    from edgemem.cli.console import echo_labelled
     from edgemem.report.sizes import size_text
 
     wrong = len(found.wrong)
     verdict = f"{wrong} of {len(found.checks)} checks failed" if wrong else "right"
     click.echo(f"{apk}: {verdict}, {size_text(found.size)}")
-    _show_lines([(c.name, f"{'' if c.is_right else 'WRONG: '}{c.says}") for c in found.checks])
-
-
-def _show_lines(lines: list[tuple[str, str]]) -> None:
-    from edgemem.cli.printable import printable
-
-    for name, text in lines:
-        click.echo(
-            textwrap.fill(
-                f"  {name:<{_INDENT - 2}}{printable(text)}",
-                80,
-                subsequent_indent=" " * _INDENT,
-                break_on_hyphens=False,
-            )
-        )
+    echo_labelled([(c.name, f"{'' if c.is_right else 'WRONG: '}{c.says}") for c in found.checks])

@@ -1,4 +1,4 @@
-"""Consoles that tables are printed with; none knows markup, and all print texts as `edgemem.cli.printable` has them."""
+"""Consoles that tables are printed with: without markup, every text as `edgemem.cli.printable_text` has it."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from edgemem.cli.printable import PrintableStream, printable
+from edgemem.cli.printable_text import PrintableStream, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from rich.text import Text
 
-__all__ = ["console_for", "echo_folded", "logged_steps", "print_folded", "print_table", "progress"]
+__all__ = ["console_for", "echo_folded", "echo_labelled", "logged_steps", "print_folded", "print_table", "progress"]
 
 _UNIT = re.compile(r"(\d) (%|[KMG]iB|B\b)")  # a number and its unit stay on one line
 _PIPED_WIDTH = 120  # columns where the output is no terminal
+_LABEL = 13  # columns
 
 
 class _PrintableConsole(Console):
@@ -89,6 +90,13 @@ def print_table(
     for row in rows:
         table.add_row(*row)
     console.print(table)
+
+
+def echo_labelled(lines: Iterable[tuple[str, str]]) -> None:
+    """Lines of a label and a text, which is folded at 80 columns."""
+    for label, text in lines:
+        line = f"  {label:<{_LABEL - 2}}{printable(text)}"
+        click.echo(textwrap.fill(line, 80, subsequent_indent=" " * _LABEL, break_on_hyphens=False))
 
 
 def echo_folded(text: str, indent: int = 2) -> None:

@@ -143,7 +143,7 @@ def _check_options(recompute: bool, of_stripes: dict[str, object], of_recompute:
 def _explain(curve: RecomputeCurve, console: Console) -> None:
     """Why nothing that runs again makes the peak lower."""
     from edgemem.cli.console import print_folded
-    from edgemem.cli.printable import printable
+    from edgemem.cli.printable_text import printable
     from edgemem.report.sizes import size_text
 
     bound = size_text(curve.lower_bound)

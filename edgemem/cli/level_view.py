@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgemem.cli.printable import printable
+from edgemem.cli.printable_text import printable
 from edgemem.report.sizes import size_text
 from edgemem.system.text import join_names
 
 if TYPE_CHECKING:
-    from edgemem.commands.levels import LevelChoice
+    from edgemem.commands.pass_result import LevelChoice
 
 __all__ = ["level_text"]
 

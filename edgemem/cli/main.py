@@ -40,14 +40,14 @@ class _Commands(click.Group):
     command_class = FileCommand
 
     def main(self, *args: Any, **extra: Any) -> Any:
-        from edgemem.cli.printable import plain_warnings, printable_output
+        from edgemem.cli.printable_text import plain_warnings, printable_output
         from edgemem.cli.signals import ended_by_signals
 
         with ended_by_signals(), printable_output(), plain_warnings():
             return super().main(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        from edgemem.cli.printable import printable
+        from edgemem.cli.printable_text import printable
         from edgemem.cli.signals import received, say_once
         from edgemem.errors import (
             BudgetExceededError,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import click
 
 from edgemem.cli.console import console_for, print_table
-from edgemem.cli.printable import printable
+from edgemem.cli.printable_text import printable
 from edgemem.report.sizes import ratio_text, size_text
 
 if TYPE_CHECKING:

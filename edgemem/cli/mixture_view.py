@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from edgemem.cli.console import console_for, print_folded, print_table
-from edgemem.cli.printable import printable
+from edgemem.cli.printable_text import printable
 from edgemem.report.sizes import ratio_text, size_text
 
 if TYPE_CHECKING:

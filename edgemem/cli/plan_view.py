@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from rich.table import Table
 
 from edgemem.cli.console import console_for, print_folded, print_table
-from edgemem.cli.printable import printable
+from edgemem.cli.printable_text import printable
 from edgemem.cli.texture_view import TFLITE_RULES, are_textures, show_textures, textures_text
 from edgemem.plans import DEPENDS_ON_DATA, SharedObjectsPlan
 from edgemem.report.peak import find_peak
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from edgemem.commands.price import Price
+    from edgemem.commands.cost import Price
     from edgemem.plans import Plan, PlanSet
     from edgemem.runtime.onnxruntime.tile_comparison import TiledComparison
     from edgemem.schedule.ordering import Ordering

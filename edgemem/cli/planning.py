@@ -92,7 +92,7 @@ def plan(
     from edgemem.cli.level_view import level_text
     from edgemem.commands.changed_model import PRICED, change_model, kept_states
     from edgemem.commands.changed_plan import limits_of_plans, plan_changed_model
-    from edgemem.commands.price import price_of
+    from edgemem.commands.cost import price_of
     from edgemem.commands.remedies import Attempt, explain_budget
     from edgemem.errors import BudgetExceededError
     from edgemem.formats import Bindings, Model
@@ -163,7 +163,7 @@ def plan(
         plansets: tuple[PlanSet, ...] = ()
         unrecorded = ""
         if output and carrier is not None and output.suffix.lower() == ".onnx" and record is not False:
-            from edgemem.commands.record import add_recording, add_recording_if_possible
+            from edgemem.commands.recording import add_recording, add_recording_if_possible
 
             progress("recording")
             with restored_on_failure(output):

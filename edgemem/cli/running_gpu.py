@@ -127,7 +127,7 @@ def _nearness(made: GpuOutcome) -> str:
 
 def _show_times(made: GpuOutcome) -> None:
     from edgemem.cli.console import console_for, print_table
-    from edgemem.cli.printable import printable
+    from edgemem.cli.printable_text import printable
 
     whole = sum(t.ms for t in made.times) or 1.0
     console = console_for()

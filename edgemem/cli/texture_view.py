@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from edgemem.cli.console import print_folded, print_table
-from edgemem.model.stored import SLICE
+from edgemem.model.texture_layout import SLICE
 from edgemem.report.sizes import size_text
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import click
 
 from edgemem.cli.console import console_for, print_folded, print_table
 from edgemem.cli.plan_view import answer
-from edgemem.cli.printable import printable
+from edgemem.cli.printable_text import printable
 from edgemem.errors import ModelError
 from edgemem.report.fragmentation import fragmentation_data, fragmentation_svg
 from edgemem.report.sizes import size_text

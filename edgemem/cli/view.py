@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
-from edgemem.cli.console import echo_folded
+from edgemem.cli.console import echo_folded, echo_labelled
 from edgemem.cli.plan_view import answer
-from edgemem.cli.printable import printable
+from edgemem.cli.printable_text import printable
 from edgemem.report.document import document
 from edgemem.report.sizes import size_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from edgemem.commands.cost import Price
     from edgemem.commands.executor_run import ExecutorRun
-    from edgemem.commands.levels import LevelChoice
     from edgemem.commands.mixture import Mixture, Mixtures
     from edgemem.commands.outcome import Outcome
-    from edgemem.commands.price import Price
+    from edgemem.commands.pass_result import LevelChoice
     from edgemem.commands.size import ModelSize
     from edgemem.commands.verify import Report
     from edgemem.model.graph import Graph
@@ -110,9 +109,7 @@ def show_report(report: Report) -> None:
     lines += [("runs in", title) for title in report.runtimes]
     lines += [(leg.name, leg.checked) for leg in report.legs]
     lines += [("unchecked", text) for text in report.not_checked]
-    for name, text in lines:
-        indent = " " * 13
-        click.echo(textwrap.fill(f"  {name:<11}{printable(text)}", 80, subsequent_indent=indent))
+    echo_labelled(lines)
 
 
 def show_executor_runs(runs: Sequence[ExecutorRun]) -> None:

@@ -4,39 +4,38 @@ from __future__ import annotations
 
 import tempfile
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from edgemem.commands.levels import LevelChoice, order_at_best_level
-from edgemem.commands.mixture import CHOSEN, Limits, find_mixtures
-from edgemem.commands.ordered import order_among, order_model
-from edgemem.commands.reachable import check_reachable
-from edgemem.commands.same import check_same
+from edgemem.commands.budget_report import check_reachable
+from edgemem.commands.levels import order_at_best_level
+from edgemem.commands.mixture import CHOSEN, CandidateLimits, find_mixtures
+from edgemem.commands.order_choice import order_among, order_model
+from edgemem.commands.output_check import check_same
+from edgemem.commands.pass_result import ChangedModel, LevelChoice
 from edgemem.commands.steps import Steps
 from edgemem.errors import ModelError
 from edgemem.formats import Bindings, Model, Stateful, load
-from edgemem.passes.fold import FoldConstants
+from edgemem.passes.fold_pass import FoldConstants
 from edgemem.passes.order import GIVEN, OrderOperators, check_method
 from edgemem.passes.recompute.recompute_pass import MOST_MACS, RecomputeOperators
 from edgemem.passes.streaming.stream_pass import StreamOperators
-from edgemem.runtime.onnxruntime.optimise import baked_note
+from edgemem.runtime.onnxruntime.baked_file import baked_note
 from edgemem.runtime.onnxruntime.optimise_pass import OptimiseGraph
 from edgemem.runtime.onnxruntime.state_pass import KeepStates
 from edgemem.runtime.onnxruntime.tile_pass import TILED_LEVEL, TileOperators, cut_level
 from edgemem.targets import BUILT_IN, Target, find_target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
-    from edgemem.commands.mixture import Mixture, Mixtures
-    from edgemem.formats import RecordFile
+    from edgemem.commands.mixture import Mixture
     from edgemem.passes.protocol import Pass
-    from edgemem.schedule.ordering import Ordering
 
-__all__ = ["PASSES", "PRICED", "ChangedModel", "change_model", "kept_states"]
+__all__ = ["PASSES", "PRICED", "change_model", "kept_states"]
 
 PRICED: Final = frozenset({"stream", "tile", "recompute"})  # they pay for memory with operators or arithmetic
 _ORDER: Final = OrderOperators()
@@ -51,40 +50,6 @@ PASSES: Final[tuple[Pass, ...]] = (
     StreamOperators(),
     TileOperators(),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ChangedModel:
-    """A file that is ready to be planned.
-
-    Attributes:
-        model: opened, and changed as asked for.
-        target: whose rules hold; None for usage records.
-        original: the model before the first pass that has a price (`PRICED`); None where none changed it.
-        ordering: what the search for an order found; None where there was none.
-        plain: what the model would be without that search; None if that is `model`, or is not known.
-        order_s: seconds that the search took.
-        counts_tail: operators cost memory besides, in TensorFlow Lite Micro's tail, which `--stream auto` counts.
-        mixture: how the model was changed if a mixture of changes was to be found, else None.
-        mixtures: all that were considered then.
-        others: the next best mixtures, for a plan that does not fit the budget although its peak does.
-        given: the model as the user gave it; None for usage records.
-        levels: of ONNX Runtime's optimised graphs, one of which the model was replaced by for the sake of its order
-            although none was asked for; None if it was not.
-    """
-
-    model: Model | RecordFile
-    target: Target | None
-    original: Model | None = None
-    ordering: Ordering | None = None
-    plain: Model | None = None
-    order_s: float = 0.0
-    counts_tail: bool = False
-    levels: LevelChoice | None = None
-    mixture: Mixture | None = None
-    mixtures: Mixtures | None = None
-    others: Iterable[ChangedModel] = ()
-    given: Model | None = None
 
 
 def change_model(
@@ -217,7 +182,7 @@ def _mixed(opened: Model, steps: Steps) -> ChangedModel:
     """The best mixture of the changes that are asked for."""
     told = steps.options[_RECOMPUTE.name]
     cut = next((step for step in PASSES if step.name in PRICED & steps.options.keys()), None)
-    limits = Limits(
+    limits = CandidateLimits(
         float(told.get("max_macs", MOST_MACS)),
         int(told["budget"]) if "budget" in told else None,
         orders=steps.context("order").options.get("method", GIVEN) != GIVEN,
@@ -231,7 +196,7 @@ def _mixed(opened: Model, steps: Steps) -> ChangedModel:
     def prepared(way: Mixture) -> ChangedModel:
         model = way.make()
         if _RECOMPUTE.name in way.means and told.get("allow_difference") != "yes":
-            check_same(opened, model, steps)
+            check_same(opened, model, steps.context(_RECOMPUTE.name))
         original = opened if PRICED & set(way.means) else None
         return ChangedModel(
             model,

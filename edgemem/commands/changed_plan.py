@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from edgemem.commands.ordered import keep_order
+from edgemem.commands.order_choice import keep_order
 from edgemem.errors import BudgetExceededError
 from edgemem.formats import Model
 from edgemem.planning.choice import choices
@@ -14,7 +14,7 @@ from edgemem.records.micro_tail import predicted_tail
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from edgemem.commands.changed_model import ChangedModel
+    from edgemem.commands.pass_result import ChangedModel
     from edgemem.formats import RecordFile
     from edgemem.plans import PlanSet
     from edgemem.targets import Target

@@ -7,43 +7,27 @@ times as large. Higher levels run faster, so that a lower one is taken only for 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from edgemem.commands.pass_result import LevelChoice
 from edgemem.errors import EdgememError, RuntimeLoadError
 from edgemem.formats.workspace import graph_under
-from edgemem.runtime.onnxruntime.optimise import LEVELS
+from edgemem.runtime.onnxruntime.baked_file import LEVELS
 from edgemem.schedule.peak import least_peak
 from edgemem.schedule.problem import order_problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    from edgemem.commands.changed_model import ChangedModel
+    from edgemem.commands.pass_result import ChangedModel
     from edgemem.commands.steps import Steps
     from edgemem.formats import Model
     from edgemem.passes.protocol import Pass
 
-__all__ = ["LevelChoice", "order_at_best_level"]
+__all__ = ["order_at_best_level"]
 
 _WORTH: Final = 1 / 64  # of the peak: what a lower level has to save
-
-
-@dataclass(frozen=True, slots=True)
-class LevelChoice:
-    """The level that was chosen, and what the others need.
-
-    Attributes:
-        level: none, basic, extended or all; "" where ONNX Runtime cannot load the model, which then keeps its graph.
-        peaks: of the levels whose order was searched, in bytes.
-        bounds: of the levels that no order makes better than the chosen one: a lower bound of the peak.
-        refusal: why ONNX Runtime cannot load the model, or "".
-    """
-
-    level: str
-    peaks: Mapping[str, int]
-    bounds: Mapping[str, int]
-    refusal: str = ""
 
 
 def order_at_best_level(

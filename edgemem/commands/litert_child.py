@@ -13,7 +13,7 @@ import numpy as np
 from edgemem.commands.outcome import same
 from edgemem.commands.tflite_file import values_of
 from edgemem.errors import ModelError, RuntimeBindError
-from edgemem.runtime.litert.compare import compare_run
+from edgemem.runtime.litert.comparison import compare_run
 from edgemem.runtime.litert.interpreter import Interpreter
 from edgemem.runtime.litert.package import interpreter_class, op_resolvers
 from edgemem.runtime.litert.request import PLAIN_HINT

@@ -20,8 +20,8 @@ from edgemem.commands.run import planned_bindings
 from edgemem.errors import ModelError
 from edgemem.formats import Bindings, onnx_editor
 from edgemem.runtime.feeds import make_feeds
+from edgemem.runtime.onnxruntime.baked_file import onnxruntime
 from edgemem.runtime.onnxruntime.file import plans_in
-from edgemem.runtime.onnxruntime.optimise import onnxruntime
 from edgemem.system.child_call import ChildError, Message, call_child
 from edgemem.system.files import temporary_folder
 

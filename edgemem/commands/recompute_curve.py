@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from edgemem.commands.changed_model import change_model
-from edgemem.commands.widest import widest_operator
+from edgemem.commands.largest_operator import widest_operator
 from edgemem.errors import ModelError
 from edgemem.formats import Bindings, Model
 from edgemem.formats.workspace import graph_under

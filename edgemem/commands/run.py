@@ -12,10 +12,10 @@ from edgemem.errors import ModelError, PlanError
 from edgemem.formats import Bindings, onnx_editor
 from edgemem.model.ranges import resolve
 from edgemem.runtime.feeds import make_feeds
+from edgemem.runtime.onnxruntime.baked_file import metadata_for, onnxruntime, runtime_errors, session_options_for
 from edgemem.runtime.onnxruntime.bound_arena import OrtDevice
 from edgemem.runtime.onnxruntime.bound_nodes import BoundNodes
 from edgemem.runtime.onnxruntime.file import plans_in
-from edgemem.runtime.onnxruntime.optimise import metadata_for, onnxruntime, runtime_errors, session_options_for
 from edgemem.runtime.onnxruntime.session import InferenceSession
 from edgemem.runtime.onnxruntime.split_model import split_model
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.commands.outcome import Outcome
-from edgemem.runtime.litert.memory import memory_from
+from edgemem.runtime.litert.memory import InterpreterMemory
 from edgemem.runtime.litert.process import ask
+from edgemem.runtime.memory import report_from
 from edgemem.system.child_call import Message
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.commands.tflite_file import TfliteModel
-    from edgemem.runtime.litert.memory import InterpreterMemory
 
 __all__ = ["ask_litert", "bind_litert", "run_litert"]
 
@@ -68,13 +68,13 @@ def run_litert(
         refuse="raise" if model.plan() is not None else "plain",
     )
     outputs = dict(zip(found["outputs"], arrays, strict=True))
-    memory, different = memory_from(found["memory"]), tuple(found["different"])
+    memory, different = report_from(found["memory"], InterpreterMemory), tuple(found["different"])
     return Outcome(outputs, memory, memory, not different if compare else None, different)
 
 
 def bind_litert(path: Path, model: TfliteModel, *, timeout_s: float | None = None) -> InterpreterMemory:
     """The memory of a model once LiteRT has bound it to the plan in its file. Errors as `run_litert`."""
-    return memory_from(ask_litert("bind", path, model, timeout_s=timeout_s)[0]["memory"])
+    return report_from(ask_litert("bind", path, model, timeout_s=timeout_s)[0]["memory"], InterpreterMemory)
 
 
 def ask_litert(

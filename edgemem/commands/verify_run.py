@@ -20,9 +20,9 @@ from edgemem.model.ranges import Range, resolve
 from edgemem.proof import Cause, Violation
 from edgemem.runtime.executors import IO_BINDING
 from edgemem.runtime.feeds import make_feeds, random_values
+from edgemem.runtime.onnxruntime.baked_file import LEVELS, metadata_for, onnxruntime, session_options_for
 from edgemem.runtime.onnxruntime.file import plans_in
 from edgemem.runtime.onnxruntime.node_comparison import compare_nodes
-from edgemem.runtime.onnxruntime.optimise import LEVELS, metadata_for, onnxruntime, session_options_for
 from edgemem.runtime.onnxruntime.session import InferenceSession
 from edgemem.runtime.onnxruntime.split_model import split_model
 

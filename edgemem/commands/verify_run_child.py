@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ from edgemem.commands.executor_run import ExecutorRun
 from edgemem.commands.verify_run import verify_run
 from edgemem.errors import RuntimeBindError, error_named
 from edgemem.proof import Cause, Violation
-from edgemem.runtime.memory import MemoryReport, Origin
+from edgemem.runtime.memory import MemoryReport, as_data, report_from
 from edgemem.system.child_call import ChildError, Message, call_child, serve
 
 if TYPE_CHECKING:
@@ -50,10 +49,7 @@ def verify_run_apart(
 
 
 def _run_from(data: Mapping[str, Any]) -> ExecutorRun:
-    report = data["report"]
-    if report is not None:
-        origin = report["origin"]
-        report = MemoryReport(**{**report, "origin": None if origin is None else Origin(**origin)})
+    report = None if data["report"] is None else report_from(data["report"], MemoryReport)
     violations = tuple(
         Violation(Cause[v["cause"]], v["message"], v["strategy"], tuple(v["records"])) for v in data["violations"]
     )
@@ -65,7 +61,7 @@ def _data_of(run: ExecutorRun) -> dict[str, Any]:
         {"cause": v.cause.name, "message": v.message, "strategy": v.strategy, "records": list(v.records)}
         for v in run.violations
     ]
-    report = None if run.report is None else asdict(run.report)
+    report = None if run.report is None else as_data(run.report)
     names = ("executor", "refusal", "note")
     return {"report": report, "violations": violations, **{name: getattr(run, name) for name in names}}
 

@@ -14,7 +14,8 @@ from edgemem.errors import MissingDependencyError, ModelError, PlanFileError, Ru
 from edgemem.planning.verification import plans_of
 from edgemem.proof import Cause, Violation
 from edgemem.runtime.executors import LITERT
-from edgemem.runtime.litert.memory import memory_from
+from edgemem.runtime.litert.memory import InterpreterMemory
+from edgemem.runtime.memory import report_from
 from edgemem.runtime.tflm.divergence import depends_on_memory, first_divergence
 from edgemem.runtime.tflm.execution import execute
 from edgemem.runtime.tflm.file_plan import file_plan, memory_of
@@ -142,7 +143,7 @@ def _in_litert(
     inputs = [graph.tensors[i] for i in graph.inputs]
     values = values_of([(t.name, t.dtype, t.shape) for t in inputs], feeds)
     found, _ = ask_litert("compare", path, model, values, timeout_s=timeout_s)
-    memory = memory_from(found["memory"])
+    memory = report_from(found["memory"], InterpreterMemory)
     if memory.origin is None or memory.origin.source != "file":
         raise RuntimeBindError(memory.reason or "LiteRT did not run the plan in the file")
     violations: tuple[Violation, ...] = ()

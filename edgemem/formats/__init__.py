@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
 from edgemem.errors import ModelError
-from edgemem.formats.one_operator import OneOperator, OneOperatorWriter, Value
+from edgemem.formats.one_operator import OneOperator, OneOperatorWriter, OperandValue
 from edgemem.formats.onnx_editing import Form, OnnxEditor, Parts, Piece
 from edgemem.model.bindings import Bindings
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from edgemem.model.graph import Graph
     from edgemem.model.rewrite import Rewrite
     from edgemem.model.states import StatePair
-    from edgemem.model.tensor_ops import Program
+    from edgemem.model.tensor_ops import TensorProgram
     from edgemem.plans import PlanSet
     from edgemem.records.problem import Problem
     from edgemem.trace.history import MemoryHistory
@@ -38,6 +38,7 @@ __all__ = [
     "OneOperator",
     "OneOperatorWriter",
     "OnnxEditor",
+    "OperandValue",
     "Parts",
     "Piece",
     "Ranged",
@@ -47,7 +48,6 @@ __all__ = [
     "RuntimeProbe",
     "Stateful",
     "TraceFile",
-    "Value",
     "find_probe",
     "load",
     "load_histories",
@@ -110,7 +110,7 @@ class Computable(Protocol):
     def graph(self) -> Graph:
         """Its graph with every size known."""
 
-    def program(self) -> Program:
+    def program(self) -> TensorProgram:
         """Its operators as tensor operations, with the values of constants. Raises ModelError for damaged values."""
 
     def operator_model(self, number: int) -> bytes:

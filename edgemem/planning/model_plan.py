@@ -14,8 +14,8 @@ from edgemem.formats.workspace import graph_under
 from edgemem.model.graph import Graph, digest
 from edgemem.model.profiles import kernel_versions
 from edgemem.planning.choice import choices
+from edgemem.planning.problem_plan import plan_with_settings
 from edgemem.planning.ranges import check_range, graphs_over, largest_sizes, widened
-from edgemem.planning.settled import settled_plans
 from edgemem.proof import prove
 from edgemem.records.lifetime import lifetimes
 
@@ -106,7 +106,7 @@ def plan_graph(
     # Under the rules of LiteRT the plan that LiteRT itself would make stands beside ours.
     also = choices("offsets/litert_arena") if target.scratch == "litert" else ()
     problem = widened(lives.problem, least) if least else lives.problem
-    made = settled_plans(problem, settings, families=families, also=also, fits=fits, progress=progress)
+    made = plan_with_settings(problem, settings, families=families, also=also, fits=fits, progress=progress)
     planset = replace(
         made,
         target=target,
@@ -130,4 +130,4 @@ def plan_problem(
     progress: Callable[[str], None] = lambda _: None,
 ) -> PlanSet:
     """Proved plans of plain usage records. Arguments and errors are those of `plan_graph`."""
-    return prove(settled_plans(problem, settings, families=families, fits=fits, progress=progress)).planset
+    return prove(plan_with_settings(problem, settings, families=families, fits=fits, progress=progress)).planset

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from edgemem.errors import PlanError
-from edgemem.planning.auto import AutoPlanner
 from edgemem.planning.choice import Choice
 from edgemem.planning.limits import Limits
-from edgemem.planning.solving import run
+from edgemem.planning.strategy_plan import run
+from edgemem.planning.strategy_selection import AutoPlanner
 from edgemem.plans import OffsetPlan, PlanSet, SharedObjectsPlan
 from edgemem.strategy.bounds import lower_bounds, naive_size
 from edgemem.strategy.catalogue import registered

@@ -19,10 +19,10 @@ What is in a file beside the plan, as a runtime reads it, is compared in `edgeme
 only maker of a `Proved`, which is what executors, exports and views take.
 """
 
-from edgemem.proof.proved import Proved, examine, prove, refuse
+from edgemem.proof.proved_plan import Proved, examine, prove, refuse
 from edgemem.proof.relations import Regions, Relations
 from edgemem.proof.sweep import sweep_plan
-from edgemem.proof.verify import verify_planset
+from edgemem.proof.verification import verify_planset
 from edgemem.proof.violations import Cause, Violation
 
 __all__ = [

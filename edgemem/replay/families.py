@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from edgemem.replay.plan import replay_plan
-from edgemem.trace.merge import common_prefix, is_part_of, merge_traces, overlay, with_headroom
+from edgemem.trace.merged_trace import common_prefix, is_part_of, merge_traces, overlay, with_headroom
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

@@ -46,22 +46,24 @@ class MeasuredModel(Protocol):
 def serve_measurement(load: Callable[[Mapping[str, Any]], Callable[[], MeasuredModel]]) -> None:
     """Answer a task with figures.
 
-    The task has `requests` (the .npy files of the inputs of each), `warm` and `repeats`. The figures are bytes, `None`
-    where the system does not tell them: `imports`, anonymous memory of the runtime's modules; `anonymous`,
-    `proportional`, `peak`, growth from before the interpreter is made until after the last run, with the greatest
-    resident memory on the way for `peak`; `made`, what of `anonymous` was there before tensors were allocated. Times
-    are of runs alone, without setting inputs.
+    The task has the number of `requests` and of `inputs`, whose arrays it brings, `warm` and `repeats`. The figures are
+    bytes, `None` where the system does not tell them: `imports`, anonymous memory of the runtime's modules;
+    `anonymous`, `proportional`, `peak`, growth from before the interpreter is made until after the last run, with the
+    greatest resident memory on the way for `peak`; `made`, what of `anonymous` was there before tensors were allocated.
+    Times are of runs alone, without setting inputs.
 
     Args:
         load: imports the runtime for a task, and gives what makes its interpreter.
     """
-    serve(lambda question: Message(_figures(question.data, load)))
+    serve(lambda question: Message(_figures(question.data, question.arrays, load)))
 
 
 def _figures(
-    task: Mapping[str, Any], load: Callable[[Mapping[str, Any]], Callable[[], MeasuredModel]]
+    task: Mapping[str, Any],
+    arrays: Sequence[NDArray[Any]],
+    load: Callable[[Mapping[str, Any]], Callable[[], MeasuredModel]],
 ) -> dict[str, Any]:
-    requests = [[np.load(file) for file in files] for files in task["requests"]]
+    requests = [arrays[k * task["inputs"] : (k + 1) * task["inputs"]] for k in range(task["requests"])]
     start = _readings()
     make = load(task)
     before = _readings()

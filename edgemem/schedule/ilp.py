@@ -24,7 +24,7 @@ from edgemem.schedule.greedy import greedy_order
 from edgemem.schedule.ordering import Solved, Start
 from edgemem.schedule.peak import least_peak, order_peak, peak_unit
 from edgemem.schedule.registry import order_solver
-from edgemem.strategy.highs import Program, minimize
+from edgemem.strategy.highs import MixedIntegerProgram, minimize
 from edgemem.strategy.options import TIME_LIMIT
 
 if TYPE_CHECKING:
@@ -127,12 +127,12 @@ class _Lp:
         for t in self._steps:
             self._add_up(t)
 
-    def program(self, peak: tuple[float, float], nodes: int) -> Program:
+    def program(self, peak: tuple[float, float], nodes: int) -> MixedIntegerProgram:
         """The program with bounds of the peak, in its own units."""
         free = self._count - 1
         lower, upper = [peak[0], *[0.0] * free], [peak[1], *[1.0] * free]
         entries = self._row, self._column, self._value
-        return Program(lower, upper, list(range(1, self._count)), *entries, self._least, self._most, nodes)
+        return MixedIntegerProgram(lower, upper, list(range(1, self._count)), *entries, self._least, self._most, nodes)
 
     def order(self, x: Sequence[float]) -> tuple[int, ...]:
         """The order of a solution (the paper's function 1)."""

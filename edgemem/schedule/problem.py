@@ -21,15 +21,15 @@ from typing import TYPE_CHECKING
 from edgemem import native
 from edgemem.model.steps import steps_of
 from edgemem.records.lifetime import find_lives, find_sharing, memory_size, merge
-from edgemem.records.requested import readers_before_writers
 from edgemem.records.sizes import padded
+from edgemem.records.tensor_requests import readers_before_writers
 from edgemem.schedule.bodies import measure_bodies, owners_of
 from edgemem.schedule.inverse import inverse
 from edgemem.schedule.precedence import find_precedence
 
 if TYPE_CHECKING:
     from edgemem.model.graph import Graph
-    from edgemem.records.lifetime import Life
+    from edgemem.records.live_range import Life
     from edgemem.targets import Target
 
 __all__ = ["OrderProblem", "order_problem"]

@@ -65,5 +65,5 @@ def _import_cp_sat(purpose: str) -> Any:
     try:
         from ortools.sat.python import cp_model
     except ImportError:
-        raise MissingDependencyError("ortools", extra="solvers", purpose=purpose) from None
+        raise MissingDependencyError("ortools", purpose=purpose) from None
     return cp_model

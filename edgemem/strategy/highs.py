@@ -15,7 +15,7 @@ from edgemem.errors import MissingDependencyError, SolverError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Answer", "Program", "minimize"]
+__all__ = ["MilpSolution", "MixedIntegerProgram", "minimize"]
 
 # "nodes", "time": it ran out of them.
 Status: TypeAlias = Literal["optimal", "infeasible", "nodes", "time", "failed"]
@@ -26,7 +26,7 @@ _STATUS: Final[dict[int, Status]] = {0: "optimal", 1: "nodes", 2: "infeasible"}
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class MixedIntegerProgram:
     """Minimize the first variable under `row_lower <= matrix @ x <= row_upper`.
 
     Attributes:
@@ -49,7 +49,7 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class MilpSolution:
     """What HiGHS found.
 
     Attributes:
@@ -65,7 +65,7 @@ class Answer:
     bound: float
 
 
-def minimize(program: Program, *, purpose: str, time_limit: float | None = None) -> Answer:
+def minimize(program: MixedIntegerProgram, *, purpose: str, time_limit: float | None = None) -> MilpSolution:
     """Solve a program, within `time_limit` seconds if it is given.
 
     Raises MissingDependencyError without scipy, which `purpose` needs, and SolverError if its process fails.
@@ -78,24 +78,24 @@ def minimize(program: Program, *, purpose: str, time_limit: float | None = None)
     return _minimize_in_child(program, seconds, purpose)
 
 
-def _minimize_in_child(program: Program, seconds: float, purpose: str) -> Answer:
+def _minimize_in_child(program: MixedIntegerProgram, seconds: float, purpose: str) -> MilpSolution:
     from edgemem.system.child_call import ChildError, Message, call_child  # loads much that only this needs
 
     try:
         made = call_child(__name__, Message({"program": asdict(program), "seconds": seconds, "purpose": purpose}))
     except ChildError as e:
         raise SolverError(f"HiGHS failed: {e}; use another strategy") from None
-    return Answer(**made.data)
+    return MilpSolution(**made.data)
 
 
-def _minimize(program: Program, seconds: float, purpose: str) -> Answer:
+def _minimize(program: MixedIntegerProgram, seconds: float, purpose: str) -> MilpSolution:
     import numpy as np
 
     try:
         from scipy.optimize import Bounds, LinearConstraint, milp
         from scipy.sparse import csr_array
     except ImportError:
-        raise MissingDependencyError("scipy", extra="solvers", purpose=purpose) from None
+        raise MissingDependencyError("scipy", purpose=purpose) from None
     count = len(program.lower)
     cost = np.zeros(count)
     cost[0] = 1.0
@@ -111,7 +111,7 @@ def _minimize(program: Program, seconds: float, purpose: str) -> Answer:
         options={"node_limit": program.nodes, "mip_rel_gap": 0.0, "time_limit": seconds},
     )
     bound = found.mip_dual_bound
-    return Answer(
+    return MilpSolution(
         _status(found.status, found.message),
         found.message,
         None if found.x is None else found.x.tolist(),
@@ -128,11 +128,12 @@ def _status(number: int, message: str) -> Status:
     return _STATUS.get(number, "failed")
 
 
+def _answer(question: Message) -> Message:
+    data = question.data
+    return Message(asdict(_minimize(MixedIntegerProgram(**data["program"]), data["seconds"], data["purpose"])))
+
+
 if __name__ == "__main__":
     from edgemem.system.child_call import Message, serve
 
-    serve(
-        lambda question: Message(
-            asdict(_minimize(Program(**question.data["program"]), question.data["seconds"], question.data["purpose"]))
-        )
-    )
+    serve(_answer)

@@ -9,24 +9,20 @@ from pathlib import Path
 __all__ = ["cache_folder"]
 
 
-def cache_folder(content: str = "plans") -> Path | None:
-    """The default folder of recorded plans, or of other `content`; None if the user has no folder for caches."""
+def cache_folder() -> Path | None:
+    """The default folder of recorded plans; None if the user has no folder for caches."""
     if home := os.environ.get("EDGEMEM_CACHE"):
-        return Path(home).absolute() / content
+        return Path(home).absolute() / "plans"
     try:
         folder = _user_folder()
     except (RuntimeError, OSError):  # there is no home
         return None
-    return folder / content if folder.is_absolute() else None
+    return folder / "plans" if folder.is_absolute() else None
 
 
 def _user_folder() -> Path:
     """The folder for edgemem among the user's caches. Raises RuntimeError if the user has no home."""
+    home = {"darwin": "~/Library/Caches", "win32": os.environ.get("LOCALAPPDATA") or "~/AppData/Local"}
     system: str = sys.platform
-    if system == "linux":
-        # As platformdirs has it, whose modules take 1 MiB of every process.
-        given = os.environ.get("XDG_CACHE_HOME", "").strip()
-        return Path(given or "~/.cache", "edgemem").expanduser()
-    import platformdirs
-
-    return platformdirs.user_cache_path("edgemem", appauthor=False)
+    default = home.get(system) or os.environ.get("XDG_CACHE_HOME", "").strip() or "~/.cache"
+    return Path(default, "edgemem").expanduser()

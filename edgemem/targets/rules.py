@@ -60,7 +60,7 @@ class Target:
             or put into, so that the operator copies bytes onto themselves.
         texels: sizes are texel extents of four channels, for shared objects on textures.
         storage: `plain` is a dense tensor. With `phwc4` every tensor, whatever its dtype and its rank, is kept as GPU
-            kernels do (`edgemem.model.stored`): floats, the channels in slices of four.
+            kernels do (`edgemem.model.texture_layout`): floats, the channels in slices of four.
         precision: of an element with `phwc4`; fp32 takes 4 bytes, fp16 takes 2.
         texel_row: with `phwc4` in textures, 0 for two dimensions; else texels follow each other in rows of so many.
         layer_rows: 0, or all tensors are in one array of textures, each in as many layers of so many rows as it takes;

@@ -21,7 +21,7 @@ import numpy as np
 from edgemem.errors import ModelError
 from edgemem.records.problem import Problem
 from edgemem.trace.slots import Slots
-from edgemem.trace.steady import dynamic_requests, steady_period
+from edgemem.trace.steady_period import dynamic_requests, steady_period
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

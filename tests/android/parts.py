@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from models.fetch import FetchError, Model, Package, fetch
+from models.fetch import CatalogueModel, FetchError, Package, fetch
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +27,7 @@ _JARS: Final = {
     "annotations-13.0": "ace2a10dc8e2d5fd34925ecac03e4988b2c0f851650c94b8cef49ba1bd111478",
 }
 _PARTS: Final = {
-    "onnxruntime-android": Model(
+    "onnxruntime-android": CatalogueModel(
         "onnxruntime-android",
         _RUNTIME,
         "package/Plugins/Android/onnxruntime.aar",
@@ -36,7 +36,7 @@ _PARTS: Final = {
         "android",
         "ONNX Runtime 1.29.0",
     ),
-    "bundletool": Model(
+    "bundletool": CatalogueModel(
         "bundletool",
         _BUNDLETOOL,
         "mobsf/StaticAnalyzer/tools/bundletool-all-1.17.2.jar",
@@ -46,7 +46,7 @@ _PARTS: Final = {
         "with D8 3.3.28 (BSD-3-Clause)",
     ),
     **{
-        name: Model(name, _KOTLIN, f"package/lib/{name}.jar", sha256, 0, "kotlin", "Kotlin's compiler")
+        name: CatalogueModel(name, _KOTLIN, f"package/lib/{name}.jar", sha256, 0, "kotlin", "Kotlin's compiler")
         for name, sha256 in _JARS.items()
     },
 }

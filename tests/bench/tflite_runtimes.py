@@ -26,7 +26,7 @@ from edgemem import planfile
 from edgemem.errors import RuntimeBindError
 from edgemem.runtime.executors import MICRO_KERNELS
 from edgemem.runtime.litert import probe as litert
-from edgemem.runtime.litert.compare import random_inputs
+from edgemem.runtime.litert.comparison import random_inputs
 from edgemem.runtime.litert.interpreter import Interpreter
 from edgemem.runtime.litert.layout import bound_target
 from edgemem.runtime.tflm import size as tflm

@@ -18,8 +18,8 @@ from edgemem.planning.model_plan import plan_graph
 from edgemem.plans import LowerBounds, PlanSet, Settings
 from edgemem.records.lifetime import lifetimes
 from edgemem.records.problem import Problem
+from edgemem.runtime.onnxruntime.baked_file import baked_note
 from edgemem.runtime.onnxruntime.file import model_digest, plans_in
-from edgemem.runtime.onnxruntime.optimise import baked_note
 from edgemem.schedule.order import find_order
 from edgemem.targets import BUILT_IN
 from edgemem_converters.onnx.model import OnnxConverter

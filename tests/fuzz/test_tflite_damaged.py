@@ -13,7 +13,7 @@ import pytest
 from edgemem import api, planfile
 from edgemem.errors import EdgememError, RuntimeBindError
 from edgemem.model.rewrite import Rewrite
-from edgemem.passes.streaming.stream import Stage, stream
+from edgemem.passes.streaming.stream import StripeStage, stream
 from edgemem.runtime.litert.structs_model import model_bytes
 from edgemem_converters.tflite.model import TfliteConverter
 from models.fetch import FetchError, fetch
@@ -53,7 +53,7 @@ def loops() -> bytes:
 def compressed() -> bytes:
     """Constants in float16, one of them sparse."""
     pytest.importorskip("ai_edge_litert")
-    from edgemem_converters.tflite.sparse import Level
+    from edgemem_converters.tflite.sparse_constants import Level
     from tests.unit.test_tflite_fold import packed, sparsity, unpacked
 
     half = struct.pack("<4e", 1, 2, 3, 4)
@@ -83,7 +83,7 @@ def rewrite(data: bytes) -> None:
     graph = model.graph()
     same = Rewrite(graph, tuple(range(len(graph.ops))), tuple(range(len(graph.tensors))))
     model.rewritten(same).graph()
-    model.rewritten(stream(graph, [Stage(0, len(graph.ops) - 1, 3)])).graph()
+    model.rewritten(stream(graph, [StripeStage(0, len(graph.ops) - 1, 3)])).graph()
 
 
 def plan(data: bytes) -> None:

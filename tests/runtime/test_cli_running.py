@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from edgemem.cli.main import main
 from edgemem.replay.library import library
-from edgemem.runtime.onnxruntime.optimise import baked_note
+from edgemem.runtime.onnxruntime.baked_file import baked_note
 from models.build import build
 
 if TYPE_CHECKING:

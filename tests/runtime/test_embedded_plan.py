@@ -27,7 +27,7 @@ from edgemem.runtime.memory import Origin
 from edgemem.runtime.onnxruntime.bound_nodes import BoundNodes
 from edgemem.runtime.onnxruntime.file import plans_in, with_plans
 from edgemem.runtime.onnxruntime.layout import planned_layout
-from edgemem.runtime.onnxruntime.record import embed, record
+from edgemem.runtime.onnxruntime.recording import embed, record
 from edgemem.runtime.onnxruntime.session import InferenceSession
 from edgemem.runtime.onnxruntime.split_model import split_model
 from edgemem.targets import BUILT_IN, Region
@@ -348,7 +348,7 @@ def test_what_a_plan_overwrites_is_found_by_running_it(tmp_path: Path, monkeypat
     path = planned(tmp_path / "m.onnx", "unet", strategy="offsets/greedy_by_size")
     bad, _ = wrong_in_one_place(plans_in(path.read_bytes())[0])
     path.write_bytes(with_plans(path.read_bytes(), (bad,)))
-    monkeypatch.setattr("edgemem.proof.proved.verify_planset", lambda *_: ())
+    monkeypatch.setattr("edgemem.proof.proved_plan.verify_planset", lambda *_: ())
     nodes, _ = verify_run(path)
     (violation,) = nodes.violations
     assert "computes another" in violation.message

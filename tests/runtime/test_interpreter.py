@@ -24,7 +24,7 @@ from ai_edge_litert.interpreter import OpResolverType
 
 from edgemem.runtime.litert import delegate
 from edgemem.runtime.litert import probe as litert
-from edgemem.runtime.litert.compare import random_inputs
+from edgemem.runtime.litert.comparison import random_inputs
 from edgemem.runtime.litert.interpreter import Interpreter
 
 if TYPE_CHECKING:

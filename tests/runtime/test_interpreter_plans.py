@@ -22,7 +22,7 @@ from edgemem.formats.workspace import graph_under
 from edgemem.planning.model_plan import plan_graph
 from edgemem.plans import Settings
 from edgemem.runtime.litert.binding import Binding
-from edgemem.runtime.litert.compare import compare_run
+from edgemem.runtime.litert.comparison import compare_run
 from edgemem.runtime.litert.interpreter import Interpreter
 from edgemem.targets import BUILT_IN
 from edgemem_converters.tflite.model import TfliteConverter
@@ -305,7 +305,7 @@ def test_outputs_that_a_plan_leaves_out_are_compared(monkeypatch: pytest.MonkeyP
     offsets = plan.offsets.copy()
     offsets[where["c"]] = offsets[where["a"]]
     wrong = replace(planset, offsets=(replace(plan, offsets=offsets),))
-    monkeypatch.setattr("edgemem.proof.proved.verify_planset", lambda *_: ())  # as if it were blind
+    monkeypatch.setattr("edgemem.proof.proved_plan.verify_planset", lambda *_: ())  # as if it were blind
     assert not compare_run(small(), plan=wrong).outputs_equal
 
 

@@ -21,7 +21,7 @@ from edgemem.formats import load
 from edgemem.formats.offline_allocation import micro_offsets, micro_refusal
 from edgemem.model.overlap import distance
 from edgemem.model.profiles import PROFILES, VERSIONS
-from edgemem.passes.streaming.stream import Stage, stream
+from edgemem.passes.streaming.stream import StripeStage, stream
 from edgemem.planning.micro_offsets import plan_of_offsets
 from edgemem.proof import prove, verify_planset
 from edgemem.records.problem import Problem
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 pytest.importorskip("ai_edge_litert")
 needs_tflm = pytest.mark.skipif(not tflm.is_installed(), reason="tflite-micro is not installed")
-STAGES = (Stage(0, 5, 4), Stage(6, 12, 3))
+STAGES = (StripeStage(0, 5, 4), StripeStage(6, 12, 3))
 
 
 @cache

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from edgemem.cli.main import main
 from edgemem.formats import load_model, onnx_editor
-from edgemem.runtime.onnxruntime.optimise import LEVELS, baked_note
+from edgemem.runtime.onnxruntime.baked_file import LEVELS, baked_note
 from edgemem.schedule.peak import peak_of
 from edgemem.targets import BUILT_IN
 from models.build import build

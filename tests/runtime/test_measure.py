@@ -14,7 +14,7 @@ from onnx import helper as make
 
 import edgemem
 from edgemem.commands.measure import CONFIGURATIONS, measure
-from edgemem.commands.record import add_recording
+from edgemem.commands.recording import add_recording
 from edgemem.errors import ModelError, UnknownShapeError
 from edgemem.formats import Bindings
 from models.build import build

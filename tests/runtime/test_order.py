@@ -10,9 +10,7 @@ import pytest
 
 import edgemem
 from edgemem.errors import ModelError, PlanFileError, RuntimeBindError
-from edgemem.runtime.onnxruntime.baking import bake_sized
-from edgemem.runtime.onnxruntime.bound_nodes import BoundNodes
-from edgemem.runtime.onnxruntime.optimise import (
+from edgemem.runtime.onnxruntime.baked_file import (
     BAKED_KEY,
     LEVELS,
     Baked,
@@ -20,6 +18,8 @@ from edgemem.runtime.onnxruntime.optimise import (
     baked_note,
     session_options_for,
 )
+from edgemem.runtime.onnxruntime.baking import bake_sized
+from edgemem.runtime.onnxruntime.bound_nodes import BoundNodes
 from edgemem.runtime.onnxruntime.profile import kernels_run
 from edgemem.runtime.onnxruntime.split_model import split_model
 from tests.runtime.networks import DIMS, NETWORKS, equal, feeds_of, small

@@ -144,7 +144,7 @@ def test_side_effects_stay_in_their_order(kind: str) -> None:
 def test_onnx_runtime_runs_the_order_in_the_arena_that_was_planned(name: str, level: str, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     from edgemem.commands.run import run
-    from edgemem.runtime.onnxruntime.optimise import LEVELS, onnxruntime
+    from edgemem.runtime.onnxruntime.baked_file import LEVELS, onnxruntime
 
     path, out, given = (tmp_path / f"{n}.onnx" for n in (name, "out", "given"))
     if name == "joins":

@@ -25,7 +25,7 @@ from edgemem.replay.families import MOST_PLANS
 from edgemem.replay.library import library
 from edgemem.replay.plan import ReplayPlan, places_of
 from edgemem.runtime.onnxruntime.file import PLAN_KEY, plans_in, with_plans
-from edgemem.runtime.onnxruntime.record import embed, record
+from edgemem.runtime.onnxruntime.recording import embed, record
 from edgemem.runtime.onnxruntime.session import InferenceSession
 from tests.onnx_sessions import REAL, branching, feeds, looping, nonzero, options, plain, real, same, small
 

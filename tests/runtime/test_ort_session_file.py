@@ -24,7 +24,7 @@ from edgemem.runtime.onnxruntime.file import (
     plans_in,
     with_plans,
 )
-from edgemem.runtime.onnxruntime.record import embed, record
+from edgemem.runtime.onnxruntime.recording import embed, record
 from edgemem.runtime.onnxruntime.session import InferenceSession
 from edgemem.system.file_bytes import FileBytes
 from tests.onnx_sessions import feeds, options, plain, same, small

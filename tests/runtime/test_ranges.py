@@ -19,7 +19,7 @@ from edgemem.errors import ModelError, RuntimeBindError
 from edgemem.formats import Bindings
 from edgemem.runtime.onnxruntime.bound_nodes import BoundNodes
 from edgemem.runtime.onnxruntime.file import plans_in
-from edgemem.runtime.onnxruntime.record import embed, record_over
+from edgemem.runtime.onnxruntime.recording import embed, record_over
 from edgemem.runtime.onnxruntime.session import InferenceSession
 from edgemem.runtime.onnxruntime.split_model import split_model
 from tests.onnx_sessions import options, plain, same

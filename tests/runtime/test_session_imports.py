@@ -39,7 +39,7 @@ _UNWANTED = {
     "_random",
     "_ssl",
     "concurrent",
-    "configparser",  # platformdirs
+    "configparser",
     "ctypes.util",
     "difflib",
     "email",  # importlib.metadata
@@ -47,7 +47,6 @@ _UNWANTED = {
     "importlib.metadata",
     "logging",
     "onnx",
-    "platformdirs",
     "rich",
     "scipy",
     "secrets",

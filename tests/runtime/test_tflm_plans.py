@@ -29,6 +29,8 @@ from tests.tflite_models import ADD_OPTIONS, M, O, S, T, build
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from edgemem.system.child_call import Message
+
 needs_tflm = pytest.mark.skipif(not tflm.is_installed(), reason="tflite-micro is not installed")
 
 
@@ -283,20 +285,20 @@ def test_size_fails_where_the_runtime_does_and_says_what_helps(tmp_path: Path) -
 def test_what_was_measured_is_kept_when_the_smallest_arena_is_not_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    work = tflm._work
+    ask = tflm._ask
 
-    def failing(folder: Path, job: dict[str, int], timeout_s: float) -> dict[str, int]:
-        if job["smallest"]:
-            raise RuntimeBindError("TensorFlow Lite Micro cannot run the model: it was ended by signal 11")
-        return work(folder, job, timeout_s)
+    def failing(question: Message, timeout_s: float | None) -> Message:
+        if question.data["smallest"]:
+            raise RuntimeBindError("TensorFlow Lite Micro cannot run the model: it was ended by SIGSEGV")
+        return ask(question, timeout_s)
 
-    monkeypatch.setattr(tflm, "_work", failing)
+    monkeypatch.setattr(tflm, "_ask", failing)
     path = write(tmp_path, with_plan(small(64)).content())
     made = size_of(path)
     assert made.arena is None
     assert made.tail is not None
     assert made.ram == (made.activations or 0) + made.tail
-    assert "signal 11" in made.reason
+    assert "SIGSEGV" in made.reason
     done = edgemem("size", path)
     assert done.exit_code == 1
     assert "tail" in done.output

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from edgemem.errors import MissingDependencyError, ModelError, RuntimeBindError, UnsupportedError
-from edgemem.formats import OneOperator, Value, open_bytes, write_operator
+from edgemem.formats import OneOperator, OperandValue, open_bytes, write_operator
 from edgemem.model.overlap import distance
 from edgemem.runtime.tflm import execution as tflm
 from edgemem.runtime.tflm import probe as probing
@@ -84,7 +84,7 @@ def test_the_command_says_what_was_contradicted(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.full
 @needs_tflm
 def test_a_case_that_does_not_run_does_not_end_the_others() -> None:
-    value = Value((1, 4))
+    value = OperandValue((1, 4))
     unknown = ProbeCase("unknown", "float32", OneOperator("MATRIX_DIAG", (value,), value))
     relu = ProbeCase("relu", "float32", OneOperator("RELU", (value,), value))
     rows = probe("tflm-reference", cases=[unknown, relu])
@@ -124,7 +124,7 @@ def test_files_of_one_operator_are_read_back() -> None:
 
 
 def test_an_operator_without_options_takes_none() -> None:
-    value = Value((1, 4))
+    value = OperandValue((1, 4))
     with pytest.raises(UnsupportedError, match="RELU is written without options"):
         write_operator(OneOperator("RELU", (value,), value, {"alpha": 1}), (0, 16), ".tflite")
     with pytest.raises(ModelError, match=r"not written as \.onnx"):

@@ -13,16 +13,16 @@ from onnx import TensorProto, helper, numpy_helper
 
 from edgemem import api
 from edgemem.commands.changed_model import change_model
-from edgemem.commands.price import price_of
-from edgemem.commands.record import add_recording
+from edgemem.commands.cost import price_of
+from edgemem.commands.recording import add_recording
 from edgemem.errors import ModelError, NumericDifferenceError, TilingError
 from edgemem.formats import Model, Rewritable, load_model, open_bytes
-from edgemem.passes.tiling.auto import find_stages
+from edgemem.passes.tiling.choice import find_stages
 from edgemem.passes.tiling.kernels import is_same_sum, product_of
-from edgemem.passes.tiling.stage import Stage, parse_stages
+from edgemem.passes.tiling.stage import TileStage, parse_stages
 from edgemem.passes.tiling.tile import tile
+from edgemem.runtime.onnxruntime.baked_file import baked_note
 from edgemem.runtime.onnxruntime.baking import bake_sized
-from edgemem.runtime.onnxruntime.optimise import baked_note
 from edgemem.runtime.onnxruntime.session import InferenceSession
 from edgemem.runtime.onnxruntime.tile_comparison import compare_tiled, compare_with_session
 from edgemem.targets import BUILT_IN
@@ -75,7 +75,7 @@ def test_parts_with_the_same_blocks_have_the_same_bits(
     assert product is not None
     parts = {(side * (k + 1) // rows - side * k // rows) * side for k in range(rows)}
     assume(is_same_sum(product, parts, threads=(threads,)))
-    made = model.rewritten(tile(graph, [Stage(0, 0, rows)]))
+    made = model.rewritten(tile(graph, [TileStage(0, 0, rows)]))
     found = compare_tiled(model, made, tmp_path_factory.mktemp("tiles"), threads=(threads,))
     assert found.is_identical, found
 
@@ -204,7 +204,7 @@ def test_an_operator_that_needs_all_rows_is_refused(tmp_path: Path) -> None:
     path.write_bytes(build("mobilenet_v2", size="small").SerializeToString())
     count = len(load_model(path).graph().ops)
     with pytest.raises(TilingError, match="row by row"):
-        tile(load_model(path).graph(), [Stage(0, count - 1, 2)])
+        tile(load_model(path).graph(), [TileStage(0, count - 1, 2)])
 
 
 @pytest.mark.parametrize(("axis", "refused"), [(1, False), (2, True), (3, True)])
@@ -221,14 +221,14 @@ def test_scales_along_rows_are_not_cut(axis: int, *, refused: bool) -> None:
     opened = open_bytes(model.SerializeToString(), ".onnx").graph()
     if refused:
         with pytest.raises(TilingError, match="scales along"):
-            tile(opened, [Stage(0, 0, 2)])
+            tile(opened, [TileStage(0, 0, 2)])
     else:
-        assert len(tile(opened, [Stage(0, 0, 2)]).graph.ops) == 5
+        assert len(tile(opened, [TileStage(0, 0, 2)]).graph.ops) == 5
 
 
 def test_stages_as_text() -> None:
     stages = parse_stages("0:9:14x1, 10:20:7")
-    assert stages == (Stage(0, 9, 14), Stage(10, 20, 7))
+    assert stages == (TileStage(0, 9, 14), TileStage(10, 20, 7))
     assert parse_stages(",".join(map(str, stages))) == stages
     for text in ("", "0:9", "0:-9:2", "0:9:2xa", "0:²:2", f"0:{'9' * 5000}:2"):
         with pytest.raises(ModelError, match="is no stage"):

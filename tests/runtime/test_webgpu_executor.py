@@ -11,8 +11,8 @@ import pytest
 import edgemem
 from edgemem.errors import RuntimeBindError, UnsupportedError
 from edgemem.model.affine import pad
-from edgemem.model.stored import stored
 from edgemem.model.tensor_ops import IDENTITY, Binary, Unary
+from edgemem.model.texture_layout import stored
 from edgemem.targets import BUILT_IN
 from tests.oracle.tensor_ops import run_program
 from tests.webgpu import EVERY_REACH

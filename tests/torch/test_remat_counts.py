@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_leaves  # noqa: E402
 
 import edgemem.torch  # noqa: E402
 from edgemem.errors import BudgetExceededError  # noqa: E402
-from edgemem.torch.remat import operators, repeating  # noqa: E402
+from edgemem.torch.remat import operators, repeater  # noqa: E402
 from tests.bench.remat import recorder  # noqa: E402
 from tests.bench.remat.simulation import simulate  # noqa: E402
 
@@ -57,7 +57,7 @@ class Clock(TorchDispatchMode):
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     found = Clock()
-    for module in (operators, recorder, repeating):
+    for module in (operators, recorder, repeater):
         monkeypatch.setattr(module, "time", found)
     monkeypatch.setattr(operators, "has_outer_mode", lambda: False)
     return found

@@ -22,7 +22,7 @@ from edgemem.bench.puzzles import HEIGHT
 from edgemem.cli.main import main
 from edgemem.planning import Choice
 from edgemem.records.problem import Problem
-from edgemem.strategy.registry import Found, Strategy
+from edgemem.strategy.registry import Solution, Strategy
 from models.build import build
 from tests.data import shared_file, shared_files
 
@@ -294,9 +294,9 @@ def test_a_failing_peer_leaves_the_others_their_turn() -> None:
 
 
 def test_a_proof_that_a_smaller_plan_refutes_is_invalid() -> None:
-    def boast(problem: Problem) -> Found:
+    def boast(problem: Problem) -> Solution:
         ends = problem.size.cumsum()
-        return Found(ends - problem.size, int(ends[-1]))
+        return Solution(ends - problem.size, int(ends[-1]))
 
     strategy = Strategy("boast", "offsets", "", "", {}, None, None, {}, frozenset({"state"}), boast)
     (greedy,) = solvers(["greedy_by_size"], [], "offsets", None)

@@ -75,7 +75,8 @@ def test_little_address_space_is_not_said_to_be_a_signal(records: Path) -> None:
         done = subprocess.run(["bash", "-c", limit], capture_output=True, text=True, check=False)
         assert "SIGINT" not in done.stderr
         assert "Traceback" not in done.stderr
-        assert done.returncode in (0, 1)
+        # 127: the system cannot load Python itself.
+        assert done.returncode in (0, 1, 127)
 
 
 def test_the_first_line_is_the_answer(records: Path) -> None:

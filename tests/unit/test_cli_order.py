@@ -162,7 +162,7 @@ def test_an_order_that_fits_a_budget(tflite: Path) -> None:
 
 @pytest.mark.full
 def test_onnx_is_baked_for_its_order(onnx: Path, tmp_path: Path) -> None:
-    runtime = pytest.importorskip("edgemem.runtime.onnxruntime.optimise")
+    runtime = pytest.importorskip("edgemem.runtime.onnxruntime.baked_file")
     pytest.importorskip("onnxruntime")
     out = tmp_path / "out.onnx"
     done = edgemem("plan", onnx, "--order", "auto", "-o", out)

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from edgemem.cli.main import main
 from edgemem.commands.changed_model import change_model
-from edgemem.commands.price import price_of
+from edgemem.commands.cost import price_of
 from edgemem.formats import Model
 from edgemem.targets import BUILT_IN
 from models.build import build

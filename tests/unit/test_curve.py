@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from edgemem.cli.main import main
 from edgemem.commands.curve import _spread, _with, find_curve
 from edgemem.commands.tflite_file import open_model
-from edgemem.passes.streaming.region import Stage
-from edgemem.passes.streaming.stages import Choice, choose_stages
+from edgemem.passes.streaming.region import StripeStage
+from edgemem.passes.streaming.stages import StripeChoice, choose_stages
 from edgemem.report.curve import CurvePoint, curve_data, curve_svg
 from edgemem.targets import BUILT_IN
 from models.tflite_networks import mobilenet_v2
@@ -84,8 +84,8 @@ def test_the_curve_ends_at_the_stages_that_plan_chooses(tmp_path: Path) -> None:
 
 
 def test_least_is_among_the_points_in_the_order_of_operators() -> None:
-    front = [Choice((Stage(0, 1, k),), 1000 - 100 * k, None, 10 * k, k) for k in range(1, 6)]
-    other = Choice((Stage(0, 2, 9),), 700, 450, 40, 4)
+    front = [StripeChoice((StripeStage(0, 1, k),), 1000 - 100 * k, None, 10 * k, k) for k in range(1, 6)]
+    other = StripeChoice((StripeStage(0, 2, 9),), 700, 450, 40, 4)
     for most in (2, 3, 5, 9):
         chosen = _with(other, front, most)
         assert len(chosen) <= most

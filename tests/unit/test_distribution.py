@@ -31,9 +31,9 @@ def test_hints_name_packages_as_the_extras_do() -> None:
         r.split(";")[0].strip() for name in extras if name not in ("test", "test-torch", "dev") for r in extras[name]
     }
     assert {f"{package}{versions}" for package, versions in PACKAGES.items()} <= listed
-    error = MissingDependencyError("scipy", extra="solvers", purpose="mip")
+    error = MissingDependencyError("scipy", purpose="mip")
     assert str(error) == "mip needs scipy: pip install 'scipy>=1.11'"
-    assert str(MissingDependencyError("unknown", extra=None, purpose="this")).endswith("pip install unknown")
+    assert str(MissingDependencyError("unknown", purpose="this")).endswith("pip install unknown")
     assert requirement("solvers") == "'ortools>=9.10' 'scipy>=1.11'"
     assert requirement() == DISTRIBUTION
 

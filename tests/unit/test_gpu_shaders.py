@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgemem.errors import ToolError, UnsupportedError
-from edgemem.model.stored import Stored, stored
 from edgemem.model.tensor_ops import Function
+from edgemem.model.texture_layout import Stored, stored
 from edgemem.runtime.webgpu.dispatch import Dispatch
 from edgemem.runtime.webgpu.kernel_texts import finish_text, kernel_text, kernels, unroll
 from edgemem.runtime.webgpu.lowering.blocks import WORKGROUP, choose, pack_weights, parts, reading

@@ -113,33 +113,31 @@ def _modules() -> dict[str, Path]:
     return found
 
 
-def _run_time_imports(file: Path) -> set[str]:
-    """What a file imports when it runs, also inside functions: not what stands under `if TYPE_CHECKING`."""
+def _module_imports(file: Path) -> set[str]:
+    """What a file imports, wherever the import stands, and whatever `from` takes out of a package."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
-    typing_only = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
-        for statement in node.body
-        for inner in ast.walk(statement)
-    }
-    names = set()
-    for node in ast.walk(tree):
-        if id(node) not in typing_only and isinstance(node, ast.ImportFrom) and node.module:
-            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-        elif id(node) not in typing_only and isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-    return names
+    taken = (n for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.module)
+    return _imports(file) | {f"{node.module}.{alias.name}" for node in taken for alias in node.names}
 
 
-def test_no_modules_import_each_other_in_a_circle_not_even_inside_functions() -> None:
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Neither for types alone nor inside functions."""
     modules = _modules()
     # `from package import submodule` needs the submodule alone: a package is not a part of what stands in it.
     packages = {name for name, file in modules.items() if file.name == "__init__.py"}
-    left = {name: (_run_time_imports(file) & modules.keys()) - packages - {name} for name, file in modules.items()}
+    left = {name: (_module_imports(file) & modules.keys()) - packages - {name} for name, file in modules.items()}
     while free := {name for name, needs in left.items() if not needs & left.keys()}:
         left = {name: needs for name, needs in left.items() if name not in free}
     assert not left
+
+
+def test_a_public_class_name_exists_once_in_the_project() -> None:
+    places: dict[str, list[str]] = {}
+    for file in [*_modules().values(), *(ROOT / "models").rglob("*.py")]:
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(str(file.relative_to(ROOT)))
+    assert not {name: files for name, files in places.items() if len(files) > 1}
 
 
 def test_the_library_knows_no_file_format() -> None:

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, parser
 from edgemem import formats
 from edgemem.errors import ModelError, PlanFileError
 from edgemem.formats import Bindings
-from edgemem.runtime.onnxruntime.optimise import BAKED_KEY, baked_note
+from edgemem.runtime.onnxruntime.baked_file import BAKED_KEY, baked_note
 from edgemem_converters.onnx.editor import Editor
 from edgemem_converters.onnx.model import OnnxConverter
 from tests.onnx_child import read_in_child

@@ -13,7 +13,7 @@ import pytest
 from edgemem.errors import MissingDependencyError, UnsupportedError
 from edgemem.model.graph import Graph, Op, Tensor
 from edgemem.plans import OffsetPlan, PlanSet
-from edgemem.proof.verify import verify_planset
+from edgemem.proof.verification import verify_planset
 from edgemem.records.lifetime import lifetimes
 from edgemem.schedule.ilp import ilp_order
 from edgemem.schedule.ordering import Solved, Start

@@ -13,17 +13,8 @@ import pytest
 from edgemem import _kernels
 from edgemem.errors import PlanError
 from edgemem.plans import LowerBounds, OffsetPlan, PlanSet, SharedObjectsPlan
-from edgemem.proof import (
-    Cause,
-    Proved,
-    Regions,
-    Relations,
-    Violation,
-    prove,
-    proved,
-    sweep_plan,
-    verify_planset,
-)
+from edgemem.proof import Cause, Proved, Regions, Relations, Violation, prove, sweep_plan, verify_planset
+from edgemem.proof import proved_plan as proved
 from edgemem.proof.faults import COLUMNS, Fault
 from edgemem.records.problem import Problem
 

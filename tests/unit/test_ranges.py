@@ -20,7 +20,7 @@ from edgemem.commands import changed_model
 from edgemem.errors import ModelError, PlanFileError, UnsupportedError
 from edgemem.formats import Bindings, load_model
 from edgemem.model.ranges import Range, Sum, in_ranges, parse_dimension, points_of, resolve
-from edgemem.passes.fold import FoldConstants
+from edgemem.passes.fold_pass import FoldConstants
 from edgemem.planfile import decode, encode
 from edgemem.planning.verification import verdict_of
 from edgemem.plans import OffsetPlan

@@ -16,7 +16,7 @@ from edgemem.remat.program import Sources, program_of, sources_of
 from edgemem.remat.search import recompute
 from edgemem.schedule.problem import OrderProblem, order_problem
 from edgemem.targets import BUILT_IN
-from models import wired
+from models import wired_networks as wired
 from tests.oracle.recompute import runs_peak
 from tests.unit.test_order_bound import some_problem
 

@@ -13,7 +13,7 @@ from edgemem.model.graph import Graph, Op, Tensor
 from edgemem.model.macs import count_macs
 from edgemem.passes.protocol import PassContext
 from edgemem.passes.recompute.recompute_pass import RecomputeOperators
-from edgemem.passes.recompute.repeat import repeat
+from edgemem.passes.recompute.repeated_graph import repeat
 from edgemem.passes.recompute.ways import Search, find_front, find_ways
 from edgemem.schedule.order import find_order
 from edgemem.schedule.peak import peak_of

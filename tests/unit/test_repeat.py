@@ -9,7 +9,7 @@ import pytest
 
 from edgemem.errors import ModelError
 from edgemem.model.graph import Graph, Op, Tensor
-from edgemem.passes.recompute.repeat import repeat
+from edgemem.passes.recompute.repeated_graph import repeat
 from edgemem.remat.operators import repeatable
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ import pytest
 from edgemem import _kernels
 from edgemem.bench.puzzles import PUZZLES, random_dense, random_sparse
 from edgemem.native.offset_search import search_offsets
-from edgemem.planning import Limits, auto, choices, make_plans, run
+from edgemem.planning import Limits, choices, make_plans, run
+from edgemem.planning import strategy_selection as auto
 from edgemem.plans import PlanSet, SearchReport
 from edgemem.proof import verify_planset
 from edgemem.records.problem import Problem

@@ -8,7 +8,7 @@ import pytest
 
 from edgemem.errors import ModelError
 from edgemem.trace import Trace
-from edgemem.trace.merge import common_prefix, is_part_of, merge_traces, overlay, with_headroom
+from edgemem.trace.merged_trace import common_prefix, is_part_of, merge_traces, overlay, with_headroom
 from tests.extent import run_for_seeds
 
 Life = tuple[int, int | None]  # bytes, and the number of requests made when it is freed

@@ -22,9 +22,9 @@ from edgemem.model.states import decode_pairs, encode_pairs
 from edgemem.system.files import atomic_write
 from edgemem.system.regular_files import open_regular
 from edgemem_converters.onnx.cache import carried_over, write_in_place
-from edgemem_converters.onnx.compute import Computation
-from edgemem_converters.onnx.edit import outlined, prioritised, priority_order, reordered
-from edgemem_converters.onnx.external import bring_along, locations
+from edgemem_converters.onnx.computation.tensor_program import Computation
+from edgemem_converters.onnx.external_data import bring_along, locations
+from edgemem_converters.onnx.file_edits import outlined, prioritised, priority_order, reordered
 from edgemem_converters.onnx.functions import has_functions
 from edgemem_converters.onnx.graph import graph_of
 from edgemem_converters.onnx.limits import MAX_FILE_BYTES
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from edgemem.model.graph import Graph
     from edgemem.model.rewrite import Rewrite
     from edgemem.model.states import StatePair
-    from edgemem.model.tensor_ops import Program
+    from edgemem.model.tensor_ops import TensorProgram
     from edgemem.plans import PlanSet
-    from edgemem_converters.onnx.scopes import Node
+    from edgemem_converters.onnx.scopes import ScopeNode
 
 __all__ = ["PLAN_KEY", "STATES_KEY", "OnnxConverter"]
 
@@ -126,7 +126,7 @@ class OnnxConverter:
             for values in dims:
                 yield graph_of(scope, infer(scope, inlined, replace(self.bindings, dims=dict(values))))
 
-    def program(self) -> Program:
+    def program(self) -> TensorProgram:
         """Its operators as tensor operations, with the values of constants, also those in files beside it.
 
         Values of the graph that do not depend on inputs are among the constants, whatever the kind of the tensor, and
@@ -276,7 +276,7 @@ class OnnxConverter:
     def _with(self, data: bytes) -> Self:
         return type(self)(data, self._path, self.bindings, self._weight_files)
 
-    def _nodes(self) -> tuple[Node, ...]:
+    def _nodes(self) -> tuple[ScopeNode, ...]:
         with _parsing(self._path):
             return scope_of(ModelProto.FromString(self._data), self._path.parent)[0].nodes
 

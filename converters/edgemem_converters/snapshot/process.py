@@ -1,25 +1,14 @@
-"""Reads a snapshot in a process of its own, whose memory and time are limited.
-
-    python -m edgemem_converters.snapshot.process FILE FOLDER BYTES
-
-FOLDER gets the answer: `answer.json`, and the columns of history k in `k.npz`.
-"""
+"""Reads a snapshot in a process of its own, whose memory and time are limited."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from edgemem.errors import ModelError
-from edgemem.system.child_process import run_child
-from edgemem.system.files import temporary_folder
+from edgemem.system.child_call import ChildError, Message, call_child, serve
 from edgemem.system.regular_files import read_bounded
 from edgemem.trace.budget import MOST_BYTES
 from edgemem.trace.history import MemoryHistory, OutOfMemory
@@ -28,7 +17,9 @@ from edgemem_converters.snapshot.histories import histories_of
 from edgemem_converters.snapshot.plain_pickle import read_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
 
 __all__ = ["MOST_MEMORY", "MOST_SECONDS", "read_apart"]
 
@@ -51,32 +42,25 @@ def read_apart(
 
     Raises ModelError if it is no snapshot, names anything that could run, or is beyond a limit.
     """
-    fewer = "record fewer events (max_entries), without stacks"
-    with temporary_folder() as folder:
-        try:
-            done = run_child(__name__, [str(path.absolute()), str(folder), str(most_memory)], timeout_s=most_seconds)
-        except subprocess.TimeoutExpired:
-            raise ModelError(f"it takes more than {most_seconds:g} s to read; {fewer}") from None
-        answer = folder / "answer.json"
-        if not answer.is_file():
-            last = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
-            raise ModelError(f"the process that read it ended early ({last}); {fewer}")
-        found = json.loads(answer.read_text(encoding="utf-8"))
-        if found["error"] == "memory":
-            raise ModelError(f"it takes more than {most_memory:,} bytes of memory to read; {fewer}")
-        if found["error"]:
-            raise ModelError(found["error"])
-        return tuple(_history(folder / f"{k}.npz", rest) for k, rest in enumerate(found["histories"]))
+    try:
+        question = Message({"path": str(path.absolute()), "most_memory": most_memory})
+        answer = call_child(__name__, question, timeout_s=most_seconds)
+    except ChildError as e:
+        if e.kind == ModelError.__name__:
+            raise ModelError(str(e)) from None
+        why = f"takes more than {most_seconds:g} s to read" if e.status is None else f"cannot be read: {e}"
+        if e.kind == MemoryError.__name__:
+            why = f"takes more than {most_memory:,} bytes of memory to read"
+        raise ModelError(f"it {why}; record fewer events (max_entries), without stacks") from None
+    width = len(_TRACE) + len(_HISTORY)
+    parts = [answer.arrays[k * width : (k + 1) * width] for k in range(len(answer.data["histories"]))]
+    return tuple(map(_history, answer.data["histories"], parts))
 
 
-def _history(path: Path, rest: Mapping[str, Any]) -> MemoryHistory:
-    with np.load(path, allow_pickle=False) as columns:
-        size, request, time_ns, thread, stream, section, iteration = (columns[name] for name in _TRACE)
-        reserved, label = (columns[name] for name in _HISTORY)
-    sections = [Section(name) for name in rest["sections"]]
-    trace = Trace.from_columns(
-        size, request, time_ns, thread, stream=stream, section=section, iteration=iteration, sections=sections
-    )
+def _history(rest: Mapping[str, Any], columns: Sequence[NDArray[Any]]) -> MemoryHistory:
+    given = dict(zip((*_TRACE, *_HISTORY), columns, strict=True))
+    reserved, label = (given.pop(name) for name in _HISTORY)
+    trace = Trace.from_columns(**given, sections=[Section(name) for name in rest["sections"]])
     return MemoryHistory(
         rest["device"],
         trace,
@@ -89,18 +73,14 @@ def _history(path: Path, rest: Mapping[str, Any]) -> MemoryHistory:
     )
 
 
-def _answer(path: Path, folder: Path) -> dict[str, Any]:
-    """What is in a file, with its columns in the folder."""
+def _answer(question: Message) -> Message:
+    path = Path(question.data["path"])
+    _limit_memory(question.data["most_memory"])
     try:
-        histories = histories_of(read_plain(read_bounded(path, MOST_BYTES)))
+        data = read_bounded(path, MOST_BYTES)
     except OSError as e:
-        return {"error": f"cannot read {path.name}: {e}; record fewer events (max_entries)"}
-    except ModelError as e:
-        return {"error": str(e)}
-    for k, history in enumerate(histories):
-        columns = {name: getattr(history.trace, name) for name in _TRACE}
-        columns |= {name: getattr(history, name) for name in _HISTORY}
-        np.savez(folder / f"{k}.npz", allow_pickle=False, **columns)
+        raise ModelError(f"cannot read {path.name}: {e}; record fewer events (max_entries)") from None
+    histories = histories_of(read_plain(data))
     rest = [
         {
             "device": history.device,
@@ -112,7 +92,10 @@ def _answer(path: Path, folder: Path) -> dict[str, Any]:
         }
         for history in histories
     ]
-    return {"error": "", "histories": rest}
+    columns = [
+        getattr(of, name) for h in histories for of, names in ((h.trace, _TRACE), (h, _HISTORY)) for name in names
+    ]
+    return Message({"histories": rest}, columns)
 
 
 def _limit_memory(most: int) -> None:
@@ -125,16 +108,5 @@ def _limit_memory(most: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
-def main() -> None:
-    """Write the answer to a question from the command line."""
-    path, folder, most = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
-    _limit_memory(most)
-    try:
-        answer = _answer(path, folder)
-    except MemoryError:
-        answer = {"error": "memory"}
-    (folder / "answer.json").write_text(json.dumps(answer), encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    serve(_answer)

@@ -8,7 +8,7 @@ from edgemem.errors import ModelError
 from edgemem.formats import Rewritable
 from edgemem.formats.workspace import graph_under
 from edgemem.passes.protocol import Guarantee
-from edgemem.passes.recompute.repeat import repeat
+from edgemem.passes.recompute.repeated_graph import repeat
 from edgemem.passes.recompute.ways import Search, find_ways
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.model.macs import macs_of
-from edgemem.passes.recompute.repeat import repeat
+from edgemem.passes.recompute.repeated_graph import repeat
 from edgemem.remat.curve import recompute_curve
 from edgemem.remat.operators import estimated_costs, repeatable
 from edgemem.remat.search import recompute

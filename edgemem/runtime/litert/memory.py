@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from edgemem.runtime.memory import MemoryReport, Origin
+from edgemem.runtime.memory import MemoryReport
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from edgemem.runtime.litert.arena_layout import ArenaLayout
     from edgemem.runtime.litert.probe_data import Probe
 
-__all__ = ["InterpreterMemory", "Mode", "bound_memory", "memory_from", "plain_memory"]
+__all__ = ["InterpreterMemory", "Mode", "bound_memory", "plain_memory"]
 
 Mode: TypeAlias = Literal["planned", "plain"]
 
@@ -72,9 +70,3 @@ def bound_memory(layout: ArenaLayout, probed: Probe, *, reserved: int) -> Interp
 def plain_memory(reason: str) -> InterpreterMemory:
     """The report of a model that LiteRT runs in memory of its own, which was not measured."""
     return InterpreterMemory("litert", "plain", reason=reason)
-
-
-def memory_from(data: Mapping[str, Any]) -> InterpreterMemory:
-    """The report that `edgemem.runtime.memory.as_data` has written."""
-    origin = data["origin"]
-    return InterpreterMemory(**{**data, "origin": None if origin is None else Origin(**origin)})

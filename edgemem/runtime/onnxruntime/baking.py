@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from edgemem.errors import ModelError
 from edgemem.formats import Bindings, onnx_editor
 from edgemem.runtime.feeds import make_feeds
-from edgemem.runtime.onnxruntime.optimise import Baked, bake, onnxruntime
+from edgemem.runtime.onnxruntime.baked_file import Baked, bake, onnxruntime
 from edgemem.runtime.onnxruntime.profile import kernels_run
 from edgemem.runtime.onnxruntime.split_model import node_options
 from edgemem.system.files import atomic_write, temporary_folder

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from edgemem.errors import RuntimeBindError
+from edgemem.runtime.onnxruntime.baked_file import onnxruntime, runtime_errors
 from edgemem.runtime.onnxruntime.cuda import CUDA
 from edgemem.runtime.onnxruntime.dlpack import bytes_at
-from edgemem.runtime.onnxruntime.optimise import onnxruntime, runtime_errors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

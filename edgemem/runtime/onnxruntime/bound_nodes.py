@@ -15,10 +15,10 @@ from edgemem.errors import RuntimeBindError
 from edgemem.formats import onnx_editor
 from edgemem.model.aliasing import RULES
 from edgemem.runtime.memory import MemoryReport, origin_of
+from edgemem.runtime.onnxruntime.baked_file import onnxruntime, runtime_errors
 from edgemem.runtime.onnxruntime.bound_arena import OrtDevice, make_arena
 from edgemem.runtime.onnxruntime.install import refuse_silent_fallback
 from edgemem.runtime.onnxruntime.layout import planned_layout, separate_layout
-from edgemem.runtime.onnxruntime.optimise import onnxruntime, runtime_errors
 from edgemem.runtime.onnxruntime.split_model import node_options
 
 if TYPE_CHECKING:

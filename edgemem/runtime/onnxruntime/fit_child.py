@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgemem.model.states import StatePair
+from edgemem.runtime.onnxruntime.baked_file import onnxruntime
 from edgemem.runtime.onnxruntime.decoder import DecoderState
-from edgemem.runtime.onnxruntime.optimise import onnxruntime
 from edgemem.runtime.onnxruntime.session import InferenceSession
 from edgemem.system.child_call import Message, serve
 

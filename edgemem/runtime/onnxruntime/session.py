@@ -123,7 +123,7 @@ class InferenceSession:
             # By this path, because users replace `onnxruntime.InferenceSession` by this class.
             from onnxruntime.capi.onnxruntime_inference_collection import InferenceSession as PlainSession
         except ImportError:
-            raise MissingDependencyError("onnxruntime", extra="cpu", purpose="running ONNX models") from None
+            raise MissingDependencyError("onnxruntime", purpose="running ONNX models") from None
         if record not in get_args(RecordPolicy):
             raise RuntimeBindError(f"record is one of {', '.join(get_args(RecordPolicy))}, not {record!r}")
         if most_arenas is not None and most_arenas < 1:

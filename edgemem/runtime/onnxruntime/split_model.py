@@ -18,7 +18,7 @@ from edgemem.model.ranges import Range, in_ranges, resolve
 from edgemem.planning.ranges import plan_at
 from edgemem.proof import prove
 from edgemem.runtime.executors import IO_BINDING
-from edgemem.runtime.onnxruntime.optimise import onnxruntime
+from edgemem.runtime.onnxruntime.baked_file import onnxruntime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

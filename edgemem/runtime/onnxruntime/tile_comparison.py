@@ -14,7 +14,7 @@ from edgemem.errors import ModelError
 from edgemem.formats import onnx_editor
 from edgemem.runtime.differences import compare_values
 from edgemem.runtime.feeds import make_feeds
-from edgemem.runtime.onnxruntime.optimise import (
+from edgemem.runtime.onnxruntime.baked_file import (
     LEVELS,
     bind_dimensions,
     metadata_for,
@@ -96,10 +96,9 @@ def compare_tiled(
     *,
     bindings: Bindings | None = None,
     feeds: Mapping[str, NDArray[Any]] | None = None,
-    level: str = "none",
     threads: Sequence[int] = (1, 0),
 ) -> TiledComparison:
-    """Run a model and its tiled form in ONNX Runtime on the same inputs, and compare all outputs.
+    """Run a model and its tiled form in ONNX Runtime as they are on the same inputs, and compare all outputs.
 
     Args:
         original: an ONNX model.
@@ -107,7 +106,6 @@ def compare_tiled(
         folder: where both are written for the runtime, with their weights.
         bindings: values for open dimensions and shapes.
         feeds: inputs of the first run; the others are made up.
-        level: how far ONNX Runtime optimises files that are not baked; baked ones run as they are.
         threads: numbers of threads to run with; 0 is as many as a session has by default.
 
     Raises ModelError where ONNX Runtime cannot load or run one of them.
@@ -117,7 +115,7 @@ def compare_tiled(
     tiled.save(files["tiled"])
     requests = _requests(original.content(), folder, bindings, feeds)
     with _told():
-        return _compared(files["original"], files["tiled"], requests, level, threads, bindings)
+        return _compared(files["original"], files["tiled"], requests, "none", threads, bindings)
 
 
 def compare_with_session(

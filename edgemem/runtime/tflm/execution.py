@@ -12,7 +12,7 @@ from edgemem.runtime.feeds import make_feeds
 from edgemem.system.child_call import ChildError, Message, call_child
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -56,17 +56,14 @@ def is_installed() -> bool:
     return find_spec("tflite_micro") is not None
 
 
-def input_values(
-    graph: Graph, given: Mapping[str, NDArray[Any]] | None = None, *, seed: int = 0
-) -> tuple[NDArray[Any], ...]:
-    """A value for every input of a graph, in order: the one given for its name, or a random one, not all zero.
+def input_values(graph: Graph, *, seed: int = 0) -> tuple[NDArray[Any], ...]:
+    """A random value, not all zero, for every input of a graph, in order.
 
     Raises UnsupportedError for an input of a dtype that no values can be made of.
     """
-    given = given or {}
     inputs = [graph.tensors[i] for i in graph.inputs]
-    made = make_feeds({t.name: (t.dtype, t.shape) for t in inputs if t.name not in given}, seed=seed)
-    return tuple(given[t.name] if t.name in given else made[t.name] for t in inputs)
+    made = make_feeds({t.name: (t.dtype, t.shape) for t in inputs}, seed=seed)
+    return tuple(made[t.name] for t in inputs)
 
 
 def execute(
@@ -100,7 +97,7 @@ def execute(
         RuntimeBindError: it cannot run the model, or not in that arena, or not in that time.
     """
     if not is_installed():
-        raise MissingDependencyError("tflite-micro", extra="tflm", purpose="running TensorFlow Lite Micro")
+        raise MissingDependencyError("tflite-micro", purpose="running TensorFlow Lite Micro")
     given = arena or 4 * len(model) + (1 << 29)
     sets = (inputs, *then)
     counts = {"sets": len(sets), "inputs": len(inputs), "outputs": outputs, "runs": runs, "fill": fill}

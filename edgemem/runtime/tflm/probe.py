@@ -93,7 +93,7 @@ def probe(
         RuntimeBindError: it does not run a single case.
     """
     if not is_installed():
-        raise MissingDependencyError("tflite-micro", extra="tflm", purpose="probing TensorFlow Lite Micro")
+        raise MissingDependencyError("tflite-micro", purpose="probing TensorFlow Lite Micro")
     chosen = [case for dtype in dtypes for case in probe_cases(dtype)] if cases is None else list(cases)
     jobs = [_job(number, case) for number, case in enumerate(chosen)]
     observed = _observe(jobs)

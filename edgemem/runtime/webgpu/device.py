@@ -226,5 +226,5 @@ def _wgpu() -> Any:
     try:
         import wgpu  # an optional dependency, and slow to load
     except ImportError:
-        raise MissingDependencyError("wgpu", extra="webgpu", purpose="running models on GPUs") from None
+        raise MissingDependencyError("wgpu", purpose="running models on GPUs") from None
     return wgpu

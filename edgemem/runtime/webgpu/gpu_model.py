@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from edgemem.model.graph import Graph
-    from edgemem.model.tensor_ops import Program, TensorOp
+    from edgemem.model.tensor_ops import TensorOp, TensorProgram
     from edgemem.plans import PlanSet
     from edgemem.proof import Proved
     from edgemem.runtime.memory import Source
@@ -62,7 +62,7 @@ class GpuModel:
     graph: Graph
     steps: tuple[tuple[TensorOp, ...] | str, ...]
     numbers: tuple[int, ...]
-    program: Program
+    program: TensorProgram
     proved: Proved
     source: Source
     storage: Storage

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import InvalidPlanError
 from edgemem.model.aliasing import RULES
-from edgemem.model.stored import is_same_storage
+from edgemem.model.texture_layout import is_same_storage
 from edgemem.runtime.webgpu.constants import Constants, Parameters
 from edgemem.runtime.webgpu.device import checked
 from edgemem.runtime.webgpu.packing import pack

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from edgemem.errors import UnsupportedError
-from edgemem.model.stored import SLICE
 from edgemem.model.tensor_ops import ArgMax
+from edgemem.model.texture_layout import SLICE
 from edgemem.runtime.webgpu.lowering import Lowering, lower
 from edgemem.runtime.webgpu.shaders import Reach, assemble
 from edgemem.runtime.webgpu.values import DTYPES, EXACT

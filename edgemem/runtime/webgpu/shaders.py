@@ -43,7 +43,7 @@ from edgemem.runtime.webgpu.kernel_texts import (
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from edgemem.model.stored import Stored
+    from edgemem.model.texture_layout import Stored
     from edgemem.runtime.webgpu.dispatch import Dispatch
 
 __all__ = [

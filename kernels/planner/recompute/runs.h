@@ -74,8 +74,6 @@ class Runs {
   Id first_copy(std::size_t run) const { return first_copy_[run]; }
   // How many runs read through a run, which is a view.
   Id viewed(std::size_t run) const { return viewed_[run]; }
-  // The last run of an operator.
-  Id last_run(Id op) const { return last_run_[static_cast<std::size_t>(op)]; }
 
  private:
   static Ids part(const std::vector<Id>& all, std::size_t begin, std::size_t end) {

@@ -24,7 +24,7 @@ from ai_edge_litert.interpreter import OpResolverType
 
 from edgemem.commands.measure_tflite import measure_tflite
 from edgemem.errors import EdgememError
-from edgemem.runtime.litert.compare import random_inputs
+from edgemem.runtime.litert.comparison import random_inputs
 from edgemem.runtime.litert.interpreter import Interpreter
 from edgemem.runtime.litert.layout import bound_target
 from edgemem.runtime.litert.probe import probe_apart

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import edgemem
 from edgemem.commands.changed_model import change_model
-from edgemem.commands.price import classical_bound, price_of
+from edgemem.commands.cost import classical_bound, price_of
 from edgemem.formats import Foldable, Model, load
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from edgemem.commands.price import Price
+    from edgemem.commands.cost import Price
     from edgemem.plans import PlanSet
     from edgemem.targets import Target
 

@@ -21,9 +21,9 @@ sys.path.append(str(Path(__file__).resolve().parents[3]))
 
 from edgemem import api
 from edgemem.commands.changed_model import change_model
+from edgemem.commands.cost import price_of
 from edgemem.commands.measure import measure
-from edgemem.commands.price import price_of
-from edgemem.commands.record import add_recording
+from edgemem.commands.recording import add_recording
 from edgemem.formats import Bindings, Model
 from edgemem.runtime.feeds import make_feeds
 from edgemem.runtime.onnxruntime.session import InferenceSession

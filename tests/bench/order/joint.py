@@ -3,8 +3,8 @@
     python tests/bench/order/joint.py [--graphs 300] [--effort default] [--page docs/order.md]
 
 Random graphs are those of tests/oracle/orders with 4 to 30 operators, each under a target of its own; cells are those
-of models/wired.py under `tflm`. "first, then" is the arena of the best order's best plan, "at once" the smallest arena
-of any order; no order has a smaller one than the bound.
+of models/wired_networks.py under `tflm`. "first, then" is the arena of the best order's best plan, "at once" the
+smallest arena of any order; no order has a smaller one than the bound.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 sys.path.append(str(Path(__file__).resolve().parents[3]))
 
 from edgemem.errors import ModelError
-from models import wired
+from models import wired_networks as wired
 from tests.bench.below.page import put, table
 from tests.bench.order.subjects import MICRO
 from tests.oracle.constraint_orders.joint import order_and_place

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from edgemem.remat.program import Program
     from edgemem.strategy.clock import Clock
 
-__all__ = ["Answer", "cheapest_runs", "lowest_runs", "peak_bound"]
+__all__ = ["ExactSearchResult", "cheapest_runs", "lowest_runs", "peak_bound"]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ExactSearchResult:
     """What a search found.
 
     Attributes:
@@ -51,7 +51,9 @@ class Answer:
     states: int
 
 
-def cheapest_runs(program: Program, budget: int, most_states: int, clock: Clock, *, most_cost: float = inf) -> Answer:
+def cheapest_runs(
+    program: Program, budget: int, most_states: int, clock: Clock, *, most_cost: float = inf
+) -> ExactSearchResult:
     """The runs of least cost whose peak is not above a budget. The answer's bound is one of their cost."""
     answer = _Search(program, budget, most_cost).from_end(most_states, clock, by_cost=True)
     if answer.runs is not None and program.kernel.peak(answer.runs) > budget:
@@ -59,7 +61,7 @@ def cheapest_runs(program: Program, budget: int, most_states: int, clock: Clock,
     return answer
 
 
-def lowest_runs(program: Program, most_cost: int, most_states: int, clock: Clock) -> Answer:
+def lowest_runs(program: Program, most_cost: int, most_states: int, clock: Clock) -> ExactSearchResult:
     """The runs of lowest peak that cost no more than so much. The answer's bound is one of the peak."""
     answer = _Search(program, most_cost=most_cost).from_end(most_states, clock, by_cost=False)
     if answer.runs is not None and program.kernel.peak(answer.runs) > answer.bound:
@@ -142,14 +144,14 @@ class _Search:
         kept = sum(1 << c for c in problem.kept)
         self._end = kept | sum(done[k] for k in range(count) if not self._written[k] & kept)
 
-    def from_end(self, most_states: int, clock: Clock, *, by_cost: bool) -> Answer:
+    def from_end(self, most_states: int, clock: Clock, *, by_cost: bool) -> ExactSearchResult:
         """Look at states by what all runs through them cost at least, or by the peak that they have."""
         problem, base = self._problem, self._program.base_cost
         live = sum(problem.size[c] for c in problem.kept) + sum(self._stays)
         start = sum(problem.size[c] for c in problem.start) + problem.opening
         peak = max(start, least_peak(problem))
         if peak > self._budget or base > self._most_cost:
-            return Answer(None, 0, is_impossible=True, states=0)
+            return ExactSearchResult(None, 0, is_impossible=True, states=0)
         return self._run((self._end, live), (base, peak), most_states, clock, by_cost=by_cost)
 
     def from_step(self, k: int, least: int, most_states: int, clock: Clock) -> int:
@@ -160,7 +162,7 @@ class _Search:
 
     def _run(
         self, start: tuple[int, int], figures: tuple[int, int], most_states: int, clock: Clock, *, by_cost: bool
-    ) -> Answer:
+    ) -> ExactSearchResult:
         # By cost the peak does not matter below the budget; by peak, of two ways to a state neither may be better.
         waiting = [(*(figures if by_cost else figures[::-1]), 0, *start)]
         known: dict[int, list[tuple[int, int]]] = {}
@@ -173,10 +175,10 @@ class _Search:
             known.setdefault(state, []).append((first, second))
             label = (state, first, second)
             if not state & self._given:
-                return Answer(_path(came, label), first, is_impossible=False, states=states)
+                return ExactSearchResult(_path(came, label), first, is_impossible=False, states=states)
             states += 1
             if states > most_states or (not states % 256 and clock.is_up()):
-                return Answer(None, first, is_impossible=False, states=states)
+                return ExactSearchResult(None, first, is_impossible=False, states=states)
             cost, peak = (first, second) if by_cost else (second, first)
             for step in self._steps(state, live):
                 then = cost + step.again, max(peak, step.during)
@@ -185,7 +187,7 @@ class _Search:
                 key = then if by_cost else then[::-1]
                 came.setdefault((step.state, *key), (step.op, label))
                 heappush(waiting, (*key, depth - 1, step.state, step.live))
-        return Answer(None, 0, is_impossible=True, states=states)
+        return ExactSearchResult(None, 0, is_impossible=True, states=states)
 
     def _steps(self, state: int, live: int) -> Iterator[_Step]:
         """Every operator that may have been the last one to run before a state."""

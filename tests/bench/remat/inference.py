@@ -36,7 +36,7 @@ from edgemem.runtime.onnxruntime.tile_comparison import compare_tiled
 from edgemem.schedule.order import find_order
 from edgemem.schedule.problem import order_problem
 from edgemem.targets import BUILT_IN
-from models import wired
+from models import wired_networks as wired
 from models.build import build, names
 from models.fetch import catalogue, fetch
 from tests.branchy import wired_tflite

@@ -30,7 +30,7 @@ from edgemem.remat.search import recompute
 from edgemem.schedule.problem import order_problem
 from edgemem.strategy.clock import Clock
 from edgemem.targets import BUILT_IN
-from models import wired
+from models import wired_networks as wired
 from tests.bench.remat.backwards import peak_bound
 from tests.bench.remat.cheaper import ask_for_cheaper
 from tests.bench.remat.idle_bound import idle_bound

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from edgemem.model.stored import SLICE
+from edgemem.model.texture_layout import SLICE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

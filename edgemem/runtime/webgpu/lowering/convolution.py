@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from edgemem.errors import UnsupportedError
-from edgemem.model.stored import SLICE
 from edgemem.model.tensor_ops import Convolution, FullyConnected, TransposedConvolution
+from edgemem.model.texture_layout import SLICE
 from edgemem.runtime.webgpu.dispatch import Dispatch
 from edgemem.runtime.webgpu.lowering.blocks import WORKGROUP, Tiling, bias_texels, choose, pack_weights, parts
 from edgemem.runtime.webgpu.lowering.matmul import rows_product
@@ -16,7 +16,7 @@ from edgemem.runtime.webgpu.lowering.registry import lowers
 from edgemem.runtime.webgpu.shaders import grid
 
 if TYPE_CHECKING:
-    from edgemem.model.stored import Stored
+    from edgemem.model.texture_layout import Stored
     from edgemem.runtime.webgpu.lowering.registry import Lowering
 
 __all__ = ["convolution", "depthwise", "tiled", "transposed_convolution"]

@@ -6,8 +6,8 @@ from math import prod
 from typing import TYPE_CHECKING, Final
 
 from edgemem.errors import UnsupportedError
-from edgemem.model.stored import Stored, is_same_storage, stored
 from edgemem.model.tensor_ops import Binary, Unary
+from edgemem.model.texture_layout import Stored, is_same_storage, stored
 from edgemem.runtime.webgpu.lowering.registry import each_texel, lowers
 from edgemem.runtime.webgpu.packing import pack
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from edgemem.model.stored import Stored
+    from edgemem.model.texture_layout import Stored
 
 __all__ = ["INVOCATIONS", "Lines", "Part", "parts", "share"]
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from edgemem.errors import UnsupportedError
-from edgemem.model.stored import SLICE, stored
 from edgemem.model.tensor_ops import Convolution, FullyConnected, MatMul
+from edgemem.model.texture_layout import SLICE, stored
 from edgemem.runtime.webgpu.dispatch import Dispatch
 from edgemem.runtime.webgpu.lowering.blocks import bias_texels, parts
 from edgemem.runtime.webgpu.lowering.registry import lower, lowers
@@ -20,7 +20,7 @@ from edgemem.runtime.webgpu.shaders import grid
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from edgemem.model.stored import Stored
+    from edgemem.model.texture_layout import Stored
     from edgemem.runtime.webgpu.lowering.registry import Lowering
 
 __all__ = ["fully_connected", "matmul", "rows_product"]

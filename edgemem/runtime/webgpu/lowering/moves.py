@@ -10,8 +10,8 @@ from math import prod
 from typing import TYPE_CHECKING, Final
 
 from edgemem.errors import UnsupportedError
-from edgemem.model.stored import SLICE, is_same_storage, stored
 from edgemem.model.tensor_ops import IDENTITY, AffineMap, Concat
+from edgemem.model.texture_layout import SLICE, is_same_storage, stored
 from edgemem.runtime.webgpu.dispatch import Dispatch
 from edgemem.runtime.webgpu.lowering.lines import parts
 from edgemem.runtime.webgpu.lowering.registry import each_texel, lowers
@@ -21,7 +21,7 @@ from edgemem.runtime.webgpu.shaders import MOST_INPUTS, grid
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from edgemem.model.stored import Stored
+    from edgemem.model.texture_layout import Stored
     from edgemem.runtime.webgpu.lowering.registry import Lowering
 
 __all__ = ["affine_map", "concat"]

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from edgemem.model.stored import stored
 from edgemem.model.tensor_ops import LocalResponse, Normalization
+from edgemem.model.texture_layout import stored
 from edgemem.runtime.webgpu.dispatch import Dispatch
 from edgemem.runtime.webgpu.lowering.lines import Lines, share
 from edgemem.runtime.webgpu.lowering.registry import each_texel, lowers
@@ -17,7 +17,7 @@ from edgemem.runtime.webgpu.shaders import grid
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from edgemem.model.stored import Stored
+    from edgemem.model.texture_layout import Stored
     from edgemem.runtime.webgpu.lowering.registry import Lowering
 
 __all__ = ["local_response", "normalization"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from edgemem.errors import UnsupportedError
-from edgemem.model.stored import stored
+from edgemem.model.texture_layout import stored
 from edgemem.runtime.webgpu.dispatch import Dispatch
 from edgemem.runtime.webgpu.shaders import grid
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.model.graph import Layout
-    from edgemem.model.stored import Stored
-    from edgemem.model.tensor_ops import Program, TensorOp
+    from edgemem.model.tensor_ops import TensorOp, TensorProgram
+    from edgemem.model.texture_layout import Stored
 
 __all__ = ["Lowering", "each_texel", "lower", "lowers"]
 
@@ -42,7 +42,7 @@ class Lowering:
     constants: Mapping[int, NDArray[np.float32]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, program: Program) -> Lowering:
+    def of(cls, program: TensorProgram) -> Lowering:
         """What a program says."""
         shapes = {i: t.shape for i, t in enumerate(program.graph.tensors)}
         return cls(shapes, program.graph.layout, program.constants)

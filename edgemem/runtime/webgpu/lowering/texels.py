@@ -18,8 +18,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from edgemem.model.stored import Stored
     from edgemem.model.tensor_ops import AffineMap
+    from edgemem.model.texture_layout import Stored
 
 __all__ = ["TexelMap", "position_map", "texel_map"]
 
