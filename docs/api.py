@@ -35,6 +35,23 @@ _ENTRY = re.compile(r"^([\w, .*]+): +(.*)$")
 _PUBLIC = """\
 These names are public: `edgemem.NAME`. Sizes are bytes and integers unless it says otherwise; `first_op` and `last_op`
 are inclusive. What else can be imported may change."""
+# What a user wants to do, and the names for it.
+_GROUPS = {
+    "Plan a model": (
+        "load",
+        "plan",
+        "save",
+        "PlanSet",
+        "OffsetPlan",
+        "SharedObjectsPlan",
+        "lower_bounds",
+        "strategies",
+    ),
+    "Plan records of your own": ("Problem", "UsageRecord", "Target"),
+    "Order operators": ("order", "Ordering"),
+    "Check a plan": ("verify",),
+    "Run inside a plan": ("InferenceSession", "Interpreter", "GpuExecutor", "Arena", "DecoderState"),
+}
 _HAND = "<!-- Made by docs/api.py from the docstrings; change those. -->"
 
 
@@ -64,18 +81,16 @@ def main(arguments: list[str]) -> int:
 
 def api_page() -> str:
     """The public names, the errors and the protocols."""
-    names = sorted(edgemem.__all__)
-    parts = [
-        "# API reference",
-        _HAND,
-        _PUBLIC,
-        " · ".join(f"[`{name}`](#edgemem{name.lower()})" for name in names),
-    ]
-    for name in names:
-        module, declaration = find(*edgemem._HOMES[name].split(":"))  # noqa: SLF001 - the table of where names live
-        parts += [f"## edgemem.{name}", *described(declaration, called=name, bases=bases_of(declaration, module))]
+    grouped = [name for names in _GROUPS.values() for name in names]
+    if sorted([*grouped, "EdgememError"]) != sorted(edgemem.__all__):
+        raise LookupError("_GROUPS in docs/api.py has not every public name once")
+    parts = ["# API reference", _HAND, _PUBLIC, "\n".join(map(contents_of, _GROUPS))]
+    for title, names in _GROUPS.items():
+        parts.append(f"# {title}")
+        for name in names:
+            parts += public(name)
     errors = parse("errors")
-    parts += ["# Errors", *docstring(errors.tree)]
+    parts += ["# Errors", *docstring(errors.tree), *public("EdgememError")]
     for error in declarations(errors.tree):
         if isinstance(error, ast.ClassDef) and error.name != "EdgememError":
             parts += [f"## edgemem.errors.{error.name}", *described(error)]
@@ -98,6 +113,18 @@ def api_page() -> str:
                 shown = described(declaration, called=alias.name, bases=bases_of(declaration, module))
                 parts += [f"## edgemem.torch.{alias.name}", *shown]
     return "\n\n".join(parts) + "\n"
+
+
+def contents_of(group: str) -> str:
+    """A group's line in the table of contents."""
+    return f"- {group}: " + " · ".join(f"[`{name}`](#edgemem{name.lower()})" for name in _GROUPS[group])
+
+
+def public(name: str) -> Iterator[str]:
+    """The section of a public name."""
+    module, declaration = find(*edgemem._HOMES[name].split(":"))  # noqa: SLF001 - the table of where names live
+    yield f"## edgemem.{name}"
+    yield from described(declaration, called=name, bases=bases_of(declaration, module))
 
 
 def cli_page() -> str:

@@ -16,7 +16,7 @@ from drawing import Drawing
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import edgemem
-from edgemem.commands.prepare import prepare
+from edgemem.commands.changed_model import change_model
 from models.build import build_tflite
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def memory(stages: str = "auto") -> None:
             ("overlap", "tflm-reference", {}),
             ("streamed and overlap", "tflm-reference", {"stream": {"stages": stages}}),
         ):
-            prepared = prepare(path, Path(folder), wanted, target="tflm", kernels=kernels)
+            prepared = change_model(path, Path(folder), wanted, target="tflm", kernels=kernels)
             plans.append((title, edgemem.plan(prepared.model, target=prepared.target)))
     picture = Drawing(960, 330, "Tensors of MobileNet v2 in time and memory in three plans")
     highest = max(_arena(planset) for _, planset in plans)

@@ -38,11 +38,15 @@ class Drawing:
         where = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}"'
         self.parts.append(f'<text {where} fill="{TEXT}">{escape(text)}</text>')
 
-    def save(self, name: str) -> None:
-        """Write it beside this file."""
+    def svg(self) -> str:
+        """The picture's text."""
         head = (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width} {self.height}" '
             f'font-family="sans-serif" role="img" aria-label="{escape(self.label)}">'
             f'<rect width="{self.width}" height="{self.height}" fill="#fff"/>'
         )
-        Path(__file__).with_name(name).write_text("\n".join([head, *self.parts, "</svg>\n"]), encoding="utf-8")
+        return "\n".join([head, *self.parts, "</svg>\n"])
+
+    def save(self, name: str) -> None:
+        """Write it beside this file."""
+        Path(__file__).with_name(name).write_text(self.svg(), encoding="utf-8")

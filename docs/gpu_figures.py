@@ -19,8 +19,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "converters")]
 import edgemem
 from edgemem.cli.texture_view import texture_bytes
 from edgemem.report.sizes import size_text
-from edgemem_converters.onnx.compute import RULES as ONNX_RULES
-from edgemem_converters.tflite.compute import RULES as TFLITE_RULES
+from edgemem_converters.onnx.computation.tensor_program import RULES as ONNX_RULES
+from edgemem_converters.tflite.computation.tensor_program import RULES as TFLITE_RULES
 from models.build import build_tflite
 
 if TYPE_CHECKING:

@@ -143,8 +143,8 @@ def curves(name: str, title: str, given: Sequence[int], found: Sequence[int], bo
 def training() -> None:
     """One training step of ResNet-18 with one sample."""
     import edgemem
-    from edgemem.bounds import operator_breadths
     from edgemem.records.lifetime import lifetimes
+    from edgemem.strategy.bounds import operator_breadths
     from edgemem.targets import BUILT_IN
     from tests.bench.order.training_models import captured
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from edgemem.api import plan as plan
     from edgemem.api import save as save
     from edgemem.api import verify as verify
-    from edgemem.bounds import lower_bounds as lower_bounds
     from edgemem.errors import EdgememError as EdgememError
     from edgemem.plans import OffsetPlan as OffsetPlan
     from edgemem.plans import PlanSet as PlanSet
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from edgemem.runtime.onnxruntime.session import InferenceSession as InferenceSession
     from edgemem.runtime.webgpu.executor import GpuExecutor as GpuExecutor
     from edgemem.schedule.ordering import Ordering as Ordering
+    from edgemem.strategy.bounds import lower_bounds as lower_bounds
     from edgemem.strategy.catalogue import registered as strategies
     from edgemem.targets import Target as Target
 
@@ -73,7 +73,7 @@ _HOMES = {
     "Target": "targets:Target",
     "UsageRecord": "records.problem:UsageRecord",
     "load": "api:load",
-    "lower_bounds": "bounds:lower_bounds",
+    "lower_bounds": "strategy.bounds:lower_bounds",
     "order": "api:order",
     "plan": "api:plan",
     "save": "api:save",
@@ -86,7 +86,7 @@ class _UnavailableError(MissingDependencyError, AttributeError):
     """A public name needs a package that is not installed. `hasattr` is False; the message says what to install."""
 
     def __init__(self, cause: MissingDependencyError) -> None:
-        super().__init__(cause.package, extra=cause.extra, purpose=cause.purpose)
+        super().__init__(cause.package, purpose=cause.purpose)
 
 
 def __getattr__(name: str) -> Any:

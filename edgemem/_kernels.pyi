@@ -66,8 +66,8 @@ def range_minimum(
 # --- PyTorch's caching allocator: kernels/python/caching.cpp ---
 
 # Bytes requested, allocated and reserved after each event, up to the one that finds no memory; counters (most bytes
-# reserved, segments at the end, times that a segment was taken or pages were mapped, retries, failures); blocks at the
-# end, flat rows of segment, address, size, bytes requested, stream, state (0 free, 1 used, 2 without memory).
+# reserved, segments at the end, times that a segment was taken or pages were mapped); blocks at the end, flat rows of
+# segment, address, size, bytes requested, stream, state (0 free, 1 used, 2 without memory).
 def simulate_caching(
     size: NDArray[np.int64],
     request: NDArray[np.int64],
@@ -76,9 +76,7 @@ def simulate_caching(
     max_split_size: int,
     max_non_split_rounding: int,
     roundup_power2_divisions: NDArray[np.int64],
-    garbage_collection_threshold: float,
     expandable_segments: bool,
-    memory_limit: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]: ...
 
 # --- shared objects: kernels/python/shared_objects.cpp; `extent` is [n, 1] bytes, or [n, 2 or 3] texels ---
@@ -174,40 +172,6 @@ class OrderProblem:
     def parts(
         self, work: int, seconds: float | None = None, order: Sequence[int] = (), bound: int = 0
     ) -> tuple[list[int], int, Literal["bound", "proof", "work", "time"], int]: ...
-
-# --- rematerialisation: kernels/python/remat.cpp; columns of edgemem/trace/operator_log.py ---
-
-# `rules`: heuristic (0 dtr, 1 dte, 2 coop), search (0 one by one, 1 window, 2 per byte), fit (0 leftmost, 1 best),
-# partition, in_place, constants_at_ends, small_apart (kernels/remat/rules.h). Returns counters (ended: 0 done, 1 out of
-# memory, 2 thrashing; event that could not be finished, bytes that found no room, recomputed cost and calls, requests,
-# shortages, searches, evaluations, search_ns, evictions, evicted bytes, peak), the mean fragmentation, and flat rows of
-# step, subject, address (kernels/planner/remat/simulator.h), empty without `with_history`.
-def simulate_remat(
-    cost: NDArray[np.int64],
-    reads_offsets: NDArray[np.int64],
-    reads: NDArray[np.int64],
-    writes_offsets: NDArray[np.int64],
-    writes: NDArray[np.int64],
-    takes: NDArray[np.int64],
-    size: NDArray[np.int64],
-    event_kind: NDArray[np.int64],
-    event_index: NDArray[np.int64],
-    budget: int,
-    alignment: int,
-    rules: NDArray[np.int64],
-    limit: float,
-    with_history: bool = False,
-) -> tuple[NDArray[np.int64], float, NDArray[np.int64]]: ...
-
-# The first and the last block of the cheapest window for a request (kernels/remat/window.h); (-1, -1) if there is none.
-# A heuristic below 0: the block cannot be evicted. `is_free` holds 0 and 1.
-def cheapest_window(
-    size: NDArray[np.int64],
-    heuristic: NDArray[np.float64],
-    is_free: NDArray[np.int64],
-    request: int,
-    per_byte: bool = False,
-) -> tuple[int, int]: ...
 
 # --- runs of operators, some of them several times: kernels/python/recompute.cpp ---
 

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, TypeAlias
 from edgemem import formats, planfile
 from edgemem.errors import BudgetExceededError, ModelError, PlanFileError
 from edgemem.formats import Bindings, MicroPlanned, Model, RecordFile, load_model
-from edgemem.lists import listed
+from edgemem.formats.workspace import graph_under
 from edgemem.model.graph import Graph
 from edgemem.planning.model_plan import plan_graph, plan_model, plan_problem
 from edgemem.planning.recording_plan import replan_recording
+from edgemem.planning.verification import bindings_of, graph_for, plans_of, verdict_of
 from edgemem.plans import OffsetPlan, PlanSet, Settings
 from edgemem.proof import prove
 from edgemem.records.problem import Problem
 from edgemem.report.peak import find_peak
 from edgemem.schedule.order import find_order
 from edgemem.schedule.registry import SOLVERS
+from edgemem.system.text import join_names
 from edgemem.targets import BUILT_IN, Target, find_target
-from edgemem.verification import bindings_of, graph_for, plans_of, verdict_of
-from edgemem.workspace import graph_under
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -225,7 +225,7 @@ def check_budget(planset: PlanSet, budget: int | None, target: Target | None = N
     for available, what in _available(budget, target):
         if best and best.size > available:
             peak = find_peak(planset)
-            alive = listed((f"{name} {size:,}" for name, size in peak.alive), most=5)
+            alive = join_names((f"{name} {size:,}" for name, size in peak.alive), most=5)
             hint, impossible = _hint(planset, best, available)
             raise BudgetExceededError(
                 f"{best.size:,} bytes required, {available:,} available in {what}; "

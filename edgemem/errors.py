@@ -14,7 +14,7 @@
     ├── InvalidPlanError         a plan was refused by `verify`; carries every violation
     │   └── StalePlanError       the plan belongs to another graph, order or target
     ├── PlanFileError            a plan file is truncated, damaged, or from an unknown version
-    ├── MissingDependencyError   an optional package is needed; names the extra to install
+    ├── MissingDependencyError   an optional package is needed; names the package to install
     ├── ApkError                 an Android package, or a part of one, cannot be made, read or trusted
     ├── RuntimeBindError         a runtime refuses to run inside the plan
     │   ├── RecomputationError   an operator gave other bits when it ran again
@@ -26,7 +26,7 @@ A message says what is wrong and ends with what the user can do about it.
 
 from collections.abc import Sequence
 
-from edgemem.distribution import requirement
+from edgemem.system.distribution import requirement
 
 __all__ = [
     "AdapterError",
@@ -50,6 +50,7 @@ __all__ = [
     "UnknownShapeError",
     "UnknownStrategyError",
     "UnsupportedError",
+    "error_named",
 ]
 
 
@@ -155,13 +156,11 @@ class PlanFileError(EdgememError):
 
 
 class MissingDependencyError(EdgememError):
-    """An optional package is needed; `extra` is the one that installs it, None for a package no extra has."""
+    """An optional package is needed; the message names the command that installs it."""
 
-    def __init__(self, package: str, *, extra: str | None, purpose: str) -> None:
-        install = package if extra is None else requirement(extra)
-        super().__init__(f"{purpose} needs {package}: pip install {install}")
+    def __init__(self, package: str, *, purpose: str) -> None:
+        super().__init__(f"{purpose} needs {package}: pip install {requirement(package)}")
         self.package = package
-        self.extra = extra
         self.purpose = purpose
 
 
@@ -191,3 +190,12 @@ class UnknownAbiError(ApkError):
 
 class ToolError(EdgememError):
     """A tool or library that builds for a device is missing, damaged or fails; the message says what to install."""
+
+
+def error_named(name: str, message: str) -> EdgememError:
+    """The error of a class that another process raised; RuntimeBindError for one that needs more than a message."""
+    kinds = (
+        *(ModelError, UnknownShapeError, RuntimeLoadError, UnsupportedError, PlanError, InvalidPlanError),
+        *(StalePlanError, PlanFileError),
+    )
+    return {kind.__name__: kind for kind in kinds}.get(name, RuntimeBindError)(message)

@@ -215,6 +215,12 @@ class PlanSet:
         return min(self.offsets, key=lambda p: p.size, default=None)
 
     @property
+    def has_regions(self) -> bool:
+        """Whether some of the smallest arena lies in another region than the first."""
+        best = self.best_offsets
+        return best is not None and best.regions is not None and bool(best.regions.any())
+
+    @property
     def best_shared_objects(self) -> SharedObjectsPlan | None:
         """The smallest total of objects; the one made first on ties."""
         return min(self.shared_objects, key=lambda p: p.size, default=None)

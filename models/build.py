@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from models import classification, dense, graphs, sequence
-from models.atomic import write_atomically
+from models import classification, graphs, sequence
+from models import dense_prediction as dense
+from models.atomic_files import write_atomically
 from models.net import Dim, Net, Record
 
 if TYPE_CHECKING:

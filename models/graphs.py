@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from models.net import Net, Tensor
+    from models.net import Net, NetTensor
 
 # The cells of Liu et al. 2019 (DARTS, second order): per intermediate node two (operation, input) pairs; inputs 0 and
 # 1 are the two cells before, 2 and on the nodes of this one.
@@ -36,7 +36,7 @@ def nas_cell(net: Net, *, small: bool) -> None:
     net.output(net.dense(x, 11 if small else 1000, name="logits"))
 
 
-def _cell(net: Net, before: Tensor, last: Tensor, channels: int, *, reduction: bool) -> Tensor:
+def _cell(net: Net, before: NetTensor, last: NetTensor, channels: int, *, reduction: bool) -> NetTensor:
     stride = before.dim(2) // last.dim(2)
     states = [
         # The sums of two double the variance, cell after cell, without batch normalisation.
@@ -50,7 +50,7 @@ def _cell(net: Net, before: Tensor, last: Tensor, channels: int, *, reduction: b
     return net.concat(*states[2:])
 
 
-def _operation(net: Net, op: str, x: Tensor, stride: int) -> Tensor:
+def _operation(net: Net, op: str, x: NetTensor, stride: int) -> NetTensor:
     if op == "skip":
         return x if stride == 1 else net.conv(_relu(net, x), x.channels, stride=stride, act="none")
     if op == "max":
@@ -112,8 +112,8 @@ def watts_strogatz(
     return before
 
 
-def _wired_stage(net: Net, x: Tensor, channels: int, before: list[list[int]]) -> Tensor:
-    outs: list[Tensor] = []
+def _wired_stage(net: Net, x: NetTensor, channels: int, before: list[list[int]]) -> NetTensor:
+    outs: list[NetTensor] = []
     for sources in before:
         if not sources:
             outs.append(_separable(net, x, channels, stride=2))
@@ -125,11 +125,13 @@ def _wired_stage(net: Net, x: Tensor, channels: int, before: list[list[int]]) ->
     return sinks[0] if len(sinks) == 1 else net.op("Mean", sinks, sinks[0].shape)
 
 
-def _separable(net: Net, x: Tensor, channels: int, *, stride: int = 1, dilation: int = 1, gain: float = 1.0) -> Tensor:
+def _separable(
+    net: Net, x: NetTensor, channels: int, *, stride: int = 1, dilation: int = 1, gain: float = 1.0
+) -> NetTensor:
     """ReLU, depthwise 3x3, pointwise."""
     y = net.depthwise(_relu(net, x), stride=stride, dilation=dilation, gain=gain, act="none")
     return net.conv(y, channels, act="none")
 
 
-def _relu(net: Net, x: Tensor) -> Tensor:
+def _relu(net: Net, x: NetTensor) -> NetTensor:
     return net.op("Relu", [x], x.shape, rectified=True)

@@ -32,7 +32,7 @@ BIAS_STD = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class NetTensor:
     """A tensor of the network; `shape` may hold symbols.
 
     `rectified` says that it comes out of a ReLU: half its second moment is gone, which the next layer's weights
@@ -65,7 +65,7 @@ class Tensor:
 class Layer:
     """One operator of the records: what it writes and the layers' tensors that it reads."""
 
-    outputs: tuple[Tensor, ...]
+    outputs: tuple[NetTensor, ...]
     reads: tuple[str, ...]
 
 
@@ -97,8 +97,8 @@ class Net:
         self.name = name
         self.batch = batch
         self.seed = seed
-        self.inputs: list[Tensor] = []
-        self.outputs: list[Tensor] = []
+        self.inputs: list[NetTensor] = []
+        self.outputs: list[NetTensor] = []
         self.layers: list[Layer] = []
         self.nodes: list[NodeProto] = []
         self.weights: list[Weight] = []
@@ -106,13 +106,13 @@ class Net:
 
     # What a layer is made of
 
-    def input(self, name: str, *shape: Dim, dtype: int = TensorProto.FLOAT) -> Tensor:
+    def input(self, name: str, *shape: Dim, dtype: int = TensorProto.FLOAT) -> NetTensor:
         """A network input; `shape` is without the batch."""
-        tensor = Tensor(name, (self.batch, *shape), dtype=dtype)
+        tensor = NetTensor(name, (self.batch, *shape), dtype=dtype)
         self.inputs.append(tensor)
         return tensor
 
-    def output(self, *tensors: Tensor) -> None:
+    def output(self, *tensors: NetTensor) -> None:
         """Declare outputs of the network; they get no usage record, as in the paper."""
         self.outputs.extend(tensors)
 
@@ -140,45 +140,45 @@ class Net:
         outputs = [output] if isinstance(output, str) else list(output)
         self.nodes.append(helper.make_node(kind, list(inputs), outputs, name=outputs[0], **attributes))
 
-    def layer(self, output: Tensor, reads: Sequence[Tensor]) -> Tensor:
+    def layer(self, output: NetTensor, reads: Sequence[NetTensor]) -> NetTensor:
         """Close a layer whose nodes were added."""
         self.layer_of([output], reads)
         return output
 
-    def layer_of(self, outputs: Sequence[Tensor], reads: Sequence[Tensor]) -> None:
+    def layer_of(self, outputs: Sequence[NetTensor], reads: Sequence[NetTensor]) -> None:
         """Close a layer with several outputs. `reads` include what its subgraphs capture."""
         self.layers.append(Layer(tuple(outputs), tuple(t.name for t in reads)))
 
     def op(
         self,
         kind: str,
-        reads: Sequence[Tensor],
+        reads: Sequence[NetTensor],
         shape: Shape,
         *,
         extra: Sequence[str] = (),
         name: str = "",
         rectified: bool = False,
         **attributes: Any,
-    ) -> Tensor:
+    ) -> NetTensor:
         """A layer of one node; `extra` are the constant inputs after the tensors."""
-        out = Tensor(name or self.fresh(kind.lower()), shape, rectified)
+        out = NetTensor(name or self.fresh(kind.lower()), shape, rectified)
         self.node(kind, [*(t.name for t in reads), *extra], out.name, **attributes)
         return self.layer(out, reads)
 
-    def _finish(self, name: str, shape: Shape, act: Activation, reads: Sequence[Tensor]) -> Tensor:
+    def _finish(self, name: str, shape: Shape, act: Activation, reads: Sequence[NetTensor]) -> NetTensor:
         """Close a layer whose last node wrote `_raw(name, act)`: the activation belongs to the same layer."""
         raw = _raw(name, act)
         if act == "relu6":
             self.node("Clip", [raw, self.constant(0.0, np.float32), self.constant(6.0, np.float32)], name)
         elif act != "none":
             self.node(act.capitalize(), [raw], name)
-        return self.layer(Tensor(name, shape, rectified=act.startswith("relu")), reads)
+        return self.layer(NetTensor(name, shape, rectified=act.startswith("relu")), reads)
 
     # Layers
 
     def conv(
         self,
-        x: Tensor,
+        x: NetTensor,
         channels: int,
         kernel: int | tuple[int, int] = 1,
         *,
@@ -189,7 +189,7 @@ class Net:
         act: Activation = "relu",
         gain: float = 1.0,
         name: str = "",
-    ) -> Tensor:
+    ) -> NetTensor:
         """Convolution, bias and activation. `gain` scales the weights, below 1 to keep residual sums small."""
         name = name or self.fresh("conv")
         kernels = (kernel, kernel) if isinstance(kernel, int) else kernel
@@ -216,11 +216,13 @@ class Net:
         )
         return self._finish(name, (x.shape[0], channels, *out), act, [x])
 
-    def depthwise(self, x: Tensor, kernel: int = 3, **options: Any) -> Tensor:
+    def depthwise(self, x: NetTensor, kernel: int = 3, **options: Any) -> NetTensor:
         """Depthwise convolution; the options are those of `conv`."""
         return self.conv(x, x.channels, kernel, groups=x.channels, **options)
 
-    def upconv(self, x: Tensor, channels: int, factor: int = 2, *, act: Activation = "relu", name: str = "") -> Tensor:
+    def upconv(
+        self, x: NetTensor, channels: int, factor: int = 2, *, act: Activation = "relu", name: str = ""
+    ) -> NetTensor:
         """Transposed convolution whose kernel equals its stride: the map grows by `factor`."""
         name = name or self.fresh("upconv")
         weight = self._fan_in_weight(name, (x.channels, channels, factor, factor), x.channels, x, 1.0)
@@ -228,7 +230,9 @@ class Net:
         self.node("ConvTranspose", inputs, _raw(name, act), kernel_shape=[factor] * 2, strides=[factor] * 2)
         return self._finish(name, (x.shape[0], channels, x.dim(2) * factor, x.dim(3) * factor), act, [x])
 
-    def dense(self, x: Tensor, units: int, *, act: Activation = "none", gain: float = 1.0, name: str = "") -> Tensor:
+    def dense(
+        self, x: NetTensor, units: int, *, act: Activation = "none", gain: float = 1.0, name: str = ""
+    ) -> NetTensor:
         """Fully connected over the last axis, bias and activation."""
         name = name or self.fresh("dense")
         weight = self._fan_in_weight(name, (x.dim(-1), units), x.dim(-1), x, gain)
@@ -238,14 +242,14 @@ class Net:
 
     def pool(
         self,
-        x: Tensor,
+        x: NetTensor,
         kind: Literal["Max", "Average"],
         kernel: int,
         *,
         stride: int,
         padding: Padding = "same",
         name: str = "",
-    ) -> Tensor:
+    ) -> NetTensor:
         """Pooling over a square window; padding does not count in an average."""
         pads, out = [], []
         for axis in (2, 3):
@@ -266,43 +270,43 @@ class Net:
             pads=[s[0] for s in pads] + [s[1] for s in pads],
         )
 
-    def global_pool(self, x: Tensor, *, name: str = "") -> Tensor:
+    def global_pool(self, x: NetTensor, *, name: str = "") -> NetTensor:
         """Average over the whole map."""
         return self.op("GlobalAveragePool", [x], (x.shape[0], x.channels, 1, 1), name=name, rectified=x.rectified)
 
-    def add(self, *reads: Tensor, act: Activation = "none", name: str = "") -> Tensor:
+    def add(self, *reads: NetTensor, act: Activation = "none", name: str = "") -> NetTensor:
         """Sum of tensors of one shape, with an activation."""
         name = name or self.fresh("add")
         self.node("Add" if len(reads) == 2 else "Sum", [t.name for t in reads], _raw(name, act))
         return self._finish(name, reads[0].shape, act, reads)
 
-    def concat(self, *reads: Tensor, axis: int = 1, name: str = "") -> Tensor:
+    def concat(self, *reads: NetTensor, axis: int = 1, name: str = "") -> NetTensor:
         """Tensors end to end along `axis`."""
         shape = (*reads[0].shape[:axis], sum(t.dim(axis) for t in reads), *reads[0].shape[axis + 1 :])
         return self.op("Concat", reads, shape, name=name, rectified=all(t.rectified for t in reads), axis=axis)
 
-    def split(self, x: Tensor, parts: int) -> list[Tensor]:
+    def split(self, x: NetTensor, parts: int) -> list[NetTensor]:
         """Equal parts of the last axis."""
         name, shape = self.fresh("split"), (*x.shape[:-1], x.dim(-1) // parts)
-        outs = [Tensor(f"{name}.{i}", shape) for i in range(parts)]
+        outs = [NetTensor(f"{name}.{i}", shape) for i in range(parts)]
         self.node("Split", [x.name], [t.name for t in outs], axis=-1)
         self.layer_of(outs, [x])
         return outs
 
-    def reshape(self, x: Tensor, *shape: int, name: str = "") -> Tensor:
+    def reshape(self, x: NetTensor, *shape: int, name: str = "") -> NetTensor:
         """A new shape behind the batch."""
         # Zero copies the input's dimension: the batch may be a symbol.
         return self.op("Reshape", [x], (x.shape[0], *shape), extra=[self.constant([0, *shape], np.int64)], name=name)
 
-    def transpose(self, x: Tensor, *perm: int, name: str = "") -> Tensor:
+    def transpose(self, x: NetTensor, *perm: int, name: str = "") -> NetTensor:
         """Axes in another order."""
         return self.op("Transpose", [x], tuple(x.shape[p] for p in perm), name=name, perm=list(perm))
 
-    def softmax(self, x: Tensor, *, name: str = "") -> Tensor:
+    def softmax(self, x: NetTensor, *, name: str = "") -> NetTensor:
         """Softmax over the last axis."""
         return self.op("Softmax", [x], x.shape, name=name, axis=-1)
 
-    def resize(self, x: Tensor, height: int, width: int, *, name: str = "") -> Tensor:
+    def resize(self, x: NetTensor, height: int, width: int, *, name: str = "") -> NetTensor:
         """Bilinear resize, corners aligned."""
         # By scales, because sizes would have to name the batch; half a pixel on top keeps floor(size * scale) exact.
         scales = [1.0, 1.0, (height + 0.5) / x.dim(2), (width + 0.5) / x.dim(3)]
@@ -313,7 +317,7 @@ class Net:
             "Resize", [x], shape, extra=extra, name=name, mode="linear", coordinate_transformation_mode=corners
         )
 
-    def _fan_in_weight(self, name: str, shape: tuple[int, ...], fan_in: int, x: Tensor, gain: float) -> str:
+    def _fan_in_weight(self, name: str, shape: tuple[int, ...], fan_in: int, x: NetTensor, gain: float) -> str:
         # He et al. 2015: unit variance through the layer, twice the variance behind a ReLU.
         return self.weight(f"{name}.weight", shape, gain * math.sqrt((2.0 if x.rectified else 1.0) / fan_in))
 
@@ -368,7 +372,7 @@ def _raw(name: str, act: Activation) -> str:
     return name if act == "none" else f"{name}.raw"
 
 
-def _bytes(tensor: Tensor, channel_multiple: int) -> int:
+def _bytes(tensor: NetTensor, channel_multiple: int) -> int:
     dims = [tensor.dim(i) for i in range(len(tensor.shape))]
     axis = 1 if len(dims) == 4 else -1
     dims[axis] = -(-dims[axis] // channel_multiple) * channel_multiple

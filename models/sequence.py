@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from onnx import TensorProto, helper
 
-from models.net import Tensor
+from models.net import NetTensor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,7 @@ def transformer(net: Net, *, small: bool) -> None:
     """
     depth, width, heads, length = (2, 64, 4, 32) if small else (4, 256, 4, 128)
     ids = net.input("ids", length, dtype=TensorProto.INT64)
-    embedded = Tensor("embedding", (net.batch, length, width))
+    embedded = NetTensor("embedding", (net.batch, length, width))
     net.node("Gather", [net.weight("embedding.weight", (VOCABULARY, width), 1.0), ids.name], embedded.name)
     x = net.layer(embedded, [ids])
     x = net.op("Add", [x], x.shape, extra=[net.weight("position.weight", (length, width), 0.1)], name="position")
@@ -42,7 +42,7 @@ def transformer(net: Net, *, small: bool) -> None:
     net.output(net.dense(x, 16, name="logits"))
 
 
-def _attention(net: Net, x: Tensor, heads: int) -> Tensor:
+def _attention(net: Net, x: NetTensor, heads: int) -> NetTensor:
     length, width = x.dim(1), x.dim(2)
     depth = width // heads
     q, k, v = (net.reshape(part, length, heads, depth) for part in net.split(net.dense(x, 3 * width), 3))
@@ -53,13 +53,13 @@ def _attention(net: Net, x: Tensor, heads: int) -> Tensor:
     return net.dense(net.reshape(net.transpose(mixed, 0, 2, 1, 3), length, width), width, gain=0.5)
 
 
-def _layer_norm(net: Net, x: Tensor) -> Tensor:
+def _layer_norm(net: Net, x: NetTensor) -> NetTensor:
     name, width = net.fresh("layernorm"), x.dim(-1)
     extra = [net.weight(f"{name}.scale", (width,), 0.05, mean=1.0), net.weight(f"{name}.bias", (width,), 0.05)]
     return net.op("LayerNormalization", [x], x.shape, extra=extra, name=name, axis=-1)
 
 
-def _gelu(net: Net, x: Tensor) -> Tensor:
+def _gelu(net: Net, x: NetTensor) -> NetTensor:
     """GELU by erf, as exporters of this opset write it; one layer."""
     name = net.fresh("gelu")
     root, one, half = (net.constant(v, np.float32) for v in (math.sqrt(2.0), 1.0, 0.5))
@@ -68,7 +68,7 @@ def _gelu(net: Net, x: Tensor) -> Tensor:
     net.node("Add", [f"{name}.erf", one], f"{name}.shifted")
     net.node("Mul", [x.name, f"{name}.shifted"], f"{name}.double")
     net.node("Mul", [f"{name}.double", half], name)
-    return net.layer(Tensor(name, x.shape), [x])
+    return net.layer(NetTensor(name, x.shape), [x])
 
 
 def dynamic(net: Net, *, small: bool) -> None:
@@ -95,7 +95,7 @@ def dynamic(net: Net, *, small: bool) -> None:
     net.output(net.dense(y, 8, name="per_step"), net.dense(pooled, 8, name="summary"))
 
 
-def _reshape_at_run_time(net: Net, x: Tensor, lengths: list[Tensor], tail: tuple[int, ...]) -> Tensor:
+def _reshape_at_run_time(net: Net, x: NetTensor, lengths: list[NetTensor], tail: tuple[int, ...]) -> NetTensor:
     target = net.op("Concat", lengths, (2 + len(tail),), extra=[net.constant(list(tail), np.int64)], axis=0)
     return net.op("Reshape", [x, target], (x.shape[0], x.shape[1], *tail))
 
@@ -108,13 +108,13 @@ def branches(net: Net, *, small: bool) -> None:
     """
     del small
     x = net.input("x", WIDTH)
-    flag = Tensor("flag", (), dtype=TensorProto.BOOL)
+    flag = NetTensor("flag", (), dtype=TensorProto.BOOL)
     net.inputs.append(flag)
     trunk = net.dense(x, WIDTH, act="tanh", name="trunk")
     gate = net.dense(trunk, WIDTH, act="relu", name="gate")
     weight = net.weight("captured.weight", (WIDTH, WIDTH), WIDTH**-0.5)
 
-    start = Tensor("start", (net.batch, WIDTH))
+    start = NetTensor("start", (net.batch, WIDTH))
     product = [helper.make_node("MatMul", [gate.name, weight], ["then.product"], name="then.product")]
     product.append(helper.make_node("Add", ["then.product", trunk.name], ["then.out"], name="then.out"))
     other = [helper.make_node("Sigmoid", [trunk.name], ["else.out"], name="else.out")]
@@ -122,12 +122,12 @@ def branches(net: Net, *, small: bool) -> None:
         "If",
         [flag.name],
         start.name,
-        then_branch=_graph("then", product, [], [Tensor("then.out", start.shape)]),
-        else_branch=_graph("else", other, [], [Tensor("else.out", start.shape)]),
+        then_branch=_graph("then", product, [], [NetTensor("then.out", start.shape)]),
+        else_branch=_graph("else", other, [], [NetTensor("else.out", start.shape)]),
     )
     net.layer(start, [flag, trunk, gate])
 
-    final, history = Tensor("final", start.shape), Tensor("history", (STEPS, net.batch, WIDTH))
+    final, history = NetTensor("final", start.shape), NetTensor("history", (STEPS, net.batch, WIDTH))
     trips, go = net.constant(STEPS, np.int64), net.constant(True, np.bool_)
     net.node("Loop", [trips, go, start.name], [final.name, history.name], body=_loop_body(net.batch))
     net.layer_of([final, history], [start, flag, trunk, gate])
@@ -147,13 +147,13 @@ def _loop_body(batch: Dim) -> GraphProto:
             "inner_then",
             [helper.make_node("Tanh", ["body.sum"], ["inner_then.out"], name="inner_then.out")],
             [],
-            [Tensor("inner_then.out", shape)],
+            [NetTensor("inner_then.out", shape)],
         ),
         else_branch=_graph(
             "inner_else",
             [helper.make_node("Max", ["body.sum", "gate"], ["inner_else.out"], name="inner_else.out")],
             [],
-            [Tensor("inner_else.out", shape)],
+            [NetTensor("inner_else.out", shape)],
         ),
     )
     nodes = [
@@ -163,17 +163,17 @@ def _loop_body(batch: Dim) -> GraphProto:
         helper.make_node("Identity", ["body.next"], ["body.row"], name="body.row"),
     ]
     inputs = [
-        Tensor("body.step", (), dtype=TensorProto.INT64),
-        Tensor("body.go", (), dtype=TensorProto.BOOL),
-        Tensor("body.state", shape),
+        NetTensor("body.step", (), dtype=TensorProto.INT64),
+        NetTensor("body.go", (), dtype=TensorProto.BOOL),
+        NetTensor("body.state", shape),
     ]
     outputs = [
-        Tensor("body.go_on", (), dtype=TensorProto.BOOL),
-        Tensor("body.next", shape),
-        Tensor("body.row", shape),
+        NetTensor("body.go_on", (), dtype=TensorProto.BOOL),
+        NetTensor("body.next", shape),
+        NetTensor("body.row", shape),
     ]
     return _graph("body", nodes, inputs, outputs)
 
 
-def _graph(name: str, nodes: Sequence[NodeProto], inputs: list[Tensor], outputs: list[Tensor]) -> GraphProto:
+def _graph(name: str, nodes: Sequence[NodeProto], inputs: list[NetTensor], outputs: list[NetTensor]) -> GraphProto:
     return helper.make_graph(nodes, name, [t.info() for t in inputs], [t.info() for t in outputs])

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 from edgemem.model.graph import Graph, Op, Tensor
 
-__all__ = ["Sketch", "Value"]
+__all__ = ["Sketch", "SketchTensor"]
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class SketchTensor:
     """A tensor of the network: its number, channels, height and width."""
 
     index: int
@@ -32,13 +32,13 @@ class Sketch:
     ops: list[Op] = field(default_factory=list)
     inputs: list[int] = field(default_factory=list)
 
-    def input(self, channels: int, side: int) -> Value:
+    def input(self, channels: int, side: int) -> SketchTensor:
         """An input of the network."""
         value = self._tensor("input", channels, side, side)
         self.inputs.append(value.index)
         return value
 
-    def op(self, kind: str, *reads: Value, channels: int = 0, side: int = 0, height: int = 0) -> Value:
+    def op(self, kind: str, *reads: SketchTensor, channels: int = 0, side: int = 0, height: int = 0) -> SketchTensor:
         """An operator. Its result is as large as the first value that it reads, but for what is given.
 
         `side` is height and width, `height` only the one.
@@ -51,16 +51,16 @@ class Sketch:
         self.ops.append(Op(name, kind, tuple(v.index for v in reads), (made.index,)))
         return made
 
-    def concat(self, *reads: Value) -> Value:
+    def concat(self, *reads: SketchTensor) -> SketchTensor:
         """The channels of all values."""
         return self.op("Concat", *reads, channels=sum(v.channels for v in reads))
 
-    def graph(self, *outputs: Value) -> Graph:
+    def graph(self, *outputs: SketchTensor) -> Graph:
         """The network, with these outputs, in the order in which its operators were added."""
         wanted = tuple(v.index for v in outputs)
         return Graph(self.name, tuple(self.tensors), tuple(self.ops), tuple(self.inputs), wanted, layout="nchw")
 
-    def _tensor(self, kind: str, channels: int, height: int, width: int) -> Value:
+    def _tensor(self, kind: str, channels: int, height: int, width: int) -> SketchTensor:
         index = len(self.tensors)
         self.tensors.append(Tensor(f"{kind}_{index}", self.dtype, (1, channels, height, width)))
-        return Value(index, channels, height, width)
+        return SketchTensor(index, channels, height, width)

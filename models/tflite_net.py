@@ -48,7 +48,7 @@ LOGITS_SCALE = Scale(12 / 255, 0)  # six standard deviations to either side
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Value:
+class LayerTensor:
     """A tensor that layers read and write.
 
     Attributes:
@@ -83,7 +83,7 @@ class TfliteNet:
         self._model.subgraphs = [self._graph]
         self._inputs: list[int] = []
 
-    def input(self, name: str, height: int, width: int, channels: int) -> Value:
+    def input(self, name: str, height: int, width: int, channels: int) -> LayerTensor:
         """An input of batch 1."""
         images = min(max(SEEN_PIXELS // (height * width), 2), MOST_IMAGES)
         seen = self._rng.uniform(-INPUT_LIMIT, INPUT_LIMIT, (images, height, width, channels))
@@ -94,14 +94,14 @@ class TfliteNet:
     def conv(
         self,
         name: str,
-        x: Value,
+        x: LayerTensor,
         channels: int,
         kernel: int = 1,
         *,
         stride: int = 1,
         relu6: bool,
         one_scale: bool = False,
-    ) -> Value:
+    ) -> LayerTensor:
         """A convolution with batch normalisation folded into it; its padding is `SAME`.
 
         `one_scale`: all channels are normalised together, where one pixel an image tells too little of each.
@@ -115,8 +115,8 @@ class TfliteNet:
         )
 
     def depthwise(
-        self, name: str, x: Value, kernel: int = 3, *, stride: int = 1, dilation: int = 1, relu6: bool
-    ) -> Value:
+        self, name: str, x: LayerTensor, kernel: int = 3, *, stride: int = 1, dilation: int = 1, relu6: bool
+    ) -> LayerTensor:
         """A depthwise convolution with batch normalisation folded into it; its padding is `SAME`."""
         drawn = self._rng.standard_normal((1, kernel, kernel, x.channels))
         raw = sum(window * drawn[0, dy, dx] for (dy, dx), window in _windows(x.seen, kernel, stride, dilation))
@@ -127,7 +127,7 @@ class TfliteNet:
             name, "DEPTHWISE_CONV_2D", options, x, drawn, 3, np.asarray(raw), stride=stride, relu6=relu6
         )
 
-    def logits(self, name: str, x: Value, classes: int) -> Value:
+    def logits(self, name: str, x: LayerTensor, classes: int) -> LayerTensor:
         """A 1x1 convolution as classifiers end in; over the images its results have a mean of 0 and a variance of 1."""
         spread = _rounded(np.sqrt(x.seen.var(0).sum(-1).mean()) + 1e-6)
         weights = self._rng.standard_normal((classes, 1, 1, x.channels)) / spread
@@ -138,14 +138,14 @@ class TfliteNet:
             name, "CONV_2D", options, x, weights, 0, bias, raw + bias, stride=1, relu6=False, scale=LOGITS_SCALE
         )
 
-    def add(self, name: str, a: Value, b: Value) -> Value:
+    def add(self, name: str, a: LayerTensor, b: LayerTensor) -> LayerTensor:
         """The sum of two tensors of one shape."""
         seen = a.seen + b.seen
         sum_ = self._value(name, seen, _scale_of(seen))
         self._operator("ADD", schema.AddOptionsT(), [a.index, b.index], sum_.index, version=2 if self._int8 else 1)
         return sum_
 
-    def average_pool(self, name: str, x: Value) -> Value:
+    def average_pool(self, name: str, x: LayerTensor) -> LayerTensor:
         """The mean over all pixels; an int8 one has the scale of what it is of, as the operator wants it."""
         mean = self._value(name, x.seen.mean((1, 2), keepdims=True), x.scale)
         options = schema.Pool2DOptionsT()
@@ -155,7 +155,7 @@ class TfliteNet:
         self._operator("AVERAGE_POOL_2D", options, [x.index], mean.index, version=2 if self._int8 else 1)
         return mean
 
-    def concat(self, name: str, *parts: Value) -> Value:
+    def concat(self, name: str, *parts: LayerTensor) -> LayerTensor:
         """Tensors of one height and width behind each other along the channels; float32 only."""
         joined = self._value(name, np.concatenate([part.seen for part in parts], axis=3), parts[0].scale)
         options = schema.ConcatenationOptionsT()
@@ -163,7 +163,7 @@ class TfliteNet:
         self._operator("CONCATENATION", options, [part.index for part in parts], joined.index, version=1)
         return joined
 
-    def resize(self, name: str, x: Value, height: int, width: int) -> Value:
+    def resize(self, name: str, x: LayerTensor, height: int, width: int) -> LayerTensor:
         """Bilinear, corner on corner; float32 only."""
         seen = _interpolated(_interpolated(x.seen, 1, height), 2, width)
         resized = self._value(name, seen, x.scale)
@@ -173,7 +173,7 @@ class TfliteNet:
         self._operator("RESIZE_BILINEAR", options, [x.index, size], resized.index, version=1)
         return resized
 
-    def softmax(self, name: str, x: Value) -> Value:
+    def softmax(self, name: str, x: LayerTensor) -> LayerTensor:
         """Over the channels; float32 only."""
         powers = np.exp(x.seen - x.seen.max(3, keepdims=True))
         value = self._value(name, powers / powers.sum(3, keepdims=True), Scale(1 / 256, -128))
@@ -182,7 +182,7 @@ class TfliteNet:
         self._operator("SOFTMAX", options, [x.index], value.index, version=1)
         return value
 
-    def content(self, *outputs: Value) -> bytes:
+    def content(self, *outputs: LayerTensor) -> bytes:
         """The .tflite file with these outputs."""
         self._graph.inputs = np.array(self._inputs, np.int32)
         self._graph.outputs = np.array([value.index for value in outputs], np.int32)
@@ -197,7 +197,7 @@ class TfliteNet:
         name: str,
         operator: str,
         options: Any,
-        x: Value,
+        x: LayerTensor,
         drawn: Reals,
         channel_axis: int,
         raw: Reals,
@@ -205,7 +205,7 @@ class TfliteNet:
         stride: int,
         relu6: bool,
         one_scale: bool = False,
-    ) -> Value:
+    ) -> LayerTensor:
         """A convolution whose results have the mean of a small random bias and a variance of 1; `raw` without both."""
         over = (0, 1, 2, 3) if one_scale else (0, 1, 2)
         gain = np.broadcast_to(_rounded(1 / np.maximum(raw.std(over), 1e-6)), raw.shape[3])
@@ -224,7 +224,7 @@ class TfliteNet:
         name: str,
         operator: str,
         options: Any,
-        x: Value,
+        x: LayerTensor,
         weights: Reals,
         channel_axis: int,
         bias: Reals,
@@ -233,7 +233,7 @@ class TfliteNet:
         stride: int,
         relu6: bool,
         scale: Scale | None = None,
-    ) -> Value:
+    ) -> LayerTensor:
         options.padding = schema.Padding.SAME
         options.strideH = options.strideW = stride
         kind = schema.ActivationFunctionType
@@ -257,12 +257,12 @@ class TfliteNet:
         self._operator(operator, options, [x.index, *constants], output.index, version=3 if self._int8 else 1)
         return output
 
-    def _value(self, name: str, seen: Reals, scale: Scale) -> Value:
+    def _value(self, name: str, seen: Reals, scale: Scale) -> LayerTensor:
         kind = schema.TensorType.INT8 if self._int8 else schema.TensorType.FLOAT32
         tensor = self._tensor(name, kind, (1, *seen.shape[1:]))
         if self._int8:
             tensor.quantization = _quantisation(np.array([scale.step], np.float32), scale.zero_point)
-        return Value(len(self._graph.tensors) - 1, seen, scale)
+        return LayerTensor(len(self._graph.tensors) - 1, seen, scale)
 
     def _constant(
         self, name: str, data: NDArray[Any], steps: NDArray[np.float32] | None = None, channel_axis: int = 0

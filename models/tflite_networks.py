@@ -8,7 +8,7 @@ from models.classification import MOBILENET_V1, MOBILENET_V2, divisible
 from models.tflite_net import TfliteNet
 
 if TYPE_CHECKING:
-    from models.tflite_net import Value
+    from models.tflite_net import LayerTensor
 
 LAST_CHANNELS = 1280
 ASPP_CHANNELS = 256
@@ -100,7 +100,7 @@ def _check(alpha: float, size: int, classes: int, *, int8: bool = False) -> None
         raise ValueError(f"{classes} classes are not from 1 to 100,000")
 
 
-def _mobilenet_v1(net: TfliteNet, x: Value, alpha: float, most: int) -> Value:
+def _mobilenet_v1(net: TfliteNet, x: LayerTensor, alpha: float, most: int) -> LayerTensor:
     """The separable blocks. Strides beyond `most` in all become dilation."""
     x = net.conv("conv0", x, divisible(32 * alpha), 3, stride=2, relu6=True)
     strides = _Strides(most)
@@ -111,7 +111,7 @@ def _mobilenet_v1(net: TfliteNet, x: Value, alpha: float, most: int) -> Value:
     return x
 
 
-def _mobilenet_v2(net: TfliteNet, x: Value, alpha: float, most: int) -> Value:
+def _mobilenet_v2(net: TfliteNet, x: LayerTensor, alpha: float, most: int) -> LayerTensor:
     """The inverted residual blocks. Strides beyond `most` in all become dilation."""
     x = net.conv("conv0", x, divisible(32 * alpha), 3, stride=2, relu6=True)
     strides, block = _Strides(most), 0

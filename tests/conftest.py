@@ -1,25 +1,76 @@
-"""How the suite runs: hypothesis with the same examples every time and no clock, and skips only for known reasons.
+"""How the suite runs: which tests, with which edgemem, and with which examples.
 
-`--hypothesis-profile=search` looks further, with new examples at every run.
+`--full` runs every test; otherwise those that are marked `full` are left out. Hypothesis draws the same examples at
+every run, and skips are allowed for known reasons only. `--hypothesis-profile=search` draws new examples, and more.
 """
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hypothesis import settings
 
 import tests.webgpu_adapters  # noqa: F401 - sets the environment of Vulkan's loader
+from tests import ROOT, extent
+from tests.skips import pytest_addoption as add_skip_options
 from tests.skips import (
-    pytest_addoption,
     pytest_make_collect_report,
     pytest_runtest_makereport,
     pytest_terminal_summary,
 )
 
+if TYPE_CHECKING:
+    import pytest
+
 __all__ = [
     "pytest_addoption",
+    "pytest_collection_modifyitems",
+    "pytest_configure",
     "pytest_make_collect_report",
     "pytest_runtest_makereport",
     "pytest_terminal_summary",
 ]
 
-settings.register_profile("same", derandomize=True, deadline=None, print_blob=True)
+settings.register_profile("quick", derandomize=True, deadline=None, print_blob=True, max_examples=25)
+settings.register_profile("full", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("search", max_examples=2000, deadline=None, print_blob=True)
-settings.load_profile("same")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    add_skip_options(parser)
+    parser.addoption("--full", action="store_true", help="run every test, not only the quick ones")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    extent.full = config.getoption("full")
+    if not config.getoption("--hypothesis-profile"):
+        settings.load_profile("full" if extent.full else "quick")
+    set_child_path()
+
+
+def set_child_path() -> None:
+    """Make child processes import what the tests import: the installed edgemem first, then `tests` and `models`."""
+    spec = importlib.util.find_spec("edgemem")
+    assert spec is not None
+    assert spec.origin is not None, "edgemem is not installed"
+    installed = Path(spec.origin).parents[1]
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([str(installed), str(ROOT)]))
+    os.environ["PYTHONSAFEPATH"] = "1"  # the working folder, which may be the checkout, does not come before them
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests that are marked `full`, or of large models, unless asked for: by `--full`, or by name."""
+    if extent.full or any("::" in argument for argument in config.args):
+        return
+    left_out = {item for item in items if item.get_closest_marker("full") or _is_of_large_model(item)}
+    if left_out:
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
+
+
+def _is_of_large_model(item: pytest.Item) -> bool:
+    parameters = getattr(item, "callspec", None)
+    return parameters is not None and any(map(extent.is_large_model, parameters.params.values()))

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from edgemem.runtime.webgpu import device as devices
-from edgemem.runtime.webgpu.device import Adapter, Device
+from edgemem.runtime.webgpu.device import Adapter, GpuDevice
 from edgemem.runtime.webgpu.profile import profile_named
 
 if TYPE_CHECKING:
@@ -341,17 +341,17 @@ def dawn_handle() -> DawnDevice:
 
 
 @cache
-def dawn_device() -> Device:
+def dawn_device() -> GpuDevice:
     """The same as the executor's device, in its portable profile."""
     handle = dawn_handle()
     mark = handle.create_buffer(size=4, usage=_COPY_SRC | _COPY_DST)
     adapter = Adapter(f"Dawn, {handle.name}", "CPU", "Vulkan", "", handle)
     profile = profile_named("portable", {})
-    more: dict[str, Any] = {"mark": mark} if "mark" in Device.__dataclass_fields__ else {}
-    return Device(handle, adapter, profile, has_times=False, **more)
+    more: dict[str, Any] = {"mark": mark} if "mark" in GpuDevice.__dataclass_fields__ else {}
+    return GpuDevice(handle, adapter, profile, has_times=False, **more)
 
 
-def on_dawn(monkeypatch: pytest.MonkeyPatch, *modules: str) -> Device:
+def on_dawn(monkeypatch: pytest.MonkeyPatch, *modules: str) -> GpuDevice:
     """Have these modules, and the executor's device, open Dawn."""
     found = dawn_device()
     monkeypatch.setattr(devices, "open_device", lambda *_: found)

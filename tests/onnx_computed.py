@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from edgemem.model.tensor_ops import Program, TensorOp
+    from edgemem.model.tensor_ops import TensorOp, TensorProgram
 
 __all__ = ["by_operators", "check_alike", "differences", "fed", "mixed", "one", "outcome", "program_of", "session"]
 
@@ -74,12 +74,12 @@ def session(model: bytes) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
-def program_of(model: ModelProto, **dims: int) -> Program:
+def program_of(model: ModelProto, **dims: int) -> TensorProgram:
     """The tensor operations of a model."""
     return OnnxConverter.from_bytes(model.SerializeToString(), Bindings(dims=dims)).program()
 
 
-def outcome(program: Program, feeds: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[np.float32]]:
+def outcome(program: TensorProgram, feeds: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[np.float32]]:
     """The graph's outputs by its tensor operations."""
     number = {t.name: k for k, t in enumerate(program.graph.tensors)}
     found = run_program(program, {number[n]: v for n, v in feeds.items()})

@@ -7,8 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from edgemem.trace import OperatorLog
-from edgemem.trace.operator_log import APPEARS, LETS_GO, RUNS
+from tests.bench.remat.operator_log import APPEARS, LETS_GO, RUNS, OperatorLog
 
 __all__ = ["DTR_LOGS", "LogBuilder", "chain", "flat", "random_log"]
 

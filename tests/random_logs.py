@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgemem.trace.operator_log import PINS, SPARES
+from tests.bench.remat.operator_log import PINS, SPARES
 from tests.operator_logs import LogBuilder
 
 if TYPE_CHECKING:
     from random import Random
 
-    from edgemem.trace import OperatorLog
+    from tests.bench.remat.operator_log import OperatorLog
 
 __all__ = ["random_log", "training_log"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import numpy as np
 import pytest
 
-from edgemem.runtime.webgpu.lower import Lowering, lower
+from edgemem.runtime.webgpu.lowering import Lowering, lower
 from edgemem.runtime.webgpu.packing import from_image, pack, to_image, unpack
 from edgemem.runtime.webgpu.shaders import OUTPUT, PARAMETERS, WEIGHTS, Precision, Reach, assemble
 from tests.webgpu_adapters import LAVAPIPE, need_adapter
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.model.graph import Layout
-    from edgemem.model.stored import Stored
     from edgemem.model.tensor_ops import TensorOp
+    from edgemem.model.texture_layout import Stored
     from edgemem.runtime.webgpu.dispatch import Dispatch
 
 __all__ = ["EVERY_REACH", "FLOATS", "Held", "Storage", "bind", "compute", "device", "hold", "run"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from edgemem.runtime.webgpu.lower import Lowering, lower
+from edgemem.runtime.webgpu.lowering import Lowering, lower
 from tests.oracle.tensor_ops import evaluate, reads
 from tests.webgpu import compute
 

@@ -10,7 +10,7 @@ import numpy as np
 from edgemem.errors import UnsupportedError
 from edgemem.model.affine import reshape
 from edgemem.model.graph import Graph, Op, Tensor
-from edgemem.model.tensor_ops import ArgMax, Binary, Concat, Function, Pool, Program, Reduce, Softmax, Unary
+from edgemem.model.tensor_ops import ArgMax, Binary, Concat, Function, Pool, Reduce, Softmax, TensorProgram, Unary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,14 +27,14 @@ __all__ = ["Net", "Ready", "classifier", "constant_output", "identity", "indices
 class Ready:
     """A program as the executor takes a model, with the single operators that the CPU may run."""
 
-    made: Program
+    made: TensorProgram
     operators: dict[int, bytes] = field(default_factory=dict)
     name: str = "net"
 
     def graph(self) -> Graph:
         return self.made.graph
 
-    def program(self) -> Program:
+    def program(self) -> TensorProgram:
         return self.made
 
     def operator_model(self, number: int) -> bytes:
@@ -87,7 +87,7 @@ class Net:
 
     def ready(self, *outputs: int, **more: Any) -> Ready:
         graph = Graph("net", tuple(self.tensors), tuple(self.ops), tuple(self.inputs), outputs, self.layout)
-        return Ready(Program(graph, tuple(self.steps), self.constants), **more)
+        return Ready(TensorProgram(graph, tuple(self.steps), self.constants), **more)
 
 
 def classifier(layout: Layout = "nchw", channels: int = 6, side: int = 8) -> Ready:

@@ -29,8 +29,9 @@ from urllib.parse import unquote
 import numpy as np
 
 from edgemem.errors import ModelError
-from edgemem.reading import open_regular, shown
 from edgemem.records.problem import Kind, Problem, UsageRecord
+from edgemem.system.regular_files import open_regular
+from edgemem.system.text import short_repr
 
 if TYPE_CHECKING:
     import _csv
@@ -79,7 +80,7 @@ class CsvConverter:
                     raise ModelError(
                         f"{path.name}: the first line names the columns: {','.join(_INCLUSIVE)} (inclusive) "
                         f"or {','.join(_HALF_OPEN)} (half-open), and behind them any of {', '.join(_MORE)}, "
-                        f"not {shown(','.join(header))}"
+                        f"not {short_repr(','.join(header))}"
                     )
                 return cls(_Reader(path.name, more, half_open=columns == _HALF_OPEN).problem(rows))
         except (OSError, UnicodeDecodeError, csv.Error) as e:
@@ -137,22 +138,22 @@ class _Reader:
         name, low, high, size, *cells = (cell.strip() for cell in row)
         given = dict(zip(self.more, cells, strict=True))
         if not _SIZE.fullmatch(size):
-            raise ModelError(f"{line}: size {shown(size)} is neither bytes nor WxH or WxHxD texels")
+            raise ModelError(f"{line}: size {short_repr(size)} is neither bytes nor WxH or WxHxD texels")
         if not _OPERATOR.fullmatch(low) or not _OPERATOR.fullmatch(high):
-            raise ModelError(f"{line}: {shown(low)} and {shown(high)} must be integers")
+            raise ModelError(f"{line}: {short_repr(low)} and {short_repr(high)} must be integers")
         begin, end = int(low), int(high) - self.half_open
         if begin < 0 or end < begin:
-            raise ModelError(f"{line}: {shown(name)} is alive from {low} to {high}, which is no interval")
+            raise ModelError(f"{line}: {short_repr(name)} is alive from {low} to {high}, which is no interval")
         self.sizes.append(tuple(map(int, size.lower().split("x"))))
         if len(self.sizes[-1]) != len(self.sizes[0]):
-            raise ModelError(f"{line}: {shown(size)} has another rank than the sizes before it")
+            raise ModelError(f"{line}: {short_repr(size)} has another rank than the sizes before it")
         self.names.append(name)
         self.spans.append((begin, end))
         offset = _matched(_NUMBER, given.get("offset", ""), f"{line}: offset", "no number of bytes")
         self.pins.append(int(offset) if offset else None)
         kind = given.get("kind") or "tensor"
         if kind not in _KINDS:
-            raise ModelError(f"{line}: kind {shown(kind)} is none of {', '.join(_KINDS)}")
+            raise ModelError(f"{line}: kind {short_repr(kind)} is none of {', '.join(_KINDS)}")
         self.kinds.append(_KINDS[kind])
         regions = _matched(_REGIONS, given.get("regions", ""), f"{line}: regions", "no indices such as 0|1")
         self.regions.append(tuple(map(int, regions.split("|"))) if regions else ())
@@ -166,7 +167,7 @@ class _Reader:
             for entry in entries:
                 match = _RELATED.fullmatch(entry)
                 if not match:
-                    raise ModelError(f"{line}: {what} {shown(entry)} is not NAME@NUMBER; write a space in NAME as %20")
+                    raise ModelError(f"{line}: {what} {short_repr(entry)} is not NAME@NUMBER; a space in NAME is %20")
                 found.append((index, unquote(match[1]), int(match[2]), f"{line}: {what}"))
 
     def _resolved(self, rows: list[tuple[int, str, int, str]], indices: dict[str, int]) -> list[tuple[int, int, int]]:
@@ -174,14 +175,14 @@ class _Reader:
         for i, name, number, where in rows:
             if indices.get(name, -1) < 0:
                 many = "two records have" if name in indices else "no record has"
-                raise ModelError(f"{where}: {many} the name {shown(name)}")
+                raise ModelError(f"{where}: {many} the name {short_repr(name)}")
             resolved.append((i, indices[name], number))
         return resolved
 
 
 def _matched(pattern: re.Pattern[str], text: str, what: str, otherwise: str) -> str:
     if text and not pattern.fullmatch(text):
-        raise ModelError(f"{what} {shown(text)} is {otherwise}")
+        raise ModelError(f"{what} {short_repr(text)} is {otherwise}")
     return text
 
 

@@ -9,20 +9,20 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from edgemem import distribution
-from edgemem.bench.run import summary
+from edgemem.bench.measurement import summary
+from edgemem.system import distribution
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from edgemem.bench.run import Limits, Row, Solver
+    from edgemem.bench.measurement import BenchSolver, PeerLimits, Row
 
 __all__ = ["document"]
 
 VERSION = 1
 
 
-def document(rows: Sequence[Row], columns: Sequence[Solver], limits: Limits, repeat: int) -> dict[str, Any]:
+def document(rows: Sequence[Row], columns: Sequence[BenchSolver], limits: PeerLimits, repeat: int) -> dict[str, Any]:
     """The measured rows with the versions, the machine, the limits and the time."""
     versions = {"edgemem": distribution.VERSION, "python": platform.python_version(), "numpy": version("numpy")}
     return {

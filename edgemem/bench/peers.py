@@ -57,7 +57,7 @@ class Peer:
         try:
             import_module(self.module)
         except ImportError:
-            raise MissingDependencyError(self.distribution, extra=None, purpose=f"the peer {self.name}") from None
+            raise MissingDependencyError(self.distribution, purpose=f"the peer {self.name}") from None
         return version(self.distribution)
 
     def prepare(self, problem: Problem, seconds: float) -> Callable[[], Callable[[], NDArray[np.int64]]]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from edgemem.bench.run import Result, Row, Summary
+    from edgemem.bench.measurement import Result, Row, Summary
     from edgemem.strategy.registry import Family
 
     _Cells: TypeAlias = Sequence[tuple[str, ...]]  # a solver's figures, for each solver
@@ -107,27 +107,27 @@ def bench(
     named, and the exit code is 1. Every plan is proved valid before its figures are
     shown; all solvers run in turns in this process, on one thread.
     """  # noqa: D301 - click's mark, not a backslash
-    from edgemem.bench import run
-    from edgemem.bench.alone import peak_rss
+    from edgemem.bench import measurement
     from edgemem.bench.document import document
     from edgemem.bench.instances import DEFAULT, instance
+    from edgemem.bench.peak_memory import peak_rss
     from edgemem.cli.console import progress as progress_line
     from edgemem.errors import EdgememError, PlanError
-    from edgemem.files import atomic_write
+    from edgemem.system.files import atomic_write
 
     dash = json_file is not None and str(json_file) == "-"
     if json_file and not dash and not json_file.absolute().parent.is_dir():
         raise click.UsageError(f"there is no folder {json_file.parent} to write {json_file.name} to")
     options: dict[str, Any] = {"dims": dims, "input_shapes": input_shapes, "target": target}
-    columns = run.solvers(strategies or run.DEFAULT[family], peers, family, effort)
-    limits = run.Limits(peer_limit, peer_records)
+    columns = measurement.solvers(strategies or measurement.DEFAULT[family], peers, family, effort)
+    limits = measurement.PeerLimits(peer_limit, peer_records)
     rows: list[Row] = []
     failed: list[str] = []
     with progress_line() as progress:
         for text in instances or DEFAULT:
             try:
                 one = instance(text, **options)
-                row = run.measure(one, columns, limits=limits, repeat=repeat, progress=progress)
+                row = measurement.measure(one, columns, limits=limits, repeat=repeat, progress=progress)
             except EdgememError as e:
                 failed.append(_named(text, str(e)))
                 continue
@@ -145,7 +145,7 @@ def bench(
     if dash:
         click.echo(text, nl=False)
     else:
-        _show(rows, run.summary(rows), memory=memory)
+        _show(rows, measurement.summary(rows), memory=memory)
         if json_file:
             with atomic_write(json_file) as file:
                 file.write(text.encode())
@@ -188,7 +188,7 @@ def _show(rows: Sequence[Row], totals: Sequence[Summary], *, memory: bool) -> No
 
 def _wide(rows: Sequence[Row], cells: Sequence[_Cells], totals: Sequence[Summary], more: Sequence[str]) -> Table:
     """A row an instance, the solvers as columns."""
-    from edgemem.bench.run import geometric_mean
+    from edgemem.bench.measurement import geometric_mean
 
     ratios = [row.to_best_peer_ratio for row in rows]
     mean = geometric_mean([ratio for ratio in ratios if ratio])
@@ -208,7 +208,7 @@ def _wide(rows: Sequence[Row], cells: Sequence[_Cells], totals: Sequence[Summary
 
 def _tall(rows: Sequence[Row], cells: Sequence[_Cells], totals: Sequence[Summary], more: Sequence[str]) -> Table:
     """A row a solver, for terminals too narrow for the other: digits are never cut."""
-    from edgemem.bench.run import geometric_mean
+    from edgemem.bench.measurement import geometric_mean
 
     table = _table("instance", "", "of bound", *more)
     for row, results in zip(rows, cells, strict=True):

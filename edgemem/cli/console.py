@@ -1,4 +1,4 @@
-"""Consoles that tables are printed with; none knows markup, and all print texts as `edgemem.cli.printable` has them."""
+"""Consoles that tables are printed with: without markup, every text as `edgemem.cli.printable_text` has it."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
+from rich.table import Table
 
-from edgemem.cli.printable import PrintableStream, printable
+from edgemem.cli.printable_text import PrintableStream, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from rich.text import Text
 
-__all__ = ["console_for", "echo_folded", "logged_steps", "print_folded", "progress"]
+__all__ = ["console_for", "echo_folded", "echo_labelled", "logged_steps", "print_folded", "print_table", "progress"]
 
 _UNIT = re.compile(r"(\d) (%|[KMG]iB|B\b)")  # a number and its unit stay on one line
 _PIPED_WIDTH = 120  # columns where the output is no terminal
+_LABEL = 13  # columns
 
 
 class _PrintableConsole(Console):
@@ -70,6 +72,31 @@ def logged_steps(name: str) -> Iterator[None]:
     finally:
         logger.removeHandler(handler)
         logger.setLevel(level)
+
+
+def print_table(
+    console: Console, columns: Sequence[str], rows: Iterable[Sequence[str]], *, has_header: bool = True
+) -> None:
+    """Rows of cells under their headings, on the right.
+
+    A heading that begins with `<` is one of texts: they stand on the left, and are folded where a terminal is narrow.
+    """
+    table = Table(box=None, pad_edge=False, show_header=has_header)
+    for column in columns:
+        if column.startswith("<"):
+            table.add_column(column[1:], overflow="fold")
+        else:
+            table.add_column(column, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+
+
+def echo_labelled(lines: Iterable[tuple[str, str]]) -> None:
+    """Lines of a label and a text, which is folded at 80 columns."""
+    for label, text in lines:
+        line = f"  {label:<{_LABEL - 2}}{printable(text)}"
+        click.echo(textwrap.fill(line, 80, subsequent_indent=" " * _LABEL, break_on_hyphens=False))
 
 
 def echo_folded(text: str, indent: int = 2) -> None:

@@ -85,10 +85,10 @@ def curve(
     from edgemem.cli.console import progress as progress_line
     from edgemem.commands.curve import find_curve
     from edgemem.commands.recompute_curve import find_recompute_curve
-    from edgemem.files import atomic_write
     from edgemem.formats import Bindings
     from edgemem.report.curve import curve_data, curve_svg
     from edgemem.report.recompute_curve import recompute_curve_data, recompute_curve_svg
+    from edgemem.system.files import atomic_write
     from edgemem.targets import find_target
 
     if output is not None and output.suffix.lower() != ".svg":
@@ -143,7 +143,7 @@ def _check_options(recompute: bool, of_stripes: dict[str, object], of_recompute:
 def _explain(curve: RecomputeCurve, console: Console) -> None:
     """Why nothing that runs again makes the peak lower."""
     from edgemem.cli.console import print_folded
-    from edgemem.cli.printable import printable
+    from edgemem.cli.printable_text import printable
     from edgemem.report.sizes import size_text
 
     bound = size_text(curve.lower_bound)
@@ -159,9 +159,7 @@ def _explain(curve: RecomputeCurve, console: Console) -> None:
 
 
 def _show_recompute(curve: RecomputeCurve) -> None:
-    from rich.table import Table
-
-    from edgemem.cli.console import console_for, print_folded
+    from edgemem.cli.console import console_for, print_folded, print_table
     from edgemem.report.sizes import ratio_text, size_text
 
     console = console_for()
@@ -174,13 +172,11 @@ def _show_recompute(curve: RecomputeCurve) -> None:
         indent=2,
     )
     console.print()
-    table = Table(box=None, pad_edge=False)
-    for column in ("peak", "of it", "multiply-accumulates", "ratio", "operators"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for point in curve.points:
-        ratio = ratio_text(point.peak, first.peak)
-        table.add_row(f"{point.peak:,}", ratio, f"{point.macs:,}", f"{point.macs_ratio:.3f}x", f"{point.operators:,}")
-    console.print(table)
+    rows = [
+        (f"{p.peak:,}", ratio_text(p.peak, first.peak), f"{p.macs:,}", f"{p.macs_ratio:.3f}x", f"{p.operators:,}")
+        for p in curve.points
+    ]
+    print_table(console, ("peak", "of it", "multiply-accumulates", "ratio", "operators"), rows)
     console.print()
     if len(curve.points) == 1:
         _explain(curve, console)
@@ -189,9 +185,7 @@ def _show_recompute(curve: RecomputeCurve) -> None:
 
 
 def _show(points: Sequence[CurvePoint]) -> None:
-    from rich.table import Table
-
-    from edgemem.cli.console import console_for, print_folded
+    from edgemem.cli.console import console_for, print_folded, print_table
     from edgemem.report.sizes import size_text
 
     console = console_for()
@@ -205,19 +199,17 @@ def _show(points: Sequence[CurvePoint]) -> None:
     )
     print_folded(console, f"multiply-accumulates {least.macs_ratio:.3f}x", indent=2)
     console.print()
-    table = Table(box=None, pad_edge=False)
     columns = ["operators", "file", "head", "tail", "arena", ""]
     timed = any(point.latency_ratio is not None for point in points)
-    for column in [*columns, *(["latency"] if timed else [])]:
-        table.add_column(column, justify="right", no_wrap=True)
+    rows = []
     for point in points:
         sizes = [f"{size:,}" for size in (point.head, point.tail, point.arena)]
         ratio = f"{point.arena / first.arena:.3f}x"
         row = [f"{point.operators:,}", f"{point.file / first.file:.3f}x", *sizes, ratio]
         if timed:
             row.append("" if point.latency_ratio is None else f"{point.latency_ratio:.2f}x")
-        table.add_row(*row)
-    console.print(table)
+        rows.append(row)
+    print_table(console, [*columns, *(["latency"] if timed else [])], rows)
     console.print()
     for point in points:
         if point.stages:

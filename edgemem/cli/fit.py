@@ -94,9 +94,7 @@ def fit(
 
 
 def _show(made: Fit, values: Mapping[str, Mapping[str, object]], context: int | None) -> None:
-    from rich.table import Table
-
-    from edgemem.cli.console import console_for
+    from edgemem.cli.console import console_for, print_table
     from edgemem.report.sizes import size_text
 
     best = made.best
@@ -107,15 +105,12 @@ def _show(made: Fit, values: Mapping[str, Mapping[str, object]], context: int | 
         click.echo("These figures are for the file that `edgemem plan --state auto -o PLANNED.onnx` writes.")
     if context is None:
         click.echo(f"The model ran with up to {made.most_context} tokens; give what it was made for with --context.")
-    table = Table(box=None, pad_edge=False)
-    for column in ("chunk", "context", "caches", "arena", "logits", "rest", "in all"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for row in made.rows:
-        sizes = [_signed(size) for size in (row.caches, row.arena, row.logits, row.rest, row.total)]
-        table.add_row(str(row.chunk), str(row.context), *sizes)
+    rows = [
+        (str(r.chunk), str(r.context), *map(_signed, (r.caches, r.arena, r.logits, r.rest, r.total))) for r in made.rows
+    ]
     console = console_for()
     console.print()
-    console.print(table)
+    print_table(console, ("chunk", "context", "caches", "arena", "logits", "rest", "in all"), rows)
     click.echo(f"in all: with {size_text(made.opened)} of the process with the session open, weights included")
     click.echo(f"while it is opened: {size_text(made.loading)}; kept free: {size_text(made.margin)} of the budget")
     click.echo("\nfor genai_config.json:")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgemem.cli.printable import printable
-from edgemem.lists import listed
+from edgemem.cli.printable_text import printable
 from edgemem.report.sizes import size_text
+from edgemem.system.text import join_names
 
 if TYPE_CHECKING:
-    from edgemem.commands.levels import LevelChoice
+    from edgemem.commands.pass_result import LevelChoice
 
 __all__ = ["level_text"]
 
@@ -29,4 +29,4 @@ def level_text(levels: LevelChoice | None) -> str:
         return text
     others = [f"{name} {size_text(peak)}" for name, peak in levels.peaks.items() if name != levels.level]
     others += [f"{name} {size_text(bound)} or more" for name, bound in levels.bounds.items()]
-    return f"{text} Its peak is {size_text(levels.peaks[levels.level])}; in their best order {listed(others)}."
+    return f"{text} Its peak is {size_text(levels.peaks[levels.level])}; in their best order {join_names(others)}."

@@ -20,7 +20,6 @@ from edgemem.cli.measuring import measure
 from edgemem.cli.options import FILE, FileCommand
 from edgemem.cli.planning import plan
 from edgemem.cli.probing import probe
-from edgemem.cli.remat import remat
 from edgemem.cli.running import run, size
 from edgemem.cli.tracing import trace
 from edgemem.cli.verifying import verify
@@ -41,14 +40,14 @@ class _Commands(click.Group):
     command_class = FileCommand
 
     def main(self, *args: Any, **extra: Any) -> Any:
-        from edgemem.cli.printable import plain_warnings, printable_output
+        from edgemem.cli.printable_text import plain_warnings, printable_output
         from edgemem.cli.signals import ended_by_signals
 
         with ended_by_signals(), printable_output(), plain_warnings():
             return super().main(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        from edgemem.cli.printable import printable
+        from edgemem.cli.printable_text import printable
         from edgemem.cli.signals import received, say_once
         from edgemem.errors import (
             BudgetExceededError,
@@ -58,7 +57,7 @@ class _Commands(click.Group):
             UnknownAbiError,
             UnknownStrategyError,
         )
-        from edgemem.lists import abridged
+        from edgemem.system.text import abbreviate
 
         codes: dict[type[EdgememError], int] = {
             UnknownAbiError: EXIT_USAGE,
@@ -90,7 +89,7 @@ class _Commands(click.Group):
         if ended := received():  # the error may have come of it
             say_once(ended)
             return ctx.exit(ended.code)
-        click.echo(f"edgemem: {abridged(printable(message))}", err=True)
+        click.echo(f"edgemem: {abbreviate(printable(message))}", err=True)
         for line in remedies:
             click.echo(printable(line), err=True)
         return ctx.exit(code)
@@ -126,7 +125,6 @@ main.add_command(curve)
 main.add_command(probe)
 main.add_command(fit)
 main.add_command(trace)
-main.add_command(remat)
 main.add_command(bench)
 main.add_command(android)
 main.add_command(verify)
@@ -142,7 +140,7 @@ main.add_command(verify)
 def show(planned: Path, top: int, *, all_plans: bool, tensors: bool, profile: bool, as_json: bool) -> None:
     """Show the plan in a planned model or .edgemem file; a wrong plan is refused."""
     from edgemem.cli import plan_view, view
-    from edgemem.verification import graph_for, right_plan
+    from edgemem.planning.verification import graph_for, right_plan
 
     proved, model = right_plan(planned)
     planset = proved.planset
@@ -202,10 +200,10 @@ def strategies(*, as_json: bool) -> None:
 def export(planned: Path, form: str, output: Path | None) -> None:
     """Write the plan in a planned model or .edgemem file in a form other tools read; a wrong plan is refused."""
     from edgemem import api
-    from edgemem.files import atomic_write
     from edgemem.formats import MicroPlanned
+    from edgemem.planning.verification import graph_for, right_plan
     from edgemem.report.export import export as export_text
-    from edgemem.verification import graph_for, right_plan
+    from edgemem.system.files import atomic_write
 
     proved, model = right_plan(planned)
     name = planned.name.split(".")[0]

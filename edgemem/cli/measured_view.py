@@ -6,10 +6,9 @@ import textwrap
 from typing import TYPE_CHECKING, TypeAlias
 
 import click
-from rich.table import Table
 
-from edgemem.cli.console import console_for
-from edgemem.cli.printable import printable
+from edgemem.cli.console import console_for, print_table
+from edgemem.cli.printable_text import printable
 from edgemem.report.sizes import ratio_text, size_text
 
 if TYPE_CHECKING:
@@ -122,13 +121,8 @@ def _labelled(names: Sequence[str], cells: Iterable[tuple[str, ...]]) -> list[tu
 def _print_tables(tables: Iterable[_Table]) -> None:
     console = console_for()
     for title, columns, rows in tables:
-        table = Table(box=None, pad_edge=False)
-        table.add_column(f"{title:<11}", no_wrap=True)
-        for column in columns:
-            table.add_column(f"{column:>{_WIDTH // len(columns) - 2}}", justify="right", no_wrap=True)
-        for row in rows:
-            table.add_row(*row)
-        console.print(table)
+        widened = [f"{column:>{_WIDTH // len(columns) - 2}}" for column in columns]
+        print_table(console, (f"<{title:<11}", *widened), rows)
         console.print()
 
 

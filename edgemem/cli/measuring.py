@@ -4,43 +4,39 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgemem.cli.options import FILE, FileCommand, feeds
+from edgemem.cli.options import FILE, FileCommand, feeds, parse_files, parse_pairs
 from edgemem.cli.options import bindings as bindings_options
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from edgemem.formats import Bindings
+    from edgemem.commands.measure import MeasureRow
+    from edgemem.commands.measure_tflite import TfliteRow
 
 __all__ = ["measure"]
 
 
 def _ranges(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, tuple[int, int]]:
-    pairs = {}
-    for value in values:
-        name, _, text = value.rpartition("=")
+    def parse(text: str) -> tuple[int, int] | None:
         first, _, last = text.partition("..")
-        if not name or not first.isdecimal() or not last.isdecimal() or int(first) > int(last):
-            raise click.BadParameter(f"{value!r} is not NAME=FIRST..LAST with two whole numbers")
-        pairs[name] = (int(first), int(last))
-    return pairs
+        is_range = first.isdecimal() and last.isdecimal() and int(first) <= int(last)
+        return (int(first), int(last)) if is_range else None
+
+    return dict(parse_pairs(values, "NAME=FIRST..LAST with two whole numbers", parse))
 
 
 def _requests(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> list[dict[str, Path]]:
     """The files of each request: those of an input in turn, and the only one of an input for all."""
     files: dict[str, list[Path]] = {}
-    for value in values:
-        name, _, file = value.rpartition("=")
-        if not name or not file:
-            raise click.BadParameter(f"{value!r} is not INPUT=FILE.npy")
-        files.setdefault(name, []).append(Path(file))
+    for name, file in parse_files(values):
+        files.setdefault(name, []).append(file)
     count = max(map(len, files.values()), default=0)
     if odd := [name for name, given in files.items() if len(given) not in (1, count)]:
         given = len(files[odd[0]])
@@ -103,6 +99,10 @@ def measure(
     TensorFlow Lite Micro, each as it is and inside a plan. The requests are served in turn by fresh processes, three
     runs before the timed ones.
     """
+    from edgemem.cli import measured_view
+    from edgemem.cli.console import progress
+    from edgemem.commands.measure import measure as measure_onnx
+    from edgemem.commands.measure_tflite import measure_tflite
     from edgemem.formats import Bindings
 
     is_tflite = model.suffix.lower() == ".tflite"
@@ -114,54 +114,19 @@ def measure(
         raise click.UsageError("--vary makes up inputs; leave out --input")
     given: list[dict[str, NDArray[Any]]] = [found for files in requests if (found := feeds(files))]
     limits: dict[str, Any] = {"seed": seed, "repeats": repeats, "rounds": rounds, "threads": threads}
-    if is_tflite:
-        chosen = [*(["litert", "edgemem"] if runtime != "tflm" else []), *(["xnnpack"] if xnnpack else [])]
-        chosen += ["tflm", "tflm_planned"] if runtime != "litert" else []
-        _in_tflite_runtimes(model, against, given, input_shapes, chosen, limits, as_json=as_json)
-    else:
-        _in_onnxruntime(model, given, Bindings(dims, input_shapes), vary, limits, as_json=as_json)
-
-
-def _in_onnxruntime(
-    model: Path,
-    given: Sequence[Mapping[str, NDArray[Any]]],
-    bindings: Bindings,
-    vary: Mapping[str, tuple[int, int]],
-    limits: Mapping[str, Any],
-    *,
-    as_json: bool,
-) -> None:
-    from edgemem.cli.console import progress as progress_line
-    from edgemem.cli.measured_view import show_measured
-    from edgemem.commands.measure import measure as measured
-
-    with progress_line("measuring in fresh processes"):
-        rows = measured(model, given, bindings=bindings, vary=vary, **limits)
+    rows: Sequence[MeasureRow] | Sequence[TfliteRow]
+    with progress("measuring in fresh processes"):
+        if is_tflite:
+            chosen = [*(["litert", "edgemem"] if runtime != "tflm" else []), *(["xnnpack"] if xnnpack else [])]
+            chosen += ["tflm", "tflm_planned"] if runtime != "litert" else []
+            rows = measure_tflite(
+                model, given, against=against, input_shapes=input_shapes, configurations=chosen, **limits
+            )
+            show: Callable[[Any], None] = measured_view.show_measured_tflite
+        else:
+            rows = measure_onnx(model, given, bindings=Bindings(dims, input_shapes), vary=vary, **limits)
+            show = measured_view.show_measured
     if as_json:
         click.echo(json.dumps([dataclasses.asdict(row) for row in rows]))
     else:
-        show_measured(rows)
-
-
-def _in_tflite_runtimes(
-    model: Path,
-    against: Path | None,
-    given: Sequence[Mapping[str, NDArray[Any]]],
-    input_shapes: Mapping[str, tuple[int, ...]],
-    configurations: Sequence[str],
-    limits: Mapping[str, Any],
-    *,
-    as_json: bool,
-) -> None:
-    from edgemem.cli.console import progress as progress_line
-    from edgemem.cli.measured_view import show_measured_tflite
-    from edgemem.commands.measure_tflite import measure_tflite
-
-    with progress_line("measuring in fresh processes"):
-        rows = measure_tflite(
-            model, given, against=against, input_shapes=input_shapes, configurations=configurations, **limits
-        )
-    if as_json:
-        click.echo(json.dumps([dataclasses.asdict(row) for row in rows]))
-    else:
-        show_measured_tflite(rows)
+        show(rows)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.table import Table
-
-from edgemem.cli.console import console_for, print_folded
-from edgemem.cli.printable import printable
+from edgemem.cli.console import console_for, print_folded, print_table
+from edgemem.cli.printable_text import printable
 from edgemem.report.sizes import ratio_text, size_text
 
 if TYPE_CHECKING:
@@ -38,18 +36,14 @@ def show_mixture(chosen: Mixture, found: Mixtures, budget: int | None) -> None:
     if widest is not None and chosen.peak >= widest.needs:
         bound, name = size_text(widest.needs), printable(repr(widest.name))
         print_folded(console, f"no order, no recomputation goes below {bound}: {name} needs that")
-    table = Table(box=None, pad_edge=False)
-    table.add_column("considered", overflow="fold")
-    for column in ("peak", "of it", "MACs", "operators", ""):
-        table.add_column(column, justify="right", no_wrap=True)
+    rows = []
     for way in found.best:
         note = "chosen" if way.means == chosen.means else "" if budget is None or way.peak <= budget else "too large"
         shown = chosen if way.means == chosen.means else way
         ratio = ratio_text(shown.memory, before.memory)
-        table.add_row(
-            _mixed(shown.means), f"{shown.peak:,}", ratio, _times(shown.macs, before.macs), f"{shown.operators:,}", note
-        )
-    console.print(table)
+        macs = _times(shown.macs, before.macs)
+        rows.append((_mixed(shown.means), f"{shown.peak:,}", ratio, macs, f"{shown.operators:,}", note))
+    print_table(console, ("<considered", "peak", "of it", "MACs", "operators", ""), rows)
     console.print()
 
 

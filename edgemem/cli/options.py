@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
@@ -22,6 +22,8 @@ __all__ = [
     "feeds",
     "inputs_option",
     "limits_options",
+    "parse_files",
+    "parse_pairs",
     "parsed_size",
     "range_bindings",
     "strategy_option",
@@ -54,16 +56,24 @@ class FileCommand(click.Command):
 
 
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
+_Value = TypeVar("_Value")
+
+
+def parse_pairs(values: Iterable[str], form: str, parse: Callable[[str], _Value | None]) -> list[tuple[str, _Value]]:
+    """The names and values of texts NAME=VALUE. `parse` gives None for a text that is none of `form`."""
+    pairs = []
+    for value in values:
+        name, _, text = value.rpartition("=")
+        made = parse(text) if name else None
+        if made is None:
+            raise click.BadParameter(f"{value!r} is not {form}")
+        pairs.append((name, made))
+    return pairs
 
 
 def _dims(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, int]:
-    pairs = {}
-    for value in values:
-        name, _, number = value.rpartition("=")
-        if not name or not number.isdecimal():
-            raise click.BadParameter(f"{value!r} is not NAME=VALUE with a whole number")
-        pairs[name] = int(number)
-    return pairs
+    form = "NAME=VALUE with a whole number"
+    return dict(parse_pairs(values, form, lambda text: int(text) if text.isdecimal() else None))
 
 
 def _dims_or_ranges(
@@ -72,39 +82,31 @@ def _dims_or_ranges(
     from edgemem.errors import ModelError
     from edgemem.model.ranges import parse_dimension
 
-    pairs = {}
-    for value in values:
-        name, _, size = value.rpartition("=")
+    def parse(text: str) -> int | Dimension | None:
         try:
-            pairs[name] = parse_dimension(size)
+            return parse_dimension(text)
         except ModelError:
-            pairs[""] = 0
-        if not name or "" in pairs:
-            raise click.BadParameter(
-                f"{value!r} is not NAME=VALUE with a whole number, a range LOW..HIGH, or a sum such as past+1"
-            )
-    return pairs
+            return None
+
+    form = "NAME=VALUE with a whole number, a range LOW..HIGH, or a sum such as past+1"
+    return dict(parse_pairs(values, form, parse))
 
 
 def _shapes(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
-    pairs = {}
-    for value in values:
-        name, _, shape = value.rpartition("=")
-        sizes = [part.strip() for part in shape.split(",")] if shape else []
-        if not name or not all(size.isdecimal() for size in sizes):
-            raise click.BadParameter(f"{value!r} is not INPUT=D0,D1,... with whole numbers")
-        pairs[name] = tuple(map(int, sizes))
-    return pairs
+    def parse(text: str) -> tuple[int, ...] | None:
+        sizes = [part.strip() for part in text.split(",")] if text else []
+        return tuple(map(int, sizes)) if all(size.isdecimal() for size in sizes) else None
+
+    return dict(parse_pairs(values, "INPUT=D0,D1,... with whole numbers", parse))
+
+
+def parse_files(values: Iterable[str]) -> list[tuple[str, Path]]:
+    """The inputs and their files of texts INPUT=FILE.npy."""
+    return parse_pairs(values, "INPUT=FILE.npy", lambda text: Path(text) if text else None)
 
 
 def _files(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, Path]:
-    pairs = {}
-    for value in values:
-        name, _, file = value.rpartition("=")
-        if not name or not file:
-            raise click.BadParameter(f"{value!r} is not INPUT=FILE.npy")
-        pairs[name] = Path(file)
-    return pairs
+    return dict(parse_files(values))
 
 
 def parsed_size(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | None:

@@ -52,13 +52,12 @@ def passes_options(command: _Command) -> _Command:
         "method (see `edgemem strategies`), or given (the order of the file). For ONNX it implies --optimize, at the "
         "level with the lowest peak.",
     )
-    reorder = click.option("--reorder", is_flag=True, help="The same as --order auto.")
     optimize = click.option(
         "--optimize",
         type=click.Choice(["none", "basic", "extended", "all"]),
         help="Plan and write ONNX Runtime's optimised graph of this level; an order of ONNX holds only there.",
     )
-    return state(fold(order(reorder(optimize(command)))))
+    return state(fold(order(optimize(command))))
 
 
 def shrinking_options(command: _Command) -> _Command:
@@ -144,13 +143,11 @@ def wanted_passes(
             )
     if options["allow_difference"] and options["tile"] is None and options["stream"] is None and not recomputes:
         raise click.UsageError("--allow-numeric-difference is for --tile, --stream and --recompute; none is given")
-    if options["reorder"] and options["order"] not in (None, "auto"):
-        raise click.UsageError("--reorder is the same as --order auto: give one of them")
     wanted: dict[str, dict[str, str]] = {"fold": {}} if options["fold"] else {}
     given = {name: str(value) for name, value in (searches or {}).items() if value is not None}
-    if options["order"] is not None or options["reorder"]:
+    if options["order"] is not None:
         limit = {} if budget is None else {"budget": str(budget)}
-        wanted["order"] = {"method": options["order"] or "auto", **given, **limit}
+        wanted["order"] = {"method": options["order"], **given, **limit}
     if options["optimize"]:
         wanted["optimize"] = {"level": options["optimize"]}
     if options["states"]:

@@ -9,25 +9,25 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from rich.table import Table
 
-from edgemem.bounds import operator_breadths
-from edgemem.cli.console import console_for, print_folded
-from edgemem.cli.printable import printable
+from edgemem.cli.console import console_for, print_folded, print_table
+from edgemem.cli.printable_text import printable
 from edgemem.cli.texture_view import TFLITE_RULES, are_textures, show_textures, textures_text
-from edgemem.distribution import requirement
-from edgemem.lists import listed
 from edgemem.plans import DEPENDS_ON_DATA, SharedObjectsPlan
 from edgemem.report.peak import find_peak
 from edgemem.report.sizes import ratio_text, size_text
+from edgemem.strategy.bounds import operator_breadths
 from edgemem.strategy.options import summary
+from edgemem.system.distribution import requirement
+from edgemem.system.text import join_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rich.console import Console
 
-    from edgemem.commands.price import Price
+    from edgemem.commands.cost import Price
     from edgemem.plans import Plan, PlanSet
-    from edgemem.runtime.onnxruntime.tiled import TiledComparison
+    from edgemem.runtime.onnxruntime.tile_comparison import TiledComparison
     from edgemem.schedule.ordering import Ordering
     from edgemem.schedule.registry import Solver
     from edgemem.strategy.options import Option
@@ -138,21 +138,19 @@ def show_order(ordering: Ordering, before: str, *, texels: bool = False) -> None
 
 def show_price(price: Price) -> None:
     """What the changes of the model cost, and how far below the bound of the original they are."""
-    table = Table(box=None, pad_edge=False)
-    table.add_column("price of the changes", overflow="fold")
-    for column in ("before", "after", "ratio"):
-        table.add_column(column, justify="right", no_wrap=True)
-    rows = [("operators", price.operators), ("file without a plan", price.file), ("multiply-accumulates", price.macs)]
+    pairs = [("operators", price.operators), ("file without a plan", price.file), ("multiply-accumulates", price.macs)]
     if price.tail is not None:
-        rows.append(("tail (predicted)", price.tail))
-    for name, (before, after) in rows:
-        table.add_row(name, f"{before:,}", f"{after:,}", f"{after / before:.3f}x" if before else "")
+        pairs.append(("tail (predicted)", price.tail))
+    rows = [
+        (name, f"{before:,}", f"{after:,}", f"{after / before:.3f}x" if before else "")
+        for name, (before, after) in pairs
+    ]
     if price.session is not None:
         taken, takes = (seconds * 1e3 for seconds in price.session.seconds)
-        table.add_row("ms of a run, one thread", f"{taken:.2f}", f"{takes:.2f}", f"{takes / taken:.2f}x")
+        rows.append(("ms of a run, one thread", f"{taken:.2f}", f"{takes:.2f}", f"{takes / taken:.2f}x"))
     console = console_for()
     console.print()
-    console.print(table)
+    print_table(console, ("<price of the changes", "before", "after", "ratio"), rows)
     if price.session is not None:
         print_folded(console, _outputs_text(price.session.outputs), indent=0)
     print_folded(
@@ -178,7 +176,7 @@ def _depend_on_data(planset: PlanSet) -> str:
     reasons = [reason for _, reason in planset.unplanned if reason.startswith(DEPENDS_ON_DATA)]
     if not reasons:
         return ""
-    operators = listed(sorted({reason.partition("(")[2].partition(")")[0] for reason in reasons}))
+    operators = join_names(sorted({reason.partition("(")[2].partition(")")[0] for reason in reasons}))
     are = "tensor is" if len(reasons) == 1 else "tensors are"
     return f"{len(reasons)} {are} not in these figures: sizes that depend on the data ({operators}) are the runtime's."
 
@@ -207,32 +205,30 @@ def _show_family(
     texels: bool,
 ) -> None:
     label, plans, bound, proved, claimed = family
-    table = Table(box=None, pad_edge=False)
-    table.add_column(label, overflow="fold")
     unit = "texels" if texels else "bytes"
-    for column in (unit, "of bound", "of naive"):
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_row("lower bound", f"{bound:,}", "", "", "")
+    cells = [("lower bound", f"{bound:,}", "", "", "")]
     better = max(proved, claimed)
     if better > bound:
         how = "proved by" if proved == better else "claimed by"
-        table.add_row(f"bound {how} {_prover(plans, better)}", f"{better:,}", ratio_text(better, bound, unit), "", "")
+        proof = f"bound {how} {_prover(plans, better)}"
+        cells.append((proof, f"{better:,}", ratio_text(better, bound, unit), "", ""))
     ordered = sorted(plans, key=lambda p: p.size)
     shown = ordered if rows is None else ordered[:rows]
     rules = TFLITE_RULES if are_textures(planset) else {}
     known = {"naive", *rules}
     naive = [p for k, p in enumerate(ordered) if p not in shown and p.strategy in known and _is_first(ordered, k)]
-    for plan in (*shown, *naive):
-        table.add_row(
+    cells += [
+        (
             _strategy_text(plan),
             f"{plan.size:,}",
             ratio_text(plan.size, bound, unit),
             ratio_text(plan.size, planset.naive, unit),
             rules.get(plan.strategy, "optimal" if plan.optimal else ""),
         )
+        for plan in (*shown, *naive)
+    ]
     console.print()
-    console.print(table)
+    print_table(console, (f"<{label}", unit, "of bound", "of naive", "<"), cells)
     more = len(plans) - len(shown) - len(naive)
     if more:
         console.print(f"and {more} more; --all lists them")
@@ -302,21 +298,18 @@ def _show_peak(console: Console, planset: PlanSet, top: int, *, texels: bool) ->
     peak = find_peak(planset)
     if not peak.alive or not top:
         return
-    size, count = size_text(peak.size, texels=texels), len(peak.alive)
+    most, count = size_text(peak.size, texels=texels), len(peak.alive)
     best, tensors = planset.best_offsets, f"{count} tensor{'s' * (count != 1)}"
     where = f"{printable(peak.label)} (op {peak.op})"
     if best is not None and best.size < peak.size:  # what they take is no peak of this plan
-        text = f"most is alive at {where}: {tensors}, {size} side by side; they overlap in the plan"
+        text = f"most is alive at {where}: {tensors}, {most} side by side; they overlap in the plan"
     else:
-        text = f"peak at {where}: {size} in {tensors}"
+        text = f"peak at {where}: {most} in {tensors}"
     console.print()
     print_folded(console, text, indent=2)
-    table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_column(justify="right", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, bytes_or_texels in peak.alive[:top]:
-        table.add_row(f"{bytes_or_texels:,}", printable(name))
-    console.print(table)
+    print_table(
+        console, ("", "<"), [(f"{size:,}", printable(name)) for name, size in peak.alive[:top]], has_header=False
+    )
 
 
 def _show_unplanned(console: Console, planset: PlanSet, top: int) -> None:
@@ -327,28 +320,25 @@ def _show_unplanned(console: Console, planset: PlanSet, top: int) -> None:
         reasons.setdefault(printable(reason), []).append(printable(name))
     console.print("\nnot in the plan:")
     for reason, names in reasons.items():
-        print_folded(console, f"  {reason}: {listed(names, most=max(top, 1))}", indent=2)
+        print_folded(console, f"  {reason}: {join_names(names, most=max(top, 1))}", indent=2)
 
 
 def show_tensors(planset: PlanSet) -> None:
     """Every record of the best plans: its offset, its size, the operators it lives through, and its tensors."""
     offsets, objects = planset.best_offsets, planset.best_shared_objects
-    table = Table(box=None, pad_edge=False)
-    for column in ("offset", "object", "size", "ops"):
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("tensors", overflow="fold")
-    for i, record in enumerate(planset.problem.records):
-        size = f"{record.size:,}" if isinstance(record.size, int) else "x".join(map(str, record.size))
-        table.add_row(
+    rows = [
+        (
             f"{int(offsets.offsets[i]):,}" if offsets else "",
             str(int(objects.assignment[i])) if objects else "",
-            size,
+            f"{record.size:,}" if isinstance(record.size, int) else "x".join(map(str, record.size)),
             f"{record.first_op}-{record.last_op}",
             printable(", ".join(record.tensors or (record.name,))),
         )
+        for i, record in enumerate(planset.problem.records)
+    ]
     console = console_for()
     console.print()
-    console.print(table)
+    print_table(console, ("offset", "object", "size", "ops", "<tensors"), rows)
 
 
 def show_profile(planset: PlanSet) -> None:

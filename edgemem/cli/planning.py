@@ -47,10 +47,13 @@ __all__ = ["plan"]
 @limits_options
 @passes_options
 @shrinking_options
-@click.option("--record", is_flag=True, help="Run the ONNX model and store a plan of what ONNX Runtime asks for.")
 @click.option(
-    "--android", "for_android", is_flag=True, help="With --record: as an Android app runs it (docs/mobile.md)."
+    "--record/--no-record",
+    default=None,
+    help="Run the ONNX model and store a plan of what ONNX Runtime asks for, which its sessions run.  [default: where "
+    "-o is an ONNX model and ONNX Runtime can run it]",
 )
+@click.option("--android", "for_android", is_flag=True, help="Record as an Android app runs it (docs/mobile.md).")
 @inputs_option
 @click.option(
     "--offsets-only",
@@ -73,7 +76,7 @@ def plan(
     time_limit: float | None,
     seed: int | None,
     threads: int | None,
-    record: bool,
+    record: bool | None,
     for_android: bool,
     inputs: dict[str, Path],
     offsets_only: bool,
@@ -87,20 +90,22 @@ def plan(
     from edgemem.cli.console import echo_folded
     from edgemem.cli.console import progress as progress_line
     from edgemem.cli.level_view import level_text
-    from edgemem.commands.executors import where_file_runs
-    from edgemem.commands.plan_prepared import limits_of_plans, plan_prepared
-    from edgemem.commands.prepare import PRICED, kept_states, prepare
-    from edgemem.commands.price import price_of
+    from edgemem.commands.changed_model import PRICED, change_model, kept_states
+    from edgemem.commands.changed_plan import limits_of_plans, plan_changed_model
+    from edgemem.commands.cost import price_of
     from edgemem.commands.remedies import Attempt, explain_budget
     from edgemem.errors import BudgetExceededError
-    from edgemem.files import restored_on_failure, temporary_folder
     from edgemem.formats import Bindings, Model
-    from edgemem.verification import graph_for
+    from edgemem.planning.verification import graph_for
+    from edgemem.runtime.executors import where_it_runs
+    from edgemem.system.files import restored_on_failure, temporary_folder
 
+    if for_android and record is False:
+        raise click.UsageError("--android says how to record: leave --no-record out")
+    if for_android:
+        record = True
     if record and (output is None or output.suffix.lower() != ".onnx"):
         raise click.UsageError("--record stores a plan in an ONNX model: give -o PLANNED.onnx")
-    if for_android and not record:
-        raise click.UsageError("--android says how to record: give --record, too")
     if offsets_only and (output is None or output.suffix.lower() != ".tflite"):
         raise click.UsageError("--offsets-only writes offsets into a TFLite model: give -o PLANNED.tflite")
     limits: dict[str, Any] = {"effort": effort, "seed": seed, "time_limit": time_limit}
@@ -113,7 +118,7 @@ def plan(
     with temporary_folder() as folder, progress_line() as progress:
         bindings = Bindings.of(dims, input_shapes)
         try:
-            prepared = prepare(
+            prepared = change_model(
                 source,
                 folder,
                 wanted,
@@ -128,7 +133,7 @@ def plan(
                 raise click.UsageError("usage records have no model to write the plan into; use -o FILE.edgemem")
             if "order" in wanted or "recompute" in wanted:
                 limits = limits_of_plans(strategy, limits, prepared.order_s)
-            prepared, planset = plan_prepared(
+            prepared, planset = plan_changed_model(
                 prepared,
                 lambda model, rules: api.plan(
                     model,
@@ -156,17 +161,20 @@ def plan(
             price = price_of(prepared.given, carrier, prepared.target, source, values)
         recorded: tuple[PlanSet, ...] = ()
         plansets: tuple[PlanSet, ...] = ()
-        if record and output and carrier is not None:
-            from edgemem.commands.record import add_recording
+        unrecorded = ""
+        if output and carrier is not None and output.suffix.lower() == ".onnx" and record is not False:
+            from edgemem.commands.recording import add_recording, add_recording_if_possible
 
             progress("recording")
             with restored_on_failure(output):
                 plansets = api.save(carrier, planset, output)
-                recorded = add_recording(
-                    output, values, bindings=carrier.bindings, threads=threads or 0, for_android=for_android
-                )
-                for made in recorded:
-                    api.check_budget(made, budget)
+                to_run: dict[str, Any] = {"bindings": carrier.bindings, "threads": threads or 0}
+                if record:
+                    recorded = add_recording(output, values, for_android=for_android, **to_run)
+                    for made in recorded:
+                        api.check_budget(made, budget)
+                else:
+                    recorded, unrecorded = add_recording_if_possible(output, values or {}, planset, **to_run)
         elif output:
             plansets = api.save(carrier, planset, output, offsets_only=offsets_only)
     if as_json:
@@ -187,9 +195,11 @@ def plan(
         click.echo()
         echo_folded(f"--{name} {wanted[name]['stages']} changed nothing: {_why_unchanged(budget)}")
     for planned in recorded:
-        view.show_recorded(planned)
+        view.show_recorded(planned, budget)
+    if unrecorded:
+        echo_folded(f"\nno recording was added: {unrecorded}")
     if output:
-        echo_folded(f"wrote {output}: {where_file_runs(output, (*plansets, *recorded), carrier)}")
+        echo_folded(f"wrote {output}: {where_it_runs((*plansets, *recorded), output.suffix, carrier, output)}")
 
 
 def _why_unchanged(budget: int | None) -> str:

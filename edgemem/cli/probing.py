@@ -70,25 +70,20 @@ def probe(context: click.Context, *, runtime: str, profile: str, as_json: bool) 
 
 
 def _show(report: ProbeReport) -> None:
-    from rich.table import Table
-
-    from edgemem.cli.console import console_for
+    from edgemem.cli.console import console_for, print_table
 
     counts = report.counts
     tried = sum(counts.values()) - counts["not run"]
     held = "contradicts" if counts["contradicted"] else "does not contradict"
     parts = [f"{counts[v]} {v}" for v in ("contradicted", "exact", "slack", "disjoint", "not run") if counts[v]]
     click.echo(f"{report.runtime} {held} {report.profile}: {tried} cases, {', '.join(parts)}")
-    table = Table(box=None, pad_edge=False)
-    table.add_column("case", no_wrap=True)
-    for column in ("type", "claimed", "observed", "disjoint from", "verdict"):
-        table.add_column(column, justify="right", no_wrap=True)
+    rows = []
     for row in report.rows:
         claimed, observed = ("-" if value is None else str(value) for value in (row.claimed, row.observed))
-        table.add_row(row.name, row.dtype, claimed, observed, str(row.disjoint), row.verdict)
+        rows.append((row.name, row.dtype, claimed, observed, str(row.disjoint), row.verdict))
     console = console_for()
     console.print()
-    console.print(table)
+    print_table(console, ("<case", "type", "claimed", "observed", "disjoint from", "verdict"), rows)
     click.echo("\nbytes from the output's offset to the input's; `claimed` is the least that plans use")
     for row in report.rows:
         if row.reason:

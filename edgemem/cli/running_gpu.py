@@ -126,27 +126,18 @@ def _nearness(made: GpuOutcome) -> str:
 
 
 def _show_times(made: GpuOutcome) -> None:
-    from rich.table import Table
-
-    from edgemem.cli.console import console_for
-    from edgemem.cli.printable import printable
+    from edgemem.cli.console import console_for, print_table
+    from edgemem.cli.printable_text import printable
 
     whole = sum(t.ms for t in made.times) or 1.0
     console = console_for()
-    kinds = Table(box=None, pad_edge=False)
-    each = Table(box=None, pad_edge=False)
-    kinds.add_column("type", overflow="fold")
-    each.add_column("op", justify="right", no_wrap=True)
-    for table, columns in ((kinds, ("operators", "ms", "share")), (each, ("ms", "share"))):
-        for column in columns:
-            table.add_column(column, justify="right", no_wrap=True)
-    for column in ("", "type", "operator"):
-        each.add_column(column, overflow="fold")
-    for kind, number, ms in made.by_type():
-        kinds.add_row(printable(kind), str(number), f"{ms:.3f}", f"{ms / whole:.1%}")
-    kinds.add_row("in all", str(len(made.times)), f"{whole:.3f}", "")
-    for t in made.times:
-        each.add_row(str(t.number), f"{t.ms:.3f}", f"{t.ms / whole:.1%}", t.where, printable(t.type), printable(t.name))
-    for table in (kinds, each):
-        console.print()
-        console.print(table)
+    kinds = [(printable(kind), str(number), f"{ms:.3f}", f"{ms / whole:.1%}") for kind, number, ms in made.by_type()]
+    each = [
+        (str(t.number), f"{t.ms:.3f}", f"{t.ms / whole:.1%}", t.where, printable(t.type), printable(t.name))
+        for t in made.times
+    ]
+    console.print()
+    in_all = ("in all", str(len(made.times)), f"{whole:.3f}", "")
+    print_table(console, ("<type", "operators", "ms", "share"), [*kinds, in_all])
+    console.print()
+    print_table(console, ("op", "ms", "share", "<", "<type", "<operator"), each)

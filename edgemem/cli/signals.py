@@ -16,8 +16,8 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from edgemem.child import end_children
-from edgemem.files import remove_unfinished, without_new_files
+from edgemem.system.child_process import end_children
+from edgemem.system.files import remove_unfinished, without_new_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rich.table import Table
-
-from edgemem.cli.console import print_folded
-from edgemem.model.stored import SLICE
+from edgemem.cli.console import print_folded, print_table
+from edgemem.model.texture_layout import SLICE
 from edgemem.report.sizes import size_text
 
 if TYPE_CHECKING:
@@ -46,18 +44,15 @@ def show_textures(console: Console, planset: PlanSet) -> None:
     best = planset.best_shared_objects
     assert best is not None
     assert planset.target is not None
-    table = Table(box=None, pad_edge=False)
-    for column in ("texture", "width x height", "texels", "size", "tensors"):
-        table.add_column(column, justify="right", no_wrap=True)
+    rows = []
     held = best.assignment.tolist()
     for number, extent in enumerate(best.objects):
         texels = extent if isinstance(extent, int) else extent[0] * extent[1]
         sides = str(extent) if isinstance(extent, int) else f"{extent[0]} x {extent[1]}"
-        table.add_row(
-            str(number), sides, f"{texels:,}", size_text(texture_bytes(planset, texels)), str(held.count(number))
-        )
+        size = size_text(texture_bytes(planset, texels))
+        rows.append((str(number), sides, f"{texels:,}", size, str(held.count(number))))
     console.print()
-    console.print(table)
+    print_table(console, ("texture", "width x height", "texels", "size", "tensors"), rows)
     row = (
         f"rows of {planset.target.texel_row} texels" if planset.target.texel_row else "width * batch by height * slices"
     )

@@ -6,11 +6,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.table import Table
 
-from edgemem.cli.console import console_for, print_folded
+from edgemem.cli.console import console_for, print_folded, print_table
 from edgemem.cli.plan_view import answer
-from edgemem.cli.printable import printable
+from edgemem.cli.printable_text import printable
 from edgemem.errors import ModelError
 from edgemem.report.fragmentation import fragmentation_data, fragmentation_svg
 from edgemem.report.sizes import size_text
@@ -28,7 +27,7 @@ __all__ = ["print_json", "show_trace", "write_files"]
 def write_files(report: TraceReport, output: Path | None, svg: Path | None, *, title: str) -> list[Path]:
     """Write the plan and the picture, where they are wanted; the files written."""
     if svg is not None:
-        from edgemem.files import atomic_write
+        from edgemem.system.files import atomic_write
 
         if report.simulation is None:
             raise ModelError(f"the picture needs a simulation: {report.not_simulated}; give --allocator others")
@@ -52,14 +51,8 @@ def show_trace(report: TraceReport, *, top: int) -> None:
     print_folded(console, f"arena {said}", indent=2)
     _show_saving(console, report)
     console.print()
-    table = Table(box=None, pad_edge=False)
-    table.add_column("memory", no_wrap=True)
-    table.add_column("bytes", justify="right", no_wrap=True)
-    table.add_column("", justify="right", no_wrap=True)
-    table.add_column("", overflow="fold")
-    for name, size, about in _rows(report):
-        table.add_row(name, f"{size:,}", size_text(size), about)
-    console.print(table)
+    rows = [(name, f"{size:,}", size_text(size), about) for name, size, about in _rows(report)]
+    print_table(console, ("<memory", "bytes", "", "<"), rows)
     _show_notes(console, report)
     _show_largest(console, report, top)
 
@@ -125,13 +118,8 @@ def _show_largest(console: Console, report: TraceReport, top: int) -> None:
         return
     alive = sum(row.count for row in report.largest)
     console.print(f"\nlargest of the {alive:,} requests alive at the peak (event {report.peak_event:,})")
-    table = Table(box=None, pad_edge=False)
-    for column in ("bytes", "each", "count"):
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("place", overflow="fold")
-    for row in shown:
-        table.add_row(f"{row.size * row.count:,}", size_text(row.size), f"{row.count:,}", printable(row.place))
-    console.print(table)
+    rows = [(f"{r.size * r.count:,}", size_text(r.size), f"{r.count:,}", printable(r.place)) for r in shown]
+    print_table(console, ("bytes", "each", "count", "<place"), rows)
     left = len(report.largest) - len(shown)
     if left:
         console.print(f"and {left:,} more sizes or places; --top lists them")

@@ -51,7 +51,7 @@ def verify(
     from edgemem.cli import view
     from edgemem.cli.console import progress as progress_line
     from edgemem.commands.verify import report_of
-    from edgemem.verification import verdict_of
+    from edgemem.planning.verification import verdict_of
 
     if timeout is not None and not run_too:
         raise click.UsageError("--timeout ends a run: give --run, too")

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
-from edgemem.cli.console import echo_folded
+from edgemem.cli.console import echo_folded, echo_labelled
 from edgemem.cli.plan_view import answer
-from edgemem.cli.printable import printable
+from edgemem.cli.printable_text import printable
 from edgemem.report.document import document
 from edgemem.report.sizes import size_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from edgemem.commands.cost import Price
     from edgemem.commands.executor_run import ExecutorRun
-    from edgemem.commands.levels import LevelChoice
     from edgemem.commands.mixture import Mixture, Mixtures
     from edgemem.commands.outcome import Outcome
-    from edgemem.commands.price import Price
+    from edgemem.commands.pass_result import LevelChoice
     from edgemem.commands.size import ModelSize
     from edgemem.commands.verify import Report
     from edgemem.model.graph import Graph
@@ -86,12 +85,14 @@ def _pairs(price: Price) -> tuple[tuple[str, tuple[int, int]], ...]:
     return ("operators", price.operators), ("file", price.file), ("macs", price.macs), *tail
 
 
-def show_recorded(recorded: PlanSet) -> None:
-    """What a recording's plan takes."""
+def show_recorded(recorded: PlanSet, budget: int | None = None) -> None:
+    """What a recording's plan takes, and whether that is more than the budget."""
     best = recorded.best_offsets
     assert best is not None
     requests = len(recorded.problem)
     click.echo(f"\nrecorded arena {answer(best, recorded.bounds.offsets, recorded.naive)}, {requests} requests")
+    if budget is not None and best.size > budget:
+        click.echo(f"sessions exceed the budget by {size_text(best.size - budget)}; --record makes that an error")
 
 
 def show_report(report: Report) -> None:
@@ -108,9 +109,7 @@ def show_report(report: Report) -> None:
     lines += [("runs in", title) for title in report.runtimes]
     lines += [(leg.name, leg.checked) for leg in report.legs]
     lines += [("unchecked", text) for text in report.not_checked]
-    for name, text in lines:
-        indent = " " * 13
-        click.echo(textwrap.fill(f"  {name:<11}{printable(text)}", 80, subsequent_indent=indent))
+    echo_labelled(lines)
 
 
 def show_executor_runs(runs: Sequence[ExecutorRun]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgemem.commands.run_tflite import refused
 from edgemem.commands.tflite_file import open_model
 from edgemem.errors import PlanError, PlanFileError
 from edgemem.report.c_array import as_c_array
@@ -33,7 +32,7 @@ def c_array_of(path: Path, name: str) -> str:
     model = open_model(path)
     plan = file_plan(model, kernels=None)
     if plan.refusal is not None:
-        raise refused("TensorFlow Lite Micro", path, plan.refusal)
+        raise plan.refusal.error("tflm", path)
     if plan.planset is None:
         raise PlanFileError(f"{path.name} carries no plan; make one with: edgemem plan {path.name} -o PLANNED.tflite")
     size = size_of(model, kernels=None)

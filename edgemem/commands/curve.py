@@ -9,18 +9,18 @@ from edgemem import api
 from edgemem.commands.measure_tflite import measure_tflite
 from edgemem.commands.tflite_file import open_model
 from edgemem.errors import ModelError
-from edgemem.files import temporary_folder
 from edgemem.formats import Foldable, Model, Rewritable
 from edgemem.model.macs import count_macs
-from edgemem.passes.streaming.stages import Limits, choose_stages, find_front, measure_stages
+from edgemem.passes.streaming.stages import StripeLimits, choose_stages, find_front, measure_stages
 from edgemem.passes.streaming.stream import stream
 from edgemem.report.curve import CurvePoint
+from edgemem.system.files import temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from edgemem.passes.streaming.stages import Choice
+    from edgemem.passes.streaming.stages import StripeChoice
     from edgemem.targets import Target
 
 __all__ = ["find_curve"]
@@ -59,7 +59,7 @@ def find_curve(
         raise ModelError(f"{path.name}: operators of this format cannot be replaced")
     graph = model.graph()
     progress("stages")
-    limits = Limits(operators)
+    limits = StripeLimits(operators)
     least = choose_stages(graph, target, limits=limits)
     choices = _with(least, find_front(graph, target, limits=limits), most)
     before = count_macs(graph)
@@ -100,7 +100,7 @@ def _measured(point: CurvePoint, model: Model, target: Target, path: Path, origi
     )
 
 
-def _with(least: Choice, front: Sequence[Choice], most: int) -> list[Choice]:
+def _with(least: StripeChoice, front: Sequence[StripeChoice], most: int) -> list[StripeChoice]:
     """`_spread` with the choice of `edgemem plan --stream auto`: its plan may be the least though its bound is not."""
     for count in (most, most - 1):
         chosen = _spread(front, count)
@@ -109,9 +109,9 @@ def _with(least: Choice, front: Sequence[Choice], most: int) -> list[Choice]:
     return sorted([*chosen, least], key=lambda choice: choice.operators)
 
 
-def _spread(front: Sequence[Choice], most: int) -> list[Choice]:
+def _spread(front: Sequence[StripeChoice], most: int) -> list[StripeChoice]:
     """Up to `most` choices of a front down to the least arena, with evenly growing costs; both ends are among them."""
-    falling: list[Choice] = []
+    falling: list[StripeChoice] = []
     for choice in front:
         if not falling or choice.arena < falling[-1].arena:
             falling.append(choice)

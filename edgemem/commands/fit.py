@@ -10,17 +10,16 @@ budget, less a margin, because equal processes differ. The peak while the sessio
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
-from edgemem.child import run_child
 from edgemem.errors import BudgetExceededError, ModelError, UnsupportedError
-from edgemem.files import temporary_folder
 from edgemem.formats import Bindings, Stateful, load_model, open_bytes
 from edgemem.model.dtypes import byte_size
 from edgemem.report.sizes import size_text
+from edgemem.system.child_call import ChildError, Message, call_child
+from edgemem.system.files import temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -252,15 +251,14 @@ class _Run:
             "least": _LEAST,
             "step": _STEP,
         }
-        done = run_child("edgemem.runtime.onnxruntime.fit_child", stdin=json.dumps(task), timeout_s=_TIMEOUT_S)
-        if done.returncode:
-            last = next((line for line in reversed(done.stderr.splitlines()) if line.strip()), "no reason is known")
+        try:
+            made = call_child("edgemem.runtime.onnxruntime.fit_child", Message(task), timeout_s=_TIMEOUT_S)
+        except ChildError as e:
             raise ModelError(
-                f"the model does not run with a context of {context} and a chunk of {chunk}: {last[:300]}; "
+                f"the model does not run with a context of {context} and a chunk of {chunk}: {str(e)[:300]}; "
                 "give the context that it was made for (--context)"
-            )
-        made: dict[str, Any] = json.loads(done.stdout.rpartition("\n")[2])
-        return made
+            ) from None
+        return dict(made.data)
 
 
 class _Search:

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.errors import ModelError
-from edgemem.files import atomic_write
+from edgemem.system.files import atomic_write
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,48 +7,32 @@ times as large. Higher levels run faster, so that a lower one is taken only for 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from edgemem.commands.pass_result import LevelChoice
 from edgemem.errors import EdgememError, RuntimeLoadError
-from edgemem.runtime.onnxruntime.optimise import LEVELS
+from edgemem.formats.workspace import graph_under
+from edgemem.runtime.onnxruntime.baked_file import LEVELS
 from edgemem.schedule.peak import least_peak
 from edgemem.schedule.problem import order_problem
-from edgemem.workspace import graph_under
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    from edgemem.commands.prepare import Prepared
+    from edgemem.commands.pass_result import ChangedModel
     from edgemem.commands.steps import Steps
     from edgemem.formats import Model
     from edgemem.passes.protocol import Pass
 
-__all__ = ["LevelChoice", "order_at_best_level"]
+__all__ = ["order_at_best_level"]
 
 _WORTH: Final = 1 / 64  # of the peak: what a lower level has to save
 
 
-@dataclass(frozen=True, slots=True)
-class LevelChoice:
-    """The level that was chosen, and what the others need.
-
-    Attributes:
-        level: none, basic, extended or all; "" where ONNX Runtime cannot load the model, which then keeps its graph.
-        peaks: of the levels whose order was searched, in bytes.
-        bounds: of the levels that no order makes better than the chosen one: a lower bound of the peak.
-        refusal: why ONNX Runtime cannot load the model, or "".
-    """
-
-    level: str
-    peaks: Mapping[str, int]
-    bounds: Mapping[str, int]
-    refusal: str = ""
-
-
 def order_at_best_level(
-    model: Model, steps: Steps, optimise: Pass, order: Callable[[Model, Steps], Prepared]
-) -> Prepared:
+    model: Model, steps: Steps, optimise: Pass, order: Callable[[Model, Steps], ChangedModel]
+) -> ChangedModel:
     """A model in its best order, at the level where that needs least; the result says which one and why.
 
     That is the highest level within 1/64 of the least peak, or the highest that fits the budget. A model that ONNX
@@ -63,7 +47,7 @@ def order_at_best_level(
     Raises as `order`, and as the pass where it fails at every level.
     """
     shared = _sharing_time(steps)
-    made: dict[str, Prepared] = {}
+    made: dict[str, ChangedModel] = {}
     peaks: dict[str, int] = {}
     bounds: dict[str, int] = {}
     refused: EdgememError | None = None

@@ -1,9 +1,6 @@
 """Runs a .tflite model in LiteRT, in a process of its own, for `edgemem.commands.run_litert`.
 
-    python -m edgemem.commands.litert_child FOLDER
-
-FOLDER holds the question and gets the answer (`edgemem.runtime.litert.process`). `task` is `run`, `bind`, `compare`,
-`plain` or `reference`.
+The question's `task` is `run`, `bind`, `compare`, `plain` or `reference`.
 """
 
 from __future__ import annotations
@@ -16,23 +13,22 @@ import numpy as np
 from edgemem.commands.outcome import same
 from edgemem.commands.tflite_file import values_of
 from edgemem.errors import ModelError, RuntimeBindError
-from edgemem.runtime.litert.compare import compare_run
+from edgemem.runtime.litert.comparison import compare_run
 from edgemem.runtime.litert.interpreter import Interpreter
 from edgemem.runtime.litert.package import interpreter_class, op_resolvers
-from edgemem.runtime.litert.process import Answer, Question, serve
 from edgemem.runtime.litert.request import PLAIN_HINT
 from edgemem.runtime.litert.structs_check import check_here
 from edgemem.runtime.memory import as_data
+from edgemem.system.child_call import Message, serve
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from edgemem.runtime.litert.memory import Memory
 
 __all__: list[str] = []
 
 
-def _answer(question: Question) -> Answer:
+def _answer(question: Message) -> Message:
     check_here()
     task = {"run": _run, "bind": _bind, "compare": _compare, "plain": _plain, "reference": _reference}[
         question.data["task"]
@@ -48,7 +44,7 @@ def _answer(question: Question) -> Answer:
         raise ModelError(f"LiteRT cannot run {question.data['file']}: {reason}") from None
 
 
-def _run(question: Question) -> Answer:
+def _run(question: Message) -> Message:
     data = question.data
     options = {**_options(question), "num_threads": data["threads"]}
     bound = Interpreter(**options, poison=data["poison"], refuse=data["refuse"])
@@ -64,55 +60,51 @@ def _run(question: Question) -> Answer:
         wanted = [_outputs(plain, details, values) for _ in range(data["runs"])]
         pairs = list(zip(results, wanted, strict=True))
         different = [n for n in results[-1] if any(not same(a[n], b[n]) for a, b in pairs)]
-    found = {"outputs": list(results[-1]), "different": different, "memory": _report(bound.memory)}
-    return Answer(found, [np.asarray(value) for value in results[-1].values()])
+    found = {"outputs": list(results[-1]), "different": different, "memory": as_data(bound.memory)}
+    return Message(found, [np.asarray(value) for value in results[-1].values()])
 
 
-def _plain(question: Question) -> Answer:
+def _plain(question: Message) -> Message:
     """The outputs of runs on made-up inputs, one run after the other, as LiteRT has the model."""
     plain = interpreter_class()(**_options(question))
     details = _prepared(plain, question.data["shapes"])
     forms = [(str(k), np.dtype(d["dtype"]).name, tuple(d["shape"].tolist())) for k, d in enumerate(details)]
     runs = [_outputs(plain, details, values_of(forms, {}, seed=seed)) for seed in range(question.data["runs"])]
-    return Answer({"outputs": list(runs[0])}, [np.asarray(value) for run in runs for value in run.values()])
+    return Message({"outputs": list(runs[0])}, [np.asarray(value) for run in runs for value in run.values()])
 
 
-def _reference(question: Question) -> Answer:
+def _reference(question: Message) -> Message:
     """The outputs of one run on given inputs, as LiteRT has the model."""
     plain = interpreter_class()(**_options(question))
     details = _prepared(plain, question.data["shapes"])
     given = dict(zip(question.data["feeds"], question.arrays, strict=True))
     outputs = _outputs(plain, details, [given[d["name"]] for d in details])
-    return Answer({"outputs": list(outputs), "version": version("ai-edge-litert")}, list(outputs.values()))
+    return Message({"outputs": list(outputs), "version": version("ai-edge-litert")}, list(outputs.values()))
 
 
-def _bind(question: Question) -> Answer:
+def _bind(question: Message) -> Message:
     bound = Interpreter(**_options(question), plan="file")
     _prepared(bound, question.data["shapes"])
-    return Answer({"memory": _report(bound.memory)})
+    return Message({"memory": as_data(bound.memory)})
 
 
-def _compare(question: Question) -> Answer:
-    run = compare_run(question.model, values=question.arrays, plan="file", resize=dict(question.data["shapes"]))
+def _compare(question: Message) -> Message:
+    run = compare_run(question.content, values=question.arrays, plan="file", resize=dict(question.data["shapes"]))
     found = run.divergence
-    return Answer(
+    return Message(
         {
             "operators": run.operators,
             "equal": run.equal,
             "divergence": str(found) if found else "",
             "tensors": [found.tensor] if found else [],
-            "memory": _report(run.memory),
+            "memory": as_data(run.memory),
         }
     )
 
 
-def _options(question: Question) -> dict[str, Any]:
+def _options(question: Message) -> dict[str, Any]:
     kernels = op_resolvers().BUILTIN_WITHOUT_DEFAULT_DELEGATES
-    return {"model_content": question.model, "experimental_op_resolver_type": kernels}
-
-
-def _report(memory: Memory) -> dict[str, Any]:
-    return as_data(memory)
+    return {"model_content": question.content, "experimental_op_resolver_type": kernels}
 
 
 def _prepared(interpreter: Any, shapes: Sequence[tuple[int, Sequence[int]]]) -> list[dict[str, Any]]:
@@ -132,4 +124,4 @@ def _outputs(interpreter: Any, details: Sequence[Mapping[str, Any]], values: Seq
 
 
 if __name__ == "__main__":
-    serve(_answer)
+    serve(_answer, limits_memory=True)

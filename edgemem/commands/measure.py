@@ -7,8 +7,6 @@ in turn, as many runs as are timed and three before them.
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,15 +15,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from edgemem.child import run_child
 from edgemem.commands.onnx_file import read_onnx
 from edgemem.commands.run import planned_bindings
 from edgemem.errors import ModelError
-from edgemem.files import temporary_folder
 from edgemem.formats import Bindings, onnx_editor
 from edgemem.runtime.feeds import make_feeds
+from edgemem.runtime.onnxruntime.baked_file import onnxruntime
 from edgemem.runtime.onnxruntime.file import plans_in
-from edgemem.runtime.onnxruntime.optimise import onnxruntime
+from edgemem.system.child_call import ChildError, Message, call_child
+from edgemem.system.files import temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +41,6 @@ CONFIGURATIONS = {
     "no_arena": "ONNX Runtime without its arena: all memory comes from the C library",
     "recording": "an ordinary session that has no plan yet: it records its first run",
     "edgemem": "an ordinary session whose plan is in the file or the cache",
-    "io_binding": "one session a node, bound into the plan",
 }
 _WARM_RUNS: Final = 3  # of each process, which are not among the timed ones
 
@@ -53,7 +50,7 @@ class MeasureRow:
     """One configuration's figures; sizes in bytes, times in ms, None for what is not known.
 
     Attributes:
-        configuration: default, tuned, trimmed, no_arena, recording, edgemem, io_binding.
+        configuration: default, tuned, trimmed, no_arena, recording, edgemem.
         about: what that is, for people.
         unavailable: why there are no figures, or "".
         activation: peak memory for everything but weights; None for `no_arena`. For `default`, `tuned` and `trimmed` it
@@ -61,12 +58,11 @@ class MeasureRow:
             use before the first (weights, prepacked or not), taken from the counters of its profile: intermediate
             tensors, workspaces and graph outputs, with what the arena keeps and does not use. For the others it is
             their arenas and the outputs outside them; sessions share their outputs in the arena, as ONNX Runtime does,
-            unless the file has recordings with results outside. `io_binding` knows nothing of workspaces, which its
-            sessions take from the heap.
+            unless the file has recordings with results outside.
         planned: the arena of the plan that ran last; None for ONNX Runtime's own.
         plan: which plan it ran and what that takes, in one line; "" for ONNX Runtime's own.
         outputs: the graph's outputs, those of the largest request, which `activation` contains.
-        bound: what no plan can go below: of the recorded requests for sessions, of the tensors for `io_binding`.
+        bound: what no plan can go below: of the recorded requests.
         rss_loaded, rss_first, rss_steady: growth of the process's resident memory since before the session was made,
             with all that was imported for it: once it is loaded, after the first run, and after the last one.
         rss_peak: the same of its peak. The four are medians over the rounds.
@@ -161,15 +157,11 @@ def measure(
             "cache": str(folder / "plans"),
             "share": all(signature.shared for signature in recorded),
             "dims": dict(wanted.dims),
-            "input_shapes": {name: list(shape) for name, shape in wanted.input_shapes.items()},
             "threads": threads,
             "warm": _WARM_RUNS,
             "repeats": max(repeats, len(requests) - _WARM_RUNS),
         }
         measured: dict[str, list[dict[str, Any]]] = {c: [] for c in configurations}
-        if len({_shapes(request) for request in requests}) > 1 and "io_binding" in measured:
-            why = "the plan of a graph is for one shape, and the requests have several"
-            measured["io_binding"].append({"failed": why})
         if "edgemem" in measured and not recorded:
             _child({**task, "configuration": "edgemem", "what": "serve"}, timeout_s)  # leaves its plans in the cache
         for _ in range(rounds):
@@ -213,10 +205,6 @@ def _saved(requests: Sequence[Feeds], folder: Path) -> list[dict[str, str]]:
         for name, file in files[-1].items():
             np.save(file, request[name])
     return files
-
-
-def _shapes(request: Feeds) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    return tuple((name, np.shape(value)) for name, value in sorted(request.items()))
 
 
 def _row(name: str, answers: Sequence[Mapping[str, Any]], memory: Mapping[str, Any]) -> MeasureRow:
@@ -264,12 +252,6 @@ def _compared(row: MeasureRow, mine: Sequence[Mapping[str, Any]], default: Seque
 def _child(task: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
     """A process's figures, or {"failed": why}."""
     try:
-        done = run_child("edgemem.runtime.onnxruntime.measure_child", stdin=json.dumps(task), timeout_s=timeout_s)
-    except subprocess.TimeoutExpired:
-        return {"failed": f"it took longer than {timeout_s:g} s"}
-    if done.returncode < 0:
-        return {"failed": f"the process was ended by signal {-done.returncode}"}
-    if done.returncode:
-        return {"failed": " ".join(done.stderr.strip().splitlines()[-1:]) or f"exit status {done.returncode}"}
-    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return answer
+        return dict(call_child("edgemem.runtime.onnxruntime.measure_child", Message(task), timeout_s=timeout_s).data)
+    except ChildError as e:
+        return {"failed": str(e)}

@@ -7,22 +7,20 @@ files can be measured side by side: a file that was changed to take less memory,
 
 from __future__ import annotations
 
-import json
-import subprocess
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from edgemem.child import run_child
 from edgemem.commands.tflite_file import open_model, values_of
 from edgemem.errors import MissingDependencyError, ModelError, RuntimeBindError
-from edgemem.files import temporary_folder
 from edgemem.runtime.litert.probe import probe_apart
-from edgemem.runtime.tflm.execute import execute
+from edgemem.runtime.tflm.execution import execute
 from edgemem.runtime.tflm.file_plan import file_plan, memory_of
 from edgemem.runtime.tflm.size import predicted_head
+from edgemem.system.child_call import ChildError, Message, call_child
+from edgemem.system.files import temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -160,11 +158,13 @@ def measure_tflite(
     requests = [values_of(forms[0], given, seed=seed) for given in feeds or [{}]]
     with temporary_folder() as folder:
         common = {
-            "requests": _saved(requests, folder),
+            "requests": len(requests),
+            "inputs": len(forms[0]),
             "threads": threads,
             "warm": _WARM_RUNS,
             "repeats": max(repeats, len(requests) - _WARM_RUNS),
         }
+        values = [value for request in requests for value in request]
         subjects: list[_Subject] = []
         for number, (file, model) in enumerate(models, 1):
             part = folder / str(number)
@@ -179,12 +179,12 @@ def measure_tflite(
         for subject in subjects:
             if subject.row.configuration == "edgemem" and not subject.row.unavailable:
                 # The first process for a model makes its plan and leaves it in the cache; those that count find it.
-                _run(subject, common, timeout_s)
+                _run(subject, common, values, timeout_s)
                 subject.answers.clear()
         for _ in range(rounds):
             for subject in subjects:
                 if not subject.row.unavailable:
-                    _run(subject, common, timeout_s)
+                    _run(subject, common, values, timeout_s)
     for subject in subjects:
         if subject.answers:
             subject.row = replace(subject.row, **_figures(subject.answers))
@@ -194,16 +194,6 @@ def measure_tflite(
 def _input_forms(model: TfliteModel) -> list[tuple[str, str, tuple[int, ...]]]:
     graph = model.graph()
     return [(t.name, t.dtype, t.shape) for t in (graph.tensors[i] for i in graph.inputs)]
-
-
-def _saved(requests: Sequence[Sequence[NDArray[Any]]], folder: Path) -> list[list[str]]:
-    """A file for each array, by request and input."""
-    files = []
-    for number, request in enumerate(requests):
-        files.append([str(folder / f"{number}-{place}.npy") for place in range(len(request))])
-        for file, value in zip(files[-1], request, strict=True):
-            np.save(file, value)
-    return files
 
 
 # What is to be measured
@@ -263,23 +253,15 @@ def _prepare_tflm(
 # What was measured
 
 
-def _run(subject: _Subject, common: Mapping[str, Any], timeout_s: float) -> None:
+def _run(subject: _Subject, common: Mapping[str, Any], values: Sequence[NDArray[Any]], timeout_s: float) -> None:
     """One more process; a failure ends the subject."""
     child = _CHILDREN[_STOCK[subject.row.configuration]]
-    why = ""
     try:
-        done = run_child(child, stdin=json.dumps({**common, **subject.task}), timeout_s=timeout_s)
-        if done.returncode < 0:
-            why = f"the process was ended by signal {-done.returncode}"
-        elif done.returncode:
-            why = " ".join(done.stderr.strip().splitlines()[-1:]) or f"exit status {done.returncode}"
-    except subprocess.TimeoutExpired:
-        why = f"it took longer than {timeout_s:g} s"
-    if why:
-        subject.row = replace(subject.row, unavailable=why)
+        answer = call_child(child, Message({**common, **subject.task}, values), timeout_s=timeout_s)
+        subject.answers.append(dict(answer.data))
+    except ChildError as e:
+        subject.row = replace(subject.row, unavailable=str(e))
         subject.answers.clear()
-    else:
-        subject.answers.append(json.loads(done.stdout.splitlines()[-1]))
 
 
 def _figures(answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

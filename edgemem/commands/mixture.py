@@ -16,27 +16,27 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from edgemem.commands.ordered import order_among, order_model
-from edgemem.commands.widest import widest_operator
+from edgemem.commands.largest_operator import widest_operator
+from edgemem.commands.order_choice import order_among, order_model
 from edgemem.errors import EdgememError
+from edgemem.formats.workspace import graph_under
 from edgemem.model.macs import count_macs
 from edgemem.passes.recompute.recompute_pass import RecomputeOperators
-from edgemem.passes.recompute.repeat import repeat
+from edgemem.passes.recompute.repeated_graph import repeat
 from edgemem.records.micro_tail import predicted_tail
 from edgemem.schedule.peak import peak_of
-from edgemem.workspace import graph_under
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from edgemem.commands.largest_operator import WidestOperator
     from edgemem.commands.steps import Steps
-    from edgemem.commands.widest import WidestOperator
     from edgemem.formats import Model
     from edgemem.passes.protocol import Pass
     from edgemem.schedule.ordering import Ordering
     from edgemem.targets import Target
 
-__all__ = ["CHOSEN", "Limits", "Mixture", "Mixtures", "find_mixtures"]
+__all__ = ["CHOSEN", "CandidateLimits", "Mixture", "Mixtures", "find_mixtures"]
 
 CHOSEN: Final = frozenset({"auto", "head"})  # values of `stages` that leave the stages to the pass
 _LOOSER: Final = (0.25, 0.5, 0.75)  # between the budget and the peak without stages, on a logarithmic scale
@@ -44,7 +44,7 @@ _SEARCHES: Final = 8  # of orders and runs, which share the time
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CandidateLimits:
     """What is wanted of a mixture.
 
     Attributes:
@@ -107,7 +107,7 @@ class Mixtures:
     refused: str = ""
 
 
-def find_mixtures(model: Model, steps: Steps, limits: Limits, cut: Pass | None = None) -> Mixtures:
+def find_mixtures(model: Model, steps: Steps, limits: CandidateLimits, cut: Pass | None = None) -> Mixtures:
     """Ways to run a model within limits.
 
     Args:
@@ -143,7 +143,7 @@ def find_mixtures(model: Model, steps: Steps, limits: Limits, cut: Pass | None =
 class _Search:
     """The ways to run one model."""
 
-    def __init__(self, model: Model, steps: Steps, limits: Limits, cut: Pass | None) -> None:
+    def __init__(self, model: Model, steps: Steps, limits: CandidateLimits, cut: Pass | None) -> None:
         self._model, self._steps, self._limits = model, steps, limits
         self._macs = count_macs(model.graph())
         self.refused = ""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from edgemem.files import atomic_write
 from edgemem.runtime.memory import as_data
+from edgemem.system.files import atomic_write
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

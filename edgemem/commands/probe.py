@@ -14,7 +14,7 @@ from edgemem.runtime.tflm.probe import probe
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from edgemem.runtime.tflm.probe import Probed, Verdict
+    from edgemem.runtime.tflm.probe import ProbeResult, Verdict
 
 __all__ = ["ProbeReport", "probe_kernels"]
 
@@ -31,7 +31,7 @@ class ProbeReport:
 
     runtime: str
     profile: str
-    rows: tuple[Probed, ...]
+    rows: tuple[ProbeResult, ...]
 
     @property
     def counts(self) -> Mapping[Verdict, int]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgemem.commands.prepare import prepare
-from edgemem.commands.widest import widest_operator
+from edgemem.commands.changed_model import change_model
+from edgemem.commands.largest_operator import widest_operator
 from edgemem.errors import ModelError
-from edgemem.files import temporary_folder
 from edgemem.formats import Bindings, Model
+from edgemem.formats.workspace import graph_under
 from edgemem.passes.recompute.ways import Search, find_front
 from edgemem.report.recompute_curve import RecomputeCurve, RecomputePoint
 from edgemem.runtime.onnxruntime.tile_pass import TILED_LEVEL
 from edgemem.schedule.peak import peak_of
-from edgemem.workspace import graph_under
+from edgemem.system.files import temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,12 +47,12 @@ def find_recompute_curve(
         effort: of the searches.
         progress: called with what is done next.
 
-    Raises ModelError for usage records, and as `prepare`.
+    Raises ModelError for usage records, and as `change_model`.
     """
     order = {"method": "auto"} if effort is None else {"method": "auto", "effort": effort}
     optimise = {"optimize": {"level": TILED_LEVEL}} if path.suffix.lower() == ".onnx" else {}
     with temporary_folder() as folder:
-        prepared = prepare(
+        prepared = change_model(
             path, folder, {**optimise, "order": order}, bindings=bindings, target=target, progress=progress
         )
         model, rules = prepared.model, prepared.target

@@ -10,7 +10,7 @@ import numpy as np
 from edgemem.commands.run import in_one_line
 from edgemem.commands.run_litert import ask_litert
 from edgemem.errors import MissingDependencyError, ModelError, RuntimeBindError, UnsupportedError
-from edgemem.runtime.onnxruntime.optimise import onnxruntime
+from edgemem.runtime.onnxruntime.baked_file import onnxruntime
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -6,14 +6,12 @@ when the time is up is said to be not tried.
 
 from __future__ import annotations
 
-import json
-import subprocess
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from edgemem.child import run_child
 from edgemem.errors import BudgetExceededError
 from edgemem.formats import Foldable, Model, load
+from edgemem.system.child_call import Message, stream_child
 from edgemem.targets import BUILT_IN, Target, find_target
 
 if TYPE_CHECKING:
@@ -36,7 +34,7 @@ class Attempt:
     Attributes:
         path: of the model.
         budget: bytes.
-        wanted: options of the passes that were applied, as `edgemem.commands.prepare.prepare` takes them.
+        wanted: options of the passes that were applied, as `edgemem.commands.changed_model.change_model` takes them.
         kernels: the kernel profile that was given, or None.
         target: a built-in target's name, or a .toml file; None for the format's own.
         alignment: as for `edgemem.plan`.
@@ -89,13 +87,8 @@ def find_remedies(attempt: Attempt, *, limit_s: float = LIMIT_S) -> tuple[Remedy
         "limit_s": limit_s,
         "candidates": [[dict(wanted), kernels] for _, wanted, kernels in candidates],
     }
-    try:
-        out = run_child("edgemem.commands.remedies_child", stdin=json.dumps(task), timeout_s=_MOST_S).stdout
-    except subprocess.TimeoutExpired as e:
-        told = e.output or b""
-        out = told if isinstance(told, str) else told.decode()
-    lines = [json.loads(line) for line in out.split("\n")[:-1]]  # the last one may be cut off
-    found = [Remedy(options, **line) for (options, _, _), line in zip(candidates, lines, strict=False)]
+    answers, _ = stream_child("edgemem.commands.remedies_child", Message(task), timeout_s=_MOST_S)
+    found = [Remedy(options, **answer.data) for (options, _, _), answer in zip(candidates, answers, strict=False)]
     return (*found, *(Remedy(options, None) for options, _, _ in candidates[len(found) :]))
 
 

@@ -1,40 +1,38 @@
-"""A process that makes changes of a model, one after the other, and prints a line of JSON about each."""
+"""A process that makes changes of a model, one after the other, and gives an answer about each."""
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgemem import api
-from edgemem.commands.plan_prepared import plan_prepared
-from edgemem.commands.prepare import kept_states, prepare
+from edgemem.commands.changed_model import change_model, kept_states
+from edgemem.commands.changed_plan import plan_changed_model
 from edgemem.errors import BudgetExceededError, EdgememError
-from edgemem.files import temporary_folder
 from edgemem.formats import Bindings, Model
+from edgemem.formats.workspace import graph_under
 from edgemem.schedule.peak import peak_of
-from edgemem.workspace import graph_under
+from edgemem.system.child_call import Message, serve
+from edgemem.system.files import temporary_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 _MOST = 160  # characters of a reason
 
 
-def main() -> None:
-    """Read the task of `edgemem.commands.remedies` from the standard input."""
-    task = json.loads(sys.stdin.read())
+def _answers(question: Message) -> Iterator[Message]:
+    """What each candidate of a task of `edgemem.commands.remedies` comes to."""
+    task = question.data
     begun = time.process_time()
     for wanted, kernels in task["candidates"]:
         if time.process_time() - begun > task["limit_s"]:
             return
         try:
-            told = _tried(task, wanted, kernels)
+            yield Message(_tried(task, wanted, kernels))
         except EdgememError as e:
-            told = {"size": None, "refusal": str(e).splitlines()[0][:_MOST]}
-        print(json.dumps(told), flush=True)  # noqa: T201 - what the parent reads
+            yield Message({"size": None, "refusal": str(e).splitlines()[0][:_MOST]})
 
 
 def _tried(task: Mapping[str, Any], wanted: Mapping[str, Mapping[str, str]], kernels: str | None) -> dict[str, Any]:
@@ -42,7 +40,7 @@ def _tried(task: Mapping[str, Any], wanted: Mapping[str, Mapping[str, str]], ker
     bindings = Bindings.of(task["bindings"]["dims"], task["bindings"]["shapes"])
     try:
         with temporary_folder() as folder:
-            prepared = prepare(
+            prepared = change_model(
                 Path(task["path"]),
                 folder,
                 wanted,
@@ -56,7 +54,7 @@ def _tried(task: Mapping[str, Any], wanted: Mapping[str, Mapping[str, str]], ker
                 bound = peak_of(graph_under(model, target), target)
                 if bound > budget:
                     return {"size": bound}
-            _, planset = plan_prepared(
+            _, planset = plan_changed_model(
                 prepared,
                 lambda made, rules: api.plan(
                     made,
@@ -73,4 +71,4 @@ def _tried(task: Mapping[str, Any], wanted: Mapping[str, Mapping[str, str]], ker
 
 
 if __name__ == "__main__":
-    main()
+    serve(_answers)

@@ -6,18 +6,18 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from edgemem.commands.executors import io_binding_refusal
 from edgemem.commands.onnx_file import read_onnx
 from edgemem.commands.outcome import Outcome, same
-from edgemem.errors import ModelError, PlanError, RuntimeBindError
+from edgemem.errors import ModelError, PlanError
 from edgemem.formats import Bindings, onnx_editor
 from edgemem.model.ranges import resolve
 from edgemem.runtime.feeds import make_feeds
-from edgemem.runtime.onnxruntime.bound_arena import Device
+from edgemem.runtime.onnxruntime.baked_file import metadata_for, onnxruntime, runtime_errors, session_options_for
+from edgemem.runtime.onnxruntime.bound_arena import OrtDevice
+from edgemem.runtime.onnxruntime.bound_nodes import BoundNodes
 from edgemem.runtime.onnxruntime.file import plans_in
-from edgemem.runtime.onnxruntime.io_binding import make_session
-from edgemem.runtime.onnxruntime.optimise import metadata_for, onnxruntime, runtime_errors, session_options_for
 from edgemem.runtime.onnxruntime.session import InferenceSession
+from edgemem.runtime.onnxruntime.split_model import split_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -64,7 +64,8 @@ def run(
         raise PlanError(f"no executor {executor!r}; there are replay and io-binding")
     options = onnxruntime().SessionOptions()
     options.intra_op_num_threads = threads
-    providers = Device.parse(device).providers  # before the file is read
+    place = OrtDevice.parse(device)  # before the file is read
+    providers = place.providers
     data = read_onnx(model, "run")
     parts = onnx_editor().parts(data, model.parent)
     memory: Any
@@ -78,31 +79,15 @@ def run(
                 report, memory = session.memory_report, session.memory
             make_plain: Callable[[], Any] = partial(_plain, model, data, threads, providers)
         else:
-            _check_plan(model, data)
-            bound = make_session(
-                model,
-                dims=given.dims,
-                input_shapes=given.input_shapes,
-                sess_options=options,
-                poison=0xCD if poison else None,
-                device=device,
-            )
-            names = [o.name for o in bound.get_outputs()]
-            results = [bound.run(names, values) for _ in range(runs)]
-            report, memory = bound.memory_report, bound.memory
-            make_plain = bound.plain_session
+            split = split_model(model, bindings=given, feeds=values, options=options)
+            nodes = BoundNodes(split, poison=0xCD if poison else None, device=place)
+            names = list(split.outputs)
+            results = [list(nodes.run(values).values()) for _ in range(runs)]
+            report = memory = nodes.report
+            make_plain = partial(_plain, model, data, threads, providers, optimises=False)
         different = _different(make_plain(), values, names, results) if compare else ()
     outputs = dict(zip(names, results[-1], strict=True))
     return Outcome(outputs, report, memory, not different if compare else None, different)
-
-
-def _check_plan(model: Path, data: bytes) -> None:
-    """Raise RuntimeBindError for a file whose plan of the graph io-binding does not run."""
-    plansets = plans_in(data)
-    refusal = io_binding_refusal(plansets)
-    if refusal is not None and any(planset.recording is None for planset in plansets):
-        remedy = f"make one with: edgemem plan {refusal.remedy} {model.name} -o PLANNED.onnx"
-        raise RuntimeBindError(f"io-binding cannot run the plan in {model.name}: {refusal.why}; {remedy}")
 
 
 def planned_bindings(data: bytes, given: Bindings) -> Bindings:
@@ -110,7 +95,7 @@ def planned_bindings(data: bytes, given: Bindings) -> Bindings:
 
     Raises PlanFileError if the plan is damaged.
     """
-    graph = next((p for p in plans_in(data, old=False) if p.recording is None), None)
+    graph = next((p for p in plans_in(data) if p.recording is None), None)
     if graph is None:
         return given
     ranges = {**{name: made for name, made in graph.ranges.items() if name not in given.dims}, **given.ranges}
@@ -128,9 +113,11 @@ def in_one_line(model: Path) -> Iterator[None]:
         raise ModelError(f"ONNX Runtime cannot run {model.name}: {str(e).splitlines()[0]}") from None
 
 
-def _plain(model: Path, data: bytes, threads: int, providers: Sequence[Any]) -> Any:
+def _plain(model: Path, data: bytes, threads: int, providers: Sequence[Any], *, optimises: bool = True) -> Any:
     options = session_options_for(metadata_for(data))
     options.intra_op_num_threads = threads
+    if not optimises:
+        options.graph_optimization_level = onnxruntime().GraphOptimizationLevel.ORT_DISABLE_ALL
     return onnxruntime().InferenceSession(str(model), options, providers=list(providers))
 
 

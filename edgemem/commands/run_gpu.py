@@ -7,16 +7,16 @@ from itertools import groupby
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from edgemem.commands.executors import webgpu_refusal
 from edgemem.commands.onnx_file import read_onnx
 from edgemem.commands.outcome import Outcome, outcome_data, same
 from edgemem.commands.reference import Reference, reference_of
 from edgemem.commands.run import planned_bindings
 from edgemem.commands.tflite_file import open_model, values_of
-from edgemem.errors import EdgememError, ModelError, RuntimeBindError
+from edgemem.errors import EdgememError, ModelError
 from edgemem.formats import Bindings, Computable, Model, load_model
+from edgemem.planning.verification import plans_of
+from edgemem.runtime.executors import WEBGPU
 from edgemem.runtime.onnxruntime.file import plans_in
-from edgemem.verification import plans_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -156,10 +156,8 @@ def open_planned(path: Path, bindings: Bindings | None = None) -> Model:
     if not isinstance(model, Computable):
         raise ModelError(f"{path.name} is no model that runs on a GPU; give an .onnx or a .tflite file")
     plansets = plans_of(model)
-    refusal = webgpu_refusal(plansets)
-    if refusal is not None and any(planset.recording is None for planset in plansets):
-        remedy = f"make one with: edgemem plan {refusal.remedy} {path.name} -o PLANNED{path.suffix}"
-        raise RuntimeBindError(f"WebGPU cannot run the plan in {path.name}: {refusal.why}; {remedy}")
+    if any(planset.recording is None for planset in plansets):
+        WEBGPU.check(path, plansets)
     return model
 
 
@@ -169,7 +167,7 @@ def is_for_webgpu(path: Path) -> bool:
         plansets = plans_of(load_model(path)) if path.suffix.lower() == ".tflite" else plans_in(read_onnx(path, "run"))
     except EdgememError:  # the executor of the format says it better
         return False
-    return bool(plansets) and webgpu_refusal(plansets) is None and all(p.recording is None for p in plansets)
+    return bool(plansets) and WEBGPU.refusal(plansets) is None and all(p.recording is None for p in plansets)
 
 
 def feeds_for(model: Model, feeds: Mapping[str, NDArray[Any]] | None) -> dict[str, NDArray[Any]]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.commands.outcome import Outcome
-from edgemem.runtime.litert.memory import memory_from
-from edgemem.runtime.litert.process import Question, ask
+from edgemem.runtime.litert.memory import InterpreterMemory
+from edgemem.runtime.litert.process import ask
+from edgemem.runtime.memory import report_from
+from edgemem.system.child_call import Message
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,7 +17,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.commands.tflite_file import TfliteModel
-    from edgemem.runtime.litert.memory import Memory
 
 __all__ = ["ask_litert", "bind_litert", "run_litert"]
 
@@ -67,13 +68,13 @@ def run_litert(
         refuse="raise" if model.plan() is not None else "plain",
     )
     outputs = dict(zip(found["outputs"], arrays, strict=True))
-    memory, different = memory_from(found["memory"]), tuple(found["different"])
+    memory, different = report_from(found["memory"], InterpreterMemory), tuple(found["different"])
     return Outcome(outputs, memory, memory, not different if compare else None, different)
 
 
-def bind_litert(path: Path, model: TfliteModel, *, timeout_s: float | None = None) -> Memory:
+def bind_litert(path: Path, model: TfliteModel, *, timeout_s: float | None = None) -> InterpreterMemory:
     """The memory of a model once LiteRT has bound it to the plan in its file. Errors as `run_litert`."""
-    return memory_from(ask_litert("bind", path, model, timeout_s=timeout_s)[0]["memory"])
+    return report_from(ask_litert("bind", path, model, timeout_s=timeout_s)[0]["memory"], InterpreterMemory)
 
 
 def ask_litert(
@@ -89,5 +90,5 @@ def ask_litert(
     data = {"task": task, "file": path.name, "shapes": list(model.inputs().items()), **more}
     doing = f"{'preparing' if task == 'bind' else 'running'} {path.name}"
     limit_s = _TIMEOUT_S + _RUN_S * more.get("runs", 0) if timeout_s is None else timeout_s
-    answer = ask(_CHILD, Question(data, path.read_bytes(), arrays), doing=doing, timeout_s=limit_s)
+    answer = ask(_CHILD, Message(data, arrays, path.read_bytes()), doing=doing, timeout_s=limit_s)
     return dict(answer.data), answer.arrays

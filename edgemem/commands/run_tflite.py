@@ -5,16 +5,16 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from edgemem.commands.executors import EXECUTORS
 from edgemem.commands.outcome import Outcome, same
 from edgemem.commands.run_litert import run_litert
 from edgemem.commands.tflite_file import open_model, values_of
 from edgemem.errors import PlanError, RuntimeBindError
-from edgemem.runtime.tflm.execute import execute
+from edgemem.formats.offline_allocation import micro_refusal
+from edgemem.planning.verification import plans_of
+from edgemem.runtime.executors import EXECUTORS, LITERT
+from edgemem.runtime.tflm.execution import execute
 from edgemem.runtime.tflm.file_plan import file_plan, memory_of
 from edgemem.runtime.tflm.size import predicted_head
-from edgemem.suitability import Refusal, litert_refusal, micro_refusal
-from edgemem.verification import plans_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from edgemem.commands.tflite_file import TfliteModel
     from edgemem.plans import PlanSet
 
-__all__ = ["RUNTIMES", "refused", "run", "runtime_of"]
+__all__ = ["RUNTIMES", "run", "runtime_of"]
 
 RUNTIMES = ("litert", "tflm")
 
@@ -71,10 +71,8 @@ def run(
     chosen = runtime or runtime_of(plansets, offsets=model.offline_metadata() is not None)
     if chosen == "tflm":
         return _in_tflm(path, model, feeds, runs=runs, compare=compare, timeout_s=timeout_s)
-    refusals = [litert_refusal(planset) for planset in plansets]
-    if refusals and None not in refusals:
-        assert refusals[0] is not None
-        raise refused("LiteRT", path, refusals[0])
+    if plansets:
+        LITERT.check(path, plansets)
     return run_litert(
         path, model, feeds, runs=runs, threads=threads, compare=compare, poison=poison, timeout_s=timeout_s
     )
@@ -94,14 +92,6 @@ def runtime_of(plansets: Sequence[PlanSet], *, offsets: bool) -> str:
     return next(able, "tflm" if any(micro_refusal(planset) is None for planset in plansets) else "litert")
 
 
-def refused(runtime: str, path: Path, refusal: Refusal) -> RuntimeBindError:
-    """The error for a runtime that cannot run the plan in a file, with the command that makes one for it."""
-    return RuntimeBindError(
-        f"{runtime} cannot run the plan in {path.name}: {refusal.why}; "
-        f"make one with: edgemem plan {refusal.remedy} {path.name} -o PLANNED.tflite"
-    )
-
-
 def _in_tflm(
     path: Path,
     model: TfliteModel,
@@ -115,7 +105,7 @@ def _in_tflm(
         raise RuntimeBindError("TensorFlow Lite Micro cannot resize inputs: give the file itself other sizes")
     plan = file_plan(model)
     if plan.refusal is not None:
-        raise refused("TensorFlow Lite Micro", path, plan.refusal)
+        raise plan.refusal.error("tflm", path)
     graph = model.graph()
     inputs = [graph.tensors[i] for i in graph.inputs]
     names = [graph.tensors[i].name for i in graph.outputs]

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from edgemem.commands.run_litert import bind_litert
 from edgemem.commands.tflite_file import open_model
 from edgemem.errors import BudgetExceededError, PlanError
+from edgemem.planning.verification import plans_of
+from edgemem.runtime.executors import LITERT
 from edgemem.runtime.litert.probe import probe_apart
 from edgemem.runtime.tflm import size as tflm
-from edgemem.suitability import litert_refusal
-from edgemem.verification import plans_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -139,11 +139,11 @@ def _in_litert(path: Path, model: TfliteModel, timeout_s: float | None) -> Model
     scratch = {i for tensors in main.scratch for i in tensors}
     inside = [(i, t.size) for i, t in enumerate(main.tensors) if t.allocation == "arena"]
     planned, plan = None, "LiteRT's own"
-    refusals = [litert_refusal(planset) for planset in plans_of(model)]
-    if refusals and None not in refusals:
-        assert refusals[0] is not None
-        plan = f"LiteRT's own ({refusals[0].why}; plan with {refusals[0].remedy})"
-    elif refusals:
+    plansets = plans_of(model)
+    refusal = LITERT.refusal(plansets)
+    if plansets and refusal is not None:
+        plan = f"LiteRT's own ({refusal.why}; plan with {refusal.remedy})"
+    elif plansets:
         memory = bind_litert(path, model, timeout_s=timeout_s)
         planned, plan = memory.planned, str(memory)
     return ModelSize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from edgemem.commands.streamed import check_streamed
+from edgemem.commands.output_check import check_streamed
 from edgemem.errors import ModelError
 from edgemem.passes.protocol import PassContext
 

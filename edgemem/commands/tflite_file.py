@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from edgemem import formats
 from edgemem.errors import ModelError, UnsupportedError
 from edgemem.formats import Bindings, MicroPlanned, Model, Resizable, Rewritable
+from edgemem.planning.verification import plans_of
 from edgemem.runtime.feeds import make_feeds
-from edgemem.verification import plans_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

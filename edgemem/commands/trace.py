@@ -11,8 +11,8 @@ import numpy as np
 from edgemem.errors import ModelError, PlanError
 from edgemem.formats import load_histories
 from edgemem.planning.cycle_plan import plan_cycles
+from edgemem.planning.problem_plan import plan_with_settings
 from edgemem.planning.recording_plan import for_offsets
-from edgemem.planning.settled import settled_plans
 from edgemem.proof import prove
 from edgemem.trace.caching import CachingSettings, simulate
 from edgemem.trace.cycle import Cycle
@@ -189,7 +189,7 @@ def _cycle(trace: Trace, dynamic: Sequence[str], *, by_stream: bool) -> tuple[Cy
 
 def _whole(trace: Trace, settings: Settings, progress: Callable[[str], None]) -> PlanSet:
     problem = trace.problem(alignment=settings.alignment or _HOST_ALIGNMENT, outlive=True)
-    made = settled_plans(problem, for_offsets(settings), families=("offsets",), quick=True, progress=progress)
+    made = plan_with_settings(problem, for_offsets(settings), families=("offsets",), quick=True, progress=progress)
     best = made.best_offsets
     if best is None:
         raise PlanError("there is no offset plan; choose a strategy for offsets")

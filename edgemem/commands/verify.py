@@ -6,16 +6,16 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from edgemem.commands.executors import runtimes_of
 from edgemem.model.profiles import KERNELS, VERSIONS
 from edgemem.plans import LEFT_TO_RUNTIME
+from edgemem.runtime.executors import list_executors
 from edgemem.runtime.onnxruntime.file import model_digest
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from edgemem.planning.verification import Verdict
     from edgemem.plans import Plan, PlanSet
-    from edgemem.verification import Verdict
 
 __all__ = ["Leg", "Report", "report_of"]
 
@@ -68,7 +68,7 @@ def report_of(path: Path, verdict: Verdict, *, is_run: bool = False) -> Report:
         is_run: whether the plans are run as well.
     """
     plansets = list(dict.fromkeys((verdict.planset, *verdict.recordings)))
-    able = runtimes_of(plansets, path.suffix, verdict.model)
+    able = list_executors(plansets, path.suffix, verdict.model)
     return Report(
         tuple(_entry(planset, plan) for planset in plansets for plan in _best(planset)),
         tuple(able),

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgemem.commands.executor_run import ExecutorRun, check_verified
-from edgemem.commands.executors import io_binding_refusal
 from edgemem.commands.outcome import same
 from edgemem.commands.run import in_one_line
 from edgemem.commands.verify_run_gpu import gpu_runs
@@ -19,13 +18,13 @@ from edgemem.formats import Bindings, load_model, onnx_editor
 from edgemem.model.random import random_values_of
 from edgemem.model.ranges import Range, resolve
 from edgemem.proof import Cause, Violation
+from edgemem.runtime.executors import IO_BINDING
 from edgemem.runtime.feeds import make_feeds, random_values
-from edgemem.runtime.onnxruntime.compare import compare_nodes
+from edgemem.runtime.onnxruntime.baked_file import LEVELS, metadata_for, onnxruntime, session_options_for
 from edgemem.runtime.onnxruntime.file import plans_in
-from edgemem.runtime.onnxruntime.fitting import OtherSizes, misfit
-from edgemem.runtime.onnxruntime.optimise import LEVELS, metadata_for, onnxruntime, session_options_for
-from edgemem.runtime.onnxruntime.prepared import Prepared, prepare
+from edgemem.runtime.onnxruntime.node_comparison import compare_nodes
 from edgemem.runtime.onnxruntime.session import InferenceSession
+from edgemem.runtime.onnxruntime.split_model import split_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from edgemem.plans import PlanSet
     from edgemem.runtime.feeds import Feeds
     from edgemem.runtime.memory import MemoryReport
+    from edgemem.runtime.onnxruntime.split_model import SplitModel
     from edgemem.trace.recording import Fingerprint, Signature
 
 __all__ = ["verify_run"]
@@ -100,55 +100,39 @@ def _attempt(executor: str, attempt: Callable[[], ExecutorRun]) -> ExecutorRun:
 
 
 def _run_nodes(planned: Path, plansets: Sequence[PlanSet], feeds: Mapping[str, NDArray[Any]] | None) -> ExecutorRun:
-    refusal = io_binding_refusal(plansets)
+    refusal = IO_BINDING.refusal(plansets)
     if refusal is not None:
-        remedy = f"make one with: edgemem plan {refusal.remedy} {planned.name} -o PLANNED.onnx"
-        raise RuntimeBindError(f"{refusal.why}; {remedy}")
-    largest = prepare(planned)
-    if largest.reason:
-        raise RuntimeBindError(largest.reason)
+        raise RuntimeBindError(refusal.advise(planned))
     violations: list[Violation] = []
     random: dict[str, None] = {}
     sizes: list[str] = []
     report: MemoryReport | None = None
-    for prepared, at in _over_range(planned, largest, feeds):
-        forms = {name: prepared.forms[name] for name in prepared.names_in if name in prepared.forms}
+    for model, at in _over_range(planned, feeds):
+        forms = {name: model.forms[name] for name in model.inputs if name in model.forms}
         with in_one_line(planned):
-            run = compare_nodes(prepared, dict(feeds) if feeds else make_feeds(forms))
+            run = compare_nodes(model, dict(feeds) if feeds else make_feeds(forms))
         report = report or run.report
         random |= dict.fromkeys(run.random)
         sizes += [at] if at else []
-        if found := run.divergence:
-            message = f"at {at}: {found}" if at else str(found)
-            violations.append(Violation(Cause.DIFFERENT_OUTPUT, message, "io-binding", (found.tensor,)))
+        if run.difference:
+            message = f"at {at}: {run.difference}" if at else run.difference
+            violations.append(Violation(Cause.DIFFERENT_OUTPUT, message, "io-binding", (run.tensor,)))
     notes = [f"at {', at '.join(sizes)}"] if sizes else []
     notes += [f"not compared, because they differ from run to run: {_names(list(random))}"] if random else []
     return ExecutorRun("io-binding", report, violations=tuple(violations), note="; ".join(notes))
 
 
-def _over_range(
-    planned: Path, largest: Prepared, feeds: Mapping[str, NDArray[Any]] | None
-) -> Iterator[tuple[Prepared, str]]:
+def _over_range(planned: Path, feeds: Mapping[str, NDArray[Any]] | None) -> Iterator[tuple[SplitModel, str]]:
     """The model at the sizes of the feeds; without any at the largest, the smallest and the middle ones of its range.
 
     With each, the sizes in words; "" for a plan without a range.
     """
-    planset = largest.proved.planset if largest.proved is not None else None
-    ranges = planset.ranges if planset is not None else {}
-    if planset is None or not ranges:
-        yield largest, ""
-        return
-    if feeds is not None:
-        if misfit(largest, [], feeds) and not misfit(largest, [], feeds, shapes=False):
-            other = OtherSizes[Prepared](largest).find(feeds, lambda prepared: prepared)
-            if isinstance(other, str):
-                raise RuntimeBindError(other)
-            largest = other
-        yield largest, ""
-        return
-    yield largest, _said({name: planset.dims[name] for name, made in ranges.items() if isinstance(made, Range)})
-    for values in _inner_sizes(ranges):
-        yield prepare(planned, bindings=Bindings(values)), _said(values)
+    largest = split_model(planned, feeds=feeds)
+    planset = largest.proved.planset
+    sizes = {name: planset.dims[name] for name, made in planset.ranges.items() if isinstance(made, Range)}
+    yield largest, _said(sizes)
+    for values in _inner_sizes(planset.ranges) if sizes and feeds is None else ():
+        yield split_model(planned, bindings=Bindings(values)), _said(values)
 
 
 def _other_sizes(planned: Path, data: bytes, plansets: Sequence[PlanSet]) -> list[tuple[str, Feeds]]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from edgemem.commands.executor_run import ExecutorRun
-from edgemem.commands.executors import is_portable, webgpu_refusal
 from edgemem.commands.outcome import same
 from edgemem.commands.run_gpu import GpuOptions, executor_for, feeds_for, open_planned
 from edgemem.errors import MissingDependencyError, ModelError, PlanFileError, RuntimeBindError, UnsupportedError
+from edgemem.planning.verification import plans_of
 from edgemem.proof import Cause, Violation
-from edgemem.verification import plans_of
+from edgemem.runtime.executors import WEBGPU, has_portable_size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ def gpu_runs(
     path: Path, plansets: Sequence[PlanSet], feeds: Mapping[str, NDArray[Any]] | None
 ) -> tuple[ExecutorRun, ...]:
     """What came of a file's plan on a GPU: one entry, or none where the plan is not for GPUs."""
-    if webgpu_refusal(plansets) is not None:
+    if WEBGPU.refusal(plansets) is not None:
         return ()
     try:
         return (verify_run_gpu(path, feeds),)
@@ -56,7 +56,7 @@ def verify_run_gpu(path: Path, feeds: Mapping[str, NDArray[Any]] | None = None) 
     model = open_planned(path)
     graph = model.graph()
     values = feeds_for(model, feeds)
-    profile: Literal["portable", "adapter"] = "portable" if is_portable(plans_of(model)) else "adapter"
+    profile: Literal["portable", "adapter"] = "portable" if has_portable_size(plans_of(model)) else "adapter"
     options = GpuOptions(poison=True, profile=profile)
     with executor_for(path, options) as shared, executor_for(path, options, sharing=False) as alone:
         names = [output.name for output in shared.get_outputs()]

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 from edgemem.commands.executor_run import ExecutorRun, check_verified
 from edgemem.commands.outcome import same
 from edgemem.commands.run_litert import ask_litert
-from edgemem.commands.run_tflite import refused
 from edgemem.commands.tflite_file import open_model, values_of
 from edgemem.commands.verify_run_gpu import gpu_runs
 from edgemem.errors import MissingDependencyError, ModelError, PlanFileError, RuntimeBindError
+from edgemem.planning.verification import plans_of
 from edgemem.proof import Cause, Violation
-from edgemem.runtime.litert.memory import memory_from
+from edgemem.runtime.executors import LITERT
+from edgemem.runtime.litert.memory import InterpreterMemory
+from edgemem.runtime.memory import report_from
 from edgemem.runtime.tflm.divergence import depends_on_memory, first_divergence
-from edgemem.runtime.tflm.execute import execute
+from edgemem.runtime.tflm.execution import execute
 from edgemem.runtime.tflm.file_plan import file_plan, memory_of
 from edgemem.runtime.tflm.operators import wrong_by_itself
 from edgemem.runtime.tflm.size import predicted_head
-from edgemem.suitability import litert_refusal
-from edgemem.verification import plans_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from edgemem.commands.tflite_file import TfliteModel
     from edgemem.plans import PlanSet
-    from edgemem.runtime.tflm.execute import TflmRun
+    from edgemem.runtime.tflm.execution import TflmRun
 
 __all__ = ["verify_run_tflite"]
 
@@ -84,7 +84,7 @@ def _in_tflm(
 ) -> ExecutorRun:
     plan = file_plan(model)
     if plan.refusal is not None:
-        raise refused("TensorFlow Lite Micro", path, plan.refusal)
+        raise plan.refusal.error("tflm", path)
     if model.inputs():
         raise RuntimeBindError("TensorFlow Lite Micro cannot resize inputs, and the plan is for other sizes")
     graph = model.graph()
@@ -138,15 +138,12 @@ def _in_litert(
             "the file has offsets for TensorFlow Lite Micro alone; "
             f"make a plan with: edgemem plan --target litert {path.name} -o PLANNED.tflite"
         )
-    refusals = [litert_refusal(planset) for planset in plansets]
-    if None not in refusals:
-        assert refusals[0] is not None
-        raise refused("LiteRT", path, refusals[0])
+    LITERT.check(path, plansets)
     graph = model.graph()
     inputs = [graph.tensors[i] for i in graph.inputs]
     values = values_of([(t.name, t.dtype, t.shape) for t in inputs], feeds)
     found, _ = ask_litert("compare", path, model, values, timeout_s=timeout_s)
-    memory = memory_from(found["memory"])
+    memory = report_from(found["memory"], InterpreterMemory)
     if memory.origin is None or memory.origin.source != "file":
         raise RuntimeBindError(memory.reason or "LiteRT did not run the plan in the file")
     violations: tuple[Violation, ...] = ()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
 from edgemem.errors import ModelError
-from edgemem.formats.one_operator import OneOperator, OneOperatorWriter, Value
+from edgemem.formats.one_operator import OneOperator, OneOperatorWriter, OperandValue
 from edgemem.formats.onnx_editing import Form, OnnxEditor, Parts, Piece
 from edgemem.model.bindings import Bindings
 
@@ -22,10 +22,9 @@ if TYPE_CHECKING:
     from edgemem.model.graph import Graph
     from edgemem.model.rewrite import Rewrite
     from edgemem.model.states import StatePair
-    from edgemem.model.tensor_ops import Program
+    from edgemem.model.tensor_ops import TensorProgram
     from edgemem.plans import PlanSet
     from edgemem.records.problem import Problem
-    from edgemem.trace import OperatorLog
     from edgemem.trace.history import MemoryHistory
 
 __all__ = [
@@ -36,11 +35,10 @@ __all__ = [
     "Form",
     "MicroPlanned",
     "Model",
-    "OldRecordings",
     "OneOperator",
     "OneOperatorWriter",
     "OnnxEditor",
-    "OperatorLogFile",
+    "OperandValue",
     "Parts",
     "Piece",
     "Ranged",
@@ -50,12 +48,10 @@ __all__ = [
     "RuntimeProbe",
     "Stateful",
     "TraceFile",
-    "Value",
     "find_probe",
     "load",
     "load_histories",
     "load_model",
-    "load_operator_log",
     "onnx_editor",
     "open_bytes",
     "write_operator",
@@ -114,7 +110,7 @@ class Computable(Protocol):
     def graph(self) -> Graph:
         """Its graph with every size known."""
 
-    def program(self) -> Program:
+    def program(self) -> TensorProgram:
         """Its operators as tensor operations, with the values of constants. Raises ModelError for damaged values."""
 
     def operator_model(self, number: int) -> bytes:
@@ -173,14 +169,6 @@ class Stateful(Protocol):
 
     def outline(self) -> bytes:
         """The file without the values of its large weights, to plan it for many sizes."""
-
-
-@runtime_checkable
-class OldRecordings(Protocol):
-    """A model whose format once had another place for plans of recordings. `with_plan` leaves out what is there."""
-
-    def old_recordings(self) -> bytes | None:
-        """Plans of recordings as edgemem 0.1 wrote them (`edgemem.planfile.legacy`), or None."""
 
 
 @runtime_checkable
@@ -265,24 +253,6 @@ class TraceFile(Protocol):
         """What each device was asked for, by number."""
 
 
-@runtime_checkable
-class OperatorLogFile(Protocol):
-    """A file of what a program ran. Formats offer it in the group `edgemem.operator_logs`.
-
-    Attributes:
-        suffixes: endings of file names, in lower case; one may have several dots (`.log.gz`).
-    """
-
-    suffixes: ClassVar[tuple[str, ...]]
-
-    @classmethod
-    def open(cls, path: Path) -> Self:
-        """Read a file. Raises ModelError if it is not one of this format."""
-
-    def operator_log(self) -> OperatorLog:
-        """What the program ran."""
-
-
 class RuntimeProbe(Protocol):
     """What a runtime can say about a model that no file says. Runtimes offer it in the group `edgemem.probes`."""
 
@@ -327,18 +297,6 @@ def load_histories(path: str | Path) -> tuple[MemoryHistory, ...]:
             return converter.open(path).histories()
         known += converter.suffixes
     raise ModelError(f"{path.name}: nothing here reads traces in {path.suffix or 'files without suffix'}; use {known}")
-
-
-def load_operator_log(path: str | Path) -> OperatorLog:
-    """What a program ran, from a file. Raises ModelError if nothing here can read it."""
-    path = Path(path)
-    known: list[str] = []
-    for entry in _entries("edgemem.operator_logs"):
-        converter: type[OperatorLogFile] = entry.load()
-        if path.name.lower().endswith(converter.suffixes):
-            return converter.open(path).operator_log()
-        known += converter.suffixes
-    raise ModelError(f"{path.name}: nothing here reads operator logs of that name; it ends in one of {sorted(known)}")
 
 
 def load_model(path: str | Path, bindings: Bindings | None = None) -> Model:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["OneOperator", "OneOperatorWriter", "Value"]
+__all__ = ["OneOperator", "OneOperatorWriter", "OperandValue"]
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class OperandValue:
     """A tensor of the operator.
 
     Attributes:
@@ -44,8 +44,8 @@ class OneOperator:
     """
 
     type: str
-    inputs: tuple[Value, ...]
-    output: Value
+    inputs: tuple[OperandValue, ...]
+    output: OperandValue
     options: Mapping[str, int | float | bool] = field(default_factory=dict, hash=False)
 
 

@@ -28,9 +28,9 @@ class AliasRules:
         sole_reader: only the first input that no other operator reads, earlier or later, is considered for being
             overwritten, and nothing else may read the memory that it is a view of.
         over: bytes that an input must exceed to be overwritten.
-        same_storage: tensors are kept in slices of four channels (`edgemem.model.stored`). A view is one only where
-            both tensors have each element at the same place, and an input is overwritten only by a result of its
-            shape, whatever the dtypes.
+        same_storage: tensors are kept in slices of four channels (`edgemem.model.texture_layout`). A view is one only
+            where both tensors have each element at the same place, and an input is overwritten only by a result of
+            its shape, whatever the dtypes.
         updates: operator type -> pairs (input, output) of positions: where the two are one state, the operator writes
             only what changes, and leaves the rest as it is.
     """

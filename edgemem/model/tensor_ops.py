@@ -2,8 +2,8 @@
 
 A converter turns each operator of its format into tensor operations over the tensors of the graph. Shapes are those of
 the graph's tensors. Operations with a window (convolutions, pools, resizes) work on the batch, height, width and
-channels of four-dimensional tensors, which the graph's layout tells apart (`edgemem.model.stored`); all others work on
-the axes as the graph has them. Padding on the lower and the right edge follows from the shape of the output.
+channels of four-dimensional tensors, which the graph's layout tells apart (`edgemem.model.texture_layout`); all others
+work on the axes as the graph has them. Padding on the lower and the right edge follows from the shape of the output.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ __all__ = [
     "MatMul",
     "Normalization",
     "Pool",
-    "Program",
     "Reduce",
     "Resize",
     "Softmax",
     "TensorOp",
+    "TensorProgram",
     "TransposedConvolution",
     "Unary",
 ]
@@ -358,7 +358,7 @@ TensorOp: TypeAlias = (
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Program:
+class TensorProgram:
     """A graph whose operators can be computed without its file.
 
     Attributes:

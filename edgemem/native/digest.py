@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgemem import native
+from edgemem.native import kernels
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,11 +14,7 @@ __all__ = ["sha256"]
 
 def sha256(parts: Iterable[bytes | memoryview]) -> str:
     """The SHA-256 (FIPS 180-4) of all parts, one after the other, as 64 hexadecimal digits."""
-    if native.COMPILED:
-        made = native.kernels.Sha256
-    else:
-        from hashlib import sha256 as made  # type: ignore[assignment] # only without a compiler
-    digest = made()
+    digest = kernels.Sha256()
     for part in parts:
         digest.update(part)
     return digest.digest().hex()

@@ -12,7 +12,7 @@ A pass is one class in one file:
         def apply(self, model: Model, context: PassContext) -> Model:
             ...
 
-`edgemem.commands.prepare` lists the passes in the order in which they are applied.
+`edgemem.commands.changed_model` lists the passes in the order in which they are applied.
 """
 
 from __future__ import annotations

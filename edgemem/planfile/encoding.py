@@ -16,7 +16,7 @@ from edgemem.planfile.schema import DEFAULTS, KINDS, PLAN_FILE, PLAN_SET, VALUE_
 from edgemem.planfile.streams import heap_requests, stream_of
 from edgemem.planfile.versions import SEVERAL, least_version
 from edgemem.plans import Settings
-from edgemem.records.fixed import check_places
+from edgemem.records.fixed_places import check_places
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

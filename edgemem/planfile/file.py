@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from edgemem.errors import PlanFileError
-from edgemem.files import atomic_write
 from edgemem.planfile.container import HEADER_SIZE, check_header
 from edgemem.planfile.decoding import decode, decode_all
 from edgemem.planfile.encoding import encode_all
-from edgemem.reading import open_regular
+from edgemem.system.files import atomic_write
+from edgemem.system.regular_files import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

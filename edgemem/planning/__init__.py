@@ -3,6 +3,6 @@
 from edgemem.planning.choice import Choice, choices
 from edgemem.planning.limits import Limits
 from edgemem.planning.plan_sets import make_plans
-from edgemem.planning.solving import run
+from edgemem.planning.strategy_plan import run
 
 __all__ = ["Choice", "Limits", "choices", "make_plans", "run"]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from edgemem.errors import PlanFileError
+from edgemem.planning.problem_plan import plan_with_settings
 from edgemem.planning.recording_plan import for_offsets
-from edgemem.planning.settled import settled_plans
 from edgemem.plans import Settings
 from edgemem.proof import prove
 from edgemem.trace.dynamic_slots import dynamic_slots
@@ -113,11 +113,11 @@ def _plan(cycle: Cycle, settings: Settings) -> PlanSet:
     alignment = max(settings.alignment or _ALIGNMENT, _ALIGNMENT)
     problem, _ = cycle.problem(alignment)
     wanted, bound = for_offsets(settings), cycle.lower_bound(alignment)
-    made = settled_plans(problem, wanted, families=("offsets",), quick=True)
+    made = plan_with_settings(problem, wanted, families=("offsets",), quick=True)
     best = made.best_offsets
     assert best is not None
     if best.size > _NEAR * bound and "auto" in wanted.strategies and wanted.effort is None:
-        made = settled_plans(problem, wanted, families=("offsets",))
+        made = plan_with_settings(problem, wanted, families=("offsets",))
         best = made.best_offsets
         assert best is not None
     return prove(replace(made, offsets=(best,), shared_objects=(), settings=settings, cycle=cycle)).planset

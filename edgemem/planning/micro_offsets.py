@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from edgemem.bounds import lower_bounds, naive_size
 from edgemem.errors import ModelError
+from edgemem.formats.offline_allocation import micro_offsets, micro_refusal
 from edgemem.model.aliasing import rules_of
 from edgemem.model.control import OPERATOR, Copy, events_of
 from edgemem.model.graph import digest
@@ -22,7 +22,7 @@ from edgemem.proof import Cause, Violation
 from edgemem.proof.permissions import permissions_of
 from edgemem.records.lifetime import lifetimes
 from edgemem.records.problem import Problem, UsageRecord
-from edgemem.suitability import micro_offsets, micro_refusal
+from edgemem.strategy.bounds import lower_bounds, naive_size
 from edgemem.targets import BUILT_IN
 
 if TYPE_CHECKING:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from edgemem.errors import UnsupportedError
 from edgemem.formats import Assuming, Bindings, Model
+from edgemem.formats.workspace import graph_under
 from edgemem.model.graph import Graph, digest
 from edgemem.model.profiles import kernel_versions
 from edgemem.planning.choice import choices
-from edgemem.planning.settled import settled_plans
+from edgemem.planning.problem_plan import plan_with_settings
+from edgemem.planning.ranges import check_range, graphs_over, largest_sizes, widened
 from edgemem.proof import prove
-from edgemem.ranges import check_range, graphs_over, largest_sizes, widened
 from edgemem.records.lifetime import lifetimes
-from edgemem.workspace import graph_under
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -45,7 +45,7 @@ def plan_model(
 
     Arguments and errors are those of `plan_graph`. The sizes of inputs that the file leaves open are kept with those
     that the user gave; UnknownShapeError if they are not to be had. Where the model's dimensions have ranges, the plan
-    holds for all sizes in them that `edgemem.ranges` looks at; UnsupportedError if none was found that does.
+    holds for all sizes in them that `edgemem.planning.ranges` looks at; UnsupportedError if none was found that does.
     """
     assumed = model.assumed_inputs() if isinstance(model, Assuming) else {}
     bindings = replace(model.bindings, input_shapes={**assumed, **model.bindings.input_shapes})
@@ -106,7 +106,7 @@ def plan_graph(
     # Under the rules of LiteRT the plan that LiteRT itself would make stands beside ours.
     also = choices("offsets/litert_arena") if target.scratch == "litert" else ()
     problem = widened(lives.problem, least) if least else lives.problem
-    made = settled_plans(problem, settings, families=families, also=also, fits=fits, progress=progress)
+    made = plan_with_settings(problem, settings, families=families, also=also, fits=fits, progress=progress)
     planset = replace(
         made,
         target=target,
@@ -130,4 +130,4 @@ def plan_problem(
     progress: Callable[[str], None] = lambda _: None,
 ) -> PlanSet:
     """Proved plans of plain usage records. Arguments and errors are those of `plan_graph`."""
-    return prove(settled_plans(problem, settings, families=families, fits=fits, progress=progress)).planset
+    return prove(plan_with_settings(problem, settings, families=families, fits=fits, progress=progress)).planset

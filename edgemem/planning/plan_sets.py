@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from edgemem.bounds import lower_bounds, naive_size
 from edgemem.errors import PlanError
-from edgemem.planning.auto import AutoPlanner
 from edgemem.planning.choice import Choice
 from edgemem.planning.limits import Limits
-from edgemem.planning.solving import run
+from edgemem.planning.strategy_plan import run
+from edgemem.planning.strategy_selection import AutoPlanner
 from edgemem.plans import OffsetPlan, PlanSet, SharedObjectsPlan
+from edgemem.strategy.bounds import lower_bounds, naive_size
 from edgemem.strategy.catalogue import registered
 from edgemem.strategy.clock import Clock
 from edgemem.strategy.registry import in_words

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from edgemem.planning.choice import choices
 from edgemem.planning.limits import bounded
-from edgemem.planning.settled import settled_plans
+from edgemem.planning.problem_plan import plan_with_settings
 from edgemem.proof import prove
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def plan_recording(
         wanted = replace(wanted, strategies=_QUICK, effort=None, seed=None, time_limit=None)
     alignment = max(wanted.alignment or _BLOCK_ALIGNMENT, _BLOCK_ALIGNMENT)
     problem = recording.trace.problem(alignment=alignment, names=names, outlive=recording.fingerprint.signature.shared)
-    made = settled_plans(problem, for_offsets(wanted), families=("offsets",), quick=True)
+    made = plan_with_settings(problem, for_offsets(wanted), families=("offsets",), quick=True)
     best = made.best_offsets
     assert best is not None
     fingerprint = recording.fingerprint

@@ -3,7 +3,7 @@
 Nothing here imports a strategy or the lifetime rules: plans, graphs, targets and four tables of what runtimes do
 (`edgemem.model.aliasing`, `edgemem.model.control`, `edgemem.model.overlap`, `edgemem.model.slots`) are all it knows.
 Its hot loops are a kernel of its own (kernels/proof), which shares no code with the planner's kernels although one
-extension module holds both; and the same in Python (`pure`) where edgemem was built without a compiler.
+extension module holds both.
 Arguments that share no code, each of which refutes a bad plan:
 
 1. A sweep over time (`sweep`): records alive at the same operator never overlap in the arena, nor share an object,
@@ -15,14 +15,14 @@ Arguments that share no code, each of which refutes a bad plan:
 3. For a recording, records and requests one to one (`recording`).
 4. For a cycle, a sweep over several periods with the places that a loop replays (`periods`).
 
-What is in a file beside the plan, as a runtime reads it, is compared in `edgemem.verification`. `prove` is the only
-maker of a `Proved`, which is what executors, exports and views take.
+What is in a file beside the plan, as a runtime reads it, is compared in `edgemem.planning.verification`. `prove` is the
+only maker of a `Proved`, which is what executors, exports and views take.
 """
 
-from edgemem.proof.proved import Proved, examine, prove, refuse
+from edgemem.proof.proved_plan import Proved, examine, prove, refuse
 from edgemem.proof.relations import Regions, Relations
 from edgemem.proof.sweep import sweep_plan
-from edgemem.proof.verify import verify_planset
+from edgemem.proof.verification import verify_planset
 from edgemem.proof.violations import Cause, Violation
 
 __all__ = [

@@ -1,7 +1,6 @@
 """Proof by a sweep over time: records alive at the same operator never overlap in the arena, nor share an object.
 
-The sweeps themselves run in a kernel of the proof's own (kernels/proof, which shares no code with the planner's), or
-in `edgemem.proof.pure` where edgemem was built without a compiler.
+The sweeps run in a kernel of the proof's own (kernels/proof), which shares no code with the planner's.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from edgemem import native
 from edgemem.errors import PlanError
+from edgemem.native import kernels
 from edgemem.plans import OffsetPlan
 from edgemem.proof.faults import COLUMNS, describe_object_faults, describe_offset_faults
 from edgemem.proof.regions import regions_of, sweep_capacity, sweep_regions
@@ -32,11 +31,6 @@ if TYPE_CHECKING:
     Column = NDArray[np.int64]
 
 __all__ = ["sweep_claims", "sweep_plan"]
-
-if TYPE_CHECKING or native.COMPILED:
-    finder = native.kernels
-else:  # three modules that only an edgemem without kernels needs
-    from edgemem.proof import pure as finder
 
 INT64_MAX = 2**63 - 1
 # The sides of an object as kernels take them: none in this dimension, and any that is less than nothing.
@@ -73,7 +67,7 @@ def sweep_claims(planset: PlanSet, relations: Relations | None = None) -> Iterat
     problem = planset.problem
     given = relations or relations_of(problem)
     columns = (problem.first_op, problem.last_op, problem.size, problem.alignment)
-    offsets, objects, naive = finder.recompute_claims(*columns, **problem.constraints, **given.columns)
+    offsets, objects, naive = kernels.recompute_claims(*columns, **problem.constraints, **given.columns)
     if problem.regions is not None:
         offsets = _bound_of_regions(problem, given)
     for family, claimed, true in (
@@ -102,7 +96,7 @@ def _bound_of_regions(problem: Problem, relations: Relations) -> int:
         rows = columns["overlap"].reshape(-1, 3).copy()
         rows[:, 2] = -(-rows[:, 2] // problem.alignment) * problem.alignment
         columns["overlap"] = rows.reshape(-1)
-    bound: int = finder.recompute_claims(problem.first_op, problem.last_op, problem.size, 1, **columns)[0]
+    bound: int = kernels.recompute_claims(problem.first_op, problem.last_op, problem.size, 1, **columns)[0]
     if problem.pinned is None:
         return bound
     held = (problem.pinned >= 0) & (problem.size > 0)
@@ -171,7 +165,7 @@ def _offsets(
         columns["reserved_region"] = np.repeat(np.arange(len(of_regions)), [len(ranges) for ranges in of_regions])
     ranges = list(chain.from_iterable(of_regions))
     ends = [min(end, INT64_MAX) for end in chain.from_iterable(ranges)]
-    rows = finder.find_offset_faults(
+    rows = kernels.find_offset_faults(
         problem.first_op,
         problem.last_op,
         problem.size,
@@ -194,7 +188,7 @@ def _objects(problem: Problem, plan: SharedObjectsPlan) -> Iterator[Violation]:
     extents = problem.size.reshape(-1, 1) if problem.extents is None else problem.extents
     sides, total = _sides(plan.objects)
     assignment = _column(plan.assignment, "objects", plan)
-    rows = finder.find_object_faults(problem.first_op, problem.last_op, extents, assignment, sides)
+    rows = kernels.find_object_faults(problem.first_op, problem.last_op, extents, assignment, sides)
     yield from describe_object_faults(problem, plan, rows.reshape(-1, COLUMNS).tolist())
     if total != plan.size:
         yield violation(plan, Cause.WRONG_SIZE, f"the objects add up to {total}, not {plan.size}")

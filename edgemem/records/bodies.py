@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from edgemem.model.control import Side
     from edgemem.model.graph import Graph, Op
     from edgemem.model.steps import Step
-    from edgemem.records.lifetime import Life
+    from edgemem.records.live_range import Life
     from edgemem.targets import Target
 
 __all__ = ["begin_loops", "body_spans", "join_bodies", "join_inputs"]

@@ -14,9 +14,48 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["INT64_MAX", "NumbersOf", "int64_column"]
+__all__ = ["INT64_MAX", "NumbersOf", "ProblemColumns", "int64_column"]
 
 INT64_MAX = 2**63 - 1
+
+
+class ProblemColumns:
+    """The columns of `edgemem.Problem`, which says what they are: what its checks read."""
+
+    __slots__ = (
+        "alignment",
+        "extents",
+        "first_op",
+        "given_reserved",
+        "last_op",
+        "overlap",
+        "phases",
+        "pinned",
+        "regions",
+        "reserved",
+        "roles",
+        "size",
+        "spill_cost",
+        "within",
+    )
+
+    first_op: NDArray[np.int64]
+    last_op: NDArray[np.int64]
+    size: NDArray[np.int64]
+    extents: NDArray[np.int64] | None
+    alignment: int
+    pinned: NDArray[np.int64] | None
+    reserved: tuple[tuple[int, int], ...]
+    given_reserved: tuple[tuple[int, int], ...]
+    overlap: NDArray[np.int64] | None
+    within: NDArray[np.int64] | None
+    regions: NDArray[np.int64] | None
+    spill_cost: NDArray[np.int64] | None
+    roles: NDArray[np.int64] | None
+    phases: NDArray[np.int64] | None
+
+    def __len__(self) -> int:
+        return len(self.first_op)
 
 
 @dataclass(frozen=True, slots=True)

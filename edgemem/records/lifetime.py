@@ -11,7 +11,7 @@ so that both follow the same rules.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgemem.errors import ModelError, UnsupportedError
@@ -19,12 +19,13 @@ from edgemem.model.aliasing import rules_of
 from edgemem.model.dtypes import DTYPE_BITS
 from edgemem.model.slots import find_slots
 from edgemem.model.steps import scratch_name, steps_of
-from edgemem.model.stored import is_same_storage, stored
+from edgemem.model.texture_layout import is_same_storage, stored
 from edgemem.records.bodies import begin_loops, body_spans, join_bodies, join_inputs
+from edgemem.records.graph_relations import RelatedColumns, find_relations, keep_apart
+from edgemem.records.live_range import Life, Sharing
 from edgemem.records.problem import Problem, UsageRecord
-from edgemem.records.related import Relations, find_relations, keep_apart
-from edgemem.records.requested import join_states, pin_tensors
 from edgemem.records.sizes import tensor_bytes
+from edgemem.records.tensor_requests import join_states, pin_tensors
 from edgemem.records.textures import texel_extent
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from edgemem.records.problem import Kind, Size
     from edgemem.targets import Target
 
-__all__ = ["Life", "Lifetimes", "Sharing", "find_lives", "find_sharing", "lifetimes", "memory_size", "merge"]
+__all__ = ["Lifetimes", "find_lives", "find_sharing", "lifetimes", "memory_size", "merge"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,58 +52,6 @@ class Lifetimes:
     problem: Problem
     steps: tuple[str, ...]
     unplanned: tuple[tuple[str, str], ...]
-
-
-@dataclass(slots=True, eq=False)
-class Life:
-    """A tensor's interval, or an alias class's once tensors are merged into it.
-
-    Attributes:
-        tensor: the tensor, or the first one of the class.
-        first: the first step that needs its memory.
-        last: the last one, inclusive.
-        kind: what its usage record is to the model.
-        outside: why it has no place in the plan; "" if it has one.
-        fixed: its memory is shared with nothing but views of it, if at all: graph inputs and outputs, variables, and
-            what a body takes in or gives back.
-        present: it is there before the first step, whatever the order; in bodies so are variables alone.
-        kept: it stays to the end of the run.
-        names: all tensors in it.
-        offset: where it is pinned, in bytes; then its memory is shared with nothing. None: anywhere.
-    """
-
-    tensor: Tensor
-    first: int
-    last: int
-    kind: Kind = "tensor"
-    outside: str = ""
-    fixed: bool = False
-    present: bool = False
-    kept: bool = False
-    names: list[str] = field(default_factory=list)
-    offset: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Sharing:
-    """Which tensors may share memory, in whatever order the operators run. Tensors are named.
-
-    Attributes:
-        root: every tensor's memory by its first tensor: a view's is that of the tensor it is a view of, and any other
-            tensor's is its own.
-        views: for each step the memory that its first result is a view of; "" if it is none.
-        over: for each step the memory that its first result may take, in order of preference. It takes the first one
-            that nothing needs after the step.
-        readers: how many inputs of operators each tensor is.
-        sole_reader: a step looks no further once it meets memory that nothing needs afterwards, but whose first tensor
-            has several readers.
-    """
-
-    root: Mapping[str, str]
-    views: tuple[str, ...]
-    over: tuple[tuple[str, ...], ...]
-    readers: Mapping[str, int]
-    sole_reader: bool
 
 
 def lifetimes(graph: Graph, target: Target, *, apart: bool = False) -> Lifetimes:
@@ -149,7 +98,7 @@ def lifetimes(graph: Graph, target: Target, *, apart: bool = False) -> Lifetimes
             for body in op.bodies
             for t in _inner_tensors(body)
         )
-    found = Relations()
+    found = RelatedColumns()
     if is_related:
         kept = {life.names[0] for life in lives.values() if life.kept}
         found = find_relations(graph, steps, target, records, kept, slots)
@@ -192,7 +141,7 @@ def find_lives(graph: Graph, steps: Sequence[Step], target: Target, *, apart: bo
             or pinned. The value that is written in a state has no life of its own.
         apart: tensors in bodies have lives of their own, each as long as any plan needs it.
 
-    Raises ModelError and UnsupportedError as `edgemem.records.requested` for states and pins that are not to be had.
+    Raises ModelError and UnsupportedError for impossible states and pins, as `edgemem.records.tensor_requests`.
     """
     end = max(len(steps) - 1, 0)
     lives: dict[str, Life] = {}

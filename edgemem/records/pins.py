@@ -14,7 +14,7 @@ from edgemem.records.sizes import padded
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from edgemem.records.problem import Problem
+    from edgemem.records.columns import ProblemColumns
 
 __all__ = ["check_pins", "widened"]
 
@@ -38,7 +38,7 @@ def widened(ranges: Iterable[tuple[int, int]], alignment: int) -> tuple[tuple[in
     return tuple(joined)
 
 
-def check_pins(problem: Problem, name: Callable[[int], str]) -> None:
+def check_pins(problem: ProblemColumns, name: Callable[[int], str]) -> None:
     """Raise ModelError for a pinned record that is not aligned, in a reserved range, or on another in use with it."""
     if problem.pinned is None:
         return

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict
 import numpy as np
 
 from edgemem.errors import ModelError
-from edgemem.reading import shown
-from edgemem.records.columns import INT64_MAX, NumbersOf, int64_column
-from edgemem.records.fixed import check_places
+from edgemem.records.columns import INT64_MAX, NumbersOf, ProblemColumns, int64_column
+from edgemem.records.fixed_places import check_places
 from edgemem.records.pins import widened
 from edgemem.records.relations import check_overlap, check_within, relation_rows
+from edgemem.system.text import short_repr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -72,7 +72,7 @@ class Constraints(TypedDict, total=False):
     reserved: NDArray[np.int64]
 
 
-class Problem:
+class Problem(ProblemColumns):
     """Usage records as columns: what every strategy, bound and verifier works on.
 
     Attributes:
@@ -105,40 +105,7 @@ class Problem:
     while both are in use, or rows that do not say what an overlap or a container is (`edgemem.records.relations`).
     """
 
-    __slots__ = (
-        "_has_states",
-        "_names",
-        "_records",
-        "alignment",
-        "extents",
-        "first_op",
-        "given_reserved",
-        "last_op",
-        "overlap",
-        "phases",
-        "pinned",
-        "regions",
-        "reserved",
-        "roles",
-        "size",
-        "spill_cost",
-        "within",
-    )
-
-    first_op: NDArray[np.int64]
-    last_op: NDArray[np.int64]
-    size: NDArray[np.int64]
-    extents: NDArray[np.int64] | None
-    alignment: int
-    pinned: NDArray[np.int64] | None
-    reserved: tuple[tuple[int, int], ...]
-    given_reserved: tuple[tuple[int, int], ...]
-    overlap: NDArray[np.int64] | None
-    within: NDArray[np.int64] | None
-    regions: NDArray[np.int64] | None
-    spill_cost: NDArray[np.int64] | None
-    roles: NDArray[np.int64] | None
-    phases: NDArray[np.int64] | None
+    __slots__ = ("_has_states", "_names", "_records")
 
     def __init__(
         self,
@@ -237,7 +204,7 @@ class Problem:
         states: Sequence[int] = (),
     ) -> None:
         if not 0 < alignment <= MOST_ALIGNMENT or alignment & (alignment - 1):
-            raise ModelError(f"alignment {shown(alignment)} is not a power of two up to 2**62")
+            raise ModelError(f"alignment {short_repr(alignment)} is not a power of two up to 2**62")
         try:
             self.first_op, self.last_op, sizes = map(int64_column, columns)
         except (OverflowError, ValueError, TypeError) as e:
@@ -327,9 +294,6 @@ class Problem:
         if self.reserved:
             given["reserved"] = np.array(self.reserved, np.int64).reshape(-1)
         return given
-
-    def __len__(self) -> int:
-        return len(self.first_op)
 
     def __repr__(self) -> str:
         unit = "texels" if self.extents is not None else "bytes"

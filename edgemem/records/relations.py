@@ -19,7 +19,7 @@ whether one lies inside the other or they overlap in part: at their distance the
                        ────────                        [ slice    )
 
 Only in a nest with a pinned record two must lie one inside the other, to share bytes while both are in use
-(`edgemem.records.fixed`).
+(`edgemem.records.fixed_places`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from edgemem.records.problem import Problem
+    from edgemem.records.columns import ProblemColumns
 
 __all__ = ["RelationColumns", "check_overlap", "check_within", "outside_in", "relation_columns", "relation_rows"]
 
@@ -78,7 +78,7 @@ def relation_columns(overlap: NDArray[np.int64] | None, within: NDArray[np.int64
     return given
 
 
-def check_overlap(problem: Problem, name: Callable[[int], str]) -> None:
+def check_overlap(problem: ProblemColumns, name: Callable[[int], str]) -> None:
     """Raise ModelError for a pair that is no input and result of one operator."""
     if problem.overlap is None:
         return
@@ -102,7 +102,7 @@ def check_overlap(problem: Problem, name: Callable[[int], str]) -> None:
         raise ModelError(f"overlap: record {name(int(own.argmax()))!r} is an input of the operator that makes it")
 
 
-def check_within(problem: Problem, name: Callable[[int], str]) -> None:
+def check_within(problem: ProblemColumns, name: Callable[[int], str]) -> None:
     """Raise ModelError for a record that cannot lie inside the other, in two others, or by a chain in itself."""
     if problem.within is None:
         return
@@ -126,7 +126,7 @@ def check_within(problem: Problem, name: Callable[[int], str]) -> None:
     outside_in(problem, name)
 
 
-def outside_in(problem: Problem, name: Callable[[int], str] = str) -> list[tuple[int, int, int]]:
+def outside_in(problem: ProblemColumns, name: Callable[[int], str] = str) -> list[tuple[int, int, int]]:
     """Rows of `within`, each after the row of its container. Raises ModelError for a chain that ends in itself."""
     if problem.within is None:
         return []
@@ -144,7 +144,7 @@ def outside_in(problem: Problem, name: Callable[[int], str] = str) -> list[tuple
     return reached
 
 
-def _check_indices(problem: Problem, rows: NDArray[np.int64], what: str, name: Callable[[int], str]) -> None:
+def _check_indices(problem: ProblemColumns, rows: NDArray[np.int64], what: str, name: Callable[[int], str]) -> None:
     pairs = rows[:, :2]
     if (pairs < 0).any() or (pairs >= len(problem)).any():
         raise ModelError(f"{what} names record {pairs.max()} of {len(problem)}, counted from 0")

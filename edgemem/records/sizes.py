@@ -6,7 +6,7 @@ from math import prod
 from typing import TYPE_CHECKING, TypeVar
 
 from edgemem.model.dtypes import is_sub_byte
-from edgemem.model.stored import SLICE, stored
+from edgemem.model.texture_layout import SLICE, stored
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,11 +7,11 @@ from math import prod
 from typing import TYPE_CHECKING, Final
 
 from edgemem.errors import UnsupportedError
-from edgemem.model.stored import stored
+from edgemem.model.texture_layout import stored
 
 if TYPE_CHECKING:
     from edgemem.model.graph import Layout, Tensor
-    from edgemem.model.stored import Stored
+    from edgemem.model.texture_layout import Stored
     from edgemem.records.problem import Extent
     from edgemem.targets import Target
 

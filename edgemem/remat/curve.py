@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from edgemem.remat.offline import recompute
+from edgemem.remat.search import recompute
 from edgemem.strategy.clock import Clock
 
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ def recompute_curve(
     problem: OrderProblem,
     costs: Sequence[int],
     *,
-    order: Sequence[int] | None = None,
-    method: str = "auto",
     most_cost: float | None = None,
     may_repeat: Collection[int] | None = None,
     points: int = POINTS,
@@ -34,8 +32,8 @@ def recompute_curve(
     """Schedules from the cheapest to the one with the lowest peak, none of which another one beats in both.
 
     The first runs each operator once. The lowest peak is looked for next, and `points` budgets between the two, evenly
-    spaced. Each schedule is the cheapest that was found within its budget, and has its own bounds; the `lower_bound` of
-    all of them is one of every peak. Arguments and errors are those of `recompute`.
+    spaced. Each schedule is the cheapest that was found within its budget. Arguments and errors are those of
+    `recompute`.
     """
     clock = Clock(time_limit)
 
@@ -44,8 +42,6 @@ def recompute_curve(
             problem,
             costs,
             budget=budget,
-            order=order,
-            method=method,
             most_cost=most,
             may_repeat=may_repeat,
             effort=effort,

@@ -15,12 +15,12 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 from edgemem import planfile
-from edgemem.caches import cache_folder
 from edgemem.errors import EdgememError
-from edgemem.files import write_entry
 from edgemem.native.digest import sha256
 from edgemem.proof import prove
-from edgemem.reading import read_bounded
+from edgemem.system.caches import cache_folder
+from edgemem.system.files import write_entry
+from edgemem.system.regular_files import read_bounded
 
 if TYPE_CHECKING:
     from pathlib import Path

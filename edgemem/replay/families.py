@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from edgemem.replay.plan import replay_plan
-from edgemem.trace.merge import common_prefix, is_part_of, merge_traces, overlay, with_headroom
+from edgemem.trace.merged_trace import common_prefix, is_part_of, merge_traces, overlay, with_headroom
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from edgemem.trace import Trace
     from edgemem.trace.recording import Signature
 
-__all__ = ["MOST_PLANS", "Family", "Mode", "Served"]
+__all__ = ["MOST_PLANS", "Family", "Mode", "ReadyPlan"]
 
 Mode: TypeAlias = Literal["record", "replay", "plain"]
 
@@ -43,7 +43,7 @@ _MOST_USELESS: Final = 16
 
 
 @dataclass(slots=True, eq=False)
-class Served:
+class ReadyPlan:
     """A plan, and the runs that it serves: those that are part of its trace."""
 
     found: FoundPlan
@@ -51,7 +51,7 @@ class Served:
     signature: Signature  # of the largest run
 
     @classmethod
-    def of(cls, found: FoundPlan) -> Served:
+    def of(cls, found: FoundPlan) -> ReadyPlan:
         """Ready to run. Raises InvalidPlanError if the allocator refuses the plan."""
         recording = found.planset.recording
         ready = replay_plan(found.proved)
@@ -84,7 +84,7 @@ class Family:
     """
 
     gate: threading.RLock = field(default_factory=threading.RLock)
-    only: Served | None = None
+    only: ReadyPlan | None = None
     reason: str = ""
     deviation: str = ""
     is_pending: bool = False
@@ -92,8 +92,8 @@ class Family:
     learning: int = 0
     is_plain: bool = False
     is_single: bool = False
-    latest: Served | None = None
-    _served: dict[int, Served] = field(default_factory=dict)  # by number of requests
+    latest: ReadyPlan | None = None
+    _served: dict[int, ReadyPlan] = field(default_factory=dict)  # by number of requests
     _by_shapes: dict[Hashable, int] = field(default_factory=dict)
     _conflicts: int = 0
     _attempts: int = 0
@@ -119,7 +119,7 @@ class Family:
             and self._attempts < _MOST_ATTEMPTS
         )
 
-    def choose(self, shapes: Hashable | None) -> Served | None:
+    def choose(self, shapes: Hashable | None) -> ReadyPlan | None:
         """The plan for a run with these shapes, else the one that served last; None if there is none."""
         requests = self._by_shapes.get(shapes)
         found = self._served.get(requests) if requests is not None else None
@@ -128,7 +128,7 @@ class Family:
         self.latest = found
         return found
 
-    def add(self, served: Served, shapes: Hashable | None = None) -> None:
+    def add(self, served: ReadyPlan, shapes: Hashable | None = None) -> None:
         """Serve runs by this plan, in place of one for the same number of requests."""
         kept = {} if self.is_single else self._served
         self._served = {**kept, served.requests: served}  # anew, because other threads may be reading the old one
@@ -142,7 +142,7 @@ class Family:
         is_settled = len(self._served) == 1 and not self.learning and not self.is_plain
         self.only = next(iter(self._served.values())) if is_settled else None
 
-    def fits(self, shapes: Hashable, served: Served) -> None:
+    def fits(self, shapes: Hashable, served: ReadyPlan) -> None:
         """A run with these shapes was served whole."""
         self._useless = 0
         if self.learning:
@@ -156,7 +156,7 @@ class Family:
         """Whether this is still one of its plans."""
         return any(served.found is found for served in self._served.values())
 
-    def forget(self, served: Served) -> None:
+    def forget(self, served: ReadyPlan) -> None:
         """Do without this plan; the next run is recorded."""
         self._served = {n: other for n, other in self._served.items() if other is not served}
         self.latest = None

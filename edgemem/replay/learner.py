@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from edgemem.errors import EdgememError, InvalidPlanError, RuntimeBindError
 from edgemem.proof import prove
 from edgemem.replay.context import trace_of
-from edgemem.replay.families import Family, Served
+from edgemem.replay.families import Family, ReadyPlan
 from edgemem.replay.library import library
 from edgemem.replay.logger import logger
 from edgemem.replay.store import FoundPlan
@@ -82,7 +82,7 @@ class Learner:
                 return family
             for found in self._plans.find(signature):
                 try:
-                    served = Served.of(found)
+                    served = ReadyPlan.of(found)
                     family.add(served, served.signature.inputs)
                 except InvalidPlanError:
                     if found.source != "cache":
@@ -108,7 +108,7 @@ class Learner:
         self._given_up()
         logger().warning("runs without a plan: %s", reason)
 
-    def forget(self, family: Family, served: Served) -> None:
+    def forget(self, family: Family, served: ReadyPlan) -> None:
         """Do without this plan; the next run is recorded."""
         with self.lock:
             family.forget(served)
@@ -180,7 +180,7 @@ class Learner:
         if not is_final and not is_hurried:
             planset = self._better(recording)
         found = FoundPlan(prove(planset), "made now")
-        served = Served.of(found)
+        served = ReadyPlan.of(found)
         self._plans.keep(planset)  # also for a session that is closed by now: the next one has it
         with self.lock:
             if self.is_closed or family.is_plain:
@@ -216,7 +216,7 @@ class Learner:
         best = planset.best_offsets
         if best is None or before is None or best.size >= before.size:
             return
-        served = Served.of(FoundPlan(prove(planset), "made now"))
+        served = ReadyPlan.of(FoundPlan(prove(planset), "made now"))
         with self.lock:
             if self.is_closed or not family.has(found):
                 return

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-__all__ = ["Policy", "RecordPolicy"]
+__all__ = ["RecordPolicy", "ReplayPolicy"]
 
 RecordPolicy: TypeAlias = Literal["first-run", "warmup", "never"]
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class ReplayPolicy:
     """How a session's runs are planned.
 
     Attributes:

@@ -220,10 +220,6 @@ class BudgetMemory:
         """Whether the value is in memory."""
         return bool(self._c.em_remat_is_resident(self.handle, value))
 
-    def is_recomputable(self, value: int) -> bool:
-        """Whether the call that makes the value is known, and it is not pinned."""
-        return bool(self._c.em_remat_is_recomputable(self.handle, value))
-
     def dependents(self, value: int) -> list[int]:
         """The held values that are made from this one by calls that may have to run again, oldest first."""
         count = self._c.em_remat_dependents(self.handle, value, ctypes.byref(self._list))
@@ -264,7 +260,6 @@ def _functions() -> ctypes.PyDLL:
         ("em_remat_fix", None, (pointer, number)),
         ("em_remat_clear", None, (pointer,)),
         ("em_remat_is_resident", flag, (pointer, number)),
-        ("em_remat_is_recomputable", flag, (pointer, number)),
         ("em_remat_dependents", number, (pointer, number, pointer)),
         ("em_remat_take_forgotten", number, (pointer, pointer)),
         ("em_remat_stats_get", None, (pointer, pointer)),

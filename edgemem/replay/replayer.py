@@ -22,7 +22,7 @@ from edgemem.replay.lanes import Lanes
 from edgemem.replay.learner import Learner
 from edgemem.replay.library import HOST, Stats, library
 from edgemem.replay.logger import logger
-from edgemem.replay.policy import Policy
+from edgemem.replay.policy import ReplayPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from edgemem.plans import PlanSet
     from edgemem.replay.arena import Arena
-    from edgemem.replay.families import Family, Served
+    from edgemem.replay.families import Family, ReadyPlan
     from edgemem.replay.lanes import Counters, Lane
     from edgemem.replay.store import StoredPlans
     from edgemem.trace.recording import Recording, Signature
@@ -74,13 +74,13 @@ class Replayer:
         *,
         first: Callable[[Recording], PlanSet],
         better: Callable[[Recording], PlanSet],
-        policy: Policy | None = None,
+        policy: ReplayPolicy | None = None,
         silent: str = "nothing asked the allocator",
         shared: Arena | None = None,
         kind: int = HOST,
         make: Callable[[int], ArenaMemory] = ArenaMemory,
     ) -> None:
-        self.policy = policy or Policy()
+        self.policy = policy or ReplayPolicy()
         self.current: Family | None = None
         # Runs in a shared arena wait for it alone: one that waited for a lane, too, could hold what another waits for.
         most = sys.maxsize if shared is not None else self.policy.most_arenas or os.cpu_count() or 1
@@ -236,14 +236,14 @@ class Replayer:
         finally:
             self._learner.leave_pool(family, run.generation)
 
-    def _replayed(self, run: _Run[_Result], served: Served) -> _Result:
+    def _replayed(self, run: _Run[_Result], served: ReadyPlan) -> _Result:
         result, is_whole, events = self._executed(run, served, 0)
         if is_whole and events is not None and run.family.only is None:
             with self._learner.lock:
                 run.family.fits(run.described().inputs, served)
         return result
 
-    def _recorded(self, run: _Run[_Result], served: Served | None) -> _Result:
+    def _recorded(self, run: _Run[_Result], served: ReadyPlan | None) -> _Result:
         family, signature = run.family, run.described()
         is_planned = False
         try:
@@ -262,7 +262,7 @@ class Replayer:
                 family.is_pending = False
         return result
 
-    def _executed(self, run: _Run[_Result], served: Served | None, flags: int) -> tuple[_Result, bool, bytes | None]:
+    def _executed(self, run: _Run[_Result], served: ReadyPlan | None, flags: int) -> tuple[_Result, bool, bytes | None]:
         """A run in a lane: its result, whether the plan served it whole, and its events if `flags` has RECORD.
 
         The events are None if there was no run: it was inside another one of this thread.
@@ -282,7 +282,7 @@ class Replayer:
                 self._learner.leave_pool(run.family, run.generation)
 
     def _in_lane(
-        self, run: _Run[_Result], served: Served | None, flags: int, lane: Lane
+        self, run: _Run[_Result], served: ReadyPlan | None, flags: int, lane: Lane
     ) -> tuple[_Result, bool, bytes | None]:
         context = lane.context
         if served is None:
@@ -306,7 +306,7 @@ class Replayer:
             return result, is_whole, None
         return result, is_whole, context.take_events() if flags & RECORD else b""
 
-    def _begun(self, lane: Lane, served: Served, memory: ArenaMemory, flags: int) -> bool:
+    def _begun(self, lane: Lane, served: ReadyPlan, memory: ArenaMemory, flags: int) -> bool:
         """Begin a replay; False where that is impossible, as inside another run of this thread."""
         flags |= self._flags
         if lane.context.begin_replay(served.ready, memory, flags):
@@ -316,7 +316,7 @@ class Replayer:
             return lane.context.begin_replay(served.ready, memory, flags)
         return False
 
-    def _memory(self, family: Family, served: Served, lane: Lane) -> ArenaMemory | None:
+    def _memory(self, family: Family, served: ReadyPlan, lane: Lane) -> ArenaMemory | None:
         """The arena for a run; None, and the plan is forgotten, if it takes more memory than there is.
 
         Raises RuntimeBindError for a plan in the model file, and for a shared arena that is closed or too small.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from edgemem.trace.merge import is_part_of
+from edgemem.trace.merged_trace import is_part_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

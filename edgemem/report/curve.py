@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from html import escape
 from math import log2
 from typing import TYPE_CHECKING, Any, Final
+
+from edgemem.report.picture import labelled_level, picture, point, xml_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,44 +88,25 @@ def curve_svg(points: Sequence[CurvePoint], title: str) -> str:
     shapes = [_area([*heads, *bottom], _HEAD), _area([*arenas, *reversed(heads)], _TAIL)]
     for tick in range(_TICKS + 1):
         size = most * tick // _TICKS
-        shapes.append(
-            f'<line x1="{_LEFT}" x2="{_LEFT + _WIDTH}" y1="{y(size):.1f}" y2="{y(size):.1f}" stroke="#ddd"/>'
-            f'<text x="{_LEFT - 8}" y="{y(size) + 4:.1f}" text-anchor="end">{size:,}</text>'
-        )
-    for point, (across, up) in zip(points, arenas, strict=True):
-        told = f"{point.stages or 'as it is'}: head {point.head:,} + tail {point.tail:,} = {point.arena:,} bytes, "
-        told += f"{point.operators:,} operators"
-        shapes.append(
-            f'<circle cx="{across:.1f}" cy="{up:.1f}" r="4" fill="#222"><title>{_text(told)}</title></circle>'
-        )
+        shapes.append(labelled_level(_LEFT, _LEFT + _WIDTH, y(size), f"{size:,}"))
+    for made, (across, up) in zip(points, arenas, strict=True):
+        told = f"{made.stages or 'as it is'}: head {made.head:,} + tail {made.tail:,} = {made.arena:,} bytes, "
+        shapes.append(point(across, up, f"{told}{made.operators:,} operators"))
     labelled = {0: points[0], len(points) - 1: points[-1]}
     below = _TOP + _HEIGHT + 18
     shapes += [
         f'<text x="{x(p.operators):.1f}" y="{below}" text-anchor="middle">{p.operators:,}</text>'
         for p in labelled.values()
     ]
-    width, height = _LEFT + _WIDTH + _RIGHT, _TOP + _HEIGHT + _BOTTOM
-    picture = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
-    )
+    height = _TOP + _HEIGHT + _BOTTOM
     parts = f'<tspan fill="{_HEAD}">head</tspan> and <tspan fill="{_TAIL}">tail</tspan>'
-    lines = [
-        f'{picture} font-family="sans-serif" font-size="12">',
-        f'<rect width="{width}" height="{height}" fill="white"/>',
-        f'<text x="{_LEFT}" y="26">{_text(title)}</text>',
-        *shapes,
+    shapes += [
+        f'<text x="{_LEFT}" y="26">{xml_text(title)}</text>',
         f'<text x="{_LEFT}" y="{height - 12}">operators; {parts} of the arena in bytes</text>',
-        "</svg>",
-        "",
     ]
-    return "\n".join(lines)
+    return picture(_LEFT + _WIDTH + _RIGHT, height, shapes)
 
 
 def _area(corners: Sequence[tuple[float, float]], colour: str) -> str:
     path = " ".join(f"{across:.1f},{up:.1f}" for across, up in corners)
     return f'<polygon points="{path}" fill="{colour}" fill-opacity="0.35" stroke="{colour}"/>'
-
-
-def _text(text: str) -> str:
-    """The text as it may stand in XML, which takes no control characters."""
-    return escape("".join(c if c.isprintable() else "?" for c in text))

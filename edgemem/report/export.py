@@ -22,17 +22,11 @@ if TYPE_CHECKING:
 __all__ = ["FORMATS", "export"]
 
 
-def _bufferplan(planset: PlanSet, name: str, graph: Graph | None) -> str:
-    if graph is None:
-        raise PlanError("tflm-bufferplan lists a graph's tensors in order: export it from a planned .tflite file")
-    return as_tflm_bufferplan(planset, name, graph)
-
-
 _FORMS: dict[str, Callable[[PlanSet, str, Graph | None], str]] = {
     "json": lambda planset, _name, graph: json.dumps(document(planset, graph), indent=1) + "\n",
     "csv": lambda planset, _name, _graph: as_csv(planset),
     "c-header": lambda planset, name, _graph: as_c_header(planset, name),
-    "tflm-bufferplan": _bufferplan,
+    "tflm-bufferplan": as_tflm_bufferplan,
     "svg": lambda planset, _name, _graph: as_svg(planset),
 }
 FORMATS = tuple(_FORMS)

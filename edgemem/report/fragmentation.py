@@ -7,11 +7,11 @@ of equal length; blocks in use are blue, free ones orange.
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from edgemem.report.picture import labelled_level, picture, xml_text
 from edgemem.report.sizes import size_text
 from edgemem.trace.caching import FREE, UNMAPPED
 
@@ -47,7 +47,6 @@ def fragmentation_data(simulation: Simulation) -> dict[str, Any]:
         "requested_efficiency": simulation.requested_efficiency,
         "fragmentation": simulation.fragmentation,
         "times_taken": simulation.times_taken,
-        "retries": simulation.retries,
         "out_of_memory": simulation.out_of_memory,
         "at_peak": {
             "event": event,
@@ -75,7 +74,6 @@ def fragmentation_svg(
         planned: bytes that a plan takes, as a level line.
     """
     height = _TOP + _HEIGHT + _GAP + _LINES * _LINE_PITCH + 30
-    width = _LEFT + _WIDTH + _RIGHT
     below = _TOP + _HEIGHT + _GAP
     events = max(len(simulation.trace), 1)
     moment = _moment(simulation)
@@ -84,13 +82,8 @@ def fragmentation_svg(
     told = title
     if simulation.out_of_memory is not None:
         told += f": out of memory at event {simulation.out_of_memory:,}"
-    lines = [
-        (
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-            f'viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">'
-        ),
-        f'<rect width="{width}" height="{height}" fill="white"/>',
-        f'<text x="{_LEFT}" y="20" font-weight="bold">{_text(told)}</text>',
+    shapes = [
+        f'<text x="{_LEFT}" y="20" font-weight="bold">{xml_text(told)}</text>',
         *_legend(simulation, measured, planned),
         *_over_time(simulation, measured, planned, events),
         (
@@ -111,10 +104,8 @@ def fragmentation_svg(
             f'<text x="{_LEFT}" y="{height - 10}">memory efficiency {simulation.efficiency:.1%}: '
             "most bytes allocated / most bytes reserved</text>"
         ),
-        "</svg>",
-        "",
     ]
-    return "\n".join(lines)
+    return picture(_LEFT + _WIDTH + _RIGHT, height, shapes)
 
 
 def _moment(simulation: Simulation) -> int | None:
@@ -143,8 +134,7 @@ def _over_time(
     most = max(simulation.reserved_peak, planned or 0, highest, 1)
     for tick in range(_TICKS + 1):
         y = _TOP + _HEIGHT * (1 - tick / _TICKS)
-        yield f'<line x1="{_LEFT}" x2="{_LEFT + _WIDTH}" y1="{y:.1f}" y2="{y:.1f}" stroke="#eee"/>'
-        yield f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{size_text(most * tick // _TICKS)}</text>'
+        yield labelled_level(_LEFT, _LEFT + _WIDTH, y, size_text(most * tick // _TICKS), "#eee")
     for values, colour in ((simulation.reserved, _RESERVED), (simulation.allocated, _ALLOCATED)):
         points = _points(values, events, most)
         if points:
@@ -230,8 +220,3 @@ def _parts(begin: float, end: float) -> Iterator[tuple[int, float, float]]:
         if stop > begin:
             yield line, begin - line * _WIDTH, stop - begin
         begin, line = max(begin, stop), line + 1
-
-
-def _text(text: str) -> str:
-    """The text as it may stand in XML, which takes no control characters."""
-    return escape("".join(c if c.isprintable() else "?" for c in text))

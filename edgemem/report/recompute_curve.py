@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
+
+from edgemem.report.picture import dashed_level, labelled_level, picture, point, xml_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,36 +79,20 @@ def recompute_curve_svg(curve: RecomputeCurve, title: str) -> str:
     for tick in range(_TICKS + 1):
         size, ratio = most * tick // _TICKS, 1 + (high - 1) * tick / _TICKS
         shapes += [
-            f'<line x1="{_LEFT}" x2="{_LEFT + _WIDTH}" y1="{y(size):.1f}" y2="{y(size):.1f}" stroke="#ddd"/>',
-            f'<text x="{_LEFT - 8}" y="{y(size) + 4:.1f}" text-anchor="end">{size:,}</text>',
+            labelled_level(_LEFT, _LEFT + _WIDTH, y(size), f"{size:,}"),
             f'<text x="{x(ratio):.1f}" y="{_TOP + _HEIGHT + 18}" text-anchor="middle">{ratio:.3f}x</text>',
         ]
     shapes.append(f'<polyline points="{_steps([(x(p.macs_ratio), y(p.peak)) for p in points])}" {_LINE}/>')
-    for point in points:
-        told = f"{point.peak:,} bytes, {point.macs_ratio:.3f}x multiply-accumulates, {point.operators:,} operators"
-        shapes.append(
-            f'<circle cx="{x(point.macs_ratio):.1f}" cy="{y(point.peak):.1f}" r="4" fill="#222">'
-            f"<title>{_text(told)}</title></circle>"
-        )
-    bound = y(curve.lower_bound)
-    shapes.append(
-        f'<line x1="{_LEFT}" x2="{_LEFT + _WIDTH}" y1="{bound:.1f}" y2="{bound:.1f}" stroke="crimson" '
-        f'stroke-dasharray="6 4"><title>{_text(f"lower bound: {curve.lower_bound:,} bytes")}</title></line>'
-    )
-    width, height = _LEFT + _WIDTH + _RIGHT, _TOP + _HEIGHT + _BOTTOM
-    picture = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
-    )
-    lines = [
-        f'{picture} font-family="sans-serif" font-size="12">',
-        f'<rect width="{width}" height="{height}" fill="white"/>',
-        f'<text x="{_LEFT}" y="26">{_text(title)}</text>',
-        *shapes,
+    for p in points:
+        told = f"{p.peak:,} bytes, {p.macs_ratio:.3f}x multiply-accumulates, {p.operators:,} operators"
+        shapes.append(point(x(p.macs_ratio), y(p.peak), told))
+    height = _TOP + _HEIGHT + _BOTTOM
+    shapes += [
+        dashed_level(_LEFT, _LEFT + _WIDTH, y(curve.lower_bound), f"lower bound: {curve.lower_bound:,} bytes"),
+        f'<text x="{_LEFT}" y="26">{xml_text(title)}</text>',
         f'<text x="{_LEFT}" y="{height - 12}">multiply-accumulates; peak in bytes, dashed: lower bound</text>',
-        "</svg>",
-        "",
     ]
-    return "\n".join(lines)
+    return picture(_LEFT + _WIDTH + _RIGHT, height, shapes)
 
 
 _LINE: Final = 'fill="none" stroke="#4c78a8" stroke-width="2"'
@@ -119,8 +104,3 @@ def _steps(corners: Sequence[tuple[float, float]]) -> str:
     for (_, before), (across, up) in pairwise(corners):
         path += [(across, before), (across, up)]
     return " ".join(f"{across:.1f},{up:.1f}" for across, up in path)
-
-
-def _text(text: str) -> str:
-    """The text as it may stand in XML, which takes no control characters."""
-    return escape("".join(c if c.isprintable() else "?" for c in text))

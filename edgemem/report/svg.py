@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING
 
 from edgemem.report.offsets import best_offsets
+from edgemem.report.picture import dashed_level, picture, xml_text
 
 if TYPE_CHECKING:
     from edgemem.plans import PlanSet
@@ -44,34 +44,20 @@ def as_svg(planset: PlanSet) -> str:
         shapes.append(
             f'<rect x="{x:.2f}" y="{y:.2f}" width="{width:.2f}" height="{height:.2f}" '
             f'fill="{_COLOURS[number % len(_COLOURS)]}" stroke="white" stroke-width="0.5">'
-            f"<title>{_text(title)}</title></rect>"
+            f"<title>{xml_text(title)}</title></rect>"
         )
     bound = _TOP + _HEIGHT - planset.bounds.offsets / arena * _HEIGHT
-    total_width, total_height = _LEFT + _WIDTH + _RIGHT, _TOP + _HEIGHT + _BOTTOM
     heading = f"{plan.strategy}: arena of {plan.size:,} bytes, lower bound {planset.bounds.offsets:,}"
-    return "\n".join(
+    return picture(
+        _LEFT + _WIDTH + _RIGHT,
+        _TOP + _HEIGHT + _BOTTOM,
         [
-            (
-                f'<svg xmlns="http://www.w3.org/2000/svg" width="{total_width}" height="{total_height}" '
-                f'viewBox="0 0 {total_width} {total_height}" font-family="sans-serif" font-size="12">'
-            ),
-            f'<rect width="{total_width}" height="{total_height}" fill="white"/>',
-            f'<text x="{_LEFT}" y="24">{_text(heading)}</text>',
+            f'<text x="{_LEFT}" y="24">{xml_text(heading)}</text>',
             f'<text x="{_LEFT - 8}" y="{_TOP + 12}" text-anchor="end">{plan.size:,}</text>',
             f'<text x="{_LEFT - 8}" y="{_TOP + _HEIGHT}" text-anchor="end">0</text>',
             f'<text x="{_LEFT}" y="{_TOP + _HEIGHT + 24}">operator 0</text>',
             f'<text x="{_LEFT + _WIDTH}" y="{_TOP + _HEIGHT + 24}" text-anchor="end">operator {steps - 1}</text>',
             *shapes,
-            (
-                f'<line x1="{_LEFT}" x2="{_LEFT + _WIDTH}" y1="{bound:.2f}" y2="{bound:.2f}" stroke="crimson" '
-                'stroke-dasharray="6 4"/>'
-            ),
-            "</svg>",
-            "",
-        ]
+            dashed_level(_LEFT, _LEFT + _WIDTH, bound),
+        ],
     )
-
-
-def _text(text: str) -> str:
-    """The text as it may stand in XML, which takes no control characters."""
-    return escape("".join(c if c.isprintable() else "?" for c in text))

@@ -8,7 +8,7 @@ import numpy as np
 
 from edgemem.errors import UnknownShapeError, UnsupportedError
 from edgemem.formats import Bindings
-from edgemem.lists import listed
+from edgemem.system.text import join_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -98,8 +98,8 @@ def _resolved(declared: Mapping[str, Sequence[int | str | None]], bindings: Bind
     if unknown:
         flags = [flag for name, shape in unknown.items() for flag in _flags(name, shape)]
         raise UnknownShapeError(
-            f"the size of input{'s' if len(unknown) > 1 else ''} {listed(map(repr, unknown))} is unknown; "
-            f"say how large it is: {listed(dict.fromkeys(flags), most=20, separator=' ')}",
+            f"the size of input{'s' if len(unknown) > 1 else ''} {join_names(map(repr, unknown))} is unknown; "
+            f"say how large it is: {join_names(dict.fromkeys(flags), most=20, separator=' ')}",
             tensors=list(unknown),
             symbols=list(dict.fromkeys(d for shape in unknown.values() for d in shape if isinstance(d, str))),
         )

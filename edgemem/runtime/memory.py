@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from edgemem.report.sizes import ratio_text, size_text
 
@@ -12,7 +12,17 @@ if TYPE_CHECKING:
 
     from edgemem.plans import Plan, PlanSet
 
-__all__ = ["MemoryReport", "Origin", "Source", "as_data", "memory_line", "origin_of", "strategy_text", "subject_of"]
+__all__ = [
+    "MemoryReport",
+    "Origin",
+    "Source",
+    "as_data",
+    "memory_line",
+    "origin_of",
+    "report_from",
+    "strategy_text",
+    "subject_of",
+]
 
 Source: TypeAlias = Literal["file", "cache", "made now", "given", "runtime's own"]
 
@@ -107,6 +117,15 @@ def memory_line(report: MemoryReport) -> str:
     made = f"plan of the {report.origin.of}, {_FROM[report.origin.source]}"
     left = "the last run was outside of it" if report.mode == "plain" else ""
     return ", ".join(filter(None, (arena, report.origin.strategy, made, left, report.reason)))
+
+
+_Report = TypeVar("_Report", bound=MemoryReport)
+
+
+def report_from(data: Mapping[str, Any], kind: type[_Report]) -> _Report:
+    """The report of a class that `as_data` has written."""
+    origin = data["origin"]
+    return kind(**{**data, "origin": None if origin is None else Origin(**origin)})
 
 
 def as_data(report: MemoryReport) -> dict[str, Any]:

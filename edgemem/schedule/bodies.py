@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from edgemem.model.steps import Step
-    from edgemem.records.lifetime import Life
+    from edgemem.records.live_range import Life
 
 __all__ = ["Bodies", "measure_bodies", "owners_of"]
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgemem import native
 from edgemem.errors import PlanError
-from edgemem.schedule.peak import least_peak
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,12 +22,10 @@ def order_bound(problem: OrderProblem, order: Sequence[int]) -> int:
 
     What is alive at an operator's step at least is a least cut of the graph, over all sets of operators that may have
     run before it. The bound is the most of these, or what the first or the last of several operators finds there; see
-    kernels/planner/schedule/bound.h. Without a compiler it is the most that an operator alone needs.
+    kernels/planner/schedule/bound.h.
 
     Raises PlanError for an order that is not topological.
     """
-    if not native.COMPILED:
-        return least_peak(problem)
     try:
         return problem.kernel.bound(tuple(order), _WORK)
     except ValueError as e:

@@ -20,12 +20,11 @@ import math
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from edgemem.errors import SolverError
-from edgemem.schedule.contraction import topological
 from edgemem.schedule.greedy import greedy_order
 from edgemem.schedule.ordering import Solved, Start
 from edgemem.schedule.peak import least_peak, order_peak, peak_unit
 from edgemem.schedule.registry import order_solver
-from edgemem.strategy.highs import Program, minimize
+from edgemem.strategy.highs import MixedIntegerProgram, minimize
 from edgemem.strategy.options import TIME_LIMIT
 
 if TYPE_CHECKING:
@@ -118,7 +117,7 @@ class _Lp:
         for c in range(len(problem.size)):
             self._preserve(c)
         self._taken: dict[tuple[int, int, int], int] = {}
-        for k in topological(problem):
+        for k in _topological(problem):
             self._take(k)
         self._run_all()
         for c in range(len(problem.size)):
@@ -128,12 +127,12 @@ class _Lp:
         for t in self._steps:
             self._add_up(t)
 
-    def program(self, peak: tuple[float, float], nodes: int) -> Program:
+    def program(self, peak: tuple[float, float], nodes: int) -> MixedIntegerProgram:
         """The program with bounds of the peak, in its own units."""
         free = self._count - 1
         lower, upper = [peak[0], *[0.0] * free], [peak[1], *[1.0] * free]
         entries = self._row, self._column, self._value
-        return Program(lower, upper, list(range(1, self._count)), *entries, self._least, self._most, nodes)
+        return MixedIntegerProgram(lower, upper, list(range(1, self._count)), *entries, self._least, self._most, nodes)
 
     def order(self, x: Sequence[float]) -> tuple[int, ...]:
         """The order of a solution (the paper's function 1)."""
@@ -279,7 +278,7 @@ class _Lp:
 def _spans(problem: OrderProblem) -> tuple[list[int], list[int]]:
     """The first and the last timestep of each operator (ASAP and ALAP): how many must run before it, and after it."""
     ancestors, descendants = [0] * problem.count, [0] * problem.count
-    order = topological(problem)
+    order = _topological(problem)
     for k in order:
         for then in problem.after[k]:
             ancestors[then] |= ancestors[k] | 1 << k
@@ -288,3 +287,15 @@ def _spans(problem: OrderProblem) -> tuple[list[int], list[int]]:
             descendants[b] |= descendants[k] | 1 << k
     last = problem.count - 1
     return [bits.bit_count() for bits in ancestors], [last - bits.bit_count() for bits in descendants]
+
+
+def _topological(problem: OrderProblem) -> list[int]:
+    """The operators, each after those that it waits for; otherwise by number."""
+    waits = [len(b) for b in problem.before]
+    order = [k for k, count in enumerate(waits) if not count]
+    for k in order:
+        for then in problem.after[k]:
+            waits[then] -= 1
+            if not waits[then]:
+                order.append(then)
+    return order

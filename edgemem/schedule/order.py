@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from edgemem.errors import MissingDependencyError, PlanError, UnknownStrategyError
 from edgemem.schedule import (  # noqa: F401 - registered by their import
     beam,
-    cumulative,
     depth_first,
     ilp,
     neighbourhood,

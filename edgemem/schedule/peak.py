@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import gcd
 from typing import TYPE_CHECKING
 
-from edgemem.bounds import lower_bounds
 from edgemem.errors import PlanError
 from edgemem.records.lifetime import lifetimes
+from edgemem.strategy.bounds import lower_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -20,16 +20,16 @@ from typing import TYPE_CHECKING
 
 from edgemem import native
 from edgemem.model.steps import steps_of
-from edgemem.native.inverse import inverse
 from edgemem.records.lifetime import find_lives, find_sharing, memory_size, merge
-from edgemem.records.requested import readers_before_writers
 from edgemem.records.sizes import padded
+from edgemem.records.tensor_requests import readers_before_writers
 from edgemem.schedule.bodies import measure_bodies, owners_of
+from edgemem.schedule.inverse import inverse
 from edgemem.schedule.precedence import find_precedence
 
 if TYPE_CHECKING:
     from edgemem.model.graph import Graph
-    from edgemem.records.lifetime import Life
+    from edgemem.records.live_range import Life
     from edgemem.targets import Target
 
 __all__ = ["OrderProblem", "order_problem"]
@@ -64,7 +64,7 @@ class OrderProblem:
         names: of each class the tensor that the others in it are views of; "" for what belongs to no tensor of the
             graph. Empty where the problem is not one of a graph.
         keeps_unread: whether any result that nothing reads lingers. It and `direct` are for operators that run twice
-            (`edgemem.remat.runs`), whose results may have fewer readers the second time.
+            (`edgemem.remat.program`), whose results may have fewer readers the second time.
         direct: for each operator the classes whose own tensor, not a view, it reads, once for each input; empty unless
             `guarded` is by the rule that only the sole reader of memory takes it.
     """

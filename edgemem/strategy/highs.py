@@ -6,18 +6,16 @@ takes longer it solves from the beginning in a process of its own, which an exce
 
 from __future__ import annotations
 
-import json
 import math
-import sys
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from edgemem.errors import MissingDependencyError, SolverError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Answer", "Program", "minimize"]
+__all__ = ["MilpSolution", "MixedIntegerProgram", "minimize"]
 
 # "nodes", "time": it ran out of them.
 Status: TypeAlias = Literal["optimal", "infeasible", "nodes", "time", "failed"]
@@ -28,7 +26,7 @@ _STATUS: Final[dict[int, Status]] = {0: "optimal", 1: "nodes", 2: "infeasible"}
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class MixedIntegerProgram:
     """Minimize the first variable under `row_lower <= matrix @ x <= row_upper`.
 
     Attributes:
@@ -51,7 +49,7 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class MilpSolution:
     """What HiGHS found.
 
     Attributes:
@@ -67,7 +65,7 @@ class Answer:
     bound: float
 
 
-def minimize(program: Program, *, purpose: str, time_limit: float | None = None) -> Answer:
+def minimize(program: MixedIntegerProgram, *, purpose: str, time_limit: float | None = None) -> MilpSolution:
     """Solve a program, within `time_limit` seconds if it is given.
 
     Raises MissingDependencyError without scipy, which `purpose` needs, and SolverError if its process fails.
@@ -80,26 +78,24 @@ def minimize(program: Program, *, purpose: str, time_limit: float | None = None)
     return _minimize_in_child(program, seconds, purpose)
 
 
-def _minimize_in_child(program: Program, seconds: float, purpose: str) -> Answer:
-    from edgemem.child import run_child  # loads much that only this needs
+def _minimize_in_child(program: MixedIntegerProgram, seconds: float, purpose: str) -> MilpSolution:
+    from edgemem.system.child_call import ChildError, Message, call_child  # loads much that only this needs
 
-    task = {"program": asdict(program), "seconds": seconds, "purpose": purpose}
-    done = run_child(__name__, stdin=json.dumps(task))
-    if done.returncode:
-        why = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
-        raise SolverError(f"HiGHS failed: {why[0]}; use another strategy")
-    # HiGHS may print lines of its own, before and after.
-    return Answer(**json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{"))))
+    try:
+        made = call_child(__name__, Message({"program": asdict(program), "seconds": seconds, "purpose": purpose}))
+    except ChildError as e:
+        raise SolverError(f"HiGHS failed: {e}; use another strategy") from None
+    return MilpSolution(**made.data)
 
 
-def _minimize(program: Program, seconds: float, purpose: str) -> Answer:
+def _minimize(program: MixedIntegerProgram, seconds: float, purpose: str) -> MilpSolution:
     import numpy as np
 
     try:
         from scipy.optimize import Bounds, LinearConstraint, milp
         from scipy.sparse import csr_array
     except ImportError:
-        raise MissingDependencyError("scipy", extra="solvers", purpose=purpose) from None
+        raise MissingDependencyError("scipy", purpose=purpose) from None
     count = len(program.lower)
     cost = np.zeros(count)
     cost[0] = 1.0
@@ -115,7 +111,7 @@ def _minimize(program: Program, seconds: float, purpose: str) -> Answer:
         options={"node_limit": program.nodes, "mip_rel_gap": 0.0, "time_limit": seconds},
     )
     bound = found.mip_dual_bound
-    return Answer(
+    return MilpSolution(
         _status(found.status, found.message),
         found.message,
         None if found.x is None else found.x.tolist(),
@@ -132,12 +128,12 @@ def _status(number: int, message: str) -> Status:
     return _STATUS.get(number, "failed")
 
 
-def main() -> None:
-    """Solve the program on stdin and print the answer."""
-    task: dict[str, Any] = json.loads(sys.stdin.read())
-    answer = _minimize(Program(**task["program"]), task["seconds"], task["purpose"])
-    sys.stdout.write(f"\n{json.dumps(asdict(answer))}\n")
+def _answer(question: Message) -> Message:
+    data = question.data
+    return Message(asdict(_minimize(MixedIntegerProgram(**data["program"]), data["seconds"], data["purpose"])))
 
 
 if __name__ == "__main__":
-    main()
+    from edgemem.system.child_call import Message, serve
+
+    serve(_answer)

@@ -1,9 +1,10 @@
 """The table of strategies: one entry a strategy, filled by the decorators below.
 
 A strategy is a pure function of a `Problem` (and its options) to an int64 array: `offsets` bytes, or the object
-index of every record with objects numbered in order of creation. One that can prove a bound returns `Found` instead.
-Everything else (sizes, bounds, `optimal`) is computed from that, once, in edgemem.planning.solving. `Strategy.solve`
-checks every call: before it, that the strategy honours what the problem asks for; after it, the form of the answer.
+index of every record with objects numbered in order of creation. One that can prove a bound returns `Solution` instead.
+Everything else (sizes, bounds, `optimal`) is computed from that, once, in edgemem.planning.strategy_plan.
+`Strategy.solve` checks every call: before it, that the strategy honours what the problem asks for; after it, the form
+of the answer.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ if TYPE_CHECKING:
     from edgemem.records.problem import Feature, Problem
     from edgemem.strategy.options import Option
 
-__all__ = ["REGISTRY", "Family", "Found", "Strategy", "in_words", "offsets_strategy", "shared_objects_strategy"]
+__all__ = ["REGISTRY", "Family", "Solution", "Strategy", "in_words", "offsets_strategy", "shared_objects_strategy"]
 
 Family: TypeAlias = Literal["offsets", "shared_objects"]
-Function: TypeAlias = Callable[..., "NDArray[np.int64] | Found"]
+Function: TypeAlias = Callable[..., "NDArray[np.int64] | Solution"]
 Registered = TypeVar("Registered", bound=Function)
 
 # What a strategy need not honour. A plan that makes no use of an overlap is right, only larger; shared objects have no
@@ -48,7 +49,7 @@ _WORDS: dict[Feature, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Solution:
     """The answer of a strategy.
 
     Attributes:
@@ -96,7 +97,7 @@ class Strategy:
         """Whether it honours every feature of the problem that a plan must honour."""
         return not self._missing(problem)
 
-    def solve(self, problem: Problem, **options: OptionValue) -> Found:
+    def solve(self, problem: Problem, **options: OptionValue) -> Solution:
         """The strategy's answer, with the lower bound it proved.
 
         A bound that a strategy proved without regard to overlaps does not hold with overlaps, and is left out.
@@ -110,13 +111,13 @@ class Strategy:
             remedy = f"these can: {able}" if able else f"no other strategy for {self.family} can, either"
             raise PlanError(f"{self.name} cannot honour {in_words(missing)}; {remedy}")
         found = self.function(problem, **options)
-        if not isinstance(found, Found):
-            found = Found(found)
+        if not isinstance(found, Solution):
+            found = Solution(found)
         fault = _fault(self.family, problem, found.values)
         if fault:
             raise InvalidPlanError(f"the strategy {self.name} gave {fault}; use another strategy, and report this one")
         if self.family == "offsets" and "overlap" in problem.features - self.honours:
-            return Found(found.values, None, found.stopped, found.work)
+            return Solution(found.values, None, found.stopped, found.work)
         return found
 
     def _missing(self, problem: Problem) -> frozenset[Feature]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from edgemem.errors import ModelError
-from edgemem.reading import shown
+from edgemem.system.text import short_repr
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,7 +60,7 @@ class Target:
             or put into, so that the operator copies bytes onto themselves.
         texels: sizes are texel extents of four channels, for shared objects on textures.
         storage: `plain` is a dense tensor. With `phwc4` every tensor, whatever its dtype and its rank, is kept as GPU
-            kernels do (`edgemem.model.stored`): floats, the channels in slices of four.
+            kernels do (`edgemem.model.texture_layout`): floats, the channels in slices of four.
         precision: of an element with `phwc4`; fp32 takes 4 bytes, fp16 takes 2.
         texel_row: with `phwc4` in textures, 0 for two dimensions; else texels follow each other in rows of so many.
         layer_rows: 0, or all tensors are in one array of textures, each in as many layers of so many rows as it takes;
@@ -154,11 +154,11 @@ class Target:
 def _conflict(target: Target) -> str:
     """What about a target's rules cannot be; "" if nothing."""
     if not 1 <= target.texture_side <= _LARGEST_SIDE:
-        return f"texture_side {shown(target.texture_side)} is not 1 to {_LARGEST_SIDE}"
+        return f"texture_side {short_repr(target.texture_side)} is not 1 to {_LARGEST_SIDE}"
     if not 0 <= target.texel_row <= target.texture_side:
-        return f"texel_row {shown(target.texel_row)} is not 0 to texture_side, {target.texture_side}"
+        return f"texel_row {short_repr(target.texel_row)} is not 0 to texture_side, {target.texture_side}"
     if not 0 <= target.binding < 2**63:
-        return f"binding {shown(target.binding)} is no number of bytes"
+        return f"binding {short_repr(target.binding)} is no number of bytes"
     if target.storage == "plain":
         only = {
             "precision": target.precision != "fp32",

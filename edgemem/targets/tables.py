@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from edgemem.errors import ModelError, PlanError
 from edgemem.model.aliasing import RULES
 from edgemem.model.profiles import PROFILES
-from edgemem.reading import read_bounded, shown
+from edgemem.system.regular_files import read_bounded
+from edgemem.system.text import short_repr
 from edgemem.targets.builtin import BUILT_IN
 from edgemem.targets.rules import Region, Target
 from edgemem.targets.units import parse_size
@@ -71,15 +72,17 @@ def from_table(table: Mapping[str, Any], *, where: str) -> Target:
     known = [f.name for f in dataclasses.fields(Target) if f.name not in ("regions", "pins", "states")]
     for key, value in fields.items():
         if key not in known:
-            raise ModelError(f"{where}: unknown key {shown(key)}; there are {', '.join(known)}, region, pins, states")
+            raise ModelError(
+                f"{where}: unknown key {short_repr(key)}; there are {', '.join(known)}, region, pins, states"
+            )
         default = getattr(BUILT_IN["generic"], key)
         choices = _CHOICES.get(key)
         if type(value) is not type(default) or (choices and value not in choices):
             expected = f"one of {', '.join(choices)}" if choices else type(default).__name__
-            raise ModelError(f"{where}: {key} is {expected}, not {shown(value)}")
+            raise ModelError(f"{where}: {key} is {expected}, not {short_repr(value)}")
     alignment = fields.get("alignment", 64)
     if not 0 < alignment <= _MOST_ALIGNMENT or alignment & (alignment - 1):
-        raise ModelError(f"{where}: alignment {shown(alignment)} is not a power of two up to 2**62")
+        raise ModelError(f"{where}: alignment {short_repr(alignment)} is not a power of two up to 2**62")
     if not isinstance(regions, list) or len(regions) > _MOST_REGIONS:
         raise ModelError(f"{where}: regions are written as [[region]], {_MOST_REGIONS} at most")
     if regions:
@@ -113,8 +116,8 @@ def _region(table: object, where: str) -> Region:
         raise ModelError(f"{where}: a region has a name, a capacity, and reserved ranges")
     name, capacity = table.get("name", "arena"), table.get("capacity")
     return Region(
-        name if isinstance(name, str) else shown(name),
-        None if capacity is None else _bytes(capacity, f"{where}: capacity {shown(capacity)}"),
+        name if isinstance(name, str) else short_repr(name),
+        None if capacity is None else _bytes(capacity, f"{where}: capacity {short_repr(capacity)}"),
         _ranges(table.get("reserved", []), where),
     )
 
@@ -135,30 +138,30 @@ def _bytes(value: object, what: str) -> int:
 def _ranges(listed: object, where: str) -> tuple[tuple[int, int], ...]:
     """Ranges of bytes from texts such as "64KiB..65KiB"."""
     if not isinstance(listed, list):
-        raise ModelError(f'{where}: reserved is a list of ranges such as "0..4KiB", not {shown(listed)}')
+        raise ModelError(f'{where}: reserved is a list of ranges such as "0..4KiB", not {short_repr(listed)}')
     ranges = []
     for text in listed:
         begin, dots, end = text.partition("..") if isinstance(text, str) else ("", "", "")
         try:
             low, high = parse_size(begin), parse_size(end)
         except PlanError as e:
-            raise ModelError(f'{where}: reserved {shown(text)} is no range such as "0..4KiB": {e}') from None
+            raise ModelError(f'{where}: reserved {short_repr(text)} is no range such as "0..4KiB": {e}') from None
         if not dots or high < low or high > _MOST:
-            raise ModelError(f"{where}: reserved {shown(text)} is no range of bytes within int64")
+            raise ModelError(f"{where}: reserved {short_repr(text)} is no range of bytes within int64")
         ranges.append((low, high))
     return tuple(ranges)
 
 
 def _pins(table: object, where: str) -> dict[str, int]:
     if not isinstance(table, dict):
-        raise ModelError(f'{where}: pins is a table such as "tensor" = "4KiB", not {shown(table)}')
+        raise ModelError(f'{where}: pins is a table such as "tensor" = "4KiB", not {short_repr(table)}')
     return {
-        tensor: _bytes(offset, f"{where}: tensor {shown(tensor)} is pinned at {shown(offset)}")
+        tensor: _bytes(offset, f"{where}: tensor {short_repr(tensor)} is pinned at {short_repr(offset)}")
         for tensor, offset in table.items()
     }
 
 
 def _states(table: object, where: str) -> dict[str, str]:
     if not isinstance(table, dict) or not all(isinstance(value, str) for value in table.values()):
-        raise ModelError(f'{where}: states is a table such as "past.*" = "present.*", not {shown(table)}')
+        raise ModelError(f'{where}: states is a table such as "past.*" = "present.*", not {short_repr(table)}')
     return dict(table)

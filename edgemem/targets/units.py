@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from edgemem.errors import PlanError
-from edgemem.reading import shown
+from edgemem.system.text import short_repr
 
 __all__ = ["parse_size"]
 
@@ -20,7 +20,7 @@ def parse_size(text: str) -> int:
     """
     match = re.fullmatch(r"\s*([0-9]{1,19}(?:\.[0-9]{1,18})?)\s*([a-z]*)\s*", text.lower())
     if not match or match[2] not in _UNITS:
-        raise PlanError(f"{shown(text)} is no size; write bytes, or KiB (K), MiB, GiB, kB, MB, GB after a number")
+        raise PlanError(f"{short_repr(text)} is no size; write bytes, or KiB (K), MiB, GiB, kB, MB, GB after a number")
     from decimal import Decimal  # only where a size is text
 
     return int(Decimal(match[1]) * _UNITS[match[2]])

@@ -33,26 +33,25 @@ from edgemem.errors import MissingDependencyError
 try:
     import torch  # noqa: F401 - nothing here works without it
 except ImportError:
-    raise MissingDependencyError("torch", extra="torch", purpose="planning a training step") from None
+    raise MissingDependencyError("torch", purpose="planning a training step") from None
 
 from edgemem.torch.capture import capture
 from edgemem.torch.cuda import use_cuda_allocator
 from edgemem.torch.graph import TrainingGraph
-from edgemem.torch.live import LiveBytes
-from edgemem.torch.marks import Marks, mark
+from edgemem.torch.live_bytes import LiveBytes
+from edgemem.torch.marks import ModelHooks, mark
 from edgemem.torch.profiler_trace import trace_of_profiler
-from edgemem.torch.profiling import Profile, profile
 from edgemem.torch.ranks import plan_ranks
-from edgemem.torch.remat.recording import record_operators
 from edgemem.torch.remat.session import Rematerialization, rematerialize
 from edgemem.torch.remat.statistics import RematerializationStats
 from edgemem.torch.sessions import Session, SessionStats
 from edgemem.torch.step import TrainingStep, reorder
+from edgemem.torch.step_profile import Profile, profile
 from edgemem.torch.training_plan import TrainingPlan
 
 __all__ = [
     "LiveBytes",
-    "Marks",
+    "ModelHooks",
     "Profile",
     "Rematerialization",
     "RematerializationStats",
@@ -65,7 +64,6 @@ __all__ = [
     "mark",
     "plan_ranks",
     "profile",
-    "record_operators",
     "rematerialize",
     "reorder",
     "trace_of_profiler",

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
     from torch.fx import Node
 
-    from edgemem.torch.graph import Program
+    from edgemem.torch.graph import StepProgram
     from edgemem.torch.groups import Group
 
 __all__ = ["assemble"]
 
 
-def assemble(program: Program, updating: AbstractSet[Node], name: str) -> TrainingGraph:
+def assemble(program: StepProgram, updating: AbstractSet[Node], name: str) -> TrainingGraph:
     """The graph of a step whose nodes have fake values.
 
     Args:

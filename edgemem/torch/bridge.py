@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Final
 
 import torch
 
-from edgemem.caches import cache_folder
 from edgemem.errors import RuntimeBindError
-from edgemem.files import temporary_folder, write_entry
 from edgemem.native.digest import sha256
 from edgemem.replay.library import library
 from edgemem.replay.logger import logger
+from edgemem.system.caches import cache_folder
+from edgemem.system.files import temporary_folder, write_entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable

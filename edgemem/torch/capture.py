@@ -19,7 +19,7 @@ from edgemem.errors import ModelError, UnsupportedError
 from edgemem.torch.accesses import is_pure
 from edgemem.torch.assembly import assemble
 from edgemem.torch.fakes import fake, find_mode, form
-from edgemem.torch.graph import Program, Source
+from edgemem.torch.graph import Source, StepProgram
 from edgemem.torch.lstm import measure_workspaces
 from edgemem.torch.optimizers import rule_of
 from edgemem.torch.updates import add_updates
@@ -135,7 +135,7 @@ def capture(
     others = {k: v for k, v in enumerate(leaves) if not isinstance(v, torch.Tensor)}
     kind = type(optimizer) if optimizer is not None else None
     left = () if optimizer else tuple(gradients)
-    program = Program(GraphModule(module, graph), tuple(sources), (spec, others), groups, kind, left)
+    program = StepProgram(GraphModule(module, graph), tuple(sources), (spec, others), groups, kind, left)
     return assemble(program, updating, type(model).__name__)
 
 

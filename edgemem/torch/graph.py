@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from edgemem.torch.optimizers import ParameterGroup
 
-__all__ = ["Program", "Role", "Source", "TrainingGraph"]
+__all__ = ["Role", "Source", "StepProgram", "TrainingGraph"]
 
 Role: TypeAlias = Literal["parameter", "buffer", "state", "batch", "scalar"]
 
@@ -40,7 +40,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class StepProgram:
     """What a step runs.
 
     Attributes:
@@ -85,4 +85,4 @@ class TrainingGraph(Graph):
     updates: frozenset[str] = frozenset()
     persistent: int = 0
     batch: int = 0
-    program: Program | None = field(default=None, compare=False, repr=False)
+    program: StepProgram | None = field(default=None, compare=False, repr=False)

@@ -22,13 +22,15 @@ from edgemem.torch.sections import SECTIONS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["Marks", "mark"]
+__all__ = ["ModelHooks", "mark"]
 
 _NOTE = "edgemem"  # the key among a node's metadata
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
 
-def mark(model: nn.Module, *, layers: str | Sequence[str] | None = None, dynamic: str | Sequence[str] = ()) -> Marks:
+def mark(
+    model: nn.Module, *, layers: str | Sequence[str] | None = None, dynamic: str | Sequence[str] = ()
+) -> ModelHooks:
     """Let traces tell forward from backward, microbatches, and the layers of a model.
 
     Requests of dynamic layers may differ in size from one iteration to the next without being misses: they are placed
@@ -54,7 +56,7 @@ def mark(model: nn.Module, *, layers: str | Sequence[str] | None = None, dynamic
         is_list = isinstance(module, (nn.ModuleList, nn.ModuleDict))
         chosen |= dict.fromkeys(parts if is_list else [name], True)
     chosen.pop("", None)
-    return Marks(model, chosen)
+    return ModelHooks(model, chosen)
 
 
 def _matching(model: nn.Module, patterns: str | Sequence[str]) -> Iterator[str]:
@@ -77,7 +79,7 @@ def _layers(model: nn.Module) -> dict[str, bool]:
     return chosen
 
 
-class Marks:
+class ModelHooks:
     """The hooks of one model. They do nothing while no session runs.
 
     Args:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from edgemem.planning.cycle_plan import CyclePlan
-    from edgemem.torch.profiling import Profile
+    from edgemem.torch.step_profile import Profile
     from edgemem.trace.cycle import Cycle
 
 __all__ = ["plan_ranks"]

@@ -14,7 +14,7 @@ from edgemem.replay.library import library
 from edgemem.replay.logger import logger
 from edgemem.replay.loop import Loop
 from edgemem.torch.devices import alignment_of, backend
-from edgemem.torch.replanning import Replanner
+from edgemem.torch.replanner import Replanner
 from edgemem.torch.sections import SECTIONS
 
 if TYPE_CHECKING:

@@ -9,15 +9,15 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import Graph, GraphModule
 
 from edgemem.errors import ModelError, RuntimeBindError
-from edgemem.torch.binding import bind
 from edgemem.torch.lstm import LSTM_LAYER, run_lstm_layer
+from edgemem.torch.step_inputs import bind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from torch.fx import Node
 
-    from edgemem.torch.graph import Program, TrainingGraph
+    from edgemem.torch.graph import StepProgram, TrainingGraph
 
 __all__ = ["TrainingStep", "reorder"]
 
@@ -68,7 +68,7 @@ class TrainingStep:
         module: the nodes of FX in their order; its code frees every value after its last use.
     """
 
-    def __init__(self, program: Program, module: GraphModule) -> None:
+    def __init__(self, program: StepProgram, module: GraphModule) -> None:
         """Called by `reorder`."""
         self.module = module
         self._program = program

@@ -10,18 +10,13 @@ import torch
 
 from edgemem import planfile
 from edgemem.errors import PlanFileError
-from edgemem.planning.cycle_plan import CyclePlan, plan_cycles, restored
-from edgemem.plans import Settings
-from edgemem.torch.devices import alignment_of
+from edgemem.planning.cycle_plan import CyclePlan, restored
 from edgemem.torch.sessions import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from edgemem.plans import PlanSet
-    from edgemem.trace.cycle import Cycle
 
-__all__ = ["TrainingPlan", "plan_of"]
+__all__ = ["TrainingPlan"]
 
 _DEVICES: Final = ("cpu", "cuda")
 
@@ -94,18 +89,3 @@ class TrainingPlan:
         assert planset.cycle is not None
         versions = {**planset.versions, "torch": str(torch.__version__)}
         return replace(planset, cycle=replace(planset.cycle, device=self.device), versions=versions)
-
-
-def plan_of(
-    cycles: Sequence[Cycle],
-    strategy: str,
-    *,
-    effort: str | None = None,
-    seed: int | None = None,
-    time_limit: float | None = None,
-    threads: int | None = None,
-    device: str = "cpu",
-) -> TrainingPlan:
-    """The plan of what is repeated; arguments and errors are those of `Profile.plan`."""
-    settings = Settings((strategy,), effort, seed, time_limit, threads, alignment_of(device))
-    return TrainingPlan(plan_cycles(cycles, settings), device)

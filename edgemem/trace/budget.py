@@ -1,4 +1,4 @@
-"""What reading one file of a recording may take, whatever its format: bytes, items and steps.
+"""What reading one file of a recording may take, whatever its format: bytes and items.
 
 Snapshots, traces and operator logs (`.pickle`, `.npz`, `.log`, `.log.gz`) may come from strangers. Each reader counts
 what it takes against one `ReadingBudget`, so that a small file cannot unpack into much memory or much work.
@@ -11,11 +11,10 @@ from typing import Final
 
 from edgemem.errors import ModelError
 
-__all__ = ["MOST_BYTES", "MOST_ITEMS", "MOST_STEPS", "ReadingBudget"]
+__all__ = ["MOST_BYTES", "MOST_ITEMS", "ReadingBudget"]
 
 MOST_BYTES: Final = 1 << 29  # of the file as it lies there, and once more of what unpacks from it
 MOST_ITEMS: Final = 5_000_000  # events, calls, values, blocks, lists, dictionaries, entries of a column
-MOST_STEPS: Final = 60_000_000  # instructions of a pickle; a snapshot with stacks has about 60 for each event
 
 
 @dataclass(slots=True)
@@ -25,12 +24,10 @@ class ReadingBudget:
     Attributes:
         unpacked: bytes that may still be unpacked.
         items: items that may still be made.
-        steps: steps that may still be made.
     """
 
     unpacked: int = MOST_BYTES
     items: int = MOST_ITEMS
-    steps: int = MOST_STEPS
 
     def unpack(self, count: int) -> None:
         """Count bytes. Raises ModelError where there are too many."""

@@ -3,7 +3,7 @@
 The rules are those that c10/cuda/CUDACachingAllocator.cpp describes: requests are rounded to 512 bytes; up to 1 MiB
 they share segments of 2 MiB, below 10 MiB segments of 20 MiB, larger ones get a segment of their own size rounded to
 2 MiB; the smallest free block of the stream serves, is split if enough is left, and merges with its free neighbours
-when it is freed. A segment goes back to the device only when memory runs out.
+when it is freed. The device has memory without end, so that no segment goes back to it.
 
 Memory efficiency is defined as in STWeaver (§2.2), E = Ma / Mr: the most bytes allocated over the most bytes reserved.
 Three quantities are told apart, as PyTorch's statistics do:
@@ -81,7 +81,6 @@ class Simulation:
         reserved_peak: the most bytes reserved at once.
         segments: at the end.
         times_taken: how often a segment was taken from the device; of expandable segments, how often they grew.
-        retries: how often free segments were given back because memory had run out.
     """
 
     trace: Trace
@@ -92,7 +91,6 @@ class Simulation:
     reserved_peak: int
     segments: int
     times_taken: int
-    retries: int
 
     def __repr__(self) -> str:
         died = "" if self.out_of_memory is None else f", out of memory at event {self.out_of_memory:,}"
@@ -159,7 +157,7 @@ def simulate(trace: Trace, settings: CachingSettings | None = None) -> Simulatio
     """
     chosen = settings or CachingSettings()
     requested, allocated, reserved, counters, _ = _run(trace, chosen, len(trace))
-    reserved_peak, segments, times_taken, retries, _ = counters.tolist()
+    reserved_peak, segments, times_taken = counters.tolist()
     return Simulation(
         trace=trace,
         settings=chosen,
@@ -169,12 +167,11 @@ def simulate(trace: Trace, settings: CachingSettings | None = None) -> Simulatio
         reserved_peak=reserved_peak,
         segments=segments,
         times_taken=times_taken,
-        retries=retries,
     )
 
 
 def _run(trace: Trace, settings: CachingSettings, events: int) -> tuple[NDArray[np.int64], ...]:
-    limit, most, rounding = settings.memory_limit, settings.max_split_size, settings.max_non_split_rounding
+    most, rounding = settings.max_split_size, settings.max_non_split_rounding
     return native.kernels.simulate_caching(
         np.ascontiguousarray(trace.size[:events]),
         np.ascontiguousarray(trace.request[:events]),
@@ -183,7 +180,5 @@ def _run(trace: Trace, settings: CachingSettings, events: int) -> tuple[NDArray[
         _NO_LIMIT if most is None else most,
         settings.large_segment_size if rounding is None else rounding,
         np.array(settings.roundup_power2_divisions, np.int64),
-        settings.garbage_collection_threshold,
         settings.expandable_segments,
-        _NO_LIMIT if limit is None else limit,
     )

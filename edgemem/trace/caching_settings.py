@@ -31,10 +31,7 @@ class CachingSettings:
         roundup_power2_divisions: requests are rounded up to this many equal steps between two powers of two; one number
             for each power of two from 1 MiB up (the first one for all smaller sizes, too, the last one for all larger
             sizes), 0 for none. () is 0 for all.
-        garbage_collection_threshold: share of `memory_limit` above which segments that have been free for long are
-            given back; 0: never.
         expandable_segments: segments grow at their end.
-        memory_limit: bytes of the device, or of its share that the process may have; None: without end.
 
     Raises ModelError for values that PyTorch refuses.
     """
@@ -43,9 +40,7 @@ class CachingSettings:
     max_split_size: int | None = None
     max_non_split_rounding: int | None = None
     roundup_power2_divisions: tuple[int, ...] = field(default=())
-    garbage_collection_threshold: float = 0.0
     expandable_segments: bool = False
-    memory_limit: int | None = None
 
     def __post_init__(self) -> None:
         sizes = {"max_split_size": self.max_split_size, "max_non_split_rounding": self.max_non_split_rounding}
@@ -54,12 +49,6 @@ class CachingSettings:
                 raise ModelError(f"{name} is {size}; give {self.large_segment_size} bytes (large_segment_size) or more")
         if self.large_segment_size <= 10 * _MIB or self.large_segment_size % _MIB:
             raise ModelError(f"large_segment_size is {self.large_segment_size}; give a multiple of 1 MiB above 10 MiB")
-        if self.memory_limit is not None and self.memory_limit < 0:
-            raise ModelError(f"memory_limit is {self.memory_limit}; give a number of bytes from 0 up")
-        if not 0 <= self.garbage_collection_threshold < 1:
-            raise ModelError(
-                f"garbage_collection_threshold is {self.garbage_collection_threshold}; give a share from 0 to below 1"
-            )
         divisions = self.roundup_power2_divisions
         if len(divisions) not in {0, _CLASSES} or any(d < 0 or d & (d - 1) for d in divisions):
             raise ModelError(
@@ -67,15 +56,16 @@ class CachingSettings:
             )
 
     @classmethod
-    def parse(cls, text: str, *, memory_limit: int | None = None) -> CachingSettings:
+    def parse(cls, text: str) -> CachingSettings:
         """Settings from the text of PYTORCH_CUDA_ALLOC_CONF, such as `max_split_size_mb:128,expandable_segments:True`.
 
-        Options that change nothing about where requests lie, such as those of pinned memory, are left out.
+        Options that change nothing about where requests lie while there is memory, such as those of pinned memory and
+        of what is given back when there is none, are left out.
 
         Raises ModelError for text that PyTorch does not take, and for `backend:cudaMallocAsync`, which is another
         allocator.
         """
-        values: dict[str, Any] = {"memory_limit": memory_limit}
+        values: dict[str, Any] = {}
         at = 0
         while at < len(text.rstrip()):
             item = _ITEM.match(text, at)
@@ -93,8 +83,8 @@ class CachingSettings:
 def _setting(name: str, value: str) -> dict[str, Any]:
     if name in {"large_segment_size_mb", "max_split_size_mb", "max_non_split_rounding_mb"}:
         return {name.removesuffix("_mb"): int(value) * _MIB}
-    if name == "garbage_collection_threshold" and float(value) > 0:
-        return {name: float(value)}
+    if name == "garbage_collection_threshold" and 0 < float(value) < 1:
+        return {}  # a share of the device's memory, which is without end here
     if name == "expandable_segments" and value in {"True", "False"}:
         return {name: value == "True"}
     if name == "roundup_power2_divisions":

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import numpy as np
 
 from edgemem.errors import ModelError
-from edgemem.files import atomic_write
-from edgemem.reading import open_regular
+from edgemem.system.files import atomic_write
+from edgemem.system.regular_files import open_regular
 from edgemem.trace.budget import MOST_BYTES, MOST_ITEMS, ReadingBudget
 
 if TYPE_CHECKING:

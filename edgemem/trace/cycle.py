@@ -21,7 +21,7 @@ import numpy as np
 from edgemem.errors import ModelError
 from edgemem.records.problem import Problem
 from edgemem.trace.slots import Slots
-from edgemem.trace.steady import dynamic_requests, steady_period
+from edgemem.trace.steady_period import dynamic_requests, steady_period
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -186,7 +186,7 @@ class Cycle:
     def lower_bound(self, alignment: int = 64) -> int:
         """Bytes that no arena for the planned requests can go below: the most that are alive at one position.
 
-        As in `edgemem.bounds.lower_bounds`, all sizes but one are padded to the alignment.
+        As in `edgemem.strategy.bounds.lower_bounds`, all sizes but one are padded to the alignment.
         """
         requests = self.planned
         size, start = self.size[requests], self.start[requests]

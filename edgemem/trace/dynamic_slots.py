@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from edgemem.trace.reusable import reusable_spaces
+from edgemem.trace.reusable_spaces import reusable_spaces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

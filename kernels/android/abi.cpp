@@ -6,18 +6,13 @@
 #include "android/plan_file.h"
 #include "android/planning.h"
 #include "android/session.h"
-#include "arena/totals.h"
 #include "replay/context.h"
+#include "replay/refusal.h"
 
 using edgemem::guarded;
-using edgemem::set_error;
+using edgemem::refuse;
 
 namespace {
-
-std::int32_t refuse(const char* why, std::int32_t code = EM_REFUSED) {
-  set_error("%s", why);
-  return code;
-}
 
 // A text that stays when its plan set goes.
 const char* lasting(const std::string& strategy) {

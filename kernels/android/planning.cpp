@@ -87,10 +87,10 @@ std::int64_t end_to_end(const Records& records) {
 }
 
 // The columns that the rules work on: the requests that are freed, in order.
-struct Freed {
+struct FreedRequests {
   Numbers requests, first, last, size;
 
-  explicit Freed(const Numbers& codes) {
+  explicit FreedRequests(const Numbers& codes) {
     Numbers starts;
     for (std::size_t k = 0; k < codes.size(); ++k) {
       if (codes[k] > 0) starts.push_back(static_cast<std::int64_t>(k));
@@ -137,7 +137,7 @@ std::vector<std::int64_t> codes_of(std::span<const em_event> events) {
 }
 
 PlanSet plan_stream(std::vector<std::int64_t> codes, std::int64_t alignment) {
-  const Freed freed(codes);
+  const FreedRequests freed(codes);
   const Records records{freed.first, freed.last, freed.size, alignment};
   PlanSet set;
   set.kind = EM_PLAN_OF_RECORDING;

@@ -3,7 +3,7 @@
 //   request ─► find_free ─► use
 //                │ none
 //                ▼
-//              collect_garbage ─► grow ─► release_oversize ─► grow ─► release_cached ─► grow ─► failure
+//              grow ─► release_cached ─► grow ─► failure
 #pragma once
 
 #include <cstdint>
@@ -34,28 +34,14 @@ struct AllocatorState {
   // Hands a free block out, less what is worth splitting off.
   void use(Block& block, std::int64_t size, std::int64_t requested);
 
+  // Gives all segments back that are free as a whole; how many bytes. Expandable ones keep their memory.
+  std::int64_t release_cached() noexcept;
+  void count_taken(std::int64_t bytes);
+
   // --- expandable.cpp ---
 
   // As `grow`, for the stream and pool of `like`: memory is put under the lowest addresses that have room for it.
   Block* expand(Block& like, std::int64_t size);
-  // Takes the memory away from the whole pages of a free block; how many bytes.
-  std::int64_t unmap(Block& block);
-
-  // --- release.cpp ---
-
-  bool collects_garbage() const {
-    return settings.garbage_collection_threshold > 0 && settings.memory_limit != CachingSettings::kNoLimit;
-  }
-  // Gives free segments back that nobody has used for longer than the average, while more than the threshold is
-  // reserved.
-  void collect_garbage();
-  // Gives free segments back that are too large to be split; whether they are as large as the request.
-  bool release_oversize(Pool& pool, std::int64_t size, std::uint64_t stream);
-  std::int64_t release_cached() noexcept;
-  void release_segment(Block& block) noexcept;
-
-  bool has_room_for(std::int64_t bytes) const { return bytes <= settings.memory_limit - stats.reserved; }
-  void count_taken(std::int64_t bytes);
 };
 
 }  // namespace edgemem::caching

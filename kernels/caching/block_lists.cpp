@@ -28,7 +28,6 @@ Block& make_block(Blocks& blocks, std::uintptr_t address, std::int64_t size, con
 void list(Block& block) noexcept {
   block.entry.value() = &block;
   if (block.is_mapped) {
-    block.searches_before = block.pool->searches;
     block.pool->free.insert(std::move(block.entry));
   } else {
     block.pool->unmapped.insert(std::move(block.entry));

@@ -27,7 +27,6 @@ struct Pool {
   bool is_small = false;
   FreeBlocks free{};
   UnmappedBlocks unmapped{};  // rests of expandable segments that have no memory
-  std::int64_t searches = 0;  // how often a free block was looked for
 };
 
 struct Block {
@@ -41,12 +40,9 @@ struct Block {
   Block* after = nullptr;
   bool is_used = false;
   bool is_mapped = true;
-  bool is_expandable = false;        // lies in an expandable segment
-  std::int64_t searches_before = 0;  // of the pool, when the block became free
+  bool is_expandable = false;  // lies in an expandable segment
   // The block's entry while it is in no list, so that a block can be freed without any memory for the list.
   FreeBlocks::node_type entry{};
-
-  bool is_whole_segment() const { return before == nullptr && after == nullptr; }
 };
 
 inline bool BySize::operator()(const Block* a, const Block* b) const {

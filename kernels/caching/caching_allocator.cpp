@@ -34,11 +34,6 @@ CachingSettings checked(CachingSettings settings) {
   if (settings.max_split_size < segment || settings.max_non_split_rounding < segment) {
     throw std::invalid_argument("max_split_size and max_non_split_rounding are large_segment_size or more");
   }
-  if (settings.memory_limit < 0) throw std::invalid_argument("memory_limit is 0 or more");
-  const double threshold = settings.garbage_collection_threshold;
-  if (!(threshold >= 0 && threshold < 1)) {
-    throw std::invalid_argument("garbage_collection_threshold is 0 or more, and below 1");
-  }
   return settings;
 }
 
@@ -48,7 +43,6 @@ AllocatorState::AllocatorState(SegmentSource& from, CachingSettings given)
     : source(from), settings(checked(std::move(given))) {}
 
 Block* AllocatorState::find_free(Pool& pool, std::int64_t size, std::uint64_t stream) const {
-  if (collects_garbage()) ++pool.searches;
   Block wanted{};
   wanted.stream = stream;
   wanted.size = size;
@@ -76,7 +70,6 @@ Block* AllocatorState::grow(Pool& pool, std::int64_t size, std::uint64_t stream)
   like.pool = &pool;
   if (settings.expandable_segments) return expand(like, size);
   const std::int64_t bytes = segment_size(size, settings);
-  if (!has_room_for(bytes)) return nullptr;
   const std::uintptr_t address = source.take(bytes);
   if (address == 0) return nullptr;
   like.segment = address;
@@ -116,6 +109,23 @@ void AllocatorState::count_taken(std::int64_t bytes) {
   stats.reserved_peak = std::max(stats.reserved_peak, stats.reserved);
 }
 
+std::int64_t AllocatorState::release_cached() noexcept {
+  std::int64_t released = 0;
+  for (Pool* pool : {&large, &small}) {
+    for (auto at = pool->free.begin(); at != pool->free.end();) {
+      Block& block = **at++;
+      if (block.before != nullptr || block.after != nullptr || block.is_expandable) continue;
+      released += block.size;
+      source.give(block.address, block.size);
+      --stats.segments;
+      unlist(block);
+      blocks.erase(block.address);
+    }
+  }
+  stats.reserved -= released;
+  return released;
+}
+
 }  // namespace caching
 
 CachingAllocator::CachingAllocator(SegmentSource& source, CachingSettings settings)
@@ -130,21 +140,12 @@ std::uintptr_t CachingAllocator::take(std::int64_t bytes, std::uint64_t stream) 
     const std::int64_t size = block_size(bytes, state.settings);
     caching::Pool& pool = size <= kLargestSmall ? state.small : state.large;
     caching::Block* block = state.find_free(pool, size, stream);
-    if (block == nullptr) {
-      if (state.collects_garbage()) state.collect_garbage();
-      block = state.grow(pool, size, stream);
-    }
-    if (block == nullptr && state.release_oversize(pool, size, stream)) block = state.grow(pool, size, stream);
-    if (block == nullptr) {
-      state.release_cached();
-      ++state.stats.retries;
-      block = state.grow(pool, size, stream);
-    }
+    if (block == nullptr) block = state.grow(pool, size, stream);
+    if (block == nullptr && state.release_cached() > 0) block = state.grow(pool, size, stream);
     if (block == nullptr) throw std::bad_alloc();
     state.use(*block, size, bytes);
     return block->address;
   } catch (const std::bad_alloc&) {  // of the source, or of this process
-    ++state.stats.failures;
     return 0;
   }
 }
@@ -159,11 +160,6 @@ bool CachingAllocator::give(std::uintptr_t address) noexcept {
   block.requested = 0;
   merge_and_list(state_->blocks, block);
   return true;
-}
-
-std::int64_t CachingAllocator::size_at(std::uintptr_t address) const noexcept {
-  const auto found = state_->blocks.find(address);
-  return found != state_->blocks.end() && found->second.is_used ? found->second.size : 0;
 }
 
 std::int64_t CachingAllocator::release_cached() noexcept { return state_->release_cached(); }

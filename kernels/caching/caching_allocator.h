@@ -42,14 +42,9 @@ struct CachingSettings {
   // Requests are rounded up to this many equal steps between two powers of two: one number for each power from 1 MiB
   // up (the first for all below 2 MiB, the last for all from 32 GiB up). 0 or 1: to 512 bytes only.
   std::vector<std::int64_t> roundup_power2_divisions{};
-  // Above this share of `memory_limit`, segments that have been free for long are given back before a new one is
-  // taken. 0: never.
-  double garbage_collection_threshold = 0;
   // Segments that grow at their end, in pages of 2 MiB (small pool) or `large_segment_size` (large pool). Needs a
-  // source that maps.
+  // source that reserves.
   bool expandable_segments = false;
-  // Most bytes reserved at once. A request that would go above it first has free segments given back.
-  std::int64_t memory_limit = kNoLimit;
 };
 
 struct CachingStats {
@@ -61,8 +56,6 @@ struct CachingStats {
   std::int64_t reserved_peak = 0;
   std::int64_t segments = 0;     // taken and not given back
   std::int64_t times_taken = 0;  // segments in all; for expandable ones, times that pages were mapped
-  std::int64_t retries = 0;      // times that free segments were given back because memory ran out
-  std::int64_t failures = 0;     // requests that got nothing
 };
 
 // A block as it lies in its segment.
@@ -92,9 +85,6 @@ class CachingAllocator {
 
   // The block at this address is free from now, for its stream. False if no block in use begins there.
   bool give(std::uintptr_t address) noexcept;
-
-  // Bytes of the block in use at this address; 0 if there is none.
-  std::int64_t size_at(std::uintptr_t address) const noexcept;
 
   // Gives all segments back that have no block in use; how many bytes.
   std::int64_t release_cached() noexcept;

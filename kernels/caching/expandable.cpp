@@ -11,7 +11,7 @@ namespace edgemem::caching {
 
 namespace {
 
-constexpr std::int64_t kMostAddresses = std::int64_t{1} << 40;  // of a segment where memory has no limit
+constexpr std::int64_t kMostAddresses = (std::int64_t{1} << 40) / 8 * 9;  // of a segment
 
 std::int64_t page_size(const AllocatorState& state, const Pool& pool) {
   return pool.is_small ? kSmallSegment : state.settings.large_segment_size;
@@ -34,9 +34,7 @@ Block* find_addresses(const Block& like, std::int64_t size) {
 }
 
 Block* reserve(AllocatorState& state, Block& like, std::int64_t size) {
-  // An eighth more than there is memory, for pages that are unmapped in front and mapped again at the end.
-  const std::int64_t limit = std::min(state.settings.memory_limit, kMostAddresses);
-  const std::int64_t bytes = round_up(limit + limit / 8, page_size(state, *like.pool));
+  const std::int64_t bytes = round_up(kMostAddresses, page_size(state, *like.pool));
   if (bytes < size) return nullptr;
   like.segment = state.source.reserve(bytes);
   if (like.segment == 0) return nullptr;
@@ -51,16 +49,14 @@ Block* reserve(AllocatorState& state, Block& like, std::int64_t size) {
 // Puts memory under the first `size` bytes of an unmapped block, in whole pages; the free block that has them.
 Block* map(AllocatorState& state, Block& block, std::int64_t size) {
   const std::int64_t bytes = round_up(size, page_size(state, *block.pool));
-  if (!state.has_room_for(bytes)) return nullptr;
   if (bytes < block.size) {
     cut(state.blocks, block, bytes);
   } else {
     unlist(block);
   }
-  block.is_mapped = state.source.map(block.address, bytes);
-  if (block.is_mapped) state.count_taken(bytes);
-  Block& merged = merge_and_list(state.blocks, block);
-  return merged.is_mapped ? &merged : nullptr;
+  block.is_mapped = true;
+  state.count_taken(bytes);
+  return &merge_and_list(state.blocks, block);
 }
 
 }  // namespace
@@ -73,29 +69,6 @@ Block* AllocatorState::expand(Block& like, std::int64_t size) {
     block = map(*this, *block->after, std::min(block->after->size, size - block->size));
   }
   return block;
-}
-
-std::int64_t AllocatorState::unmap(Block& block) {
-  const std::int64_t page = page_size(*this, *block.pool);
-  const auto offset = static_cast<std::int64_t>(block.address - block.segment);
-  const std::int64_t begin = round_up(offset, page) - offset;  // of whole pages in the block
-  const std::int64_t bytes = (offset + block.size) / page * page - offset - begin;
-  if (bytes <= 0) return 0;
-  Block* pages = &block;
-  if (begin > 0) {
-    pages = &cut(blocks, block, begin);
-    list(block);
-  }
-  if (bytes < pages->size) {
-    cut(blocks, *pages, bytes);
-  } else {
-    unlist(*pages);
-  }
-  source.unmap(pages->address, bytes);
-  pages->is_mapped = false;
-  stats.reserved -= bytes;
-  merge_and_list(blocks, *pages);
-  return bytes;
 }
 
 }  // namespace edgemem::caching

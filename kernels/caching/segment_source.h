@@ -19,12 +19,8 @@ class SegmentSource {
   // A whole segment that `take` gave, with its size.
   virtual void give(std::uintptr_t address, std::int64_t bytes) noexcept = 0;
 
-  // For expandable segments: `reserve` gives addresses without memory, 0 if it cannot. `map` puts memory under a part
-  // of them, in whole pages, and `unmap` takes it away again. A source that only takes and gives
-  // leaves these three as they are.
+  // For expandable segments, which are simulated alone: addresses without memory; 0 if it has none.
   virtual std::uintptr_t reserve(std::int64_t /*bytes*/) noexcept { return 0; }
-  virtual bool map(std::uintptr_t /*address*/, std::int64_t /*bytes*/) noexcept { return false; }
-  virtual void unmap(std::uintptr_t /*address*/, std::int64_t /*bytes*/) noexcept {}
 };
 
 }  // namespace edgemem

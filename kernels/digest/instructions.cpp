@@ -45,7 +45,7 @@ EDGEMEM_SHA inline void take_four(Words& abef, Words& cdgh, Words& w0, Words w1,
   w0 = _mm_sha256msg2_epu32(sum, w3);
 }
 
-EDGEMEM_SHA void compress(State& state, const std::uint8_t* blocks, std::size_t count) {
+EDGEMEM_SHA void compress_by_instructions(State& state, const std::uint8_t* blocks, std::size_t count) {
   const Words to_big_endian = _mm_set_epi8(12, 13, 14, 15, 8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3);
   auto* const stored = reinterpret_cast<Words*>(state.data());
   const Words badc = _mm_shuffle_epi32(_mm_loadu_si128(stored), 0xB1);
@@ -95,7 +95,7 @@ EDGEMEM_SHA inline void take_four(Words& abcd, Words& efgh, Words& w0, Words w1,
   w0 = vsha256su1q_u32(vsha256su0q_u32(w0, w1), w2, w3);
 }
 
-EDGEMEM_SHA void compress(State& state, const std::uint8_t* blocks, std::size_t count) {
+EDGEMEM_SHA void compress_by_instructions(State& state, const std::uint8_t* blocks, std::size_t count) {
   Words abcd = vld1q_u32(state.data());
   Words efgh = vld1q_u32(state.data() + 4);
   for (; count > 0; --count, blocks += 64) {
@@ -127,7 +127,7 @@ Compress best_compress() {
 #ifdef EDGEMEM_SHA
   static const bool is_there = has_instructions();
   if (is_there) {
-    return compress;
+    return compress_by_instructions;
   }
 #endif
   return portable_compress();

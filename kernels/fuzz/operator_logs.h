@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "fuzz/bytes.h"
-#include "planner/remat/simulator.h"
 #include "remat/window.h"
+#include "tests/remat_simulator.h"
 
 // The columns of a log that tells a program, with some numbers changed at times.
 class LogColumns {

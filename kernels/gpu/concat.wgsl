@@ -7,12 +7,7 @@ struct Own {
     start_0: i32, start_1: i32, start_2: i32, start_3: i32, start_4: i32,  // the parts' first channels in the output
 }
 
-@compute @workgroup_size(64)
-fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) local: u32,
-) {
+fn each_invocation(group: vec3<u32>, groups: vec3<u32>, local: u32) {
     let positions = p.output.height * p.output.width * p.output.batch;
     let texel = serial(group, groups, local, 64u);
     if (texel >= positions * p.own.slices) {

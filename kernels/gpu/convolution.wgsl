@@ -19,11 +19,7 @@ struct Own {
     lanes: i32,
 }
 
-@compute @workgroup_size(64) fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) local: u32,
-) {
+fn each_invocation(group: vec3<u32>, groups: vec3<u32>, local: u32) {
     let columns = p.output.width * p.output.batch;
     let positions = columns * p.output.height;
     let tiles = (positions + p.own.lanes * REPEAT - 1) / (p.own.lanes * REPEAT);

@@ -8,12 +8,7 @@ struct Own {
     rows: i32, output_rows: i32,            // of a block in the part and in the output
 }
 
-@compute @workgroup_size(64)
-fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) local: u32,
-) {
+fn each_invocation(group: vec3<u32>, groups: vec3<u32>, local: u32) {
     let texel = serial(group, groups, local, 64u);
     let column = texel / p.own.batch;
     let row = column / p.own.width;

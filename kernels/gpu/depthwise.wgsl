@@ -13,11 +13,7 @@ struct Own {
     columns: i32,  // threads along a row
 }
 
-@compute @workgroup_size(64) fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) local: u32,
-) {
+fn each_invocation(group: vec3<u32>, groups: vec3<u32>, local: u32) {
     let index = serial(group, groups, local, 64u);
     let b = index % p.output.batch;
     let column = index / p.output.batch % p.own.columns;

@@ -15,11 +15,7 @@ struct Own {
 
 var<workgroup> sums: array<vec4<f32>, 64 * ROWS>;
 
-@compute @workgroup_size(64) fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) local: u32,
-) {
+fn each_invocation(group: vec3<u32>, groups: vec3<u32>, local: u32) {
     let tiles = (p.own.units + 7) / 8;
     let number = serial(group, groups, 0u, 1u);
     let part = number % tiles * 8 + i32(local) % 8;

@@ -7,11 +7,7 @@ struct Own {
     alpha: f32,
 }
 
-@compute @workgroup_size(64) fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) local: u32,
-) {
+fn each_invocation(group: vec3<u32>, groups: vec3<u32>, local: u32) {
     let index = serial(group, groups, local, 64u);
     let across = (p.own.columns + 3) / 4;
     let down = (p.own.rows + 3) / 4;

@@ -26,11 +26,7 @@ fn b_at(matrix: i32, row: i32, slice: i32, rows: i32) -> vec4<f32> {
     return select(vec4<f32>(), clean_1(at.x, at.y, at.z, slice), row < rows);
 }
 
-@compute @workgroup_size(64) fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) local: u32,
-) {
+fn each_invocation(group: vec3<u32>, groups: vec3<u32>, local: u32) {
     let index = serial(group, groups, local, 64u);
     let tiles = (p.own.rows + 3) / 4;
     let row = index % tiles * 4;

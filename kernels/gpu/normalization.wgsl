@@ -12,24 +12,11 @@ struct Own {
     batch: i32, height: i32, width: i32,  // of scale and shift: the tensor's or 1
 }
 
-var<workgroup> shared_sums: array<vec4<f32>, 64>;
+// shared: fn sum_of_all(a, b) = a + b
 
 // The sum of what the SHARE invocations of a group give.
 fn total(value: vec4<f32>, local: u32) -> vec4<f32> {
-    var sum = value;
-    if (SHARE > 1) {
-        let lane = i32(local) % SHARE;
-        workgroupBarrier();
-        shared_sums[local] = value;
-        for (var half = SHARE / 2; half > 0; half /= 2) {
-            workgroupBarrier();
-            if (lane < half) {
-                shared_sums[local] += shared_sums[local + u32(half)];
-            }
-        }
-        workgroupBarrier();
-        sum = shared_sums[i32(local) - lane];
-    }
+    let sum = sum_of_all(value, local);
     if (CHANNELS == 1) {
         return vec4<f32>((sum.x + sum.y) + (sum.z + sum.w));
     }
@@ -44,12 +31,7 @@ fn counting(value: vec4<f32>, at: vec4<i32>) -> vec4<f32> {
     return value;
 }
 
-@compute @workgroup_size(64)
-fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) local: u32,
-) {
+fn each_invocation(group: vec3<u32>, groups: vec3<u32>, local: u32) {
     let number = serial(group, groups, local, 64u) / SHARE;
     let lane = i32(local) % SHARE;
     let steps = select(0, p.own.steps, number < p.own.groups);

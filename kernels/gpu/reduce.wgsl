@@ -8,14 +8,9 @@ struct Own {
     count: f32,  // elements that make one number
 }
 
-var<workgroup> shared_sums: array<vec4<f32>, 64>;
+// shared: fn combined(a, b) = combine(a, b)
 
-@compute @workgroup_size(64)
-fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) local: u32,
-) {
+fn each_invocation(group: vec3<u32>, groups: vec3<u32>, local: u32) {
     let texel = serial(group, groups, local, 64u) / SHARE;
     let lane = i32(local) % SHARE;
     let is_live = texel < texels(p.output);
@@ -24,16 +19,7 @@ fn main(
     for (var step = lane; step < select(0, p.own.steps, is_live); step += SHARE) {
         sum = combine(sum, values(at, step));
     }
-    if (SHARE > 1) {
-        shared_sums[local] = sum;
-        for (var half = SHARE / 2; half > 0; half /= 2) {
-            workgroupBarrier();
-            if (lane < half) {
-                shared_sums[local] = combine(shared_sums[local], shared_sums[local + u32(half)]);
-            }
-        }
-        sum = shared_sums[local];
-    }
+    sum = combined(sum, local);
     if (is_live && lane == 0) {
         store(at.x, at.y, at.z, at.w, last(sum));
     }

@@ -9,7 +9,8 @@ struct Own {
     beta: f32,
 }
 
-var<workgroup> shared_sums: array<vec4<f32>, 64>;
+// shared: fn largest_of_all(a, b) = max(a, b)
+// shared: fn sum_of_all(a, b) = a + b
 
 fn input_at(at: vec4<i32>, unused: f32) -> vec4<f32> {
     let value = load_0(at.x, at.y, at.z, at.w) * p.own.beta;
@@ -24,12 +25,7 @@ fn power(v: vec4<f32>, most: vec4<f32>) -> vec4<f32> {
     return select(exp(max(less, vec4<f32>(-104.0))), less, no_number(less));
 }
 
-@compute @workgroup_size(64)
-fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) local: u32,
-) {
+fn each_invocation(group: vec3<u32>, groups: vec3<u32>, local: u32) {
     let line = serial(group, groups, local, 64u) / SHARE;
     let lane = i32(local) % SHARE;
     let steps = select(0, p.own.steps, line < p.own.lines);
@@ -40,18 +36,7 @@ fn main(
     for (var step = lane; step < steps; step += SHARE) {
         most = max(most, input_at(spot(position, slice, step), -3.4e38));
     }
-    if (SHARE > 1) {
-        shared_sums[local] = most;
-        for (var half = SHARE / 2; half > 0; half /= 2) {
-            workgroupBarrier();
-            if (lane < half) {
-                shared_sums[local] = max(shared_sums[local], shared_sums[local + u32(half)]);
-            }
-        }
-        workgroupBarrier();
-        most = shared_sums[i32(local) - lane];
-        workgroupBarrier();
-    }
+    most = largest_of_all(most, local);
     if (CHANNELS == 1) {
         most = vec4<f32>(max(max(most.x, most.y), max(most.z, most.w)));
     }
@@ -66,17 +51,7 @@ fn main(
             sum += value;
         }
     }
-    if (SHARE > 1) {
-        shared_sums[local] = sum;
-        for (var half = SHARE / 2; half > 0; half /= 2) {
-            workgroupBarrier();
-            if (lane < half) {
-                shared_sums[local] += shared_sums[local + u32(half)];
-            }
-        }
-        workgroupBarrier();
-        sum = shared_sums[i32(local) - lane];
-    }
+    sum = sum_of_all(sum, local);
     if (CHANNELS == 1) {
         sum = vec4<f32>((sum.x + sum.y) + (sum.z + sum.w));
     }

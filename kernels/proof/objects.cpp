@@ -1,18 +1,13 @@
 #include "proof/objects.h"
 
 #include <algorithm>
-#include <stdexcept>
 
 namespace edgemem::proof {
 namespace {
 
-void require(bool holds, const char* message) {
-  if (!holds) throw std::invalid_argument(message);
-}
-
-class Check {
+class SharingCheck {
  public:
-  Check(const Extents& records, const Sharing& sharing) : records_(records), sharing_(sharing) {
+  SharingCheck(const Extents& records, const Sharing& sharing) : records_(records), sharing_(sharing) {
     const std::size_t count = records.first.size();
     require(count < kNone, "more records than 32 bits count");
     require(records.last.size() == count, "first_op and last_op differ in length");
@@ -111,7 +106,7 @@ class Check {
 }  // namespace
 
 std::vector<Value> find_object_faults(const Extents& records, const Sharing& sharing) {
-  return Check(records, sharing).faults();
+  return SharingCheck(records, sharing).faults();
 }
 
 }  // namespace edgemem::proof

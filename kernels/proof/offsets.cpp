@@ -1,18 +1,13 @@
 #include "proof/offsets.h"
 
 #include <algorithm>
-#include <stdexcept>
 
 namespace edgemem::proof {
 namespace {
 
-void require(bool holds, const char* message) {
-  if (!holds) throw std::invalid_argument(message);
-}
-
-class Check {
+class PlacementCheck {
  public:
-  Check(const Records& records, const Placement& placement)
+  PlacementCheck(const Records& records, const Placement& placement)
       : records_(records), placement_(placement), placed_(records.count(), true) {
     check(records);
     require(placement.offsets.size() == records.count(), "offsets and records differ in length");
@@ -138,7 +133,7 @@ class Check {
 }  // namespace
 
 std::vector<Value> find_offset_faults(const Records& records, const Placement& placement) {
-  return Check(records, placement).faults();
+  return PlacementCheck(records, placement).faults();
 }
 
 }  // namespace edgemem::proof

@@ -3,16 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
-#include <stdexcept>
 
 #include "proof/nesting.h"
 
 namespace edgemem::proof {
 namespace {
-
-void require(bool holds, const char* message) {
-  if (!holds) throw std::invalid_argument(message);
-}
 
 void check_rows(Column rows, std::size_t count) {
   require(rows.size() % 3 == 0, "a relation has three numbers a row");

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,10 @@ using Index = std::uint32_t;
 
 inline constexpr Value kLargest = std::numeric_limits<Value>::max();
 inline constexpr Index kNone = std::numeric_limits<Index>::max();
+
+inline void require(bool holds, const char* message) {
+  if (!holds) throw std::invalid_argument(message);
+}
 
 // Usage records: `first` and `last` are inclusive operator indices, `size` is bytes. A record of size 0 is nowhere.
 //

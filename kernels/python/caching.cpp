@@ -33,25 +33,21 @@ void bind_caching(nb::module_& m) {
       "simulate_caching",
       [](const Array& size, const Array& request, const Array& stream, std::int64_t large_segment_size,
          std::int64_t max_split_size, std::int64_t max_non_split_rounding, const Array& roundup_power2_divisions,
-         double garbage_collection_threshold, bool expandable_segments, std::int64_t memory_limit) {
+         bool expandable_segments) {
         const edgemem::Column divisions = column(roundup_power2_divisions);
         const edgemem::CachingSettings settings{.large_segment_size = large_segment_size,
                                                 .max_split_size = max_split_size,
                                                 .max_non_split_rounding = max_non_split_rounding,
                                                 .roundup_power2_divisions = {divisions.begin(), divisions.end()},
-                                                .garbage_collection_threshold = garbage_collection_threshold,
-                                                .expandable_segments = expandable_segments,
-                                                .memory_limit = memory_limit};
+                                                .expandable_segments = expandable_segments};
         const edgemem::RequestEvents events{column(size), column(request), column(stream)};
         edgemem::CachingRun run = without_gil([&] { return edgemem::simulate_caching(events, settings); });
         const edgemem::CachingStats& stats = run.stats;
         return std::make_tuple(
             result(std::move(run.requested)), result(std::move(run.allocated)), result(std::move(run.reserved)),
-            result({stats.reserved_peak, stats.segments, stats.times_taken, stats.retries, stats.failures}),
-            result(rows(run.blocks)));
+            result({stats.reserved_peak, stats.segments, stats.times_taken}), result(rows(run.blocks)));
       },
       "size"_a.noconvert(), "request"_a.noconvert(), "stream"_a.noconvert(), "large_segment_size"_a, "max_split_size"_a,
-      "max_non_split_rounding"_a, "roundup_power2_divisions"_a.noconvert(), "garbage_collection_threshold"_a,
-      "expandable_segments"_a, "memory_limit"_a,
+      "max_non_split_rounding"_a, "roundup_power2_divisions"_a.noconvert(), "expandable_segments"_a,
       "Bytes requested, allocated and reserved after each event of a trace; counters; rows of blocks at the end.");
 }

@@ -6,7 +6,6 @@ void bind_caching(nb::module_& m);
 void bind_digest(nb::module_& m);
 void bind_offsets(nb::module_& m);
 void bind_proof(nb::module_& m);
-void bind_remat(nb::module_& m);
 void bind_recompute(nb::module_& m);
 void bind_schedule(nb::module_& m);
 void bind_search(nb::module_& m);
@@ -20,7 +19,6 @@ NB_MODULE(_kernels, m) {
   bind_digest(m);
   bind_offsets(m);
   bind_proof(m);
-  bind_remat(m);
   bind_recompute(m);
   bind_schedule(m);
   bind_search(m);

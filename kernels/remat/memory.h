@@ -4,7 +4,7 @@
 //   | small values  | what is expensive ->                    <- what is cheap |
 //
 // It decides and counts; it runs no operator and touches no memory. A driver does: the simulator
-// (planner/remat/simulator.h) only in figures, a runtime with tensors. Both serve a request so:
+// (tests/remat_simulator.h) only in figures, a runtime with tensors. Both serve a request so:
 //
 //   while (!(address = memory.take(bytes, kind))) {
 //     victims = memory.victims(bytes);

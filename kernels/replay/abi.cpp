@@ -12,19 +12,16 @@
 #include "replay/context.h"
 #include "replay/context_binding.h"
 #include "replay/edgemem_arena.h"
+#include "replay/refusal.h"
 #include "replay/replay_plan.h"
 
 using edgemem::MemoryKind;
+using edgemem::refuse;
 
 static_assert(static_cast<int32_t>(MemoryKind::host) == EM_HOST);
 static_assert(static_cast<int32_t>(MemoryKind::device) == EM_DEVICE);
 
 namespace {
-
-int32_t refuse(const char* why, int32_t code = EM_REFUSED) {
-  edgemem::set_error("%s", why);
-  return code;
-}
 
 std::optional<MemoryKind> kind_of(int32_t number) {
   if (number != EM_HOST && number != EM_DEVICE) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "arena/totals.h"
+#include "replay/refusal.h"
 
 using edgemem::EventPlace;
 using edgemem::Freed;
@@ -14,23 +15,19 @@ using edgemem::LoopSlot;
 using edgemem::LoopSlots;
 using edgemem::LoopThread;
 using edgemem::Origin;
+using edgemem::refuse;
 using edgemem::SectionEntry;
 
 namespace {
 
-std::atomic<int64_t> runs{0};
+std::atomic<int64_t> loop_runs{0};
 
-int64_t next_run() { return runs.fetch_sub(1, std::memory_order_relaxed) - 1; }
+int64_t next_run() { return loop_runs.fetch_sub(1, std::memory_order_relaxed) - 1; }
 
 constexpr int64_t kUnnoted = -1;  // the request of a block that no record knows
 constexpr int64_t kPaused = -2;   // of one that was made while the loop was paused
 
 constexpr std::size_t kMostStreams = 256;
-
-int32_t refuse(const char* why, int32_t code = EM_REFUSED) {
-  edgemem::set_error("%s", why);
-  return code;
-}
 
 }  // namespace
 

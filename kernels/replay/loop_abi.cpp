@@ -5,18 +5,15 @@
 #include <new>
 #include <utility>
 
-#include "arena/totals.h"
 #include "replay/edgemem_arena.h"
 #include "replay/loop.h"
 #include "replay/loop_device.h"
 #include "replay/loop_slots.h"
+#include "replay/refusal.h"
+
+using edgemem::refuse;
 
 namespace {
-
-int32_t refuse(const char* why) {
-  edgemem::set_error("%s", why);
-  return EM_REFUSED;
-}
 
 // Calls `act` on the loop with the lock held.
 template <typename Act>

@@ -1,19 +1,15 @@
 #include "replay/loop_recorder.h"
 
 #include <algorithm>
-#include <chrono>
 #include <exception>
+
+#include "replay/clock.h"
 
 namespace edgemem {
 
 namespace {
 
 constexpr std::size_t kFirstRoom = 4096;  // events
-
-int64_t now_ns() {
-  using std::chrono::nanoseconds;
-  return std::chrono::duration_cast<nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 }  // namespace
 

@@ -1,18 +1,10 @@
 #include "replay/recorder.h"
 
-#include <chrono>
 #include <exception>
 
+#include "replay/clock.h"
+
 namespace edgemem {
-
-namespace {
-
-int64_t now_ns() {
-  using std::chrono::nanoseconds;
-  return std::chrono::duration_cast<nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-}  // namespace
 
 void Recorder::start(std::size_t most_events) noexcept {
   clear();

@@ -1,3 +1,5 @@
+#include "tests/remat_simulator.h"
+
 #include <cstdint>
 #include <map>
 #include <random>
@@ -5,7 +7,6 @@
 #include <stdexcept>
 #include <vector>
 
-#include "planner/remat/simulator.h"
 #include "tests/check.h"
 #include "tests/registry.h"
 

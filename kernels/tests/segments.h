@@ -29,27 +29,10 @@ class Segments final : public edgemem::SegmentSource {
     next_ += static_cast<std::uintptr_t>(bytes) + (std::uintptr_t{2} << 20);
     return address;
   }
-  bool map(std::uintptr_t address, std::int64_t bytes) noexcept override {
-    if (bytes > capacity_ - held) return false;
-    held += bytes;
-    for (std::int64_t at = 0; at < bytes; at += kPage) {
-      CHECK(pages.emplace(address + static_cast<std::uintptr_t>(at), true).second);
-    }
-    return true;
-  }
-  void unmap(std::uintptr_t address, std::int64_t bytes) noexcept override {
-    held -= bytes;
-    for (std::int64_t at = 0; at < bytes; at += kPage) {
-      CHECK(pages.erase(address + static_cast<std::uintptr_t>(at)) == 1);
-    }
-  }
-
   std::int64_t held = 0;
   std::map<std::uintptr_t, std::int64_t> taken;  // size by address
-  std::map<std::uintptr_t, bool> pages;          // that are mapped
 
  private:
-  static constexpr std::int64_t kPage = std::int64_t{2} << 20;
   std::int64_t capacity_;
   std::uintptr_t next_ = std::uintptr_t{1} << 32;
 };

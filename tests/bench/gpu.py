@@ -23,17 +23,17 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 import onnx
 
 import edgemem
 from edgemem.cli.texture_view import texture_bytes
+from edgemem.commands.changed_model import change_model
 from edgemem.commands.outcome import same
-from edgemem.commands.prepare import prepare
 from edgemem.commands.run_gpu import GpuOptions, executor_for, feeds_for, open_planned
-from edgemem.process_memory import anonymous_bytes
 from edgemem.runtime.webgpu.device import open_device
+from edgemem.system.process_memory import anonymous_bytes
 from models.build import build, build_tflite, names
 from models.fetch import FetchError, fetch
 
@@ -79,7 +79,7 @@ def opened(name: str, folder: Path) -> tuple[Model, str]:
     else:
         path = fetch(name)
     wanted = {"optimize": {"level": "extended"}} if path.suffix == ".onnx" else {}
-    model = prepare(path, folder, wanted, target="gpu-buffer").model
+    model = change_model(path, folder, wanted, target="gpu-buffer").model
     assert isinstance(model, edgemem.formats.Model)
     return model, path.suffix
 

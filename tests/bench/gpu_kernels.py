@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 import tests.webgpu
 from edgemem.model.tensor_ops import Convolution
-from edgemem.runtime.webgpu.lower import Lowering, lower
-from edgemem.runtime.webgpu.lower.blocks import Tiling
-from edgemem.runtime.webgpu.lower.convolution import depthwise, tiled
+from edgemem.runtime.webgpu.lowering import Lowering, lower
+from edgemem.runtime.webgpu.lowering.blocks import Tiling
+from edgemem.runtime.webgpu.lowering.convolution import depthwise, tiled
 from tests.webgpu import bind, hold
 from tests.webgpu_adapters import ADAPTERS
 

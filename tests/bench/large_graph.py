@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import onnx
 from onnx import TensorProto, helper
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from edgemem import api, formats
 from edgemem.formats import Model

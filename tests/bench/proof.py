@@ -1,10 +1,9 @@
 """What the proof of an offset plan and a shared-objects plan takes: processor seconds, and the memory of the process.
 
-    python tests/bench/proof.py [--records N] [--pure N]
+    python tests/bench/proof.py [--records N]
 
-Each figure comes from a process of its own, which reads the plans, and proves them with the kernel or (for fewer
-records, since it is slow) with its transcription in Python. Peak memory is that of the whole process with the problem
-and the plans in it; beside it what it held before the proof. Linux only.
+Each figure comes from a process of its own, which reads the plans and proves them. Peak memory is that of the whole
+process with the problem and the plans in it; beside it what it held before the proof. Linux only.
 
 The instances: `sparse` as in `edgemem bench`; `together`, where all records are alive at one operator; `nested`, where
 each interval holds the next.
@@ -20,16 +19,16 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
+sys.path.append(str(Path(__file__).parents[2]))
 
 import numpy as np
 
 from edgemem import _kernels
 from edgemem.bench.instances import instance
-from edgemem.bounds import lower_bounds, naive_size
 from edgemem.plans import LowerBounds, OffsetPlan, PlanSet, SharedObjectsPlan
-from edgemem.proof import pure, sweep, verify_planset
+from edgemem.proof import verify_planset
 from edgemem.records.problem import Problem
+from edgemem.strategy.bounds import lower_bounds, naive_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,24 +100,20 @@ def status(key: str) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=int, default=1_000_000)
-    parser.add_argument("--pure", type=int, default=100_000, help="records for the proof in Python")
-    parser.add_argument("--alone", nargs=2, metavar=("FINDER", "FILE"), help=argparse.SUPPRESS)
+    parser.add_argument("--alone", type=Path, metavar="FILE", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.alone:
-        finder, file = arguments.alone
-        sweep.finder = pure if finder == "python" else _kernels
-        print(prove(Path(file)))
+        print(prove(arguments.alone))
         return
-    print("| instance           | records   | proof  | CPU s   | peak MiB | held MiB |", "|---" * 6 + "|", sep="\n")
-    cases = [(name, arguments.records, "kernel") for name in MAKERS]
-    cases += [("sparse", arguments.pure, finder) for finder in ("kernel", "python")]
-    for name, count, finder in cases:
+    print("| instance           | records   | CPU s   | peak MiB | held MiB |", "|---" * 5 + "|", sep="\n")
+    count = arguments.records
+    for name, make in MAKERS.items():
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "plan.npz"
-            plan(MAKERS[name](count), file, in_order=name == "sparse")
-            command = [sys.executable, __file__, "--alone", finder, str(file)]
+            plan(make(count), file, in_order=name == "sparse")
+            command = [sys.executable, __file__, "--alone", str(file)]
             done = subprocess.run(command, check=True, capture_output=True, text=True)
-            print(f"| {name:18} | {count:9,} | {finder:6} | {done.stdout.strip()}", flush=True)
+            print(f"| {name:18} | {count:9,} | {done.stdout.strip()}", flush=True)
 
 
 if __name__ == "__main__":

@@ -21,16 +21,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
+sys.path.append(str(Path(__file__).parents[2]))
 
 import numpy as np
 
 from edgemem import _kernels, load
-from edgemem.bounds import lower_bounds
 from edgemem.errors import PlanError
 from edgemem.planning import Choice, run
 from edgemem.records.lifetime import lifetimes
 from edgemem.records.problem import Problem
+from edgemem.strategy.bounds import lower_bounds
 from edgemem.strategy.catalogue import registered
 from edgemem.strategy.shared_objects.search import WORK
 from edgemem.targets import BUILT_IN

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT))
+sys.path.append(str(ROOT))
 
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter as LiteRT
@@ -24,14 +24,14 @@ from ai_edge_litert.interpreter import OpResolverType
 import edgemem
 from edgemem import planfile
 from edgemem.errors import RuntimeBindError
+from edgemem.runtime.executors import MICRO_KERNELS
 from edgemem.runtime.litert import probe as litert
-from edgemem.runtime.litert.compare import random_inputs
+from edgemem.runtime.litert.comparison import random_inputs
 from edgemem.runtime.litert.interpreter import Interpreter
 from edgemem.runtime.litert.layout import bound_target
 from edgemem.runtime.tflm import size as tflm
-from edgemem.runtime.tflm.execute import execute, input_values
+from edgemem.runtime.tflm.execution import execute, input_values
 from edgemem.schedule.order import find_order
-from edgemem.suitability import MICRO_KERNELS
 from edgemem.targets import BUILT_IN
 from edgemem_converters.tflite.model import TfliteConverter
 from models.fetch import catalogue, fetch

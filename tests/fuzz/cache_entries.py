@@ -21,7 +21,7 @@ from edgemem.planning.recording_plan import plan_recording
 from edgemem.plans import OffsetPlan, Settings
 from edgemem.replay.cache import PlanCache
 from edgemem.replay.library import library
-from edgemem.replay.policy import Policy
+from edgemem.replay.policy import ReplayPolicy
 from edgemem.replay.replayer import Replayer
 from edgemem.replay.store import StoredPlans
 from edgemem.trace import Trace
@@ -75,7 +75,7 @@ def _run(data: bytes) -> None:
     cache._path(_PLANSET).write_bytes(data)
     stored = StoredPlans(replace(_FINGERPRINT, signature=Signature("", ())), (), _SETTINGS, cache)
     plan = partial(plan_recording, settings=_SETTINGS)
-    replayer = Replayer(stored, first=plan, better=plan, policy=Policy(background=False))
+    replayer = Replayer(stored, first=plan, better=plan, policy=ReplayPolicy(background=False))
     for _ in range(_RUNS):
         replayer.run(replayer.family(_SIGNATURE), lambda: _SIGNATURE, _allocations)
     assert replayer.totals().replayed >= 1, "the plan that is made now is replayed"

@@ -27,7 +27,6 @@ TARGETS: Final = {
     "toml": "tests.fuzz.toml_files",
     "snapshot": "tests.fuzz.snapshot_files",
     "trace": "tests.fuzz.trace_files",
-    "log": "tests.fuzz.log_files",
     "cache": "tests.fuzz.cache_entries",
     "kernels": "tests.fuzz.kernel_calls",
 }

@@ -24,13 +24,12 @@ from edgemem import formats
 from edgemem.errors import EdgememError
 from edgemem.model.profiles import PROFILES
 from edgemem.planfile import decode_all, encode, encode_all
-from edgemem.planfile.legacy import MAGIC
 from edgemem.planning.model_plan import plan_model
+from edgemem.planning.verification import verdict_of
 from edgemem.plans import Settings
 from edgemem.proof import prove
 from edgemem.report.export import export
 from edgemem.targets import BUILT_IN
-from edgemem.verification import verdict_of
 from edgemem_converters.onnx.model import OnnxConverter
 from edgemem_converters.tflite.model import TfliteConverter
 from edgemem_converters.tflite.writer import write
@@ -67,10 +66,7 @@ def _files(data: bytes) -> tuple[Path, ...]:
     """The plan by itself and in both models, without the checks of those that write plans."""
     model = onnx.ModelProto()
     model.CopyFrom(_NETWORK)
-    if data[:4] == MAGIC:
-        model.metadata_props.add(key="edgemem.trace", value=base64.b64encode(data).decode())
-    else:
-        model.metadata_props.add(key="edgemem.plan", value=base64.b64encode(data).decode())
+    model.metadata_props.add(key="edgemem.plan", value=base64.b64encode(data).decode())
     offsets = data[-4 * len(_TENSORS) :]
     entries = {"edgemem.plan": data}
     if len(offsets) == 4 * len(_TENSORS) and data[-1] & 1:

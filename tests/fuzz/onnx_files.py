@@ -13,13 +13,13 @@ from onnx import AttributeProto, ModelProto, parser
 
 from edgemem.errors import EdgememError, ModelError, PlanFileError, UnknownShapeError, UnsupportedError
 from edgemem.formats import Bindings, onnx_editor
+from edgemem.planfile.protobuf import fields
 from edgemem.planning.model_plan import plan_graph
 from edgemem.plans import LowerBounds, PlanSet, Settings
-from edgemem.protobuf import fields
 from edgemem.records.lifetime import lifetimes
 from edgemem.records.problem import Problem
+from edgemem.runtime.onnxruntime.baked_file import baked_note
 from edgemem.runtime.onnxruntime.file import model_digest, plans_in
-from edgemem.runtime.onnxruntime.optimise import baked_note
 from edgemem.schedule.order import find_order
 from edgemem.targets import BUILT_IN
 from edgemem_converters.onnx.model import OnnxConverter

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import struct
-import zlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +9,6 @@ import numpy as np
 
 from edgemem.errors import PlanFileError
 from edgemem.planfile import decode_all, encode, encode_all
-from edgemem.planfile.legacy import MAGIC, decode_recordings
 from edgemem.plans import LowerBounds, OffsetPlan, PlanSet, Settings, SharedObjectsPlan
 from edgemem.proof import prove, verify_planset
 from edgemem.records.problem import Problem, UsageRecord
@@ -25,14 +22,12 @@ from edgemem.trace.recording import Fingerprint, Recording, Signature
 from tests.forge import sealed
 from tests.fuzz.cases import Target
 from tests.fuzz.mutation import edge, mutate_bytes, reread
-from tests.old_recordings import old_recording
 from tests.plansets import recorded
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Sequence
 
-    from edgemem.trace.recording import OptionText
 
 __all__ = ["FILES", "TARGET", "change_planset", "refused_or_sound", "resealed"]
 
@@ -96,8 +91,6 @@ def resealed(data: bytes) -> bytes:
     if len(data) < _HEADER:
         return data
     body = data[_HEADER:]
-    if data[:4] == MAGIC:  # its length is of the text alone
-        return data[:8] + struct.pack("<I", zlib.crc32(body)) + data[12:]
     return sealed(body, data[4])
 
 
@@ -145,10 +138,6 @@ def _problem_changed(problem: Problem, chance: random.Random) -> Problem:
 
 
 def _run(data: bytes) -> None:
-    if data[:4] == MAGIC:
-        for planset in decode_recordings(data):
-            verify_planset(planset)
-        return
     plansets = decode_all(data)
     assert encode_all(decode_all(encode_all(plansets))) == encode_all(plansets)
     for planset in plansets:
@@ -177,17 +166,4 @@ def _mutate(chance: random.Random, data: bytes, others: Sequence[bytes]) -> byte
     return resealed(data[:_HEADER] + mutate_bytes(chance, data[_HEADER:], [o[_HEADER:] for o in others[:50]]))
 
 
-def _old() -> bytes:
-    """What edgemem 0.1 wrote under `edgemem.trace`."""
-    planset = recorded()
-    assert planset.recording is not None
-    options: dict[str, OptionText] = {"level": "all", "intra_threads": 1, "inter_threads": 1, "providers": "CPU"}
-    fingerprint = replace(planset.recording.fingerprint, options=options)
-    problem = Problem([UsageRecord("a", 0, 1, 100)])
-    plan = OffsetPlan("naive", {}, np.zeros(1, np.int64), 100, optimal=True)
-    trace = Trace.from_stream([100, 200, -1, 90, 40])  # what is on the heap was never freed
-    made = replace(planset, problem=problem, offsets=(plan,), recording=Recording(fingerprint, trace))
-    return old_recording(replace(made, naive=100, bounds=LowerBounds(100, 100)))
-
-
-TARGET = Target(_run, lambda: [*FILES.values(), _old()], _mutate)
+TARGET = Target(_run, lambda: [*FILES.values()], _mutate)

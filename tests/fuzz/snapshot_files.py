@@ -1,18 +1,14 @@
-"""Snapshots of PyTorch's memory: damaged files, and values that no allocator notes."""
+"""Snapshots of PyTorch's memory: values that no allocator notes. A case is the content as JSON."""
 
 from __future__ import annotations
 
-import atexit
-import pickle
-import tempfile
-from pathlib import Path
+import json
 from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import ModelError
 from edgemem.trace.caching import simulate
 from edgemem.trace.cycle import Cycle
-from edgemem_converters.snapshot import SnapshotConverter
-from edgemem_converters.snapshot.plain_pickle import read_plain
+from edgemem_converters.snapshot.histories import histories_of
 from tests.fuzz.cases import Target
 from tests.fuzz.mutation import INTERESTING, edge, mutate_bytes
 from tests.snapshots import FRAMES, Device, snapshot
@@ -30,10 +26,15 @@ _WORDS = ("alloc", "free_completed", "free_requested", "segment_alloc", "segment
 
 
 def _run(data: bytes) -> None:
-    path = _PLACE / "snapshot.pickle"
-    path.write_bytes(data)
-    for history in SnapshotConverter.open(path).histories():
+    for history in histories_of(_content(data)):
         use_trace(history.trace)
+
+
+def _content(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        raise ModelError("no JSON") from None
 
 
 def use_trace(trace: Trace) -> None:
@@ -61,18 +62,18 @@ def _seeds() -> list[bytes]:
         device.free(address + 8192, 300)
     device.note("oom", size=1 << 30, device_free=5)
     content = snapshot(device, other, external_annotations=marks, allocator_settings={"PYTORCH_CUDA_ALLOC_CONF": ""})
-    return [pickle.dumps(content, protocol) for protocol in (2, 4)]
+    return [json.dumps(content).encode()]
 
 
 def _mutate(chance: random.Random, data: bytes, others: Sequence[bytes]) -> bytes:
     if chance.random() < 0.4:
         return mutate_bytes(chance, data, others)
     try:
-        content: Any = read_plain(data)
+        content = _content(data)
         for _ in range(chance.randint(1, 3)):
             _change(chance, content)
-        return pickle.dumps(content, chance.choice((2, 4)))
-    except (ModelError, RecursionError):
+        return json.dumps(content).encode()
+    except (ModelError, RecursionError, TypeError):
         return mutate_bytes(chance, data, others)
 
 
@@ -100,15 +101,11 @@ def _change(chance: random.Random, content: Any) -> None:
                 None,
                 [],
                 {},
-                (0, 1),
+                [0, 1],
                 0.5,
             )
             at[key] = chance.choice(given)
             return
 
-
-_FOLDER = tempfile.TemporaryDirectory(prefix="edgemem-fuzz-trace-")
-atexit.register(_FOLDER.cleanup)
-_PLACE = Path(_FOLDER.name)
 
 TARGET = Target(_run, _seeds, _mutate)

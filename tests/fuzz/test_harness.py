@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the peak of a process")
 def test_a_crash_a_hang_and_too_much_memory_end_a_process_and_not_the_run(tmp_path: Path) -> None:
     # With this seed every sort of case comes soon.

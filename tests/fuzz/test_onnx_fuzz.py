@@ -33,6 +33,7 @@ def test_files_that_end_early(tmp_path: Path, number: int) -> None:
         use(path, BINDINGS[number])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("number", range(len(MODELS)))
 def test_flipped_bits(tmp_path: Path, number: int) -> None:
     path = tmp_path / "model.onnx"
@@ -48,6 +49,7 @@ def test_flipped_bits(tmp_path: Path, number: int) -> None:
     assert {"ModelError", "read"} <= results
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("number", range(len(MODELS)))
 def test_models_that_make_no_sense(tmp_path: Path, number: int) -> None:
     path = tmp_path / "model.onnx"

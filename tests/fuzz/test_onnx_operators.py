@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+@pytest.mark.full
 def test_random_nodes() -> None:
     assert list(search(600, most=2500)) == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "node",
     [

@@ -112,6 +112,7 @@ def long_order(f: Forge) -> bytes:
     return f.finish(Order=f.int64s(range(50_000)))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "dense",
     [many_small_plans, many_small_object_plans, many_records, many_steps, many_dims, many_input_shapes, long_order],

@@ -226,6 +226,7 @@ def many_inputs(f: Forge) -> bytes:
     return f.finish_all(planset(f, recording(f, Signature=signature(f, **columns))))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "dense",
     [

@@ -48,6 +48,7 @@ def test_appended_bytes_are_detected(extra: bytes) -> None:
         decode(FILES["small"] + extra)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("name", "step"), [("bare", 1), ("bare recording", 3)])
 def test_every_sealed_bit_flip_is_refused_or_sound(name: str, step: int) -> None:
     version, payload = FILES[name][4], bytearray(FILES[name][16:])
@@ -80,6 +81,7 @@ def test_random_files(data: bytes) -> None:
 EDGES = [0, 1, 2, 3, 4, 8, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0xFFFFFFFC, 0xFFFFFFF8, 0x20000000, 0x1FFFFFFF]
 
 
+@pytest.mark.full
 @settings(max_examples=1500, deadline=None)
 @given(
     st.sampled_from(sorted(FILES)),
@@ -94,6 +96,7 @@ def test_mutated_words(name: str, changes: list[tuple[int, int]]) -> None:
     refused_or_sound(sealed(bytes(payload), FILES[name][4]))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("name", "rounds"), [("small", 1500), ("several", 500)])
 def test_mutated_bytes_stay_within_memory(name: str, rounds: int) -> None:
     rng = np.random.default_rng(7)

@@ -24,6 +24,7 @@ CASES = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("name", TARGETS)
 def test_nothing_but_allowed_errors_comes_of_it(name: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 from edgemem import api, planfile
 from edgemem.errors import EdgememError, RuntimeBindError
 from edgemem.model.rewrite import Rewrite
-from edgemem.passes.streaming.stream import Stage, stream
+from edgemem.passes.streaming.stream import StripeStage, stream
 from edgemem.runtime.litert.structs_model import model_bytes
 from edgemem_converters.tflite.model import TfliteConverter
 from models.fetch import FetchError, fetch
@@ -53,7 +53,7 @@ def loops() -> bytes:
 def compressed() -> bytes:
     """Constants in float16, one of them sparse."""
     pytest.importorskip("ai_edge_litert")
-    from edgemem_converters.tflite.sparse import Level
+    from edgemem_converters.tflite.sparse_constants import Level
     from tests.unit.test_tflite_fold import packed, sparsity, unpacked
 
     half = struct.pack("<4e", 1, 2, 3, 4)
@@ -83,7 +83,7 @@ def rewrite(data: bytes) -> None:
     graph = model.graph()
     same = Rewrite(graph, tuple(range(len(graph.ops))), tuple(range(len(graph.tensors))))
     model.rewritten(same).graph()
-    model.rewritten(stream(graph, [Stage(0, len(graph.ops) - 1, 3)])).graph()
+    model.rewritten(stream(graph, [StripeStage(0, len(graph.ops) - 1, 3)])).graph()
 
 
 def plan(data: bytes) -> None:
@@ -122,6 +122,7 @@ def damage(data: bytes, rng: random.Random) -> bytes:
     return bytes(out[: len(data)])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("make", [planned, loops, compressed, rows, model_bytes])
 def test_damaged_files_are_planned_or_refused(make: Callable[[], bytes]) -> None:
     data, rng = make(), random.Random(17)
@@ -130,6 +131,7 @@ def test_damaged_files_are_planned_or_refused(make: Callable[[], bytes]) -> None
         plan(damage(data, rng))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["tflm_sine_float", "mww_alexa"])
 def test_damaged_real_files_are_planned_or_refused(name: str) -> None:
     try:
@@ -145,6 +147,7 @@ def test_damaged_real_files_are_planned_or_refused(name: str) -> None:
         plan(damaged)
 
 
+@pytest.mark.full
 def test_damaged_files_do_not_take_this_process_with_them() -> None:
     pytest.importorskip("ai_edge_litert")
     from edgemem.runtime.litert.probe import probe_apart

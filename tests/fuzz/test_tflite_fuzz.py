@@ -32,6 +32,7 @@ def test_flipped_bits(data: bytes, draw: st.DataObject) -> None:
     use(bytes(damaged))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("data", [WHOLE, PLANNED])
 def test_every_single_word_replaced(data: bytes) -> None:
     for at in range(0, min(len(data), 1500) - 4, 2):
@@ -53,6 +54,7 @@ def test_noise(noise: bytes) -> None:
     use(PLANNED[:24] + noise + PLANNED[24 + len(noise) :])
 
 
+@pytest.mark.full
 @given(st.dictionaries(st.text(max_size=8), st.binary(max_size=80), max_size=4))
 def test_what_is_written_is_read_again(changes: dict[str, bytes]) -> None:
     data = write(WHOLE, dict(changes))
@@ -77,6 +79,7 @@ def arms(count: int, width: int) -> bytes:
     return build(M(subgraphs))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("count", "width"), [(300, 1), (20, 2), (12, 8)])
 def test_bodies_within_bodies_without_end(count: int, width: int) -> None:
     with pytest.raises(ModelError, match=r"too often.* more than 100,000 tensors|too deep; the limit is 32"):
@@ -87,6 +90,7 @@ def test_bodies_within_reason() -> None:
     assert len(TfliteConverter.from_bytes(arms(5, 2)).graph().ops) == 2
 
 
+@pytest.mark.full
 def test_parts_that_overlap_cannot_make_the_work_quadratic() -> None:
     # Every entry of the vector of operators leads to one operator with 30,000 inputs.
     count = 30_000

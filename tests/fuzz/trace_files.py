@@ -1,4 +1,4 @@
-"""Traces and operator logs in columns (`.npz`): damaged archives, and columns that contradict each other."""
+"""Traces in columns (`.npz`): damaged archives, and columns that contradict each other."""
 
 from __future__ import annotations
 
@@ -11,14 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from edgemem.formats import load_operator_log
 from edgemem.trace import Section, Trace
 from edgemem.trace.file import load_trace, save_trace
-from edgemem.trace.operator_log_file import save_operator_log
 from tests.fuzz.cases import Target
 from tests.fuzz.mutation import edge, mutate_bytes
 from tests.fuzz.snapshot_files import use_trace
-from tests.operator_logs import random_log
 
 if TYPE_CHECKING:
     import random
@@ -32,10 +29,7 @@ _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_DEFLATED, zipf
 def _run(data: bytes) -> None:
     path = _PLACE / "run.npz"
     path.write_bytes(data)
-    if b"event_kind" in data:
-        load_operator_log(path)
-    else:
-        use_trace(load_trace(path))
+    use_trace(load_trace(path))
 
 
 def _seeds() -> list[bytes]:
@@ -48,9 +42,7 @@ def _seeds() -> list[bytes]:
     )
     path = _PLACE / "seed.npz"
     save_trace(trace, path)
-    of_trace = path.read_bytes()
-    save_operator_log(random_log(3), path)
-    return [of_trace, path.read_bytes()]
+    return [path.read_bytes()]
 
 
 def _mutate(chance: random.Random, data: bytes, others: Sequence[bytes]) -> bytes:

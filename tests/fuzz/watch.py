@@ -107,8 +107,7 @@ class _Child:
             "seconds": limits.seconds,
         }
         command = [sys.executable, "-m", "tests.fuzz.child", *(f"--{k}={v}" for k, v in options.items())]
-        paths = [str(_ROOT), str(_ROOT / "converters"), os.environ.get("PYTHONPATH", "")]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "TMPDIR": str(place)}
+        environment = {**os.environ, "TMPDIR": str(place)}
         with self._errors.open("wb") as errors:
             self._process = subprocess.Popen(command, cwd=_ROOT, env=environment, stdout=errors, stderr=errors)
 

@@ -22,7 +22,6 @@ class Block:
     size: int
     state: str = "free"  # "free", "used" or "unmapped"
     requested: int = 0
-    freed_at: int = 0  # count of searches in its pool
 
 
 @dataclass(eq=False)
@@ -42,23 +41,17 @@ class CachingOracle:
         max_split_size: int | None = None,
         max_non_split_rounding: int = 20 * MIB,
         divisions: tuple[int, ...] = (),
-        threshold: float = 0.0,
         expandable: bool = False,
-        limit: int | None = None,
     ) -> None:
         self.large = large
         self.max_split_size = max_split_size
         self.max_non_split_rounding = max_non_split_rounding
         self.divisions = divisions
-        self.threshold = threshold
         self.expandable = expandable
-        self.limit = limit
         self.segments: list[Segment] = []
-        self.searches = {"small": 0, "large": 0}
         self.next_address = 2 * MIB
         self.reserved_peak = 0
         self.times_taken = 0
-        self.retries = 0
 
     # --- what it holds ---
 
@@ -89,13 +82,6 @@ class CachingOracle:
         pool = "small" if size <= MIB else "large"
         found = self.cached(pool, size, stream)
         if found is None:
-            self.collect_garbage()
-            found = self.new(pool, size, stream)
-        if found is None and self.release_oversize(pool, size, stream):
-            found = self.new(pool, size, stream)
-        if found is None:
-            self.empty_cache()
-            self.retries += 1
             found = self.new(pool, size, stream)
         if found is None:
             raise OutOfMemory
@@ -107,7 +93,7 @@ class CachingOracle:
             split = (self.max_split_size is None or size < self.max_split_size) and rest > MIB
         if split:
             place = segment.blocks.index(block)
-            segment.blocks.insert(place + 1, Block(block.address + size, rest, freed_at=self.searches[pool]))
+            segment.blocks.insert(place + 1, Block(block.address + size, rest))
             block.size = size
         block.state, block.requested = "used", bytes_asked
         return block.address
@@ -139,8 +125,6 @@ class CachingOracle:
         return -(-size // 512) * 512
 
     def cached(self, pool: str, size: int, stream: int) -> tuple[Segment, Block] | None:
-        if self.threshold and self.limit is not None:
-            self.searches[pool] += 1
         free = sorted(
             (
                 (b.size, b.address, s, b)
@@ -170,9 +154,6 @@ class CachingOracle:
         after = segment.blocks[segment.blocks.index(block) + 1 :][:1]
         return block.size + sum(b.size for b in after if b.state == "unmapped")
 
-    def fits(self, size: int) -> bool:
-        return self.limit is None or self.reserved + size <= self.limit
-
     def note_taken(self) -> None:
         self.times_taken += 1
         self.reserved_peak = max(self.reserved_peak, self.reserved)
@@ -186,9 +167,7 @@ class CachingOracle:
             total = self.large
         else:
             total = -(-size // (2 * MIB)) * 2 * MIB
-        if not self.fits(total):
-            return None
-        block = Block(self.next_address, total, freed_at=self.searches[pool])
+        block = Block(self.next_address, total)
         segment = Segment(self.next_address, stream, pool, expandable=False, blocks=[block])
         self.next_address += total
         self.segments.append(segment)
@@ -199,7 +178,7 @@ class CachingOracle:
         page = 2 * MIB if pool == "small" else self.large
         place = self.lowest_run(pool, size, stream)
         if place is None:
-            addresses = (1 << 40) + (1 << 37) if self.limit is None else self.limit + self.limit // 8
+            addresses = (1 << 40) + (1 << 37)
             addresses = -(-addresses // page) * page
             if addresses < size:
                 return None
@@ -217,8 +196,6 @@ class CachingOracle:
                 unmapped = segment.blocks[segment.blocks.index(block) + 1]
                 needed = min(unmapped.size, size - block.size)
             mapped = -(-needed // page) * page
-            if not self.fits(mapped):
-                return None
             if mapped < unmapped.size:
                 index = segment.blocks.index(unmapped)
                 rest = Block(unmapped.address + mapped, unmapped.size - mapped, "unmapped")
@@ -255,77 +232,6 @@ class CachingOracle:
         if high < len(segment.blocks) and segment.blocks[high].state == block.state:
             high += 1
         parts = segment.blocks[low:high]
-        whole = Block(parts[0].address, sum(p.size for p in parts), block.state, freed_at=self.searches[segment.pool])
+        whole = Block(parts[0].address, sum(p.size for p in parts), block.state)
         segment.blocks[low:high] = [whole]
         return whole
-
-    # --- giving back ---
-
-    @staticmethod
-    def is_free_whole(segment: Segment) -> bool:
-        return not segment.expandable and len(segment.blocks) == 1 and segment.blocks[0].state == "free"
-
-    def collect_garbage(self) -> None:
-        if not self.threshold or self.limit is None:
-            return
-        target = self.reserved - int(self.threshold * self.limit)
-        reclaimed = 0
-
-        def age(segment: Segment) -> int:
-            return self.searches["large"] - segment.blocks[0].freed_at
-
-        freed = True
-        while reclaimed < target and freed:
-            idle = [s for s in self.segments if s.pool == "large" and self.is_free_whole(s)]
-            if not idle:
-                return
-            total, count = sum(map(age, idle)), len(idle)
-            freed = False
-            for segment in idle:
-                if age(segment) >= total / count:
-                    reclaimed += segment.blocks[0].size
-                    self.segments.remove(segment)
-                    freed = True
-
-    def release_oversize(self, pool: str, size: int, stream: int) -> bool:
-        if self.max_split_size is None or self.expandable:
-            return False
-        wanted = max(size, self.max_split_size)
-        over = [
-            s
-            for s in self.segments
-            if s.pool == pool
-            and s.stream == stream
-            and self.is_free_whole(s)
-            and s.blocks[0].size >= self.max_split_size
-        ]
-        over.sort(key=lambda s: (s.blocks[0].size, s.address))
-        enough = [s for s in over if s.blocks[0].size >= wanted]
-        if enough:
-            self.segments.remove(enough[0])
-            return True
-        released = 0
-        while over and released < wanted:
-            largest = over.pop()
-            released += largest.blocks[0].size
-            self.segments.remove(largest)
-        return released >= wanted
-
-    def empty_cache(self) -> None:
-        self.segments = [s for s in self.segments if not self.is_free_whole(s)]
-        for segment in self.segments:
-            if not segment.expandable:
-                continue
-            page = 2 * MIB if segment.pool == "small" else self.large
-            for block in [b for b in segment.blocks if b.state == "free"]:
-                begin = -(-(block.address - segment.address) // page) * page + segment.address
-                end = (block.address + block.size - segment.address) // page * page + segment.address
-                if begin >= end:
-                    continue
-                index = segment.blocks.index(block)
-                pages = Block(begin, end - begin, "unmapped")
-                count = self.searches[segment.pool]
-                parts = [Block(block.address, begin - block.address, freed_at=count), pages]
-                parts.append(Block(end, block.address + block.size - end, freed_at=count))
-                segment.blocks[index : index + 1] = [p for p in parts if p.size]
-                self.merge(segment, pages)

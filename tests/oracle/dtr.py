@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from edgemem.trace import OperatorLog
+    from tests.bench.remat.operator_log import OperatorLog
 
 __all__ = ["Dtr", "OutOfMemory"]
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.model.graph import Layout
-    from edgemem.model.tensor_ops import Program
+    from edgemem.model.tensor_ops import TensorProgram
 
 __all__ = ["evaluate", "reads", "run_program"]
 
@@ -70,7 +70,7 @@ def evaluate(op: TensorOp, values: Values, shape_of_output: Sequence[int], layou
         return result.astype(np.float32)
 
 
-def run_program(program: Program, feeds: Values, precision: Precision = "fp32") -> dict[int, NDArray[np.float32]]:
+def run_program(program: TensorProgram, feeds: Values, precision: Precision = "fp32") -> dict[int, NDArray[np.float32]]:
     """Every tensor that the program reads or writes, by index.
 
     Args:

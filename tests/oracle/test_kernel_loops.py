@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from edgemem.bounds import lower_bounds, naive_size
 from edgemem.model.graph import Graph, Op, Tensor, digest
 from edgemem.model.overlap import distance
 from edgemem.plans import OffsetPlan, PlanSet
 from edgemem.proof.rehearsal import rehearse
 from edgemem.records.problem import Problem, UsageRecord
+from edgemem.strategy.bounds import lower_bounds, naive_size
 from edgemem.targets import Target
 from tests.oracle.kernel_loops import first_difference
 from tests.tiny_graphs import random_graph, random_places
@@ -61,6 +61,7 @@ def shares(graph: Graph, offsets: dict[str, int]) -> bool:
     return False
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("aliasing", ["none", "elementwise"])
 def test_what_is_proved_computes_the_same(aliasing: str) -> None:
     rng = np.random.default_rng(7 if aliasing == "none" else 8)

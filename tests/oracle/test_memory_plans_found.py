@@ -10,8 +10,8 @@ import pytest
 
 import edgemem
 from edgemem import Problem, lower_bounds
-from edgemem.bounds import naive_size
 from edgemem.formats import open_bytes
+from edgemem.strategy.bounds import naive_size
 from tests.oracle.memory_plans.checker import Checker
 from tests.oracle.memory_plans.onnx_file import read_onnx
 

@@ -30,6 +30,7 @@ def none_but_expected(tally: Tally) -> None:
     assert sum(n for (_, wrong, accepted), n in tally.changes.items() if accepted and not wrong) > CHANGES / 10
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("first", range(0, 40, 10))
 def test_random_onnx_graphs(first: int) -> None:
     tally = Tally()
@@ -38,6 +39,7 @@ def test_random_onnx_graphs(first: int) -> None:
     none_but_expected(tally)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("first", range(0, 40, 10))
 def test_random_tflite_graphs(first: int) -> None:
     pytest.importorskip("ai_edge_litert")
@@ -47,6 +49,7 @@ def test_random_tflite_graphs(first: int) -> None:
     none_but_expected(tally)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("form", ["onnx", "tflite"])
 def test_random_graphs_on_gpus(form: str) -> None:
     if form == "tflite":
@@ -62,6 +65,7 @@ def test_random_graphs_on_gpus(form: str) -> None:
     none_but_expected(tally)
 
 
+@pytest.mark.full
 def test_random_graphs_in_litert() -> None:
     pytest.importorskip("ai_edge_litert")
     tally = Tally()
@@ -70,6 +74,7 @@ def test_random_graphs_in_litert() -> None:
     none_but_expected(tally)
 
 
+@pytest.mark.full
 def test_changed_files(tmp_path: Path) -> None:
     pytest.importorskip("ai_edge_litert")
     from tests.oracle.memory_plans.files import change_onnx_files, change_tflite_files, reorder_tflite
@@ -83,6 +88,7 @@ def test_changed_files(tmp_path: Path) -> None:
     assert sum(n for (_, wrong, _), n in tally.changes.items() if wrong) > 10
 
 
+@pytest.mark.full
 def test_random_models_run_in_their_plans(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     from tests.oracle.memory_plans.real_runs import run_onnx
@@ -94,6 +100,7 @@ def test_random_models_run_in_their_plans(tmp_path: Path) -> None:
     assert tally.graphs["run in ONNX Runtime"] > 10
 
 
+@pytest.mark.full
 def test_random_models_run_in_tensorflow_lite_micro(tmp_path: Path) -> None:
     pytest.importorskip("tflite_micro")
     pytest.importorskip("ai_edge_litert")

@@ -173,6 +173,7 @@ def test_offsets_optimum_on_known_puzzles() -> None:
     assert brute.offsets_optimum(aligned, 8) == 32
 
 
+@pytest.mark.full
 def test_optima_agree_with_a_search_without_pruning() -> None:
     for seed in range(25):
         records = seeded_rows(seed, 5, horizon=6, sizes=(1, 2, 3, 5))

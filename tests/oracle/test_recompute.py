@@ -8,6 +8,7 @@ import pytest
 
 from edgemem.schedule.peak import order_peak
 from edgemem.schedule.problem import OrderProblem, order_problem
+from tests.extent import run_for_seeds
 from tests.oracle.orders.cases import small_case
 from tests.oracle.orders.search import all_orders, keeps_its_order
 from tests.oracle.orders.simulation import simulate
@@ -39,7 +40,7 @@ def test_runs_of_an_operator_that_must_run_once_are_not_repeated() -> None:
     assert any(runs.count(1) == 2 for runs in all_runs(SKIP, 2, 7, once=(0,)))
 
 
-@pytest.mark.parametrize("seed", range(60))
+@run_for_seeds(range(60), quick=12)
 def test_without_repeats_it_is_the_peak_of_the_order(seed: int) -> None:
     problem = random_problem(Random(seed), 6)
     orders = list(all_runs(problem, 1, 6))
@@ -48,6 +49,7 @@ def test_without_repeats_it_is_the_peak_of_the_order(seed: int) -> None:
         assert runs_peak(problem, order) == order_peak(problem, order)
 
 
+@pytest.mark.full
 def test_without_repeats_it_is_the_peak_of_a_graph() -> None:
     compared = 0
     for seed in range(200):
@@ -61,7 +63,7 @@ def test_without_repeats_it_is_the_peak_of_a_graph() -> None:
     assert compared > 500
 
 
-@pytest.mark.parametrize("seed", range(40))
+@run_for_seeds(range(40), quick=8)
 def test_the_search_finds_what_all_sequences_have(seed: int) -> None:
     rng = Random(seed)
     problem = random_problem(rng, rng.randint(2, 4))

@@ -21,12 +21,13 @@ from edgemem.model.tensor_ops import (
     Function,
     MatMul,
     Normalization,
-    Program,
     Reduce,
     Softmax,
     TensorOp,
+    TensorProgram,
     Unary,
 )
+from tests.extent import run_for_seeds
 from tests.oracle.by_onnx import by_onnx, numbers
 from tests.oracle.tensor_ops import evaluate, run_program
 
@@ -212,7 +213,7 @@ def one_by_one(op: AffineMap, x: NDArray[np.float32]) -> list[float]:
 
 
 @pytest.mark.parametrize("border", ["value", "edge", "reflect", "symmetric"])
-@pytest.mark.parametrize("seed", range(20))
+@run_for_seeds(range(20), quick=4)
 def test_affine_maps(border: Any, seed: int) -> None:
     rng = np.random.default_rng(seed)
     out_dims = tuple(int(n) for n in rng.integers(1, 5, rng.integers(1, 5)))
@@ -327,13 +328,13 @@ def test_a_program() -> None:
     )
     table = np.array([[0.0, 1.0, 2.0, 3.0]], np.float32)
     x = np.array([[1.0, 1.0, 1.0, 0.1]], np.float32)
-    program = Program(graph, steps, {1: table})
+    program = TensorProgram(graph, steps, {1: table})
     assert run_program(program, {0: x})[3].tolist() == ((x + table) ** 2).astype(np.float32).tolist()
     half = run_program(program, {0: x}, "fp16")[3]
     assert half.tolist() == half.astype(np.float16).tolist() != run_program(program, {0: x})[3].tolist()
     with pytest.raises(ValueError, match="half has no tensor operations: Loop"):
-        run_program(Program(graph, (steps[0], "Loop"), {1: table}), {0: x})
+        run_program(TensorProgram(graph, (steps[0], "Loop"), {1: table}), {0: x})
     with pytest.raises(ValueError, match="half writes 2, which is none of its outputs"):
-        run_program(Program(graph, (steps[0], steps[0]), {1: table}), {0: x})
+        run_program(TensorProgram(graph, (steps[0], steps[0]), {1: table}), {0: x})
     with pytest.raises(ValueError, match="in is"):
         run_program(program, {0: x[0]})

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from edgemem.bounds import lower_bounds, naive_size, operator_breadths, positional_maxima
 from edgemem.plans import LowerBounds
+from edgemem.strategy.bounds import lower_bounds, naive_size, operator_breadths, positional_maxima
 from tests import strategies as ours
 from tests.oracle import bounds, brute
 from tests.oracle.bounds import elements
@@ -26,6 +26,7 @@ def in_elements(records: Sequence[Record | TexelRecord]) -> list[Record]:
     return [(first, last, elements(size)) for first, last, size in records]
 
 
+@pytest.mark.full
 @given(ours.rows(), ours.alignments())
 @example([], 1)
 @example([(0, 0, 0)], 16)
@@ -38,6 +39,7 @@ def test_bounds_equal_their_definitions(records: list[Record], alignment: int) -
     assert naive_size(problem) == bounds.naive_size(records, alignment)
 
 
+@pytest.mark.full
 @given(ours.texel_rows())
 def test_bounds_of_extents_are_those_of_their_texels(records: list[TexelRecord]) -> None:
     problem = ours.problem_of(records)
@@ -47,6 +49,7 @@ def test_bounds_of_extents_are_those_of_their_texels(records: list[TexelRecord])
     assert naive_size(problem) == bounds.naive_size(texels)
 
 
+@pytest.mark.full
 @given(ours.rows())
 def test_profiles_and_breadths_equal_their_definitions(records: list[Record]) -> None:
     if max((last for _, last, _ in records), default=0) > 1000:
@@ -57,6 +60,7 @@ def test_profiles_and_breadths_equal_their_definitions(records: list[Record]) ->
     assert breadths.tolist() == bounds.breadths(records)
 
 
+@pytest.mark.full
 @given(ours.rows(), ours.alignments(), st.randoms(use_true_random=False))
 def test_the_order_of_the_records_does_not_move_the_bounds(
     records: list[Record], alignment: int, generator: Random
@@ -68,6 +72,7 @@ def test_the_order_of_the_records_does_not_move_the_bounds(
     assert positional_maxima(before) == positional_maxima(after)
 
 
+@pytest.mark.full
 @given(ours.rows(max_records=6), ours.alignments())
 def test_no_placement_goes_below_the_bound(records: list[Record], alignment: int) -> None:
     assert lower_bounds(ours.problem_of(records, alignment)).offsets <= brute.offsets_optimum(records, alignment)

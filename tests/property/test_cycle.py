@@ -41,6 +41,7 @@ def _place(slots: Slots, period: int, request: int) -> int:
     return int(slots.offset[request])
 
 
+@pytest.mark.full
 @given(periodic_programs())
 @example(LONG)
 def test_the_cycle_of_a_program_is_the_program(program: Program) -> None:
@@ -63,6 +64,7 @@ def test_what_follows_the_last_iteration_may_be_missing(program: Program, kept: 
     assert Cycle.of(cut).end.tolist() == [r.end for r in requests]
 
 
+@pytest.mark.full
 @given(periodic_programs(), st.sampled_from([1, 16, 64]))
 @example(LONG, 64)
 def test_no_two_requests_alive_together_overlap_in_any_of_four_periods(program: Program, alignment: int) -> None:
@@ -78,6 +80,7 @@ def test_no_two_requests_alive_together_overlap_in_any_of_four_periods(program: 
     assert (slots.offset == -1).tolist() == unplanned
 
 
+@pytest.mark.full
 @given(periodic_programs(), st.sampled_from([1, 16, 64]))
 @example(LONG, 64)
 def test_the_bound_is_the_most_that_is_alive_when_it_runs(program: Program, alignment: int) -> None:

@@ -11,16 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from edgemem import _kernels
-from edgemem.native import pure_remat
 from edgemem.remat.policies import POLICIES
+from tests.bench.remat.library import simulate_remat
 from tests.operator_logs import LogBuilder
 from tests.oracle.dtr import Dtr, OutOfMemory
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
-    from edgemem.trace import OperatorLog
+    from tests.bench.remat.operator_log import OperatorLog
 
 RERUN, EVICT = 1, 3
 POLICY = replace(POLICIES["dtr"], small_apart=False)
@@ -45,16 +42,16 @@ def program(rng: Random) -> OperatorLog:
     return log.log()
 
 
-def simulated(module: ModuleType, log: OperatorLog, budget: int) -> tuple[bool, list[int], list[int]]:
+def simulated(log: OperatorLog, budget: int) -> tuple[bool, list[int], list[int]]:
     """Whether it ran out of memory; the values that were evicted, and the calls that ran again, in their order."""
-    counters, _, history = module.simulate_remat(*log.columns, budget, 1, POLICY.rules, 1000.0, with_history=True)
+    counters, _, history = simulate_remat(*log.columns, budget, 1, POLICY.rules, 1000.0, with_history=True)
     rows = np.asarray(history).reshape(-1, 3)
     return bool(counters[0]), rows[rows[:, 0] == EVICT, 1].tolist(), rows[rows[:, 0] == RERUN, 1].tolist()
 
 
-@pytest.mark.parametrize("module", [_kernels, pure_remat], ids=["kernel", "python"])
+@pytest.mark.full
 @pytest.mark.parametrize("first", range(0, 300, 100))
-def test_dtr_is_the_papers_where_addresses_do_not_matter(module: ModuleType, first: int) -> None:
+def test_dtr_is_the_papers_where_addresses_do_not_matter(first: int) -> None:
     again = done = 0
     for seed in range(first, first + 100):
         rng = Random(seed)
@@ -66,7 +63,7 @@ def test_dtr_is_the_papers_where_addresses_do_not_matter(module: ModuleType, fir
             is_short = False
         except OutOfMemory:
             is_short = True
-        assert simulated(module, log, budget) == (is_short, paper.evictions, paper.again), seed
+        assert simulated(log, budget) == (is_short, paper.evictions, paper.again), seed
         again += len(paper.again)
         done += not is_short
     assert again > 1000

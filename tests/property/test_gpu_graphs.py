@@ -9,6 +9,7 @@ import pytest
 
 import edgemem
 from edgemem.runtime.webgpu.executor import GpuExecutor
+from tests.extent import run_for_seeds
 from tests.gpu_graphs import write_network
 from tests.webgpu_adapters import ADAPTERS, LAVAPIPE, need_adapter
 
@@ -45,12 +46,14 @@ def check(seed: int, target: str, adapter: str, folder: Path) -> None:
         np.testing.assert_allclose(mine, right, rtol=0, atol=part * spread, err_msg=name)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("seed", SEEDS)
+@run_for_seeds(SEEDS, quick=1)
 def test_random_networks(seed: int, target: str, tmp_path: Path) -> None:
     check(seed, target, need_adapter(LAVAPIPE), tmp_path)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("adapter", [a for a in ADAPTERS if a != LAVAPIPE])
 @pytest.mark.parametrize("target", TARGETS)
 def test_another_driver(target: str, adapter: str, tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import edgemem
-from edgemem.bounds import lower_bounds, naive_size
 from edgemem.errors import EdgememError
 from edgemem.records.problem import Problem
 from edgemem.runtime.webgpu.executor import GpuExecutor
+from edgemem.strategy.bounds import lower_bounds, naive_size
 from tests.gpu_graphs import write_network
 from tests.webgpu_adapters import need_adapter
 
@@ -104,6 +104,7 @@ def results(executor: GpuExecutor, feeds: dict[str, NDArray[Any]]) -> list[NDArr
         return executor.run(None, feeds)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("target", TARGETS)
 def test_changed_plans_are_refused_or_right(target: str, tmp_path: Path) -> None:
     adapter = need_adapter()

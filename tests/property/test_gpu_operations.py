@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.extent import run_for_seeds
 from tests.gpu_cases import KINDS, case, check_case
 
 SEEDS = range(100, 104)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@run_for_seeds(SEEDS, quick=1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_operations(kind: str, seed: int) -> None:
     check_case(kind, seed)

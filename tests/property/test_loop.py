@@ -239,6 +239,7 @@ class Run:
             memory.close()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("device", [HOST_MEMORY, DEVICE_NUMBER])
 @given(seed=st.integers(0, 2**32))
 def test_a_program_runs_as_the_model_says(workers: list[ThreadPoolExecutor], device: int, seed: int) -> None:

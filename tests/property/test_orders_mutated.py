@@ -76,6 +76,7 @@ MUTATIONS: dict[Mutation, set[str]] = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", sorted({"beam", "greedy"} & SOLVERS.keys()))
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda m: m.__name__)
 def test_broken_solvers_are_found(mutation: Mutation, name: str, monkeypatch: pytest.MonkeyPatch) -> None:

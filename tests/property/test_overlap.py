@@ -6,6 +6,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -140,6 +141,7 @@ def test_depthwise_convolutions_of_one_channel_with_vectors(
         check("cmsis-nn-mve", "DEPTHWISE_CONV_2D", *args, dtypes=("int8", "int8"), constants=1, is_exact=False)
 
 
+@pytest.mark.full
 @given(windows(), DTYPES)
 def test_poolings(case: tuple[tuple[int, ...], tuple[int, int], list[tuple[int, ...]]], dtype: str) -> None:
     shape, (oh, ow), window = case
@@ -159,6 +161,7 @@ def test_fully_connected(rows: int, depth: int, channels: int, dtype: str) -> No
     check("tflm-reference", "FULLY_CONNECTED", shapes, (rows, channels), events, dtypes=dtypes, constants=1)
 
 
+@pytest.mark.full
 @given(st.lists(SMALL, min_size=1, max_size=4), DTYPES)
 def test_elementwise_operators(dims: list[int], dtype: str) -> None:
     shape = tuple(dims)
@@ -189,6 +192,7 @@ def test_conversions(count: int, dtypes: tuple[str, str]) -> None:
     )
 
 
+@pytest.mark.full
 @given(st.lists(st.tuples(SMALL, st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=4), DTYPES)
 def test_paddings(dims: list[tuple[int, int, int]], dtype: str) -> None:
     shape, paddings = tuple(d for d, _, _ in dims), tuple(p for _, a, b in dims for p in (a, b))
@@ -203,6 +207,7 @@ def test_paddings(dims: list[tuple[int, int, int]], dtype: str) -> None:
         check("cmsis-nn-mve", "PAD", *args, dtypes=("int8", "int8"), constants=1, is_exact=False)
 
 
+@pytest.mark.full
 @given(st.lists(st.tuples(SMALL, st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=4), DTYPES)
 def test_slices(dims: list[tuple[int, int, int]], dtype: str) -> None:
     size, begin = tuple(d for d, _, _ in dims), tuple(a for _, a, _ in dims)
@@ -212,6 +217,7 @@ def test_slices(dims: list[tuple[int, int, int]], dtype: str) -> None:
     check("tflm-reference", "SLICE", shapes, size, events, attributes, dtypes=(dtype, dtype), constants=2)
 
 
+@pytest.mark.full
 @given(st.data(), st.lists(st.integers(1, 3), min_size=2, max_size=4), DTYPES)
 def test_concatenations(data: st.DataObject, dims: list[int], dtype: str) -> None:
     axis = data.draw(st.integers(0, len(dims) - 1))

@@ -1,4 +1,4 @@
-"""The proof's kernel, its transcription in Python and the oracle agree, on right plans and on broken ones."""
+"""The proof's kernel and the oracle agree, on right plans and on broken ones."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from edgemem import _kernels
-from edgemem.plans import OffsetPlan, SharedObjectsPlan
-from edgemem.proof import Cause, pure, sweep, sweep_plan
+from edgemem.plans import SharedObjectsPlan
+from edgemem.proof import Cause, sweep_plan
 from edgemem.proof.faults import COLUMNS, Fault
 from edgemem.records.problem import Problem
+from tests.extent import run_for_seeds
 from tests.oracle import proof as oracle
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 SEEDS = range(24)
 ROUNDS = 60
-FINDERS = (_kernels, pure)
 SINGLE = {
     Fault.NEGATIVE_OFFSET: "negative offset",
     Fault.MISALIGNED: "misaligned",
@@ -172,29 +172,28 @@ def _columns(case: oracle.Case) -> tuple[Column, Column, Column, int]:
     return first, last, size, case.alignment
 
 
-def _shared(case: oracle.Case) -> dict[str, Column]:
+def _shared(case: oracle.Case) -> dict[str, Any]:
     pins = np.array([case.pins.get(i, -1) for i in range(len(case.records))], np.int64)
     reserved = _flat((low, high) for _, low, high in case.reserved)
     given = {"pinned": pins, "reserved": reserved, "overlap": _flat(case.overlap), "within": _flat(case.within)}
     return {key: column for key, column in given.items() if len(column)}
 
 
-def _offset_rows(finder: Any, case: oracle.Case) -> list[list[int]]:
+def _offset_rows(case: oracle.Case) -> list[list[int]]:
     given = _shared(case)
     if case.regions:
         given["region"] = np.array(case.regions, np.int64)
     if case.regions and case.reserved:
         given["reserved_region"] = np.array([r for r, _, _ in case.reserved], np.int64)
     arrays = np.array(case.offsets, np.int64), np.array(case.arenas, np.int64)
-    rows = finder.find_offset_faults(*_columns(case), *arrays, **given)
+    rows = _kernels.find_offset_faults(*_columns(case), *arrays, **given)
     found: list[list[int]] = rows.reshape(-1, COLUMNS).tolist()
     return found
 
 
 def _check_offsets(case: oracle.Case) -> bool:
-    """Whether the plan is right; all three must say so."""
-    rows, again = (_offset_rows(finder, case) for finder in FINDERS)
-    assert rows == again
+    """Whether the plan is right; both must say so."""
+    rows = _offset_rows(case)
     assert len(rows) < 100
     faults, conflicts = oracle.offset_faults(case)
     pairs = {(min(a, b), max(a, b)) for code, a, b, *_ in rows if code == Fault.OVERLAP}
@@ -210,28 +209,30 @@ def _check_offsets(case: oracle.Case) -> bool:
     return not rows
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("plain", [True, False])
-@pytest.mark.parametrize("seed", SEEDS)
+@run_for_seeds(SEEDS, quick=4)
 def test_offsets(seed: int, plain: bool) -> None:
     random = Random(seed)
     right = sum(_check_offsets(random_case(random, plain=plain)[0]) for _ in range(ROUNDS))
     assert 0 < right < ROUNDS
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("plain", [True, False])
-@pytest.mark.parametrize("seed", SEEDS)
+@run_for_seeds(SEEDS, quick=4)
 def test_bounds(seed: int, plain: bool) -> None:
     random = Random(1000 + seed)
     for _ in range(ROUNDS):
         case, regions = random_case(random, plain=plain)
         case.reserved = [row for row in case.reserved if row[0] == 0]
-        claims, again = (f.recompute_claims(*_columns(case), **_shared(case)) for f in FINDERS)
-        assert claims == again == (*oracle.bounds(case), oracle.naive(case))
+        claims = _kernels.recompute_claims(*_columns(case), **_shared(case))
+        assert claims == (*oracle.bounds(case), oracle.naive(case))
         if regions == 1 and _check_offsets(case):
             assert claims[0] <= case.arenas[0]
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@run_for_seeds(SEEDS, quick=4)
 def test_objects(seed: int) -> None:
     random = Random(2000 + seed)
     right = 0
@@ -279,8 +280,7 @@ def _check_objects(case: oracle.Sharing) -> bool:
     problem = Problem.from_arrays(first, last, extents if extents.shape[1] > 1 else extents[:, 0])
     plain: Any = tuple(sides[0] if len(sides) == 1 else sides for sides in case.objects)
     plan = SharedObjectsPlan("any", {}, np.array(case.assignment), plain, case.size, optimal=False)
-    violations, again = (_with(finder, problem, plan) for finder in FINDERS)
-    assert violations == again
+    violations = sweep_plan(problem, plan)
     causes = {
         "no such object": Cause.NO_SUCH_OBJECT,
         "empty object": Cause.EMPTY_OBJECT,
@@ -296,13 +296,7 @@ def _check_objects(case: oracle.Sharing) -> bool:
     return not violations
 
 
-def _with(finder: Any, problem: Problem, plan: OffsetPlan | SharedObjectsPlan) -> Any:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sweep, "finder", finder)
-        return sweep_plan(problem, plan)
-
-
-@pytest.mark.parametrize("seed", range(10))
+@run_for_seeds(range(10), quick=3)
 def test_limits_of_int64(seed: int) -> None:
     random = Random(3000 + seed)
     edges = [-(2**63), -(2**63) + 1, -1, 0, 1, 2**62, 2**63 - 2, 2**63 - 1]
@@ -314,5 +308,5 @@ def test_limits_of_int64(seed: int) -> None:
         case.overlap = [(i, j, random.choice((d, *edges))) for i, j, d in case.overlap]
         case.within = [(i, j, random.choice((d, *edges))) for i, j, d in case.within]
         _check_offsets(case)
-        claims, again = (f.recompute_claims(*_columns(case), **_shared(case)) for f in FINDERS)
-        assert claims == again
+        claims = _kernels.recompute_claims(*_columns(case), **_shared(case))
+        assert all(claim >= 0 for claim in claims)

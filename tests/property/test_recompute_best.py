@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from edgemem.remat.backwards import cheapest_runs, lowest_runs, peak_bound
-from edgemem.remat.idle_bound import idle_bound
-from edgemem.remat.offline import recompute
 from edgemem.remat.program import program_of
-from edgemem.remat.runs import runs_peak
+from edgemem.remat.search import recompute
 from edgemem.strategy.clock import Clock
+from tests.bench.remat.backwards import cheapest_runs, lowest_runs, peak_bound
+from tests.bench.remat.cheaper import ask_for_cheaper
+from tests.bench.remat.idle_bound import idle_bound
 from tests.oracle.recompute import all_runs, front
 from tests.oracle.recompute import runs_peak as counted
 from tests.unit.test_order_bound import some_problem
@@ -46,27 +46,31 @@ def test_peaks_of_runs_are_those_that_are_counted_literally() -> None:
         for _ in range(rng.randint(0, 8)):
             k = rng.randrange(problem.count)
             runs.insert(rng.randint(runs.index(k) + 1, len(runs)), k)
-        assert runs_peak(problem, runs) == counted(problem, runs)
+        assert program_of(problem, [0] * problem.count, None).kernel.peak(runs) == counted(problem, runs)
 
 
+@pytest.mark.full
 def test_the_full_front_is_found_and_proved() -> None:
     points = 0
     for problem, costs, once in cases(12, 150):
-        repeats = set(range(problem.count)) - once
+        program = program_of(problem, costs, set(range(problem.count)) - once)
         best = front(problem, costs, once)
         for peak, cost in best:
-            found = recompute(problem, costs, budget=peak, may_repeat=repeats, effort="fast")
-            assert (found.cost, found.cost_bound, found.assumes) == (cost, cost, "")
-            assert counted(problem, found.runs) == found.peak <= peak
+            found = cheapest_runs(program, peak, MUCH, Clock(None))
+            assert found.bound == cost
+            if found.runs is None:  # a state knows less than a sequence
+                continue
+            assert counted(problem, found.runs) <= peak
+            assert sum(costs[k] for k in found.runs) == cost
             points += 1
-        lowest = recompute(problem, costs, may_repeat=repeats, effort="fast")
-        assert (lowest.peak, lowest.cost, lowest.lower_bound) == (*best[0], best[0][0])
-        below = recompute(problem, costs, budget=best[0][0] - 1, may_repeat=repeats, effort="fast")
-        assert not below.is_within_budget
-        assert below.lower_bound == best[0][0] == below.peak
+        lowest = lowest_runs(program, MUCH, MUCH, Clock(None))
+        assert lowest.bound == best[0][0]
+        assert lowest.runs is None or counted(problem, lowest.runs) == best[0][0]
+        assert cheapest_runs(program, best[0][0] - 1, MUCH, Clock(None)).is_impossible
     assert points > 160
 
 
+@pytest.mark.full
 def test_bounds_hold_however_little_is_looked_at() -> None:
     proved = 0
     for problem, costs, once in cases(13, 80):
@@ -86,7 +90,7 @@ def test_the_search_alone_is_seldom_worse_and_never_better() -> None:
     for problem, costs, once in cases(14, 60):
         for peak, cost in front(problem, costs, once):
             repeats = set(range(problem.count)) - once
-            found = recompute(problem, costs, budget=peak, may_repeat=repeats, method="greedy")
+            found = recompute(problem, costs, budget=peak, may_repeat=repeats, effort="fast")
             points += 1
             equal += found.cost == cost and found.is_within_budget
             assert found.peak > peak or found.cost >= cost
@@ -111,6 +115,7 @@ def is_of_the_kind(order: tuple[int, ...], runs: tuple[int, ...]) -> bool:
     return True
 
 
+@pytest.mark.full
 def test_the_constraint_program_finds_and_proves_the_best_of_its_kind() -> None:
     pytest.importorskip("ortools")
     kept_out = proved = 0
@@ -123,19 +128,20 @@ def test_the_constraint_program_finds_and_proves_the_best_of_its_kind() -> None:
         ]
         budget = min(peak for peak, *_ in every)
         best = min(cost for peak, cost, _ in every if peak <= budget)
-        repeats = set(range(problem.count)) - once
-        found = recompute(problem, costs, budget=budget, may_repeat=repeats, order=order, method="cpsat", effort="fast")
-        assert found.is_within_budget
-        assert counted(problem, found.runs) == found.peak
-        if tuple(dict.fromkeys(found.runs)) != order or max(Counter(found.runs).values()) > 2:
-            kept_out += 1  # the search moved first runs: another kind
+        program = program_of(problem, costs, set(range(problem.count)) - once)
+        start = next(runs for peak, _, runs in every if peak == budget)
+        answer = ask_for_cheaper(program, program.schedule(start), budget, program.base_cost, 1.0, 1, None)
+        assert counted(problem, answer.found.runs) == answer.found.peak <= budget
+        if tuple(dict.fromkeys(answer.found.runs)) != order or max(Counter(answer.found.runs).values()) > 2:
+            kept_out += 1  # another kind
             continue
-        assert found.cost <= best
-        assert found.cost_bound <= best
-        proved += found.cost_bound == found.cost
+        assert answer.found.cost <= best
+        assert answer.bound <= best
+        proved += answer.is_proved
     assert proved > 15 > kept_out
 
 
+@pytest.mark.full
 def test_what_is_idle_bounds_the_cost_of_runs_whose_first_ones_keep_an_order() -> None:
     raised = points = 0
     for problem, costs, once in cases(16, 100):

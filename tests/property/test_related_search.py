@@ -9,10 +9,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from edgemem.bounds import lower_bounds
 from edgemem.errors import ModelError
 from edgemem.plans import OffsetPlan
 from edgemem.proof import sweep_plan
+from edgemem.strategy.bounds import lower_bounds
+from tests.extent import run_for_seeds
 from tests.oracle.related_model import least_arena
 from tests.oracle.relations import Related, optimum, placement_faults
 from tests.related import overlapping_siblings, problem_of, related_records
@@ -37,6 +38,7 @@ def searched(problem: Problem, **options: str | int) -> tuple[int, bool]:
     return size, found.bound == size
 
 
+@pytest.mark.full
 @given(related_records(most=5) | overlapping_siblings(pins=True), st.data())
 @settings(deadline=None)
 def test_few_records_are_planned_as_well_as_can_be(related: Related, data: st.DataObject) -> None:
@@ -52,7 +54,7 @@ def test_few_records_are_planned_as_well_as_can_be(related: Related, data: st.Da
     assert proved
 
 
-@pytest.mark.parametrize("seed", range(60))
+@run_for_seeds(range(60), quick=12)
 def test_it_finds_what_an_integer_program_finds(seed: int) -> None:
     pytest.importorskip("ortools")
     related, roles = chains(seed, 4 + seed % 12)

@@ -7,15 +7,16 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from edgemem.bounds import lower_bounds, naive_size
 from edgemem.errors import ModelError, PlanError
 from edgemem.planning import choices, make_plans
 from edgemem.plans import OffsetPlan, PlanSet
 from edgemem.proof import sweep_plan, verify_planset
+from edgemem.strategy.bounds import lower_bounds, naive_size
 from tests.oracle.relations import Related, optimum, placement_faults
 from tests.related import overlapping_siblings, problem_of, related_records
 
 
+@pytest.mark.full
 @given(related_records() | overlapping_siblings(pins=True))
 def test_a_problem_is_refused_exactly_when_there_is_no_placement(related: Related) -> None:
     try:
@@ -26,6 +27,7 @@ def test_a_problem_is_refused_exactly_when_there_is_no_placement(related: Relate
         assert optimum(related) is not None
 
 
+@pytest.mark.full
 @given(related_records() | overlapping_siblings(pins=True))
 def test_no_placement_goes_below_the_bound(related: Related) -> None:
     try:
@@ -37,6 +39,7 @@ def test_no_placement_goes_below_the_bound(related: Related) -> None:
     assert lower_bounds(problem).offsets <= least
 
 
+@pytest.mark.full
 @given(related_records(most=8) | overlapping_siblings(most=5), st.data())
 def test_the_proof_judges_placements_as_pair_by_pair(related: Related, data: st.DataObject) -> None:
     try:
@@ -56,6 +59,7 @@ def test_the_proof_judges_placements_as_pair_by_pair(related: Related, data: st.
     assert bool(sweep_plan(problem, plan)) == bool(placement_faults(related, dict(enumerate(offsets))))
 
 
+@pytest.mark.full
 @given(related_records(most=12) | overlapping_siblings(most=8))
 def test_both_bounds_are_the_same_and_plans_are_proved(related: Related) -> None:
     without = Related(related.records, related.alignment, related.overlap, (), related.pinned, related.reserved)

@@ -1,6 +1,6 @@
-"""Rematerialisation on random programs: the kernel and its Python twin against the oracle, and what always holds.
+"""Rematerialisation on random programs: the kernel against the oracle, and what always holds.
 
-The oracle looks every fact up in the rules' own words; the two simulators keep sets, lists and counts up to date.
+The oracle looks every fact up in the rules' own words; the simulator keeps sets, lists and counts up to date.
 """
 
 from __future__ import annotations
@@ -11,18 +11,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from edgemem import _kernels
-from edgemem.native import pure_remat
 from edgemem.remat.policies import POLICIES, Policy
+from tests.bench.remat.library import cheapest_window, simulate_remat
+from tests.extent import run_for_seeds
 from tests.oracle.remat import Oracle, Rules, best_window
 from tests.random_logs import random_log, training_log
 
 if TYPE_CHECKING:
-    from types import ModuleType
+    from tests.bench.remat.operator_log import OperatorLog
 
-    from edgemem.trace import OperatorLog
-
-SIMULATORS = pytest.mark.parametrize("module", [_kernels, pure_remat], ids=["kernel", "python"])
 ENDS = ("done", "out of memory", "thrashing")
 STEPS = ("run", "rerun", "place", "evict", "release", "take over")
 Step = tuple[str, int, int]
@@ -60,11 +57,11 @@ def rules_of(policy: Policy) -> Rules:
 
 
 def run(
-    module: ModuleType, log: OperatorLog, budget: int, policy: Policy, alignment: int, limit: float
+    log: OperatorLog, budget: int, policy: Policy, alignment: int, limit: float
 ) -> tuple[list[int], float, list[Step]]:
     """Counters, fragmentation and history of a simulation."""
     columns = (log.cost, log.reads.starts, log.reads.items, log.writes.starts, log.writes.items, log.takes, log.size)
-    counters, fragmentation, history = module.simulate_remat(
+    counters, fragmentation, history = simulate_remat(
         *columns, log.event_kind, log.event_index, budget, alignment, policy.rules, limit, with_history=True
     )
     rows = np.asarray(history).reshape(-1, 3).tolist()
@@ -84,16 +81,16 @@ def comparable(history: list[Step]) -> list[Step]:
     return found + sorted(leaving)
 
 
-@SIMULATORS
+@pytest.mark.full
 @pytest.mark.parametrize("first", range(0, 800, 100))
-def test_programs_run_as_the_oracle_says(module: ModuleType, first: int) -> None:
+def test_programs_run_as_the_oracle_says(first: int) -> None:
     evictions = again = 0
     for seed in range(first, first + 100):
         rng = Random(seed)
         log, policy, alignment = some_log(rng), some_policy(rng), rng.choice((1, 1, 2))
         budget = int(log.peak * rng.uniform(0.6, 1.5)) + rng.randint(0, 6)
         oracle = Oracle(log, budget, rules_of(policy), alignment, limit=3.0).run()
-        counters, fragmentation, history = run(module, log, budget, policy, alignment, 3.0)
+        counters, fragmentation, history = run(log, budget, policy, alignment, 3.0)
         ended, event, _, cost, calls, requests, shortages, searches, evaluations, _, evicted, size, peak = counters
         where = f"seed {seed}: {policy}, {budget} bytes"
         assert comparable(history) == comparable(oracle.history), where
@@ -117,15 +114,15 @@ def test_programs_run_as_the_oracle_says(module: ModuleType, first: int) -> None
     assert again > 15
 
 
-@SIMULATORS
+@pytest.mark.full
 @pytest.mark.parametrize("policy", POLICIES)
-def test_what_always_holds(module: ModuleType, policy: str) -> None:
+def test_what_always_holds(policy: str) -> None:
     done = evictions = 0
     for seed in range(25):
         rng = Random(f"{policy} {seed}")
         log = random_log(rng, 150) if seed % 2 else training_log(rng, 25)
         budget = int(log.peak * rng.uniform(0.6, 1.1))
-        counters, _, history = run(module, log, budget, POLICIES[policy], 1, 20.0)
+        counters, _, history = run(log, budget, POLICIES[policy], 1, 20.0)
         check(log, history, budget, is_done=counters[0] == 0)
         done += counters[0] == 0
         evictions += counters[10]
@@ -170,9 +167,8 @@ def check(log: OperatorLog, history: list[Step], budget: int, *, is_done: bool) 
         assert all(v in there for v in range(len(size)) if size[v] and v not in gone)
 
 
-@SIMULATORS
-@pytest.mark.parametrize("seed", range(0, 400, 100))
-def test_the_window_is_the_cheapest_of_all(module: ModuleType, seed: int) -> None:
+@run_for_seeds(range(0, 400, 100), quick=3)
+def test_the_window_is_the_cheapest_of_all(seed: int) -> None:
     found = 0
     for number in range(seed, seed + 100):
         rng = Random(number)
@@ -185,7 +181,7 @@ def test_the_window_is_the_cheapest_of_all(module: ModuleType, seed: int) -> Non
                 np.array([is_free for _, _, is_free in blocks], np.int64),
             )
             for per_byte in (False, True):
-                window = module.cheapest_window(*columns, wanted, per_byte)
+                window = cheapest_window(*columns, wanted, per_byte)
                 best = best_window(blocks, wanted, per_byte=per_byte)
                 assert tuple(window) == (best or (-1, -1)), (blocks, wanted, per_byte)
             found += window[0] >= 0

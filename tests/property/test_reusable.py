@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from edgemem.planning import make_plans
 from edgemem.planning.choice import choices
 from edgemem.trace.cycle import Cycle
-from edgemem.trace.reusable import reusable_spaces
+from edgemem.trace.reusable_spaces import reusable_spaces
 from edgemem.trace.trace import Section
 from tests.oracle import reusable as oracle
 

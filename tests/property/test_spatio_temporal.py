@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -42,6 +43,7 @@ def problem_with(records: Sequence[Record], phases: Phases, alignment: int) -> P
     return Problem.from_arrays(*columns, alignment=alignment, phases=np.array(phases, np.int64).reshape(-1, 2))
 
 
+@pytest.mark.full
 @given(phased_rows(), ours.alignments())
 @example(([(0, 3, 6), (1, 2, 6), (3, 5, 4), (4, 4, 2)], [(0, 1), (0, 1), (1, 1), (1, 1)]), 1)
 @example(([(0, 4, 8), (0, 1, 8), (2, 3, 8)], [(0, 1), (0, 0), (1, 1)]), 1)
@@ -53,6 +55,7 @@ def test_equal_to_the_literal_transcription(given_rows: tuple[list[Record], Phas
         assert found.tolist() == oracle.spatio_temporal(records, known, alignment)
 
 
+@pytest.mark.full
 @given(phased_rows(), ours.alignments(), st.sampled_from(("improved", "paper")))
 def test_sound_with_any_phases(given_rows: tuple[list[Record], Phases], alignment: int, rules: str) -> None:
     """Phases that say nothing of the intervals make a plan larger at worst."""

@@ -80,6 +80,7 @@ def test_the_strategies_of_the_papers_are_registered() -> None:
     assert {*SHARED_OBJECTS, "min_cost_flow"} <= {s.name for s in registered("shared_objects")}
 
 
+@pytest.mark.full
 @cases("offsets")
 @given(records=ours.rows(), alignment=ours.alignments())
 @example(records=[], alignment=64)
@@ -94,6 +95,7 @@ def test_offsets_are_sound(strategy: Strategy, options: Options, records: list[R
     assert size <= sum(bounds.align_up(size, alignment) for _, _, size in records)
 
 
+@pytest.mark.full
 @cases("offsets")
 @settings(max_examples=60)
 @given(records=ours.rows(max_records=6), alignment=ours.alignments())
@@ -104,6 +106,7 @@ def test_offsets_are_never_below_the_optimum(
     assert brute.offsets_size(records, placed) >= brute.offsets_optimum(records, alignment)
 
 
+@pytest.mark.full
 @cases("offsets", "mip")
 @settings(max_examples=40)
 @given(records=ours.rows(max_records=6), alignment=ours.alignments())
@@ -120,6 +123,7 @@ def test_the_solver_finds_the_optimum(
     assert brute.offsets_size(records, placed) == brute.offsets_optimum(records, alignment)
 
 
+@pytest.mark.full
 @cases("offsets", *OFFSETS)
 @settings(max_examples=200)
 @given(records=ours.rows(), alignment=ours.alignments())
@@ -130,6 +134,7 @@ def test_offsets_equal_the_transcription(
     assert run(strategy, ours.problem_of(records, alignment), options) == expected
 
 
+@pytest.mark.full
 @cases("shared_objects")
 @given(records=ours.rows(), alignment=ours.alignments())
 @example(records=[], alignment=1)
@@ -143,6 +148,7 @@ def test_shared_objects_are_sound(strategy: Strategy, options: Options, records:
     assert bounds.shared_objects_bound(records) <= size <= sum(size for _, _, size in records)
 
 
+@pytest.mark.full
 @cases("shared_objects")
 @settings(max_examples=60)
 @given(records=ours.rows(max_records=7))
@@ -153,6 +159,7 @@ def test_shared_objects_are_never_below_the_optimum(
     assert brute.assignment_size(records, assignment) >= brute.shared_objects_optimum(records)
 
 
+@pytest.mark.full
 @cases("shared_objects", *SHARED_OBJECTS)
 @settings(max_examples=200)
 @given(records=ours.rows(), alignment=ours.alignments())
@@ -163,6 +170,7 @@ def test_shared_objects_equal_the_transcription(
     assert run(strategy, ours.problem_of(records, alignment), options) == expected
 
 
+@pytest.mark.full
 @cases("shared_objects", "min_cost_flow")
 @given(records=ours.rows(max_records=40))
 def test_the_flow_costs_the_least(strategy: Strategy, options: Options, records: list[Record]) -> None:
@@ -171,6 +179,7 @@ def test_the_flow_costs_the_least(strategy: Strategy, options: Options, records:
     assert flow.flow_cost(records, assignment) == flow.optimal_flow_cost(records)
 
 
+@pytest.mark.full
 @cases("shared_objects")
 @given(records=ours.texel_rows())
 @example(records=[(0, 1, (2, 8)), (2, 3, (8, 2)), (4, 5, (0, 9))])
@@ -189,6 +198,7 @@ def test_textures_are_never_below_the_optimum(strategy: Strategy, options: Optio
     assert brute.assignment_size(records, assignment) >= brute.shared_objects_optimum(records)
 
 
+@pytest.mark.full
 @cases("shared_objects", *TEXTURES)
 @given(records=ours.texel_rows())
 def test_textures_equal_the_transcription(strategy: Strategy, options: Options, records: list[TexelRecord]) -> None:
@@ -203,6 +213,7 @@ def assert_repeatable(strategy: Strategy, options: Options, records: list[Record
     assert run(strategy, from_columns, options) == once
 
 
+@pytest.mark.full
 @cases("offsets")
 @settings(max_examples=40)
 @given(records=ours.rows(), alignment=ours.alignments())
@@ -210,6 +221,7 @@ def test_offsets_are_repeatable(strategy: Strategy, options: Options, records: l
     assert_repeatable(strategy, options, records, alignment)
 
 
+@pytest.mark.full
 @cases("shared_objects")
 @settings(max_examples=40)
 @given(records=ours.rows())
@@ -236,6 +248,7 @@ def large(request: pytest.FixtureRequest) -> list[Record]:
     return LARGE[request.param]
 
 
+@pytest.mark.full
 @cases("offsets", *OFFSETS)
 @pytest.mark.parametrize("alignment", [1, 64])
 def test_large_offsets_equal_the_transcription(
@@ -245,6 +258,7 @@ def test_large_offsets_equal_the_transcription(
     assert run(strategy, ours.problem_of_columns(large, alignment), options) == expected
 
 
+@pytest.mark.full
 @cases("shared_objects", *SHARED_OBJECTS)
 def test_large_shared_objects_equal_the_transcription(
     strategy: Strategy, options: Options, large: list[Record]

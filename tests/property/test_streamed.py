@@ -7,7 +7,7 @@ from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
 from edgemem.errors import TilingError
-from edgemem.passes.streaming.stream import Stage, stream
+from edgemem.passes.streaming.stream import StripeStage, stream
 from edgemem_converters.tflite import TfliteConverter
 
 pytest.importorskip("ai_edge_litert")
@@ -20,12 +20,12 @@ PLACELESS = ("RELU", "RELU6", "LEAKY_RELU", "ABS", "TANH")
 
 
 @st.composite
-def stages(draw: st.DrawFn, count: int) -> list[Stage]:
+def stages(draw: st.DrawFn, count: int) -> list[StripeStage]:
     """One or two stages among this many operators."""
     first, last = sorted((draw(st.integers(0, count - 1)), draw(st.integers(0, count - 1))))
-    found = [Stage(first, last, draw(st.integers(1, 15)))]
+    found = [StripeStage(first, last, draw(st.integers(1, 15)))]
     if last < count - 1 and draw(st.booleans()):
-        found.append(Stage(last + 1, draw(st.integers(last + 1, count - 1)), draw(st.integers(1, 15))))
+        found.append(StripeStage(last + 1, draw(st.integers(last + 1, count - 1)), draw(st.integers(1, 15))))
     return found
 
 
@@ -42,6 +42,7 @@ def streamed(data: bytes, draw: st.DataObject) -> bytes:
     return new.content()
 
 
+@pytest.mark.full
 @settings(max_examples=150)
 @given(row_models(), st.data())
 def test_streamed_models_in_the_reference_kernels(data: bytes, draw: st.DataObject) -> None:
@@ -49,6 +50,7 @@ def test_streamed_models_in_the_reference_kernels(data: bytes, draw: st.DataObje
     assert run_litert(new, reference=True) == run_litert(data, reference=True)
 
 
+@pytest.mark.full
 @settings(max_examples=150)
 @given(row_models(PLACELESS, float_sums=False), st.data())
 def test_streamed_models_in_the_built_in_kernels(data: bytes, draw: st.DataObject) -> None:
@@ -56,6 +58,7 @@ def test_streamed_models_in_the_built_in_kernels(data: bytes, draw: st.DataObjec
     assert run_litert(new, reference=False) == run_litert(data, reference=False)
 
 
+@pytest.mark.full
 @settings(max_examples=150)
 @given(row_models(), st.data())
 def test_streamed_models_in_tensorflow_lite_micro(data: bytes, draw: st.DataObject) -> None:

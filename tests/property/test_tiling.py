@@ -10,17 +10,17 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from edgemem.bounds import operator_breadths
 from edgemem.errors import TilingError
 from edgemem.formats import Rewritable, open_bytes
 from edgemem.model.graph import digest
 from edgemem.passes.reach import window_of
 from edgemem.passes.tiling import cost
-from edgemem.passes.tiling.auto import find_stages
+from edgemem.passes.tiling.choice import find_stages
 from edgemem.passes.tiling.cost import Costs, needs_of
-from edgemem.passes.tiling.stage import Stage
+from edgemem.passes.tiling.stage import TileStage
 from edgemem.passes.tiling.tile import find_region, tile
 from edgemem.records.lifetime import lifetimes
+from edgemem.strategy.bounds import operator_breadths
 from edgemem.targets import BUILT_IN
 from tests.row_local import row_local_models, stretch_of
 
@@ -43,6 +43,7 @@ def outputs(data: bytes, x: NDArray[np.float32]) -> list[NDArray[Any]]:
     return results
 
 
+@pytest.mark.full
 @given(model=row_local_models(), data=st.data())
 def test_tiles_give_the_same_bits(model: ModelProto, data: st.DataObject) -> None:
     content = model.SerializeToString()
@@ -55,7 +56,7 @@ def test_tiles_give_the_same_bits(model: ModelProto, data: st.DataObject) -> Non
             break
         first = data.draw(st.integers(at, len(graph.ops) - 1))
         last = data.draw(st.integers(first, len(graph.ops) - 1))
-        stages.append(Stage(first, last, data.draw(st.integers(1, 6)), data.draw(st.integers(1, 3))))
+        stages.append(TileStage(first, last, data.draw(st.integers(1, 6)), data.draw(st.integers(1, 3))))
         at = last + 1
     try:
         rewrite = tile(graph, stages)
@@ -74,12 +75,13 @@ def test_tiles_give_the_same_bits(model: ModelProto, data: st.DataObject) -> Non
         assert here.tobytes() == there.tobytes()
 
 
+@pytest.mark.full
 @given(model=row_local_models(), rows=st.integers(2, 6), ends=st.tuples(st.integers(0, 9), st.integers(0, 9)))
 def test_the_estimate_of_a_stage_is_not_below_its_peak(model: ModelProto, rows: int, ends: tuple[int, int]) -> None:
     """Against the lifetimes of the graph with its tiles; the workspace of kernels is in the estimate alone."""
     graph = open_bytes(model.SerializeToString(), ".onnx").graph()
     first, last = stretch_of(graph, *ends)
-    stage = Stage(first, last, rows)
+    stage = TileStage(first, last, rows)
     try:
         rewrite = tile(graph, [stage])
     except TilingError:
@@ -94,6 +96,7 @@ def test_the_estimate_of_a_stage_is_not_below_its_peak(model: ModelProto, rows: 
     assert estimate >= int(breadths[first:end].max(initial=0))
 
 
+@pytest.mark.full
 @given(model=row_local_models(), count=st.integers(1, 6))
 def test_rows_of_all_tiles_at_once_are_those_of_each(model: ModelProto, count: int) -> None:
     graph = open_bytes(model.SerializeToString(), ".onnx").graph()
@@ -106,6 +109,7 @@ def test_rows_of_all_tiles_at_once_are_those_of_each(model: ModelProto, count: i
         assert list(zip(low.tolist(), high.tolist(), strict=True)) == each
 
 
+@pytest.mark.full
 @given(model=row_local_models())
 def test_chosen_stages_are_the_same_again_and_keep_the_arithmetic(model: ModelProto) -> None:
     graph = open_bytes(model.SerializeToString(), ".onnx").graph()

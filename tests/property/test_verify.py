@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +17,7 @@ from tests import strategies as draw
 from tests.oracle import brute
 
 
+@pytest.mark.full
 @given(draw.rows(max_records=12), draw.alignments(), st.data())
 def test_any_placement(rows: list[tuple[int, int, int]], alignment: int, data: st.DataObject) -> None:
     offsets = data.draw(st.lists(st.integers(-1, 40), min_size=len(rows), max_size=len(rows)))
@@ -40,6 +42,7 @@ def test_any_assignment(rows: list[tuple[int, int, int]], data: st.DataObject) -
     assert bool(sweep_plan(draw.problem_of(rows, 1), plan)) == bool(brute.assignment_faults(rows, assignment))
 
 
+@pytest.mark.full
 @given(draw.rows(max_records=25), draw.alignments())
 def test_every_strategy_is_accepted(rows: list[tuple[int, int, int]], alignment: int) -> None:
     wanted = [Choice(s, options) for s in registered() if s.extra is None for options in s.variants()]
@@ -47,6 +50,7 @@ def test_every_strategy_is_accepted(rows: list[tuple[int, int, int]], alignment:
     assert verify_planset(planset) == ()
 
 
+@pytest.mark.full
 @given(draw.rows(max_records=12).filter(lambda rows: any(r[2] for r in rows)), draw.alignments(), st.data())
 def test_every_single_corruption_is_judged_as_brute_force_does(
     rows: list[tuple[int, int, int]], alignment: int, data: st.DataObject

@@ -20,7 +20,7 @@ import ai_edge_litert.interpreter  # noqa: F401 -- once, for all processes
 
 from edgemem.runtime.litert import structs
 
-STRUCTURES = ("Node", "TensorStruct", "Context", "NativeDelegate", "Registration")
+STRUCTURES = ("NativeNode", "NativeTensor", "NativeContext", "NativeDelegate", "Registration")
 
 
 def exchanged(structure: str, one: int, other: int) -> None:
@@ -31,18 +31,18 @@ def exchanged(structure: str, one: int, other: int) -> None:
     fields[one], fields[other] = fields[other], fields[one]
     made = type(structure, (ctypes.Structure,), {"_fields_": fields})
     setattr(structs, structure, made)
-    if structure in ("Node", "TensorStruct"):
+    if structure in ("NativeNode", "NativeTensor"):
         renewed: list[tuple[str, Any]] = []
-        for name, kind in names.Context._fields_:
+        for name, kind in names.NativeContext._fields_:
             if name == "tensors":
-                renewed.append((name, ctypes.POINTER(structs.TensorStruct)))
+                renewed.append((name, ctypes.POINTER(structs.NativeTensor)))
             elif name == "get_node_and_registration":
-                node = ctypes.POINTER(ctypes.POINTER(structs.Node))
+                node = ctypes.POINTER(ctypes.POINTER(structs.NativeNode))
                 arguments = (ctypes.c_void_p, ctypes.c_int, node, ctypes.POINTER(ctypes.c_void_p))
                 renewed.append((name, ctypes.CFUNCTYPE(ctypes.c_int, *arguments)))
             else:
                 renewed.append((name, kind))
-        names.Context = type("Context", (ctypes.Structure,), {"_fields_": renewed})
+        names.NativeContext = type("NativeContext", (ctypes.Structure,), {"_fields_": renewed})
 
 
 def verdict(structure: str, one: int, other: int) -> str:

@@ -1,295 +1,312 @@
-"""`edgemem android package` from end to end, with small stand-ins for ONNX Runtime and our library."""
+"""`edgemem android aar`, `package` and `verify` with Android's own tools, and the packaged app on this machine's JVM.
+
+libedgemem.so is compiled by this machine's compiler, and Android's classes are stand-ins; ONNX Runtime for Android, its
+Java classes, the app's Java code and the model are those of the package. No phone is here.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
+import os
 import re
+import shutil
 import subprocess
-import sys
-from typing import TYPE_CHECKING
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import onnx
 import pytest
-from onnx import numpy_helper
+from click.testing import CliRunner, Result
 
-from edgemem.android import manifest
-from edgemem.android.archive import read_archive
-from edgemem.android.contents import INFO, MANIFEST, MODEL, decode_info
-from edgemem.runtime.onnxruntime.file import plans_in, with_plans
-from tests.android.accepted import ANDROIDS, accepted, ran
-from tests.android.packaged import edgemem, make_models, new_key, package_of, refusal, tools_replaced
-from tests.android.tools import need
-from tests.android_parts import ABIS, NATIVE, RUNTIME, RUNTIME_JNI, archive_of_runtime, elf, libraries
+from edgemem.android.library import write_zip
+from edgemem.android.package import Key, _sign
+from edgemem.android.sdk import run_tool
+from edgemem.cli.main import main
+from edgemem.formats import load_model
+from edgemem.planfile import decode_all
+from models.build import build
+from tests.android.parts import part
+from tests.android.sdk import make_sdk
+from tests.android.shim import build_shim
+from tests.android.subjects import make
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping
 
-pytest.importorskip("cryptography")
 pytest.importorskip("onnxruntime")
+pytestmark = pytest.mark.full
+
+
+def edgemem(*args: object) -> Result:
+    return CliRunner().invoke(main, [str(a) for a in args])
+
+
+def done(*args: object) -> str:
+    result = edgemem(*args)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def refusal(result: Result, code: int) -> str:
+    """The one line on stderr of a command that failed with this exit code."""
+    assert result.exit_code == code, result.output
+    said = [line for line in result.stderr.splitlines() if not line.endswith(" ...")]
+    assert len(said) == 1, result.stderr
+    return said[0]
+
+
+@dataclass(frozen=True)
+class Kit:
+    """ONNX Runtime's archive, edgemem's, and what is read and made."""
+
+    folder: Path
+    runtime: Path
+    library: Path
+
+    def package(self, model: Path, name: str, *options: object) -> Path:
+        path = self.folder / name
+        given = ("--onnxruntime", self.runtime, "--library", self.library, "--abi", "x86_64")
+        done("android", "package", model, "-o", path, *given, *options)
+        return path
+
+    def planned(self, name: str, *options: str) -> Path:
+        path = self.folder / f"{name}{'.'.join(options)}.onnx"
+        if not path.exists():
+            source = make(name, self.folder).path
+            sizes = ("--dim", "T=5") if name == "dynamic" else ()
+            done("plan", source, *sizes, *options, "-o", path)
+        return path
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_models(tmp_path_factory.mktemp("models"))
-
-
-@pytest.fixture
-def recorded(models: Path) -> Path:
-    return models / "recorded.planned.onnx"
+def kit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kit]:
+    folder = tmp_path_factory.mktemp("android")
+    sdk = make_sdk(folder / "sdk")
+    runtime, library = part("onnxruntime-android"), folder / "edgemem.aar"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ANDROID_HOME", str(sdk))
+        patch.setenv("ANDROID_USER_HOME", str(folder / "user"))
+        given = ("--abi", "x86_64", "--toolchain", sdk / "host.cmake")
+        said = done("android", "aar", "--onnxruntime", runtime, "-o", library, *given)
+        assert re.fullmatch(rf"{library}: [\d.]+ [KM]iB, edgemem's library for x86_64\n", said)
+        yield Kit(folder, runtime, library)
 
 
 @pytest.fixture(scope="module")
-def stand_ins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with tools_replaced(tmp_path_factory.mktemp("tools")) as aar:
-        yield aar
+def apk(kit: Kit) -> Path:
+    return kit.package(kit.planned("mobilenet_v2", "--record", "--android"), "demo.apk")
 
 
-@pytest.fixture(scope="module")
-def packaged(stand_ins: Path, models: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    return package_of(models / "recorded.planned.onnx", stand_ins, tmp_path_factory.mktemp("packages"))
+def test_the_library_is_an_archive_for_android(kit: Kit) -> None:
+    with zipfile.ZipFile(kit.library) as archive:
+        assert archive.namelist() == [
+            *("AndroidManifest.xml", "R.txt", "proguard.txt", "classes.jar", "jni/x86_64/libedgemem.so")
+        ]
+        assert b'package="ai.edgemem"' in archive.read("AndroidManifest.xml")
+        with archive.open("classes.jar") as jar, zipfile.ZipFile(jar) as classes:
+            names = classes.namelist()
+    assert {"ai/edgemem/PlannedModel.class", "ai/edgemem/Native.class"} <= set(names)
+    assert all(name.startswith("ai/edgemem/") for name in names)
 
 
-@pytest.fixture
-def tools(stand_ins: Path, tmp_path: Path) -> Path:
-    """The archive, in a folder of the test's own."""
-    path = tmp_path / "onnxruntime.aar"
-    path.write_bytes(stand_ins.read_bytes())
-    return path
-
-
-@pytest.fixture
-def apk(packaged: bytes, tmp_path: Path) -> Path:
-    path = tmp_path / "demo.apk"
-    path.write_bytes(packaged)
-    return path
-
-
-def test_a_package_has_the_app_the_runtime_and_the_model_and_is_right(apk: Path, recorded: Path) -> None:
-    entries = {e.name: e for e in read_archive(apk.read_bytes())}
-    natives = [f"lib/{abi}/{name}" for abi in ABIS for name in sorted((NATIVE, RUNTIME, RUNTIME_JNI))]
-    assets = ["assets/NOTICES.txt", INFO, MODEL]
-    assert list(entries) == [MANIFEST, "classes.dex", "classes2.dex", *natives, *assets]
-    assert entries[MODEL].data == recorded.read_bytes()
-    notices = entries["assets/NOTICES.txt"].data.decode()
-    assert "edgemem 0.1.0 is under the Apache License 2.0" in notices
-    assert notices.endswith("ONNX Runtime 1.29.0:\n\nA licence.\n")
-    info = decode_info(entries[INFO].data)
-    assert (info.task, info.runtime, info.shapes) == ("faces", "1.29.0", {"image": (1, 3, 64, 64)})
-    assert [n for n in natives if not entries[n].stored or (entries[n].offset or 1) % 16384] == []
-    done = edgemem("android", "verify", apk)
-    assert done.exit_code == 0, done.output
-    assert done.output.startswith(f"{apk}: right, ")
-    assert "WRONG" not in done.output
-    data = json.loads(edgemem("android", "verify", apk, "--json").output)
-    assert data["right"]
-    assert data["abis"] == list(ABIS)
-    names = [c["check"] for c in data["checks"]]
-    assert set(names) == {"signature", "alignment", "manifest", "code", "libraries", "model", "plan", "proof"}
-
-
-def test_the_first_line_is_the_answer_in_80_columns(tools: Path, recorded: Path, tmp_path: Path) -> None:
-    path = tmp_path / "demo.apk"
-    done = edgemem("android", "package", recorded, "-o", path, "--aar", tools)
-    first = done.stdout.splitlines()[0]
-    assert first.startswith(f"{path}: ")
-    assert re.search(r"arena \d+\.\d+ [KM]iB as recorded, ONNX Runtime 1\.29\.0$", first)
-    shown = done.stdout.splitlines()[1:] + edgemem("android", "verify", path).output.splitlines()[1:]
-    assert max(len(line.replace(str(path), "demo.apk")) for line in shown) <= 80
-
-
-def test_the_same_files_and_key_give_the_same_bytes(apk: Path, tools: Path, recorded: Path, tmp_path: Path) -> None:
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    again, copy = elsewhere / "again.apk", elsewhere / "copy.onnx"
-    copy.write_bytes(recorded.read_bytes())
-    assert edgemem("android", "package", copy, "-o", again, "--aar", tools).exit_code == 0
+def test_a_package_is_right_and_the_same_again(kit: Kit, apk: Path) -> None:
+    model = kit.planned("mobilenet_v2", "--record", "--android")
+    again = kit.package(model, "again.apk")
     assert again.read_bytes() == apk.read_bytes()
-    other = new_key(tmp_path)
-    options = ("--aar", tools, "--key", other, "--key-password", "secret")
-    assert edgemem("android", "package", recorded, "-o", again, *options).exit_code == 0
-    first, second = again.read_bytes(), apk.read_bytes()
-    assert first != second
-    assert read_archive(first) == read_archive(second)
-    report = json.loads(edgemem("android", "package", recorded, "-o", again, *options, "--json").stdout)
-    assert again.read_bytes() == first
-    assert report["bytes"] == len(first)
-    assert report["recorded_arena"] == max(
-        p.best_offsets.size for p in plans_in(recorded.read_bytes()) if p.recording and p.best_offsets
+    found = json.loads(done("android", "verify", apk, "--json"))
+    assert found["right"]
+    assert found["abis"] == ["x86_64"]
+    says = {c["check"]: c["message"] for c in found["checks"]}
+    assert says["signature"].startswith("CN=Android Debug")
+    assert says["manifest"] == "ai.edgemem.demo 0.1.0, from API level 24"
+    assert says["alignment"].startswith("3 libraries at 16 KiB")
+    with zipfile.ZipFile(apk) as archive:
+        assert archive.read("assets/model.onnx") == model.read_bytes()
+        assert archive.read("classes.dex")[:4] == b"dex\n"
+    if shutil.which("aapt"):
+        said = run_tool(["aapt", "dump", "permissions", apk], cwd=kit.folder)
+        assert "uses-permission" not in said
+        assert run_tool(["zipalign", "-c", "-p", "4", apk], cwd=kit.folder) == ""
+
+
+def on_the_jvm(apk: Path, folder: Path) -> str:
+    """What the packaged app shows on its screen."""
+    classes, libraries = folder / "classes", folder / "lib"
+    for place in (classes, libraries):
+        place.mkdir(parents=True)
+    with zipfile.ZipFile(apk) as archive:
+        for entry in archive.namelist():
+            if entry.startswith("lib/x86_64/"):
+                (libraries / Path(entry).name).write_bytes(archive.read(entry))
+    shim, home = build_shim(folder / "shim"), Path(os.environ["ANDROID_HOME"])
+    with zipfile.ZipFile(part("onnxruntime-android")) as archive:
+        (folder / "onnxruntime.jar").write_bytes(archive.read("classes.jar"))
+    with zipfile.ZipFile(home.parent / "edgemem.aar") as archive:
+        (folder / "edgemem.jar").write_bytes(archive.read("classes.jar"))
+    jars = [folder / "onnxruntime.jar", folder / "edgemem.jar", home / "platforms" / "android-29" / "android.jar"]
+    path = os.pathsep.join(map(str, [classes, *jars]))
+    sources = Path(__file__).parents[2] / "android/template/onnxruntime/app/src/main/java"
+    run_tool(["javac", "-Xlint:all", "-Werror", "-cp", path, "-d", classes, *sources.rglob("*.java")], cwd=folder)
+    options = [f"-Dapk={apk}", f"-Djava.library.path={libraries}", f"-Donnxruntime.native.path={libraries}"]
+    environment = {"LD_LIBRARY_PATH": f"{shim}:{libraries}", "ORT_DISABLE_TELEMETRY": "1"}
+    command = ["java", *options, "-cp", path, "android.app.Activity", "ai.edgemem.demo.MainActivity"]
+    return subprocess.run(
+        command, env={**os.environ, **environment}, capture_output=True, text=True, check=True, timeout=300
+    ).stdout
+
+
+def fed(model: Path, opened: int) -> dict[str, Any]:
+    """What the app feeds: element k of input i is the upper 24 bits of (k + 1) 2654435761 + i, as a fraction."""
+    graph = onnx.load(model, load_external_data=False).graph
+    constants = {tensor.name for tensor in graph.initializer}
+    made: dict[str, Any] = {}
+    for i, info in enumerate(value for value in graph.input if value.name not in constants):
+        dims = info.type.tensor_type.shape.dim
+        shape = tuple(d.dim_value or (opened if at else 1) for at, d in enumerate(dims))
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type)
+        k = np.arange(1, math.prod(shape) + 1, dtype=np.uint64)
+        bits = (k * np.uint64(2654435761) + np.uint64(i)) % np.uint64(1 << 32)
+        values = (bits >> np.uint64(8)).astype(np.float32) / np.float32(1 << 24)
+        made[info.name] = (values if dtype.kind == "f" else np.round(values)).astype(dtype).reshape(shape)
+    return made
+
+
+def on_the_desktop(path: Path, feeds: Mapping[str, Any]) -> str:
+    """The SHA-256 of the outputs of ONNX Runtime for desktops."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 4
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return hashlib.sha256(
+        b"".join(np.asarray(output).tobytes() for output in session.run(None, dict(feeds)))
+    ).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "source"),
+    [
+        ("mobilenet_v2", ("--record", "--android"), "file"),
+        ("dynamic", ("--record", "--android"), "file"),
+        ("convolutions", (), "made on this device"),
+        ("convolutions", ("--record",), "made on this device"),
+    ],
+)
+def test_the_app_runs_in_the_plan(kit: Kit, tmp_path: Path, name: str, options: tuple[str, ...], source: str) -> None:
+    model = kit.planned(name, *options)
+    said = on_the_jvm(kit.package(model, "app.apk"), tmp_path)
+    assert f"plan: {source}\n" in said
+    assert "in ONNX Runtime 1.29.0 on CPU\n" in said
+    hits = re.search(r"^(\S+) of (\S+) requests from the arena, 0 bytes from the heap$", said, re.MULTILINE)
+    planned = re.search(r"^planned (\S+) bytes, measured (\S+) bytes$", said, re.MULTILINE)
+    assert hits is not None, said
+    assert planned is not None, said
+    assert hits[1] == hits[2] != "0"
+    assert planned[1] == planned[2] != "0"
+    assert said.rstrip().endswith("the same without the plan")
+    assert f"outputs: sha256 {on_the_desktop(model, fed(model, 5))}\n" in said
+
+
+def signed(members: Mapping[str, bytes], folder: Path) -> Path:
+    """A signed package of these files."""
+    work = folder / "signing"
+    work.mkdir()
+    path = folder / "changed.apk"
+    path.write_bytes(_sign(write_zip(members), None, work))
+    return path
+
+
+def content(apk: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(apk) as archive:
+        return {name: archive.read(name) for name in archive.namelist() if not name.startswith("META-INF/")}
+
+
+@pytest.mark.usefixtures("kit")
+def test_what_is_wrong_in_a_package_is_told(apk: Path, tmp_path: Path) -> None:
+    data, cut = apk.read_bytes(), tmp_path / "cut.apk"
+    cut.write_bytes(data[: len(data) // 2])
+    assert str(cut) in refusal(edgemem("android", "verify", cut), 1)
+    middle = data.index(content(apk)["assets/NOTICES.txt"]) + 20
+    cut.write_bytes(data[:middle] + b"X" + data[middle + 1 :])
+    assert "NOTICES.txt is damaged" in refusal(edgemem("android", "verify", cut), 1)
+    unsigned = tmp_path / "unsigned.apk"
+    with zipfile.ZipFile(unsigned, "w") as archive:
+        archive.writestr("AndroidManifest.xml", content(apk)["AndroidManifest.xml"])
+    assert "apksigner failed" in refusal(edgemem("android", "verify", unsigned), 1)
+
+    files = content(apk)
+    del files["lib/x86_64/libedgemem.so"], files["classes.dex"]
+    result = edgemem("android", "verify", signed(files, tmp_path))
+    assert result.exit_code == 1, result.output
+    assert "WRONG: there is no classes.dex" in result.stdout
+    assert "WRONG: there is no lib/x86_64/libedgemem.so" in result.stdout
+
+
+@pytest.mark.usefixtures("kit")
+def test_a_wrong_plan_in_a_right_package_is_the_plans_fault(apk: Path, tmp_path: Path) -> None:
+    files = content(apk)
+    bare = tmp_path / "bare.onnx"
+    onnx.save(build("blazeface", size="small"), bare)
+    (tmp_path / "of.onnx").write_bytes(files["assets/model.onnx"])
+    right = load_model(tmp_path / "of.onnx")
+    plan = right.plan()
+    assert plan is not None
+    planned = tmp_path / "stale.onnx"
+    load_model(bare).with_plan(plan, decode_all(plan)[0]).save(planned)
+    files["assets/model.onnx"] = planned.read_bytes()
+    info = json.loads(files["assets/edgemem.json"])
+    info["sha256"] = hashlib.sha256(planned.read_bytes()).hexdigest()
+    files["assets/edgemem.json"] = json.dumps(info).encode()
+    result = edgemem("android", "verify", signed(files, tmp_path))
+    assert result.exit_code == 4, result.output
+
+
+def test_a_key_of_ones_own_signs(kit: Kit, tmp_path: Path) -> None:
+    key = tmp_path / "key.p12"
+    run_tool(
+        [
+            *("keytool", "-genkeypair", "-keystore", key, "-alias", "mine", "-storepass", "secret", "-keyalg", "EC"),
+            *("-storetype", "PKCS12", "-dname", "CN=somebody", "-validity", "10000"),
+        ],
+        cwd=tmp_path,
     )
+    model = kit.planned("mobilenet_v2", "--record", "--android")
+    path = kit.package(model, "mine.apk", "--key", key, "--key-password", "secret")
+    assert "CN=somebody" in done("android", "verify", path)
+    given = ("--onnxruntime", kit.runtime, "--library", kit.library, "--abi", "x86_64", "--key", key)
+    said = refusal(
+        edgemem("android", "package", model, "-o", tmp_path / "no.apk", *given, "--key-password", "wrong"), 1
+    )
+    assert "apksigner failed" in said
+    assert not (tmp_path / "no.apk").exists()
+    assert Key(key, "secret").file == key
 
 
-def test_the_password_of_a_key(tools: Path, recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, key = tmp_path / "demo.apk", new_key(tmp_path)
-    command = ("android", "package", recorded, "-o", path, "--aar", tools, "--key", key)
-    without = edgemem(*command)
-    assert without.exit_code == 2
-    assert "EDGEMEM_KEY_PASSWORD" in without.stderr
-    monkeypatch.setenv("EDGEMEM_KEY_PASSWORD", "wrong")
-    assert "password is wrong" in refusal(edgemem(*command), 1)
-    assert not path.exists()
-    monkeypatch.setenv("EDGEMEM_KEY_PASSWORD", "secret")
-    done = edgemem(*command)
-    assert done.exit_code == 0, done.output
-    assert "CN=somebody" in done.output
-    assert "secret" not in done.output
-
-
-def test_a_model_without_a_plan(tools: Path, models: Path, tmp_path: Path) -> None:
-    done = edgemem("android", "package", models / "faces.onnx", "-o", tmp_path / "demo.apk", "--aar", tools)
-    said = "faces.onnx carries no plan; make one with: edgemem plan faces.onnx --record --android -o PLANNED"
-    assert refusal(done, 4) == f"edgemem: {said}"
-    assert list(tmp_path.glob("*.apk")) == []
-
-
-def test_a_plan_of_another_model(tools: Path, models: Path, recorded: Path, tmp_path: Path) -> None:
-    """Nothing is written: a package that was there stays as it was."""
-    wrong, path = tmp_path / "wrong.onnx", tmp_path / "demo.apk"
-    wrong.write_bytes(with_plans((models / "classes.onnx").read_bytes(), plans_in(recorded.read_bytes())))
-    path.write_text("of before")
-    done = edgemem("android", "package", wrong, "-o", path, "--aar", tools)
-    assert "another graph" in refusal(done, 4)
-    assert path.read_text() == "of before"
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["demo.apk", "onnxruntime.aar", "wrong.onnx"]
-
-
-def test_a_recording_of_other_weights(tools: Path, recorded: Path, tmp_path: Path) -> None:
-    """The plan of the graph is right for a retrained model; the recording is of the model file that was run."""
-    trained = onnx.load(recorded)
-    tensor = next(t for t in trained.graph.initializer if t.data_type == onnx.TensorProto.FLOAT and len(t.dims) == 4)
-    tensor.raw_data = (numpy_helper.to_array(tensor) * 2).tobytes()
-    onnx.save(trained, tmp_path / "trained.onnx")
-    assert edgemem("verify", tmp_path / "trained.onnx").exit_code == 0
-    done = edgemem("android", "package", tmp_path / "trained.onnx", "-o", tmp_path / "demo.apk", "--aar", tools)
-    assert "recording of another model" in refusal(done, 4)
-    assert not (tmp_path / "demo.apk").exists()
-
-
-def test_a_model_without_a_recording_is_packaged_with_a_warning(tools: Path, models: Path, tmp_path: Path) -> None:
-    path = tmp_path / "demo.apk"
-    done = edgemem("android", "package", models / "faces.planned.onnx", "-o", path, "--aar", tools)
-    assert done.exit_code == 0
-    assert "planned on the device, ONNX Runtime" in done.stdout.splitlines()[0]
-    (warning,) = done.stderr.splitlines()
-    assert "edgemem plan faces.planned.onnx --record --android -o PLANNED" in warning
-    assert edgemem("android", "verify", path).exit_code == 0
-
-
-def test_models_that_do_not_go_into_a_package(tools: Path, tmp_path: Path) -> None:
-    for name, said in (
-        ("hand.tflite", "edgemem android project hand.tflite -o DIR"),
-        ("plan.edgemem", "give an .onnx or .tflite file"),
-        ("empty.onnx", "empty.onnx"),
-    ):
-        (tmp_path / name).write_bytes(b"")
-        done = edgemem("android", "package", tmp_path / name, "-o", tmp_path / "demo.apk", "--aar", tools)
-        assert said in refusal(done, 1)
-    absent = edgemem("android", "package", tmp_path / "none.onnx", "-o", tmp_path / "demo.apk")
-    assert "no file" in refusal(absent, 1)
-
-
-def test_a_recording_of_a_session_on_a_desktop(tools: Path, models: Path, tmp_path: Path) -> None:
-    """Its requests are others than an app's: the app would not run its plan."""
-    path, source = tmp_path / "demo.apk", tmp_path / "desktop.onnx"
-    assert edgemem("plan", models / "faces.onnx", "--record", "-o", source).exit_code == 0
-    done = edgemem("android", "package", source, "-o", path, "--aar", tools)
-    assert done.exit_code == 0
-    assert "planned on the device" in done.stdout.splitlines()[0]
-    assert "desktop.onnx has no recording of a run as apps run" in done.stderr
-
-
-def test_weights_in_other_files(tools: Path, models: Path, tmp_path: Path) -> None:
-    model = onnx.load(models / "faces.onnx")
-    onnx.save(model, tmp_path / "split.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0)
-    planned = tmp_path / "split.planned.onnx"
-    assert edgemem("plan", tmp_path / "split.onnx", "-o", planned).exit_code == 0
-    done = edgemem("android", "package", planned, "-o", tmp_path / "demo.apk", "--aar", tools)
-    assert "has weights in other files (weights.bin)" in refusal(done, 1)
-
-
-def test_abis(tools: Path, recorded: Path, tmp_path: Path) -> None:
-    path = tmp_path / "demo.apk"
-    command = ("android", "package", recorded, "-o", path, "--aar")
-    said = refusal(edgemem(*command, tools, "--abi", "armeabi-v7a"), 2)
-    assert said == "edgemem: there are no libraries for the ABI 'armeabi-v7a'; take arm64-v8a or x86_64"
-    assert "the ABI ''" in refusal(edgemem(*command, tools, "--abi", "arm64-v8a,"), 2)
-    only = archive_of_runtime(tmp_path / "only.aar", abis=["x86_64"])
-    assert "only.aar has no libraries for arm64-v8a" in refusal(edgemem(*command, only), 1)
-    assert not path.exists()
-    done = edgemem(*command, only, "--abi", "x86_64")
-    assert done.exit_code == 0, done.output
-    assert json.loads(edgemem("android", "verify", path, "--json").output)["abis"] == ["x86_64"]
-
-
-@pytest.mark.usefixtures("tools")
-def test_an_archive_whose_libraries_android_cannot_load(recorded: Path, tmp_path: Path) -> None:
-    small = elf("x86_64", RUNTIME, defined=("OrtGetApiBase",), alignment=4096, more=b"\0VERS_1.29.0\0")
-    swapped = libraries("arm64-v8a")[RUNTIME]
-    for content, said in ((small, "aligned to 4,096 bytes"), (swapped, "is for arm64-v8a, not for x86_64")):
-        aar = archive_of_runtime(tmp_path / "bad.aar", changed={f"jni/x86_64/{RUNTIME}": content})
-        done = edgemem("android", "package", recorded, "-o", tmp_path / "demo.apk", "--aar", aar)
-        assert said in refusal(done, 1)
-
-
-def test_inputs_are_not_overwritten(tools: Path, recorded: Path) -> None:
-    before = tools.read_bytes()
-    done = edgemem("android", "package", recorded, "-o", tools, "--aar", tools)
-    assert done.exit_code == 2
-    assert "would be overwritten" in done.stderr
-    assert tools.read_bytes() == before
-
-
-def test_labels(tools: Path, models: Path, tmp_path: Path) -> None:
-    path, labels = tmp_path / "demo.apk", tmp_path / "labels.txt"
-    classes = models / "classes.planned.onnx"
-    command = ("android", "package", classes, "-o", path, "--aar", tools, "--labels", labels)
-    count = onnx.load(classes).graph.output[0].type.tensor_type.shape.dim[1].dim_value
-    labels.write_text("\n".join(f"class {n}" for n in range(count)) + "\r\n", encoding="utf-8-sig")
-    done = edgemem(*command)
-    assert done.exit_code == 0, done.output
-    entries = {e.name: e.data for e in read_archive(path.read_bytes())}
-    assert entries["assets/labels.txt"].decode().splitlines() == [f"class {n}" for n in range(count)]
-    assert decode_info(entries[INFO]).labels
-    labels.write_text("one\ntwo\n")
-    assert f"labels.txt has 2 labels, the model has {count:,} classes" in refusal(edgemem(*command), 1)
-    labels.write_bytes(b"\xff\xfe\x00")
-    assert "no UTF-8 text" in refusal(edgemem(*command), 1)
-    faces = edgemem("android", "package", models / "faces.planned.onnx", *command[3:])
-    assert "labels are for a model of one image" in refusal(faces, 1)
-
-
-def test_names_of_the_app(tools: Path, recorded: Path, tmp_path: Path) -> None:
-    path = tmp_path / "demo.apk"
-    command = ("android", "package", recorded, "-o", path, "--aar", tools, "--label")
-    name = '@A "quoted" <name> & ümläut ${label}'
-    assert edgemem(*command, name).exit_code == 0
-    root = manifest.decode({e.name: e.data for e in read_archive(path.read_bytes())}[MANIFEST])
-    application = root.find("application")
-    assert application is not None
-    assert application.get("{http://schemas.android.com/apk/res/android}label") == f"\\{name}"  # not a reference
-    for wrong in ("", " ", "two\nlines", "x" * 51):
-        assert "cannot be an app's name" in refusal(edgemem(*command, wrong), 1)
-
-
-def test_without_cryptography(
-    tools: Path, recorded: Path, apk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "cryptography", None)
-    output = tmp_path / "other.apk"
-    for command in (("package", recorded, "-o", output, "--aar", tools), ("verify", apk)):
-        assert "pip install 'edgemem-planner[android]'" in refusal(edgemem("android", *command), 1)
-    assert not output.exists()
-
-
-def test_androids_own_tools_accept_a_package(apk: Path, tmp_path: Path) -> None:
-    need(ANDROIDS)
-    badging = accepted(apk)
-    assert "package: name='ai.edgemem.demo'" in badging
-    assert "sdkVersion:'24'" in badging
-    assert "native-code: 'arm64-v8a' 'x86_64'" in badging
-    assert 'android:label(0x01010001)="edgemem demo"' in ran("aapt", "dump", "xmltree", apk, MANIFEST)
-    data = bytearray(apk.read_bytes())
-    data[len(data) // 2] ^= 1
-    (tmp_path / "flipped.apk").write_bytes(data)
-    done = subprocess.run(["apksigner", "verify", tmp_path / "flipped.apk"], capture_output=True, check=False)
-    assert done.returncode != 0
+def test_what_cannot_be_packaged_is_refused(kit: Kit, tmp_path: Path) -> None:
+    model, out = kit.planned("mobilenet_v2", "--record", "--android"), tmp_path / "out.apk"
+    given = ("-o", out, "--onnxruntime", kit.runtime, "--library", kit.library)
+    bare = tmp_path / "bare.onnx"
+    onnx.save(build("blazeface", size="small"), bare)
+    said = refusal(edgemem("android", "package", bare, *given), 4)
+    assert "carries no plan; make one with: edgemem plan bare.onnx --record --android -o PLANNED" in said
+    said = refusal(edgemem("android", "package", model, *given, "--abi", "armeabi-v7a"), 2)
+    assert "there are no libraries for the ABI 'armeabi-v7a'; take arm64-v8a or x86_64" in said
+    said = refusal(edgemem("android", "package", model, *given), 1)
+    assert "has no libedgemem.so for arm64-v8a" in said
+    lite = tmp_path / "net.tflite"
+    lite.write_bytes(b"")
+    said = refusal(edgemem("android", "package", lite, *given), 1)
+    assert "make a Gradle project" in said
+    said = refusal(edgemem("android", "package", model, "-o", out, "--onnxruntime", model, "--library", kit.library), 1)
+    assert "is no archive for Android" in said
+    result = edgemem("android", "package", model, "-o", model, "--onnxruntime", kit.runtime)
+    assert result.exit_code == 2
+    assert "would be overwritten" in result.stderr
+    assert not out.exists()

@@ -23,18 +23,17 @@ import pytest
 from click.testing import CliRunner, Result
 
 import edgemem
-from edgemem.android import toolchain
-from edgemem.android.project import KOTLIN_COMPILER, project_of, write_project
-from edgemem.android.sources import native_sources
-from edgemem.android.template import filled, template_files
-from edgemem.android.toolchain.store import run_tool
+from edgemem.android.library import OWN_LIBRARY, read_archive, write_zip
+from edgemem.android.project import KOTLIN_COMPILER, fill, make_project, read_template, write_project
+from edgemem.android.sdk import run_tool
 from edgemem.cli.main import main
 from edgemem.errors import ApkError, ModelError, PlanFileError, StalePlanError, ToolError
 from edgemem.formats import load_model
 from edgemem.planfile import encode_all
-from edgemem.verification import right_plan
+from edgemem.planning.verification import right_plan
 from models.build import build
 from tests import kotlin
+from tests.android.parts import part
 from tests.snippets.blocks import blocks
 from tests.tflite_models import M, O, S, T
 from tests.tflite_models import build as build_tflite
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).parents[2]
 DATA: Final = ROOT / "tests" / "data_android"
 ANDROID: Final = "{http://schemas.android.com/apk/res/android}"
-COPIED: Final = re.compile(r"(^|/)(java|cpp)/|/assets/model\.")  # byte for byte from elsewhere
+COPIED: Final = re.compile(r"/java/|/assets/model\.|\.aar$")  # byte for byte from elsewhere
 SHA256: Final = re.compile(r"\b[0-9a-f]{64}\b")  # of a file whose plan names the installed packages' versions
 
 
@@ -70,7 +69,7 @@ def texts(files: Mapping[str, bytes]) -> dict[str, str]:
 
 @pytest.mark.parametrize(("name", "runtime"), [("net.tflite", "litert"), ("net.onnx", "onnxruntime")])
 def test_the_text_is_golden(name: str, runtime: str, folder: Path) -> None:
-    made = texts(project_of(folder / name).files)
+    made = texts(make_project(folder / name).files)
     golden = DATA / "project" / runtime
     if os.environ.get("EDGEMEM_UPDATE_GOLDEN"):
         shutil.rmtree(golden, ignore_errors=True)
@@ -85,7 +84,7 @@ def test_the_text_is_golden(name: str, runtime: str, folder: Path) -> None:
 
 @pytest.mark.parametrize("name", ["net.tflite", "net.onnx"])
 def test_the_text_is_tidy_and_what_others_parse_can_be_parsed(name: str, folder: Path) -> None:
-    for path, text in texts(project_of(folder / name).files).items():
+    for path, text in texts(make_project(folder / name).files).items():
         assert "@@" not in text, path
         assert text.endswith("\n"), path
         assert not re.search(r"[ \t]+$|\t|\r", text, flags=re.MULTILINE), path
@@ -102,7 +101,7 @@ def test_the_text_is_tidy_and_what_others_parse_can_be_parsed(name: str, folder:
 
 @pytest.mark.parametrize("name", ["net.tflite", "net.onnx"])
 def test_build_files_name_only_what_the_catalogue_of_versions_has(name: str, folder: Path) -> None:
-    made = texts(project_of(folder / name).files)
+    made = texts(make_project(folder / name).files)
     catalogue = tomllib.loads(made["gradle/libs.versions.toml"])
     known = {f"libs.{entry.replace('-', '.')}" for entry in catalogue["libraries"]}
     known |= {f"libs.plugins.{entry.replace('-', '.')}" for entry in catalogue["plugins"]}
@@ -113,10 +112,11 @@ def test_build_files_name_only_what_the_catalogue_of_versions_has(name: str, fol
         assert entry["version"]["ref"] in catalogue["versions"]
     modules = re.findall(r'":([\w-]+)"', made["settings.gradle.kts"])
     assert sorted(modules) == sorted(p.split("/")[0] for p in made if p.endswith("/build.gradle.kts"))
+    assert len(make_project(folder / name).files) <= 25
 
 
 def test_the_litert_project_names_both_libraries_and_never_the_gpu_with_the_cpu(folder: Path) -> None:
-    made = texts(project_of(folder / "net.tflite").files)
+    made = texts(make_project(folder / "net.tflite").files)
     libraries = tomllib.loads(made["gradle/libs.versions.toml"])["libraries"]
     assert {entry["module"] for entry in libraries.values()} == {
         "com.google.ai.edge.litert:litert",
@@ -130,7 +130,7 @@ def test_the_litert_project_names_both_libraries_and_never_the_gpu_with_the_cpu(
 
 
 def test_the_app_for_onnx_runtime_has_no_permission_and_no_telemetry(folder: Path) -> None:
-    made = texts(project_of(folder / "net.onnx").files)
+    made = texts(make_project(folder / "net.onnx").files)
     manifest = ET.fromstring(made["app/src/main/AndroidManifest.xml"])
     asked = manifest.findall("uses-permission")
     providers = manifest.findall("application/provider")
@@ -141,7 +141,7 @@ def test_the_app_for_onnx_runtime_has_no_permission_and_no_telemetry(folder: Pat
 
 def test_the_model_and_its_plan_are_in_the_assets(folder: Path) -> None:
     planset = right_plan(folder / "net.tflite")[0].planset
-    files = project_of(folder / "net.tflite").files
+    files = make_project(folder / "net.tflite").files
     assert files["app/src/main/assets/model.tflite"] == (folder / "net.tflite").read_bytes()
     asset = json.loads(files["app/src/main/assets/edgemem.json"])
     plan = planset.best_offsets
@@ -155,25 +155,32 @@ def test_the_model_and_its_plan_are_in_the_assets(folder: Path) -> None:
     assert [(v["name"], v["dtype"], v["shape"]) for v in asset["inputs"]] == [("t0", "float32", [1, 64])]
 
 
-def test_the_project_for_onnx_runtime_carries_the_sources_as_they_are(folder: Path) -> None:
-    files = project_of(folder / "net.onnx").files
-    assert files["app/src/main/assets/model.onnx"] == (folder / "net.onnx").read_bytes()
-    native = {n.split("/cpp/")[1]: c for n, c in files.items() if "/cpp/" in n}
-    assert native == {name: (ROOT / name).read_bytes() for name in native_sources()}
-    assert {"kernels/android/edgemem_android.h", "android/native/CMakeLists.txt"} <= native.keys()
-    java = {n.split("/java/")[1]: n.split("/")[0] for n in files if n.endswith(".java")}
-    sources = {f.relative_to(ROOT / "android/java").as_posix() for f in (ROOT / "android/java").rglob("*.java")}
-    assert java.keys() == sources
-    assert {n for n, module in java.items() if module == "app"} == {n for n in sources if "/demo/" in n}
-    assert java["ai/edgemem/demo/MainActivity.java"] == "app"
-    assert java["ai/edgemem/PlannedModel.java"] == "edgemem-android"
+def test_the_project_for_onnx_runtime_takes_edgemems_library(folder: Path, tmp_path: Path) -> None:
+    library = tmp_path / "edgemem.aar"
+    library.write_bytes(write_zip({"classes.jar": b"", f"jni/arm64-v8a/{OWN_LIBRARY}": b""}))
+    bare, files = (make_project(folder / "net.onnx", abis=["arm64-v8a"], library=one) for one in (None, library))
+    assert not bare.has_library
+    assert files.has_library
+    assert "app/libs/edgemem.aar" not in bare.files
+    assert files.files["app/libs/edgemem.aar"] == library.read_bytes()
+    assert files.files["app/src/main/assets/model.onnx"] == (folder / "net.onnx").read_bytes()
+    assert "edgemem android aar --onnxruntime" in texts(bare.files)["README.md"]
+    assert "edgemem android aar --onnxruntime" not in texts(files.files)["README.md"]
+    with pytest.raises(ToolError, match=r"has no libedgemem\.so for x86_64"):
+        make_project(folder / "net.onnx", library=library)
+    library.write_bytes(b"no archive")
+    with pytest.raises(ToolError, match=r"edgemem\.aar is no archive for Android"):
+        make_project(folder / "net.onnx", library=library)
+    result = edgemem_android(folder / "net.onnx", "-o", tmp_path / "demo")
+    assert result.exit_code == 0, result.output
+    assert "missing: edgemem android aar makes it" in result.output
 
 
 def test_equal_models_give_equal_projects_and_hostile_names_stay_out_of_them(folder: Path, tmp_path: Path) -> None:
     hostile = tmp_path / '@"><a b="$(rm)`$HOME`.tflite'
     hostile.write_bytes((folder / "net.tflite").read_bytes())
-    files = project_of(hostile).files
-    assert files == project_of(hostile).files
+    files = make_project(hostile).files
+    assert files == make_project(hostile).files
     manifest = ET.fromstring(files["app/src/main/AndroidManifest.xml"])
     application = manifest.find("application")
     assert application is not None
@@ -182,15 +189,15 @@ def test_equal_models_give_equal_projects_and_hostile_names_stay_out_of_them(fol
 
 
 def test_a_placeholder_without_a_value_is_told() -> None:
-    assert filled("a @@X1@@ b @@X1@@", {"X1": "@@Y@@"}) == "a @@Y@@ b @@Y@@"
+    assert fill("a @@X1@@ b @@X1@@", {"X1": "@@Y@@"}) == "a @@Y@@ b @@Y@@"
     with pytest.raises(KeyError):
-        filled("@@Y@@", {"X1": ""})
-    assert not [n for n, text in template_files("litert").items() if "@@" in re.sub(r"@@[A-Z0-9_]+@@", "", text)]
+        fill("@@Y@@", {"X1": ""})
+    assert not [n for n, text in read_template("litert").items() if "@@" in re.sub(r"@@[A-Z0-9_]+@@", "", text)]
 
 
 def test_the_readme_names_the_compiler_that_compiles_the_kotlin_here(folder: Path) -> None:
     assert kotlin.VERSION == KOTLIN_COMPILER
-    assert kotlin.VERSION in texts(project_of(folder / "net.tflite").files)["README.md"]
+    assert kotlin.VERSION in texts(make_project(folder / "net.tflite").files)["README.md"]
 
 
 def edgemem_android(*args: object) -> Result:
@@ -204,7 +211,7 @@ def test_the_command_writes_a_new_or_an_empty_folder(folder: Path, tmp_path: Pat
         assert result.exit_code == 0, result.output
         assert f"{tmp_path / name}: a Gradle project with LiteRT 2.3.0, " in result.output.replace("\n", "")
         written = {f.relative_to(tmp_path / name).as_posix(): f.read_bytes() for f in (tmp_path / name).rglob("*.*")}
-        made = project_of(folder / "net.tflite", abis=["arm64-v8a", "arm64-v8a"]).files
+        made = make_project(folder / "net.tflite", abis=["arm64-v8a", "arm64-v8a"]).files
         assert written.items() >= made.items() - written.items() or written == made
         assert b'listOf("arm64-v8a")' in written["app/build.gradle.kts"]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["empty", "new"]
@@ -273,6 +280,7 @@ def test_a_failure_leaves_no_part_of_a_project(folder: Path, tmp_path: Path, mon
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("for_android", [True, False])
 def test_what_is_said_of_a_recording(tmp_path: Path, *, for_android: bool) -> None:
     pytest.importorskip("onnxruntime")
@@ -281,7 +289,7 @@ def test_what_is_said_of_a_recording(tmp_path: Path, *, for_android: bool) -> No
     options = ["--record", *(["--android"] if for_android else [])]
     done = CliRunner().invoke(main, ["plan", str(bare), *options, "-o", str(planned)])
     assert done.exit_code == 0, done.output
-    recorded = project_of(planned).recording
+    recorded = make_project(planned).recording
     assert recorded is not None
     assert recorded.recording is not None
     assert recorded.best_offsets is not None
@@ -296,6 +304,7 @@ def test_what_is_said_of_a_recording(tmp_path: Path, *, for_android: bool) -> No
     ) != for_android
 
 
+@pytest.mark.full
 def test_the_kotlin_says_where_the_model_runs_and_closes_what_it_opened(tmp_path: Path) -> None:
     java = kotlin.jvm("java")
     sources = [ROOT / "android/template/litert/app/src/main/kotlin", DATA / "stubs"]
@@ -316,38 +325,24 @@ def test_the_kotlin_says_where_the_model_runs_and_closes_what_it_opened(tmp_path
     )
 
 
+@pytest.mark.full
 def test_the_build_scripts_are_kotlin(folder: Path, tmp_path: Path) -> None:
     names = ("net.tflite", "net.onnx")
-    made = {f"{n}/{p}": t for n in names for p, t in texts(project_of(folder / n).files).items() if p.endswith(".kts")}
+    made = {
+        f"{n}/{p}": t for n in names for p, t in texts(make_project(folder / n).files).items() if p.endswith(".kts")
+    }
     (tmp_path / "wrong").mkdir()
     assert kotlin.syntax_errors({"wrong": "android { compileSdk = = 36 }\n"}, tmp_path / "wrong")
     (tmp_path / "right").mkdir()
     assert kotlin.syntax_errors(made, tmp_path / "right") == []
-    assert len(made) == 7
+    assert len(made) == 6
 
 
-def test_the_copied_sources_include_only_what_was_copied(folder: Path, tmp_path: Path) -> None:
-    compiler = shutil.which("c++")
-    if compiler is None:
-        pytest.skip("needs gcc and g++")
-    write_project(folder / "net.onnx", tmp_path / "demo")
-    root = tmp_path / "demo" / "edgemem-android" / "src" / "main" / "cpp"
-    sources = sorted(root.rglob("*.cpp"))
-    assert len(sources) > 20
-    # -MG: a header that is not found is named as it is written.
-    command = [compiler, "-std=c++20", "-MM", "-MG", "-I", str(root / "kernels"), *map(str, sources)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    included = set(done.stdout.replace("\\\n", " ").split())
-    lost = {name for name in included if not name.endswith(":") and not Path(name).is_file()}
-    assert lost <= {"jni.h"}  # of the NDK
-
-
+@pytest.mark.full
 def test_the_java_of_the_documentation_compiles(tmp_path: Path) -> None:
     javac = kotlin.jvm("javac")
-    try:
-        classes = toolchain.runtime().classes
-    except ToolError as e:
-        pytest.skip(f"the tools for Android cannot be had: {e}")
+    classes = tmp_path / "onnxruntime.jar"
+    classes.write_bytes(read_archive(part("onnxruntime-android")).classes)
     found = [b for b in blocks((ROOT / "docs" / "mobile.md").read_text("utf-8")) if b.language == "java" and b.file]
     assert found
     for block in found:

@@ -8,10 +8,10 @@ import pytest
 from click.testing import CliRunner
 
 from edgemem.cli.main import main
-from edgemem.commands.executors import where_it_runs
 from edgemem.commands.verify_run import verify_run
+from edgemem.runtime.executors import where_it_runs
 from edgemem.runtime.onnxruntime.file import plans_in
-from edgemem.runtime.onnxruntime.record import record
+from edgemem.runtime.onnxruntime.recording import record
 from edgemem.runtime.onnxruntime.session import InferenceSession
 from tests.onnx_sessions import feeds, options, plain, same, small
 
@@ -65,10 +65,10 @@ def test_verify_run_runs_it(planned: Path) -> None:
     assert not found.violations
 
 
-def test_how_to_record_needs_a_recording(tmp_path: Path) -> None:
+def test_how_to_record_contradicts_no_recording(tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(small("resnet18"))
-    call = ["plan", str(tmp_path / "model.onnx"), "--android", "-o", str(tmp_path / "planned.onnx")]
+    call = ["plan", str(tmp_path / "model.onnx"), "--android", "--no-record", "-o", str(tmp_path / "planned.onnx")]
     done = CliRunner().invoke(main, call)
     assert done.exit_code == 2
-    assert "give --record, too" in done.output
+    assert "leave --no-record out" in done.output
     assert not (tmp_path / "planned.onnx").exists()

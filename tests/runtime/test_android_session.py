@@ -15,7 +15,7 @@ import edgemem
 from edgemem.planfile import encode
 from edgemem.replay.library import library
 from edgemem.runtime.onnxruntime.file import with_plans
-from edgemem.runtime.onnxruntime.record import record
+from edgemem.runtime.onnxruntime.recording import record
 from edgemem_converters.tflite.model import TfliteConverter
 from tests.native_library import FILE, MADE_HERE, ONNX, RECORDED, TFLITE, PlanFile, Session, c, last_error
 from tests.onnx_sessions import REAL, feeds, options, plain, real, same, small

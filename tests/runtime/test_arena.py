@@ -41,7 +41,7 @@ def test_a_capacity_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         assert arena.size == 256
         with pytest.raises(RuntimeBindError, match=r"needs an arena of 257 bytes, the one it was given has 256"):
             arena.reserve(257)
-        # The second time as after an install without a compiler.
+        # The second time without the compiled library.
         monkeypatch.setattr("edgemem.replay.arena.find_library", lambda: None)
     arena = Arena()
     arena.reserve(4096)

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from edgemem.cli.main import main
 from edgemem.replay.library import library
-from edgemem.runtime.onnxruntime.optimise import baked_note
+from edgemem.runtime.onnxruntime.baked_file import baked_note
 from models.build import build
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.full
 def test_a_recorded_plan_is_replayed(tmp_path: Path) -> None:
     # A chain of blocks: where branches are free to go first, sessions of ONNX Runtime may differ in their order.
     model, planned = tmp_path / "model.onnx", tmp_path / "planned.onnx"
@@ -47,10 +48,11 @@ def test_a_recorded_plan_is_replayed(tmp_path: Path) -> None:
     assert ": right\n" in edgemem("verify", "--run", planned).output
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("level", ["basic", "all"])
 def test_an_optimised_graph_is_planned_in_its_order(model: Path, tmp_path: Path, level: str) -> None:
     planned = tmp_path / "planned.onnx"
-    done = edgemem("plan", model, "--optimize", level, "--reorder", "--record", "-o", planned)
+    done = edgemem("plan", model, "--optimize", level, "--order", "auto", "--record", "-o", planned)
     assert done.exit_code == 0, done.output
     note = baked_note(planned)
     assert note is not None
@@ -61,6 +63,7 @@ def test_an_optimised_graph_is_planned_in_its_order(model: Path, tmp_path: Path,
     assert report["memory"]["bails"] == 0
 
 
+@pytest.mark.full
 def test_both_executors_and_outputs_to_files(model: Path, tmp_path: Path) -> None:
     values = np.random.default_rng(1).standard_normal((1, 3, 64, 64)).astype(np.float32)
     graph = onnx.load(model).graph
@@ -81,23 +84,26 @@ def test_both_executors_and_outputs_to_files(model: Path, tmp_path: Path) -> Non
     assert np.array_equal(*written)
 
 
+@pytest.mark.full
 def test_measure_prints_a_line_a_configuration(model: Path) -> None:
     rows = json.loads(edgemem("measure", model, "--rounds", 1, "--repeats", 2, "--json").output)
     named = {row["configuration"]: row for row in rows}
-    assert list(named) == ["default", "tuned", "trimmed", "no_arena", "recording", "edgemem", "io_binding"]
+    assert list(named) == ["default", "tuned", "trimmed", "no_arena", "recording", "edgemem"]
     assert all(not row["unavailable"] for row in rows)
     assert all(named[name]["exact"] for name in ("tuned", "trimmed", "no_arena", "recording", "edgemem"))
     assert named["edgemem"]["activation"] <= named["tuned"]["activation"] <= named["default"]["activation"]
 
 
+@pytest.mark.full
 def test_measure_fits_a_terminal(model: Path) -> None:
     text = edgemem("measure", model, "--rounds", 1, "--repeats", 1).output
     assert max(map(len, text.splitlines())) <= 80
-    for configuration in ("default", "tuned", "recording", "edgemem", "io_binding"):
+    for configuration in ("default", "tuned", "recording", "edgemem"):
         lines = [line for line in text.splitlines() if line.split()[:1] == [configuration]]
         assert len(lines) == 3, text  # plan, process, time
 
 
+@pytest.mark.full
 def test_measure_takes_several_files_of_an_input(model: Path, tmp_path: Path) -> None:
     (entry,) = onnx.load(model).graph.input
     shape = [d.dim_value or 1 for d in entry.type.tensor_type.shape.dim]
@@ -143,8 +149,9 @@ def test_what_does_not_go_together(
     assert not (tmp_path / "out.onnx").exists()
 
 
+@pytest.mark.full
 def test_what_ran_outside_every_plan_is_not_called_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Node by node refuses sizes that depend on data; the replay is missing, as after an install without a compiler.
+    # Node by node refuses sizes that depend on data; and there is no recording to replay.
     values = [
         onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [4]),
         onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, None]),
@@ -162,11 +169,12 @@ def test_what_ran_outside_every_plan_is_not_called_right(tmp_path: Path, monkeyp
     assert "ONNX Runtime cannot run m.onnx" in done.output
     made.ir_version = 8
     onnx.save(made, source)
-    done = edgemem("plan", source, "--dim", "i.1=4", "-o", planned)
+    done = edgemem("plan", source, "--dim", "i.1=4", "--no-record", "-o", planned)
     assert done.exit_code == 0, done.output
     done = edgemem("verify", "--run", planned)
     assert done.exit_code == 1
-    assert "nothing is verified: io-binding: not run: the size of 'i' depends on the data (NonZero)" in done.output
+    assert "nothing is verified: io-binding: not run: p.onnx" in done.output
+    assert "the size of 'i' depends on the data (NonZero)" in done.output
     assert "replay: not run: no recording in the file; add one with: edgemem plan p.onnx --record" in done.output
     assert edgemem("plan", source, "--dim", "i.1=4", "--record", "-o", planned).exit_code == 0
     done = edgemem("verify", "--run", planned)
@@ -193,6 +201,7 @@ def test_a_run_that_takes_too_long_is_ended(tmp_path: Path, model: Path) -> None
     assert edgemem("verify", "--timeout", "9", planned).exit_code == 2
 
 
+@pytest.mark.full
 def test_a_run_apart_says_the_same_as_one_here(tmp_path: Path) -> None:
     model, planned = tmp_path / "m.onnx", tmp_path / "p.onnx"
     onnx.save(build("mobilenet_v1", size="small"), model)  # without branches, whose order differs from run to run
@@ -205,6 +214,7 @@ def test_a_run_apart_says_the_same_as_one_here(tmp_path: Path) -> None:
     assert "carries no plan" in told.output
 
 
+@pytest.mark.full
 def test_what_differs_in_a_run_apart_is_told(tmp_path: Path) -> None:
     path = tmp_path / "p.onnx"
     values = [onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [4]) for n in "xy"]

@@ -1,4 +1,4 @@
-"""`edgemem run`, `size`, `verify --run`, `export` and `plan --fold --reorder` on real .tflite files."""
+"""`edgemem run`, `size`, `verify --run`, `export` and `plan --fold --order auto` on real .tflite files."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ def planned(name: str, folder: Path, *flags: str) -> Path:
     return path
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["mp_hand_recrop", "mww_okay_nabu", "tflm_sine_float"])
 @pytest.mark.parametrize("runtime", ["litert", "tflm"])
 def test_one_file_runs_as_before(name: str, runtime: str, tmp_path: Path) -> None:
@@ -44,10 +45,11 @@ def test_one_file_runs_as_before(name: str, runtime: str, tmp_path: Path) -> Non
     assert "identical to a plain run" in done.output
 
 
+@pytest.mark.full
 def test_the_smallest_arena_of_pose_landmark_lite_falls_by_a_fifth(tmp_path: Path) -> None:
     pytest.importorskip("tflite_micro")
     name = "mp_pose_landmark_lite"
-    folded, ordered = tmp_path / "folded.tflite", planned(name, tmp_path, "--fold", "--reorder")
+    folded, ordered = tmp_path / "folded.tflite", planned(name, tmp_path, "--fold", "--order", "auto")
     from edgemem_converters.tflite.model import TfliteConverter
 
     folded.write_bytes(TfliteConverter.from_bytes(fetch(name).read_bytes()).folded().content())
@@ -57,6 +59,7 @@ def test_the_smallest_arena_of_pose_landmark_lite_falls_by_a_fifth(tmp_path: Pat
     assert ": right\n" in edgemem("verify", "--run", ordered).output
 
 
+@pytest.mark.full
 def test_size_in_litert_is_what_litert_takes() -> None:
     try:
         path = fetch("mp_hand_recrop")
@@ -76,6 +79,7 @@ def test_offline_metadata_is_exported(tmp_path: Path) -> None:
     assert max(numbers[3:]) < 128
 
 
+@pytest.mark.full
 def test_only_tflite_has_it(tmp_path: Path) -> None:
     root = Path(__file__).parents[2]
     model = tmp_path / "m.onnx"
@@ -90,6 +94,7 @@ def test_only_tflite_has_it(tmp_path: Path) -> None:
     assert edgemem("size", out).exit_code == 1
 
 
+@pytest.mark.full
 def test_what_litert_takes_names_the_plan(tmp_path: Path) -> None:
     path = planned("mp_hand_recrop", tmp_path, "--target", "litert", "-s", "offsets/naive")
     made = json.loads(edgemem("size", path, "--runtime", "litert", "--json").output)
@@ -102,6 +107,7 @@ def test_what_litert_takes_names_the_plan(tmp_path: Path) -> None:
     assert "--target litert" in made["plan"]
 
 
+@pytest.mark.full
 def test_measure_compares_two_files_in_eighty_columns(tmp_path: Path) -> None:
     ours = planned("tflm_sine_float", tmp_path, "--target", "litert")
     done = edgemem("measure", ours, "--against", fetch("tflm_sine_float"), "--repeats", 1, "--rounds", 1, "--xnnpack")
@@ -134,6 +140,7 @@ def test_measure_refuses_options_of_tflite_models(tmp_path: Path) -> None:
         assert ".tflite models" in done.output
 
 
+@pytest.mark.full
 def test_sizes_that_the_file_leaves_open(tmp_path: Path) -> None:
     """They are asked for; what was given is in the plan, and holds for every command that runs it."""
     signature = (-1, -1, -1, 3)

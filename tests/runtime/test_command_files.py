@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from onnx import TensorProto, helper
 
 from edgemem.cli.main import main
-from edgemem.files import restored_on_failure
+from edgemem.system.files import restored_on_failure
 from models.build import build
 from tests.tflite_models import M, O, S, T
 from tests.tflite_models import build as build_tflite

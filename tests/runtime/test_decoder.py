@@ -242,6 +242,7 @@ print(rss() - before, state.report.used, state.report.reserved)
 """
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("placed", [True, False])
 def test_memory_comes_with_tokens_and_not_with_capacity(*, placed: bool, tmp_path: Path) -> None:

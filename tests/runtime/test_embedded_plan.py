@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,18 +18,20 @@ from edgemem import planfile
 from edgemem.cli.main import main
 from edgemem.commands.verify_run import verify_run
 from edgemem.errors import InvalidPlanError, PlanFileError, RuntimeBindError, StalePlanError
+from edgemem.formats import Bindings
 from edgemem.model.graph import Graph, Op, Tensor
 from edgemem.plans import OffsetPlan, Settings
 from edgemem.proof import prove
+from edgemem.runtime.executors import IO_BINDING
 from edgemem.runtime.memory import Origin
+from edgemem.runtime.onnxruntime.bound_nodes import BoundNodes
 from edgemem.runtime.onnxruntime.file import plans_in, with_plans
-from edgemem.runtime.onnxruntime.io_binding import make_session
 from edgemem.runtime.onnxruntime.layout import planned_layout
-from edgemem.runtime.onnxruntime.record import embed, record
+from edgemem.runtime.onnxruntime.recording import embed, record
 from edgemem.runtime.onnxruntime.session import InferenceSession
+from edgemem.runtime.onnxruntime.split_model import split_model
 from edgemem.targets import BUILT_IN, Region
 from models.build import build
-from tests.old_recordings import old_file
 from tests.onnx_sessions import branching, feeds, options, plain, same, small
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def naive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """MobileNet v2, planned by naive and without a recording."""
     folder = tmp_path_factory.mktemp("naive")
     onnx.save(build("mobilenet_v2"), folder / "m.onnx")
-    done("plan", folder / "m.onnx", "-s", "offsets/naive", "-o", folder / "n.onnx")
+    done("plan", folder / "m.onnx", "-s", "offsets/naive", "--no-record", "-o", folder / "n.onnx")
     return folder / "n.onnx"
 
 
@@ -72,6 +73,7 @@ def recording_of(path: Path) -> PlanSet:
     return next(p for p in plans_in(path.read_bytes()) if p.recording is not None)
 
 
+@pytest.mark.full
 def test_io_binding_runs_the_plan_in_the_file(naive: Path) -> None:
     output = done("run", "--executor", "io-binding", "--compare", naive)
     first, second = output.splitlines()[:2]
@@ -84,6 +86,7 @@ def test_io_binding_runs_the_plan_in_the_file(naive: Path) -> None:
     assert report["planned"] > 4 * report["lower_bound"]
 
 
+@pytest.mark.full
 def test_verify_runs_the_plan_in_the_file(naive: Path) -> None:
     output = done("verify", "--run", naive)
     assert f"io-binding: ran, arena {NAIVE_MIB} (4.438x of the lower bound), naive" in output
@@ -95,6 +98,7 @@ def test_verify_runs_the_plan_in_the_file(naive: Path) -> None:
     assert replay["report"] is None
 
 
+@pytest.mark.full
 def test_a_recording_of_the_file_is_planned_as_the_file_is(naive: Path, tmp_path: Path) -> None:
     planned_file = tmp_path / "r.onnx"
     output = done("plan", naive.with_name("m.onnx"), "-s", "offsets/naive", "--record", "-o", planned_file)
@@ -166,7 +170,7 @@ def test_a_wrong_plan_is_refused_by_every_consumer_which_names_the_tensors(what:
     if what == "graph":
         consumers.append(("run", "--executor", "io-binding", path))
         with pytest.raises(InvalidPlanError, match="overlap") as caught:
-            make_session(path)
+            split_model(path)
     else:
         consumers.append(("run", path))
         with pytest.raises(InvalidPlanError, match="overlap") as caught:
@@ -179,55 +183,24 @@ def test_a_wrong_plan_is_refused_by_every_consumer_which_names_the_tensors(what:
         assert all(name in result.output for name in names), (consumer, result.output)
 
 
-def test_a_damaged_recording_is_not_called_right(tmp_path: Path) -> None:
-    path = planned(tmp_path / "m.onnx")
-    parsed = onnx.load(path)
-    parsed.metadata_props.add(key="edgemem.trace", value="garbage")
-    onnx.save(parsed, path)
-    assert run("verify", path).exit_code == 4
-    assert run("verify", "--run", path).exit_code == 4
-
-
-def test_old_files_are_read_verified_and_run(tmp_path: Path) -> None:
-    source = tmp_path / "model.onnx"
-    source.write_bytes(small("resnet18"))
-    graph = edgemem.plan(source, strategy="offsets/naive")
-    old = tmp_path / "old.onnx"
-    old.write_bytes(old_file(source.read_bytes(), graph, record(source, sess_options=options())))
-    assert ": right\n" in done("verify", old)
-    output = done("verify", "--run", old)
-    assert "io-binding: ran" in output
-    assert "replay: ran" in output
-    assert ", naive, plan of the graph under generic, from the file" in done("run", "--executor", "io-binding", old)
-    assert f"plan of the recording of onnxruntime {ort.__version__}, from the file" in done("run", old)
-
-
 def test_a_file_without_a_plan_is_refused_and_told_how_to_get_one(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     path.write_bytes(small("resnet18"))
     with pytest.raises(PlanFileError, match=r"m\.onnx carries no plan; make one with: edgemem plan m\.onnx -o"):
-        make_session(path)
+        split_model(path)
     assert run("run", "--executor", "io-binding", path).exit_code == 4
     assert run("verify", "--run", path).exit_code == 4
-    made = make_session(path, plan="make").memory_report
-    assert made.origin is not None
-    assert made.origin.source == "made now"
-    chosen = make_session(path, strategy="offsets/naive").memory_report
-    assert chosen.origin == Origin("made now", "graph under onnxruntime", "naive")
     # A recording alone is no plan of the graph.
     embed(path, (record(path, sess_options=options()),), path)
     with pytest.raises(PlanFileError, match=r"carries only plans of recordings.*edgemem plan m\.onnx -o"):
-        make_session(path)
+        split_model(path)
 
 
-def test_a_plan_is_made_only_where_it_is_asked_for(tmp_path: Path) -> None:
+def test_a_given_plan_runs_instead_of_that_in_the_file(tmp_path: Path) -> None:
     path = planned(tmp_path / "m.onnx", strategy="offsets/naive")
-    for session, source, strategy in (
-        (make_session(path, plan="make"), "file", "naive"),
-        (make_session(path, strategy="offsets/greedy_by_size"), "made now", "greedy_by_size"),
-        (make_session(path, edgemem.plan(path, strategy="offsets/greedy_by_breadth")), "given", "greedy_by_breadth"),
-    ):
-        origin = session.memory_report.origin
+    given = edgemem.plan(path, strategy="offsets/greedy_by_breadth")
+    for planset, source, strategy in ((None, "file", "naive"), (given, "given", "greedy_by_breadth")):
+        origin = BoundNodes(split_model(path, planset)).report.origin
         assert origin is not None
         assert (origin.source, origin.strategy) == (source, strategy)
 
@@ -237,7 +210,7 @@ def test_a_plan_beside_recordings_says_that_sessions_run_them(tmp_path: Path) ->
     path.write_bytes(small("resnet18"))
     recorded, again = tmp_path / "recorded.onnx", tmp_path / "again.onnx"
     done("plan", path, "-o", recorded, "--record")
-    said = done("plan", recorded, "-o", again, "-s", "offsets/naive").splitlines()[-1]
+    said = done("plan", recorded, "-o", again, "-s", "offsets/naive", "--no-record").splitlines()[-1]
     assert said.endswith("and in ONNX Runtime sessions (edgemem.InferenceSession)")
     assert ", naive, plan of the recording" in done("run", again)
 
@@ -251,12 +224,14 @@ def test_a_recording_is_verified_beside_shared_objects(tmp_path: Path) -> None:
     assert "replay: ran" in output
 
 
+@pytest.mark.full
 def test_plans_that_cannot_be_run_say_so(tmp_path: Path) -> None:
     shared = planned(tmp_path / "s.onnx", strategy="shared_objects/greedy_by_size")
     with pytest.raises(
-        InvalidPlanError, match=r"no arena, only shared objects; make another with: edgemem plan s\.onnx"
+        RuntimeBindError,
+        match=r"only shared objects; .*: edgemem plan --strategy auto s\.onnx",
     ):
-        make_session(shared)
+        split_model(shared)
     result = run("verify", "--run", shared)
     assert result.exit_code in (1, 4)
     assert "shared objects" in result.output
@@ -264,9 +239,9 @@ def test_plans_that_cannot_be_run_say_so(tmp_path: Path) -> None:
     dynamic = tmp_path / "d.onnx"
     dynamic.write_bytes(small("dynamic"))
     edgemem.save(dynamic, edgemem.plan(dynamic, dims={"T": 5}), dynamic)
-    make_session(dynamic, dims={"T": 5})
+    split_model(dynamic, bindings=Bindings({"T": 5}))
     with pytest.raises(RuntimeBindError, match=r"for other sizes than T=7; make another with: .* with --dim"):
-        make_session(dynamic, dims={"T": 7})
+        split_model(dynamic, bindings=Bindings({"T": 7}))
 
     packed = planned(tmp_path / "p.onnx", alignment=1)
     planset = plans_in(packed.read_bytes())[0]
@@ -275,13 +250,13 @@ def test_plans_that_cannot_be_run_say_so(tmp_path: Path) -> None:
     odd = replace(best, offsets=best.offsets + 1, size=best.size + 1, optimal=False)
     packed.write_bytes(with_plans(packed.read_bytes(), (replace(planset, offsets=(odd,)),)))
     with pytest.raises(RuntimeBindError, match=r"no multiple of its element's 4 bytes; .* --alignment 64"):
-        make_session(packed)
+        BoundNodes(split_model(packed))
 
     stale = planned(tmp_path / "t.onnx")
     plans = plans_in(stale.read_bytes())
     stale.write_bytes(with_plans(small("unet"), plans))
     with pytest.raises(StalePlanError, match=r"another graph.*; make another with: edgemem plan t\.onnx"):
-        make_session(stale)
+        split_model(stale)
 
 
 def test_nothing_is_bound_outside_the_arena() -> None:
@@ -300,8 +275,9 @@ def test_nothing_is_bound_outside_the_arena() -> None:
     apart = replace(plan, offsets=np.zeros(2, np.int64), size=128, regions=np.arange(2), region_sizes=(64, 64))
     target = replace(BUILT_IN["generic"], regions=(Region("one"), Region("two")))
     several = replace(planset, offsets=(apart,), shared_objects=(), target=target)
-    with pytest.raises(InvalidPlanError, match="several regions"):
-        planned_layout(prove(several, graph), {"a": (64, 4), "b": (64, 4)}, remedy="")
+    refusal = IO_BINDING.refuse_plan(several)
+    assert refusal is not None
+    assert "several regions" in refusal.why
 
 
 @pytest.mark.parametrize("inputs", ["outside", "until_last_use", "whole_run"])
@@ -325,16 +301,15 @@ def test_tensors_in_bodies_have_places_that_nobody_uses(tmp_path: Path) -> None:
     given = {"x": np.random.default_rng(0).standard_normal((64, 64), np.float32), "yes": np.array(True)}
     bound = {"A": 64, "B": 64}
     edgemem.save(path, edgemem.plan(path, dims=bound), path)
-    session = make_session(path, poison=0xCD)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert same(session.run(None, given), plain(path, "NONE").run(None, given))
-    report = session.memory_report
+    nodes = BoundNodes(split_model(path), poison=0xCD)
+    assert same(list(nodes.run(given).values()), plain(path, "NONE").run(None, given))
+    report = nodes.report
     assert report.mode == "planned"
     assert report.details["tensors_in_bodies"] > 0
     assert "tensors of branches and loops have a place that ONNX Runtime does not use" in report.reason
 
 
+@pytest.mark.full
 def test_right_plans_of_graphs_that_are_not_optimised_are_not_called_wrong(tmp_path: Path) -> None:
     """A session fuses what runs node by node here, so that the two give different bits."""
     for name in ("mobilenet_v2", "inception_v3", "dynamic"):
@@ -373,7 +348,7 @@ def test_what_a_plan_overwrites_is_found_by_running_it(tmp_path: Path, monkeypat
     path = planned(tmp_path / "m.onnx", "unet", strategy="offsets/greedy_by_size")
     bad, _ = wrong_in_one_place(plans_in(path.read_bytes())[0])
     path.write_bytes(with_plans(path.read_bytes(), (bad,)))
-    monkeypatch.setattr("edgemem.proof.proved.verify_planset", lambda *_: ())
+    monkeypatch.setattr("edgemem.proof.proved_plan.verify_planset", lambda *_: ())
     nodes, _ = verify_run(path)
     (violation,) = nodes.violations
     assert "computes another" in violation.message
@@ -395,6 +370,7 @@ def test_settings_survive_a_file(tmp_path: Path) -> None:
     assert planfile.encode_all(plans_in(path.read_bytes()))
 
 
+@pytest.mark.full
 def test_suffixes_in_capitals(tmp_path: Path) -> None:
     path = planned(tmp_path / "M.ONNX")
     assert "from the file" in done("run", "--executor", "io-binding", path)
@@ -416,12 +392,14 @@ def test_options_of_other_formats_are_usage_errors(name: str, args: tuple[str, .
     assert says in result.output
 
 
+@pytest.mark.full
 def test_recordings_go_along_when_a_file_is_planned_anew(tmp_path: Path) -> None:
     source, old, new = tmp_path / "m.onnx", tmp_path / "old.onnx", tmp_path / "new.onnx"
     source.write_bytes(small("resnet18"))
     recording = record(source, sess_options=options())
-    old.write_bytes(old_file(source.read_bytes(), edgemem.plan(source), recording))
-    done("plan", old, "-s", "naive", "-o", new)
+    done("plan", source, "--no-record", "-o", old)
+    embed(old, (recording,), old)
+    done("plan", old, "-s", "naive", "--no-record", "-o", new)
     assert [e.key for e in onnx.load(new).metadata_props] == ["edgemem.plan"]
     again = recording_of(new)
     assert [p.strategy for p in again.offsets] == ["naive"]
@@ -430,5 +408,5 @@ def test_recordings_go_along_when_a_file_is_planned_anew(tmp_path: Path) -> None
     assert "requests of 1 recorded stream" in output
     assert output.count(", naive, plan of the") == 2
     # Another graph has other recordings.
-    done("plan", old, "--optimize", "basic", "-o", new)
+    done("plan", old, "--optimize", "basic", "--no-record", "-o", new)
     assert [p for p in plans_in(new.read_bytes()) if p.recording is not None] == []

@@ -57,6 +57,7 @@ def test_a_model_that_loops_for_ever_is_ended(endless: Path, command: list[str],
     assert "Traceback" not in result.output
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 @pytest.mark.parametrize(("command", "needs"), COMMANDS)
 def test_the_process_of_an_endless_model_ends_with_the_command(
@@ -76,6 +77,7 @@ def test_the_process_of_an_endless_model_ends_with_the_command(
     assert not left
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("after_s", [0.3, 0.6, 0.9, 1.2, 1.5, 1.8, 2.1, 2.4])
 def test_a_signal_at_any_moment_leaves_nothing(tmp_path: Path, number: signal.Signals, after_s: float) -> None:
@@ -84,7 +86,16 @@ def test_a_signal_at_any_moment_leaves_nothing(tmp_path: Path, number: signal.Si
     onnx.save(build("randwire", size="small"), model)
     folder.mkdir()
     running = started(
-        tmp_path / "temporary", "plan", model, "--optimize", "all", "--reorder", "--record", "-o", folder / "out.onnx"
+        tmp_path / "temporary",
+        "plan",
+        model,
+        "--optimize",
+        "all",
+        "--order",
+        "auto",
+        "--record",
+        "-o",
+        folder / "out.onnx",
     )
     time.sleep(after_s)
     code, seconds, err = running.ended_by(number)

@@ -141,6 +141,7 @@ def test_a_model_without_caches_is_refused(tmp_path: Path) -> None:
         fit(tmp_path / "m.csv", 10**9, plan=lambda *_: 0)
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_the_command_measures_its_answer_and_writes_the_configuration(tmp_path: Path) -> None:
     onnx.save(decoder(sizes=Sizes(layers=4, heads=8, groups=8, width=64, positions=600)), tmp_path / "decoder.onnx")

@@ -14,15 +14,15 @@ from onnx import helper as make
 
 import edgemem
 from edgemem import planfile
-from edgemem.bounds import lower_bounds, naive_size
 from edgemem.cli.main import main
-from edgemem.errors import EdgememError, InvalidPlanError
+from edgemem.errors import InvalidPlanError
+from edgemem.formats.workspace import graph_under
 from edgemem.plans import OffsetPlan, PlanSet, SharedObjectsPlan
 from edgemem.records.problem import Problem, UsageRecord
 from edgemem.runtime.onnxruntime.file import plans_in, with_plans
-from edgemem.runtime.onnxruntime.io_binding import make_session
+from edgemem.runtime.onnxruntime.split_model import split_model
+from edgemem.strategy.bounds import lower_bounds, naive_size
 from edgemem.targets import BUILT_IN, Target
-from edgemem.workspace import graph_under
 from edgemem_converters.tflite.model import TfliteConverter
 from tests.tflite_models import ADD_OPTIONS, M, O, S, T, build
 
@@ -113,7 +113,7 @@ def _onnx_file(path: Path, target: Target, change: Callable[[PlanSet], PlanSet])
     network(path)
     planset = edgemem.plan(path, target=target)
     path.write_bytes(with_plans(path.read_bytes(), (planset,)))
-    make_session(path)  # the honest plan runs
+    split_model(path)  # the honest plan runs
     path.write_bytes(with_plans(path.read_bytes(), (change(planset),)))
     return path
 
@@ -137,9 +137,9 @@ def test_a_forged_plan_of_an_onnx_graph(target: Target, change: Callable[[PlanSe
     with pytest.raises(InvalidPlanError):
         edgemem.save(path, bad, tmp_path / "out.onnx")
     with pytest.raises(InvalidPlanError):
-        make_session(path)
+        split_model(path)
     with pytest.raises(InvalidPlanError):
-        make_session(path, planset=bad)
+        split_model(path, bad)
     refused_by_the_command_line(path, tmp_path, ("run", "--executor", "io-binding"))
 
 
@@ -156,23 +156,6 @@ def refused_by_the_command_line(path: Path, folder: Path, *runs: tuple[str, ...]
         assert result.output.count("\n") == 1, result.output
         assert "refused" in result.output
     assert not out.exists()
-
-
-def test_a_recording_that_is_no_recording(tmp_path: Path) -> None:
-    path = network(tmp_path / "m.onnx")
-    model = onnx.load(path)
-    model.metadata_props.add(key="edgemem.trace", value="garbage")
-    onnx.save(model, path)
-    edgemem.save(path, edgemem.plan(path), tmp_path / "planned.onnx")
-    assert edgemem_("verify", tmp_path / "planned.onnx").exit_code == 0, "the garbage did not go along"
-    model = onnx.load(tmp_path / "planned.onnx")
-    model.metadata_props.add(key="edgemem.trace", value="garbage")
-    onnx.save(model, path)
-    for command in (("verify",), ("show",), ("export", "-f", "json")):
-        result = edgemem_(*command, path)
-        assert result.exit_code == 4, result.output
-    with pytest.raises(EdgememError):
-        edgemem.InferenceSession(path)
 
 
 # --- TFLite -------------------------------------------------------------------------------------------------------
@@ -228,6 +211,7 @@ def _workspace(**changes: Any) -> Callable[[list[Row]], list[Row]]:
     return change
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "change",
     [

@@ -60,6 +60,7 @@ def _node(kind: str, reads: list[str], writes: str) -> Any:
     return helper.make_node(name, reads, [writes], domain=domain, **_KINDS.get(kind, {}))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", [k for k in _UNARY if k not in (*_OF_INTEGERS, *_OF_TRUTH, "Swish")])
 def test_functions_of_one_tensor(kind: str, tmp_path: Path) -> None:
     need_adapter()

@@ -59,6 +59,7 @@ def planned(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Pa
     return made
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("adapter", ADAPTERS)
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_planned_model_runs_as_without_sharing_and_near_the_cpu(
@@ -78,6 +79,7 @@ def test_a_planned_model_runs_as_without_sharing_and_near_the_cpu(
     assert error["largest"] < 1e-3 * error["spread"]
 
 
+@pytest.mark.full
 def test_a_file_for_gpus_needs_no_option(planned: Callable[[str, str], Path], tmp_path: Path) -> None:
     need_adapter()
     done = run("run", planned(".tflite", "gpu-texture"), "--compare", "--timings", "-o", tmp_path / "out")
@@ -108,6 +110,7 @@ def test_times_are_of_every_operator_on_either_side(tmp_path: Path) -> None:
     assert sum(ms for _, _, ms in made.by_type()) == pytest.approx(sum(t.ms for t in made.times))
 
 
+@pytest.mark.full
 def test_verify_runs_in_memory_full_of_nan(planned: Callable[[str, str], Path]) -> None:
     need_adapter()
     done = run("verify", planned(".onnx", "gpu-buffer"), "--run")
@@ -122,12 +125,13 @@ def test_verify_runs_in_memory_full_of_nan(planned: Callable[[str, str], Path]) 
     assert runs["tflm"]["report"] is None
 
 
+@pytest.mark.full
 def test_a_plan_above_the_portable_limits_says_so_and_is_verified(tmp_path: Path) -> None:
     tensors = [T(f"t{k}", shape=(1, 256, 256, 48)) for k in range(3)]  # 12 MiB each, 192 layers of the 256
     path, planned = tmp_path / "model.tflite", tmp_path / "planned.tflite"
     path.write_bytes(build_small(M([S(tensors, [O("RELU", (0,), (1,)), O("TANH", (1,), (2,))], (0,), (2,))])))
     done = run("plan", path, "-t", "gpu-texture-array", "-o", planned)
-    assert "runs as planned in WebGPU (edgemem run --runtime webgpu --profile adapter)" in done.output
+    assert "runs as planned in WebGPU (edgemem run --runtime webgpu) with --profile adapter" in done.output
     need_adapter()
     assert "--profile adapter" in run("run", planned).output
     assert run("run", planned, "--profile", "adapter", "--runs", 1).exit_code == 0
@@ -159,6 +163,7 @@ class _Wrong:
             yield number, tensor, value + np.float32(1) if is_wrong else value
 
 
+@pytest.mark.full
 def test_verify_names_the_first_operator_that_differs(
     planned: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,6 +223,7 @@ def test_options_that_mean_nothing_are_usage_errors(options: tuple[str, ...], sa
     assert said in done.output
 
 
+@pytest.mark.full
 def test_operators_without_a_kernel_are_named_or_run_on_the_cpu(tmp_path: Path) -> None:
     need_adapter()
     path = tmp_path / "model.tflite"
@@ -236,6 +242,7 @@ def test_operators_without_a_kernel_are_named_or_run_on_the_cpu(tmp_path: Path) 
     assert [error["largest"] for error in data["reference"]["outputs"]] == [0.0]
 
 
+@pytest.mark.full
 def test_without_an_adapter_nothing_is_verified(
     planned: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -285,6 +292,7 @@ def test_a_size_that_the_file_leaves_open_is_asked_for(tmp_path: Path) -> None:
         assert "--input-shape x=1,N,N,4" in refused.output
 
 
+@pytest.mark.full
 def test_drivers_print_nothing(tmp_path: Path) -> None:
     need_adapter()
     code = "from edgemem.runtime.webgpu.device import open_device; open_device()"

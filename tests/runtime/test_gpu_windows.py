@@ -9,9 +9,9 @@ import pytest
 
 from edgemem.errors import UnsupportedError
 from edgemem.model.tensor_ops import Convolution, FullyConnected, Function, MatMul, Pool, TransposedConvolution
-from edgemem.runtime.webgpu.lower import Lowering, blocks, lower
-from edgemem.runtime.webgpu.lower.blocks import Tiling
-from edgemem.runtime.webgpu.lower.convolution import tiled
+from edgemem.runtime.webgpu.lowering import Lowering, blocks, lower
+from edgemem.runtime.webgpu.lowering.blocks import Tiling
+from edgemem.runtime.webgpu.lowering.convolution import tiled
 from tests.oracle.tensor_ops import evaluate
 from tests.webgpu import EVERY_REACH, FLOATS, Storage, compute, run
 

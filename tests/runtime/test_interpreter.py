@@ -24,15 +24,12 @@ from ai_edge_litert.interpreter import OpResolverType
 
 from edgemem.runtime.litert import delegate
 from edgemem.runtime.litert import probe as litert
-from edgemem.runtime.litert.compare import random_inputs
+from edgemem.runtime.litert.comparison import random_inputs
 from edgemem.runtime.litert.interpreter import Interpreter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from edgemem.runtime.litert.interpreter import Mode
-
-MODES: tuple[Mode, ...] = ("repoint", "custom")
 BUILTIN: dict[str, Any] = {"experimental_op_resolver_type": OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES}
 XNNPACK: dict[str, Any] = {"experimental_op_resolver_type": OpResolverType.BUILTIN}
 # Its outputs are dynamic; see below.
@@ -66,21 +63,23 @@ def same(one: list[Any], other: list[Any]) -> bool:
     return all(np.array_equal(a, b, equal_nan=a.dtype.kind in "fc") for a, b in pairs)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", BOUND)
 def test_every_model_computes_the_same_in_less_memory(name: str) -> None:
     data = fetched(name)
     own = litert.probe(data).main.arena
     plain = allocated(LiteRT, data, **BUILTIN)
     expected = [run(plain, seed) for seed in (3, 4)]
-    for options in ({}, {"inputs": "release"}, {"mode": "custom"}):
+    for options in ({}, {"inputs": "release"}):
         bound = allocated(Interpreter, data, poison=True, **options, **BUILTIN)
         assert bound.memory.planned <= own
         assert bound.memory.own == 0
-        assert bound.memory.details["native_arenas"] == own or bound.memory.mode == "custom"
+        assert bound.memory.details["native_arenas"] == own
         for seed, outputs in zip((3, 4), expected, strict=True):
             assert same(run(bound, seed), outputs)
 
 
+@pytest.mark.full
 def test_more_than_ten_models_take_less() -> None:
     smaller = 0
     for name in BOUND:
@@ -90,6 +89,7 @@ def test_more_than_ten_models_take_less() -> None:
     assert smaller >= 10
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", [n for n in LOADABLE if n != "basic_pitch_nmp"])
 def test_litert_own_arena_stays_untouched(name: str) -> None:
     data = fetched(name)
@@ -124,15 +124,11 @@ def test_delegates_keep_their_own_memory_and_it_is_said(name: str) -> None:
     bound = allocated(Interpreter, data)
     assert same(run(bound), expected)
     memory = bound.memory
-    assert memory.mode == "boundary"
-    assert memory.delegated >= 1
+    assert memory.mode == "plain"
     assert "delegate" in memory.reason
-    assert memory.own == 0
-    details = bound.get_input_details()[0]
-    view = bound.tensor(details["index"])()
-    assert np.shares_memory(view, bound.arena.memory)
 
 
+@pytest.mark.full
 def test_one_planned_file_runs_everywhere() -> None:
     from ai_edge_litert.compiled_model import CompiledModel
 
@@ -193,7 +189,7 @@ def test_signatures_run_in_the_arena() -> None:
     runner = bound.get_signature_runner("serve")
     for _ in range(2):
         np.testing.assert_array_equal(runner(**{"in": value})["out"], expected)
-    assert bound.memory.mode == "repoint"
+    assert bound.memory.mode == "planned"
     assert bound.memory.own == 0
 
 
@@ -205,9 +201,8 @@ def resizable() -> bytes:
     return build(M([S(tensors, [O("ADD", (0, 1), (2,), ADD_OPTIONS), O("NEG", (2,), (3,))], (0,), (3,))]))
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_other_sizes_are_planned_anew(mode: Mode) -> None:
-    bound = Interpreter(model_content=resizable(), mode=mode, poison=True, **BUILTIN)
+def test_other_sizes_are_planned_anew() -> None:
+    bound = Interpreter(model_content=resizable(), poison=True, **BUILTIN)
     plain = LiteRT(model_content=resizable(), **BUILTIN)
     sizes = []
     for rows in (1, 500, 3, 900):
@@ -219,9 +214,8 @@ def test_other_sizes_are_planned_anew(mode: Mode) -> None:
     assert sizes[3] > sizes[1] > sizes[2] > sizes[0]
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_nothing_runs_between_a_resize_and_the_allocation(mode: Mode) -> None:
-    bound = allocated(Interpreter, resizable(), mode=mode, **BUILTIN)
+def test_nothing_runs_between_a_resize_and_the_allocation() -> None:
+    bound = allocated(Interpreter, resizable(), **BUILTIN)
     run(bound)
     before = bound.arena.memory.copy()
     bound.resize_tensor_input(0, [4000, 4])
@@ -253,15 +247,15 @@ def test_memory_that_litert_moved_is_noticed() -> None:
 # --- what cannot be bound --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_dynamic_sizes_are_refused_or_left_to_litert(mode: Mode) -> None:
+@pytest.mark.full
+def test_dynamic_sizes_are_refused_or_left_to_litert() -> None:
     data = fetched("basic_pitch_nmp")
     with pytest.raises(RuntimeBindError, match="as it runs"):
-        allocated(Interpreter, data, mode=mode, **BUILTIN)
-    for options in ({"mode": mode, "refuse": "plain", **BUILTIN}, BUILTIN, {}):
+        allocated(Interpreter, data, mode="planned", **BUILTIN)
+    for options in ({"mode": "planned", "refuse": "plain", **BUILTIN}, BUILTIN, {}):
         bound = allocated(Interpreter, data, **options)
         assert bound.memory.mode == "plain"
-        assert "as it runs" in bound.memory.reason
+        assert ("as it runs" if options else "delegates") in bound.memory.reason
         assert 'refuse="plain"' not in bound.memory.reason  # it is plain already
         theirs = {k: v for k, v in options.items() if k in BUILTIN}
         plain = allocated(LiteRT, data, **theirs)
@@ -302,7 +296,7 @@ def test_another_layout_of_structures_is_refused(monkeypatch: pytest.MonkeyPatch
 
 def test_modes_and_options_that_exclude_each_other() -> None:
     with pytest.raises(RuntimeBindError, match="builtin kernels"):
-        Interpreter(model_content=small(), mode="repoint")
+        Interpreter(model_content=small(), mode="planned")
     bound = allocated(Interpreter, small(), mode="plain")
     assert bound.memory.reason == "asked for"
     bound = allocated(Interpreter, small(), experimental_preserve_all_tensors=True, **BUILTIN)
@@ -311,6 +305,7 @@ def test_modes_and_options_that_exclude_each_other() -> None:
         _ = Interpreter(model_content=small(), **BUILTIN).memory
 
 
+@pytest.mark.full
 def test_a_wrong_plan_is_refused() -> None:
     model = TfliteConverter.from_bytes(small())
     planset = api.plan(model, target="litert", strategy="offsets/litert_arena")
@@ -327,6 +322,7 @@ def test_a_wrong_plan_is_refused() -> None:
 # --- inputs that die -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_inputs_are_kept_unless_they_are_to_be_released() -> None:
     data = fetched("mp_iris_landmark")
     kept = allocated(Interpreter, data, poison=True, **BUILTIN)
@@ -341,6 +337,7 @@ def test_inputs_are_kept_unless_they_are_to_be_released() -> None:
     assert same(run(released), first)
 
 
+@pytest.mark.full
 def test_inputs_that_are_written_through_views() -> None:
     data = fetched("mp_iris_landmark")
     (details,) = LiteRT(model_content=data).get_input_details()
@@ -356,6 +353,7 @@ def test_inputs_that_are_written_through_views() -> None:
         released.invoke()
 
 
+@pytest.mark.full
 def test_a_thousand_interpreters_leave_nothing_behind() -> None:
     import resource
 

@@ -18,13 +18,13 @@ from edgemem import api, planfile
 from edgemem.commands.verify_run_tflite import verify_run_tflite
 from edgemem.errors import InvalidPlanError, RuntimeBindError, StalePlanError
 from edgemem.formats import Bindings
+from edgemem.formats.workspace import graph_under
 from edgemem.planning.model_plan import plan_graph
 from edgemem.plans import Settings
 from edgemem.runtime.litert.binding import Binding
-from edgemem.runtime.litert.compare import compare_run
+from edgemem.runtime.litert.comparison import compare_run
 from edgemem.runtime.litert.interpreter import Interpreter
 from edgemem.targets import BUILT_IN
-from edgemem.workspace import graph_under
 from edgemem_converters.tflite.model import TfliteConverter
 from tests.runtime.test_interpreter import BUILTIN, allocated, resizable, run, same, small
 from tests.runtime.test_litert import fetched
@@ -44,11 +44,12 @@ def source_of(bound: Any) -> str:
     return str(bound.memory.origin.source)
 
 
+@pytest.mark.full
 def test_the_plan_in_the_file_runs_as_it_stands() -> None:
     data = fetched("mp_hand_recrop")
     content = planned(data, target="litert", strategy="offsets/naive")
     expected = run(allocated(LiteRT, data, **BUILTIN))
-    for options in ({}, {"plan": "file"}, {"mode": "custom"}):
+    for options in ({}, {"plan": "file"}):
         bound = allocated(Interpreter, content, poison=True, **options, **BUILTIN)
         memory = bound.memory
         assert memory.origin is not None
@@ -91,12 +92,16 @@ def test_a_file_without_a_plan_gets_one_unless_the_file_s_is_wanted() -> None:
 def test_delegates_do_not_run_the_plan_and_it_is_said() -> None:
     content = planned(small(), target="litert")
     memory = allocated(Interpreter, content, experimental_op_resolver_type=OpResolverType.BUILTIN).memory
-    assert memory.mode == "boundary"
-    assert memory.origin.source == "runtime's own"
+    assert memory.mode == "plain"
     assert "the plan in the file is not used" in memory.reason
     assert "builtin kernels" in memory.reason
+    xnnpack: dict[str, Any] = {"experimental_op_resolver_type": OpResolverType.BUILTIN}
+    with pytest.raises(RuntimeBindError, match="a plan is for builtin kernels"):
+        Interpreter(model_content=content, plan="file", **xnnpack)
+    assert allocated(Interpreter, content, plan="file", refuse="plain", **xnnpack).memory.mode == "plain"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("change", ["larger", "missing", "more"])
 def test_a_plan_for_other_workspace_is_stale(change: str) -> None:
     # As another version of LiteRT might have it: the model is the same, its kernels' workspace is not.
@@ -156,6 +161,7 @@ def test_a_plan_for_other_inputs_says_which() -> None:
     assert source_of(bound) == "file"
 
 
+@pytest.mark.full
 def test_a_stale_plan_for_other_inputs_is_not_replaced_by_another(tmp_path: Path) -> None:
     model = TfliteConverter.from_bytes(resizable(), Bindings({}, {"x": (7, 4)}))
     planset = api.plan(model, target="litert")
@@ -187,15 +193,16 @@ def test_inputs_that_a_plan_gives_away_are_not_kept() -> None:
         bound.invoke()
 
 
+@pytest.mark.full
 def test_the_default_call_runs_the_plan_in_the_file() -> None:
     data = fetched("mp_hand_recrop")
     content = planned(data, target="litert", strategy="offsets/naive")
     bound = allocated(Interpreter, content, poison=True)
-    assert (bound.memory.mode, source_of(bound), bound.memory.origin.strategy) == ("repoint", "file", "naive")
+    assert (bound.memory.mode, source_of(bound), bound.memory.origin.strategy) == ("planned", "file", "naive")
     assert same(run(bound), run(allocated(LiteRT, data, **BUILTIN)))
     # A plan that LiteRT cannot run leaves the choice of kernels to LiteRT.
     other = allocated(Interpreter, planned(data, target="tflm"))
-    assert other.memory.mode == "boundary"
+    assert other.memory.mode == "plain"
     assert "edgemem plan --target litert" in other.memory.reason
     assert same(run(other), run(allocated(LiteRT, data)))
 
@@ -203,7 +210,7 @@ def test_the_default_call_runs_the_plan_in_the_file() -> None:
 @pytest.mark.parametrize("options", [{"plan": "make"}, {"strategy": "offsets/naive"}])
 def test_who_asks_for_a_plan_gets_the_kernels_that_run_it(options: dict[str, Any]) -> None:
     bound = allocated(Interpreter, small(), **options)
-    assert bound.memory.mode == "repoint"
+    assert bound.memory.mode == "planned"
     assert same(run(bound), run(allocated(LiteRT, small(), **BUILTIN)))
 
 
@@ -277,18 +284,16 @@ def test_a_plan_that_leaves_inputs_or_outputs_out_runs(inputs: Any, outputs: Any
     planset = api.plan(TfliteConverter.from_bytes(data), target=target, strategy="offsets/greedy_by_size")
     assert planset.best_offsets is not None
     expected = run(allocated(LiteRT, data, **BUILTIN))
-    for mode in ("repoint", "custom"):
-        content = planned(data, target=target, strategy="offsets/greedy_by_size")
-        for file, plan in ((data, planset), (content, "file")):
-            for refuse in ("raise", "plain"):
-                bound = allocated(Interpreter, file, plan=plan, mode=mode, refuse=refuse, poison=True, **BUILTIN)
-                assert source_of(bound) == ("file" if plan == "file" else "given")
-                for seed in (3, 3):
-                    assert same(run(bound, seed), expected)
-                names = {bound.get_tensor_details()[i]["name"] for i, _, _ in bound.layout.places}
-                # Taken out of LiteRT's arena, they lie behind the planned tensors.
-                assert ("x" in names) == (inputs != "outside" or mode == "custom")
-                assert ("y" in names) == (outputs != "outside" or mode == "custom")
+    content = planned(data, target=target, strategy="offsets/greedy_by_size")
+    for file, plan in ((data, planset), (content, "file")):
+        for refuse in ("raise", "plain"):
+            bound = allocated(Interpreter, file, plan=plan, refuse=refuse, poison=True, **BUILTIN)
+            assert source_of(bound) == ("file" if plan == "file" else "given")
+            for seed in (3, 3):
+                assert same(run(bound, seed), expected)
+            names = {bound.get_tensor_details()[i]["name"] for i, _, _ in bound.layout.places}
+            assert ("x" in names) == (inputs != "outside")
+            assert ("y" in names) == (outputs != "outside")
     assert compare_run(content, plan="file").equal
 
 
@@ -300,20 +305,13 @@ def test_outputs_that_a_plan_leaves_out_are_compared(monkeypatch: pytest.MonkeyP
     offsets = plan.offsets.copy()
     offsets[where["c"]] = offsets[where["a"]]
     wrong = replace(planset, offsets=(replace(plan, offsets=offsets),))
-    monkeypatch.setattr("edgemem.proof.proved.verify_planset", lambda *_: ())  # as if it were blind
+    monkeypatch.setattr("edgemem.proof.proved_plan.verify_planset", lambda *_: ())  # as if it were blind
     assert not compare_run(small(), plan=wrong).outputs_equal
 
 
 def test_no_argument_runs_a_plan_without_proof() -> None:
     with pytest.raises((TypeError, ValueError), match="trust"):
         Interpreter(model_content=small(), trust=True, **BUILTIN)
-
-
-def test_a_layout_of_litert_s_own_keeps_inputs_and_says_so() -> None:
-    memory = allocated(Interpreter, small(), inputs="release").memory
-    assert memory.mode == "boundary"
-    assert 'inputs="release" has no effect' in memory.reason
-    assert "release" not in allocated(Interpreter, small()).memory.reason
 
 
 def test_allocation_is_asked_for_as_litert_s_class_asks() -> None:
@@ -324,7 +322,7 @@ def test_allocation_is_asked_for_as_litert_s_class_asks() -> None:
         def AllocateTensors(self, *subgraph: int) -> None:
             calls.append(subgraph)
 
-    bound = Binding(Native(), None, edgemem.Arena())
+    bound = Binding(Native(), None, lambda *_: pytest.fail("nothing is to be placed"), edgemem.Arena())
     bound.AllocateTensors()
     bound.AllocateTensors(0)
     bound.AllocateTensors(1)

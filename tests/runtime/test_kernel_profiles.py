@@ -12,24 +12,24 @@ import onnx
 import pytest
 
 from edgemem import api, verify
-from edgemem.bounds import lower_bounds
-from edgemem.commands.executors import where_it_runs
 from edgemem.commands.run_tflite import run, runtime_of
 from edgemem.commands.size import size_of
 from edgemem.commands.verify_run import verify_run
 from edgemem.commands.verify_run_tflite import verify_run_tflite
 from edgemem.errors import InvalidPlanError, RuntimeBindError
 from edgemem.formats import load
+from edgemem.formats.offline_allocation import micro_offsets, micro_refusal
 from edgemem.model.overlap import distance
 from edgemem.model.profiles import PROFILES, VERSIONS
-from edgemem.passes.streaming.stream import Stage, stream
+from edgemem.passes.streaming.stream import StripeStage, stream
 from edgemem.planning.micro_offsets import plan_of_offsets
 from edgemem.proof import prove, verify_planset
 from edgemem.records.problem import Problem
-from edgemem.runtime.tflm import execute as tflm
+from edgemem.runtime.executors import LITERT, TFLM, kernels_refusal, where_it_runs
+from edgemem.runtime.tflm import execution as tflm
 from edgemem.runtime.tflm.file_plan import file_plan
 from edgemem.runtime.tflm.size import size_of as micro_size_of
-from edgemem.suitability import MICRO_KERNELS, kernels_refusal, litert_refusal, micro_offsets, micro_refusal
+from edgemem.strategy.bounds import lower_bounds
 from edgemem.targets import BUILT_IN
 from edgemem_converters.tflite.model import TfliteConverter
 from tests.runtime.test_cli_tflite import edgemem
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 pytest.importorskip("ai_edge_litert")
 needs_tflm = pytest.mark.skipif(not tflm.is_installed(), reason="tflite-micro is not installed")
-STAGES = (Stage(0, 5, 4), Stage(6, 12, 3))
+STAGES = (StripeStage(0, 5, 4), StripeStage(6, 12, 3))
 
 
 @cache
@@ -82,15 +82,15 @@ def test_a_plan_for_one_profile_is_refused_for_a_runtime_of_another(tmp_path: Pa
         assert "tflm-reference" in found.refusal.why
         with pytest.raises(InvalidPlanError):
             prove(planset, model().graph(), kernels=other)
-    assert micro_refusal(planset, "esp-nn") is not None
-    assert micro_refusal(planset, MICRO_KERNELS) is None
+    assert kernels_refusal(planset, "esp-nn") is not None
+    assert TFLM.refuse_plan(planset) is None
     assert micro_refusal(planset) is None
 
 
 def test_a_plan_is_run_where_its_distances_hold_too(tmp_path: Path) -> None:
     """CMSIS-NN's distances are those of the reference kernels, or greater."""
     planset = planned("cmsis-nn-dsp")
-    assert micro_refusal(planset, MICRO_KERNELS) is not None
+    assert TFLM.refuse_plan(planset) is not None
     path = written(tmp_path, planset)
     assert file_plan(opened(path)).planset is not None
     assert runtime_of((planset,), offsets=True) == "tflm"
@@ -105,7 +105,7 @@ def test_a_plan_is_run_where_its_distances_hold_too(tmp_path: Path) -> None:
 def test_offsets_for_a_device_are_written_and_not_run_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a computer whose tflite-micro has the kernels of CMSIS-NN."""
     planset = planned("tflm-reference")
-    for module in ("edgemem.commands.executors", "edgemem.runtime.tflm.size"):
+    for module in ("edgemem.runtime.executors", "edgemem.runtime.tflm.size"):
         monkeypatch.setattr(f"{module}.MICRO_KERNELS", "cmsis-nn-dsp")
     monkeypatch.setattr(file_plan, "__defaults__", ("cmsis-nn-dsp",))
     path = written(tmp_path, planset)
@@ -123,14 +123,15 @@ def test_offsets_for_a_device_are_written_and_not_run_here(tmp_path: Path, monke
 
 def test_who_refuses_overlaps() -> None:
     overlapping = planned("tflm-reference", "litert")
-    refusal = litert_refusal(overlapping)
+    refusal = LITERT.refuse_plan(overlapping)
     assert refusal is not None
     assert refusal.remedy == "--overlap none"
-    assert litert_refusal(planned("none", "litert")) is None
+    assert LITERT.refuse_plan(planned("none", "litert")) is None
     assert kernels_refusal(overlapping) == refusal
     assert kernels_refusal(overlapping, "tflm-reference") is None
 
 
+@pytest.mark.full
 @needs_tflm
 @pytest.mark.parametrize("kernels", ["tflm-reference", "cmsis-nn-dsp", "esp-nn", "none"])
 def test_streamed_models_compute_the_same_in_tensorflow_lite_micro(tmp_path: Path, kernels: str) -> None:
@@ -146,6 +147,7 @@ def test_streamed_models_compute_the_same_in_tensorflow_lite_micro(tmp_path: Pat
     assert size_of(path).activations == -(-best.size // 16) * 16
 
 
+@pytest.mark.full
 @needs_tflm
 def test_the_first_operator_that_differs_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the kernels are others than the proof believes."""
@@ -177,6 +179,7 @@ def test_the_first_operator_that_differs_is_named(tmp_path: Path, monkeypatch: p
     assert f"the first operator that computes something else is {op.name} ({op.type})" in micro.violations[0].message
 
 
+@pytest.mark.full
 def test_streamed_models_compute_the_same_in_litert(tmp_path: Path) -> None:
     planset = planned("none", "litert", streamed=True)
     assert planset.problem.within is not None
@@ -186,6 +189,7 @@ def test_streamed_models_compute_the_same_in_litert(tmp_path: Path) -> None:
     assert litert.report is not None
 
 
+@pytest.mark.full
 @needs_tflm
 @pytest.mark.parametrize("streamed", [False, True])
 def test_offsets_without_a_plan_are_proved_with_the_overlaps_that_they_use(tmp_path: Path, *, streamed: bool) -> None:
@@ -242,6 +246,7 @@ def test_slices_and_pieces_lie_in_their_slots_in_onnx_runtime_node_by_node(tmp_p
         verify_run(tmp_path / "planned.onnx")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("profile", PROFILES[1:])
 def test_every_output_names_the_version_of_the_kernels(profile: str, tmp_path: Path) -> None:
     (tmp_path / "m.tflite").write_bytes(small(64))

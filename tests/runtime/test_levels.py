@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from edgemem.cli.main import main
 from edgemem.formats import load_model, onnx_editor
-from edgemem.runtime.onnxruntime.optimise import LEVELS, baked_note
+from edgemem.runtime.onnxruntime.baked_file import LEVELS, baked_note
 from edgemem.schedule.peak import peak_of
 from edgemem.targets import BUILT_IN
 from models.build import build
@@ -64,6 +64,7 @@ def told(*args: object) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.full
 def test_the_level_with_the_lowest_peak_wins(tmp_path: Path) -> None:
     path, out = tmp_path / "m.onnx", tmp_path / "out.onnx"
     onnx.save(branches(), path)

@@ -25,7 +25,7 @@ from tests.tflite_models import ADD_OPTIONS, IF, M, O, S, T, build, floats
 
 if TYPE_CHECKING:
     from edgemem.model.graph import Graph
-    from edgemem.runtime.litert.probed import Probe
+    from edgemem.runtime.litert.probe_data import Probe
 
 pytest.importorskip("ai_edge_litert")
 
@@ -133,6 +133,7 @@ def small(rng: random.Random, count: int) -> bytes:
     return build(M([S(tensors, ops, tuple(range(inputs)), outputs)]))
 
 
+@pytest.mark.full
 def test_the_arenas_of_small_random_models() -> None:
     # No operator here has two results, so LiteRT's order has no ties, which its sort would leave open.
     rng = random.Random(7)
@@ -187,6 +188,7 @@ def test_workspace_and_what_litert_keeps_elsewhere_are_on_the_graph() -> None:
     assert main.total("persistent") == sum(plain.tensors[i].size for i in folded)
 
 
+@pytest.mark.full
 def test_dynamic_tensors_are_not_planned() -> None:
     model = opened(fetched("basic_pitch_nmp"))
     graph = LiteRTProbe().annotated(model.graph(), model)
@@ -195,6 +197,7 @@ def test_dynamic_tensors_are_not_planned() -> None:
     assert {t.note for t in moved} == {"LiteRT allocates it as it runs (dynamic)"}
 
 
+@pytest.mark.full
 def test_other_shapes_are_asked_of_litert() -> None:
     tensors = [T("x"), T("w", data=floats(1, 2, 3, 4)), T("a"), T("y")]
     ops = [O("ADD", (0, 1), (2,), ADD_OPTIONS), O("NEG", (2,), (3,))]
@@ -306,6 +309,7 @@ def test_a_planned_real_file_computes_the_same(name: str) -> None:
     assert all(b.start % 16 == 0 for a, b in zip(before, after, strict=False) if a.size and a.start % 16 == 0)
 
 
+@pytest.mark.full
 def test_compiled_models_and_the_object_api_read_a_planned_file() -> None:
     from ai_edge_litert import schema_py_generated as schema
     from ai_edge_litert.compiled_model import CompiledModel

@@ -10,7 +10,7 @@ pytest.importorskip("ai_edge_litert")
 
 from edgemem import api
 from edgemem.errors import InvalidPlanError
-from edgemem.runtime.litert.compare import compare_run
+from edgemem.runtime.litert.comparison import compare_run
 from edgemem_converters.tflite.model import TfliteConverter
 from tests.runtime.test_interpreter import small
 from tests.runtime.test_litert import fetched
@@ -37,7 +37,7 @@ def test_the_first_operator_that_diverges_is_named(monkeypatch: pytest.MonkeyPat
     wrong = replace(planset, offsets=(replace(plan, offsets=offsets),))
     with pytest.raises(InvalidPlanError):
         compare_run(small(), plan=wrong)
-    monkeypatch.setattr("edgemem.proof.proved.verify_planset", lambda *_: ())  # as if it were blind
+    monkeypatch.setattr("edgemem.proof.proved_plan.verify_planset", lambda *_: ())  # as if it were blind
     report = compare_run(small(), plan=wrong)
     assert not report.outputs_equal
     found = report.divergence
@@ -46,8 +46,9 @@ def test_the_first_operator_that_diverges_is_named(monkeypatch: pytest.MonkeyPat
     assert str(found) == "SUB_3 computes another 'y': 'c' of EXP_2 lies on 'a'"
 
 
+@pytest.mark.full
 def test_a_workspace_on_an_input_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgemem.proof.proved.verify_planset", lambda *_: ())  # as if it were blind
+    monkeypatch.setattr("edgemem.proof.proved_plan.verify_planset", lambda *_: ())  # as if it were blind
     data = fetched("mp_hand_recrop")
     model = TfliteConverter.from_bytes(data)
     planset = api.plan(model, target="litert", strategy="offsets/greedy_by_size")

@@ -19,6 +19,7 @@ from tests.runtime.test_interpreter import BUILTIN, allocated, run, same
 EACH = 4
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", KINDS)
 def test_loops_are_refused_or_left_to_litert(kind: str) -> None:
     for seed in range(EACH):

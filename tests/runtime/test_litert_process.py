@@ -17,11 +17,13 @@ from click.testing import CliRunner, Result
 from edgemem import api, planfile
 from edgemem.cli.main import main
 from edgemem.errors import MissingDependencyError, ModelError, RuntimeBindError, StalePlanError
-from edgemem.runtime.litert import process
 from edgemem.runtime.litert.probe import probe, probe_apart
-from edgemem.runtime.litert.probed import probe_data, probe_of
-from edgemem.runtime.litert.process import Question, ask
+from edgemem.runtime.litert.probe_data import decode_probe, encode_probe
+from edgemem.runtime.litert.process import ask
 from edgemem.runtime.litert.structs_model import model_bytes
+from edgemem.system import child_call
+from edgemem.system.child_call import Message
+from edgemem.system.child_process import run_child
 from edgemem_converters.tflite.model import TfliteConverter
 from tests.tflite_models import ADD_OPTIONS, WHILE, M, O, S, T, build, floats
 
@@ -83,6 +85,7 @@ def failed(done: Result) -> str:
     return line
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_a_model_that_litert_refuses(folder: Path, command: tuple[str, ...]) -> None:
     data = adder(operator="Magic")
@@ -97,11 +100,11 @@ def test_a_model_on_which_litert_crashes(
     folder: Path, command: tuple[str, ...], ending: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def crashing(_module: str, arguments: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
-        assert Path(arguments[0], "model.tflite").is_file()
+        assert Path(arguments[0], "question.content").read_bytes()
         code = f"import os, signal; os.kill(os.getpid(), {int(ending)})"
         return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
-    monkeypatch.setattr(process, "run_child", crashing)
+    monkeypatch.setattr(child_call, "run_child", crashing)
     data = adder() + bytes([ending])  # other bytes: answers are remembered
     (folder / "model.tflite").write_bytes(with_plan(data))
     line = failed(edgemem(*command))
@@ -136,12 +139,13 @@ def endless() -> bytes:
     return build(M([main, condition, body]))
 
 
+@pytest.mark.full
 def test_a_model_that_never_ends_is_ended(folder: Path) -> None:
     assert folder
     with pytest.raises(
         RuntimeBindError, match=r"LiteRT did not end within 3 s while preparing the model, and was ended"
     ):
-        ask(PROBE, Question({"shapes": []}, endless()), doing="preparing the model", timeout_s=3)
+        ask(PROBE, Message({"shapes": []}, content=endless()), doing="preparing the model", timeout_s=3)
 
 
 def test_errors_come_out_of_the_process_as_they_are(folder: Path) -> None:
@@ -149,27 +153,28 @@ def test_errors_come_out_of_the_process_as_they_are(folder: Path) -> None:
     with pytest.raises(RuntimeBindError, match=r"LiteRT cannot run the model: .*Magic"):
         probe_apart(adder(operator="Magic"))
     with pytest.raises(RuntimeBindError, match=r"LiteRT crashed while testing \(.*No module named"):
-        ask("edgemem.runtime.litert.nowhere", Question({}), doing="testing", timeout_s=60)
+        ask("edgemem.runtime.litert.nowhere", Message({}), doing="testing", timeout_s=60)
     raised: list[dict[str, str]] = []
 
     def answering(_module: str, arguments: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
-        process._put(Path(arguments[0]), "answer", raised[-1], ())
+        child_call._write(Path(arguments[0]), "answer0", Message(raised[-1]))
         return subprocess.CompletedProcess([], 0, "", "")
 
     patch = pytest.MonkeyPatch()
     with patch.context() as patched:
-        patched.setattr(process, "run_child", answering)
+        patched.setattr(child_call, "run_child", answering)
         for name, kind in (("StalePlanError", StalePlanError), ("ModelError", ModelError), ("Popen", RuntimeBindError)):
             raised.append({"error": name, "message": "as said"})
             with pytest.raises(kind, match="as said") as e:
-                ask(PROBE, Question({}), doing="testing", timeout_s=1)
+                ask(PROBE, Message({}), doing="testing", timeout_s=1)
             assert type(e.value) is kind
 
 
+@pytest.mark.full
 def test_a_process_tells_what_this_one_would_see() -> None:
     for data in (adder(), model_bytes()):
         here, apart = probe(data), probe_apart(data)
-        assert probe_of(probe_data(here)) == here
+        assert decode_probe(encode_probe(here)) == here
         assert apart is probe_apart(data)
         assert [
             [(t.name, t.shape, t.size, t.allocation, bool(t.address)) for t in s.tensors] for s in apart.subgraphs
@@ -180,6 +185,7 @@ def test_a_process_tells_what_this_one_would_see() -> None:
     assert resized.main.tensors[2].shape == (5, 4)
 
 
+@pytest.mark.full
 def test_planning_for_litert_does_not_load_it() -> None:
     code = (
         "import sys; from edgemem import api; from edgemem_converters.tflite.model import TfliteConverter\n"
@@ -230,6 +236,7 @@ def test_sizes_of_models_with_scalars_and_strings(folder: Path, make: Any) -> No
     assert done.exit_code == 0, done.output
 
 
+@pytest.mark.full
 def test_running_models_with_scalars_and_strings(folder: Path) -> None:
     (folder / "model.tflite").write_bytes(scalars())
     done = edgemem("run", "--runtime", "litert", "--compare", "model.tflite")
@@ -242,6 +249,7 @@ def test_running_models_with_scalars_and_strings(folder: Path) -> None:
     assert np.load(folder / "out" / "p.npy").tolist() == [b"three"]
 
 
+@pytest.mark.full
 def test_a_wrong_shape_is_said_in_one_line(folder: Path) -> None:
     (folder / "model.tflite").write_bytes(adder())
     np.save(folder / "x.npy", np.zeros((3, 3), "f4"))
@@ -256,18 +264,17 @@ def test_a_wrong_shape_is_said_in_one_line(folder: Path) -> None:
 def test_a_crash_leaves_no_core_file_and_the_process_is_within_the_machine_s_memory(folder: Path) -> None:
     resource = pytest.importorskip("resource")
     code = (
-        "import resource, sys; sys.argv = ['x', '.']\n"
-        "from edgemem.runtime.litert import process\n"
-        "process._limit()\n"
+        "import resource; from edgemem.system.child_call import _limit_memory; _limit_memory(); "
         "print(resource.getrlimit(resource.RLIMIT_CORE)[0], resource.getrlimit(resource.RLIMIT_AS)[0])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    core, memory = map(int, done.stdout.split())
+    done = run_child("timeit", ["-n1", "-r1", code])
+    core, memory = map(int, done.stdout.split()[:2])
     assert core == 0
     assert memory == resource.RLIM_INFINITY or memory >= 8 << 30
     assert not list(folder.glob("core*"))
 
 
+@pytest.mark.full
 def test_a_plan_of_the_whole_file_is_compared_in_the_process(folder: Path) -> None:
     model = TfliteConverter.from_bytes(adder())
     planset = api.plan(model, target="litert")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from edgemem.runtime.litert.places import Layout
+from edgemem.runtime.litert.arena_layout import ArenaLayout
 from edgemem.runtime.litert.rehearsal import wrong_places
 from edgemem.runtime.litert.structure import structure_of
 from edgemem.runtime.memory import Origin
@@ -23,11 +23,8 @@ pytest.importorskip("ai_edge_litert")
 from ai_edge_litert.interpreter import Interpreter as LiteRT
 
 from edgemem.runtime.litert.interpreter import Interpreter
-from edgemem.runtime.litert.placement import Placed
 
 if TYPE_CHECKING:
-    from edgemem.runtime.litert.delegate import Delegate
-    from edgemem.runtime.litert.memory import Mode
     from edgemem.runtime.litert.structure import Structure
 
 _SHAPES = ((64,), (16, 4), (4, 16))
@@ -88,27 +85,16 @@ def structure(bound: Any) -> Structure:
     return structure_of(bound._interpreter._native, delegate, delegate.read())
 
 
-@dataclass
-class At:
-    """A placement that knows its places."""
-
-    delegate: Delegate
-    layout: Layout
-    mode: Mode = "repoint"
-    forgets: bool = False
-
-    def place(self, native: Any, resized: Any) -> Placed:  # noqa: ARG002 - sizes are known
-        return Placed(self.layout, self.delegate.read())
-
-
 def run_at(data: bytes, places: Places, size: int) -> list[Any]:
     bound = allocated(Interpreter, data, poison=True, **BUILTIN)
-    layout = Layout(places, size, None, Origin("given", "test", "test"))
-    bound._interpreter.placement = At(bound.delegate, layout)
+    layout = ArenaLayout(places, size, None, Origin("given", "test", "test"))
+    delegate = bound.delegate
+    bound._interpreter.place = lambda *_: (layout, delegate.read())
     bound.allocate_tensors()
     return run(bound)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", BOUND)
 @pytest.mark.parametrize("inputs", ["keep", "release"])
 def test_what_the_planner_makes_is_right(name: str, inputs: Any) -> None:
@@ -117,6 +103,7 @@ def test_what_the_planner_makes_is_right(name: str, inputs: Any) -> None:
     assert wrong_places(structure(bound), layout.places, layout.size, inputs_kept=inputs == "keep") == ""
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("model", [small, views, rows, MODELS["many"]], ids=["small", "views", "rows", "many"])
 def test_whatever_passes_computes_the_same(model: Any) -> None:
     data = model()
@@ -166,6 +153,7 @@ def test_wrong_places_are_named(change: Any, message: str) -> None:
     assert "end to end" in wrong_places(structure(bound), layout.places, 1 << 30, inputs_kept=True)
 
 
+@pytest.mark.full
 def test_an_input_that_is_kept_is_not_overwritten() -> None:
     bound = allocated(Interpreter, fetched("mp_iris_landmark"), inputs="release", **BUILTIN)
     layout, known = bound.layout, structure(bound)

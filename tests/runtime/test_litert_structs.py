@@ -18,12 +18,13 @@ pytest.importorskip("ai_edge_litert")
 
 from edgemem.runtime.litert import structs_check, structs_note
 from edgemem.runtime.litert.interpreter import Interpreter, OpResolverType
+from edgemem.system.child_call import ChildError, Message
 
 # Everything that is read, written or called. Two fields that are not used may change places.
 USED = {
-    "Node": {"inputs", "outputs", "temporaries"},
-    "TensorStruct": {"type", "data", "dims", "allocation_type", "bytes", "name"},
-    "Context": {"tensors_size", "get_execution_plan", "tensors", "get_node_and_registration"},
+    "NativeNode": {"inputs", "outputs", "temporaries"},
+    "NativeTensor": {"type", "data", "dims", "allocation_type", "bytes", "name"},
+    "NativeContext": {"tensors_size", "get_execution_plan", "tensors", "get_node_and_registration"},
     "NativeDelegate": {"prepare", "flags"},
     "Registration": {"invoke", "builtin_code"},
 }
@@ -39,6 +40,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "litert"
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the processes are forked")
 def test_any_two_fields_that_change_places_are_found() -> None:
     command = [sys.executable, "-m", "tests.runtime.litert_permutations"]
@@ -58,19 +60,21 @@ def test_any_two_fields_that_change_places_are_found() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "output", "verdict"),
-    [(-11, "", "reading it crashes"), (1, "", "reading it crashes"), (0, "INFO: x\nverdict:sizes", "sizes")],
+    ("status", "found", "verdict"),
+    [(-11, "", "reading it crashes"), (1, "", "reading it crashes"), (0, "sizes", "sizes")],
 )
 def test_a_wrong_layout_is_refused_before_anything_is_read(
-    monkeypatch: pytest.MonkeyPatch, status: int, output: str, verdict: str
+    monkeypatch: pytest.MonkeyPatch, status: int, found: str, verdict: str
 ) -> None:
     calls: list[str] = []
 
-    def child(module: str, **_: Any) -> subprocess.CompletedProcess[str]:
+    def child(module: str, *_: Any, **__: Any) -> Message:
         calls.append(module)
-        return subprocess.CompletedProcess([], status, output, "")
+        if status:
+            raise ChildError("it was ended", status=status)
+        return Message({"verdict": found})
 
-    monkeypatch.setattr(structs_check, "run_child", child)
+    monkeypatch.setattr(structs_check, "call_child", child)
     for _ in range(2):
         with pytest.raises(RuntimeBindError, match=rf"laid out in another way than edgemem knows \({verdict}\)"):
             Interpreter(model_content=SMALL, refuse="raise", **BUILTIN)
@@ -81,10 +85,10 @@ def test_a_wrong_layout_is_refused_before_anything_is_read(
 
 
 def test_a_check_that_does_not_end_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
-    def child(module: str, **_: Any) -> subprocess.CompletedProcess[str]:
-        raise subprocess.TimeoutExpired(module, 1)
+    def child(*_: Any, **__: Any) -> Message:
+        raise ChildError("it took longer than 1 s", status=None)
 
-    monkeypatch.setattr(structs_check, "run_child", child)
+    monkeypatch.setattr(structs_check, "call_child", child)
     with pytest.raises(RuntimeBindError, match="reading it did not end"):
         Interpreter(model_content=SMALL, refuse="raise", **BUILTIN)
 
@@ -92,7 +96,7 @@ def test_a_check_that_does_not_end_is_a_refusal(monkeypatch: pytest.MonkeyPatch)
 def test_the_installed_layout_is_right_and_examined_once(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
     structs_check.check_structs()
     assert len(list(cache.iterdir())) == 1
-    monkeypatch.setattr(structs_check, "run_child", None)
+    monkeypatch.setattr(structs_check, "call_child", None)
     structs_check.check_structs()
     Interpreter(model_content=SMALL, **BUILTIN).allocate_tensors()
     monkeypatch.setattr(structs_check, "_verdicts", {})  # as in the next process
@@ -126,11 +130,11 @@ def test_a_note_that_is_not_of_this_installation_counts_as_absent(
     monkeypatch.setattr(structs_check, "_verdicts", {})
     calls: list[str] = []
 
-    def child(module: str, **_: Any) -> subprocess.CompletedProcess[str]:
+    def child(module: str, *_: Any, **__: Any) -> Message:
         calls.append(module)
-        return subprocess.CompletedProcess([], 0, "verdict:", "")
+        return Message({"verdict": ""})
 
-    monkeypatch.setattr(structs_check, "run_child", child)
+    monkeypatch.setattr(structs_check, "call_child", child)
     structs_check.check_structs()
     assert len(calls) == 1
     if damage == "link":
@@ -140,7 +144,7 @@ def test_a_note_that_is_not_of_this_installation_counts_as_absent(
 
 @pytest.mark.parametrize("where", ["frozen", "no executable", "no processes"])
 def test_where_no_process_can_be_started_this_one_examines_it(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
-    def child(module: str, **_: Any) -> subprocess.CompletedProcess[str]:
+    def child(module: str, *_: Any, **__: Any) -> Message:
         assert where == "no processes", module
         raise PermissionError
 
@@ -148,7 +152,7 @@ def test_where_no_process_can_be_started_this_one_examines_it(monkeypatch: pytes
         monkeypatch.setattr(sys, "frozen", True, raising=False)
     if where == "no executable":
         monkeypatch.setattr(sys, "executable", "")
-    monkeypatch.setattr(structs_check, "run_child", child)
+    monkeypatch.setattr(structs_check, "call_child", child)
     Interpreter(model_content=SMALL, **BUILTIN).allocate_tensors()
 
 

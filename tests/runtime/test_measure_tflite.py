@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import edgemem
-from edgemem import process_memory
 from edgemem.commands.measure_tflite import measure_tflite
 from edgemem.errors import ModelError
+from edgemem.system import process_memory
 from models.build import build_tflite
 from tests.tflite_models import M, O, S, T, build, up16
 
@@ -31,6 +31,7 @@ def chain(path: Path, pixels: int, types: tuple[str, ...] = ("ABS", "NEG", "ABS"
     return path
 
 
+@pytest.mark.full
 def test_the_arena_is_a_part_of_the_process(tmp_path: Path) -> None:
     """LiteRT keeps input and output and puts the rest between; a plan needs no more."""
     path = chain(tmp_path / "chain.tflite", 4 * MIB)
@@ -58,6 +59,7 @@ def test_the_arena_is_a_part_of_the_process(tmp_path: Path) -> None:
         assert 0 < row.latency_ms <= row.p99_ms
 
 
+@pytest.mark.full
 def test_tensorflow_lite_micro_by_itself_and_inside_the_plan_of_the_file(tmp_path: Path) -> None:
     pytest.importorskip("tflite_micro")
     path = tmp_path / "planned.tflite"
@@ -73,6 +75,7 @@ def test_tensorflow_lite_micro_by_itself_and_inside_the_plan_of_the_file(tmp_pat
     assert [row.configuration for row in rows] == ["tflm"]
 
 
+@pytest.mark.full
 def test_a_second_file_is_what_the_first_is_compared_with(tmp_path: Path) -> None:
     long = chain(tmp_path / "long.tflite", 4096, ("ABS", "ABS", "ABS"))
     short = chain(tmp_path / "short.tflite", 4096, ("ABS",))
@@ -89,6 +92,7 @@ def test_a_second_file_is_what_the_first_is_compared_with(tmp_path: Path) -> Non
     assert [row.exact for row in rows] == [False, None]
 
 
+@pytest.mark.full
 def test_requests_are_served_in_turn_and_all_are_compared(tmp_path: Path) -> None:
     """The files differ for negative values alone."""
     one, two = (chain(tmp_path / f"{kind}.tflite", 64, (kind,)) for kind in ("ABS", "RELU"))
@@ -98,6 +102,7 @@ def test_requests_are_served_in_turn_and_all_are_compared(tmp_path: Path) -> Non
         assert rows[0].exact is is_exact
 
 
+@pytest.mark.full
 def test_given_shapes(tmp_path: Path) -> None:
     tensors = [T(name, shape=(1, 1), signature=(1, -1)) for name in "xy"]
     path = tmp_path / "open.tflite"
@@ -111,6 +116,7 @@ def test_given_shapes(tmp_path: Path) -> None:
     assert "cannot resize" in micro.unavailable
 
 
+@pytest.mark.full
 def test_what_fails_is_a_row_that_says_why(tmp_path: Path) -> None:
     pytest.importorskip("tflite_micro")
     path = tmp_path / "custom.tflite"

@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from edgemem.cli.main import main
-from edgemem.commands.prepare import prepare
+from edgemem.commands.changed_model import change_model
 from edgemem.formats import Model, load_model
 from edgemem.model.macs import count_macs
-from edgemem.runtime.onnxruntime.tiled import compare_tiled
+from edgemem.runtime.onnxruntime.tile_comparison import compare_tiled
 from models.build import build
 from tests.branchy import wired_onnx, wired_tflite
 from tests.row_models import run_micro
@@ -52,6 +52,7 @@ def arena(told: dict[str, Any]) -> int:
     return min(int(p["size"]) for p in told["plans"] if p["family"] == "offsets")
 
 
+@pytest.mark.full
 def test_a_tflite_model_runs_operators_again_within_the_budget(models: Path, tmp_path: Path) -> None:
     pytest.importorskip("tflite_micro")
     model, out = models / "wired.tflite", tmp_path / "out.tflite"
@@ -72,6 +73,7 @@ def test_a_tflite_model_runs_operators_again_within_the_budget(models: Path, tmp
     assert verified.exit_code == 0, verified.output
 
 
+@pytest.mark.full
 def test_an_onnx_model_runs_operators_again_within_the_budget(models: Path, tmp_path: Path) -> None:
     model, out = models / "wired.onnx", tmp_path / "out.onnx"
     peak = planned(model, "--order", "auto", "--optimize", "extended")["ordering"]["peak"]
@@ -83,12 +85,13 @@ def test_an_onnx_model_runs_operators_again_within_the_budget(models: Path, tmp_
     verified = edgemem("verify", "--run", out)
     assert verified.exit_code == 0, verified.output
     assert "io-binding: ran" in verified.output
-    baked = prepare(model, tmp_path, {"optimize": {"level": "extended"}}).model
+    baked = change_model(model, tmp_path, {"optimize": {"level": "extended"}}).model
     assert isinstance(baked, Model)
     (tmp_path / "both").mkdir()
     assert compare_tiled(baked, load_model(out), tmp_path / "both").is_identical
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("name", "share"), [("wired.onnx", 0.8), ("mobilenet.onnx", 0.9)])
 def test_the_cheapest_mixture_is_chosen(name: str, share: float, models: Path) -> None:
     peak = planned(models / name, "--order", "auto")["ordering"]["peak"]
@@ -116,6 +119,7 @@ def test_a_budget_that_an_order_meets_costs_nothing(models: Path) -> None:
     assert as_it_is["mixture"]["means"] == []
 
 
+@pytest.mark.full
 def test_without_a_budget_the_lowest_peak_is_taken(models: Path) -> None:
     told = planned(models / "wired.onnx", "--recompute", "only", "--order", "auto", "--max-macs", 1.1)
     mixture = told["mixture"]
@@ -125,6 +129,7 @@ def test_without_a_budget_the_lowest_peak_is_taken(models: Path) -> None:
     assert more["mixture"]["peak"] < mixture["peak"]
 
 
+@pytest.mark.full
 def test_an_operator_that_alone_exceeds_the_budget_is_named(models: Path) -> None:
     graph = load_model(models / "wired.tflite").graph()
     own = {
@@ -143,6 +148,7 @@ def test_an_operator_that_alone_exceeds_the_budget_is_named(models: Path) -> Non
     assert "--max-macs" not in text, "no arithmetic helps"
 
 
+@pytest.mark.full
 def test_a_budget_between_the_bound_and_what_is_found(models: Path) -> None:
     done = edgemem(
         "plan",
@@ -162,6 +168,7 @@ def test_a_budget_between_the_bound_and_what_is_found(models: Path) -> None:
     assert "alone needs" not in done.output
 
 
+@pytest.mark.full
 def test_stages_by_hand_are_in_every_mixture(models: Path) -> None:
     model = models / "wired.tflite"
     told = planned(model, "--stream", "0:1:4", "--recompute", "only", "--order", "auto")
@@ -182,6 +189,7 @@ def test_options_that_contradict_each_other(options: tuple[str, ...], told: str,
     assert told in " ".join(done.output.split())
 
 
+@pytest.mark.full
 def test_the_table_says_what_was_considered(models: Path) -> None:
     done = edgemem("plan", models / "wired.onnx", "--recompute", "only", "--order", "auto", *FAST)
     assert done.exit_code == 0, done.output

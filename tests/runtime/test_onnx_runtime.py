@@ -100,6 +100,7 @@ def operators(graph: Graph) -> Iterator[tuple[Graph, Op]]:
         yield graph, op
 
 
+@pytest.mark.full
 def test_sizes_are_what_onnxruntime_computes(model: tuple[OnnxConverter, Case], tmp_path: Path) -> None:
     converter, case = model
     graph = converter.graph()
@@ -140,6 +141,7 @@ def test_a_planned_file_is_the_model_with_one_more_entry(model: tuple[OnnxConver
     assert after == before
 
 
+@pytest.mark.full
 def test_another_order_runs_as_before(model: tuple[OnnxConverter, Case]) -> None:
     converter, case = model
     graph = converter.graph()

@@ -56,6 +56,7 @@ def model(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.full
 def test_litert_runs_the_order_in_the_arena_that_was_planned(model: Path, tmp_path: Path) -> None:
     pytest.importorskip("ai_edge_litert")
     from ai_edge_litert.interpreter import Interpreter as LiteRT
@@ -83,9 +84,10 @@ def test_litert_runs_the_order_in_the_arena_that_was_planned(model: Path, tmp_pa
         assert model.stem not in MADE
 
 
+@pytest.mark.full
 def test_micro_runs_the_order_in_the_arena_that_was_planned(model: Path, tmp_path: Path) -> None:
     pytest.importorskip("tflite_micro")
-    from edgemem.runtime.tflm.execute import execute
+    from edgemem.runtime.tflm.execution import execute
 
     out = tmp_path / "out.tflite"
     order, arena = planned(model, out, "-t", "tflm", "--order", "auto")
@@ -136,12 +138,13 @@ def test_side_effects_stay_in_their_order(kind: str) -> None:
     assert moved, "no order of these is better, so that nothing was tried"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("level", ["basic", "extended", "all"])
 @pytest.mark.parametrize("name", ["joins", "wired"])
 def test_onnx_runtime_runs_the_order_in_the_arena_that_was_planned(name: str, level: str, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     from edgemem.commands.run import run
-    from edgemem.runtime.onnxruntime.optimise import LEVELS, onnxruntime
+    from edgemem.runtime.onnxruntime.baked_file import LEVELS, onnxruntime
 
     path, out, given = (tmp_path / f"{n}.onnx" for n in (name, "out", "given"))
     if name == "joins":
@@ -176,6 +179,7 @@ def test_onnx_runtime_runs_the_order_in_the_arena_that_was_planned(name: str, le
     assert replayed.report.lower_bound < before.report.lower_bound
 
 
+@pytest.mark.full
 def test_the_same_order_is_found_every_time(tmp_path: Path) -> None:
     """ONNX Runtime saves these nodes in another order each time; the search starts from that of the file."""
     pytest.importorskip("onnxruntime")
@@ -187,6 +191,7 @@ def test_the_same_order_is_found_every_time(tmp_path: Path) -> None:
     assert len(orders) == 1
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["light_inception_v1", "light_shufflenet", "rapidocr_rec", "silero_vad_op18_ifless"])
 def test_real_onnx_models_keep_their_outputs(name: str, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")

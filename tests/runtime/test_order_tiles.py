@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from edgemem.cli.main import main
-from edgemem.commands.prepare import prepare
+from edgemem.commands.changed_model import change_model
 from edgemem.schedule.order import find_order
 from edgemem.schedule.peak import peak_of
 from edgemem.schedule.precedence import find_precedence
@@ -60,9 +60,10 @@ def breadth_first(graph: Graph) -> Graph:
     return graph.reordered(tuple(sorted(range(len(graph.ops)), key=lambda k: (depth[k], k))))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["mobilenet_v2", "resnet18"])
 def test_tiles_are_run_depth_first_from_any_order(name: str, models: Path, tmp_path: Path) -> None:
-    prepared = prepare(models / f"{name}.onnx", tmp_path, {"tile": {"stages": "auto", "threads": "1"}})
+    prepared = change_model(models / f"{name}.onnx", tmp_path, {"tile": {"stages": "auto", "threads": "1"}})
     assert prepared.original is not None
     graph = prepared.model.graph()  # type: ignore[union-attr]
     scattered = breadth_first(graph)
@@ -71,6 +72,7 @@ def test_tiles_are_run_depth_first_from_any_order(name: str, models: Path, tmp_p
     assert found.peak <= own
 
 
+@pytest.mark.full
 def test_an_order_is_never_worse_than_tiles_alone(models: Path, tmp_path: Path) -> None:
     model, out = models / "mobilenet_v2.onnx", tmp_path / "out.onnx"
     tiled = planned(model, "--tile", "auto", "--threads", 1)
@@ -83,6 +85,7 @@ def test_an_order_is_never_worse_than_tiles_alone(models: Path, tmp_path: Path) 
     assert "io-binding: ran" in done.output
 
 
+@pytest.mark.full
 def test_an_order_that_fits_a_budget_costs_no_arithmetic(models: Path) -> None:
     """Tiles are for what an order alone does not reach."""
     model = models / "wired.tflite"
@@ -94,6 +97,7 @@ def test_an_order_that_fits_a_budget_costs_no_arithmetic(models: Path) -> None:
     assert "price" not in told
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("name", "options"),
     [
@@ -114,6 +118,7 @@ def test_nothing_is_worse_with_an_order(name: str, options: tuple[str, ...], mod
         assert arena(ordered) < arena(plain)
 
 
+@pytest.mark.full
 def test_operators_count_where_stripes_are_chosen(models: Path) -> None:
     """`--stream auto` makes head and tail small together: another order may not give more operators for less head."""
     given = ("-t", "tflm", "-s", "offsets/search", "--effort", "fast", "--stream", "auto")

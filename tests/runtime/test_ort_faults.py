@@ -25,7 +25,7 @@ from edgemem.replay.families import MOST_PLANS
 from edgemem.replay.library import library
 from edgemem.replay.plan import ReplayPlan, places_of
 from edgemem.runtime.onnxruntime.file import PLAN_KEY, plans_in, with_plans
-from edgemem.runtime.onnxruntime.record import embed, record
+from edgemem.runtime.onnxruntime.recording import embed, record
 from edgemem.runtime.onnxruntime.session import InferenceSession
 from tests.onnx_sessions import REAL, branching, feeds, looping, nonzero, options, plain, real, same, small
 
@@ -136,6 +136,7 @@ def test_a_result_that_was_to_be_freed_is_not_overwritten() -> None:
     context.end()
 
 
+@pytest.mark.full
 def test_eight_threads_run_one_session_a_thousand_times_each() -> None:
     model = small("transformer")
     reference = plain(model)
@@ -166,6 +167,7 @@ def rss() -> int:
     return int(status.read_text().split()[1]) * 4096
 
 
+@pytest.mark.full
 def test_a_thousand_sessions_come_and_go() -> None:
     model = branching()
     given = {"x": x(), "yes": np.array(True)}
@@ -354,6 +356,7 @@ def test_a_run_inside_a_run_is_served_and_noticed() -> None:
         assert session.memory.bails == 1
 
 
+@pytest.mark.full
 def test_another_allocator_of_the_process_is_noticed() -> None:
     """Someone registers an arena of ONNX Runtime's own after ours: later sessions say they run without a plan."""
     code = """

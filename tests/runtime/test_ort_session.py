@@ -39,6 +39,7 @@ def holds(model: bytes | Path, level: str, threads: int, given: Any) -> None:
     assert memory.arena == max(memory.planned, 1)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("name", names())
 def test_reference_networks(name: str, level: str) -> None:
@@ -48,6 +49,7 @@ def test_reference_networks(name: str, level: str) -> None:
         holds(model, level, threads, given)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("name", REAL)
 def test_real_models(name: str, level: str) -> None:

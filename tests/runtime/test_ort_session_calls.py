@@ -14,7 +14,7 @@ from edgemem.replay import library as native
 from edgemem.replay.arena import Arena
 from edgemem.replay.library import library
 from edgemem.replay.plan import places_of
-from edgemem.runtime.onnxruntime.record import embed, record
+from edgemem.runtime.onnxruntime.recording import embed, record
 from edgemem.runtime.onnxruntime.session import InferenceSession
 from tests.onnx_sessions import feeds, options, plain, same, small
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import os
 import subprocess
@@ -15,22 +14,19 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-import edgemem
 from edgemem import planfile
 from edgemem.errors import ModelError, PlanFileError
-from edgemem.file_bytes import FileBytes
-from edgemem.protobuf import encode_field, fields
+from edgemem.planfile.protobuf import encode_field, fields
 from edgemem.runtime.onnxruntime.file import (
-    OLD_TRACE_KEY,
     PLAN_KEY,
     digest_later,
     model_digest,
     plans_in,
     with_plans,
 )
-from edgemem.runtime.onnxruntime.record import embed, record
+from edgemem.runtime.onnxruntime.recording import embed, record
 from edgemem.runtime.onnxruntime.session import InferenceSession
-from tests.old_recordings import old_file, old_recording
+from edgemem.system.file_bytes import FileBytes
 from tests.onnx_sessions import feeds, options, plain, same, small
 
 if TYPE_CHECKING:
@@ -58,7 +54,7 @@ def test_a_digest_computed_beside_the_caller_is_the_same(tmp_path: Path, recordi
 READ = """
 import sys
 from pathlib import Path
-from edgemem.process_memory import peak_bytes, resident_bytes
+from edgemem.system.process_memory import peak_bytes, resident_bytes
 from edgemem.runtime.onnxruntime.file import digest_later, opened, plans_in
 from edgemem.runtime.onnxruntime.file_options import options_for_file
 digest_later(sys.argv[1]).result()  # what code and stacks take
@@ -118,7 +114,6 @@ def test_the_digest_is_of_the_model_and_not_of_its_plans(recording: PlanSet) -> 
     entry.key, entry.value = "edgemem.other", "AAAA"
     planned = with_plans(parsed.SerializeToString(), (recording,))
     assert model_digest(planned) == model_digest(model)
-    assert model_digest(old_file(model, None, recording)) == model_digest(model)
     entry.key = "author"
     assert model_digest(parsed.SerializeToString()) != model_digest(model)
     assert model_digest(b"no model") != model_digest(b"no Model")
@@ -135,50 +130,6 @@ def test_onnx_reads_what_was_embedded(recording: PlanSet) -> None:
     assert plans_in(b"\xff\xff") == ()
     with pytest.raises(ModelError, match="the file is damaged"):
         with_plans(b"\xff\xff", (recording,))
-
-
-def test_what_edgemem_0_1_recorded_is_read_and_moves_when_the_file_is_written(
-    recording: PlanSet, tmp_path: Path
-) -> None:
-    path = tmp_path / "old.onnx"
-    graph = edgemem.plan(_written(tmp_path / "model.onnx", small("resnet18")), strategy="offsets/naive")
-    path.write_bytes(old_file(small("resnet18"), graph, recording))
-    first, second = plans_in(path.read_bytes())
-    assert first.recording is None
-    assert second.recording is not None
-    assert recording.recording is not None
-    assert second.recording.fingerprint == recording.recording.fingerprint
-    assert plans_in(path.read_bytes(), old=False)[0].digest == graph.digest
-    given = feeds(plain(path))
-    with InferenceSession(path, options(), cache=False, background=False, poison=True) as session:
-        assert same(session.run(None, given), plain(path).run(None, given))
-        assert session.memory.replayed == 1
-        origin = session.memory_report.origin
-        assert origin is not None
-        assert (origin.source, origin.of) == ("file", f"recording of onnxruntime {onnxruntime.__version__}")
-    # Another recording is added to it: the graph's plan and the old recording stay, under one key.
-    two = record(path, sess_options=options(threads=2))
-    embed(path, (two,), path)
-    keys = [e.key for e in onnx.load_from_string(path.read_bytes()).metadata_props]
-    assert keys == [PLAN_KEY]
-    kept = plans_in(path.read_bytes())
-    assert [p.recording.fingerprint.options["intra_threads"] for p in kept if p.recording] == [1, 2]
-    assert kept[0].digest == graph.digest
-    with InferenceSession(path, options(), cache=False, background=False, poison=True) as session:
-        session.run(None, given)
-        assert session.memory.replayed == 1
-
-
-def test_a_damaged_old_recording_is_an_error_until_it_is_recorded_again(recording: PlanSet, tmp_path: Path) -> None:
-    parsed = onnx.load_from_string(old_file(small("resnet18"), None, recording))
-    parsed.metadata_props[0].value = base64.b64encode(old_recording(recording)[:-1] + b"x").decode()
-    path = _written(tmp_path / "old.onnx", parsed.SerializeToString())
-    with pytest.raises(PlanFileError, match=r"damaged .*record it again"):
-        InferenceSession(path, options(), cache=False, background=False)
-    embed(path, (record(path, sess_options=options()),), path)
-    with InferenceSession(path, options(), cache=False, background=False) as session:
-        session.run(None, feeds(session))
-        assert session.memory.replayed == 1
 
 
 def _written(path: Path, data: bytes) -> Path:
@@ -211,11 +162,10 @@ def test_weights_in_other_files_count_by_name_and_size(tmp_path: Path) -> None:
     assert model_digest(path.read_bytes(), tmp_path) != before
 
 
-@pytest.mark.parametrize("key", [PLAN_KEY, OLD_TRACE_KEY])
-def test_a_plan_that_is_no_base64_is_an_error(key: str) -> None:
+def test_a_plan_that_is_no_base64_is_an_error() -> None:
     parsed = onnx.load_from_string(small("resnet18"))
     entry = parsed.metadata_props.add()
-    entry.key, entry.value = key, "not base64!"
+    entry.key, entry.value = PLAN_KEY, "not base64!"
     with pytest.raises(PlanFileError, match="damaged"):
         InferenceSession(parsed.SerializeToString(), options(), cache=False, background=False)
 

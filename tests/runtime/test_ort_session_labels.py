@@ -8,7 +8,7 @@ import pytest
 
 from edgemem.runtime.onnxruntime.labels import labels
 from edgemem.runtime.onnxruntime.profile import Kernel
-from edgemem.runtime.onnxruntime.record import record
+from edgemem.runtime.onnxruntime.recording import record
 from edgemem.trace import Trace
 from tests.onnx_sessions import options, small
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+import edgemem
 from edgemem.errors import RuntimeBindError
-from edgemem.runtime.onnxruntime.io_binding import make_session
-from edgemem.runtime.onnxruntime.prepared import sub_options
+from edgemem.runtime.onnxruntime.bound_nodes import BoundNodes
+from edgemem.runtime.onnxruntime.split_model import node_options, split_model
 from tests.runtime.networks import equal, feeds_of, small
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -39,16 +40,18 @@ def test_the_metadata_promise_the_oldest_version() -> None:
 
 
 def test_options_of_an_older_version_are_taken_over(without_new_fields: object) -> None:
-    assert sub_options(without_new_fields).intra_op_num_threads == 1
+    assert node_options(without_new_fields).intra_op_num_threads == 1
 
 
 def test_a_graph_plan_runs_node_by_node_with_options_of_the_caller(tmp_path: Path) -> None:
     path = small("unet", tmp_path)
     feeds = feeds_of(path)
     options = onnxruntime.SessionOptions()
-    session = make_session(path, plan="make", sess_options=options)
-    assert not session.memory.reason
-    assert equal(session.run(None, feeds), session.plain_session().run(None, feeds))
+    found = BoundNodes(split_model(path, edgemem.plan(path), options=options)).run(feeds)
+    options.intra_op_num_threads = 1  # as each node has
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    plain = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    assert equal(list(found.values()), plain.run(None, feeds))
 
 
 @pytest.mark.skipif(VERSION >= OLDEST, reason="this ONNX Runtime takes the allocator")

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 import edgemem
 from edgemem.cli.main import main
 from edgemem.errors import InvalidPlanError, RuntimeBindError
-from edgemem.runtime.onnxruntime.io_binding import make_session
+from edgemem.runtime.onnxruntime.split_model import split_model
 from tests.runtime.networks import small
 from tests.tflite_models import M, O, S, T, build
 
@@ -48,6 +48,7 @@ def test_tensorflow_lite_micro_is_told_no_texels(chain: Path, tmp_path: Path) ->
     assert _edgemem("export", planned, "-f", "c-array")[0] == 1
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("runtime", ["tflm", "litert"])
 def test_no_runtime_of_tflite_files_runs_texels(chain: Path, tmp_path: Path, runtime: str) -> None:
     pytest.importorskip({"tflm": "tflite_micro", "litert": "ai_edge_litert"}[runtime])
@@ -62,6 +63,7 @@ def test_no_runtime_of_tflite_files_runs_texels(chain: Path, tmp_path: Path, run
         assert "counts texels, not bytes" in said
 
 
+@pytest.mark.full
 def test_an_interpreter_refuses_a_given_plan_in_texels(chain: Path, tmp_path: Path) -> None:
     litert = pytest.importorskip("ai_edge_litert.interpreter")
     target = tmp_path / "texels.toml"
@@ -81,7 +83,7 @@ def test_onnx_runtime_runs_no_texels(tmp_path: Path) -> None:
     assert code == 0
     assert "node by node (edgemem run --executor io-binding): plan with --target generic" in said
     with pytest.raises(RuntimeBindError, match="counts texels, not bytes"):
-        make_session(planned)
+        split_model(planned)
     code, said = _edgemem("verify", "--run", planned)
     assert code == 1
     assert "counts texels, not bytes" in said

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -16,12 +15,13 @@ from onnx import parser
 import edgemem
 from edgemem.cli.main import main
 from edgemem.commands.verify_run import verify_run
-from edgemem.errors import ModelError
+from edgemem.errors import ModelError, RuntimeBindError
 from edgemem.formats import Bindings
+from edgemem.runtime.onnxruntime.bound_nodes import BoundNodes
 from edgemem.runtime.onnxruntime.file import plans_in
-from edgemem.runtime.onnxruntime.io_binding import make_session
-from edgemem.runtime.onnxruntime.record import embed, record_over
+from edgemem.runtime.onnxruntime.recording import embed, record_over
 from edgemem.runtime.onnxruntime.session import InferenceSession
+from edgemem.runtime.onnxruntime.split_model import split_model
 from tests.onnx_sessions import options, plain, same
 
 if TYPE_CHECKING:
@@ -72,29 +72,24 @@ def planned(model: Path, tmp_path: Path) -> Path:
     return path
 
 
-def test_every_size_in_the_range_runs_in_one_arena(model: Path, planned: Path) -> None:
-    session = make_session(planned, poison=0xCD)
+def test_every_size_in_the_range_runs_in_the_arena(model: Path, planned: Path) -> None:
     reference = plain(model, "NONE")
-    arena = session.memory_report.planned
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for batch, past in ((4, 40), (1, 0), (2, 17), (3, 1), (1, 40), (4, 40), (2, 17), (4, 3), (2, 2)):
-            given = feeds(batch, past, seed=batch + past)
-            assert same(session.run(None, given), reference.run(None, given)), (batch, past)
-    assert session.memory_report.planned == session.memory_report.reserved == arena
-    assert session.memory_report.mode == "planned"
+    arena = BoundNodes(split_model(planned)).report.planned
+    for batch, past in ((4, 40), (1, 0), (2, 17), (3, 1), (1, 40), (4, 3), (2, 2)):
+        given = feeds(batch, past, seed=batch + past)
+        nodes = BoundNodes(split_model(planned, feeds=given), poison=0xCD)
+        assert same(list(nodes.run(given).values()), reference.run(None, given)), (batch, past)
+        assert nodes.report.planned == nodes.report.reserved == arena
 
 
-def test_sizes_outside_of_the_range_run_without_the_plan(model: Path, planned: Path) -> None:
-    session = make_session(planned)
+def test_sizes_outside_of_the_range_are_refused(planned: Path) -> None:
     given = feeds(5, 3)
-    with pytest.warns(RuntimeWarning, match=r"outside of the plan's range: batch=5 is not in 1\.\.4"):
-        results = session.run(None, given)
-    assert same(results, plain(model, "NONE").run(None, given))
+    with pytest.raises(RuntimeBindError, match=r"for other sizes than batch=5 \(it holds for .*batch=1\.\.4"):
+        split_model(planned, feeds=given)
     given["x"] = given["x"][:3]
     given["old"] = given["old"][:2]
-    with pytest.warns(RuntimeWarning, match="the inputs are fed with 3 and 2 for 'batch'"), pytest.raises(Exception):  # noqa: B017
-        session.run(None, given)
+    with pytest.raises(RuntimeBindError, match="the inputs are fed with 3 and 2 for 'batch'"):
+        split_model(planned, feeds=given)
 
 
 def test_a_session_at_one_size_of_the_range(planned: Path) -> None:
@@ -119,6 +114,7 @@ def test_verify_runs_the_ends_and_the_middle(planned: Path) -> None:
     assert nodes.note == ""
 
 
+@pytest.mark.full
 def test_one_recorded_plan_serves_every_size(model: Path, tmp_path: Path) -> None:
     path = tmp_path / "recorded.onnx"
     ranges = [f for name, made in RANGES.items() for f in ("--dim", f"{name}={made}")]
@@ -204,6 +200,7 @@ def test_sizes_with_plans_of_their_own(tmp_path: Path) -> None:
     assert not edgemem.verify(path)
 
 
+@pytest.mark.full
 def test_what_cannot_be_recorded_over_a_range(model: Path, tmp_path: Path) -> None:
     path = tmp_path / "p.onnx"
     ranges = [f for name, made in RANGES.items() for f in ("--dim", f"{name}={made}")]

@@ -21,6 +21,7 @@ SHAPES = {name: {"x": (1, 3, 320, 320)} for name in ("rapidocr_cls", "rapidocr_d
 MODELS = sorted(catalogue().keys() - {"rapidocr_rec", "silero_vad"})
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", MODELS)
 def test_auto_is_proved_optimal(name: str) -> None:
     try:

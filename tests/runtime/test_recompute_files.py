@@ -10,9 +10,9 @@ import onnx
 import pytest
 
 from edgemem.formats import Model, Rewritable, load_model
-from edgemem.passes.recompute.repeat import repeat
-from edgemem.remat.may_repeat import repeatable
-from edgemem.runtime.onnxruntime.optimise import bake, metadata_for, session_options_for
+from edgemem.passes.recompute.repeated_graph import repeat
+from edgemem.remat.operators import repeatable
+from edgemem.runtime.onnxruntime.baked_file import bake, metadata_for, session_options_for
 from edgemem_converters.tflite import TfliteConverter
 from models.build import build
 from tests.branchy import wired_tflite

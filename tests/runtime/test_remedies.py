@@ -39,6 +39,7 @@ def named(output: str) -> dict[str, int]:
     return {command: int(size.replace(",", "")) for size, command in lines}
 
 
+@pytest.mark.full
 def test_what_is_named_fits_and_takes_what_is_said(tmp_path: Path) -> None:
     path = tmp_path / "m.tflite"
     path.write_bytes(mobilenet_v2(alpha=0.3, size=80, int8=True, classes=2))
@@ -57,6 +58,7 @@ def test_what_is_named_fits_and_takes_what_is_said(tmp_path: Path) -> None:
     assert "a changed model may" in str(e.value)
 
 
+@pytest.mark.full
 def test_what_does_not_fit_is_said_with_its_size(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     one = helper.make_node("Conv", ["x", "w"], ["y"], name="one", pads=[1] * 4)
@@ -73,6 +75,7 @@ def test_what_does_not_fit_is_said_with_its_size(tmp_path: Path) -> None:
     assert not named(refused.output)
 
 
+@pytest.mark.full
 def test_what_there_was_no_time_for_is_not_tried(tmp_path: Path) -> None:
     path = tmp_path / "m.tflite"
     path.write_bytes(mobilenet_v2(alpha=0.3, size=80, int8=True, classes=2))

@@ -21,12 +21,13 @@ from edgemem.replay.cache import PlanCache
 from edgemem.replay.families import MOST_PLANS
 from edgemem.replay.library import library
 from edgemem.replay.plan import replay_plan
-from edgemem.replay.policy import Policy
+from edgemem.replay.policy import ReplayPolicy
 from edgemem.replay.replayer import Replayer
 from edgemem.replay.store import StoredPlans
 from edgemem.replay.worker import Worker, worker
 from edgemem.trace import Trace
 from edgemem.trace.recording import Fingerprint, Recording, Signature
+from tests.extent import run_for_seeds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -67,7 +68,7 @@ class Program:
     def __init__(self, cache: Path | None = None, **policy: Any) -> None:
         plan = partial(plan_recording, settings=Settings())
         stored = StoredPlans(FINGERPRINT, (), Settings(), PlanCache(cache) if cache else None)
-        chosen = Policy(**({"background": False} | policy))
+        chosen = ReplayPolicy(**({"background": False} | policy))
         self.replayer = Replayer(stored, first=partial(plan, is_first=True), better=plan, policy=chosen)
 
     def run(self, events: Sequence[int], shape: tuple[int, ...] = (), *, learn: bool = False) -> None:
@@ -192,7 +193,7 @@ def test_a_program_that_never_repeats_stops_trying() -> None:
     assert program.replayer.totals().replans == before.replans
 
 
-@pytest.mark.parametrize("seed", range(30))
+@run_for_seeds(range(30), quick=6)
 def test_no_block_is_ever_written_over_whatever_the_runs_do(seed: int) -> None:
     chance = random.Random(seed)
     program = Program(poison=True)

@@ -165,7 +165,7 @@ BURST = """
 import json, sys, threading
 import numpy as np, onnxruntime
 import edgemem
-from edgemem.process_memory import resident_bytes
+from edgemem.system.process_memory import resident_bytes
 from edgemem.replay.library import library
 path, warm = sys.argv[1], sys.argv[2] == "warm"
 options = onnxruntime.SessionOptions()
@@ -186,6 +186,7 @@ print(json.dumps([grown, library().trim(), session.memory.planned, session.memor
 """
 
 
+@pytest.mark.full
 def test_a_process_grows_as_after_a_warm_up_when_its_first_runs_overlap(tmp_path: Path) -> None:
     path = chain(tmp_path / "chain.onnx")
     figures = {}

@@ -25,7 +25,7 @@ from edgemem.replay.cache import PlanCache
 from edgemem.replay.lanes import Lanes
 from edgemem.replay.learner import MOST_FAMILIES
 from edgemem.replay.library import HOST, library
-from edgemem.replay.policy import Policy
+from edgemem.replay.policy import ReplayPolicy
 from edgemem.replay.replayer import Replayer
 from edgemem.replay.store import StoredPlans
 from edgemem.replay.worker import Worker, worker
@@ -71,7 +71,9 @@ def sharing(arena: Arena, *, background: bool = False) -> Program:
     program = Program()
     plan = partial(plan_recording, settings=Settings())
     stored = StoredPlans(FINGERPRINT, (), Settings(), None)
-    program.replayer = Replayer(stored, first=plan, better=plan, policy=Policy(background=background), shared=arena)
+    program.replayer = Replayer(
+        stored, first=plan, better=plan, policy=ReplayPolicy(background=background), shared=arena
+    )
     return program
 
 
@@ -181,6 +183,7 @@ def test_closing_releases_what_a_run_still_uses_when_it_ends() -> None:
     assert (after.arenas, after.contexts) == (before.arenas, before.contexts)
 
 
+@pytest.mark.full
 def test_calls_of_ever_other_names_do_not_pile_up() -> None:
     program = Program(record="never")
     kept = program.replayer.family(SIGNATURE)

@@ -17,6 +17,7 @@ FOLDER = Path(__file__).parents[1] / "bench" / "serving"
 OF_TIME = re.compile(r"time of|added to a run|first run, against|RSS|growth|two clients")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["decode", "loop", "overhead", "robustness"])
 def test_facts_hold_in_a_short_run(name: str) -> None:
     command = [sys.executable, str(FOLDER / f"{name}.py"), "--quick"]

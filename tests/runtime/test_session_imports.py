@@ -39,7 +39,7 @@ _UNWANTED = {
     "_random",
     "_ssl",
     "concurrent",
-    "configparser",  # platformdirs
+    "configparser",
     "ctypes.util",
     "difflib",
     "email",  # importlib.metadata
@@ -47,7 +47,6 @@ _UNWANTED = {
     "importlib.metadata",
     "logging",
     "onnx",
-    "platformdirs",
     "rich",
     "scipy",
     "secrets",
@@ -57,14 +56,14 @@ _UNWANTED = {
     "tomllib",
     "numpy.ma",  # numpy.unique
     "numpy.random",
-    "edgemem.child",
+    "edgemem.system.child_process",
     "edgemem.formats",
     "edgemem.model.graph",
     "edgemem.proof.rehearsal",
     "edgemem.records.lifetime",
     "edgemem.schedule",
     "edgemem.targets",
-    "edgemem.verification",
+    "edgemem.planning.verification",
     "edgemem_converters",
 }
 

@@ -18,6 +18,7 @@ from tests.runtime.test_interpreter import BUILTIN, allocated, run, same, small
 from tests.runtime.test_litert import fetched
 
 
+@pytest.mark.full
 def test_two_interpreters_take_turns_in_one_arena() -> None:
     names = ("mp_hand_recrop", "mp_iris_landmark")
     arena = Arena()
@@ -33,6 +34,7 @@ def test_two_interpreters_take_turns_in_one_arena() -> None:
         bound[0].invoke()
 
 
+@pytest.mark.full
 def test_a_larger_model_moves_the_arena_under_a_smaller_one() -> None:
     arena = Arena()
     first = allocated(Interpreter, small(), arena=arena, **BUILTIN)
@@ -70,22 +72,6 @@ def test_an_arena_of_fixed_size() -> None:
     with pytest.raises(RuntimeBindError, match="needs an arena of"):
         allocated(Interpreter, small(64), arena=Arena(64), **BUILTIN)
     assert allocated(Interpreter, small(), arena=Arena(4096), **BUILTIN).memory.planned <= 4096
-
-
-def test_a_compiled_model_keeps_its_buffers_when_the_arena_grows() -> None:
-    from edgemem.runtime.litert.compiled import CompiledModel
-    from tests.runtime.test_litert_c import inputs_of
-
-    arena = Arena()
-    first = CompiledModel(small(), arena=arena)
-    inputs = inputs_of(small())
-    expected = first.run(inputs)
-    second = allocated(Interpreter, fetched("mp_hand_recrop"), arena=arena, **BUILTIN)
-    run(second)
-    for one, other in zip(first.run(inputs), expected, strict=True):
-        np.testing.assert_array_equal(one, other)
-    with pytest.raises(RuntimeBindError, match="another interpreter has used the shared arena"):
-        second.invoke()
 
 
 @pytest.mark.parametrize("other", [64, 4], ids=["the arena grows", "the arena stays"])

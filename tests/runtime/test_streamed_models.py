@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("ai_edge_litert")
 
-from edgemem.passes.streaming.stream import Stage, stream
+from edgemem.passes.streaming.stream import StripeStage, stream
 from edgemem_converters.tflite import TfliteConverter
 from models.fetch import FetchError, fetch
 from models.tflite_networks import mobilenet_v2
@@ -38,7 +38,7 @@ def check(model: TfliteConverter, stages: tuple[tuple[int, int, int], ...]) -> i
     pytest.importorskip("tflite_micro")
     graph = model.graph()
     data = model.content()
-    new = model.rewritten(stream(graph, [Stage(*stage) for stage in stages]))
+    new = model.rewritten(stream(graph, [StripeStage(*stage) for stage in stages]))
     streamed, count = new.content(), len(new.graph().ops)
     assert run_litert(streamed, reference=False) == run_litert(data, reference=False)
     ends = len(graph.inputs), len(graph.outputs)
@@ -47,6 +47,7 @@ def check(model: TfliteConverter, stages: tuple[tuple[int, int, int], ...]) -> i
     return count
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", MODELS)
 def test_streamed_models_of_the_catalogue(name: str) -> None:
     stages, count = MODELS[name]

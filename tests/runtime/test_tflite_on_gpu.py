@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from edgemem.runtime.webgpu.prepared import Storage
+    from edgemem.runtime.webgpu.gpu_model import Storage
 
 pytest.importorskip("ai_edge_litert")
 
@@ -47,6 +47,7 @@ def apart(data: bytes, feeds: Mapping[int, NDArray[Any]], storage: Storage) -> f
     return max(errors)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("name", "storage"), WHERE)
 def test_an_operator_is_what_litert_computes(name: str, storage: Storage) -> None:
     data = build(*ALL[name][:4], version=2 if ALL[name][0] == "BROADCAST_TO" else 1)
@@ -54,12 +55,14 @@ def test_an_operator_is_what_litert_computes(name: str, storage: Storage) -> Non
     assert apart(data, random_feeds(data, 1, low, high), storage) < 2e-5
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("name", "storage"), list(zip(TFLITE, STORAGES, strict=True)))
 def test_a_network_is_what_litert_computes(name: str, storage: Storage) -> None:
     data = build_tflite(name, size="small")
     assert apart(data, random_feeds(data, 2, -1.7, 1.7), storage) < 1e-3
 
 
+@pytest.mark.full
 def test_single_operators_run_on_the_cpu_where_they_are_asked_to() -> None:
     """One operator of the network has no kernel: its file runs in LiteRT."""
     try:

@@ -16,7 +16,7 @@ from edgemem.errors import ModelError, RuntimeBindError
 from edgemem.proof import prove
 from edgemem.report.export import export
 from edgemem.runtime.tflm import size as tflm
-from edgemem.runtime.tflm.execute import execute, input_values
+from edgemem.runtime.tflm.execution import execute, input_values
 from edgemem.schedule.order import find_order
 from edgemem.schedule.peak import peak_of
 from edgemem.targets import BUILT_IN
@@ -51,6 +51,7 @@ def equal(one: list[Any], other: list[Any]) -> bool:
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", [n for n in LOADABLE if n != "basic_pitch_nmp"])
 def test_folding_and_ordering_change_no_bit(name: str) -> None:
     data = fetched(name)
@@ -71,6 +72,7 @@ def test_folding_leaves_no_memory_for_weights() -> None:
     assert probe(folded).main.total("persistent") == 0
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", LOADABLE)
 def test_tflite_micro_runs_what_it_could_not_in_the_planned_arena(name: str) -> None:
     model, planset = passed(name)
@@ -91,8 +93,8 @@ def test_tflite_micro_runs_what_it_could_not_in_the_planned_arena(name: str) -> 
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.full
 def test_one_file_runs_unchanged_in_every_runtime() -> None:
-    from edgemem.runtime.litert.compiled import CompiledModel
     from edgemem.runtime.litert.interpreter import Interpreter
 
     data = fetched("mp_face_detection_short")
@@ -111,11 +113,11 @@ def test_one_file_runs_unchanged_in_every_runtime() -> None:
     micro_run = execute(content, inputs, outputs=len(graph.outputs))
     assert planset.best_offsets is not None
     assert micro_run.head == up16(planset.best_offsets.size)
-    for outputs in (CompiledModel(content).run(inputs), micro_run.outputs):
-        for one, other in zip(outputs, default, strict=True):
-            np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3)
+    for one, other in zip(micro_run.outputs, default, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", LOADABLE)
 def test_the_head_is_predicted_to_the_byte(name: str) -> None:
     # What it really is stands in docs/tflite.md; here the quick ones are run.
@@ -133,6 +135,7 @@ def test_the_head_is_predicted_to_the_byte(name: str) -> None:
         assert size.head >= peak_of(model.graph(), replace(BUILT_IN["tflm"], aliasing="none"))
 
 
+@pytest.mark.full
 def test_the_smallest_arena_falls_by_a_fifth() -> None:
     model, _ = passed("mp_pose_landmark_lite")
     before = tflm.size_of(TfliteConverter.from_bytes(fetched("mp_pose_landmark_lite")).folded())
@@ -153,6 +156,7 @@ def test_the_smallest_arena_falls_by_a_fifth() -> None:
             assert runs
 
 
+@pytest.mark.full
 def test_workspace_is_shown_apart() -> None:
     axes = T("axes", "int32", (2,), np.array([1, 2], "<i4").tobytes())
     tensors = [T("x", shape=(1, 4, 4, 8)), axes, T("y", shape=(1, 8)), T("z", shape=(1, 8))]
@@ -161,6 +165,7 @@ def test_workspace_is_shown_apart() -> None:
     assert (size.tensors, size.workspace, size.head) == (544, 32, 576)
 
 
+@pytest.mark.full
 def test_why_nothing_was_measured_is_said() -> None:
     size = tflm.size_of(TfliteConverter.from_bytes(fetched("mp_face_detection_short")))
     assert size.workspace is None
@@ -172,6 +177,7 @@ def test_why_nothing_was_measured_is_said() -> None:
         tflm.size_of(object())
 
 
+@pytest.mark.full
 def test_offsets_of_others_are_read() -> None:
     def offline(numbers: list[int]) -> TfliteConverter:
         data = np.array(numbers, "<i4").tobytes()

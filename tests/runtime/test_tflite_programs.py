@@ -48,6 +48,7 @@ def apart(one: NDArray[Any], other: NDArray[Any]) -> float:
     return float(np.abs(one.astype(np.float64) - other).max()) / scale
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", [*NETS, *TFLITE])
 def test_every_operator_is_what_litert_computes(name: str) -> None:
     data = build_tflite(name, size="small") if name in TFLITE else fetched(name)
@@ -69,6 +70,7 @@ def test_every_operator_is_what_litert_computes(name: str) -> None:
         assert apart(outputs[index], values[index]) < 5e-4
 
 
+@pytest.mark.full
 def test_operators_run_alone() -> None:
     """One of each type of a network with float16 weights: the same bits as within the network."""
     model = TfliteConverter.from_bytes(fetched("mp_face_detection_short"))
@@ -99,6 +101,7 @@ def test_operators_that_cannot_run_alone_are_refused() -> None:
         model.operator_model(len(names))
 
 
+@pytest.mark.full
 def test_steps_that_have_no_operations_say_why() -> None:
     program = TfliteConverter.from_bytes(fetched("mp_face_landmark_attention")).program()
     reasons = {step for step in program.steps if isinstance(step, str)}
@@ -108,6 +111,7 @@ def test_steps_that_have_no_operations_say_why() -> None:
     assert {"CALL_ONCE", "READ_VARIABLE", "CONV_2D is quantised; the GPU runs float models"} <= reasons
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["mp_selfie_py", "mp_selfie_landscape_npm"])
 def test_mediapipes_transposed_convolution(name: str) -> None:
     """LiteRT does not have the operator: its own TRANSPOSE_CONV takes its place in a second file."""

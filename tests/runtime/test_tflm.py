@@ -69,6 +69,7 @@ def planned(data: bytes) -> tuple[TfliteConverter, PlanSet, OffsetPlan]:
     return model, planset, planset.best_offsets
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", RUNNABLE)
 def test_the_arena_is_the_plans(name: str, tmp_path: Path) -> None:
     data = fetched(name)
@@ -79,6 +80,7 @@ def test_the_arena_is_the_plans(name: str, tmp_path: Path) -> None:
     assert after["tail"] == before["tail"]
 
 
+@pytest.mark.full
 def test_results_over_inputs_beat_its_own_planner(tmp_path: Path) -> None:
     data = fetched("mp_iris_landmark")
     model, planset, best = planned(data)
@@ -91,6 +93,7 @@ def test_results_over_inputs_beat_its_own_planner(tmp_path: Path) -> None:
     assert ran["outputs"] == own["outputs"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["mp_hand_recrop", "mww_okay_nabu"])
 def test_a_wrong_plan_changes_the_outputs(name: str, tmp_path: Path) -> None:
     data = fetched(name)
@@ -101,6 +104,7 @@ def test_a_wrong_plan_changes_the_outputs(name: str, tmp_path: Path) -> None:
     assert ran["outputs"] != run(data, tmp_path)["outputs"]
 
 
+@pytest.mark.full
 def test_a_shifted_plan_shifts_the_arena(tmp_path: Path) -> None:
     data = fetched("mp_hand_recrop")
     model, planset, best = planned(data)
@@ -144,6 +148,7 @@ def loop(size: int) -> bytes:
     return build(M([main, condition, body]))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("data", [branches(64), loop(64)], ids=["IF", "WHILE"])
 def test_bodies_are_planned_with_the_rest(data: bytes, tmp_path: Path) -> None:
     model, planset, best = planned(data)
@@ -153,6 +158,7 @@ def test_bodies_are_planned_with_the_rest(data: bytes, tmp_path: Path) -> None:
     assert after == {**before, "head": up16(best.size)}
 
 
+@pytest.mark.full
 def test_workspace_is_placed_around_the_plan(tmp_path: Path) -> None:
     # Reductions ask for workspace when they are prepared: the file does not say how much, so no plan can hold it.
     axes = T("axes", "int32", (2,), np.array([1, 2], "<i4").tobytes())
@@ -165,6 +171,7 @@ def test_workspace_is_placed_around_the_plan(tmp_path: Path) -> None:
     assert after["head"] == best.size + 32  # a float for each of the eight results
 
 
+@pytest.mark.full
 def test_another_order_runs_with_its_own_plan(tmp_path: Path) -> None:
     data = fetched("mww_okay_nabu")
     model = TfliteConverter.from_bytes(data)

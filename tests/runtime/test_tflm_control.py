@@ -73,6 +73,7 @@ def run(pairs: Mapping[str, tuple[bytes, bytes]], folder: Path) -> list[Came]:
     return came
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("models", MODELS, ids=KINDS)
 def test_planned_models_give_the_same_bits_in_no_larger_arena(models: list[tuple[str, int]], tmp_path: Path) -> None:
     pairs, sizes, own, offsets = {}, {}, {}, {}
@@ -94,6 +95,7 @@ def test_planned_models_give_the_same_bits_in_no_larger_arena(models: list[tuple
         assert came["planned"] <= came["head"] == own[name], name
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("models", MODELS, ids=KINDS)
 def test_offsets_without_a_plan_are_proved(models: list[tuple[str, int]]) -> None:
     """Ours are right, and zeros are wrong. The rehearsal finds nothing wrong with TensorFlow Lite Micro's own either.
@@ -145,6 +147,7 @@ def old_plan(graph: Graph) -> PlanSet:
     return replace(planset, target=TFLM, digest=digest(graph), steps=lives.steps, unplanned=lives.unplanned)
 
 
+@pytest.mark.full
 def test_outputs_that_begin_after_the_bodies_are_wrong(tmp_path: Path) -> None:
     """What the runs above are for: where a loop's outputs lie on what its condition computes, they change."""
     pairs, refused = {}, {}

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 from edgemem import api
+from edgemem.formats.offline_allocation import micro_offsets, micro_refusal
 from edgemem.model.aliasing import RULES
 from edgemem.planning.micro_offsets import plan_of_offsets
 from edgemem.proof import verify_planset
-from edgemem.suitability import micro_offsets, micro_refusal
 from edgemem.targets import BUILT_IN
 from edgemem_converters.tflite.model import TfliteConverter
 from tests.tflite_models import M, O, S, T, build
 
 pytest.importorskip("tflite_micro")
 
-from edgemem.runtime.tflm.execute import execute
+from edgemem.runtime.tflm.execution import execute
 
 RULE = RULES["elementwise"]
 SHAPE = (1, 7, 11, 3)  # no multiple of a vector's width
@@ -62,6 +62,7 @@ def chains(cases: list[tuple[str, int]]) -> bytes:
     return build(M([S(tensors, ops, (0, 1), tuple(outputs))]))
 
 
+@pytest.mark.full
 def test_in_place() -> None:
     cases = [(op, p) for op in OPS for p in RULE.in_place.get(op, (0,))]
     assert len(cases) > 40
@@ -90,6 +91,7 @@ def test_in_place() -> None:
     assert ours.head <= own.head
 
 
+@pytest.mark.full
 def test_without_a_profile_only_views_are_in_one_place() -> None:
     """Whichever library of kernels a model runs on: a view's bytes stay where they are."""
     cases = [(op, p) for op in OPS for p in RULE.in_place.get(op, (0,))]

@@ -11,7 +11,7 @@ import pytest
 from edgemem import api
 from edgemem.errors import InvalidPlanError, RuntimeBindError, UnsupportedError
 from edgemem.proof import verify_planset
-from edgemem.runtime.tflm.execute import execute
+from edgemem.runtime.tflm.execution import execute
 from edgemem.runtime.tflm.size import predicted_head
 from edgemem.targets import BUILT_IN
 from edgemem_converters.tflite.model import TfliteConverter
@@ -56,6 +56,7 @@ def planned(model: TfliteConverter, **rules: str) -> PlanSet:
     return api.plan(model, target=target, strategy="offsets/greedy_by_size")
 
 
+@pytest.mark.full
 def test_int4_takes_a_byte_an_element() -> None:
     model = narrow("int4")
     own = execute(model.content(), feeds(), outputs=2)
@@ -67,6 +68,7 @@ def test_int4_takes_a_byte_an_element() -> None:
         assert one.tobytes() == other.tobytes() == feeds()[1].tobytes()
 
 
+@pytest.mark.full
 def test_int4_that_is_packed_in_the_plan_is_overwritten() -> None:
     """Were the plan to count half a byte for each, the two results would lie on each other."""
     model = narrow("int4")
@@ -79,12 +81,14 @@ def test_int4_that_is_packed_in_the_plan_is_overwritten() -> None:
     assert any(output.tobytes() != feeds()[1].tobytes() for output in ran.outputs)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("dtype", ["int2", "uint4"])
 def test_other_narrow_types_are_unknown_there(dtype: str) -> None:
     with pytest.raises(RuntimeBindError, match="cannot run the model"):
         execute(narrow(dtype).content(), feeds(), outputs=2)
 
 
+@pytest.mark.full
 def test_litert_packs() -> None:
     pytest.importorskip("ai_edge_litert")
     from edgemem.runtime.litert.probe import probe
@@ -112,6 +116,7 @@ def held(in_body: bool) -> TfliteConverter:
     return TfliteConverter.from_bytes(build(M([S(tensors, ops, (0, 1), (4,)), arm("then"), arm("else")])))
 
 
+@pytest.mark.full
 def test_variables_are_kept_elsewhere() -> None:
     model = held(in_body=False)
     values = [np.array([True]), np.array([[1, 2, 3, 4]], "f4")]
@@ -132,6 +137,7 @@ def test_a_variable_in_a_body_would_have_no_memory() -> None:
         model.with_plan(b"", planset)
 
 
+@pytest.mark.full
 def test_what_the_offsets_leave_out_is_placed_around_them() -> None:
     """Also what nothing uses."""
     tensors = [T("x"), T("a"), T("y"), T("unused", shape=(1, 40)), T("other", shape=(1, 30))]
@@ -146,6 +152,7 @@ def test_what_the_offsets_leave_out_is_placed_around_them() -> None:
     assert ours.head == predicted_head(model.graph(), planned_model.offline()) == own.head
 
 
+@pytest.mark.full
 def test_weights_that_a_kernel_decompresses_in_every_run_are_placed_around_the_plan() -> None:
     """They count as constants, because LiteRT decompresses them once."""
     tensors = [T("x"), T("q", "int8", data=bytes([1, 2, 3, 4])), *(T(name) for name in "waby")]

@@ -9,7 +9,7 @@ import pytest
 
 from edgemem import api, planfile
 from edgemem.records.sizes import padded
-from edgemem.runtime.tflm import execute as tflm
+from edgemem.runtime.tflm import execution as tflm
 from edgemem.targets import BUILT_IN
 from edgemem_converters.tflite.model import TfliteConverter
 from tests.runtime.test_litert import fetched
@@ -17,6 +17,7 @@ from tests.runtime.test_litert import fetched
 RELATED = replace(BUILT_IN["tflm"], kernels="tflm-reference", slots=True)
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not tflm.is_installed(), reason="tflite-micro is not installed")
 @pytest.mark.parametrize(
     ("name", "most"),

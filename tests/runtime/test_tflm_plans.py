@@ -17,7 +17,7 @@ from edgemem.commands.size import ModelSize, check_size, size_of
 from edgemem.errors import BudgetExceededError, InvalidPlanError, ModelError, PlanError, RuntimeBindError
 from edgemem.planning.micro_offsets import plan_of_offsets, verify_offsets
 from edgemem.proof import verify_planset
-from edgemem.runtime.tflm import execute as tflm
+from edgemem.runtime.tflm import execution as tflm
 from edgemem.runtime.tflm.file_plan import file_plan
 from edgemem.targets import BUILT_IN
 from edgemem_converters.tflite.model import TfliteConverter
@@ -28,6 +28,8 @@ from tests.tflite_models import ADD_OPTIONS, M, O, S, T, build
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from edgemem.system.child_call import Message
 
 needs_tflm = pytest.mark.skipif(not tflm.is_installed(), reason="tflite-micro is not installed")
 
@@ -57,6 +59,7 @@ def shifted(model: TfliteConverter, by: int) -> tuple[bytes, str]:
     return content.replace(data, numbers.tobytes()), places[0, at - 3]
 
 
+@pytest.mark.full
 @needs_tflm
 @pytest.mark.parametrize("target", ["tflm", "litert"])
 def test_every_consumer_names_the_plan_that_is_in_the_file(target: str, tmp_path: Path) -> None:
@@ -119,6 +122,7 @@ def test_negative_offsets_are_refused(tmp_path: Path) -> None:
         size_of(write(tmp_path, wrong))
 
 
+@pytest.mark.full
 @needs_tflm
 def test_offsets_alone_take_few_bytes_and_run_alike(tmp_path: Path) -> None:
     source = fetched("mp_hand_recrop")
@@ -240,6 +244,7 @@ def test_two_entries_of_offsets_are_refused(tmp_path: Path) -> None:
 # --- size ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @needs_tflm
 def test_size_tells_flash_and_ram(tmp_path: Path) -> None:
     path = write(tmp_path, with_plan(small(64)).content())
@@ -262,6 +267,7 @@ def test_size_tells_flash_and_ram(tmp_path: Path) -> None:
     assert (data["ram"], data["tensors"]) == (made.arena, made.activations)
 
 
+@pytest.mark.full
 @needs_tflm
 def test_size_fails_where_the_runtime_does_and_says_what_helps(tmp_path: Path) -> None:
     path = write(tmp_path, fetched("mp_face_detection_short"))
@@ -274,24 +280,25 @@ def test_size_fails_where_the_runtime_does_and_says_what_helps(tmp_path: Path) -
     assert edgemem("size", "--budget", "100MiB", path).exit_code == 1
 
 
+@pytest.mark.full
 @needs_tflm
 def test_what_was_measured_is_kept_when_the_smallest_arena_is_not_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    work = tflm._work
+    ask = tflm._ask
 
-    def failing(folder: Path, job: dict[str, int], timeout_s: float) -> dict[str, int]:
-        if job["smallest"]:
-            raise RuntimeBindError("TensorFlow Lite Micro cannot run the model: it was ended by signal 11")
-        return work(folder, job, timeout_s)
+    def failing(question: Message, timeout_s: float | None) -> Message:
+        if question.data["smallest"]:
+            raise RuntimeBindError("TensorFlow Lite Micro cannot run the model: it was ended by SIGSEGV")
+        return ask(question, timeout_s)
 
-    monkeypatch.setattr(tflm, "_work", failing)
+    monkeypatch.setattr(tflm, "_ask", failing)
     path = write(tmp_path, with_plan(small(64)).content())
     made = size_of(path)
     assert made.arena is None
     assert made.tail is not None
     assert made.ram == (made.activations or 0) + made.tail
-    assert "signal 11" in made.reason
+    assert "SIGSEGV" in made.reason
     done = edgemem("size", path)
     assert done.exit_code == 1
     assert "tail" in done.output
@@ -313,6 +320,7 @@ def test_a_model_that_never_ends_is_ended() -> None:
         tflm.execute(model.content(), tflm.input_values(model.graph()), outputs=1, timeout_s=0.01)
 
 
+@pytest.mark.full
 @needs_tflm
 def test_inputs_are_not_zero_and_a_wrong_file_differs(tmp_path: Path) -> None:
     model = with_plan(small(64))
@@ -330,6 +338,7 @@ def test_inputs_are_not_zero_and_a_wrong_file_differs(tmp_path: Path) -> None:
 # --- firmware --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @needs_tflm
 def test_the_model_as_a_c_array_with_its_arena(tmp_path: Path) -> None:
     if shutil.which("gcc") is None or shutil.which("g++") is None:

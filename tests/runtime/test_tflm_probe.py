@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from edgemem.errors import MissingDependencyError, ModelError, RuntimeBindError, UnsupportedError
-from edgemem.formats import OneOperator, Value, open_bytes, write_operator
+from edgemem.formats import OneOperator, OperandValue, open_bytes, write_operator
 from edgemem.model.overlap import distance
-from edgemem.runtime.tflm import execute as tflm
+from edgemem.runtime.tflm import execution as tflm
 from edgemem.runtime.tflm import probe as probing
-from edgemem.runtime.tflm.probe import Probed, probe
+from edgemem.runtime.tflm.probe import ProbeResult, probe
 from edgemem.runtime.tflm.probe_cases import ProbeCase, probe_cases
 from tests.runtime.test_cli_tflite import edgemem
 
@@ -38,6 +38,7 @@ def chosen(dtype: str, names: Sequence[str]) -> list[ProbeCase]:
     return found
 
 
+@pytest.mark.full
 @needs_tflm
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 def test_the_table_is_exact_for_the_installed_kernels(dtype: str) -> None:
@@ -45,6 +46,7 @@ def test_the_table_is_exact_for_the_installed_kernels(dtype: str) -> None:
     assert {name: row.verdict for name, row in found.items()} == dict.fromkeys(EXACT, "exact")
 
 
+@pytest.mark.full
 @needs_tflm
 def test_the_table_of_another_library_is_not_below_the_reference() -> None:
     names = ["convolution 1x1, fewer channels", "padding of channels", "max_pool_2d 3x3"]
@@ -62,6 +64,7 @@ def test_a_wrong_claim_is_contradicted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert row.observed == (row.claimed or 0) + 1
 
 
+@pytest.mark.full
 @needs_tflm
 def test_the_command_says_what_was_contradicted(monkeypatch: pytest.MonkeyPatch) -> None:
     cases = chosen("int8", ["relu", "softmax"])
@@ -78,9 +81,10 @@ def test_the_command_says_what_was_contradicted(monkeypatch: pytest.MonkeyPatch)
     assert "contradicts tflm-reference: 2 cases, 2 contradicted" in edgemem("probe").output.splitlines()[0]
 
 
+@pytest.mark.full
 @needs_tflm
 def test_a_case_that_does_not_run_does_not_end_the_others() -> None:
-    value = Value((1, 4))
+    value = OperandValue((1, 4))
     unknown = ProbeCase("unknown", "float32", OneOperator("MATRIX_DIAG", (value,), value))
     relu = ProbeCase("relu", "float32", OneOperator("RELU", (value,), value))
     rows = probe("tflm-reference", cases=[unknown, relu])
@@ -91,7 +95,7 @@ def test_a_case_that_does_not_run_does_not_end_the_others() -> None:
 
 
 def test_verdicts() -> None:
-    row = Probed("c", "float32", "RELU", 4, 4, 16, 4)
+    row = ProbeResult("c", "float32", "RELU", 4, 4, 16, 4)
     claims = {8: "slack", 5: "slack", 4: "exact", 1: "exact", 0: "contradicted", None: "disjoint"}
     assert {claim: replace(row, claimed=claim).verdict for claim in claims} == claims
     assert replace(row, observed=None).verdict == "not run"
@@ -107,6 +111,7 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         probe("tflm-reference")
 
 
+@pytest.mark.full
 def test_files_of_one_operator_are_read_back() -> None:
     for dtype in probing.DTYPES:
         for case in probe_cases(dtype):
@@ -119,7 +124,7 @@ def test_files_of_one_operator_are_read_back() -> None:
 
 
 def test_an_operator_without_options_takes_none() -> None:
-    value = Value((1, 4))
+    value = OperandValue((1, 4))
     with pytest.raises(UnsupportedError, match="RELU is written without options"):
         write_operator(OneOperator("RELU", (value,), value, {"alpha": 1}), (0, 16), ".tflite")
     with pytest.raises(ModelError, match=r"not written as \.onnx"):

@@ -58,6 +58,7 @@ def outcomes(folder: Path) -> dict[str, tuple[bool, str]]:
     return {name: (runs, log) for name, runs, log in map(json.loads, done.stdout.splitlines())}
 
 
+@pytest.mark.full
 def test_the_table_has_the_operators_of_the_runtime(tmp_path: Path) -> None:
     builtin = [name for name in OPERATORS if name not in ("CUSTOM", "DELEGATE", "PLACEHOLDER_FOR_GREATER_OP_CODES")]
     for name in {*builtin} - TYPES.keys():
@@ -79,6 +80,7 @@ def in_dtype(value: Input, dtype: str) -> Input:
     return replace(value, dtype=dtype, value=None if value.value is None else value.value.astype(dtype))
 
 
+@pytest.mark.full
 def test_what_the_table_refuses_the_runtime_refuses(tmp_path: Path) -> None:
     refused = {}
     cases = {kind: case for case in CASES.values() if (kind := case[0]) in TYPES}
@@ -96,6 +98,7 @@ def test_what_the_table_refuses_the_runtime_refuses(tmp_path: Path) -> None:
     assert sum(not why and ran[name] for name, why in refused.items()) > 50  # the cases are such that kernels run them
 
 
+@pytest.mark.full
 def test_float16_weights_are_told_with_what_helps(tmp_path: Path) -> None:
     path, planned = fetch("mp_face_detection_short"), tmp_path / "planned.tflite"
     done = CliRunner().invoke(main, ["plan", str(path), "-o", str(planned)])
@@ -143,6 +146,7 @@ def sized_by_data(*, is_constant: bool = False) -> bytes:
     return build_model(M([S(tensors, ops, (0,) if is_constant else (0, 1), (4,))]))
 
 
+@pytest.mark.full
 def test_what_it_computes_wrongly_with_any_plan_is_no_claim_and_no_violation(tmp_path: Path) -> None:
     assert wrong_by_itself(graph_of(unassigned(assigned="v"))) == ""
     assert wrong_by_itself(graph_of(sized_by_data(is_constant=True))) == ""
@@ -159,6 +163,7 @@ def test_what_it_computes_wrongly_with_any_plan_is_no_claim_and_no_violation(tmp
             verify_run_tflite(planned)
 
 
+@pytest.mark.full
 def test_results_that_depend_on_memory_are_no_violation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As above where nothing is known of the model: it is seen in a run in which no tensors share memory."""
     monkeypatch.setattr("edgemem.commands.verify_run_tflite.wrong_by_itself", lambda _: "")
@@ -171,6 +176,7 @@ def test_results_that_depend_on_memory_are_no_violation(tmp_path: Path, monkeypa
         verify_run_tflite(planned)
 
 
+@pytest.mark.full
 def test_the_smallest_arena_is_found_where_smaller_ones_crash() -> None:
     """With a variable TensorFlow Lite Micro's planner writes past the end of some arenas that are too small."""
     count = 40

@@ -6,12 +6,13 @@ import pytest
 
 from edgemem.formats import Foldable, load
 from edgemem.records.micro_tail import predicted_tail
-from edgemem.runtime.tflm.execute import execute, input_values
+from edgemem.runtime.tflm.execution import execute, input_values
 from models.fetch import FetchError, fetch
 
 pytest.importorskip("tflite_micro")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "name", ["mp_hand_recrop", "mp_iris_landmark", "mp_pose_detection", "mp_face_detection_short", "mww_alexa"]
 )

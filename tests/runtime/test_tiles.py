@@ -12,19 +12,19 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from edgemem import api
-from edgemem.commands.prepare import prepare
-from edgemem.commands.price import price_of
-from edgemem.commands.record import add_recording
+from edgemem.commands.changed_model import change_model
+from edgemem.commands.cost import price_of
+from edgemem.commands.recording import add_recording
 from edgemem.errors import ModelError, NumericDifferenceError, TilingError
 from edgemem.formats import Model, Rewritable, load_model, open_bytes
-from edgemem.passes.tiling.auto import find_stages
+from edgemem.passes.tiling.choice import find_stages
 from edgemem.passes.tiling.kernels import is_same_sum, product_of
-from edgemem.passes.tiling.stage import Stage, parse_stages
+from edgemem.passes.tiling.stage import TileStage, parse_stages
 from edgemem.passes.tiling.tile import tile
+from edgemem.runtime.onnxruntime.baked_file import baked_note
 from edgemem.runtime.onnxruntime.baking import bake_sized
-from edgemem.runtime.onnxruntime.optimise import baked_note
 from edgemem.runtime.onnxruntime.session import InferenceSession
-from edgemem.runtime.onnxruntime.tiled import compare_tiled, compare_with_session
+from edgemem.runtime.onnxruntime.tile_comparison import compare_tiled, compare_with_session
 from edgemem.targets import BUILT_IN
 from models.build import build
 
@@ -48,6 +48,7 @@ def convolution(channels: int, filters: int, kernel: int, side: int) -> ModelPro
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+@pytest.mark.full
 @settings(max_examples=40)
 @given(
     channels=st.sampled_from((16, 64, 150, 300)),
@@ -74,7 +75,7 @@ def test_parts_with_the_same_blocks_have_the_same_bits(
     assert product is not None
     parts = {(side * (k + 1) // rows - side * k // rows) * side for k in range(rows)}
     assume(is_same_sum(product, parts, threads=(threads,)))
-    made = model.rewritten(tile(graph, [Stage(0, 0, rows)]))
+    made = model.rewritten(tile(graph, [TileStage(0, 0, rows)]))
     found = compare_tiled(model, made, tmp_path_factory.mktemp("tiles"), threads=(threads,))
     assert found.is_identical, found
 
@@ -86,12 +87,13 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("level", ["extended", "all"])
 def test_a_tiled_model_runs_as_planned(level: str, network: Path, tmp_path: Path) -> None:
     """At the level `extended` with the same bits; at `all`, the default, with the kernels of a default session."""
     wanted = {"optimize": {"level": level}} if level != "all" else {}
     tiles = {"stages": "auto", "max_macs": "1.12", "threads": "1"}
-    prepared = prepare(network, tmp_path, {**wanted, "tile": tiles})
+    prepared = change_model(network, tmp_path, {**wanted, "tile": tiles})
     model, original = prepared.model, prepared.original
     assert isinstance(model, Model)
     assert original is not None
@@ -145,12 +147,13 @@ def test_a_difference_from_the_default_session_is_told(network: Path) -> None:
 def test_the_pass_gives_the_model_itself_where_tiles_do_not_help(tmp_path: Path) -> None:
     path = tmp_path / "transformer.onnx"
     path.write_bytes(build("transformer", size="small").SerializeToString())
-    prepared = prepare(path, tmp_path, {"tile": {"stages": "auto"}})
+    prepared = change_model(path, tmp_path, {"tile": {"stages": "auto"}})
     assert prepared.original is None
 
 
+@pytest.mark.full
 def test_a_budget_takes_the_least_arithmetic(network: Path, tmp_path: Path) -> None:
-    graph = prepare(network, tmp_path, {"optimize": {"level": "extended"}}).model
+    graph = change_model(network, tmp_path, {"optimize": {"level": "extended"}}).model
     assert isinstance(graph, Model)
     rules = BUILT_IN["onnxruntime"]
     least = find_stages(graph.graph(), rules, max_macs=1.3)
@@ -165,9 +168,9 @@ def test_other_bits_are_refused_unless_allowed(tmp_path: Path) -> None:
     options = {"stages": "0:0:8", "threads": "1"}
     level = {"optimize": {"level": "extended"}}  # at `all`, ONNX Runtime's own levels differ as much
     with pytest.raises(NumericDifferenceError, match="--allow-numeric-difference") as caught:
-        prepare(path, tmp_path, {"tile": options, **level})
+        change_model(path, tmp_path, {"tile": options, **level})
     assert 0 < caught.value.largest < 1e-4
-    prepared = prepare(path, tmp_path, {"tile": {**options, "allow_difference": "yes"}, **level})
+    prepared = change_model(path, tmp_path, {"tile": {**options, "allow_difference": "yes"}, **level})
     assert prepared.original is not None
 
 
@@ -178,7 +181,7 @@ def test_a_file_in_blocks_of_channels_is_refused(network: Path, tmp_path: Path) 
     if not any(op.type.startswith("com.microsoft.nchwc::") for op in load_model(path).graph().ops):
         pytest.skip("onnxruntime has no blocked kernels here")
     with pytest.raises(TilingError, match="the model that it was made from"):
-        prepare(path, tmp_path, {"tile": {"stages": "auto"}})
+        change_model(path, tmp_path, {"tile": {"stages": "auto"}})
 
 
 @pytest.mark.parametrize(
@@ -193,7 +196,7 @@ def test_a_file_in_blocks_of_channels_is_refused(network: Path, tmp_path: Path) 
 )
 def test_stages_that_cannot_be(network: Path, tmp_path: Path, stages: str, why: str) -> None:
     with pytest.raises(ModelError, match=why):
-        prepare(network, tmp_path, {"tile": {"stages": stages}})
+        change_model(network, tmp_path, {"tile": {"stages": stages}})
 
 
 def test_an_operator_that_needs_all_rows_is_refused(tmp_path: Path) -> None:
@@ -201,7 +204,7 @@ def test_an_operator_that_needs_all_rows_is_refused(tmp_path: Path) -> None:
     path.write_bytes(build("mobilenet_v2", size="small").SerializeToString())
     count = len(load_model(path).graph().ops)
     with pytest.raises(TilingError, match="row by row"):
-        tile(load_model(path).graph(), [Stage(0, count - 1, 2)])
+        tile(load_model(path).graph(), [TileStage(0, count - 1, 2)])
 
 
 @pytest.mark.parametrize(("axis", "refused"), [(1, False), (2, True), (3, True)])
@@ -218,14 +221,14 @@ def test_scales_along_rows_are_not_cut(axis: int, *, refused: bool) -> None:
     opened = open_bytes(model.SerializeToString(), ".onnx").graph()
     if refused:
         with pytest.raises(TilingError, match="scales along"):
-            tile(opened, [Stage(0, 0, 2)])
+            tile(opened, [TileStage(0, 0, 2)])
     else:
-        assert len(tile(opened, [Stage(0, 0, 2)]).graph.ops) == 5
+        assert len(tile(opened, [TileStage(0, 0, 2)]).graph.ops) == 5
 
 
 def test_stages_as_text() -> None:
     stages = parse_stages("0:9:14x1, 10:20:7")
-    assert stages == (Stage(0, 9, 14), Stage(10, 20, 7))
+    assert stages == (TileStage(0, 9, 14), TileStage(10, 20, 7))
     assert parse_stages(",".join(map(str, stages))) == stages
     for text in ("", "0:9", "0:-9:2", "0:9:2xa", "0:²:2", f"0:{'9' * 5000}:2"):
         with pytest.raises(ModelError, match="is no stage"):
@@ -270,7 +273,7 @@ def test_a_file_in_stripes_keeps_its_order_when_it_is_optimised(tmp_path: Path) 
     path = tmp_path / "striped.onnx"
     path.write_bytes(striped(12).SerializeToString())
     plain = load_model(path)
-    baked = prepare(path, tmp_path, {"optimize": {"level": "extended"}}).model
+    baked = change_model(path, tmp_path, {"optimize": {"level": "extended"}}).model
     assert isinstance(baked, Model)
     target = BUILT_IN["onnxruntime"]
     plans = [api.plan(model, target=target).best_offsets for model in (plain, baked)]

@@ -28,6 +28,7 @@ PLANNED = (
 )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", range(SEEDS))
 @pytest.mark.parametrize("kind", KINDS)
 def test_kernels(kind: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:

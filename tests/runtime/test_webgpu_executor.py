@@ -11,8 +11,8 @@ import pytest
 import edgemem
 from edgemem.errors import RuntimeBindError, UnsupportedError
 from edgemem.model.affine import pad
-from edgemem.model.stored import stored
 from edgemem.model.tensor_ops import IDENTITY, Binary, Unary
+from edgemem.model.texture_layout import stored
 from edgemem.targets import BUILT_IN
 from tests.oracle.tensor_ops import run_program
 from tests.webgpu import EVERY_REACH
@@ -48,6 +48,7 @@ def expected(ready: Ready, feeds: dict[str, NDArray[Any]], precision: Precision)
     return [values[i] for i in graph.outputs]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("adapter", ADAPTERS)
 @pytest.mark.parametrize(("storage", "precision"), EVERY_REACH)
 @pytest.mark.parametrize("make", [classifier, lambda: classifier("nhwc")])

@@ -12,7 +12,7 @@ from onnx import helper as make
 
 import edgemem
 from edgemem.errors import EdgememError, PlanFileError, RuntimeBindError, StalePlanError, UnsupportedError
-from edgemem.runtime.webgpu.prepared import target_name
+from edgemem.runtime.webgpu.gpu_model import target_name
 from edgemem.targets import BUILT_IN
 from models.build import build
 from models.tflite_networks import mobilenet_v2
@@ -70,6 +70,7 @@ def network(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return path
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("network", "storage", "precision"), [*FIRST, *OTHERS], indirect=["network"])
 def test_networks_run_inside_the_plan_in_their_file(network: Path, storage: str, precision: str) -> None:
     name = need_adapter(ADAPTERS[0])
@@ -91,6 +92,7 @@ def test_networks_run_inside_the_plan_in_their_file(network: Path, storage: str,
         close(a, reference, precision)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("network", "storage"), [("mobilenet_v2", "buffer"), ("deeplab_v3", "texture2d")], indirect=["network"]
 )
@@ -108,6 +110,7 @@ def test_networks_run_on_a_second_driver(network: Path, storage: str) -> None:
             close(a, reference, "fp32")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("storage", ["buffer", "texture2d"])
 def test_a_tflite_network_runs_inside_the_plan_in_its_file(storage: str, tmp_path: Path) -> None:
     litert = pytest.importorskip("ai_edge_litert.interpreter")

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import edgemem
-from edgemem.bounds import lower_bounds, naive_size
 from edgemem.errors import EdgememError, InvalidPlanError, StalePlanError, UnsupportedError
 from edgemem.plans import OffsetPlan, PlanSet, SharedObjectsPlan
 from edgemem.proof import prove
@@ -17,6 +16,7 @@ from edgemem.records.problem import Problem, UsageRecord
 from edgemem.runtime.webgpu import executor as executor_module
 from edgemem.runtime.webgpu.places import check_profile, planned_places, separate_places
 from edgemem.runtime.webgpu.profile import GpuProfile, portable_profile
+from edgemem.strategy.bounds import lower_bounds, naive_size
 from edgemem.targets import BUILT_IN
 from tests.webgpu_programs import Net, classifier, pyramid
 

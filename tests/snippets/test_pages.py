@@ -9,9 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from edgemem.android import toolchain
-from edgemem.caches import cache_folder as tools_folder
-from edgemem.errors import ToolError
 from models.build import build
 from models.fetch import FetchError, cache_folder, fetch
 from tests.snippets.blocks import blocks, indented
@@ -23,16 +20,16 @@ from tests.webgpu_adapters import need_adapter
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 # What a page needs that the extra `test` installs.
 NEEDS = {
-    "android.md": ("cryptography", "onnxruntime"),
+    "android.md": ("onnxruntime",),
     "llm.md": ("onnxruntime",),
     "server.md": ("onnxruntime",),
     "training.md": ("torch",),
     "training-budget.md": ("torch",),
     "recompute.md": ("onnxruntime", "ai_edge_litert"),
-    "mobile.md": ("ai_edge_litert", "cryptography", "onnxruntime"),
+    "mobile.md": ("ai_edge_litert", "onnxruntime"),
     "microcontroller.md": ("tflite_micro",),
     "below-the-bound.md": ("ai_edge_litert", "tflite_micro"),
-    "README.md": ("onnxruntime", "ai_edge_litert"),
+    "first-steps.md": ("onnxruntime", "ai_edge_litert"),
     "gpu.md": ("onnxruntime", "wgpu"),
     "onnxruntime.md": ("onnxruntime",),
     "tflite.md": ("ai_edge_litert", "tflite_micro"),
@@ -45,10 +42,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     cache = tmp_path / "cache"
     cache.mkdir()
     (cache / "models").symlink_to(cache_folder())
-    tools = tools_folder("android")
-    if tools is not None:
-        tools.mkdir(parents=True, exist_ok=True)
-        (cache / "android").symlink_to(tools)
     monkeypatch.setenv("EDGEMEM_CACHE", str(cache))
     for name in ("PYTEST_CURRENT_TEST", "PYTEST_ADDOPTS"):
         monkeypatch.delenv(name, raising=False)
@@ -69,6 +62,7 @@ def small_tflite() -> bytes:
     return build_tflite(M([S(tensors, ops, (0,), (4,))]))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_a_page_does_what_it_says(page: Path, folder: Path) -> None:
     for package in NEEDS.get(page.name, ()):
@@ -80,23 +74,12 @@ def test_a_page_does_what_it_says(page: Path, folder: Path) -> None:
         shutil.which("cc") and shutil.which("c++")
     ):
         pytest.skip("needs gcc and g++")
-    if any("edgemem android package" in b.text for b in blocks(text) if not b.reason):
-        try:
-            toolchain.dex(toolchain.runtime())
-            for abi in toolchain.ABIS:
-                toolchain.native_library(abi)
-        except ToolError as e:
-            pytest.skip(f"the tools for Android cannot be had: {e}")
     for name in fetched_models(text):
         try:
-            model = fetch(name)
+            fetch(name)
         except FetchError as e:
             pytest.skip(str(e))
-        # .ci/run runs the README's own commands, which fetch it, in the checkout.
-        if page.name == "README.md":
-            shutil.copy(model, folder)
-    if page.name == "README.md":
-        (folder / "mobilenet_v2.onnx").write_bytes(build("mobilenet_v2").SerializeToString(deterministic=True))
+    # .ci/run runs the README's own commands, in the checkout.
     Page(page, folder, shell=page.name != "README.md").run()
 
 

@@ -24,8 +24,8 @@ def _one_thread() -> Iterator[None]:
 def _steady_costs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every operator costs the same, so that what is evicted, and what fits, does not depend on the machine."""
     pytest.importorskip("torch")
-    from edgemem.torch.remat import operators, repeating
+    from edgemem.torch.remat import operators, repeater
 
     clock = SimpleNamespace(perf_counter_ns=count(0, 1000).__next__)
-    for module in (operators, repeating):
+    for module in (operators, repeater):
         monkeypatch.setattr(module, "time", clock)

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import edgemem.torch  # noqa: E402
-from edgemem.process_memory import anonymous_bytes  # noqa: E402
+from edgemem.system.process_memory import anonymous_bytes  # noqa: E402
 
 pytestmark = [
     pytest.mark.usefixtures("_one_thread"),

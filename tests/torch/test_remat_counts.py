@@ -18,8 +18,9 @@ from torch.utils._pytree import tree_leaves  # noqa: E402
 
 import edgemem.torch  # noqa: E402
 from edgemem.errors import BudgetExceededError  # noqa: E402
-from edgemem.remat.simulation import simulate  # noqa: E402
-from edgemem.torch.remat import operators, recording, repeating  # noqa: E402
+from edgemem.torch.remat import operators, repeater  # noqa: E402
+from tests.bench.remat import recorder  # noqa: E402
+from tests.bench.remat.simulation import simulate  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +57,7 @@ class Clock(TorchDispatchMode):
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     found = Clock()
-    for module in (operators, recording, repeating):
+    for module in (operators, recorder, repeater):
         monkeypatch.setattr(module, "time", found)
     monkeypatch.setattr(operators, "has_outer_mode", lambda: False)
     return found
@@ -129,7 +130,7 @@ PROGRAMS: dict[str, Callable[[], Callable[[], None]]] = {
 def test_the_simulator_counts_what_the_runtime_does(name: str, policy: str, clock: Clock) -> None:
     work = PROGRAMS[name]()
     with clock:
-        log = edgemem.torch.record_operators(work, count_inputs=False)
+        log = recorder.record_operators(work, count_inputs=False)
     compared = evictions = 0
     for share in (0.9, 0.7, 0.5, 0.4, 0.3):
         budget = int(share * log.peak)

@@ -10,13 +10,14 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from edgemem.remat.policies import POLICIES  # noqa: E402
-from edgemem.remat.simulation import simulate  # noqa: E402
-from edgemem.torch import LiveBytes, record_operators  # noqa: E402
-from edgemem.trace.operator_log import APPEARS  # noqa: E402
+from edgemem.torch import LiveBytes  # noqa: E402
+from tests.bench.remat.operator_log import APPEARS  # noqa: E402
+from tests.bench.remat.recorder import record_operators  # noqa: E402
+from tests.bench.remat.simulation import simulate  # noqa: E402
 from tests.torch.steps import make_step  # noqa: E402
 
 if TYPE_CHECKING:
-    from edgemem.trace import OperatorLog
+    from tests.bench.remat.operator_log import OperatorLog
 
 
 def rows(log: OperatorLog) -> list[tuple[str, tuple[int, ...], tuple[int, ...], int]]:

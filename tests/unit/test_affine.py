@@ -85,6 +85,7 @@ def test_slices_in_both_directions(shape: tuple[int, ...], data: st.DataObject) 
     check(affine.slice_(0, 1, shape, begin, step, expected.shape), x, expected)
 
 
+@pytest.mark.full
 @settings(max_examples=80, deadline=None)
 @given(SHAPES, st.data())
 def test_paddings(shape: tuple[int, ...], data: st.DataObject) -> None:

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 import edgemem
 from edgemem.errors import PlanFileError
 from edgemem.planfile import decode_all, encode, encode_all
+from edgemem.planfile.protobuf import encode_field
 from edgemem.planning.recording_plan import plan_recording
 from edgemem.plans import PlanSet, Settings
-from edgemem.protobuf import encode_field
 from edgemem.records.problem import Problem
 from edgemem.runtime.onnxruntime.file import with_plans
 from edgemem.targets import BUILT_IN
@@ -71,12 +71,14 @@ def recording_of(stream: Sequence[int], alignment: int = 64) -> PlanSet:
     return plan_recording(replace(recording, trace=trace), Settings(alignment=alignment))
 
 
+@pytest.mark.full
 @settings(max_examples=100, deadline=None)
 @given(plansets())
 def test_a_plan_of_a_graph_is_read_as_decode_reads_it(p: PlanSet) -> None:
     assert read(encode(p)) == [expected(p)]
 
 
+@pytest.mark.full
 @settings(max_examples=60, deadline=None)
 @given(files())
 def test_a_file_of_many_plans_is_read_as_decode_reads_it(sets: list[PlanSet]) -> None:
@@ -84,6 +86,7 @@ def test_a_file_of_many_plans_is_read_as_decode_reads_it(sets: list[PlanSet]) ->
     assert read(data) == [expected(p) for p in decode_all(data)]
 
 
+@pytest.mark.full
 @settings(max_examples=100, deadline=None)
 @given(recorded_plansets().map(laid_out))
 def test_a_recording_with_right_places_is_usable(p: PlanSet) -> None:
@@ -93,6 +96,7 @@ def test_a_recording_with_right_places_is_usable(p: PlanSet) -> None:
     assert file.has_plan(0) == (file.facts(0).is_usable and p.problem.alignment <= 64)
 
 
+@pytest.mark.full
 @settings(max_examples=100, deadline=None)
 @given(cycle_plansets())
 def test_a_cycle_is_shown_but_not_usable(p: PlanSet) -> None:
@@ -102,6 +106,7 @@ def test_a_cycle_is_shown_but_not_usable(p: PlanSet) -> None:
     assert not file.has_plan(0)
 
 
+@pytest.mark.full
 @settings(max_examples=100, deadline=None)
 @given(any_streams().filter(any))
 def test_a_plan_of_edgemem_is_usable_and_makes_a_plan(stream: list[int]) -> None:
@@ -233,6 +238,7 @@ def outcome(data: bytes) -> tuple[list[Any] | None, list[Any] | str]:
         return found, str(e)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("change", [0x01, 0x80])
 def test_one_wrong_byte_is_refused_or_read_as_decode_reads_it(change: int) -> None:
     """Where `decode_all` refuses a file, and the reader does not, the facts are as before or not usable.
@@ -250,6 +256,7 @@ def test_one_wrong_byte_is_refused_or_read_as_decode_reads_it(change: int) -> No
             assert not [facts for facts in found or () if facts.is_usable and facts not in before], (at, right)
 
 
+@pytest.mark.full
 @settings(max_examples=300, deadline=None)
 @given(
     st.sampled_from([[small()], [recorded()], [small(), recorded()], [recording_of([100, 200, -1, 90, -3, -2])]]),

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from edgemem.bounds import lower_bounds, naive_size
 from edgemem.errors import InvalidPlanError
 from edgemem.planfile import encode
+from edgemem.planning.problem_plan import plan_with_settings
 from edgemem.planning.recording_plan import plan_recording
-from edgemem.planning.settled import settled_plans
 from edgemem.plans import LowerBounds, OffsetPlan, PlanSet, Settings
 from edgemem.proof import prove
+from edgemem.strategy.bounds import lower_bounds, naive_size
 from edgemem.trace import Trace
 from edgemem.trace.recording import Recording
 from tests.native_library import FILE, MADE_HERE, RECORDED, PlanFile, Planned, Run, Session, c, last_error
@@ -103,6 +103,7 @@ def proved(problem: Problem, offsets: Sequence[int], out: Planned) -> None:
     prove(PlanSet(problem, out.naive, bounds, (plan,), ()))
 
 
+@pytest.mark.full
 @settings(max_examples=300, deadline=None)
 @given(small_streams, st.sampled_from([1, 8, 64]))
 def test_a_plan_of_a_record_is_proved_and_the_smallest_of_the_rules(stream: list[int], alignment: int) -> None:
@@ -116,7 +117,7 @@ def test_a_plan_of_a_record_is_proved_and_the_smallest_of_the_rules(stream: list
         lower_bounds(problem).offsets,
     )
     proved(problem, placed, out)
-    made = settled_plans(problem, Settings(tuple(f"offsets/{rule}" for rule in RULES)), families=("offsets",))
+    made = plan_with_settings(problem, Settings(tuple(f"offsets/{rule}" for rule in RULES)), families=("offsets",))
     by_rule = {plan.strategy: plan for plan in made.offsets}
     assert out.arena == min(plan.size for plan in made.offsets)
     assert by_rule[out.strategy.decode()].offsets.tolist() == placed
@@ -148,10 +149,11 @@ def test_many_requests_are_planned_as_the_rules_plan_them() -> None:
     problem = trace.problem(alignment=64)
     out, offsets = planned_record(stream, 64)
     proved(problem, [offsets[k] for k in trace.freed.tolist()], out)
-    made_here = settled_plans(problem, Settings(tuple(f"offsets/{rule}" for rule in RULES)), families=("offsets",))
+    made_here = plan_with_settings(problem, Settings(tuple(f"offsets/{rule}" for rule in RULES)), families=("offsets",))
     assert out.arena == min(plan.size for plan in made_here.offsets)
 
 
+@pytest.mark.full
 @settings(max_examples=100, deadline=None)
 @given(small_streams, small_streams)
 def test_a_session_serves_each_run_and_soon_all_of_it(first: list[int], other: list[int]) -> None:

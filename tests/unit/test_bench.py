@@ -14,15 +14,15 @@ import onnx
 import pytest
 from click.testing import CliRunner, Result
 
-from edgemem.bench.alone import peak_rss
 from edgemem.bench.instances import DEFAULT, Instance, instance
+from edgemem.bench.measurement import BenchSolver, PeerLimits, geometric_mean, measure, solvers, summary
+from edgemem.bench.peak_memory import peak_rss
 from edgemem.bench.peers import PEERS, Peer
 from edgemem.bench.puzzles import HEIGHT
-from edgemem.bench.run import Limits, Solver, geometric_mean, measure, solvers, summary
 from edgemem.cli.main import main
 from edgemem.planning import Choice
 from edgemem.records.problem import Problem
-from edgemem.strategy.registry import Found, Strategy
+from edgemem.strategy.registry import Solution, Strategy
 from models.build import build
 from tests.data import shared_file, shared_files
 
@@ -137,6 +137,7 @@ def test_a_model_is_its_records(tmp_path: Path) -> None:
     assert row["results"][0]["size"] == size
 
 
+@pytest.mark.full
 def test_the_table() -> None:
     result = edgemem("guillotine:100", "sparse:100,seed=3", "-s", "search", "-s", "naive")
     assert result.exit_code == 0, result.output
@@ -151,6 +152,7 @@ def test_the_table() -> None:
     assert "0 of 2" in result.output
 
 
+@pytest.mark.full
 def test_a_narrow_terminal_gets_all_digits() -> None:
     strategies = [x for name in ("search", "naive", "greedy_by_size", "strip_packing") for x in ("-s", name)]
     result = edgemem("guillotine:100", *strategies, FORCE_COLOR="1", COLUMNS="72")
@@ -161,6 +163,7 @@ def test_a_narrow_terminal_gets_all_digits() -> None:
         assert name in result.output
 
 
+@pytest.mark.full
 def test_json_holds_what_can_be_tracked(tmp_path: Path) -> None:
     file = tmp_path / "bench.json"
     file.write_text("old")
@@ -217,6 +220,7 @@ def test_wrong_solvers_are_usage_errors(args: tuple[str, ...], what: str) -> Non
     assert what in result.output
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("peer", "module", "package"), [("omnimalloc", "omnimalloc", "omnimalloc"), ("vela", "ethosu", "ethos-u-vela")]
 )
@@ -230,6 +234,7 @@ def test_a_peer_that_is_not_installed(peer: str, module: str, package: str) -> N
     assert done.stderr.endswith(f"needs {package}: pip install {package}\n")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("peer", [p.name for p in PEERS])
 def test_installed_peers_plan_validly(peer: str) -> None:
     pytest.importorskip(next(p.module for p in PEERS if p.name == peer))
@@ -239,7 +244,7 @@ def test_installed_peers_plan_validly(peer: str) -> None:
     first, size = rng.integers(0, 300, 80), rng.integers(1, 5000, 80)
     size[7] = 0
     problem = Problem.from_arrays(first, first + rng.integers(0, 90, 80), size, alignment=64)
-    row = measure(Instance("aligned", lambda: problem), columns, limits=Limits(0.05))
+    row = measure(Instance("aligned", lambda: problem), columns, limits=PeerLimits(0.05))
     ours, theirs = row.results
     assert not theirs.note
     assert theirs.size is not None
@@ -249,6 +254,7 @@ def test_installed_peers_plan_validly(peer: str) -> None:
     assert row.to_best_peer_ratio == ours.size / theirs.size
 
 
+@pytest.mark.full
 def test_peers_are_left_out_of_what_they_cannot_do_in_time() -> None:
     pytest.importorskip("omnimalloc")
     result = edgemem("dense:40", "dense:60", "--peers", "omnimalloc/omni", "--peer-records", "50")
@@ -257,11 +263,12 @@ def test_peers_are_left_out_of_what_they_cannot_do_in_time() -> None:
     assert "of best peer" in result.output
 
 
-def _peer(offsets: Callable[[int], list[int]]) -> Solver:
+def _peer(offsets: Callable[[int], list[int]]) -> BenchSolver:
     peer = Peer("own/planner", "own", "own", 1000, True, lambda first, *_: lambda: lambda: offsets(len(first)))
-    return Solver(peer.name, "offsets", peer=peer)
+    return BenchSolver(peer.name, "offsets", peer=peer)
 
 
+@pytest.mark.full
 def test_a_wrong_plan_gives_no_figure() -> None:
     (naive,) = solvers(["naive"], [], "offsets", None)
     overlapping = _peer(lambda count: [0] * count)
@@ -274,6 +281,7 @@ def test_a_wrong_plan_gives_no_figure() -> None:
     assert [(s.instances, s.at_bound) for s in summary([row])] == [(0, 0), (1, 0)]
 
 
+@pytest.mark.full
 def test_a_failing_peer_leaves_the_others_their_turn() -> None:
     def refuse(count: int) -> list[int]:
         raise MemoryError(f"{count} are too many")
@@ -286,18 +294,19 @@ def test_a_failing_peer_leaves_the_others_their_turn() -> None:
 
 
 def test_a_proof_that_a_smaller_plan_refutes_is_invalid() -> None:
-    def boast(problem: Problem) -> Found:
+    def boast(problem: Problem) -> Solution:
         ends = problem.size.cumsum()
-        return Found(ends - problem.size, int(ends[-1]))
+        return Solution(ends - problem.size, int(ends[-1]))
 
     strategy = Strategy("boast", "offsets", "", "", {}, None, None, {}, frozenset({"state"}), boast)
     (greedy,) = solvers(["greedy_by_size"], [], "offsets", None)
-    false, right = measure(instance("dense:50"), [Solver("boast", "offsets", Choice(strategy)), greedy]).results
+    false, right = measure(instance("dense:50"), [BenchSolver("boast", "offsets", Choice(strategy)), greedy]).results
     assert false.invalid
     assert "is called optimal" in false.note
     assert right.size
 
 
+@pytest.mark.full
 def test_what_one_proves_optimal_is_optimal_for_all() -> None:
     # Its smallest arena is 5, its lower bound 4.
     columns = ([0, 0, 1, 1, 2, 2, 3, 4], [0, 1, 2, 3, 2, 3, 5, 5], [2, 2, 1, 1, 1, 1, 2, 2])
@@ -309,6 +318,7 @@ def test_what_one_proves_optimal_is_optimal_for_all() -> None:
     assert [s.optimal for s in summary([row])] == [1, 1, 0]
 
 
+@pytest.mark.full
 def test_records_without_bytes() -> None:
     result = edgemem("dense:1", "-s", "auto")
     assert result.exit_code == 0
@@ -324,16 +334,17 @@ def test_geometric_mean() -> None:
     assert geometric_mean([]) is None
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the peak of a process")
 def test_memory_is_that_of_a_process_of_its_own() -> None:
     (greedy,) = solvers(["greedy_by_size"], [], "offsets", None)
-    small = peak_rss("sparse:10", {}, greedy, Limits())
-    large = peak_rss("sparse:300000", {}, greedy, Limits())
+    small = peak_rss("sparse:10", {}, greedy, PeerLimits())
+    large = peak_rss("sparse:300000", {}, greedy, PeerLimits())
     assert small is not None
     assert large is not None
     # first_op, last_op, size and the offsets, at least.
     assert large - small > 300_000 * 8 * 4
-    assert peak_rss("nothing", {}, greedy, Limits()) is None
+    assert peak_rss("nothing", {}, greedy, PeerLimits()) is None
 
 
 def test_the_default_set_can_be_made() -> None:

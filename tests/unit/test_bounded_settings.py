@@ -6,7 +6,8 @@ import os
 
 import pytest
 
-from edgemem.planning import plan_sets, settled
+from edgemem.planning import plan_sets
+from edgemem.planning import problem_plan as settled
 from edgemem.planning.limits import bounded
 from edgemem.planning.recording_plan import plan_recording
 from edgemem.plans import Settings

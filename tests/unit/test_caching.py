@@ -23,7 +23,7 @@ MIB = 1 << 20
             CachingSettings(max_split_size=128 * MIB, max_non_split_rounding=32 * MIB),
         ),
         ("large_segment_size_mb:64", CachingSettings(large_segment_size=64 * MIB)),
-        ("garbage_collection_threshold:0.8", CachingSettings(garbage_collection_threshold=0.8)),
+        ("garbage_collection_threshold:0.8", CachingSettings()),
         ("roundup_power2_divisions:4", CachingSettings(roundup_power2_divisions=(4,) * 16)),
         # The example of PyTorch's documentation: below 256 MiB 1, above 1 GiB 8.
         (
@@ -35,10 +35,6 @@ MIB = 1 << 20
 )
 def test_settings_are_read_as_pytorch_reads_them(text: str, expected: CachingSettings) -> None:
     assert CachingSettings.parse(text) == expected
-
-
-def test_the_memory_limit_is_no_part_of_the_text() -> None:
-    assert CachingSettings.parse("expandable_segments:True", memory_limit=5).memory_limit == 5
 
 
 @pytest.mark.parametrize(
@@ -87,18 +83,18 @@ def test_peaks_and_efficiency() -> None:
     )
     assert simulation.efficiency == 0.25
     assert simulation.fragmentation == 15 * MIB
-    assert (simulation.segments, simulation.times_taken, simulation.retries) == (1, 1, 0)
+    assert (simulation.segments, simulation.times_taken) == (1, 1)
     assert simulation.peak_event == 0
     assert simulation.out_of_memory is None
 
 
 def test_simulations_and_blocks_say_what_matters_in_one_line() -> None:
-    simulation = simulate(Trace.from_stream([3 * MIB, 2 * MIB, 40 * MIB]), CachingSettings(memory_limit=50 * MIB))
+    simulation = simulate(Trace.from_stream([3 * MIB, 2 * MIB, 1 << 41]), CachingSettings(expandable_segments=True))
     assert repr(simulation) == (
         "Simulation(3 events: 5,242,880 bytes allocated, 20,971,520 reserved, efficiency 25.0%, "
         "out of memory at event 2)"
     )
-    assert repr(simulation.blocks()) == "CachedBlocks(2 blocks: 3,145,728 bytes in use, 17,825,792 free)"
+    assert repr(simulation.blocks()) == "CachedBlocks(3 blocks: 3,145,728 bytes in use, 17,825,792 free)"
 
 
 def test_blocks_lie_where_the_rules_put_them() -> None:
@@ -124,15 +120,10 @@ def test_streams_do_not_share_free_blocks() -> None:
     assert simulate(Trace.from_columns(size, request, stream=[0, 0, 1])).reserved_peak == 24 * MIB
 
 
-def test_a_simulation_ends_where_memory_runs_out() -> None:
-    trace = Trace.from_stream([12 * MIB, -1, 30 * MIB, 20 * MIB, -3])
-    simulation = simulate(trace, CachingSettings(memory_limit=40 * MIB))
-    assert simulation.out_of_memory == 3
-    assert simulation.reserved.tolist() == [12 * MIB, 12 * MIB, 30 * MIB]  # the first segment was given back
-    assert simulation.retries == 2
-    assert simulation.blocks(3).size.tolist() == [30 * MIB]  # as the event that failed has left them
-    enough = simulate(trace, CachingSettings(memory_limit=50 * MIB))
-    assert enough.out_of_memory is None
+def test_a_simulation_ends_where_a_request_is_larger_than_any_segment() -> None:
+    simulation = simulate(Trace.from_stream([12 * MIB, 1 << 41, -1]), CachingSettings(expandable_segments=True))
+    assert simulation.out_of_memory == 1
+    assert simulation.reserved.tolist() == [20 * MIB]
 
 
 def test_expandable_segments_leave_no_hole_between_segments() -> None:

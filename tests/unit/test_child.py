@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import edgemem
-from edgemem.bench.alone import peak_rss
-from edgemem.bench.run import Limits, solvers
-from edgemem.child import child_command, run_child
+from edgemem.bench.measurement import PeerLimits, solvers
+from edgemem.bench.peak_memory import peak_rss
+from edgemem.system.child_process import child_command, run_child
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,14 +26,15 @@ def trap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.full
 def test_modules_of_the_working_directory_are_not_run(trap: Path) -> None:
-    done = run_child("edgemem.bench.alone", stdin="no task")
-    assert "JSONDecodeError" in done.stderr
+    done = run_child("edgemem.bench.peak_memory", ["no folder"])
+    assert "FileNotFoundError" in done.stderr
     assert str(trap) not in done.stderr
 
 
 def test_the_parents_edgemem_is_run(trap: Path) -> None:
-    command = child_command("edgemem.bench.alone")
+    command = child_command("edgemem.bench.peak_memory")
     script = "import edgemem; print(edgemem.__file__)"
     # The same start with another module to run at the end: what it imports is the parent's.
     start = command[3].replace('runpy.run_module(task["module"], run_name="__main__", alter_sys=True)', script)
@@ -43,6 +44,7 @@ def test_the_parents_edgemem_is_run(trap: Path) -> None:
     assert trap.is_dir()
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell")
 @pytest.mark.parametrize("where", ["trap", "checkout"])
 def test_the_bench_measures_the_compiled_kernels_wherever_it_is_started(
@@ -50,6 +52,6 @@ def test_the_bench_measures_the_compiled_kernels_wherever_it_is_started(
 ) -> None:
     monkeypatch.chdir(trap if where == "trap" else ROOT)
     (solver,) = solvers(["offsets/greedy_by_size"], [], "offsets", None)
-    peak = peak_rss("guillotine:50", {}, solver, Limits(1.0))
+    peak = peak_rss("guillotine:50", {}, solver, PeerLimits(1.0))
     assert peak is not None
     assert peak > 1 << 20

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+import pytest
 from click.testing import CliRunner
 
 from edgemem import planfile
@@ -75,6 +76,7 @@ def run(*args: object) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
+@pytest.mark.full
 def test_no_forged_bound_or_status_is_believed(tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     path = tmp_path / "forged.edgemem"

@@ -41,7 +41,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def planned(model: Path) -> Path:
     path = model.with_name("blazeface.planned.onnx")
-    result = edgemem("plan", model, "-o", path)
+    result = edgemem("plan", model, "--no-record", "-o", path)
     assert result.exit_code == 0, result.output
     return path
 
@@ -50,7 +50,7 @@ def test_too_little_memory_is_one_line(records: Path, monkeypatch: pytest.Monkey
     def exhausted(*_: object, **__: object) -> None:
         raise MemoryError("Unable to allocate 95.4 GiB")
 
-    monkeypatch.setattr("edgemem.commands.prepare.prepare", exhausted)
+    monkeypatch.setattr("edgemem.commands.changed_model.change_model", exhausted)
     done = edgemem("plan", records)
     assert done.exit_code == 1
     assert done.output.startswith("edgemem: there is not enough memory (Unable to allocate 95.4 GiB); give smaller")
@@ -60,12 +60,13 @@ def test_a_module_that_cannot_be_loaded_is_one_line(records: Path, monkeypatch: 
     def unmapped(*_: object, **__: object) -> None:
         raise ImportError("failed to map segment from shared object", name="onnx_cpp2py_export")
 
-    monkeypatch.setattr("edgemem.commands.prepare.prepare", unmapped)
+    monkeypatch.setattr("edgemem.commands.changed_model.change_model", unmapped)
     done = edgemem("plan", records)
     assert (done.exit_code, done.output.count("\n")) == (1, 1)
     assert done.output.startswith("edgemem: cannot load onnx_cpp2py_export (failed to map segment")
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of the address space")
 def test_little_address_space_is_not_said_to_be_a_signal(records: Path) -> None:
     """OpenBLAS sends the process a SIGINT where it cannot start a thread."""
@@ -74,7 +75,8 @@ def test_little_address_space_is_not_said_to_be_a_signal(records: Path) -> None:
         done = subprocess.run(["bash", "-c", limit], capture_output=True, text=True, check=False)
         assert "SIGINT" not in done.stderr
         assert "Traceback" not in done.stderr
-        assert done.returncode in (0, 1)
+        # 127: the system cannot load Python itself.
+        assert done.returncode in (0, 1, 127)
 
 
 def test_the_first_line_is_the_answer(records: Path) -> None:
@@ -167,6 +169,7 @@ def test_no_records(tmp_path: Path) -> None:
     assert edgemem("plan", file).exit_code == 0
 
 
+@pytest.mark.full
 def test_plan_show_verify_export(planned: Path, tmp_path: Path) -> None:
     assert ": right\n" in edgemem("verify", planned).output
     shown = edgemem("show", planned, "--all").output
@@ -196,23 +199,26 @@ def test_a_verified_plan_says_what_was_checked(planned: Path, tmp_path: Path) ->
 
 
 def test_a_written_plan_says_where_it_runs(model: Path, tmp_path: Path) -> None:
-    last = edgemem("plan", model, "-o", tmp_path / "out.onnx").output.splitlines()[-1]
+    last = edgemem("plan", model, "--no-record", "-o", tmp_path / "out.onnx").output.splitlines()[-1]
     assert "runs as planned in ONNX Runtime, node by node" in last
     assert "plan with --record" in last
 
 
+@pytest.mark.full
 def test_a_written_plan_does_not_name_an_executor_that_runs_outside_of_it(tmp_path: Path) -> None:
     text = """
     <ir_version: 8, opset_import: ["" : 17]>
     g (float[4] x) => (float[k] y) { a = Exp (x)  b = NonZero (a)  c = Cast <to = 1> (b)  d = Tanh (c)  y = Exp (d) }
     """
     onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
-    last = edgemem("plan", tmp_path / "m.onnx", "-o", tmp_path / "out.onnx").output.splitlines()[-1]
+    done = edgemem("plan", tmp_path / "m.onnx", "--no-record", "-o", tmp_path / "out.onnx")
+    last = done.output.splitlines()[-1]
     assert "no executor runs this plan as it is" in last
     assert "--executor io-binding): 'b' is of a size that depends on the data (NonZero)" in last
     assert "runs in" not in edgemem("verify", tmp_path / "out.onnx").output
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("width", [80, 100])
 def test_tables_fit_the_terminal(planned: Path, width: int) -> None:
     shown = subprocess.run(
@@ -285,6 +291,7 @@ def test_a_header_compiles_and_keeps_the_tensors_names(planned: Path, tmp_path: 
     subprocess.run([program], check=True)
 
 
+@pytest.mark.full
 def test_over_budget_is_exit_code_3(model: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.onnx"
     out.write_bytes(b"precious")
@@ -431,7 +438,7 @@ def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
 
 def test_planning_twice_is_planning_once(planned: Path, tmp_path: Path) -> None:
     again = tmp_path / "again.onnx"
-    assert edgemem("plan", planned, "-o", again).exit_code == 0
+    assert edgemem("plan", planned, "--no-record", "-o", again).exit_code == 0
     assert again.read_bytes() == planned.read_bytes()
 
 

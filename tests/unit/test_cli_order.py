@@ -64,6 +64,7 @@ def test_the_order_is_told_apart_from_the_plan(tflite: Path) -> None:
     assert (BUNDLE_BEST, BUNDLE_GIVEN) == (4608, 24832)
 
 
+@pytest.mark.full
 def test_an_order_that_cannot_be_better_is_unchanged(tflite: Path, tmp_path: Path) -> None:
     once, twice = tmp_path / "once.tflite", tmp_path / "twice.tflite"
     assert edgemem("plan", tflite, "--order", "auto", "-o", once).exit_code == 0
@@ -81,17 +82,7 @@ def test_json_has_what_was_found(tflite: Path) -> None:
     assert set(found) == {"method", "peak", "given_peak", "lower_bound", "optimal", "stopped", "seconds"}
 
 
-def test_reorder_is_order_auto(tflite: Path) -> None:
-    found = [ordering(tflite, *options) for options in (("--reorder",), ("--order", "auto"))]
-    for one in found:
-        del one["seconds"]
-    assert found[0] == found[1]
-    assert edgemem("plan", tflite, "--reorder", "--order", "auto").exit_code == 0
-    done = edgemem("plan", tflite, "--reorder", "--order", "greedy")
-    assert done.exit_code == 2
-    assert "--reorder is the same as --order auto" in done.output
-
-
+@pytest.mark.full
 def test_given_keeps_the_order_of_the_file(tflite: Path, tmp_path: Path) -> None:
     plain, given = tmp_path / "plain.tflite", tmp_path / "given.tflite"
     assert edgemem("plan", tflite, "-o", plain).exit_code == 0
@@ -163,13 +154,15 @@ def test_an_order_with_a_larger_plan_is_not_taken(tmp_path: Path) -> None:
     assert min(p["size"] for p in searched["plans"] if p["family"] == "offsets") == 1216
 
 
+@pytest.mark.full
 def test_an_order_that_fits_a_budget(tflite: Path) -> None:
     assert edgemem("plan", tflite, "--budget", "6KiB").exit_code == 3
     assert edgemem("plan", tflite, "--budget", "6KiB", "--order", "auto").exit_code == 0
 
 
+@pytest.mark.full
 def test_onnx_is_baked_for_its_order(onnx: Path, tmp_path: Path) -> None:
-    runtime = pytest.importorskip("edgemem.runtime.onnxruntime.optimise")
+    runtime = pytest.importorskip("edgemem.runtime.onnxruntime.baked_file")
     pytest.importorskip("onnxruntime")
     out = tmp_path / "out.onnx"
     done = edgemem("plan", onnx, "--order", "auto", "-o", out)
@@ -221,6 +214,7 @@ def test_strategies_lists_the_methods() -> None:
         assert entry["paper"]
 
 
+@pytest.mark.full
 def test_lines_are_folded_between_words(onnx: Path) -> None:
     pytest.importorskip("onnxruntime")
     parent, child = pty.openpty()

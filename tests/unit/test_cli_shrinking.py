@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from edgemem.cli.main import main
-from edgemem.commands.prepare import prepare
-from edgemem.commands.price import price_of
+from edgemem.commands.changed_model import change_model
+from edgemem.commands.cost import price_of
 from edgemem.formats import Model
 from edgemem.targets import BUILT_IN
 from models.build import build
@@ -69,6 +69,7 @@ def test_a_change_that_was_not_made_is_told(model: Path, limits: tuple[str, ...]
     assert "price" not in done.output
 
 
+@pytest.mark.full
 def test_the_price_has_the_tail_of_micro(model: Path) -> None:
     stages = ("--overlap", "tflm-reference", "--stream", "0:5:4", "--effort", "fast")
     table = edgemem("plan", model, "-t", "tflm", *stages)
@@ -82,13 +83,14 @@ def test_the_price_has_the_tail_of_micro(model: Path) -> None:
     )
 
 
+@pytest.mark.full
 def test_the_price_is_of_the_file_that_was_given(tmp_path: Path) -> None:
     """Not of the folded one, whose constants are stored plain and take twice the bytes."""
     try:
         path = fetch("mp_face_detection_short")
     except FetchError as e:
         pytest.skip(f"no mp_face_detection_short: {e}")
-    prepared = prepare(path, tmp_path, {"fold": {}, "stream": {"stages": "0:5:2"}}, target="tflm")
+    prepared = change_model(path, tmp_path, {"fold": {}, "stream": {"stages": "0:5:2"}}, target="tflm")
     assert isinstance(prepared.model, Model)
     assert prepared.given is not None
     price = price_of(prepared.given, prepared.model, BUILT_IN["tflm"], path)
@@ -105,6 +107,7 @@ def test_a_profile_is_of_tflite_files_and_the_model_is_not_overwritten(tmp_path:
     assert path.read_bytes() == before
 
 
+@pytest.mark.full
 def test_a_budget_that_tiles_cannot_meet_is_approached(tmp_path: Path) -> None:
     """The error says how far the best tiles come, and the arena of a session counts, too."""
     path, out = tmp_path / "m.onnx", tmp_path / "out.onnx"

@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from edgemem.cli.main import main
 from edgemem.commands.curve import _spread, _with, find_curve
 from edgemem.commands.tflite_file import open_model
-from edgemem.passes.streaming.region import Stage
-from edgemem.passes.streaming.stages import Choice, choose_stages
+from edgemem.passes.streaming.region import StripeStage
+from edgemem.passes.streaming.stages import StripeChoice, choose_stages
 from edgemem.report.curve import CurvePoint, curve_data, curve_svg
 from edgemem.targets import BUILT_IN
 from models.tflite_networks import mobilenet_v2
@@ -43,6 +43,7 @@ def test_the_picture_is_xml_with_a_mark_for_each_point(points: tuple[CurvePoint,
     assert any("76,816" in (title.text or "") for title in picture.iter() if title.tag.endswith("title"))
 
 
+@pytest.mark.full
 def test_the_command_prints_a_front_and_writes_a_picture(tmp_path: Path) -> None:
     model, picture = tmp_path / "m.tflite", tmp_path / "m.svg"
     model.write_bytes(mobilenet_v2(alpha=0.3, size=80, int8=True, classes=2))
@@ -69,6 +70,7 @@ def test_a_picture_has_to_be_svg(tmp_path: Path) -> None:
     assert CliRunner().invoke(main, ["curve", str(model), "-o", "curve.png"]).exit_code == 2
 
 
+@pytest.mark.full
 def test_the_curve_ends_at_the_stages_that_plan_chooses(tmp_path: Path) -> None:
     """The plan of stages with the least bound need not be the least plan."""
     rules = BUILT_IN["tflm"].changed(kernels="tflm-reference", slots=True)
@@ -82,8 +84,8 @@ def test_the_curve_ends_at_the_stages_that_plan_chooses(tmp_path: Path) -> None:
 
 
 def test_least_is_among_the_points_in_the_order_of_operators() -> None:
-    front = [Choice((Stage(0, 1, k),), 1000 - 100 * k, None, 10 * k, k) for k in range(1, 6)]
-    other = Choice((Stage(0, 2, 9),), 700, 450, 40, 4)
+    front = [StripeChoice((StripeStage(0, 1, k),), 1000 - 100 * k, None, 10 * k, k) for k in range(1, 6)]
+    other = StripeChoice((StripeStage(0, 2, 9),), 700, 450, 40, 4)
     for most in (2, 3, 5, 9):
         chosen = _with(other, front, most)
         assert len(chosen) <= most

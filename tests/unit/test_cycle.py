@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from edgemem.bounds import lower_bounds
 from edgemem.errors import ModelError
 from edgemem.planning.choice import choices
 from edgemem.planning.plan_sets import make_plans
+from edgemem.strategy.bounds import lower_bounds
 from edgemem.trace import Section, Trace
 from edgemem.trace.cycle import Cycle
 
@@ -212,6 +212,7 @@ def test_a_cycle_without_requests_has_an_empty_plan() -> None:
     assert cycle.slots(_planned(cycle)).size == 0
 
 
+@pytest.mark.full
 def test_many_requests_are_a_matter_of_moments() -> None:
     # All live into the next period. Work that grew with the square of the number would not end.
     count = 100_000

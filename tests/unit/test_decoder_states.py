@@ -17,7 +17,7 @@ from edgemem.cli.main import main
 from edgemem.errors import ModelError, UnsupportedError
 from edgemem.formats import Bindings, load_model
 from edgemem.model.states import NAMED_PAIRS, StatePair, decode_pairs, encode_pairs, grown_axis, named_pairs
-from edgemem.verification import right_plan
+from edgemem.planning.verification import right_plan
 from edgemem_converters.onnx.model import OnnxConverter
 from models.decoder import Sizes, decoder
 
@@ -184,6 +184,7 @@ def test_a_plan_has_one_state_of_the_capacity_for_each_pair(form: Any, tmp_path:
     assert dict(planset.target.states) == states
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("state", ["past_key_values.*=present.*", "auto"])
 def test_the_command_writes_a_file_whose_states_are_in_place(state: str, tmp_path: Path) -> None:
     onnx.save(decoder(), tmp_path / "decoder.onnx")
@@ -227,6 +228,7 @@ def test_a_state_that_its_update_reads_elsewhere_too_is_refused(tmp_path: Path) 
         edgemem.plan(tmp_path / "m.onnx", states={"past": "present"})
 
 
+@pytest.mark.full
 def test_a_range_of_the_past_is_one_of_the_cache_length(tmp_path: Path) -> None:
     onnx.save(decoder(), tmp_path / "decoder.onnx")
     ranged = Bindings.of({"batch": 1, "sequence": 1, "past": "0..31", "total": "past+1"})

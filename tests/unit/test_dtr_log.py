@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from edgemem.errors import ModelError
-from edgemem.formats import load_operator_log
 from edgemem.trace.budget import ReadingBudget
+from tests.bench.remat.log_files import load_operator_log
 from tests.data import shared_file
 from tests.operator_logs import DTR_LOGS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from edgemem.trace import OperatorLog
+    from tests.bench.remat.operator_log import OperatorLog
 
 Line = dict[str, Any]
 
@@ -187,7 +187,7 @@ def test_damaged_compression_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_file_that_grows_without_end_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgemem_converters.operator_log.lines.ReadingBudget", lambda: ReadingBudget(items=1000))
+    monkeypatch.setattr("tests.bench.remat.log_lines.ReadingBudget", lambda: ReadingBudget(items=1000))
     path = tmp_path / "run.log.gz"
     path.write_bytes(gzip.compress(b"\n" * 10_000_000))
     assert path.stat().st_size < 20_000
@@ -196,7 +196,7 @@ def test_a_file_that_grows_without_end_is_not_read_to_its_end(tmp_path: Path, mo
 
 
 def test_a_log_that_starts_again_and_again_is_not_quadratic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgemem_converters.operator_log.lines.ReadingBudget", lambda: ReadingBudget(items=100_000))
+    monkeypatch.setattr("tests.bench.remat.log_lines.ReadingBudget", lambda: ReadingBudget(items=100_000))
     constants = [line for k in range(1000) for line in constant(f"a{k}")]
     with pytest.raises(ModelError, match="more than 5,000,000 events"):
         read(tmp_path, constants, START * 1000)

@@ -12,7 +12,7 @@ from edgemem.planning import make_plans
 from edgemem.planning.choice import choices
 from edgemem.trace.cycle import Cycle
 from edgemem.trace.dynamic_slots import dynamic_slots
-from edgemem.trace.reusable import reusable_spaces
+from edgemem.trace.reusable_spaces import reusable_spaces
 from edgemem.trace.trace import Section
 
 NO_SECTION = -1

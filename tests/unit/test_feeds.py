@@ -8,6 +8,7 @@ import pytest
 from edgemem.errors import UnknownShapeError, UnsupportedError
 from edgemem.formats import Bindings
 from edgemem.runtime.feeds import make_feeds, random_values
+from tests.extent import run_for_seeds
 
 INPUTS = {
     "image": ("float32", ("N", 3, 8)),
@@ -28,7 +29,7 @@ def test_the_same_seed_gives_the_same_values() -> None:
     assert one["image"].shape == (2, 3, 8)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@run_for_seeds(range(20), quick=4)
 def test_nothing_is_zeros_alone_and_indices_stay_small(seed: int) -> None:
     made = make_feeds(INPUTS, Bindings({"N": 1}), seed=seed)
     assert all(np.any(value) for value in made.values())

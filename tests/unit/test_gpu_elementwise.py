@@ -9,7 +9,7 @@ import pytest
 
 from edgemem.errors import UnsupportedError
 from edgemem.model.tensor_ops import Binary, Function, Unary
-from edgemem.runtime.webgpu.lower import Lowering, lower
+from edgemem.runtime.webgpu.lowering import Lowering, lower
 from tests.oracle.tensor_ops import evaluate
 from tests.webgpu import compute
 from tests.webgpu_checks import agree, kernels, numbers

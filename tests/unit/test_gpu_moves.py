@@ -9,7 +9,8 @@ import pytest
 
 from edgemem.model import affine
 from edgemem.model.tensor_ops import AffineMap, Concat, Function
-from edgemem.runtime.webgpu.lower import Lowering, lower
+from edgemem.runtime.webgpu.lowering import Lowering, lower
+from tests.extent import run_for_seeds
 from tests.oracle.tensor_ops import evaluate
 from tests.webgpu import compute
 from tests.webgpu_checks import agree, kernels, numbers
@@ -130,7 +131,7 @@ def test_a_padding_of_channels_moves_whole_texels(layout: Layout) -> None:
     agree(op, {0: numbers(*FOUR)}, (2, 12, 12, 15), layout, tolerance=0, half=0)
 
 
-@pytest.mark.parametrize("seed", range(24))
+@run_for_seeds(range(24), quick=4)
 def test_random_maps(seed: int) -> None:
     rng = np.random.default_rng(seed)
     layout = LAYOUTS[seed % 2]

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from edgemem_converters.onnx.compute import RULES as ONNX
-from edgemem_converters.tflite.compute import RULES as TFLITE
+from edgemem_converters.onnx.computation.tensor_program import RULES as ONNX
+from edgemem_converters.tflite.computation.tensor_program import RULES as TFLITE
 from tests.data import ROOT
 
 

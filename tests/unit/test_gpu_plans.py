@@ -7,11 +7,12 @@ import pytest
 import edgemem
 from edgemem.errors import UnsupportedError
 from edgemem.formats import open_bytes
-from edgemem.passes.tiling.auto import find_stages
+from edgemem.passes.tiling.choice import find_stages
 from edgemem.targets import BUILT_IN
 from models import build
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["mobilenet_v1", "mobilenet_v2", "inception_v3", "blazeface"])
 def test_arenas_are_at_the_bound_and_textures_below_the_rule_in_order(name: str) -> None:
     graph = open_bytes(build.build(name).SerializeToString(), ".onnx").graph()
@@ -34,6 +35,7 @@ def test_arenas_are_at_the_bound_and_textures_below_the_rule_in_order(name: str)
     assert array.best_offsets.size <= 1.01 * array.bounds.offsets
 
 
+@pytest.mark.full
 def test_tiles_are_not_chosen_for_layers_of_textures() -> None:
     graph = open_bytes(build.build("blazeface", size="small").SerializeToString(), ".onnx").graph()
     with pytest.raises(UnsupportedError, match="'gpu-texture-array' gives every tile whole layers"):

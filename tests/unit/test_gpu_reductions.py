@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from edgemem.model.tensor_ops import ArgMax, Function, LocalResponse, Normalization, Reduce, Resize, Softmax
-from edgemem.runtime.webgpu.lower import Lowering, lower
-from edgemem.runtime.webgpu.lower.lines import share
+from edgemem.runtime.webgpu.lowering import Lowering, lower
+from edgemem.runtime.webgpu.lowering.lines import share
 from tests.oracle.tensor_ops import evaluate
 from tests.tflite_operators import Input, build
 from tests.webgpu import compute

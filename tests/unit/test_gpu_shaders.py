@@ -12,14 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgemem.errors import ToolError, UnsupportedError
-from edgemem.model.stored import Stored, stored
 from edgemem.model.tensor_ops import Function
+from edgemem.model.texture_layout import Stored, stored
 from edgemem.runtime.webgpu.dispatch import Dispatch
-from edgemem.runtime.webgpu.kernel_texts import finish_text, kernel_text, kernels
-from edgemem.runtime.webgpu.lower.blocks import WORKGROUP, choose, pack_weights, parts, reading
+from edgemem.runtime.webgpu.kernel_texts import finish_text, kernel_text, kernels, unroll
+from edgemem.runtime.webgpu.lowering.blocks import WORKGROUP, choose, pack_weights, parts, reading
 from edgemem.runtime.webgpu.packing import from_image, pack, to_image, unpack
 from edgemem.runtime.webgpu.shaders import MOST_WORKGROUPS, Reach, assemble, grid
-from edgemem.runtime.webgpu.unrolling import unroll
 
 SMALL = Stored(1, 4, 4, 8)
 POOL = Dispatch(kernel="pool", inputs=(0,), output=1, workgroups=(1, 1, 1), own=(2, 2, 2, 2, 1, 1, 0, 0, 4, 4, 0, 1))

@@ -15,7 +15,7 @@ import edgemem
 from edgemem import planfile
 from edgemem.errors import ModelError, UnsupportedError
 from edgemem.model.graph import Graph, Op, Tensor
-from edgemem.model.stored import is_same_storage, stored
+from edgemem.model.texture_layout import is_same_storage, stored
 from edgemem.plans import SharedObjectsPlan
 from edgemem.proof import verify_planset
 from edgemem.proof.storage import gpu_bytes, has_same_places, texture_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.native.inverse import inverse
+from edgemem.schedule.inverse import inverse
 
 
 @given(st.lists(st.lists(st.integers(0, 5), unique=True), max_size=6))

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from edgemem.bounds import lower_bounds, naive_size
 from edgemem.model.graph import Graph, Op, Tensor
 from edgemem.model.profiles import VERSIONS, kernel_versions
 from edgemem.plans import OffsetPlan, PlanSet
@@ -15,6 +14,7 @@ from edgemem.records.lifetime import lifetimes
 from edgemem.report.c_array import as_c_array
 from edgemem.report.c_header import as_c_header, kernel_warning
 from edgemem.report.tflm_bufferplan import as_tflm_bufferplan
+from edgemem.strategy.bounds import lower_bounds, naive_size
 from edgemem.targets import BUILT_IN, Target
 
 GRAPH = Graph(

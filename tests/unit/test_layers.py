@@ -12,50 +12,34 @@ LIBRARY = sorted((ROOT / "edgemem").rglob("*.py"))
 
 # Package or module -> what it may import of the other rows. Imports under TYPE_CHECKING count, too.
 MAY_IMPORT = {
-    "distribution": "",
-    "errors": "distribution",
-    "files": "",
-    "lists": "",
-    "child": "files",
-    "process_memory": "",
-    "reading": "",
-    "caches": "",
-    "file_bytes": "",
-    "protobuf": "errors file_bytes",
+    "system": "",
+    "errors": "system",
     "model": "errors",
-    "targets": "errors model reading",
-    "records": "errors lists model reading targets",
+    "targets": "errors model system",
+    "records": "errors model system targets",
     "native": "errors records",
-    "trace": "errors files native reading records",
+    "trace": "errors native records system",
     "plans": "model records targets trace",
-    "suitability": "errors plans",
-    "formats": "errors model plans records trace",
-    "workspace": "formats model targets",
-    "planfile": "errors files model plans reading records targets trace",
-    "bounds": "errors native plans records",
-    "strategy": "child errors native plans records",
+    "formats": "errors model plans records targets trace",
+    "planfile": "errors model plans records system targets trace",
+    "strategy": "errors native plans records system",
     "proof": "errors model native plans records targets trace",
-    "ranges": "errors formats model plans proof records targets",
-    "schedule": "bounds errors model native plans records strategy targets",
-    "remat": "errors model native schedule strategy targets trace",
-    "planning": "bounds distribution errors formats model plans proof ranges records strategy suitability targets "
-    "trace workspace",
-    "verification": "errors formats model planfile planning plans proof ranges workspace",
-    "passes": "bounds errors formats model native records remat schedule targets workspace",
+    "schedule": "errors model native plans records strategy targets",
+    "remat": "errors model native schedule strategy targets",
+    "planning": "errors formats model planfile plans proof records strategy system targets trace",
+    "passes": "errors formats model native records remat schedule strategy targets",
     "report": "errors model native plans proof records targets trace",
-    "api": "errors formats lists model planfile planning plans proof records report schedule targets verification "
-    "workspace",
-    "replay": "caches errors files native planfile plans proof reading trace",
-    "torch": "caches errors files model native planfile planning plans remat replay targets trace",
-    "runtime": "caches child distribution errors file_bytes files formats lists model native passes planfile planning "
-    "plans process_memory proof protobuf ranges reading records replay report suitability targets trace verification",
-    "commands": "api bounds child errors files formats lists model passes planning plans proof records remat report "
-    "runtime schedule suitability targets trace verification workspace",
-    "android": "caches commands distribution errors files lists model planfile plans proof reading report runtime "
-    "suitability verification",
-    "bench": "api bounds child distribution errors formats planning plans process_memory proof records strategy",
-    "cli": "android api bench bounds child commands distribution errors files formats lists model plans proof remat "
-    "report runtime schedule strategy targets verification",
+    "api": "errors formats model planfile planning plans proof records report schedule system targets",
+    "replay": "errors native planfile plans proof system trace",
+    "torch": "errors model native planfile planning plans remat replay system targets trace",
+    "runtime": "errors formats model native passes planfile planning plans proof records replay report "
+    "system targets trace",
+    "commands": "api errors formats model passes planning plans proof records report runtime schedule "
+    "strategy system targets trace",
+    "android": "commands errors model planfile planning plans proof report runtime system",
+    "bench": "api errors formats planning plans proof records strategy system",
+    "cli": "android api bench commands errors formats model planning plans proof report runtime schedule "
+    "strategy system targets",
 }
 RUNTIMES = ("onnxruntime", "ai_edge_litert", "tflite_runtime", "tflite_micro", "torch", "wgpu")
 FORMATS = ("onnx", "edgemem_converters")
@@ -129,33 +113,31 @@ def _modules() -> dict[str, Path]:
     return found
 
 
-def _run_time_imports(file: Path) -> set[str]:
-    """What a file imports when it runs, also inside functions: not what stands under `if TYPE_CHECKING`."""
+def _module_imports(file: Path) -> set[str]:
+    """What a file imports, wherever the import stands, and whatever `from` takes out of a package."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
-    typing_only = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
-        for statement in node.body
-        for inner in ast.walk(statement)
-    }
-    names = set()
-    for node in ast.walk(tree):
-        if id(node) not in typing_only and isinstance(node, ast.ImportFrom) and node.module:
-            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-        elif id(node) not in typing_only and isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-    return names
+    taken = (n for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.module)
+    return _imports(file) | {f"{node.module}.{alias.name}" for node in taken for alias in node.names}
 
 
-def test_no_modules_import_each_other_in_a_circle_not_even_inside_functions() -> None:
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Neither for types alone nor inside functions."""
     modules = _modules()
     # `from package import submodule` needs the submodule alone: a package is not a part of what stands in it.
     packages = {name for name, file in modules.items() if file.name == "__init__.py"}
-    left = {name: (_run_time_imports(file) & modules.keys()) - packages - {name} for name, file in modules.items()}
+    left = {name: (_module_imports(file) & modules.keys()) - packages - {name} for name, file in modules.items()}
     while free := {name for name, needs in left.items() if not needs & left.keys()}:
         left = {name: needs for name, needs in left.items() if name not in free}
     assert not left
+
+
+def test_a_public_class_name_exists_once_in_the_project() -> None:
+    places: dict[str, list[str]] = {}
+    for file in [*_modules().values(), *(ROOT / "models").rglob("*.py")]:
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(str(file.relative_to(ROOT)))
+    assert not {name: files for name, files in places.items() if len(files) > 1}
 
 
 def test_the_library_knows_no_file_format() -> None:
@@ -169,7 +151,7 @@ def test_only_runtime_packages_know_runtimes() -> None:
 
 
 def test_the_proof_shares_nothing_with_the_planner() -> None:
-    planners = ("edgemem.records.lifetime", "edgemem.bounds", "edgemem.strategy", "edgemem.planning")
+    planners = ("edgemem.records.lifetime", "edgemem.strategy.bounds", "edgemem.strategy", "edgemem.planning")
     assert not _breaches(_files("proof"), planners)
 
 
@@ -177,7 +159,7 @@ def test_only_the_peers_module_knows_other_planners() -> None:
     assert not _breaches([f for f in LIBRARY if f.name != "peers.py"], ("omnimalloc", "ethosu"))
 
 
-def test_kernels_are_reached_through_the_package_that_works_without_them() -> None:
+def test_kernels_are_reached_through_the_package_that_says_when_they_are_missing() -> None:
     assert not _breaches([f for f in LIBRARY if "native" not in f.parts], ("edgemem._kernels",))
 
 
@@ -186,14 +168,11 @@ def test_no_converter_imports_a_runtime_of_edgemem_or_the_planner() -> None:
     own = {name for f in files for name in _imports(f) if name.startswith("edgemem.")}
     allowed = (
         "edgemem.errors",
-        "edgemem.files",
-        "edgemem.reading",
+        "edgemem.system",
         "edgemem.formats",
-        "edgemem.lists",
         "edgemem.model",
         "edgemem.plans",
-        "edgemem.protobuf",
-        "edgemem.suitability",
+        "edgemem.planfile.protobuf",
         "edgemem.records",
         "edgemem.trace",
     )

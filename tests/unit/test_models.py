@@ -241,6 +241,7 @@ def test_records_refuse(arguments: dict[str, Any], reason: str) -> None:
         records(**arguments)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("how", ["script", "module"])
 def test_command_line_writes_what_the_functions_return(how: str, tmp_path: Path) -> None:
     start = [str(ROOT / "models" / "build.py")] if how == "script" else ["-m", "models.build"]

@@ -12,7 +12,8 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 from edgemem.errors import ModelError, UnsupportedError
 from edgemem.formats import Bindings, Computable
 from edgemem.model.tensor_ops import FullyConnected
-from edgemem_converters.onnx import OnnxConverter, compute_values
+from edgemem_converters.onnx import OnnxConverter
+from edgemem_converters.onnx.computation import constants as compute_values
 from models.build import build, names
 from tests.onnx_computed import by_operators, check_alike, differences, fed, mixed, one, outcome, program_of, session
 from tests.onnx_kinds import KINDS, feeds_for
@@ -74,6 +75,7 @@ def test_exported_models(name: str, expected_reasons: set[str]) -> None:
     assert max(differences(by_operators(model, feeds), expected).values()) < 1e-5
 
 
+@pytest.mark.full
 def test_operators_without_tensor_operations_have_reasons() -> None:
     assert {"Sum of 4 tensors, more than two", "Mean"} <= set(program_of(build("randwire", size="small")).steps)
     opened = _opened(build("branches", size="small"))

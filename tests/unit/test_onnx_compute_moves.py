@@ -9,6 +9,7 @@ import pytest
 from onnx import TensorProto
 
 from edgemem.model.tensor_ops import AffineMap, Concat, Normalization, Reduce, Unary
+from tests.extent import run_for_seeds
 from tests.onnx_computed import check_alike, one, program_of
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ def test_reshapes() -> None:
     check_alike(*one("Squeeze", [_numbers(1, 3, 1, 5), _ints(2)], fixed=(1,)))
 
 
-@pytest.mark.parametrize("seed", range(12))
+@run_for_seeds(range(12), quick=3)
 def test_transposes(seed: int) -> None:
     rng = np.random.default_rng(seed)
     rank = int(rng.integers(1, 7))
@@ -179,7 +180,7 @@ def test_splits() -> None:
     check_alike(*one("Split", [x], 2, opset=18, axis=1, num_outputs=2))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@run_for_seeds(range(40), quick=8)
 def test_slices(seed: int) -> None:
     rng = np.random.default_rng(seed)
     shape = rng.integers(1, 8, int(rng.integers(1, 5))).tolist()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from edgemem.model.tensor_ops import Convolution, Function, Pool, TransposedConvolution
+from tests.extent import run_for_seeds
 from tests.onnx_computed import check_alike, one, program_of, session
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def _window(rng: np.random.Generator, size: int) -> dict[str, Any]:
     return made if max(reach) <= size else _window(rng, size)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@run_for_seeds(range(40), quick=8)
 def test_convolutions(seed: int) -> None:
     rng = np.random.default_rng(seed)
     groups, each, out = (int(rng.integers(1, 4)) for _ in range(3))
@@ -78,7 +79,7 @@ def test_fused_convolutions(activation: str, parameters: list[float] | None, fun
     assert (step.added >= 0) == added
 
 
-@pytest.mark.parametrize("seed", range(40))
+@run_for_seeds(range(40), quick=8)
 def test_transposed_convolutions(seed: int) -> None:
     rng = np.random.default_rng(seed)
     groups, each, out = (int(rng.integers(1, 4)) for _ in range(3))
@@ -106,7 +107,7 @@ def test_transposed_convolutions(seed: int) -> None:
     assert isinstance(step, TransposedConvolution)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@run_for_seeds(range(60), quick=12)
 def test_pools(seed: int) -> None:
     rng = np.random.default_rng(seed)
     kind = ("MaxPool", "AveragePool")[seed % 2]
@@ -151,7 +152,7 @@ def test_local_response(size: int) -> None:
     check_alike(*one("LRN", [x], size=size, alpha=0.5, beta=0.6, bias=1.5))
 
 
-@pytest.mark.parametrize("seed", range(80))
+@run_for_seeds(range(80), quick=16)
 def test_resizes(seed: int) -> None:
     rng = np.random.default_rng(seed)
     x = _numbers(rng, 2, 3, int(rng.integers(1, 7)), int(rng.integers(1, 7)))

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, parser
 from edgemem import formats
 from edgemem.errors import ModelError, PlanFileError
 from edgemem.formats import Bindings
-from edgemem.runtime.onnxruntime.optimise import BAKED_KEY, baked_note
+from edgemem.runtime.onnxruntime.baked_file import BAKED_KEY, baked_note
 from edgemem_converters.onnx.editor import Editor
 from edgemem_converters.onnx.model import OnnxConverter
 from tests.onnx_child import read_in_child
@@ -59,6 +59,7 @@ def test_a_constant_is_read_from_its_part_of_the_file(tmp_path: Path) -> None:
     assert shape_of_output(path) == (2, 8)
 
 
+@pytest.mark.full
 def test_no_more_is_read_than_the_constant_has(tmp_path: Path) -> None:
     """A file of 64 GiB, and a constant that does not say how long it is."""
     path = write(tmp_path, entries={"location": "w.bin"})
@@ -113,6 +114,7 @@ def test_the_model_and_its_folder_may_be_reached_through_links(tmp_path: Path) -
     assert shape_of_output(path) == (4, 4)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["folder", pytest.param("FIFO", marks=needs_fifos)])
 def test_weights_in_special_files(tmp_path: Path, kind: str) -> None:
     path = write(tmp_path / "a", entries={"location": "w.bin"})
@@ -123,6 +125,7 @@ def test_weights_in_special_files(tmp_path: Path, kind: str) -> None:
         saved(path, tmp_path / "b")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["folder", "device", "links", "name", pytest.param("FIFO", marks=needs_fifos)])
 def test_models_in_special_files(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "model.onnx"

@@ -144,6 +144,7 @@ def test_ifs_as_deep_as_may_be() -> None:
     assert len(read(nested_ifs(limits.MAX_DEPTH)).ops) == 1
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("depth", "states"), [(30, 1), (12, 4), (1, 1000)])
 def test_loops_that_take_many_turns_until_sizes_stay(depth: int, states: int) -> None:
     with pytest.raises(ModelError, match="INFERENCE_WORK"):
@@ -238,6 +239,7 @@ def test_names_with_long_paths() -> None:
         read(model([node("If", ["c"], "y", bodies=[inner, inner], name="n" * 4000)]))
 
 
+@pytest.mark.full
 def test_types_of_many_symbols() -> None:
     shape = [f"{'s' * 200}{k}" for k in range(64)]
     with pytest.raises(ModelError, match="MAX_TYPE_BYTES"):
@@ -252,6 +254,7 @@ def test_operator_sets() -> None:
         read(made)
 
 
+@pytest.mark.full
 def test_values_that_are_computed() -> None:
     """A node of 25 bytes makes a value of 32 KiB, and the next one adds to it."""
     made = [
@@ -264,6 +267,7 @@ def test_values_that_are_computed() -> None:
         read(model(made))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("text", "declared"),
     [
@@ -319,6 +323,7 @@ def captured_inputs() -> ModelProto:
     return model([*(node("Relu", ["x"], n) for n in names), node("If", ["c", *names], "y", bodies=[inner, inner])])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("make", [many_ifs, equal_names, captured_inputs])
 def test_time_in_proportion_to_the_file(tmp_path: Path, make: Callable[[], ModelProto]) -> None:
     path = tmp_path / "model.onnx"

@@ -40,6 +40,7 @@ def cases() -> list[TestCase]:
     return found
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("as_constants", "at_least"), [(False, 1500), (True, 1800)])
 def test_no_size_is_wrong(cases: list[TestCase], tmp_path: Path, as_constants: bool, at_least: int) -> None:
     wrong, known = [], 0

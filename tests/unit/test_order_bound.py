@@ -13,7 +13,7 @@ from edgemem.schedule.bound import order_bound
 from edgemem.schedule.peak import order_peak
 from edgemem.schedule.problem import OrderProblem, order_problem
 from edgemem.targets import BUILT_IN
-from models import wired
+from models import wired_networks as wired
 
 # KiB of int8 activations: the least cuts of every operator, found before with scipy's maximum flow on these graphs.
 CUTS = [

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from edgemem.bounds import lower_bounds, naive_size
 from edgemem.errors import MissingDependencyError, UnsupportedError
 from edgemem.model.graph import Graph, Op, Tensor
 from edgemem.plans import OffsetPlan, PlanSet
-from edgemem.proof.verify import verify_planset
+from edgemem.proof.verification import verify_planset
 from edgemem.records.lifetime import lifetimes
-from edgemem.schedule.contraction import contract, topological
-from edgemem.schedule.cumulative import cumulative_order
-from edgemem.schedule.early_updates import early_updates, with_pairs
 from edgemem.schedule.ilp import ilp_order
 from edgemem.schedule.ordering import Solved, Start
 from edgemem.schedule.peak import least_peak, order_peak
-from edgemem.schedule.placed import order_and_place
 from edgemem.schedule.problem import OrderProblem, order_problem
+from edgemem.strategy.bounds import lower_bounds, naive_size
 from edgemem.targets import BUILT_IN, Region
 from tests.oracle.brute import offsets_faults, offsets_optimum
+from tests.oracle.constraint_orders.contraction import contract, topological
+from tests.oracle.constraint_orders.early_updates import early_updates, with_pairs
+from tests.oracle.constraint_orders.joint import order_and_place
+from tests.oracle.constraint_orders.search import cumulative_order
 from tests.oracle.orders.cases import small_case
 from tests.property.test_order_problem import TARGETS, Maker, unit_of
 
@@ -134,6 +134,7 @@ def solved_problems(seed: int, count: int, most: int = 9) -> Iterator[tuple[Orde
             yield problem, *found
 
 
+@pytest.mark.full
 def test_cumulative_finds_and_proves_the_lowest_peak() -> None:
     better = 0
     for problem, best, worst in solved_problems(3, 250):
@@ -144,6 +145,7 @@ def test_cumulative_finds_and_proves_the_lowest_peak() -> None:
     assert better > 50
 
 
+@pytest.mark.full
 def test_ilp_finds_and_proves_the_lowest_peak() -> None:
     better = 0
     for problem, best, worst in solved_problems(4, 120, most=7):
@@ -168,12 +170,12 @@ def test_a_bound_that_is_reached_ends_the_search(solve: Callable[..., Solved]) -
 
 
 @pytest.mark.parametrize(("solve", "module"), [(cumulative_order, "ortools.sat.python"), (ilp_order, "scipy.optimize")])
-def test_without_the_solver_the_error_names_the_extra(
+def test_without_the_solver_the_error_names_the_package(
     solve: Callable[..., Solved], module: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     problem, _, worst = next(s for s in solved_problems(6, 40) if s[1] < s[2].peak)
-    with pytest.raises(MissingDependencyError, match=r"edgemem-planner\[solvers\]"):
+    with pytest.raises(MissingDependencyError, match=r"pip install '(ortools|scipy)>="):
         solve(problem, start=worst)
 
 
@@ -185,6 +187,7 @@ def wired(nodes: int, seed: int) -> OrderProblem:
     return OrderProblem(tuple(reads), size, tuple(reads), tuple((k,) for k in range(nodes)), ((),) * nodes)
 
 
+@pytest.mark.full
 def test_work_ends_a_search_the_same_way_each_time() -> None:
     problem = wired(60, seed=1)
     found = cumulative_order(problem, effort="fast")
@@ -195,6 +198,7 @@ def test_work_ends_a_search_the_same_way_each_time() -> None:
     assert late.stopped == "time"
 
 
+@pytest.mark.full
 def test_the_operators_that_are_left_out_change_no_peak() -> None:
     left_out = 0
     for problem, best, _ in solved_problems(5, 250):

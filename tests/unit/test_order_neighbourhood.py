@@ -12,7 +12,7 @@ from edgemem.schedule.ordering import Start
 from edgemem.schedule.peak import order_peak
 from edgemem.schedule.problem import order_problem
 from edgemem.targets import BUILT_IN
-from models import wired
+from models import wired_networks as wired
 
 if TYPE_CHECKING:
     from edgemem.model.graph import Graph

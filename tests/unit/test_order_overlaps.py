@@ -40,6 +40,7 @@ def every_order(graph: Graph) -> list[tuple[int, ...]]:
     return orders
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("rules", RULES)
 def test_the_bound_holds_and_nearly_all_are_optimal(rules: str) -> None:
     target = RULES[rules]
@@ -57,6 +58,7 @@ def test_the_bound_holds_and_nearly_all_are_optimal(rules: str) -> None:
     assert met >= 57
 
 
+@pytest.mark.full
 def test_moves_are_counted_as_work() -> None:
     graph = random_graph(np.random.default_rng(2), 40)
     fast, most = (find_order(graph, RULES["overlaps"], effort=effort) for effort in ("fast", "max"))
@@ -66,6 +68,7 @@ def test_moves_are_counted_as_work() -> None:
     assert (again.order, again.peak, again.method) == (fast.order, fast.peak, fast.method)
 
 
+@pytest.mark.full
 def test_what_found_an_order_is_a_method() -> None:
     moved = 0
     methods = {"auto", *(solver.name for solver in order_methods())}

@@ -13,7 +13,7 @@ from edgemem.schedule.parts import parts_order
 from edgemem.schedule.peak import order_peak
 from edgemem.schedule.problem import order_problem
 from edgemem.targets import BUILT_IN, Target
-from models import wired
+from models import wired_networks as wired
 
 MICRO = BUILT_IN["tflm"]
 

@@ -15,16 +15,17 @@ from onnx import TensorProto, helper
 
 import edgemem
 from edgemem import planfile
-from edgemem.bounds import lower_bounds
 from edgemem.cli.main import main
 from edgemem.errors import BudgetExceededError, ModelError, PlanError, PlanFileError
-from edgemem.native import pure
 from edgemem.planning import make_plans
+from edgemem.planning.verification import right_plan
 from edgemem.proof import Cause, verify_planset
 from edgemem.records.problem import Problem, UsageRecord
+from edgemem.strategy.bounds import lower_bounds
 from edgemem.strategy.catalogue import registered
 from edgemem.targets import BUILT_IN, Region
-from edgemem.verification import right_plan
+from tests.extent import run_for_seeds
+from tests.oracle import pinned
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -172,16 +173,17 @@ def random_problem(seed: int) -> Problem:
     return Problem.from_arrays(first, last, size, alignment=alignment, pinned=pinned, reserved=reserved)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.full
+@run_for_seeds(range(40), quick=8)
 def test_plans_bounds_and_proofs_agree(seed: int) -> None:
     problem = random_problem(seed)
     planset = make_plans(problem)
     assert verify_planset(planset) == ()
     columns = (problem.first_op, problem.last_op, problem.size, problem.alignment)
-    assert pure.offset_lower_bound(*columns, **problem.constraints) == planset.bounds.offsets
+    assert pinned.offset_lower_bound(*columns, **problem.constraints) == planset.bounds.offsets
     order = np.argsort(-problem.size, kind="stable")
     expected = next(p for p in planset.offsets if p.strategy == "greedy_by_size").offsets
-    assert pure.place_in_smallest_gap(*columns, order, **problem.constraints).tolist() == expected.tolist()
+    assert pinned.place_in_smallest_gap(*columns, order, **problem.constraints).tolist() == expected.tolist()
 
 
 def test_only_strategies_that_honour_them_run() -> None:
@@ -310,6 +312,7 @@ def test_the_bound_may_be_missed_without_a_proof() -> None:
     assert not e.value.impossible
 
 
+@pytest.mark.full
 def test_the_command_line_says_the_same(tmp_path: Path) -> None:
     model, target = model_file(tmp_path / "chain.onnx"), board(tmp_path / "board.toml", "5KiB")
     out = tmp_path / "planned.onnx"

@@ -55,6 +55,7 @@ def test_plans_of_records(tmp_path: Path, records: str) -> None:
     assert errors(printed("plan", path, "--json")) == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("target", ["generic", "gpu-buffer", "gpu-texture"])
 def test_plans_of_a_model(model: Path, tmp_path: Path, target: str) -> None:
     planned = tmp_path / "planned.onnx"
@@ -91,6 +92,7 @@ def test_a_model_says_what_its_operators_and_tensors_are(model: Path) -> None:
     assert sum(entry["size"] for entry in peak["alive"]) == peak["size"]
 
 
+@pytest.mark.full
 def test_a_wrong_document_is_told(model: Path) -> None:
     data = printed("plan", model, "--json")
     assert errors({**data, "chosen": {"offsets": "greedy_by_size"}})

@@ -37,6 +37,7 @@ def sealed(payload: bytes) -> bytes:
     return struct.pack("<4sIII", b"EDGM", 1, zlib.crc32(payload), len(payload)) + payload
 
 
+@pytest.mark.full
 @settings(max_examples=300, deadline=None)
 @given(plansets())
 def test_everything_comes_back(p: PlanSet) -> None:

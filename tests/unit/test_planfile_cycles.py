@@ -34,6 +34,7 @@ def _planned() -> PlanSet:
     return planset
 
 
+@pytest.mark.full
 @settings(max_examples=60, deadline=None)
 @given(cycle_plansets())
 def test_a_cycle_comes_back_with_its_plan(planset: PlanSet) -> None:

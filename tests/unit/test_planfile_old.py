@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
-import struct
 import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from edgemem.errors import PlanFileError
-from edgemem.planfile import decode_all, encode, encode_all
-from edgemem.planfile.legacy import decode_recordings
-from tests.plansets import plain
+from edgemem.planfile import decode_all, encode_all
 
 if TYPE_CHECKING:
     from edgemem.plans import PlanSet
@@ -60,7 +56,7 @@ def facts(p: PlanSet) -> dict[str, Any]:
 
 
 def test_every_file_is_tested() -> None:
-    assert {path.stem for path in FOLDER.glob("*.json")} == {*GRAPHS, "recordings"}
+    assert {path.stem for path in FOLDER.glob("*.json")} == set(GRAPHS)
 
 
 @pytest.mark.parametrize("name", GRAPHS)
@@ -70,117 +66,3 @@ def test_a_plan_of_a_graph(name: str) -> None:
     plansets = decode_all(data)
     assert [facts(p) for p in plansets] == told
     assert encode_all(plansets) == data
-
-
-def test_recorded_plans() -> None:
-    data, told = written("recordings")
-    plansets = decode_recordings(data)
-    assert len(plansets) == len(told) == 3
-    for planset, one in zip(plansets, told, strict=True):
-        assert planset.recording is not None
-        old, new = one["fingerprint"], planset.recording.fingerprint
-        assert facts(planset) == {key: value for key, value in one.items() if key in facts(planset)}
-        assert planset.recording.trace.events.tolist() == one["stream"]
-        assert (new.runtime, new.version, new.model) == ("onnxruntime", old["runtime"], old["model"])
-        assert new.options == {
-            "level": "ORT_ENABLE_ALL",
-            "intra_threads": old["intra_threads"],
-            "inter_threads": old["inter_threads"],
-            "providers": "CPUExecutionProvider",
-        }
-        assert [[name, kind, list(shape)] for name, kind, shape in new.signature.inputs] == old["signature"]["inputs"]
-    signatures = [p.recording.fingerprint.signature for p in plansets if p.recording]
-    assert [(s.call, s.bound, s.shared) for s in signatures] == [
-        ("run", False, False),
-        ("run", False, True),
-        ("run", True, False),
-    ]
-    # They go on in a file of today.
-    assert [plain(p) for p in decode_all(encode_all(plansets))] == [plain(p) for p in plansets]
-
-
-def sealed(text: bytes, *files: bytes) -> bytes:
-    """A file of recorded plans with a right checksum."""
-    body = b"".join((text, *files))
-    return struct.pack("<4sIII", b"EDGT", 1, zlib.crc32(body), len(text)) + body
-
-
-def taken_apart() -> tuple[list[dict[str, Any]], list[bytes]]:
-    """The entries of the recorded plans, and the plan file of each."""
-    data, _ = written("recordings")
-    end = 16 + struct.unpack_from("<I", data, 12)[0]
-    entries, files = json.loads(data[16:end]), []
-    for entry in entries:
-        files.append(data[end : end + entry["bytes"]])
-        end += entry["bytes"]
-    return entries, files
-
-
-def test_of_two_plans_with_one_fingerprint_the_first_counts() -> None:
-    entries, files = taken_apart()
-    entries[1] = dict(entries[1], fingerprint=entries[0]["fingerprint"])
-    plansets = decode_recordings(sealed(json.dumps(entries).encode(), *files))
-    assert [plain(p) for p in plansets] == [plain(p) for p in decode_recordings(written("recordings")[0])[::2]]
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"events": 6},
-        {"events": 9},
-        {"events": 2**61},
-        {"events": -1},
-        {"events": "7"},
-        {"heap": [[7, 64]]},
-        {"heap": [[-1, 64]]},
-        {"heap": [[0, 64]]},
-        {"heap": [[1, 2, 3]]},
-        {"heap": 5},
-        {"bytes": 0},
-        {"bytes": 2**61},
-        {"fingerprint": {}},
-        {"fingerprint": None},
-    ],
-)
-def test_a_forged_entry_is_refused(change: dict[str, Any]) -> None:
-    entries, files = taken_apart()
-    entries[1] |= change
-    with pytest.raises(PlanFileError, match=r"malformed: .*; record it again$"):
-        decode_recordings(sealed(json.dumps(entries).encode(), *files))
-
-
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (b"EDGT", "too short"),
-        (b"EDGM" + bytes(20), "begins with b'EDGM'"),
-        (b"EDGT\x02" + bytes(20), "version 2"),
-        (sealed(b"[]")[:-1], "checksum"),
-        (sealed(b"[]", b"x"), "belong to no plan"),
-        (sealed(b"[" * 100_000), "malformed"),
-        (sealed(b"7"), "malformed"),
-        (sealed(b"[7]"), "malformed"),
-        (sealed(b'{"bytes": 1}'), "malformed"),
-        (sealed(b"\xff"), "malformed"),
-    ],
-)
-def test_no_recorded_plans(data: bytes, message: str) -> None:
-    with pytest.raises(PlanFileError, match=f"{message}.*; record it again$"):
-        decode_recordings(data)
-
-
-def test_no_bit_flip_in_a_plan_of_recorded_plans_raises_anything_else() -> None:
-    entries, files = taken_apart()
-    text = json.dumps(entries).encode()
-    for position in range(0, len(files[0]), 7):
-        flipped = bytearray(files[0])
-        flipped[position] ^= 1 << position % 8
-        with pytest.raises(PlanFileError):
-            decode_recordings(sealed(text, bytes(flipped), *files[1:]))
-
-
-def test_a_recording_cannot_be_taken_for_a_graph_plan() -> None:
-    data, _ = written("recordings")
-    with pytest.raises(PlanFileError, match="begins with b'EDGT'"):
-        decode_all(data)
-    assert encode(decode_recordings(data)[0])[4] == 4

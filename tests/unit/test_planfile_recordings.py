@@ -30,6 +30,7 @@ SCHEMA = Path(planfile.__file__).parent / "plan.fbs"
 SHARED = SharedObjectsPlan("equality", {}, int64s([0, 1]), (100, 200), 300, False)
 
 
+@pytest.mark.full
 @settings(max_examples=200, deadline=None)
 @given(files())
 def test_every_plan_set_of_a_file_comes_back_in_its_place(sets: list[PlanSet]) -> None:
@@ -41,6 +42,7 @@ def test_every_plan_set_of_a_file_comes_back_in_its_place(sets: list[PlanSet]) -
     assert plain(decode(data)) == plain(chosen[0])
 
 
+@pytest.mark.full
 @settings(max_examples=100, deadline=None)
 @given(plansets() | recorded_plansets())
 def test_a_file_of_one_is_the_plan_set_alone(p: PlanSet) -> None:
@@ -106,6 +108,7 @@ WILD: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
+@pytest.mark.full
 @settings(max_examples=1000, deadline=None)
 @given(
     st.sampled_from(sorted(WILD)).flatmap(lambda name: st.fixed_dictionaries({name: WILD[name]})),
@@ -195,6 +198,7 @@ def test_times_and_threads_are_left_out() -> None:
     assert not back.trace.thread.any()
 
 
+@pytest.mark.full
 @given(streams())
 def test_a_stream_is_its_records_and_the_rest(stream: list[int]) -> None:
     trace = Trace.from_stream(stream)

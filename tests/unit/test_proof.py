@@ -13,19 +13,8 @@ import pytest
 from edgemem import _kernels
 from edgemem.errors import PlanError
 from edgemem.plans import LowerBounds, OffsetPlan, PlanSet, SharedObjectsPlan
-from edgemem.proof import (
-    Cause,
-    Proved,
-    Regions,
-    Relations,
-    Violation,
-    prove,
-    proved,
-    pure,
-    sweep,
-    sweep_plan,
-    verify_planset,
-)
+from edgemem.proof import Cause, Proved, Regions, Relations, Violation, prove, sweep_plan, verify_planset
+from edgemem.proof import proved_plan as proved
 from edgemem.proof.faults import COLUMNS, Fault
 from edgemem.records.problem import Problem
 
@@ -34,12 +23,8 @@ if TYPE_CHECKING:
 
     from edgemem.model.graph import Graph
 
-FINDERS = (_kernels, pure)
 
-
-@pytest.mark.parametrize("finder", FINDERS)
-def test_no_more_than_a_hundred(finder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweep, "finder", finder)
+def test_no_more_than_a_hundred() -> None:
     count = 1000
     problem = Problem.from_arrays(np.zeros(count, np.int64), np.zeros(count, np.int64), np.ones(count, np.int64))
     offsets = OffsetPlan("all at 0", {}, np.zeros(count, np.int64), 1, optimal=False)
@@ -50,7 +35,6 @@ def test_no_more_than_a_hundred(finder: Any, monkeypatch: pytest.MonkeyPatch) ->
         assert len(sweep_plan(problem, plan)) == 100
 
 
-@pytest.mark.parametrize("finder", FINDERS)
 @pytest.mark.parametrize(
     ("relation", "message"),
     [
@@ -64,29 +48,28 @@ def test_no_more_than_a_hundred(finder: Any, monkeypatch: pytest.MonkeyPatch) ->
         ({"within": [0, 1, 0, 1, 0, 0]}, "inside itself"),
     ],
 )
-def test_relations_that_no_records_have(finder: Any, relation: dict[str, list[int]], message: str) -> None:
+def test_relations_that_no_records_have(relation: dict[str, list[int]], message: str) -> None:
     columns = np.array([0, 1, 1]), np.array([1, 1, 2]), np.array([4, 4, 4]), 1
-    given = {name: np.array(rows) for name, rows in relation.items()}
+    given: dict[str, Any] = {name: np.array(rows) for name, rows in relation.items()}
     with pytest.raises(ValueError, match=message):
-        finder.recompute_claims(*columns, **given)
+        _kernels.recompute_claims(*columns, **given)
     with pytest.raises(ValueError, match=message):
-        finder.find_offset_faults(*columns, np.zeros(3, np.int64), np.array([4]), **given)
+        _kernels.find_offset_faults(*columns, np.zeros(3, np.int64), np.array([4]), **given)
 
 
-@pytest.mark.parametrize("finder", FINDERS)
-def test_a_long_chain_of_records_inside_each_other(finder: Any) -> None:
+def test_a_long_chain_of_records_inside_each_other() -> None:
     count = 500
     first = np.arange(count)
     size = 2 * (count - np.arange(count))
     within = np.array([(i + 1, i, 1) for i in range(count - 1)]).reshape(-1)
     columns = first, np.full(count, count), size, 1
-    given = {"within": within, "arena": np.array([2 * count])}
-    assert not len(finder.find_offset_faults(*columns, offsets=np.arange(count), **given))
+    given: dict[str, Any] = {"within": within, "arena": np.array([2 * count])}
+    assert not len(_kernels.find_offset_faults(*columns, offsets=np.arange(count), **given))
     moved = np.arange(count)
     moved[250] += 1
-    rows = finder.find_offset_faults(*columns, offsets=moved, **given).reshape(-1, COLUMNS)
+    rows = _kernels.find_offset_faults(*columns, offsets=moved, **given).reshape(-1, COLUMNS)
     assert {Fault(code) for code in rows[:, 0]} == {Fault.NOT_WITHIN, Fault.OVERLAP}
-    assert finder.recompute_claims(*columns, within=within)[0] == 2 * count
+    assert _kernels.recompute_claims(*columns, within=within)[0] == 2 * count
 
 
 # a, b and c are pieces of whole; x dies where y is made.
@@ -100,9 +83,7 @@ def _plan(*offsets: int, size: int) -> OffsetPlan:
     return OffsetPlan("hand", {}, np.array(offsets), size, optimal=False)
 
 
-@pytest.mark.parametrize("finder", FINDERS)
-def test_violations_of_relations(finder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweep, "finder", finder)
+def test_violations_of_relations() -> None:
 
     def messages(*offsets: int, size: int, relations: Relations = TIES, regions: Regions | None = None) -> list[str]:
         return [str(v) for v in sweep_plan(WHOLE, _plan(*offsets, size=size), None, relations, regions)]
@@ -133,9 +114,7 @@ def test_violations_of_relations(finder: Any, monkeypatch: pytest.MonkeyPatch) -
     ]
 
 
-@pytest.mark.parametrize("finder", FINDERS)
-def test_claims_with_relations(finder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweep, "finder", finder)
+def test_claims_with_relations() -> None:
     # At the second operator whole and y take 12 + 6 bytes, of which they share 4 at most.
     planset = PlanSet(WHOLE, 26, LowerBounds(14, 22), (_plan(2, 2, 6, 0, size=14),), ())
     assert [v.cause for v in verify_planset(planset, None, TIES)] == [Cause.FALSE_OPTIMAL]
@@ -170,9 +149,7 @@ def test_objects_of_any_form_are_judged(objects: Any, size: int, causes: list[Ca
     assert [v.cause for v in sweep_plan(problem, plan)] == causes
 
 
-@pytest.mark.parametrize("finder", FINDERS)
-def test_nothing_is_planned_right(finder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweep, "finder", finder)
+def test_nothing_is_planned_right() -> None:
     nothing: Any = np.zeros(0)
     plans = (
         OffsetPlan("hand", {}, nothing, 0, optimal=True),

@@ -36,6 +36,7 @@ def _planned(requests: list[Request] = REQUESTS, length: int = 7, after: int = 0
     return replace(made, cycle=cycle)
 
 
+@pytest.mark.full
 @given(periodic_programs())
 @example((REQUESTS, 7, 0))
 def test_a_right_plan_is_right_in_all_periods(program: tuple[list[Request], int, int]) -> None:

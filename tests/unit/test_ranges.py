@@ -16,14 +16,14 @@ from onnx import parser, shape_inference
 import edgemem
 from edgemem import planfile
 from edgemem.cli.main import main
-from edgemem.commands import prepare
+from edgemem.commands import changed_model
 from edgemem.errors import ModelError, PlanFileError, UnsupportedError
 from edgemem.formats import Bindings, load_model
 from edgemem.model.ranges import Range, Sum, in_ranges, parse_dimension, points_of, resolve
-from edgemem.passes.fold import FoldConstants
+from edgemem.passes.fold_pass import FoldConstants
 from edgemem.planfile import decode, encode
+from edgemem.planning.verification import verdict_of
 from edgemem.plans import OffsetPlan
-from edgemem.verification import verdict_of
 from tests.plansets import small
 
 if TYPE_CHECKING:
@@ -151,6 +151,7 @@ def test_all_values_of_small_ranges_and_some_of_large_ones() -> None:
     assert corners <= {(p["a"], p["b"]) for p in some.values}
 
 
+@pytest.mark.full
 def test_a_plan_holds_for_every_size_of_its_range(tmp_path: Path) -> None:
     path = saved(tmp_path, ATTENTION)
     planset = edgemem.plan(path, dims={"batch": "1..3", "past": "0..20", "total": "past+1"})
@@ -168,6 +169,7 @@ def test_a_plan_holds_for_every_size_of_its_range(tmp_path: Path) -> None:
     assert str(verdict.range) == "proved for every value, 63 in all"
 
 
+@pytest.mark.full
 def test_what_was_looked_at_is_said(tmp_path: Path) -> None:
     path, planned = saved(tmp_path, ATTENTION), tmp_path / "planned.onnx"
     done = run("plan", path, "--dim", "batch=1..8", "--dim", "past=0..2047", "--dim", "total=past+1", "-o", planned)
@@ -255,11 +257,11 @@ def test_a_pass_that_forgets_ranges_is_refused(tmp_path: Path, monkeypatch: pyte
         def apply(self, model: Model, context: PassContext) -> Model:
             return load_model(context.path, Bindings(model.bindings.dims))
 
-    monkeypatch.setattr(prepare, "PASSES", (Forgetful(),))
+    monkeypatch.setattr(changed_model, "PASSES", (Forgetful(),))
     path = saved(tmp_path, ATTENTION)
     bindings = Bindings.of({"batch": "1..8", "past": 3, "total": "past+1"})
     with pytest.raises(ModelError, match="--fold gives a model of one size"):
-        prepare.prepare(path, tmp_path, {"fold": {}}, bindings=bindings)
+        changed_model.change_model(path, tmp_path, {"fold": {}}, bindings=bindings)
 
 
 def test_bindings_of_texts() -> None:

@@ -36,6 +36,7 @@ def test_the_data_has_ratios() -> None:
     assert (data["lower_bound"], data["given_peak"], data["widest"]) == (2048, 5000, "add")
 
 
+@pytest.mark.full
 def test_the_command_prints_a_front_and_writes_a_picture(tmp_path: Path) -> None:
     model, picture = tmp_path / "m.tflite", tmp_path / "m.svg"
     model.write_bytes(wired_tflite(16, 2, int8=True))

@@ -13,7 +13,7 @@ from edgemem.model.graph import Graph, Op, Tensor
 from edgemem.model.macs import count_macs
 from edgemem.passes.protocol import PassContext
 from edgemem.passes.recompute.recompute_pass import RecomputeOperators
-from edgemem.passes.recompute.repeat import repeat
+from edgemem.passes.recompute.repeated_graph import repeat
 from edgemem.passes.recompute.ways import Search, find_front, find_ways
 from edgemem.schedule.order import find_order
 from edgemem.schedule.peak import peak_of
@@ -31,6 +31,7 @@ def stage() -> Graph:
     return graph.reordered(find_order(graph, MICRO, effort="fast").order)
 
 
+@pytest.mark.full
 def test_a_front_falls_and_its_figures_are_those_of_the_graphs(stage: Graph) -> None:
     found = find_front(stage, MICRO, max_macs=2, points=4, search=FAST)
     assert len(found.ways) > 2
@@ -46,6 +47,7 @@ def test_a_front_falls_and_its_figures_are_those_of_the_graphs(stage: Graph) -> 
     assert found.ways[-1].macs > found.ways[0].macs
 
 
+@pytest.mark.full
 def test_a_budget_is_met_with_little_arithmetic(stage: Graph) -> None:
     front = find_front(stage, MICRO, max_macs=2, points=3, search=FAST)
     for way in front.ways[-2:]:
@@ -65,6 +67,7 @@ def test_what_cannot_be_reordered_stays_as_it_is(stage: Graph) -> None:
     assert len(find_front(stage, stateful, max_macs=2, search=FAST).ways) == 1
 
 
+@pytest.mark.full
 def test_the_pass_takes_the_cheapest_within_the_budget(stage: Graph, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("pass")
     model = open_bytes(wired_tflite(16, 2, int8=True), ".tflite")

@@ -143,12 +143,14 @@ def _bytes(record: UsageRecord) -> int:
     return record.size
 
 
+@pytest.mark.full
 @given(problems())
 def test_what_is_written_is_read_back(tmp_path_factory: pytest.TempPathFactory, problem: Problem) -> None:
     file = tmp_path_factory.mktemp("csv") / "records.csv"
     assert same(read(file, problem_csv(problem)), problem)
 
 
+@pytest.mark.full
 @given(problems())
 def test_an_exported_plan_is_read_back_with_its_places(
     tmp_path_factory: pytest.TempPathFactory, problem: Problem

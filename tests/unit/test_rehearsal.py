@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import edgemem
-from edgemem.bounds import lower_bounds, naive_size
 from edgemem.model.graph import Graph, Op, Tensor, digest
 from edgemem.plans import LEFT_TO_RUNTIME, OffsetPlan, PlanSet, SharedObjectsPlan
 from edgemem.proof import Cause, verify_planset
 from edgemem.records.lifetime import lifetimes
 from edgemem.records.problem import Problem, UsageRecord
+from edgemem.strategy.bounds import lower_bounds, naive_size
 from edgemem.targets import Target
 
 RULES = Target("test", alignment=16)

@@ -283,6 +283,7 @@ def test_records_of_one_nest_may_share_bytes() -> None:
     assert not inner.put(2, 0, 16)  # 3 would lie in 1
 
 
+@pytest.mark.full
 def test_a_great_many_slices_and_chains_are_nested_at_once() -> None:
     count = 100_000
     slices = Nests([(0, 9, 2 * count)] + [(1, 9, 16)] * count, 1, {})

@@ -10,7 +10,6 @@ import pytest
 
 import edgemem
 from edgemem import planfile
-from edgemem.bounds import lower_bounds
 from edgemem.errors import InvalidPlanError, ModelError, PlanError
 from edgemem.planning import choices, make_plans
 from edgemem.plans import OffsetPlan
@@ -18,6 +17,7 @@ from edgemem.proof import Cause, sweep_plan, verify_planset
 from edgemem.records.problem import Problem, UsageRecord
 from edgemem.records.sizes import padded
 from edgemem.report.document import document
+from edgemem.strategy.bounds import lower_bounds
 from edgemem.strategy.catalogue import registered
 from edgemem.strategy.registry import Strategy
 from edgemem.targets import BUILT_IN, Region

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from edgemem.model.graph import Graph, Op, Tensor
-from edgemem.remat.costs import estimated_costs
+from edgemem.remat.operators import estimated_costs
 from edgemem.schedule.problem import order_problem
 from edgemem.targets import BUILT_IN
 

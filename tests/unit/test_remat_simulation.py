@@ -1,24 +1,22 @@
-"""Programs under budgets: what can be counted by hand, the metrics of the paper, and the twin without a compiler."""
+"""Programs under budgets: what can be counted by hand, the metrics of the paper."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 
 from edgemem.errors import PlanError, UnknownStrategyError
-from edgemem.formats import load_operator_log
-from edgemem.native import kernels, pure
-from edgemem.remat.budgets import cutoff_budget, minimum_budget
 from edgemem.remat.policies import POLICIES, Policy, find_policy
-from edgemem.remat.simulation import simulate
+from tests.bench.remat.budgets import cutoff_budget, minimum_budget
+from tests.bench.remat.log_files import load_operator_log
+from tests.bench.remat.simulation import simulate
 from tests.data import shared_file
-from tests.operator_logs import DTR_LOGS, LogBuilder, chain, random_log
+from tests.operator_logs import LogBuilder, chain
 
 if TYPE_CHECKING:
-    from edgemem.trace import OperatorLog
+    from tests.bench.remat.operator_log import OperatorLog
 
 MIB = 1 << 20
 BUDGETS = (0.9, 0.8, 0.7, 0.6, 0.5)
@@ -158,64 +156,3 @@ def test_a_program_of_nothing_needs_nothing() -> None:
     assert (run.ended, run.overhead, run.fragmentation) == ("done", 0.0, 0.0)
     assert (run.evaluations_per_shortage, run.search_us_per_shortage) == (0.0, 0.0)
     assert minimum_budget(log, "coop") == cutoff_budget(log, "coop") == 0
-
-
-def _same(log: OperatorLog, budget: int, policy: Policy) -> None:
-    """The twin counts, places and evicts as the kernel does."""
-    given = (*log.columns, budget, 512, policy.rules, 3.0, True)
-    counters, fragmentation, history = kernels.simulate_remat(*given)
-    own, own_fragmentation, own_history = pure.simulate_remat(*given)
-    is_time = np.arange(len(counters)) == 9
-    assert np.where(is_time, 0, own).tolist() == np.where(is_time, 0, counters).tolist()
-    assert own_fragmentation == fragmentation
-    assert own_history.tolist() == history.tolist()
-
-
-@pytest.mark.parametrize("policy", POLICIES.values(), ids=lambda policy: policy.name)
-def test_the_twin_agrees_with_the_kernel(policy: Policy) -> None:
-    for seed in range(12):
-        log = random_log(seed)
-        for part in (1.0, 0.7, 0.4):
-            _same(log, int(log.peak * part), policy)
-            _same(log, int(log.peak * part), replace(policy, small_apart=False))
-
-
-@pytest.mark.parametrize("policy", POLICIES.values(), ids=lambda policy: policy.name)
-def test_the_twin_agrees_with_the_kernel_on_a_network(policy: Policy) -> None:
-    log = dtr_log("unet-6")
-    _same(log, log.peak // 2, policy)
-
-
-@pytest.mark.parametrize("name", DTR_LOGS)
-def test_coop_leaves_no_more_fragments_than_dtr(name: str) -> None:
-    """Figure 6 of the paper."""
-    log = dtr_log(name)
-    for part in BUDGETS:
-        coop, dtr = (simulate(log, int(part * log.peak), policy) for policy in ("coop", "dtr"))
-        assert coop.fragmentation <= dtr.fragmentation
-
-
-def test_coop_needs_less_memory_than_dtr() -> None:
-    """The minimum budgets of Figure 4: below DTR's, but on the transformer, where they are equal to 0.2 %."""
-    ratios = {name: minimum_budget(log, "coop") / minimum_budget(log, "dtr") for name, log in _logs().items()}
-    assert sum(ratio <= 1 for ratio in ratios.values()) >= 3
-    assert max(ratios.values()) < 1.01
-
-
-def _logs() -> dict[str, OperatorLog]:
-    return {name: dtr_log(name) for name in DTR_LOGS}
-
-
-def test_on_an_lstm_coop_computes_a_third_as_much_and_searches_a_fifth() -> None:
-    """Figures 4 and 5: BiLSTM."""
-    log = dtr_log("lstm-128")
-    for part in BUDGETS:
-        coop, dtr = (simulate(log, int(part * log.peak), policy) for policy in ("coop", "dtr"))
-        assert coop.overhead <= dtr.overhead / 3
-        assert coop.evaluations_per_shortage <= dtr.evaluations_per_shortage / 5
-
-
-def test_a_window_of_the_least_sum_a_byte_is_as_good_as_dtr_where_nothing_is_fragmented() -> None:
-    log = dtr_log("transformer-10")
-    runs = {p: simulate(log, int(0.6 * log.peak), p) for p in ("dtr", "coop", "coop-per-byte")}
-    assert runs["coop-per-byte"].overhead <= 1.02 * runs["dtr"].overhead < runs["coop"].overhead / 1.9

@@ -9,8 +9,8 @@ import pytest
 
 from edgemem.errors import ModelError
 from edgemem.model.graph import Graph, Op, Tensor
-from edgemem.passes.recompute.repeat import repeat
-from edgemem.remat.may_repeat import repeatable
+from edgemem.passes.recompute.repeated_graph import repeat
+from edgemem.remat.operators import repeatable
 
 if TYPE_CHECKING:
     from edgemem.model.graph import TensorKind

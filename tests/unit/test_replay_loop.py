@@ -204,6 +204,7 @@ def test_an_arena_with_blocks_of_another_plan_is_refused(loop: Loop) -> None:
     loop.replay(PLAN, first)
 
 
+@pytest.mark.full
 def test_blocks_outlive_a_loop_that_nobody_holds() -> None:
     arenas = library().totals().arenas
     loop = Loop()
@@ -287,6 +288,7 @@ class WrappedMemory(ArenaMemory):
         self.adopt(c.em_arena_wrap(self.base, size, DEVICE), c.em_arena_release, size)
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("source")
 def test_a_loop_keeps_the_arena_that_it_is_in() -> None:
     loop = Loop(23)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -55,6 +56,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.full
 @settings(max_examples=300)
 @given(plans(), STEPS)
 def test_a_loop_does_what_its_model_does(plan: Slots, steps: list[tuple[str, int]]) -> None:

@@ -68,6 +68,7 @@ def every_order(graph: Graph) -> list[tuple[int, ...]]:
     return orders
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("rules", TARGETS, ids=lambda t: t.name)
 def test_the_best_of_all_orders_is_found_and_proved(rules: Target) -> None:
     rng = random.Random(11)
@@ -85,6 +86,7 @@ def test_the_best_of_all_orders_is_found_and_proved(rules: Target) -> None:
     assert better > 3
 
 
+@pytest.mark.full
 def test_eight_operators() -> None:
     rng = random.Random(5)
     rules = TARGETS[1]
@@ -154,6 +156,7 @@ def test_branches_run_one_after_the_other(name: str) -> None:
     assert after < 2 * 16384
 
 
+@pytest.mark.full
 def test_the_result_does_not_depend_on_how_a_process_hashes_names() -> None:
     code = (
         "from tests.unit.test_schedule import BUILT_IN, branchy, find_order\n"

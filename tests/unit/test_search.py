@@ -15,7 +15,8 @@ import pytest
 from edgemem import _kernels
 from edgemem.bench.puzzles import PUZZLES, random_dense, random_sparse
 from edgemem.native.offset_search import search_offsets
-from edgemem.planning import Limits, auto, choices, make_plans, run
+from edgemem.planning import Limits, choices, make_plans, run
+from edgemem.planning import strategy_selection as auto
 from edgemem.plans import PlanSet, SearchReport
 from edgemem.proof import verify_planset
 from edgemem.records.problem import Problem
@@ -139,6 +140,7 @@ def test_same_work_same_plan() -> None:
     assert (plans[0][0] % 64 == 0).all()
 
 
+@pytest.mark.full
 def test_more_effort_is_never_worse() -> None:
     problem = random_sparse(1000, 5)
     (fast,), (default,) = choices("offsets/search:effort=fast"), choices("offsets/search")
@@ -201,6 +203,7 @@ def test_threads_are_never_worse() -> None:
     assert better > 0
 
 
+@pytest.mark.full
 def test_seeds_differ() -> None:
     """After the plain orders, which every seed tries first."""
     problem = random_sparse(500, 1)
@@ -293,6 +296,7 @@ def searched(planset: PlanSet) -> list[dict[str, Any]]:
     return [dict(p.options) for p in planset.offsets if p.strategy == "search"]
 
 
+@pytest.mark.full
 def test_auto_tries_harder_where_nothing_is_proved() -> None:
     planset = make_plans(HARD, families=("offsets",))
     assert planset.best_offsets is not None
@@ -301,6 +305,7 @@ def test_auto_tries_harder_where_nothing_is_proved() -> None:
     assert searched(make_plans(HARD, families=("offsets",), limits=Limits("fast"))) == [{"effort": "fast"}]
 
 
+@pytest.mark.full
 def test_auto_tries_harder_for_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auto, "SEARCH_AGAIN", len(HARD) - 1)
     fast = make_plans(HARD, families=("offsets",))

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from edgemem import _kernels, load
-from edgemem.bounds import lower_bounds
 from edgemem.planning import choices, make_plans, run
 from edgemem.records.lifetime import lifetimes
 from edgemem.records.problem import Problem
+from edgemem.strategy.bounds import lower_bounds
 from edgemem.strategy.catalogue import registered
 from edgemem.targets import BUILT_IN
 from models import build

@@ -144,6 +144,7 @@ def test_records_may_come_in_any_order(strategy: Strategy, options: dict[str, Op
     assert_sound(problem, solved(strategy, problem, **options))
 
 
+@pytest.mark.full
 @every_variant
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("longest", [1, 8, 400])
@@ -178,6 +179,7 @@ def test_objects_of_a_greedy_order_are_numbered_as_they_are_made() -> None:
     assert solved(find("shared_objects", "greedy_in_order"), problem).tolist() == [0, 1, 2]
 
 
+@pytest.mark.full
 def test_a_hundred_thousand_records() -> None:
     n = 100_000
     random = np.random.default_rng(5)

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from edgemem.bounds import lower_bounds, naive_size
 from edgemem.errors import InvalidPlanError
 from edgemem.model.graph import RUN_ONCE, Graph, Op, Tensor, digest
 from edgemem.model.overlap import distance
@@ -17,6 +16,7 @@ from edgemem.proof import Cause, prove, verify_planset
 from edgemem.proof.marks import Marks
 from edgemem.proof.rehearsal import rehearse
 from edgemem.records.problem import Problem, UsageRecord
+from edgemem.strategy.bounds import lower_bounds, naive_size
 from edgemem.targets import Target
 
 PLAIN = Target("test", alignment=4, inputs="until_last_use", outputs="to_end", aliasing="elementwise")
@@ -365,6 +365,7 @@ def test_deep_nests_take_bounded_time_and_memory() -> None:
     assert time.process_time() - begin < 10
 
 
+@pytest.mark.full
 def test_thousands_of_operators_in_stripes_are_proved_in_seconds() -> None:
     """A window of three rows that moves on row by row: slice, concatenation, convolution; 4,000 operators."""
     tensors = [tensor("x", 1), Tensor("w", "float32", (4, 3, 1, 4), "constant"), tensor("w0", 3)]

@@ -32,6 +32,7 @@ def records(path: Path, count: int, longest: int) -> Path:
     return path
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("number", ENDING)
 def test_a_solver_that_hears_no_signals_is_ended(tmp_path: Path, number: signal.Signals) -> None:
     pytest.importorskip("scipy")
@@ -45,6 +46,7 @@ def test_a_solver_that_hears_no_signals_is_ended(tmp_path: Path, number: signal.
     assert not left_behind(command.folder)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("strategy", ["min_cost_flow", "offsets/greedy_by_size", "greedy_by_size_improved"])
 def test_a_kernel_that_takes_long_raises_at_once(tmp_path: Path, strategy: str) -> None:
     """Also where edgemem is a library, without the thread that watches commands."""
@@ -77,7 +79,7 @@ except KeyboardInterrupt:
 _STUCK = """
 import sys, time
 from edgemem.cli import main as cli
-from edgemem.files import temporary_folder
+from edgemem.system.files import temporary_folder
 
 @cli.main.command()
 def stuck():
@@ -152,7 +154,7 @@ def test_an_error_that_comes_of_a_signal_during_an_import(tmp_path: Path, number
 _ENDS_TWICE = """
 import io, os, signal, sys
 from edgemem.cli import main as cli
-from edgemem.files import temporary_folder
+from edgemem.system.files import temporary_folder
 
 class Output(io.StringIO):
     def flush(self):
@@ -216,10 +218,13 @@ def test_a_command_whose_output_nobody_reads_is_ended(tmp_path: Path, number: si
     assert not left_behind(command.folder)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_child_dies_with_its_parent(tmp_path: Path, number: signal.Signals) -> None:
     """Also a library's parent, which has no handlers, and a child that neither reads nor prints."""
-    script = "from edgemem.child import run_child; run_child('timeit', ['-n1', '-r1', 'while True: pass'])"
+    script = (
+        "from edgemem.system.child_process import run_child; run_child('timeit', ['-n1', '-r1', 'while True: pass'])"
+    )
     command = started(tmp_path / "temporary", script=script)
     command.wait_for(lambda: bool(children_of(command.folder)))
     time.sleep(0.5)
@@ -232,7 +237,7 @@ def test_a_child_dies_with_its_parent(tmp_path: Path, number: signal.Signals) ->
 def test_a_child_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     script = """
 import subprocess
-from edgemem.child import run_child
+from edgemem.system.child_process import run_child
 try:
     run_child("timeit", ["-n1", "-r1", "while True: pass"], timeout_s=1)
 except subprocess.TimeoutExpired:

@@ -42,12 +42,11 @@ def suite(folder: Path, *options: str, **env: str) -> tuple[int, str]:
     (folder / "pytest.ini").write_text("[pytest]\n")
     quiet = {k: v for k, v in os.environ.items() if k not in {"CI", "EDGEMEM_STRICT_SKIPS", "PYTEST_ADDOPTS"}}
     command = [sys.executable, "-m", "pytest", "-q", "-ra", "-p", "no:cacheprovider", *options]
-    run = subprocess.run(
-        command, cwd=folder, env=quiet | {"PYTHONPATH": str(ROOT)} | env, capture_output=True, text=True, check=False
-    )
+    run = subprocess.run(command, cwd=folder, env=quiet | env, capture_output=True, text=True, check=False)
     return run.returncode, run.stdout + run.stderr
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("how", "workers"), [("--strict-skips", "2"), ("CI", "0"), ("EDGEMEM_STRICT_SKIPS", "0")])
 def test_in_ci_a_skip_that_is_not_on_the_list_fails(how: str, workers: str, tmp_path: Path) -> None:
     (tmp_path / "test_some.py").write_text(TESTS)
@@ -69,6 +68,7 @@ def test_elsewhere_it_is_listed(tmp_path: Path) -> None:
     assert "tiny==1" not in listed.partition("short test summary")[0]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_a_module_that_is_left_out_fails_too(workers: str, tmp_path: Path) -> None:
     (tmp_path / "test_module.py").write_text(MODULE)

@@ -6,16 +6,16 @@ from itertools import product
 
 import pytest
 
-from edgemem.bounds import lower_bounds
 from edgemem.errors import ModelError, TilingError, UnsupportedError
 from edgemem.model.graph import Graph, Op, Tensor
-from edgemem.passes.streaming.edges import Network
-from edgemem.passes.streaming.region import Stage
-from edgemem.passes.streaming.stages import Limits, choose_stages, find_front, measure_stages
+from edgemem.passes.streaming.edges import StageGraph
+from edgemem.passes.streaming.region import StripeStage
+from edgemem.passes.streaming.stages import StripeLimits, choose_stages, find_front, measure_stages
 from edgemem.passes.streaming.stream import stream
 from edgemem.passes.streaming.stream_pass import parse_stages
 from edgemem.records.lifetime import lifetimes
 from edgemem.records.micro_tail import predicted_tail
+from edgemem.strategy.bounds import lower_bounds
 from edgemem.targets import BUILT_IN
 
 TARGET = BUILT_IN["tflm"].changed(kernels="tflm-reference", slots=True)
@@ -60,7 +60,7 @@ def network(layers: str, height: int = 24, channels: int = 4, dtype: str = "int8
     return Graph("network", tuple(tensors), tuple(ops), (0,), (value,), "nhwc")
 
 
-def bound_of(graph: Graph, stages: tuple[Stage, ...]) -> int:
+def bound_of(graph: Graph, stages: tuple[StripeStage, ...]) -> int:
     return lower_bounds(lifetimes(stream(graph, stages).graph, TARGET).problem).offsets
 
 
@@ -71,27 +71,27 @@ def test_the_cost_of_a_stage_is_that_of_its_graph(layers: str, dtype: str, strip
     """The peak counts no bytes twice, but a bound may leave out some that every plan needs."""
     graph = network(layers, dtype=dtype, channels=16)
     last = len(graph.ops) - 1
-    edge = Network(graph, TARGET).edges(0, last, [stripes])[0]
-    streamed = stream(graph, (Stage(0, last, stripes),)).graph
+    edge = StageGraph(graph, TARGET).edges(0, last, [stripes])[0]
+    streamed = stream(graph, (StripeStage(0, last, stripes),)).graph
     assert edge.operators == pytest.approx(len(streamed.ops), abs=1)
-    bound = bound_of(graph, (Stage(0, last, stripes),))
+    bound = bound_of(graph, (StripeStage(0, last, stripes),))
     assert 0.99 * bound <= edge.peak <= 1.12 * bound
-    plain = sum(e.tail for e in Network(graph, TARGET).plain)
+    plain = sum(e.tail for e in StageGraph(graph, TARGET).plain)
     assert predicted_tail(graph) - plain + edge.tail == pytest.approx(predicted_tail(streamed), rel=0.03)
 
 
 @pytest.mark.parametrize("layers", ["1d01s0", "1d0+1s0", "1s01d0+"])
 def test_costs_of_several_numbers_of_stripes_do_not_influence_each_other(layers: str) -> None:
-    network_of = Network(network(layers), TARGET)
+    network_of = StageGraph(network(layers), TARGET)
     last = len(network_of.graph.ops) - 1
     several = network_of.edges(0, last, [2, 7, 24, 3])
     assert several == [network_of.edges(0, last, [stripes])[0] for stripes in (2, 7, 24, 3)]
 
 
-def all_choices(graph: Graph, numbers: tuple[int, ...]) -> list[tuple[Stage, ...]]:
+def all_choices(graph: Graph, numbers: tuple[int, ...]) -> list[tuple[StripeStage, ...]]:
     """Every choice of disjoint stages with these numbers of stripes, none included."""
     count = len(graph.ops)
-    found: list[tuple[Stage, ...]] = []
+    found: list[tuple[StripeStage, ...]] = []
     for cuts in product((0, 1), repeat=count - 1):
         ends = [k for k, cut in enumerate(cuts) if cut] + [count - 1]
         begins = [0, *(k + 1 for k in ends[:-1])]
@@ -99,11 +99,11 @@ def all_choices(graph: Graph, numbers: tuple[int, ...]) -> list[tuple[Stage, ...
         for stripes in product((1, *numbers), repeat=len(parts)):
             if all(n > 1 or first == last for (first, last), n in zip(parts, stripes, strict=True)):
                 chosen = zip(parts, stripes, strict=True)
-                found.append(tuple(Stage(first, last, n) for (first, last), n in chosen if n > 1))
+                found.append(tuple(StripeStage(first, last, n) for (first, last), n in chosen if n > 1))
     return found
 
 
-@pytest.mark.parametrize("layers", ["1d0", "1s0d"])
+@pytest.mark.parametrize("layers", ["1d0", pytest.param("1s0d", marks=pytest.mark.full)])
 def test_the_least_arena_of_the_front_is_that_of_all_choices(layers: str) -> None:
     graph = network(layers, height=12, channels=8)
     best = None
@@ -140,10 +140,10 @@ def test_the_head_alone_is_smaller_for_more_operators() -> None:
 def test_limits_are_kept() -> None:
     graph = network("1d01s01d0+1s0", height=48, channels=8)
     for most in (len(graph.ops), 25, 60):
-        choice = choose_stages(graph, TARGET, objective="head", limits=Limits(operators=most))
+        choice = choose_stages(graph, TARGET, objective="head", limits=StripeLimits(operators=most))
         assert choice.operators <= most
     with pytest.raises(UnsupportedError, match="allow more"):
-        choose_stages(graph, TARGET, limits=Limits(operators=len(graph.ops) - 1))
+        choose_stages(graph, TARGET, limits=StripeLimits(operators=len(graph.ops) - 1))
 
 
 def test_a_budget_takes_the_cheapest_stages_that_keep_it() -> None:
@@ -152,9 +152,9 @@ def test_a_budget_takes_the_cheapest_stages_that_keep_it() -> None:
     plain = measure_stages(graph, TARGET, ())
     assert plain.head is not None
     assert least.head is not None
-    assert choose_stages(graph, TARGET, limits=Limits(head=plain.head)).stages == ()
+    assert choose_stages(graph, TARGET, limits=StripeLimits(head=plain.head)).stages == ()
     between = (plain.head + least.head) // 2
-    choice = choose_stages(graph, TARGET, limits=Limits(head=between))
+    choice = choose_stages(graph, TARGET, limits=StripeLimits(head=between))
     assert choice.head is not None
     assert choice.head <= between
     assert choice.operators < least.operators
@@ -167,7 +167,7 @@ def test_a_graph_that_cannot_be_streamed_stays_as_it_is() -> None:
 
 
 def test_stages_are_read_from_text() -> None:
-    assert parse_stages("0:5:56, 6:20:28") == (Stage(0, 5, 56), Stage(6, 20, 28))
+    assert parse_stages("0:5:56, 6:20:28") == (StripeStage(0, 5, 56), StripeStage(6, 20, 28))
     for text in ("", "0:5", "0:5:x", "0:5:-1", "0:5:56;6:20:28", "0:5:²", "0:5:1000000000000"):
         with pytest.raises(ModelError, match="FIRST:LAST:STRIPES"):
             parse_stages(text)

@@ -15,13 +15,13 @@ import edgemem
 from edgemem.errors import ModelError, PlanError, UnsupportedError
 from edgemem.model.graph import Graph, Op, Tensor, digest
 from edgemem.planning import choices, make_plans
+from edgemem.planning.verification import right_plan
 from edgemem.proof import Cause, verify_planset
 from edgemem.records.lifetime import lifetimes
 from edgemem.records.problem import Problem
 from edgemem.schedule.order import find_order
 from edgemem.schedule.problem import order_problem
 from edgemem.targets import BUILT_IN
-from edgemem.verification import right_plan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ from edgemem.errors import ModelError, TilingError
 from edgemem.model.graph import Graph, Op, Tensor
 from edgemem.model.rewrite import NEW
 from edgemem.passes.streaming.stages import choose_stages
-from edgemem.passes.streaming.stream import Stage, stream
+from edgemem.passes.streaming.stream import StripeStage, stream
 from edgemem.targets import BUILT_IN
 
 _WINDOW = {"stride": (1, 1), "dilation": (1, 1), "kernel": (3, 3)}
@@ -34,7 +34,7 @@ def chain(rows: int = 16, *, batch: int = 1) -> Graph:
 
 def test_a_streamed_chain() -> None:
     graph = chain()
-    rewrite = stream(graph, [Stage(0, 3, 4)])
+    rewrite = stream(graph, [StripeStage(0, 3, 4)])
     new = rewrite.graph
     assert [t.name for t in new.tensors[:3]] == ["x", "sum", "w"]  # the rest is not used any more
     assert new.inputs == (0,)
@@ -49,12 +49,12 @@ def test_a_streamed_chain() -> None:
     names = [t.name for t in new.tensors]
     assert "net/first[0:3]" in names
     assert len(set(names)) == len(names)
-    assert stream(graph, [Stage(0, 3, 4)]) == rewrite
+    assert stream(graph, [StripeStage(0, 3, 4)]) == rewrite
 
 
 def test_every_row_is_made_once() -> None:
     graph = chain()
-    rewrite = stream(graph, [Stage(0, 3, 5)])
+    rewrite = stream(graph, [StripeStage(0, 3, 5)])
     for index, op in enumerate(graph.ops):
         stripes = [o for o, source in zip(rewrite.graph.ops, rewrite.sources, strict=True) if source == index]
         rows = sum(rewrite.graph.tensors[o.outputs[0]].shape[1] for o in stripes)
@@ -63,16 +63,16 @@ def test_every_row_is_made_once() -> None:
 
 def test_slices_of_the_input_come_first_where_they_can_lie_inside_it() -> None:
     graph = chain()
-    first = [op.type for op in stream(graph, [Stage(0, 3, 4)]).graph.ops[:4]]
+    first = [op.type for op in stream(graph, [StripeStage(0, 3, 4)]).graph.ops[:4]]
     assert first == ["SLICE"] * 4
-    copied = [op.type for op in stream(graph, [Stage(0, 3, 4)], slot_alignment=0).graph.ops[:4]]
+    copied = [op.type for op in stream(graph, [StripeStage(0, 3, 4)], slot_alignment=0).graph.ops[:4]]
     assert copied.count("SLICE") < 4
-    uneven = stream(graph, [Stage(0, 3, 4)], slot_alignment=8 * 4 * 4 * 64)
+    uneven = stream(graph, [StripeStage(0, 3, 4)], slot_alignment=8 * 4 * 4 * 64)
     assert [op.type for op in uneven.graph.ops[:2]] == ["SLICE", "PAD"]  # the first offset is 0
 
 
 def test_concatenations_have_ten_inputs_at_most() -> None:
-    rewrite = stream(chain(64), [Stage(0, 3, 64)])
+    rewrite = stream(chain(64), [StripeStage(0, 3, 64)])
     assert max(len(op.inputs) for op in rewrite.graph.ops) == 10
     sizes = [prod(t.shape) for t in rewrite.graph.tensors]
     for op in rewrite.graph.ops:
@@ -82,27 +82,33 @@ def test_concatenations_have_ten_inputs_at_most() -> None:
 
 def test_stages_leave_the_rest_alone() -> None:
     graph = chain()
-    rewrite = stream(graph, [Stage(1, 2, 4)])
+    rewrite = stream(graph, [StripeStage(1, 2, 4)])
     assert (rewrite.graph.ops[0].name, rewrite.sources[0]) == ("conv_0", 0)
     assert rewrite.graph.ops[-1].type == "ADD"
     assert stream(graph, []).graph == graph
-    both = stream(graph, [Stage(2, 3, 2), Stage(0, 1, 4)])
-    assert both == stream(graph, [Stage(0, 1, 4), Stage(2, 3, 2)])
+    both = stream(graph, [StripeStage(2, 3, 2), StripeStage(0, 1, 4)])
+    assert both == stream(graph, [StripeStage(0, 1, 4), StripeStage(2, 3, 2)])
 
 
 @pytest.mark.parametrize(
     "stages",
-    [[Stage(0, 4, 2)], [Stage(2, 1, 2)], [Stage(0, 3, 0)], [Stage(-1, 1, 2)], [Stage(0, 2, 2), Stage(2, 3, 2)]],
+    [
+        [StripeStage(0, 4, 2)],
+        [StripeStage(2, 1, 2)],
+        [StripeStage(0, 3, 0)],
+        [StripeStage(-1, 1, 2)],
+        [StripeStage(0, 2, 2), StripeStage(2, 3, 2)],
+    ],
 )
-def test_stages_that_are_none_are_refused(stages: list[Stage]) -> None:
+def test_stages_that_are_none_are_refused(stages: list[StripeStage]) -> None:
     with pytest.raises(ModelError):
         stream(chain(), stages)
 
 
 def test_stripes_without_end_are_refused() -> None:
-    assert stream(chain(16), [Stage(0, 3, 17)])
+    assert stream(chain(16), [StripeStage(0, 3, 17)])
     with pytest.raises(ModelError, match="no more than 65536"):
-        stream(chain(16), [Stage(0, 3, 999_999_999)])
+        stream(chain(16), [StripeStage(0, 3, 999_999_999)])
 
 
 @pytest.mark.parametrize("rows", [0, 1 << 30])
@@ -110,13 +116,13 @@ def test_no_rows_and_rows_without_end_are_refused(rows: int) -> None:
     """A file may say any height; a choice of stages leaves such operators alone."""
     graph = chain(rows)
     with pytest.raises(TilingError, match=f"reads {rows} rows"):
-        stream(graph, [Stage(0, 3, 2)])
+        stream(graph, [StripeStage(0, 3, 2)])
     assert not choose_stages(graph, replace(BUILT_IN["tflm"], kernels="tflm-reference", slots=True)).stages
 
 
 def test_a_batch_is_refused() -> None:
     with pytest.raises(TilingError, match="batch"):
-        stream(chain(batch=2), [Stage(0, 3, 2)])
+        stream(chain(batch=2), [StripeStage(0, 3, 2)])
 
 
 def tensors(*shapes: tuple[int, ...]) -> tuple[Tensor, ...]:
@@ -125,7 +131,7 @@ def tensors(*shapes: tuple[int, ...]) -> tuple[Tensor, ...]:
 
 def refusal(graph: Graph) -> str:
     with pytest.raises(TilingError) as refused:
-        stream(graph, [Stage(0, len(graph.ops) - 1, 2)])
+        stream(graph, [StripeStage(0, len(graph.ops) - 1, 2)])
     assert refused.value.op in {op.name for op in graph.ops}
     return refused.value.why
 
@@ -160,14 +166,14 @@ def test_what_scales_all_rows_may_come_from_outside() -> None:
     image, scale = (1, 8, 8, 4), (1, 1, 1, 4)
     ops = (Op("scale", "MUL", (0, 1), (2,)), Op("relu", "RELU", (2,), (3,)))
     graph = Graph("main", tensors(image, scale, image, image), ops, (0, 1), (3,), "nhwc")
-    new = stream(graph, [Stage(0, 1, 4)]).graph
+    new = stream(graph, [StripeStage(0, 1, 4)]).graph
     assert sum(1 in op.inputs for op in new.ops) == 4
 
 
 def test_largest_value_pools_are_padded_with_the_least_number() -> None:
     image = (1, 8, 8, 4)
     op = Op("pool", "MAX_POOL_2D", (0,), (1,), attributes={**_WINDOW, "pads": (1, 1, 1, 1)})
-    new = stream(Graph("main", tensors(image, image), (op,), (0,), (1,), "nhwc"), [Stage(0, 0, 2)]).graph
+    new = stream(Graph("main", tensors(image, image), (op,), (0,), (1,), "nhwc"), [StripeStage(0, 0, 2)]).graph
     paddings = [o for o in new.ops if o.type == "PADV2"]
     assert [o.attributes["value"] for o in paddings] == ["lowest", "lowest"]
     assert [o.attributes["paddings"] for o in paddings] == [(0, 0, 1, 0, 1, 1, 0, 0), (0, 0, 0, 1, 1, 1, 0, 0)]
@@ -182,7 +188,7 @@ def test_operators_that_compute_constants_run_before_the_stripes() -> None:
         Op("add", "ADD", (1, 4), (2,)),
     )
     graph = Graph("main", (*tensors(image, image, image), half, full), ops, (0,), (2,), "nhwc")
-    rewrite = stream(graph, [Stage(0, 2, 4)])
+    rewrite = stream(graph, [StripeStage(0, 2, 4)])
     assert [op.type for op in rewrite.graph.ops].count("DEQUANTIZE") == 1
     assert rewrite.sources[0] == 1
 
@@ -191,17 +197,17 @@ def test_precedence_follows_its_operators() -> None:
     image = (1, 8, 8, 4)
     ops = tuple(Op(f"relu_{k}", "RELU", (k,), (k + 1,)) for k in range(4))
     graph = Graph("main", tensors(*[image] * 5), ops, (0,), (4,), "nhwc", ((2, 3),))
-    new = stream(graph, [Stage(0, 1, 4)]).graph
+    new = stream(graph, [StripeStage(0, 1, 4)]).graph
     assert new.precedence == ((len(new.ops) - 2, len(new.ops) - 1),)
     with pytest.raises(TilingError, match="keep its place"):
-        stream(graph, [Stage(2, 2, 2)])
+        stream(graph, [StripeStage(2, 2, 2)])
 
 
 def test_windows_of_another_format_keep_their_paddings() -> None:
     image = (1, 4, 8, 8)
     attributes = {**_WINDOW, "pads": (1, 1, 1, 1)}
     ops = (Op("a", "Conv", (0,), (1,), attributes=attributes), Op("b", "Conv", (1,), (2,), attributes=attributes))
-    new = stream(Graph("main", tensors(image, image, image), ops, (0,), (2,), "nchw"), [Stage(0, 1, 2)]).graph
+    new = stream(Graph("main", tensors(image, image, image), ops, (0,), (2,), "nchw"), [StripeStage(0, 1, 2)]).graph
     assert "Pad" not in {op.type for op in new.ops}
     pads = [op.attributes["pads"] for op in new.ops if op.type == "Conv"]
     assert (pads[0], pads[-1]) == ((1, 1, 0, 1), (0, 1, 1, 1))

@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 from onnx import TensorProto, helper
 
 from edgemem.cli.main import main
-from edgemem.cli.printable import printable
+from edgemem.cli.printable_text import printable
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from edgemem.errors import ModelError, UnsupportedError
-from edgemem_converters.tflite.fold import fold
+from edgemem_converters.tflite.constant_folding import fold
 from edgemem_converters.tflite.model import TfliteConverter
 from edgemem_converters.tflite.reader import read
-from edgemem_converters.tflite.sparse import Level, densify
+from edgemem_converters.tflite.sparse_constants import Level, densify
 from tests.tflite_models import ADD_OPTIONS, M, O, S, T, build, floats
 
 if TYPE_CHECKING:

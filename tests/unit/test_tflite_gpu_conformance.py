@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from edgemem.bounds import lower_bounds, positional_maxima
 from edgemem.planning import Choice, run
 from edgemem.plans import OffsetPlan, SharedObjectsPlan
 from edgemem.records.problem import Problem, UsageRecord
+from edgemem.strategy.bounds import lower_bounds, positional_maxima
 from tests.strategies import find
 from tests.unit.tflite_gpu_cases import OBJECTS, OFFSETS, POSITIONAL_MAXIMA, ObjectsCase, OffsetsCase, Record
 

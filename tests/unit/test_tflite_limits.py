@@ -10,9 +10,9 @@ import pytest
 
 from edgemem import api
 from edgemem.errors import ModelError, UnsupportedError
-from edgemem_converters.tflite.fold import fold
+from edgemem_converters.tflite.constant_folding import fold
 from edgemem_converters.tflite.model import TfliteConverter
-from edgemem_converters.tflite.sparse import Level, densify
+from edgemem_converters.tflite.sparse_constants import Level, densify
 from tests.tflite_models import ADD_OPTIONS, IF, M, O, S, T, build
 
 

@@ -18,7 +18,7 @@ from edgemem.errors import ModelError, UnsupportedError
 from edgemem.formats import Bindings, Rewritable
 from edgemem.model.graph import Graph, Op, Tensor
 from edgemem.model.rewrite import NEW, Rewrite
-from edgemem.passes.streaming.stream import Stage, stream
+from edgemem.passes.streaming.stream import StripeStage, stream
 from edgemem_converters.tflite import TfliteConverter
 from edgemem_converters.tflite.control import CONTROL, encode_control
 from edgemem_converters.tflite.reader import read
@@ -39,7 +39,7 @@ def network(*, int8: bool = True) -> bytes:
     return net.content([y, net.conv(z, 4, (1, 1), (1, 1), (1, 1), same=True, depthwise=False)])
 
 
-def rewritten(data: bytes, *stages: Stage) -> bytes:
+def rewritten(data: bytes, *stages: StripeStage) -> bytes:
     model = TfliteConverter.from_bytes(data)
     assert isinstance(model, Rewritable)
     return model.rewritten(stream(model.graph(), stages)).content()
@@ -58,8 +58,8 @@ def types_of(model: Any, operators: Sequence[Any]) -> list[str]:
 def test_operators_and_tensors_of_a_streamed_file(int8: bool) -> None:
     data = network(int8=int8)
     graph = TfliteConverter.from_bytes(data).graph()
-    rewrite = stream(graph, [Stage(0, 2, 4)])
-    new = unpacked(rewritten(data, Stage(0, 2, 4)))
+    rewrite = stream(graph, [StripeStage(0, 2, 4)])
+    new = unpacked(rewritten(data, StripeStage(0, 2, 4)))
     main = new.subgraphs[0]
     assert types_of(new, main.operators) == [op.type for op in rewrite.graph.ops]
     assert [list(t.shape) for t in main.tensors[: len(rewrite.graph.tensors)]] == [
@@ -84,8 +84,8 @@ def test_operators_and_tensors_of_a_streamed_file(int8: bool) -> None:
 
 def test_the_file_read_again_has_the_attributes_of_the_rewrite() -> None:
     data = network()
-    rewrite = stream(TfliteConverter.from_bytes(data).graph(), [Stage(0, 2, 4)])
-    again = TfliteConverter.from_bytes(rewritten(data, Stage(0, 2, 4))).graph()
+    rewrite = stream(TfliteConverter.from_bytes(data).graph(), [StripeStage(0, 2, 4)])
+    again = TfliteConverter.from_bytes(rewritten(data, StripeStage(0, 2, 4))).graph()
     assert [op.attributes for op in again.ops] == [op.attributes for op in rewrite.graph.ops]
     names = [t.name for t in again.tensors]
     assert names[: len(rewrite.graph.tensors)] == [t.name for t in rewrite.graph.tensors]
@@ -93,7 +93,7 @@ def test_the_file_read_again_has_the_attributes_of_the_rewrite() -> None:
 
 
 def test_equal_constants_are_stored_once_and_nothing_is_unused() -> None:
-    file = read(rewritten(network(), Stage(0, 2, 12)))
+    file = read(rewritten(network(), StripeStage(0, 2, 12)))
     main = file.subgraphs[0]
     used = {i for op in main.operators for i in (*op.inputs, *op.outputs)} | {*main.inputs, *main.outputs}
     assert used == set(range(len(main.tensors)))
@@ -110,8 +110,8 @@ def test_equal_constants_are_stored_once_and_nothing_is_unused() -> None:
 def test_files_are_the_same_every_time_and_small() -> None:
     data = network()
     graph = TfliteConverter.from_bytes(data).graph()
-    once = rewritten(data, Stage(0, 2, 12))
-    assert rewritten(data, Stage(0, 2, 12)) == once
+    once = rewritten(data, StripeStage(0, 2, 12))
+    assert rewritten(data, StripeStage(0, 2, 12)) == once
     added = len(TfliteConverter.from_bytes(once).graph().ops) - len(graph.ops)
     assert len(once) - len(data) < 170 * added
 
@@ -138,7 +138,7 @@ def with_parts(data: bytes) -> bytes:
 
 
 def test_signatures_metadata_and_other_subgraphs_stay() -> None:
-    new = unpacked(rewritten(with_parts(network()), Stage(1, 2, 4)))
+    new = unpacked(rewritten(with_parts(network()), StripeStage(1, 2, 4)))
     assert [entry.name for entry in new.metadata] == [b"note"]
     assert bytes(new.buffers[new.metadata[0].buffer].data) == b"note"
     assert [s.name for s in new.subgraphs] == [b"main", b"other"]
@@ -156,7 +156,7 @@ def test_the_plan_of_the_old_graph_is_gone(tmp_path: Path) -> None:
     planned = TfliteConverter.open(path, Bindings())
     assert planned.plan() is not None
     assert planned.offline()
-    new = planned.rewritten(stream(planned.graph(), [Stage(0, 1, 3)]))
+    new = planned.rewritten(stream(planned.graph(), [StripeStage(0, 1, 3)]))
     assert new.plan() is None
     assert new.offline() == {}
     assert b"OfflineMemoryAllocation" not in new.content()
@@ -178,7 +178,7 @@ def test_control_dependencies_number_the_operators_anew() -> None:
         )
     )
     converter = TfliteConverter.from_bytes(file)
-    rewrite = stream(converter.graph(), [Stage(0, 0, 2)])
+    rewrite = stream(converter.graph(), [StripeStage(0, 0, 2)])
     again = converter.rewritten(rewrite)
     count = len(rewrite.graph.ops)
     assert again.graph().precedence == ((count - 2, count - 1),)
@@ -207,7 +207,7 @@ def test_an_open_batch_is_closed() -> None:
             tensor.shapeSignature = np.array([-1, *tensor.shape[1:]], "<i4")
     builder = flatbuffers.Builder(0)
     builder.Finish(model.Pack(builder), b"TFL3")
-    new = rewritten(bytes(builder.Output()), Stage(0, 2, 4))
+    new = rewritten(bytes(builder.Output()), StripeStage(0, 2, 4))
     assert all(tensor.shapeSignature is None for tensor in unpacked(new).subgraphs[0].tensors)
     interpreter = Interpreter(model_content=new)
     with pytest.raises(RuntimeError, match="only allows mutating unknown dimensions"):

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.bounds import lower_bounds
 from edgemem.errors import ModelError
+from edgemem.strategy.bounds import lower_bounds
 from edgemem.trace import Section, Trace
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ import pytest
 
 from edgemem.errors import ModelError
 from edgemem.trace import Trace
-from edgemem.trace.merge import common_prefix, is_part_of, merge_traces, overlay, with_headroom
+from edgemem.trace.merged_trace import common_prefix, is_part_of, merge_traces, overlay, with_headroom
+from tests.extent import run_for_seeds
 
 Life = tuple[int, int | None]  # bytes, and the number of requests made when it is freed
 
@@ -42,7 +43,7 @@ def later(one: int | None, other: int | None) -> int | None:
     return None if one is None or other is None else max(one, other)
 
 
-@pytest.mark.parametrize("seed", range(200))
+@run_for_seeds(range(200), quick=20)
 def test_the_merged_trace_has_the_largest_sizes_and_the_latest_frees(seed: int) -> None:
     chance = random.Random(seed)
     count = chance.randint(0, 12)
@@ -56,7 +57,7 @@ def test_the_merged_trace_has_the_largest_sizes_and_the_latest_frees(seed: int) 
     assert is_part_of(merged, one) == (lives(one) == expected)
 
 
-@pytest.mark.parametrize("seed", range(200))
+@run_for_seeds(range(200), quick=20)
 def test_runs_of_different_lengths(seed: int) -> None:
     chance = random.Random(seed)
     one, other = at_random(chance, chance.randint(0, 10)), at_random(chance, chance.randint(0, 10))
@@ -68,7 +69,7 @@ def test_runs_of_different_lengths(seed: int) -> None:
     assert lives(overlay(one, other)) == both + long[len(short) :]
 
 
-@pytest.mark.parametrize("seed", range(200))
+@run_for_seeds(range(200), quick=20)
 def test_the_common_prefix_is_the_longest_part_with_the_same_requests_alive(seed: int) -> None:
     chance = random.Random(seed)
     one = lives(at_random(chance, chance.randint(1, 10)))

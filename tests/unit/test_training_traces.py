@@ -10,8 +10,8 @@ import pytest
 
 from edgemem.trace.caching import simulate
 from edgemem.trace.cycle import Cycle
-from models.training_schedule import Pass, schedule
-from models.training_traces import SETUPS, TrainingSetup, training_trace
+from tests.training_traces.schedule import Pass, schedule
+from tests.training_traces.traces import SETUPS, TrainingSetup, training_trace
 
 SMALL = {name: setup for name, setup in SETUPS.items() if name != "large"}
 

@@ -8,7 +8,7 @@ import pytest
 
 from edgemem.schedule.peak import peak_of
 from edgemem.targets import BUILT_IN
-from models import wired
+from models import wired_networks as wired
 
 if TYPE_CHECKING:
     from edgemem.model.graph import Graph

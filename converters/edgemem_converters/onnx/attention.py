@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from edgemem_converters.onnx.calls import Call, RuleError
+from edgemem_converters.onnx.calls import RuleError, TypedNode
 from edgemem_converters.onnx.scopes import tensor_type
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ __all__ = ["ATTENTION"]
 _Types: TypeAlias = "list[TypeProto | None]"
 
 
-def _attention(past: int, elem: int) -> Callable[[Call], _Types]:
+def _attention(past: int, elem: int) -> Callable[[TypedNode], _Types]:
     """Input [B, S, D] and weights [D, 3 N H]; past and present are [2, B, N, L, H].
 
     Args:
@@ -28,7 +28,7 @@ def _attention(past: int, elem: int) -> Callable[[Call], _Types]:
         elem: the position of the input whose element type the result has.
     """
 
-    def rule(call: Call) -> _Types:
+    def rule(call: TypedNode) -> _Types:
         batch, length, _ = call.dims(0, 3)
         sizes = call.integers("qkv_hidden_sizes")
         hidden = sizes[2] if len(sizes) == 3 else call.dims(1, 2)[1] // 3
@@ -45,7 +45,7 @@ def _attention(past: int, elem: int) -> Callable[[Call], _Types]:
     return rule
 
 
-def _multi_head_attention(call: Call) -> _Types:
+def _multi_head_attention(call: TypedNode) -> _Types:
     """Queries [B, S, N H] or packed [B, S, N, 3, H]; keys and values [B, L, N H], [B, N, L, H] or [B, L, N, 2, H]."""
     query, heads = call.dims(0), call.integer("num_heads")
     if len(query) not in (3, 5) or heads < 1:
@@ -71,7 +71,7 @@ def _multi_head_attention(call: Call) -> _Types:
     return made
 
 
-def _group_query_attention(call: Call) -> _Types:
+def _group_query_attention(call: TypedNode) -> _Types:
     """Queries [B, S, N H], or packed with keys and values; past and present [B, K, L, H] for K heads of keys."""
     batch, length, width = call.dims(0, 3)
     heads, kept = call.integer("num_heads"), call.integer("kv_num_heads")
@@ -88,7 +88,7 @@ def _group_query_attention(call: Call) -> _Types:
     return made
 
 
-ATTENTION: Mapping[str, Callable[[Call], _Types]] = {
+ATTENTION: Mapping[str, Callable[[TypedNode], _Types]] = {
     "Attention": _attention(past=4, elem=0),
     "GroupQueryAttention": _group_query_attention,
     "MultiHeadAttention": _multi_head_attention,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from edgemem.model.graph import Attribute
     from edgemem_converters.onnx.constants import Constant
-    from edgemem_converters.onnx.scopes import Node
+    from edgemem_converters.onnx.scopes import ScopeNode
 
 __all__ = ["attributes_of"]
 
@@ -28,7 +28,7 @@ _NONE: Final[Mapping[str, Attribute]] = {}
 
 
 def attributes_of(
-    node: Node, shapes: Mapping[str, Shape], constants: Mapping[str, Constant]
+    node: ScopeNode, shapes: Mapping[str, Shape], constants: Mapping[str, Constant]
 ) -> Mapping[str, Attribute]:
     """The attributes of a node; {} for a type that has none.
 
@@ -48,7 +48,7 @@ def attributes_of(
 class _Case:
     """A node with its attributes, shapes and constants."""
 
-    def __init__(self, node: Node, shapes: Mapping[str, Shape], constants: Mapping[str, Constant]) -> None:
+    def __init__(self, node: ScopeNode, shapes: Mapping[str, Shape], constants: Mapping[str, Constant]) -> None:
         self.given = shapes[node.inputs[0]]
         self.made = shapes[node.outputs[0]]
         self.outputs = len(node.outputs)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from onnx import AttributeProto, NodeProto, TypeProto
 
-__all__ = ["Call", "RuleError"]
+__all__ = ["RuleError", "TypedNode"]
 
 _OPSET = 21  # of the rules of ONNX's own that are applied to nodes that are like its own
 
@@ -28,7 +28,7 @@ class RuleError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class TypedNode:
     """One node with inputs of known dimensions.
 
     Attributes:

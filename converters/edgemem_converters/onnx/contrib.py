@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from onnx import TensorProto, defs
 
 from edgemem_converters.onnx.attention import ATTENTION
-from edgemem_converters.onnx.calls import Call, RuleError
+from edgemem_converters.onnx.calls import RuleError, TypedNode
 from edgemem_converters.onnx.layouts import BLOCKED, LAST, WINDOW, block_of, channels_last
-from edgemem_converters.onnx.quantized import QUANTIZED
+from edgemem_converters.onnx.quantized_types import QUANTIZED
 from edgemem_converters.onnx.scopes import tensor_type
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def contrib_types(
     if rule is None:
         return None
     try:
-        made = rule(Call(node, types, values, imports.block))
+        made = rule(TypedNode(node, types, values, imports.block))
     except (RuleError, ValueError, OverflowError) as e:  # the last two: dimensions that are no 64-bit integers
         return [None] * len(node.output), str(e)
     if any(d.dim_value < 0 for one in made if one is not None for d in one.tensor_type.shape.dim):
@@ -76,7 +76,7 @@ def contrib_types(
     return [*made, *[None] * len(node.output)][: len(node.output)], ""
 
 
-def _rule(node: NodeProto, version: int) -> Callable[[Call], _Types] | None:
+def _rule(node: NodeProto, version: int) -> Callable[[TypedNode], _Types] | None:
     if node.domain == "com.microsoft":
         return _MICROSOFT.get(node.op_type)
     if node.domain == "com.microsoft.nchwc":
@@ -88,12 +88,12 @@ def _rule(node: NodeProto, version: int) -> Callable[[Call], _Types] | None:
     return None
 
 
-def _same(call: Call) -> _Types:
+def _same(call: TypedNode) -> _Types:
     """As the first input."""
     return [call.like()]
 
 
-def _layer_normalization(call: Call) -> _Types:
+def _layer_normalization(call: TypedNode) -> _Types:
     """Beside the result: mean and inverse deviation, of length 1 from the axis on."""
     dims = call.dims(0)
     axis = call.axis(call.integer("axis", -1), len(dims))
@@ -101,11 +101,11 @@ def _layer_normalization(call: Call) -> _Types:
     return [call.like(), statistics, statistics]
 
 
-def _simplified_layer_normalization(call: Call) -> _Types:
+def _simplified_layer_normalization(call: TypedNode) -> _Types:
     return [tensor_type(call.elem(1), call.dims(0)), *_layer_normalization(call)[1:2]]
 
 
-def _skip_layer_normalization(call: Call) -> _Types:
+def _skip_layer_normalization(call: TypedNode) -> _Types:
     dims = call.dims(0)
     if not dims:
         raise RuleError("its input is a scalar")
@@ -113,7 +113,7 @@ def _skip_layer_normalization(call: Call) -> _Types:
     return [call.like(), statistics, statistics, call.like()]
 
 
-def _fused_matmul(call: Call) -> _Types:
+def _fused_matmul(call: TypedNode) -> _Types:
     """Matmul of inputs whose last two dimensions may be swapped, and whose first may be the last but one."""
 
     def turned(position: int, letter: str) -> list[int]:
@@ -127,58 +127,58 @@ def _fused_matmul(call: Call) -> _Types:
     return [call.like(0, call.product(turned(0, "A"), turned(1, "B")))]
 
 
-def _fused_conv(call: Call) -> _Types:
+def _fused_conv(call: TypedNode) -> _Types:
     return [call.as_standard("Conv", [call.like(0), call.like(1)], WINDOW)]
 
 
-def _fused_gemm(call: Call) -> _Types:
+def _fused_gemm(call: TypedNode) -> _Types:
     return [call.as_standard("Gemm", [call.like(0), call.like(1)], ("transA", "transB"))]
 
 
-def _nhwc_max_pool(call: Call) -> _Types:
+def _nhwc_max_pool(call: TypedNode) -> _Types:
     return [channels_last(call, lambda x: call.as_standard("MaxPool", [x], WINDOW))]
 
 
-def _matmul_n_bits(call: Call) -> _Types:
+def _matmul_n_bits(call: TypedNode) -> _Types:
     dims = call.dims(0)
     if not dims:
         raise RuleError("its input is a scalar")
     return [call.like(0, [*dims[:-1], call.integer("N")])]
 
 
-def _halved(call: Call) -> _Types:
+def _halved(call: TypedNode) -> _Types:
     dims = call.dims(0)
     if not dims or dims[-1] % 2:
         raise RuleError("its input has no even length")
     return [call.like(0, [*dims[:-1], dims[-1] // 2])]
 
 
-def _pad(call: Call) -> _Types:
+def _pad(call: TypedNode) -> _Types:
     pads = call.values[1] if len(call.values) > 1 else None
     return [call.as_standard("Pad", [call.like(0), call.like(1) if pads is None else pads.reshape(-1)], ("mode",))]
 
 
-def _grid_sample(call: Call) -> _Types:
+def _grid_sample(call: TypedNode) -> _Types:
     return [call.like(0, [*call.dims(0, 4)[:2], *call.dims(1, 4)[1:3]])]
 
 
-def _crop_and_resize(call: Call) -> _Types:
+def _crop_and_resize(call: TypedNode) -> _Types:
     size = call.values[3] if len(call.values) > 3 else None
     lengths = [int(n) for n in size] if size is not None and size.shape == (2,) else [None, None]
     return [tensor_type(call.elem(0), [call.dims(1, 2)[0], call.dims(0, 4)[1], *lengths])]
 
 
-def _distances(call: Call) -> _Types:
+def _distances(call: TypedNode) -> _Types:
     return [call.like(0, [call.dims(0, 2)[0], call.dims(1, 2)[0]])]
 
 
-def _embed_layer_normalization(call: Call) -> _Types:
+def _embed_layer_normalization(call: TypedNode) -> _Types:
     dims = [*call.dims(0, 2), call.dims(2, 2)[1]]
     made = tensor_type(call.elem(2), dims)
     return [made, tensor_type(TensorProto.INT32, dims[:1]), made]
 
 
-_MICROSOFT: Mapping[str, Callable[[Call], _Types]] = {
+_MICROSOFT: Mapping[str, Callable[[TypedNode], _Types]] = {
     **dict.fromkeys(
         (
             *("BiasAdd", "BiasGelu", "FastGelu", "Gelu", "GroupNorm", "Inverse", "MoE"),
@@ -203,7 +203,7 @@ _MICROSOFT: Mapping[str, Callable[[Call], _Types]] = {
 }
 
 # In ONNX's own domain, in operator sets that do not have them.
-_OWN: Mapping[str, Callable[[Call], _Types]] = {
+_OWN: Mapping[str, Callable[[TypedNode], _Types]] = {
     "LayerNormalization": _layer_normalization,
     "SimplifiedLayerNormalization": _simplified_layer_normalization,
 }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgemem_converters.onnx import edit
-from edgemem_converters.onnx.parts import Parts, elem_type
+from edgemem_converters.onnx import file_edits as edit
+from edgemem_converters.onnx.parts import ModelParts, elem_type
 from edgemem_converters.onnx.wire import metadata, with_metadata, without_metadata
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from edgemem.formats import Form
-    from edgemem.protobuf import Content
+    from edgemem.planfile.protobuf import Content
 
 __all__ = ["Editor"]
 
@@ -21,9 +21,9 @@ __all__ = ["Editor"]
 class Editor:
     """Reads and changes ONNX files as bytes. It has no state."""
 
-    def parts(self, data: bytes, folder: Path) -> Parts:
+    def parts(self, data: bytes, folder: Path) -> ModelParts:
         """The model taken apart; weights in other files lie in `folder`. Raises ModelError if it is damaged."""
-        return Parts(data, folder)
+        return ModelParts(data, folder)
 
     def metadata(self, data: Content, key: str) -> bytes | None:
         """The value of an entry of the file's metadata, or None. Raises ModelError for bytes that are no ONNX model."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from edgemem.model.graph import TensorKind
     from edgemem_converters.onnx.scopes import Scope
-    from edgemem_converters.onnx.shapes import Sizes
+    from edgemem_converters.onnx.shapes import InferredSizes
 
 __all__ = ["graph_of"]
 
@@ -40,7 +40,7 @@ _RANDOM = frozenset(
 )
 
 
-def graph_of(scope: Scope, sizes: Sizes) -> Graph:
+def graph_of(scope: Scope, sizes: InferredSizes) -> Graph:
     """The graph of a scope, bodies included; every tensor must be in `sizes`.
 
     The tensors are sorted by kind, by their distance from the inputs and by name, so that their order does not depend
@@ -76,7 +76,7 @@ def _besides(names: Sequence[str], others: Sequence[str]) -> list[str]:
     return [n for n in names if n not in known]
 
 
-def _tensors(scope: Scope, sizes: Sizes) -> list[Tensor]:
+def _tensors(scope: Scope, sizes: InferredSizes) -> list[Tensor]:
     made = [Tensor(n, _dtype(c.elem_type), c.dims, "constant") for n, c in scope.constants.items()]
     mine = [*scope.inputs, *(n for node in scope.nodes for n in node.outputs if n)]
     made += [_tensor(n, sizes) for n in mine]
@@ -101,7 +101,7 @@ def _computed_once(scope: Scope) -> set[str]:
     return known.difference(scope.constants, scope.outputs)
 
 
-def _tensor(name: str, sizes: Sizes, *, captured: bool = False) -> Tensor:
+def _tensor(name: str, sizes: InferredSizes, *, captured: bool = False) -> Tensor:
     made = sizes.types.get(name)
     if name in sizes.outside:
         return Tensor(name, "", (), "captured" if captured else "opaque", sizes.outside[name])

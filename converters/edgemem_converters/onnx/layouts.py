@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from edgemem_converters.onnx.calls import Call, RuleError
+from edgemem_converters.onnx.calls import RuleError, TypedNode
 from edgemem_converters.onnx.rules import dims_of
 from edgemem_converters.onnx.scopes import tensor_type
 
@@ -27,7 +27,7 @@ _BLOCKS = (8, 16)  # channels
 WINDOW = ("auto_pad", "ceil_mode", "dilations", "group", "kernel_shape", "pads", "storage_order", "strides")
 
 
-def channels_last(call: Call, rule: Callable[[TypeProto], TypeProto]) -> TypeProto:
+def channels_last(call: TypedNode, rule: Callable[[TypeProto], TypeProto]) -> TypeProto:
     """What a rule for tensors with the channels second gives for a first input with the channels last."""
     dims = call.dims(0)
     if len(dims) < 3:
@@ -36,20 +36,20 @@ def channels_last(call: Call, rule: Callable[[TypeProto], TypeProto]) -> TypePro
     return tensor_type(call.elem(0), [*made[:1], *made[2:], *made[1:2]])
 
 
-def _standing(op_type: str, weights: int | None = None) -> Callable[[Call], _Types]:
+def _standing(op_type: str, weights: int | None = None) -> Callable[[TypedNode], _Types]:
     """The rule of ONNX's operator of this type, whose weights are at a position, on channels that come second."""
 
-    def rule(call: Call) -> _Types:
+    def rule(call: TypedNode) -> _Types:
         inputs = [call.like(0), *([call.like(weights)] if weights is not None else [])]
         return [call.as_standard(op_type, inputs, WINDOW)]
 
     return rule
 
 
-def _last(op_type: str, weights: int | None = None) -> Callable[[Call], _Types]:
+def _last(op_type: str, weights: int | None = None) -> Callable[[TypedNode], _Types]:
     """The same on channels that come last."""
 
-    def rule(call: Call) -> _Types:
+    def rule(call: TypedNode) -> _Types:
         others = [call.like(weights)] if weights is not None else []
         return [channels_last(call, lambda x: call.as_standard(op_type, [x, *others], WINDOW))]
 
@@ -75,7 +75,7 @@ def block_of(model: ModelProto) -> int:
     return large
 
 
-def _reorder_input(call: Call) -> _Types:
+def _reorder_input(call: TypedNode) -> _Types:
     """Into blocks: the channels are rounded up to whole ones."""
     dims = call.dims(0)
     if len(dims) < 3:
@@ -86,7 +86,7 @@ def _reorder_input(call: Call) -> _Types:
     return [call.like(0, dims)]
 
 
-def _reorder_output(call: Call) -> _Types:
+def _reorder_output(call: TypedNode) -> _Types:
     """Out of blocks: an attribute says how many channels there are."""
     dims = call.dims(0)
     if len(dims) < 3:
@@ -97,7 +97,7 @@ def _reorder_output(call: Call) -> _Types:
     return [call.like(0, dims)]
 
 
-def _upsample(call: Call) -> _Types:
+def _upsample(call: TypedNode) -> _Types:
     dims, scales = call.dims(0), call.integers("scales")
     if len(scales) != len(dims):
         raise RuleError(f"it has {len(scales)} scales for {len(dims)} dimensions")
@@ -105,7 +105,7 @@ def _upsample(call: Call) -> _Types:
 
 
 # com.microsoft.nchwc
-BLOCKED: Mapping[str, Callable[[Call], _Types]] = {
+BLOCKED: Mapping[str, Callable[[TypedNode], _Types]] = {
     "AveragePool": _standing("AveragePool"),
     "Conv": _standing("Conv", 1),
     "GlobalAveragePool": _standing("GlobalAveragePool"),
@@ -117,7 +117,7 @@ BLOCKED: Mapping[str, Callable[[Call], _Types]] = {
 }
 
 # com.ms.internal.nhwc
-LAST: Mapping[str, Callable[[Call], _Types]] = {
+LAST: Mapping[str, Callable[[TypedNode], _Types]] = {
     "AveragePool": _last("AveragePool"),
     "Conv": _last("Conv", 1),
     "GlobalAveragePool": _last("GlobalAveragePool"),

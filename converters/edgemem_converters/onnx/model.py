@@ -17,14 +17,14 @@ from google.protobuf.message import DecodeError, EncodeError  # type: ignore[imp
 from onnx import ModelProto
 
 from edgemem.errors import ModelError, PlanFileError, UnsupportedError
-from edgemem.files import atomic_write
 from edgemem.formats import Bindings
 from edgemem.model.states import decode_pairs, encode_pairs
-from edgemem.reading import open_regular
+from edgemem.system.files import atomic_write
+from edgemem.system.regular_files import open_regular
 from edgemem_converters.onnx.cache import carried_over, write_in_place
-from edgemem_converters.onnx.compute import Computation
-from edgemem_converters.onnx.edit import outlined, prioritised, priority_order, reordered
-from edgemem_converters.onnx.external import bring_along, locations
+from edgemem_converters.onnx.computation.tensor_program import Computation
+from edgemem_converters.onnx.external_data import bring_along, locations
+from edgemem_converters.onnx.file_edits import outlined, prioritised, priority_order, reordered
 from edgemem_converters.onnx.functions import has_functions
 from edgemem_converters.onnx.graph import graph_of
 from edgemem_converters.onnx.limits import MAX_FILE_BYTES
@@ -41,15 +41,14 @@ if TYPE_CHECKING:
     from edgemem.model.graph import Graph
     from edgemem.model.rewrite import Rewrite
     from edgemem.model.states import StatePair
-    from edgemem.model.tensor_ops import Program
+    from edgemem.model.tensor_ops import TensorProgram
     from edgemem.plans import PlanSet
-    from edgemem_converters.onnx.scopes import Node
+    from edgemem_converters.onnx.scopes import ScopeNode
 
 __all__ = ["PLAN_KEY", "STATES_KEY", "OnnxConverter"]
 
 PLAN_KEY = "edgemem.plan"
 STATES_KEY = "edgemem.states"  # the note of which inputs are outputs of the run before
-_OLD_KEY = "edgemem.trace"  # of recordings, in edgemem 0.1
 _BAKED_KEY = "edgemem.baked"  # the note of a file whose nodes run in their order
 
 
@@ -127,7 +126,7 @@ class OnnxConverter:
             for values in dims:
                 yield graph_of(scope, infer(scope, inlined, replace(self.bindings, dims=dict(values))))
 
-    def program(self) -> Program:
+    def program(self) -> TensorProgram:
         """Its operators as tensor operations, with the values of constants, also those in files beside it.
 
         Values of the graph that do not depend on inputs are among the constants, whatever the kind of the tensor, and
@@ -180,11 +179,11 @@ class OnnxConverter:
                     raise ModelError(f"the order runs {nodes[k].label!r} before {name!r} is written")
             written.update(nodes[k].outputs)
         if metadata(self._data, _BAKED_KEY) is not None:
-            data = reordered(without_metadata(without_metadata(self._data, PLAN_KEY), _OLD_KEY), order)
+            data = reordered(without_metadata(self._data, PLAN_KEY), order)
             return self._with(prioritised(data))
         places = {node.index for node in nodes}
         constants = [k for k in range(count) if k not in places]
-        data = without_metadata(without_metadata(self._data, PLAN_KEY), _OLD_KEY)
+        data = without_metadata(self._data, PLAN_KEY)
         return self._with(permute_nodes(data, (*constants, *(nodes[k].index for k in order))))
 
     def rewritten(self, rewrite: Rewrite) -> Self:
@@ -197,14 +196,13 @@ class OnnxConverter:
             model = ModelProto.FromString(self._data)
             write_rewrite(model, self.graph(), rewrite, self._path.parent)
             data = without_metadata(model.SerializeToString(deterministic=True), PLAN_KEY)
-            data = without_metadata(data, _OLD_KEY)
         if metadata(data, _BAKED_KEY) is not None:
             data = reordered(data, priority_order(data))
         return self._with(data)
 
     def with_plan(self, plan: bytes, planset: PlanSet) -> Self:  # noqa: ARG002 - ONNX has no other place for a plan
         """The model with the plan as the last entry of its metadata, replacing all older ones."""
-        data = with_metadata(without_metadata(self._data, _OLD_KEY), PLAN_KEY, base64.b64encode(plan))
+        data = with_metadata(self._data, PLAN_KEY, base64.b64encode(plan))
         return type(self)(data, self._path, self.bindings, self._weight_files, self._graph)
 
     def states(self, patterns: Mapping[str, str]) -> tuple[StatePair, ...]:
@@ -225,7 +223,6 @@ class OnnxConverter:
             data = self._data
             if noted != tuple(pairs):
                 data = without_metadata(model.SerializeToString(deterministic=True), PLAN_KEY)
-                data = without_metadata(data, _OLD_KEY)
         changed = [pair for pair, new in zip(pairs, noted, strict=True) if pair != new]
         bindings = carried_over(self.bindings, changed, before, _forms(model))
         data = with_metadata(data, STATES_KEY, encode_pairs(noted))
@@ -251,10 +248,6 @@ class OnnxConverter:
     def plan(self) -> bytes | None:
         """The encoded plan it carries, or None. Raises PlanFileError if it is not base64."""
         return self._encoded(PLAN_KEY)
-
-    def old_recordings(self) -> bytes | None:
-        """Plans of recordings as edgemem 0.1 wrote them, or None. Raises PlanFileError if they are not base64."""
-        return self._encoded(_OLD_KEY)
 
     def _encoded(self, key: str) -> bytes | None:
         text = metadata(self._data, key)
@@ -283,7 +276,7 @@ class OnnxConverter:
     def _with(self, data: bytes) -> Self:
         return type(self)(data, self._path, self.bindings, self._weight_files)
 
-    def _nodes(self) -> tuple[Node, ...]:
+    def _nodes(self) -> tuple[ScopeNode, ...]:
         with _parsing(self._path):
             return scope_of(ModelProto.FromString(self._data), self._path.parent)[0].nodes
 

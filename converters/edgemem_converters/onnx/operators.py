@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from onnx import NodeProto, TypeProto
 
     from edgemem_converters.onnx.limits import Budget
-    from edgemem_converters.onnx.scopes import Node
+    from edgemem_converters.onnx.scopes import ScopeNode
 
-__all__ = ["Inferred", "Operators"]
+__all__ = ["Inferred", "TypeInference"]
 
 _IR_VERSION = 10  # of the models of one node: initializers need not be inputs
 _TYPE_BYTES = 1024  # that are a step of work to read, of types
@@ -55,7 +55,7 @@ class Inferred:
 
 
 @dataclass(slots=True)
-class Operators:
+class TypeInference:
     """Applies rules to the nodes of one model.
 
     Attributes:
@@ -71,7 +71,7 @@ class Operators:
     _operators: dict[int, tuple[bytes, int]] = field(default_factory=dict)  # id of a Node -> its operator, its length
 
     def infer(
-        self, node: Node, types: Sequence[TypeProto | None], values: Sequence[NDArray[np.generic] | None]
+        self, node: ScopeNode, types: Sequence[TypeProto | None], values: Sequence[NDArray[np.generic] | None]
     ) -> Inferred:
         """The output types of a node. `types` and `values` are those of its inputs, None for what is unknown.
 
@@ -89,7 +89,7 @@ class Operators:
         return self._known[key]
 
     def evaluate(
-        self, node: Node, inferred: Inferred, values: Sequence[NDArray[np.generic] | None]
+        self, node: ScopeNode, inferred: Inferred, values: Sequence[NDArray[np.generic] | None]
     ) -> list[NDArray[np.generic]] | None:
         """The outputs of a node whose inputs are all known; None if they are no small tensors, or cannot be computed.
 
@@ -104,7 +104,7 @@ class Operators:
         return self._values[inferred.key]
 
     def _key(
-        self, node: Node, types: Sequence[TypeProto | None], values: Sequence[NDArray[np.generic] | None]
+        self, node: ScopeNode, types: Sequence[TypeProto | None], values: Sequence[NDArray[np.generic] | None]
     ) -> bytes:
         """Equal for operators with equal inputs; spends the work of reading them."""
         digest, length = self._operator(node)
@@ -124,7 +124,7 @@ class Operators:
         self.work.spend(work)
         return hashed.digest()
 
-    def _operator(self, node: Node) -> tuple[bytes, int]:
+    def _operator(self, node: ScopeNode) -> tuple[bytes, int]:
         """A digest of the operator and its attributes, and the bytes that are read again: 0 when it is met first."""
         if found := self._operators.get(id(node)):
             return found
@@ -138,7 +138,7 @@ class Operators:
         return digest, 0
 
     def _apply(
-        self, node: Node, types: Sequence[TypeProto | None], values: Sequence[NDArray[np.generic] | None]
+        self, node: ScopeNode, types: Sequence[TypeProto | None], values: Sequence[NDArray[np.generic] | None]
     ) -> Inferred:
         known = all(is_known(t) for n, t in zip(node.inputs, types, strict=True) if n)
         if known and (found := contrib_types(node.proto, self._imported(), types, values)) is not None:
@@ -160,7 +160,7 @@ class Operators:
         return self._imports
 
     def _single(
-        self, node: Node, types: Sequence[TypeProto | None], values: Sequence[NDArray[np.generic] | None]
+        self, node: ScopeNode, types: Sequence[TypeProto | None], values: Sequence[NDArray[np.generic] | None]
     ) -> ModelProto:
         """A model of the node alone, inputs `i0, i1, ...`, outputs `o0, o1, ...`; known values are initializers."""
         made = ModelProto(ir_version=_IR_VERSION)

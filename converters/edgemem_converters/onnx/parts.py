@@ -17,7 +17,7 @@ from edgemem_converters.onnx.functions import has_functions, inlined
 from edgemem_converters.onnx.graph import graph_of
 from edgemem_converters.onnx.rules import dims_of
 from edgemem_converters.onnx.scopes import op_type, scope_of, tensor_type
-from edgemem_converters.onnx.shapes import Sizes
+from edgemem_converters.onnx.shapes import InferredSizes
 from edgemem_converters.onnx.weights import dtype_of, with_values
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from edgemem.formats import Form
     from edgemem.model.graph import Graph
-    from edgemem_converters.onnx.scopes import Node, Scope
+    from edgemem_converters.onnx.scopes import Scope, ScopeNode
 
-__all__ = ["Parts", "Piece", "elem_type", "value_info"]
+__all__ = ["ModelParts", "ModelPiece", "elem_type", "value_info"]
 
 # Smaller constants are copied into their piece: they may be sizes, which shape inference needs.
 _SHARED_BYTES = 1024
@@ -40,7 +40,7 @@ _ELEM_TYPES = {"float32": "FLOAT", "float64": "DOUBLE"}
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class ModelPiece:
     """One node as a model.
 
     Attributes:
@@ -49,7 +49,7 @@ class Piece:
         outputs: the values it writes.
         constant_but_first: whether all its inputs but the first are constants.
         model: the file's bytes.
-        shared: constants that are not in the bytes; they are given to the runtime (`Parts.constant`).
+        shared: constants that are not in the bytes; they are given to the runtime (`ModelParts.constant`).
     """
 
     name: str
@@ -61,7 +61,7 @@ class Piece:
     shared: tuple[str, ...]
 
 
-class Parts:
+class ModelParts:
     """A model taken apart. Nodes are counted without Constant nodes, as `graph().ops` are.
 
     Raises ModelError for what is no ONNX model, or is damaged.
@@ -157,13 +157,13 @@ class Parts:
     def graph(self, forms: Mapping[str, Form]) -> Graph:
         """The graph with control-flow nodes whole. `forms` says what every input and result is."""
         types = {name: tensor_type(elem_type(dtype), shape) for name, (dtype, shape) in forms.items()}
-        return graph_of(self._scope, Sizes(types, {}))
+        return graph_of(self._scope, InferredSizes(types, {}))
 
     def constant(self, name: str) -> NDArray[Any]:
         """The values of an initializer. Raises ModelError if they cannot be read."""
         return numpy_helper.to_array(_complete(self._initializers[name], self._folder))
 
-    def piece(self, number: int, forms: Mapping[str, Form]) -> Piece:
+    def piece(self, number: int, forms: Mapping[str, Form]) -> ModelPiece:
         """A node as a model. `forms` says what it reads and writes."""
         node = self._scope.nodes[number]
         reads = [n for n in dict.fromkeys((*node.inputs, *node.captured)) if n]
@@ -187,7 +187,7 @@ class Parts:
             # With known sizes, shape inference rejects branches that are never taken at these sizes.
             for info in (*graph.input, *graph.output):
                 info.type.tensor_type.ClearField("shape")
-        return Piece(
+        return ModelPiece(
             name=self.names[number],
             type=op_type(node.proto),
             inputs=tuple(inputs),
@@ -228,7 +228,7 @@ def _inner_names(scope: Scope) -> Iterator[str]:
             yield from _inner_names(body)
 
 
-def _unique_names(nodes: tuple[Node, ...], taken: set[str]) -> tuple[str, ...]:
+def _unique_names(nodes: tuple[ScopeNode, ...], taken: set[str]) -> tuple[str, ...]:
     names = []
     for number, node in enumerate(nodes):
         name = node.label if node.label not in taken else f"{node.label}~{number}"

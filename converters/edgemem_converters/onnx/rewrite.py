@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from edgemem.model.graph import Attribute, Graph, Op
     from edgemem.model.rewrite import Rewrite
-    from edgemem_converters.onnx.scopes import Node
+    from edgemem_converters.onnx.scopes import ScopeNode
 
 __all__ = ["write_rewrite"]
 
@@ -76,7 +76,7 @@ def _declare(model: ModelProto, graph: Graph) -> None:
 class _Writer:
     """Makes nodes; `constants` are the initializers that they need besides the model's own."""
 
-    def __init__(self, model: ModelProto, old: Graph, graph: Graph, nodes: Sequence[Node]) -> None:
+    def __init__(self, model: ModelProto, old: Graph, graph: Graph, nodes: Sequence[ScopeNode]) -> None:
         self.constants = []  # type: ignore[var-annotated] # of TensorProto, which has no types
         self._old, self._graph, self._nodes = old, graph, nodes
         self._names = {t.name for t in graph.tensors} | {t.name for t in model.graph.initializer}

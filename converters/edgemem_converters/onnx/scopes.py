@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
     from onnx import GraphProto, NodeProto
 
-__all__ = ["Node", "Scope", "op_type", "scope_of", "tensor_type"]
+__all__ = ["Scope", "ScopeNode", "op_type", "scope_of", "tensor_type"]
 
 _MAX_VERSION = 2**31 - 1  # of an operator set: onnx looks operators up by a C int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Node:
+class ScopeNode:
     """One node. `inputs` and `outputs` are unique names, "" for an absent one.
 
     Attributes:
@@ -74,7 +74,7 @@ class Scope:
     outputs: tuple[str, ...]
     declared: Mapping[str, TypeProto]
     constants: Mapping[str, Constant]
-    nodes: tuple[Node, ...]
+    nodes: tuple[ScopeNode, ...]
 
 
 def op_type(node: NodeProto) -> str:
@@ -202,7 +202,7 @@ class _Reader:
             captured |= dict.fromkeys(n for n in inner if n not in mine)
             outs = tuple(local[n] if n else "" for n in node.output)
             visible.own |= {n: local[n] for n in node.output if n}
-            made.append(Node(node, index, label, ins, outs, tuple(inner), tuple(bodies)))
+            made.append(ScopeNode(node, index, label, ins, outs, tuple(inner), tuple(bodies)))
         outputs = tuple(resolve(o.name, "an output") for o in graph.output)
         declared = {
             local[v.name]: v.type for v in (*graph.output, *graph.value_info) if v.name in local and v.HasField("type")

@@ -21,14 +21,14 @@ import numpy as np
 from onnx import TensorProto, TypeProto
 
 from edgemem.errors import ModelError, UnsupportedError
-from edgemem_converters.onnx.bind import bind_inputs
+from edgemem_converters.onnx.bindings import bind_inputs
 from edgemem_converters.onnx.constants import SMALL, may_be_size
 from edgemem_converters.onnx.limits import MAX_TYPE_BYTES, MAX_VALUE_BYTES, Budget, inference_work
-from edgemem_converters.onnx.operators import Inferred, Operators
+from edgemem_converters.onnx.operators import Inferred, TypeInference
 from edgemem_converters.onnx.rules import dims_of, is_known
 from edgemem_converters.onnx.scopes import op_type, tensor_type
 from edgemem_converters.onnx.types import at, common, sliced, stacked, widened
-from edgemem_converters.onnx.unknown import Origin, left_to_runtime, unknown_sizes
+from edgemem_converters.onnx.unknown_sizes import SizeOrigin, left_to_runtime, unknown_sizes
 from edgemem_converters.onnx.values import BOUNDED, FOLDED, shape_value
 
 if TYPE_CHECKING:
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
     from edgemem.formats import Bindings
-    from edgemem_converters.onnx.bind import Symbols
-    from edgemem_converters.onnx.scopes import Node, Scope
+    from edgemem_converters.onnx.bindings import Symbols
+    from edgemem_converters.onnx.scopes import Scope, ScopeNode
 
-__all__ = ["Sizes", "infer"]
+__all__ = ["InferredSizes", "infer"]
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class InferredSizes:
     """The types of values by their unique names.
 
     Attributes:
@@ -59,32 +59,32 @@ class Sizes:
     values: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
 
 
-def infer(scope: Scope, model: ModelProto, bindings: Bindings) -> Sizes:
+def infer(scope: Scope, model: ModelProto, bindings: Bindings) -> InferredSizes:
     """The sizes of everything in the main graph and in the bodies that can run, except what depends on the data.
 
     Raises UnknownShapeError naming tensors, symbols and flags if dimensions of inputs are open, or if an operator has
     no rule or does not take its inputs; and ModelError for bindings that contradict the model.
     """
     types, symbols = bind_inputs(scope, bindings)
-    walk = _Walk(Operators(model, inference_work(_count(scope))), symbols, types)
-    walk.origins |= {n: Origin("input") for n in scope.inputs if walk.lacks(n)}
+    walk = _Walk(TypeInference(model, inference_work(_count(scope))), symbols, types)
+    walk.origins |= {n: SizeOrigin("input") for n in scope.inputs if walk.lacks(n)}
     walk.scope(scope)
     symbols.check_used(bindings.dims)
     missing = [n for n in _names(scope) if walk.lacks(n)]
-    origins = {n: walk.origins.get(n, Origin("fault")) for n in missing}
+    origins = {n: walk.origins.get(n, SizeOrigin("fault")) for n in missing}
     if any(origin.kind != "data" for origin in origins.values()):
         raise unknown_sizes(origins, types, scope.inputs)
     outside = walk.dead | {n: left_to_runtime(origin) for n, origin in origins.items()}
-    return Sizes(types, outside, walk.values)
+    return InferredSizes(types, outside, walk.values)
 
 
 @dataclass(slots=True)
 class _Walk:
-    operators: Operators
+    operators: TypeInference
     symbols: Symbols
     types: dict[str, TypeProto]
     values: dict[str, NDArray[np.generic]] = field(default_factory=dict)
-    origins: dict[str, Origin] = field(default_factory=dict)  # values whose size or content is unknown -> why
+    origins: dict[str, SizeOrigin] = field(default_factory=dict)  # values whose size or content is unknown -> why
     dead: dict[str, str] = field(default_factory=dict)  # value -> why it is never computed
     contradicted: set[str] = field(default_factory=set)  # values whose operator cannot take inputs of known sizes
     type_bytes: Budget = field(
@@ -110,7 +110,7 @@ class _Walk:
                 self.values[name] = constant.values
             elif may_be_size(constant):
                 wrong = f"the values of constant {name!r} are in a file that is not there; put it beside the model"
-                self.origins[name] = Origin("fault", wrong)
+                self.origins[name] = SizeOrigin("fault", wrong)
         for node in scope.nodes:
             for name in node.outputs:
                 for known in (self.values, self.types, self.origins):
@@ -130,23 +130,23 @@ class _Walk:
             self.type_bytes.spend(completed.ByteSize())
             self.types[name] = completed
 
-    def _inherited(self, node: Node) -> Origin | None:
+    def _inherited(self, node: ScopeNode) -> SizeOrigin | None:
         """Why something that the node reads is unknown; None if everything is known."""
         results = [n for body in node.bodies for n in body.outputs if n not in self.dead]
         reads = (self.origins.get(n) for n in (*node.inputs, *node.captured, *results))
         return next((origin for origin in reads if origin), None)
 
-    def _origin(self, node: Node, known: TypeProto | None, made: Inferred | None = None) -> Origin:
+    def _origin(self, node: ScopeNode, known: TypeProto | None, made: Inferred | None = None) -> SizeOrigin:
         """Why a value of this type, which the node makes or hands to its bodies, has an unknown size."""
         if made is not None and made.contradicted:
-            return Origin("fault", f"the operators do not take these sizes: {node.label!r}: {made.reason}")
+            return SizeOrigin("fault", f"the operators do not take these sizes: {node.label!r}: {made.reason}")
         if inherited := self._inherited(node):
             return inherited
         if known is not None and known.tensor_type.elem_type:
-            return Origin("data", op_type(node.proto))
-        return Origin("fault", f"{node.label!r}: {made.reason}" if made is not None and made.reason else "")
+            return SizeOrigin("data", op_type(node.proto))
+        return SizeOrigin("fault", f"{node.label!r}: {made.reason}" if made is not None and made.reason else "")
 
-    def _made(self, node: Node) -> Inferred:
+    def _made(self, node: ScopeNode) -> Inferred:
         default = node.proto.domain in ("", "ai.onnx")
         control = {"If": self._if, "Loop": self._loop, "Scan": self._scan, "SequenceMap": self._sequence_map}
         if default and node.proto.op_type in control:
@@ -155,7 +155,7 @@ class _Walk:
             self._enter(node, body, list(body.inputs.values()))
         return self._by_rule(node)
 
-    def _by_rule(self, node: Node) -> Inferred:
+    def _by_rule(self, node: ScopeNode) -> Inferred:
         types = [self.types.get(n) if n else None for n in node.inputs]
         values = [self.values.get(n) for n in node.inputs]
         made = self.operators.infer(node, types, values)
@@ -163,7 +163,7 @@ class _Walk:
             self.contradicted.update(filter(None, node.outputs))
         return made
 
-    def _fold(self, node: Node, made: Inferred) -> None:
+    def _fold(self, node: ScopeNode, made: Inferred) -> None:
         """Compute the node's outputs if they are small and follow from what is known.
 
         What is unknown only because a size is, has the origin of that size.
@@ -195,7 +195,7 @@ class _Walk:
             if list(value.shape) == dims_of(self.types.get(name)):
                 self.values[name] = value
 
-    def _enter(self, node: Node, body: Scope, inputs: Sequence[TypeProto | None]) -> None:
+    def _enter(self, node: ScopeNode, body: Scope, inputs: Sequence[TypeProto | None]) -> None:
         self.work.spend(1 + len(body.inputs))
         for (name, said), made in zip(body.inputs.items(), inputs, strict=False):
             self.types.pop(name, None)
@@ -207,7 +207,7 @@ class _Walk:
 
     def _turns(
         self,
-        node: Node,
+        node: ScopeNode,
         body: Scope,
         start: Sequence[TypeProto],
         carried: Sequence[TypeProto | None],
@@ -224,7 +224,7 @@ class _Walk:
                 return [common(c, r) for c, r in zip(carried, results, strict=False)]
             current = [*turned, *current[len(turned) :]]
 
-    def _if(self, node: Node) -> Sequence[TypeProto | None]:
+    def _if(self, node: ScopeNode) -> Sequence[TypeProto | None]:
         self.work.spend(sum(map(_count, node.bodies)) // 4)  # names are looked at here
         condition = self.values.get(node.inputs[0]) if node.inputs else None
         chosen = None if condition is None else "then_branch" if condition.any() else "else_branch"
@@ -259,9 +259,9 @@ class _Walk:
 
     def _is_explained(self, name: str) -> bool:
         """Whether the value's size is known, or depends on the data."""
-        return not self.lacks(name) or self.origins.get(name, Origin("fault")).kind == "data"
+        return not self.lacks(name) or self.origins.get(name, SizeOrigin("fault")).kind == "data"
 
-    def _loop(self, node: Node) -> Sequence[TypeProto | None]:
+    def _loop(self, node: ScopeNode) -> Sequence[TypeProto | None]:
         body = node.bodies[0] if node.bodies else None
         if body is None or len(body.inputs) < 2 or len(node.inputs) != len(body.inputs):
             raise UnsupportedError(f"Loop {node.label!r} and its body differ in their inputs")
@@ -279,7 +279,7 @@ class _Walk:
         stacks = [stacked(self.types.get(n), turns, 0) for n in body.outputs[1 + count :]]
         return _padded([*results, *stacks], len(node.outputs))
 
-    def _scan(self, node: Node) -> Sequence[TypeProto | None]:
+    def _scan(self, node: ScopeNode) -> Sequence[TypeProto | None]:
         version = next((o.version for o in self.operators.model.opset_import if o.domain in ("", "ai.onnx")), 0)
         ints = {a.name: a.i for a in node.proto.attribute}
         lists = {a.name: list(a.ints) for a in node.proto.attribute}
@@ -301,7 +301,7 @@ class _Walk:
         ]
         return _padded([*results, *stacks], len(node.outputs))
 
-    def _sequence_map(self, node: Node) -> Sequence[TypeProto | None]:
+    def _sequence_map(self, node: ScopeNode) -> Sequence[TypeProto | None]:
         if not node.bodies:
             return []
         body = node.bodies[0]

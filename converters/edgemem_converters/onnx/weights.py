@@ -9,9 +9,9 @@ from onnx import TensorProto
 
 from edgemem.errors import ModelError
 from edgemem.model.dtypes import DTYPE_BITS, byte_size
-from edgemem_converters.onnx.external import location
+from edgemem_converters.onnx.external_data import location
+from edgemem_converters.onnx.folder_files import open_inside
 from edgemem_converters.onnx.limits import MAX_ELEMENTS, MAX_FILE_BYTES, MAX_RANK, exceeds
-from edgemem_converters.onnx.regular import open_inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from edgemem.errors import ModelError
-from edgemem.protobuf import LENGTH_DELIMITED, encode_field, fields, pair
+from edgemem.planfile.protobuf import LENGTH_DELIMITED, encode_field, fields, pair
 from edgemem_converters.onnx.limits import MAX_DEPTH, exceeds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from edgemem.protobuf import Content, Field
+    from edgemem.planfile.protobuf import Content, Field
 
 __all__ = [
     "check_depth",

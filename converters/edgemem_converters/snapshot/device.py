@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 
 from edgemem.errors import ModelError
-from edgemem.reading import shown
+from edgemem.system.text import short_repr
 from edgemem.trace.history import MemoryHistory, OutOfMemory
 from edgemem.trace.trace import Trace
 from edgemem_converters.snapshot.fields import integer, mapping, rows, text
@@ -107,7 +107,7 @@ class _Device:
                 OutOfMemory(len(self._events), integer(entry, "size"), integer(entry, "device_free", 0))
             )
         elif action not in (*_RESERVES, *_FREES, *_OTHERS):
-            raise ModelError(f"{shown(action)} is no action of an allocator that PyTorch 2.13 documents")
+            raise ModelError(f"{short_repr(action)} is no action of an allocator that PyTorch 2.13 documents")
 
     def add_blocks(self, segments: Sequence[Mapping[str | int, Any]]) -> None:
         """What is in use at the end, and was so before the first entry."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.errors import ModelError
-from edgemem.reading import shown
+from edgemem.system.text import short_repr
 from edgemem.trace.budget import MOST_ITEMS
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def integer(entry: Mapping[str | int, Any], key: str, default: int | None = None
     """A number from 0 up to `most`; the default where the key is absent, if there is one."""
     value = entry.get(key, default)
     if type(value) is not int or not 0 <= value <= most:
-        known = f"is {shown(value)}" if type(value) in (int, str) else "is missing or no integer"
+        known = f"is {short_repr(value)}" if type(value) in (int, str) else "is missing or no integer"
         raise ModelError(f"{key!r} of an entry of the snapshot {known}; it is a number from 0 up")
     return value
 

@@ -10,12 +10,12 @@ from collections import Counter
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 from edgemem.errors import InvalidPlanError, ModelError, UnknownShapeError, UnsupportedError
-from edgemem.files import atomic_write
 from edgemem.formats import Bindings, find_probe
-from edgemem.suitability import micro_refusal
-from edgemem_converters.tflite.compute import program_of
+from edgemem.formats.offline_allocation import micro_refusal
+from edgemem.system.files import atomic_write
+from edgemem_converters.tflite.computation.tensor_program import program_of
+from edgemem_converters.tflite.constant_folding import fold
 from edgemem_converters.tflite.control import CONTROL, decode_control, encode_control, file_order
-from edgemem_converters.tflite.fold import fold
 from edgemem_converters.tflite.graph import build
 from edgemem_converters.tflite.offsets import OFFLINE, decode_offsets, encode_offsets
 from edgemem_converters.tflite.one_operator import write_operator
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from edgemem.formats import OneOperator
     from edgemem.model.graph import Graph
     from edgemem.model.rewrite import Rewrite
-    from edgemem.model.tensor_ops import Program
+    from edgemem.model.tensor_ops import TensorProgram
     from edgemem.plans import PlanSet
     from edgemem_converters.tflite.control import Pairs
     from edgemem_converters.tflite.graph import Place
@@ -135,7 +135,7 @@ class TfliteConverter:
             metadata[CONTROL] = encode_control((rewrite.graph.precedence, *self._control()[1:]))
         return type(self)(rewrite_file(self._base, self.graph(), rewrite, metadata), {}, self.bindings)
 
-    def program(self) -> Program:
+    def program(self) -> TensorProgram:
         """Its operators as tensor operations. Raises as `graph` and `compute.program_of`."""
         return program_of(self._file, self.graph())
 
@@ -147,7 +147,7 @@ class TfliteConverter:
         """The model carrying a plan, and the offsets of its smallest arena for TensorFlow Lite Micro.
 
         No offsets are written for a plan under rules that TensorFlow Lite Micro's kernels do not follow
-        (`edgemem.suitability.micro_refusal`). Otherwise raises as `with_offsets`.
+        (`edgemem.formats.offline_allocation.micro_refusal`). Otherwise raises as `with_offsets`.
         """
         changes = {**self._changes, _PLAN: plan}
         if micro_refusal(planset) is None:

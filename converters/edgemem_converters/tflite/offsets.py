@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from edgemem.errors import InvalidPlanError, ModelError, UnsupportedError
+from edgemem.formats.offline_allocation import MICRO_ALIGNMENT, micro_offsets
 from edgemem.model.dtypes import is_sub_byte
-from edgemem.suitability import MICRO_ALIGNMENT, micro_offsets
 from edgemem_converters.tflite.names import DTYPES
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from edgemem_converters.tflite.names import DTYPES, OPERATOR_CODES
 from edgemem_converters.tflite.offsets import OFFLINE
 
 if TYPE_CHECKING:
-    from edgemem.formats import OneOperator, Value
+    from edgemem.formats import OneOperator, OperandValue
 
 __all__ = ["write_operator"]
 
@@ -58,7 +58,7 @@ def write_operator(operator: OneOperator, places: tuple[int, ...]) -> bytes:
     try:
         schema: Any = import_module(_SCHEMA)
     except ImportError:
-        raise MissingDependencyError("ai-edge-litert", extra="tflite", purpose="writing .tflite files") from None
+        raise MissingDependencyError("ai-edge-litert", purpose="writing .tflite files") from None
     model, graph = schema.ModelT(), schema.SubGraphT()
     model.version, model.description, model.buffers = _VERSION, "one operator", [schema.BufferT()]
     values = [*dict.fromkeys(operator.inputs), operator.output]
@@ -85,7 +85,7 @@ def write_operator(operator: OneOperator, places: tuple[int, ...]) -> bytes:
     return bytes(builder.Output())
 
 
-def _tensor(schema: Any, model: Any, value: Value, number: int) -> Any:
+def _tensor(schema: Any, model: Any, value: OperandValue, number: int) -> Any:
     tensor = schema.TensorT()
     tensor.name, tensor.shape = f"t{number}", np.array(value.shape, np.int32)
     tensor.type = DTYPES.index(value.dtype)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgemem.errors import ModelError, UnsupportedError
-from edgemem_converters.tflite.compute_values import NotExpressibleError, Values
+from edgemem_converters.tflite.computation.constants import NotExpressibleError, TfliteConstants
 from edgemem_converters.tflite.names import DTYPES
 from edgemem_converters.tflite.objects import drop_buffers, listed, packed, read_errors, unpacked
 
@@ -53,7 +53,7 @@ def operator_file(data: bytes, file: FileModel, graph: Graph, number: int) -> by
         named = [i for i in (*op.inputs, *op.outputs, *listed(operator.intermediates)) if i >= 0]
         place = {-1: -1, **{old: new for new, old in enumerate(dict.fromkeys(named))}}
         dropped = {tensor.buffer for tensor in main.tensors}
-        values = Values(file, graph)
+        values = TfliteConstants(file, graph)
         main.tensors = [
             _tensor(schema, model, main.tensors[i], graph, i, values, is_input=i in op.inputs) for i in place if i >= 0
         ]
@@ -69,7 +69,9 @@ def operator_file(data: bytes, file: FileModel, graph: Graph, number: int) -> by
         return packed(schema, model)
 
 
-def _tensor(schema: Any, model: Any, tensor: Any, graph: Graph, index: int, values: Values, *, is_input: bool) -> Any:
+def _tensor(
+    schema: Any, model: Any, tensor: Any, graph: Graph, index: int, values: TfliteConstants, *, is_input: bool
+) -> Any:
     """The tensor with the size that it has in the graph, and with its value if that is known and the file lacks it."""
     known = graph.tensors[index]
     tensor.shape, tensor.shapeSignature = np.array(known.shape, "<i4"), None

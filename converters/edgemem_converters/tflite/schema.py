@@ -34,7 +34,7 @@ def load_schema(length: int, verb: str, participle: str) -> ModuleType:
     except ImportError:
         spec = None
     if spec is None or spec.loader is None:
-        raise MissingDependencyError("ai-edge-litert", extra="tflite", purpose=f"{verb} a .tflite file")
+        raise MissingDependencyError("ai-edge-litert", purpose=f"{verb} a .tflite file")
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     table = SimpleNamespace(Table=_counting(_TIMES * length + (1 << 12), participle))

@@ -11,13 +11,13 @@ from edgemem.model.dtypes import DTYPE_BITS
 if TYPE_CHECKING:
     from edgemem.model.graph import Attribute, Graph, Op, Tensor
 
-__all__ = ["Case", "Shape", "Value", "case_of"]
+__all__ = ["Case", "OperandShape", "Shape", "case_of"]
 
 Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class OperandShape:
     """A tensor of an operator.
 
     Attributes:
@@ -57,12 +57,12 @@ class Case:
 
     type: str
     position: int
-    inputs: tuple[Value | None, ...]
-    output: Value
+    inputs: tuple[OperandShape | None, ...]
+    output: OperandShape
     parameters: tuple[tuple[str, Attribute], ...]
 
     @property
-    def input(self) -> Value:
+    def input(self) -> OperandShape:
         """The input in question. Raises ValueError if it is absent."""
         value = self.inputs[self.position]
         if value is None:
@@ -97,6 +97,6 @@ def case_of(graph: Graph, op: Op, position: int) -> Case | None:
     return Case(op.type, position, inputs, output, tuple(sorted(op.attributes.items())))
 
 
-def _value(tensor: Tensor) -> Value | None:
+def _value(tensor: Tensor) -> OperandShape | None:
     bits = 0 if tensor.kind == "opaque" else DTYPE_BITS.get(tensor.dtype, 0)
-    return Value(tensor.shape, tensor.dtype, bits // 8) if bits and bits % 8 == 0 else None
+    return OperandShape(tensor.shape, tensor.dtype, bits // 8) if bits and bits % 8 == 0 else None

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from edgemem.model.overlap.case import Case
 
 __all__ = [
-    "Loop",
     "Starts",
+    "WindowLoop",
     "by_channel",
     "by_pixel",
     "dense_starts",
@@ -44,7 +44,7 @@ _LARGEST: Final = 1 << 50  # bytes of input and output, as far below `_NEVER` as
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Loop:
+class WindowLoop:
     """One of the loops over output pixels.
 
     Attributes:
@@ -59,7 +59,7 @@ class Loop:
 
 # The loops from the outermost to the innermost. A pixel's place and the lowest element of its window are the sums over
 # all loops. Of a loop with equal steps the first, the second and the last one are enough.
-Starts: TypeAlias = "tuple[Loop, ...]"
+Starts: TypeAlias = "tuple[WindowLoop, ...]"
 
 
 def window_starts(case: Case) -> Starts | None:
@@ -148,10 +148,10 @@ def _is_measured(case: Case) -> bool:
     return max(sides) <= _LONGEST and max(case.input.size, case.output.size) <= _LARGEST
 
 
-def _evenly(count: int, place: int, start: int) -> Loop:
+def _evenly(count: int, place: int, start: int) -> WindowLoop:
     """A loop whose steps are equal: what is furthest is at an end of it."""
     at = sorted({0, min(1, count - 1), count - 1})
-    return Loop(np.array([k * place for k in at], np.int64), np.array([k * start for k in at], np.int64))
+    return WindowLoop(np.array([k * place for k in at], np.int64), np.array([k * start for k in at], np.int64))
 
 
 def _raster(rows: NDArray[np.int64], columns: NDArray[np.int64], given: tuple[int, ...], batch: int) -> Starts:
@@ -159,7 +159,7 @@ def _raster(rows: NDArray[np.int64], columns: NDArray[np.int64], given: tuple[in
     loops = [_evenly(batch, len(rows) * len(columns), height * width * channels)]
     for first, place, start in ((rows, len(columns), width * channels), (columns, 1, channels)):
         starts = np.where(first == _NEVER, _NEVER, first * start)
-        loops.append(Loop(np.arange(len(first), dtype=np.int64) * place, starts))
+        loops.append(WindowLoop(np.arange(len(first), dtype=np.int64) * place, starts))
     return tuple(loops)
 
 
@@ -174,8 +174,8 @@ def _furthest_behind_the_first(starts: Starts, pixel: int, read: int) -> int:
     found = [-int(_NEVER)]
     for k, loop in enumerate(starts):
         if len(loop.place) > 1:
-            outer = [Loop(one.place[:1], one.start[:1]) for one in starts[:k]]
-            found.append(_furthest((*outer, Loop(loop.place[1:], loop.start[1:]), *starts[k + 1 :]), pixel, read))
+            outer = [WindowLoop(one.place[:1], one.start[:1]) for one in starts[:k]]
+            found.append(_furthest((*outer, WindowLoop(loop.place[1:], loop.start[1:]), *starts[k + 1 :]), pixel, read))
     return max(found)
 
 
@@ -223,5 +223,5 @@ def in_dense_blocks(case: Case, rows: int, depth: int, length: int) -> int:
     last = (rows - 1) // length
     # Of equal blocks the first and the last one are enough, and the one that may be cut short.
     first = np.array(sorted({0, max(last - 1, 0), last}), np.int64) * length
-    blocks = Loop(np.minimum(first + length, rows), first * depth)
+    blocks = WindowLoop(np.minimum(first + length, rows), first * depth)
     return _furthest((blocks,), case.output.shape[-1] * case.output.width, case.input.width) - case.output.width

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from edgemem.errors import ModelError
 from edgemem.formats import Rewritable
+from edgemem.formats.workspace import graph_under
 from edgemem.passes.protocol import Guarantee
-from edgemem.passes.recompute.repeat import repeat
+from edgemem.passes.recompute.repeated_graph import repeat
 from edgemem.passes.recompute.ways import Search, find_ways
-from edgemem.workspace import graph_under
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.model.macs import macs_of
-from edgemem.passes.recompute.repeat import repeat
-from edgemem.remat.costs import estimated_costs
+from edgemem.passes.recompute.repeated_graph import repeat
 from edgemem.remat.curve import recompute_curve
-from edgemem.remat.may_repeat import repeatable
-from edgemem.remat.offline import recompute
+from edgemem.remat.operators import estimated_costs, repeatable
+from edgemem.remat.search import recompute
 from edgemem.schedule.overlaps import bound_with_overlaps, has_overlaps
 from edgemem.schedule.peak import least_peak, order_peak, peak_of
 from edgemem.schedule.precedence import is_reorderable

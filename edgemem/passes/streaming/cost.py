@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.passes.streaming.layers import Layers, Map
-    from edgemem.passes.streaming.region import Node
+    from edgemem.passes.streaming.region import StripeNode
 
     Rows: TypeAlias = NDArray[np.int64]
 
@@ -271,7 +271,7 @@ class _Times:
 class _Windows:
     """The windows of several nodes, as columns."""
 
-    def __init__(self, nodes: Sequence[Node]) -> None:
+    def __init__(self, nodes: Sequence[StripeNode]) -> None:
         windows = [node.window for node in nodes]
         self._columns = np.array(
             [(w.given, w.made, w.reach, w.stride, w.before + w.shift, w.factor) for w in windows], np.int64
@@ -311,7 +311,7 @@ class _Values:
 class _Overlaps:
     """Pairs of an operator and an input that dies there, where the result may overlap the input."""
 
-    def __init__(self, pairs: Sequence[tuple[int, int]], nodes: Sequence[Node], maps: Mapping[int, Map]) -> None:
+    def __init__(self, pairs: Sequence[tuple[int, int]], nodes: Sequence[StripeNode], maps: Mapping[int, Map]) -> None:
         self.count = len(pairs)
         self.node = np.array([k for k, _ in pairs], np.int64)
         made, given = [maps[nodes[k].output] for k, _ in pairs], [maps[v] for _, v in pairs]
@@ -341,7 +341,7 @@ class _Overlaps:
         return rows
 
 
-def _has_halo(nodes: Sequence[Node], readers: Sequence[int]) -> bool:
+def _has_halo(nodes: Sequence[StripeNode], readers: Sequence[int]) -> bool:
     """Whether stripes of the only reader share rows."""
     window = nodes[readers[0]].window
     return len(readers) == 1 and window.reach * window.factor > window.stride

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from edgemem.model.graph import Graph
     from edgemem.targets import Target
 
-__all__ = ["Network"]
+__all__ = ["StageGraph"]
 
 _MOST_CUTS: Final = 28  # operators at which a stage may begin or end
 _CUTS_BETWEEN: Final = 2  # of them between two operators above the level, besides the outermost two
@@ -40,7 +40,7 @@ class _Span:
     size: int
 
 
-class Network:
+class StageGraph:
     """A graph under a target, as the choice of stages sees it. Operators with bodies are left as they are."""
 
     def __init__(self, graph: Graph, target: Target) -> None:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 from edgemem.errors import TilingError
 from edgemem.model.overlap import distance
 from edgemem.model.rewrite import NEW
-from edgemem.passes.streaming.region import Stage, region_of
+from edgemem.passes.streaming.region import StripeStage, region_of
 from edgemem.records.micro_tail import TENSOR, operator_bytes
 
 if TYPE_CHECKING:
     from edgemem.model.graph import Graph, Tensor
-    from edgemem.passes.streaming.region import Node
+    from edgemem.passes.streaming.region import StripeNode
 
 __all__ = ["Layers", "Map"]
 
@@ -53,7 +53,7 @@ class Layers:
 
     def __init__(self, graph: Graph, kernels: str) -> None:
         """Of a graph, for a profile of kernels (`edgemem.model.overlap`)."""
-        self.nodes: dict[int, tuple[Node, ...] | None] = {}
+        self.nodes: dict[int, tuple[StripeNode, ...] | None] = {}
         self.constants: dict[int, int] = {}
         self.maps: dict[int, Map] = {}
         self.cut: dict[int, tuple[int, ...]] = {}
@@ -65,10 +65,10 @@ class Layers:
         for number in range(len(graph.ops)):
             self.nodes[number] = self._nodes(number)
 
-    def _nodes(self, number: int) -> tuple[Node, ...] | None:
+    def _nodes(self, number: int) -> tuple[StripeNode, ...] | None:
         graph, op = self._graph, self._graph.ops[number]
         try:
-            region = region_of(graph, Stage(number, number, 1))
+            region = region_of(graph, StripeStage(number, number, 1))
         except TilingError:
             return None
         tail = TENSOR + operator_bytes(graph, op)
@@ -92,7 +92,7 @@ class Layers:
             self.maps[renamed(value)] = _map_of(tensors[value])
         return tuple(made)
 
-    def _overlapping(self, node: Node) -> tuple[int, ...]:
+    def _overlapping(self, node: StripeNode) -> tuple[int, ...]:
         if node.source == NEW:  # padding in front of an operator, of which every library's rule is like that of a copy
             return node.inputs if self._kernels != "none" else ()
         graph, op = self._graph, self._graph.ops[node.source]

@@ -14,12 +14,12 @@ from edgemem.errors import TilingError
 
 if TYPE_CHECKING:
     from edgemem.passes.reach import Window
-    from edgemem.passes.streaming.region import Region
+    from edgemem.passes.streaming.region import StripeRegion
 
 __all__ = ["progress_of"]
 
 
-def progress_of(region: Region) -> list[list[int]]:
+def progress_of(region: StripeRegion) -> list[list[int]]:
     """The rows that each node (inner index) has made at the end of each step (outer index); all of them in the last.
 
     Every stripe reads at least one row of each of its inputs. Raises TilingError where that is impossible.
@@ -53,7 +53,7 @@ def _source(window: Window, count: int) -> int:
     return window.made if count >= window.given + window.before else max(count, window.before + 1)
 
 
-def _check(region: Region, progress: list[list[int]]) -> None:
+def _check(region: StripeRegion, progress: list[list[int]]) -> None:
     for number, node in enumerate(region.nodes):
         window, done = node.window, 0
         if not window.before and not window.after:

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
     from edgemem.model.graph import Attribute, Graph, Op, Tensor
 
-__all__ = ["DIALECTS", "Dialect", "Node", "Region", "Stage", "region_of"]
+__all__ = ["DIALECTS", "Dialect", "StripeNode", "StripeRegion", "StripeStage", "region_of"]
 
 
 _MOST_ROWS: Final = 1 << 16  # of what can be streamed, and stripes; time and memory are linear in both
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class StripeStage:
     """Operators that run in stripes together.
 
     Attributes:
@@ -72,7 +72,7 @@ DIALECTS: Final[Mapping[str, Dialect]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class StripeNode:
     """An operator of a stage.
 
     Attributes:
@@ -97,7 +97,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class StripeRegion:
     """A stage, ready to be run in stripes.
 
     Values are tensors of the graph by index; `padded` ones, which the graph does not have, are numbered after them.
@@ -113,8 +113,8 @@ class Region:
         results: those of them that are needed after it, in the order in which they are made.
     """
 
-    stage: Stage
-    nodes: tuple[Node, ...]
+    stage: StripeStage
+    nodes: tuple[StripeNode, ...]
     constant_ops: tuple[int, ...]
     padded: tuple[Tensor, ...]
     likes: tuple[int, ...]
@@ -123,7 +123,7 @@ class Region:
     results: tuple[int, ...]
 
 
-def region_of(graph: Graph, stage: Stage) -> Region:
+def region_of(graph: Graph, stage: StripeStage) -> StripeRegion:
     """The operators of a stage with explicit paddings.
 
     Raises ModelError for a stage that is not in the graph, and TilingError, with the operator and the reason, for one
@@ -143,17 +143,17 @@ def region_of(graph: Graph, stage: Stage) -> Region:
 
 
 class _Builder:
-    def __init__(self, graph: Graph, stage: Stage) -> None:
+    def __init__(self, graph: Graph, stage: StripeStage) -> None:
         self._graph = graph
         self._stage = stage
         self._axis = axis_of(graph, "height")
         self._dialect = DIALECTS[graph.layout]
-        self._nodes: list[Node] = []
+        self._nodes: list[StripeNode] = []
         self._padded: list[Tensor] = []
         self._likes: list[int] = []
         self._made: dict[int, None] = {}
 
-    def build(self) -> Region:
+    def build(self) -> StripeRegion:
         graph, stage = self._graph, self._stage
         inside = range(stage.first_op, stage.last_op + 1)
         constant_ops = []
@@ -170,7 +170,7 @@ class _Builder:
             for value in dict.fromkeys(node.inputs[k] for k in node.window.cut):
                 readers.setdefault(value, []).append(number)
         outside = {i for k, op in enumerate(graph.ops) if k not in inside for i in op.inputs} | set(graph.outputs)
-        return Region(
+        return StripeRegion(
             stage,
             tuple(self._nodes),
             tuple(constant_ops),
@@ -204,7 +204,9 @@ class _Builder:
             while inputs[-1] < 0:
                 inputs.pop()
         self._made[op.outputs[0]] = None
-        self._nodes.append(Node(index, op.name, op.type, tuple(inputs), op.outputs[0], window, attributes, op.scratch))
+        self._nodes.append(
+            StripeNode(index, op.name, op.type, tuple(inputs), op.outputs[0], window, attributes, op.scratch)
+        )
 
     def _check(self, op: Op, window: Window) -> None:
         tensors = self._graph.tensors
@@ -241,5 +243,5 @@ class _Builder:
         name, padding = f"{op.name}.pad", self._dialect.padding
         if op.type == "MAX_POOL_2D":
             attributes["value"], padding = "lowest", self._dialect.lowest_padding
-        self._nodes.append(Node(NEW, name, padding, (value,), made, window, attributes))
+        self._nodes.append(StripeNode(NEW, name, padding, (value,), made, window, attributes))
         return made

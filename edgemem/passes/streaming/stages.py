@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from edgemem.errors import UnsupportedError
 from edgemem.native.offset_search import search_offsets
 from edgemem.passes.streaming.chains import chains
-from edgemem.passes.streaming.edges import Network
-from edgemem.passes.streaming.region import Stage
+from edgemem.passes.streaming.edges import StageGraph
+from edgemem.passes.streaming.region import StripeStage
 from edgemem.passes.streaming.stream import stream
 from edgemem.records.lifetime import lifetimes
 from edgemem.records.micro_tail import predicted_tail
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from edgemem.passes.streaming.chains import Chain
     from edgemem.targets import Target
 
-__all__ = ["Choice", "Limits", "Objective", "choose_stages", "find_front", "measure_stages"]
+__all__ = ["Objective", "StripeChoice", "StripeLimits", "choose_stages", "find_front", "measure_stages"]
 
 Objective: TypeAlias = Literal["arena", "head"]
 
@@ -39,7 +39,7 @@ _NEARER: Final = 0.7  # the next level, as a part of the arena that was reached
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class StripeLimits:
     """What a choice may cost.
 
     Attributes:
@@ -53,7 +53,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class StripeChoice:
     """Stages, and what they take.
 
     Attributes:
@@ -64,7 +64,7 @@ class Choice:
         operators: of the streamed graph.
     """
 
-    stages: tuple[Stage, ...]
+    stages: tuple[StripeStage, ...]
     bound: int
     head: int | None
     tail: int
@@ -77,8 +77,8 @@ class Choice:
 
 
 def choose_stages(
-    graph: Graph, target: Target, *, objective: Objective = "arena", limits: Limits | None = None
-) -> Choice:
+    graph: Graph, target: Target, *, objective: Objective = "arena", limits: StripeLimits | None = None
+) -> StripeChoice:
     """The stages with the least memory; those with fewer operators among equals.
 
     Args:
@@ -90,7 +90,7 @@ def choose_stages(
     The result depends on nothing but the arguments. Raises UnsupportedError where the limits exclude even the graph as
     it is.
     """
-    limits = limits or Limits()
+    limits = limits or StripeLimits()
     front = find_front(graph, target, limits=limits)
     if not front:
         raise UnsupportedError(
@@ -99,10 +99,10 @@ def choose_stages(
     if limits.head is not None:
         return _cheapest_below(graph, target, front, limits.head)
 
-    def memory(choice: Choice) -> int:
+    def memory(choice: StripeChoice) -> int:
         return choice.arena if objective == "arena" else choice.arena - choice.tail
 
-    planned: list[Choice] = []
+    planned: list[StripeChoice] = []
     for choice in sorted(_thinned(front), key=lambda c: (memory(c), c.operators))[:_PLANNED]:
         if planned and memory(choice) >= min(map(memory, planned)):
             break  # its bound is no better than a plan
@@ -111,12 +111,12 @@ def choose_stages(
     return min((c for c in planned if memory(c) <= enough), key=lambda c: (c.operators, memory(c)))
 
 
-def find_front(graph: Graph, target: Target, *, limits: Limits | None = None) -> tuple[Choice, ...]:
+def find_front(graph: Graph, target: Target, *, limits: StripeLimits | None = None) -> tuple[StripeChoice, ...]:
     """The cheapest stages for every arena that stages reach, by their bounds; the first has none. No plan is made.
 
     Arguments as `choose_stages`. () where the limits exclude even the graph as it is.
     """
-    network = Network(graph, target)
+    network = StageGraph(graph, target)
     count = len(graph.ops)
     most = max((edge.peak for edge in network.plain), default=0)
     level, edges, found = most // 2, [], []
@@ -139,18 +139,18 @@ def find_front(graph: Graph, target: Target, *, limits: Limits | None = None) ->
     return _front([_choice(chain, rest) for chain in found])
 
 
-def measure_stages(graph: Graph, target: Target, stages: Sequence[Stage]) -> Choice:
+def measure_stages(graph: Graph, target: Target, stages: Sequence[StripeStage]) -> StripeChoice:
     """What stages take, with a plan of the streamed graph. Raises as `stream` and `search_offsets`."""
     streamed = stream(graph, stages, target.alignment if target.slots else 0).graph if stages else graph
     problem = lifetimes(streamed, target).problem
     offsets, bound, *_ = search_offsets(problem, _WORK, seed=_SEED)
     head = int((offsets + problem.size).max(initial=0))
-    return Choice(tuple(stages), bound, head, predicted_tail(streamed), len(streamed.ops))
+    return StripeChoice(tuple(stages), bound, head, predicted_tail(streamed), len(streamed.ops))
 
 
-def _cheapest_below(graph: Graph, target: Target, front: Sequence[Choice], head: int) -> Choice:
+def _cheapest_below(graph: Graph, target: Target, front: Sequence[StripeChoice], head: int) -> StripeChoice:
     """The first of the front with a plan that is small enough; the smallest plan if there is none."""
-    best: Choice | None = None
+    best: StripeChoice | None = None
     for choice in [c for c in front if c.bound <= head][:_PLANNED] or front[-1:]:
         planned = measure_stages(graph, target, choice.stages)
         if best is None or planned.arena - planned.tail < best.arena - best.tail:
@@ -161,23 +161,23 @@ def _cheapest_below(graph: Graph, target: Target, front: Sequence[Choice], head:
     return best
 
 
-def _choice(chain: Chain, rest: int) -> Choice:
-    stages = tuple(Stage(first, last, stripes) for first, last, stripes in chain.stages)
-    return Choice(stages, chain.peak, None, chain.tail + rest, chain.operators)
+def _choice(chain: Chain, rest: int) -> StripeChoice:
+    stages = tuple(StripeStage(first, last, stripes) for first, last, stripes in chain.stages)
+    return StripeChoice(stages, chain.peak, None, chain.tail + rest, chain.operators)
 
 
-def _front(choices: Sequence[Choice]) -> tuple[Choice, ...]:
+def _front(choices: Sequence[StripeChoice]) -> tuple[StripeChoice, ...]:
     """Those that no other one beats in both memory and tail, from the cheapest on."""
-    front: list[Choice] = []
+    front: list[StripeChoice] = []
     for choice in sorted(choices, key=lambda c: (c.tail, c.operators, c.bound)):
         if not front or choice.bound < front[-1].bound:
             front.append(choice)
     return tuple(front)
 
 
-def _thinned(front: Sequence[Choice]) -> list[Choice]:
+def _thinned(front: Sequence[StripeChoice]) -> list[StripeChoice]:
     """Of choices with nearly the same bound the cheapest one."""
-    kept: list[Choice] = []
+    kept: list[StripeChoice] = []
     for choice in front:
         if not kept or choice.bound <= kept[-1].bound * (1 - _STEP):
             kept.append(choice)

@@ -20,16 +20,16 @@ from typing import TYPE_CHECKING
 from edgemem.errors import ModelError
 from edgemem.model.graph import Graph, Op
 from edgemem.model.rewrite import Rewrite
-from edgemem.passes.streaming.region import Stage, region_of
+from edgemem.passes.streaming.region import StripeStage, region_of
 from edgemem.passes.streaming.stripes import Draft, Sheet, write_stage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Stage", "stream"]
+__all__ = ["StripeStage", "stream"]
 
 
-def stream(graph: Graph, stages: Sequence[Stage], slot_alignment: int = 16) -> Rewrite:
+def stream(graph: Graph, stages: Sequence[StripeStage], slot_alignment: int = 16) -> Rewrite:
     """The graph with its stages streamed, and without the tensors that nothing uses any more.
 
     Args:

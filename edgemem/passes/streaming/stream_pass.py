@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from edgemem.errors import ModelError, UnsupportedError
 from edgemem.formats import Rewritable
 from edgemem.passes.protocol import Guarantee
-from edgemem.passes.streaming.region import Stage
-from edgemem.passes.streaming.stages import Limits, choose_stages
+from edgemem.passes.streaming.region import StripeStage
+from edgemem.passes.streaming.stages import StripeLimits, choose_stages
 from edgemem.passes.streaming.stream import stream
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class StreamOperators:
         size = len(model.content())
         room = int(size * (float(options["max_file_growth"]) - 1)) if "max_file_growth" in options else None
         for _ in range(_TRIES):
-            choice = choose_stages(graph, target, objective=objective, limits=Limits(most, head))
+            choice = choose_stages(graph, target, objective=objective, limits=StripeLimits(most, head))
             if not choice.stages:
                 return model
             streamed = model.rewritten(stream(graph, choice.stages, alignment))
@@ -74,7 +74,7 @@ class StreamOperators:
         return model
 
 
-def parse_stages(text: str) -> tuple[Stage, ...]:
+def parse_stages(text: str) -> tuple[StripeStage, ...]:
     """Stages from FIRST:LAST:STRIPES, separated by commas. Raises ModelError for any other text."""
     stages = []
     for part in text.split(","):
@@ -83,7 +83,7 @@ def parse_stages(text: str) -> tuple[Stage, ...]:
             raise ModelError(
                 f"a stage is FIRST:LAST:STRIPES, such as 0:5:56, not {part.strip()!r}; or `auto` or `head`"
             )
-        stages.append(Stage(*map(int, numbers)))
+        stages.append(StripeStage(*map(int, numbers)))
     return tuple(stages)
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from edgemem.model.graph import Attribute, Graph, Op
-    from edgemem.passes.streaming.region import Node, Region
+    from edgemem.passes.streaming.region import StripeNode, StripeRegion
 
 __all__ = ["Draft", "Sheet", "write_stage"]
 
@@ -70,7 +70,7 @@ class Sheet:
         return len(self.tensors) - 1
 
 
-def write_stage(graph: Graph, region: Region, sheet: Sheet, slot_alignment: int) -> None:
+def write_stage(graph: Graph, region: StripeRegion, sheet: Sheet, slot_alignment: int) -> None:
     """Append a stage to the sheet, as `edgemem.passes.streaming.stream.stream` describes it."""
     _Writer(graph, region, sheet, slot_alignment).write()
 
@@ -94,7 +94,7 @@ class _Value:
 
 
 class _Writer:
-    def __init__(self, graph: Graph, region: Region, sheet: Sheet, slot_alignment: int) -> None:
+    def __init__(self, graph: Graph, region: StripeRegion, sheet: Sheet, slot_alignment: int) -> None:
         self._graph = graph
         self._region = region
         self._sheet = sheet
@@ -175,7 +175,7 @@ class _Writer:
             value.held = tail
         value.begin = max(value.begin, need)
 
-    def _run(self, node: Node, begin: int, end: int, parts: Mapping[int, int]) -> int:
+    def _run(self, node: StripeNode, begin: int, end: int, parts: Mapping[int, int]) -> int:
         """Append the operator that makes the rows [begin, end); returns the tensor that has them."""
         window, value = node.window, self._values[node.output]
         cut = window.cut
@@ -193,13 +193,13 @@ class _Writer:
             self._slice(computed, begin - low, made)
         return made
 
-    def _made(self, node: Node, value: _Value, begin: int, end: int) -> int:
+    def _made(self, node: StripeNode, value: _Value, begin: int, end: int) -> int:
         """The tensor for rows that an operator makes: the old one if they are all of it."""
         if end - begin == value.rows and node.output < len(self._graph.tensors):
             return node.output
         return self._tensor(value, begin, end, "")
 
-    def _with_padding(self, node: Node, begin: int, end: int) -> Mapping[str, Attribute]:
+    def _with_padding(self, node: StripeNode, begin: int, end: int) -> Mapping[str, Attribute]:
         """The attributes of a stripe that has a share of the paddings."""
         need = node.window.needs(begin, end)
         key = node.output, need.before, need.after

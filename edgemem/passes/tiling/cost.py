@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from edgemem.model.graph import Graph
     from edgemem.passes.reach import Window
-    from edgemem.passes.tiling.stage import Stage
-    from edgemem.passes.tiling.tile import Region
+    from edgemem.passes.tiling.stage import TileStage
+    from edgemem.passes.tiling.tile import TileRegion
     from edgemem.targets import Target
 
 __all__ = ["PADDING", "Costs", "Parts", "needs_of"]
@@ -67,12 +67,12 @@ class Costs:
         self.products = tuple(
             product_of(graph, op) if threads or op.type == "ConvTranspose" else None for op in graph.ops
         )
-        self._peaks: dict[tuple[Stage, Parts], int | None] = {}
-        self._simulations: dict[Stage, _Simulation | None] = {}
+        self._peaks: dict[tuple[TileStage, Parts], int | None] = {}
+        self._simulations: dict[TileStage, _Simulation | None] = {}
         self._same: dict[tuple[int, int], bool] = {}
-        self._macs: dict[Stage, int | None] = {}
+        self._macs: dict[TileStage, int | None] = {}
         self._least: dict[tuple[int, int], tuple[int, int]] = {}
-        self._regions: dict[tuple[int, int], Region | None] = {}
+        self._regions: dict[tuple[int, int], TileRegion | None] = {}
         self._ranges: dict[tuple[int, int, int, int], _Ranges | None] = {}
         self._readers: dict[tuple[int, int], dict[int, int]] = {}
         self._first = {i: k for k, op in enumerate(graph.ops) for i in op.outputs}
@@ -84,7 +84,7 @@ class Costs:
             i: 0 if i in held or t.kind != "activation" else _padded(t.size) for i, t in enumerate(graph.tensors)
         }
 
-    def region(self, first: int, last: int) -> Region | None:
+    def region(self, first: int, last: int) -> TileRegion | None:
         """The operators from first to last, inclusive; None if they cannot be computed in parts."""
         key = (first, last)
         if key not in self._regions:
@@ -102,7 +102,7 @@ class Costs:
             if size and self._first.get(i, -1) < first and self._last.get(i, -1) > last
         )
 
-    def peak(self, stage: Stage, in_parts: Parts) -> int | None:
+    def peak(self, stage: TileStage, in_parts: Parts) -> int | None:
         """Bytes at the worst moment of a stage, with what other operators keep and the workspace of kernels.
 
         Inputs that are in parts (tensor, number of parts) end part by part. None where `macs_of` gives None.
@@ -116,7 +116,7 @@ class Costs:
                 self._peaks[key] = simulation.peak(stage, ending, in_parts) + self.across(stage.first, stage.last)
         return self._peaks[key]
 
-    def operators(self, stage: Stage) -> int:
+    def operators(self, stage: TileStage) -> int:
         """How many operators a stage has."""
         simulation = self._simulated(stage)
         return simulation.operators * stage.rows * stage.columns if simulation else 0
@@ -139,13 +139,13 @@ class Costs:
             self._least[key] = across + inputs + results // 2, across + max(inputs, results)
         return self._least[key][in_parts]
 
-    def macs_of(self, stage: Stage) -> int | None:
+    def macs_of(self, stage: TileStage) -> int | None:
         """Multiply-accumulate operations of a stage's tiles; None if it cannot be done, or changes the sums' blocks."""
         if stage not in self._macs:
             self._macs[stage] = self._counted(stage)
         return self._macs[stage]
 
-    def _counted(self, stage: Stage) -> int | None:
+    def _counted(self, stage: TileStage) -> int | None:
         region = self.region(stage.first, stage.last)
         sides = self._sides(stage)
         if region is None or sides is None:
@@ -174,14 +174,14 @@ class Costs:
                 return False
         return True
 
-    def _simulated(self, stage: Stage) -> _Simulation | None:
+    def _simulated(self, stage: TileStage) -> _Simulation | None:
         if stage not in self._simulations:
             macs, region, sides = self.macs_of(stage), self.region(stage.first, stage.last), self._sides(stage)
             possible = macs is not None and region is not None and sides is not None
             self._simulations[stage] = _Simulation(self, region, *sides) if possible and region and sides else None
         return self._simulations[stage]
 
-    def _sides(self, stage: Stage) -> tuple[_Ranges, _Ranges] | None:
+    def _sides(self, stage: TileStage) -> tuple[_Ranges, _Ranges] | None:
         region = self.region(stage.first, stage.last)
         if region is None:
             return None
@@ -189,7 +189,7 @@ class Costs:
         columns = self._side(region, stage, 1, stage.columns) if rows is not None else None
         return None if rows is None or columns is None else (rows, columns)
 
-    def _side(self, region: Region, stage: Stage, side: int, count: int) -> _Ranges | None:
+    def _side(self, region: TileRegion, stage: TileStage, side: int, count: int) -> _Ranges | None:
         key = (stage.first, stage.last, side, count)
         if key not in self._ranges:
             self._ranges[key] = _find_ranges(self.graph, region, side, count)
@@ -199,7 +199,7 @@ class Costs:
         """Of a tensor of the graph; 0 if the caller holds it."""
         return self._sizes[index]
 
-    def last_reader(self, index: int, region: Region) -> int:
+    def last_reader(self, index: int, region: TileRegion) -> int:
         """The last operator of a region that reads a tensor; -1 if none does."""
         key = (region.ops[0], region.ops[-1])
         if key not in self._readers:
@@ -215,7 +215,7 @@ def _padded(size: int) -> int:
     return -(-size // PADDING) * PADDING
 
 
-def _find_ranges(graph: Graph, region: Region, side: int, count: int) -> _Ranges | None:
+def _find_ranges(graph: Graph, region: TileRegion, side: int, count: int) -> _Ranges | None:
     """The rows (side 0) or columns (side 1) of `count` tiles; None if there are too many tiles."""
     number = np.arange(count, dtype=np.int64)
     own = {}
@@ -256,7 +256,7 @@ def needs_of(window: Window, begin: _Items, end: _Items) -> tuple[_Items, _Items
 class _Simulation:
     """What is in memory while one tile runs, for all rows of tiles at once."""
 
-    def __init__(self, costs: Costs, region: Region, rows: _Ranges, columns: _Ranges) -> None:
+    def __init__(self, costs: Costs, region: TileRegion, rows: _Ranges, columns: _Ranges) -> None:
         self._costs, self._graph, self.region = costs, costs.graph, region
         self._rows, self._columns = rows, columns
         self._count = len(next(iter(rows.own.values()))[0])
@@ -345,7 +345,7 @@ class _Simulation:
         self._held[index] = (begun, self._step, held)
         return self._step, self._bytes(index, need[1] - need[0], need[3] - need[2])
 
-    def peak(self, stage: Stage, inputs: Sequence[int], in_parts: Parts) -> int:
+    def peak(self, stage: TileStage, inputs: Sequence[int], in_parts: Parts) -> int:
         """Bytes at the worst moment of the stage. `inputs` end in it: after the last tile, or part by part."""
         end = self._step + 1
         results = self.region.results

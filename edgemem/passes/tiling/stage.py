@@ -10,13 +10,13 @@ from edgemem.errors import ModelError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Stage", "check_stages", "parse_stages"]
+__all__ = ["TileStage", "check_stages", "parse_stages"]
 
 _DIGITS: Final = 9  # of a number in a text
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class TileStage:
     """Operators that run tile by tile.
 
     Attributes:
@@ -36,22 +36,22 @@ class Stage:
         return f"{self.first}:{self.last}:{self.rows}x{self.columns}"
 
 
-def parse_stages(text: str) -> tuple[Stage, ...]:
+def parse_stages(text: str) -> tuple[TileStage, ...]:
     """Stages from "FIRST:LAST:ROWSxCOLUMNS,..."; columns are 1 without them. Raises ModelError for another text."""
     return tuple(_parsed(part.strip()) for part in text.split(","))
 
 
-def _parsed(text: str) -> Stage:
+def _parsed(text: str) -> TileStage:
     first, _, rest = text.partition(":")
     last, _, tiles = rest.partition(":")
     rows, _, columns = tiles.partition("x")
     numbers = (first, last, rows, columns or "1")
     if not all(n.isascii() and n.isdigit() and len(n) <= _DIGITS for n in numbers):
         raise ModelError(f"{text!r} is no stage: give FIRST:LAST:ROWSxCOLUMNS, such as 0:9:14x1")
-    return Stage(*map(int, numbers))
+    return TileStage(*map(int, numbers))
 
 
-def check_stages(stages: Iterable[Stage], count: int) -> tuple[Stage, ...]:
+def check_stages(stages: Iterable[TileStage], count: int) -> tuple[TileStage, ...]:
     """The stages in the order of the graph. Raises ModelError where they overlap or are not in the graph."""
     ordered = tuple(sorted(stages, key=lambda stage: stage.first))
     end = -1

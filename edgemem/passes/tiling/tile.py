@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from edgemem.model.graph import Attribute
-    from edgemem.passes.tiling.stage import Stage
+    from edgemem.passes.tiling.stage import TileStage
 
-__all__ = ["Part", "Region", "find_region", "parts_of", "tile"]
+__all__ = ["Part", "TileRegion", "find_region", "parts_of", "tile"]
 
 # Rows [top, bottom) and columns [left, right).
 Part: TypeAlias = "tuple[int, int, int, int]"
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class TileRegion:
     """The operators of a stage, as a graph sees them.
 
     Attributes:
@@ -55,7 +55,7 @@ class Region:
     results: tuple[int, ...]
 
 
-def tile(graph: Graph, stages: Iterable[Stage]) -> Rewrite:
+def tile(graph: Graph, stages: Iterable[TileStage]) -> Rewrite:
     """The graph with the operators of each stage run tile by tile.
 
     The same values are computed from the same values, so that the outputs are the same wherever a kernel computes an
@@ -79,7 +79,7 @@ def tile(graph: Graph, stages: Iterable[Stage]) -> Rewrite:
     return builder.rewrite()
 
 
-def find_region(graph: Graph, first: int, last: int) -> Region:
+def find_region(graph: Graph, first: int, last: int) -> TileRegion:
     """The operators from `first` to `last`, inclusive. Raises TilingError as `tile`."""
     ops = tuple(range(first, last + 1))
     windows = []
@@ -101,11 +101,11 @@ def find_region(graph: Graph, first: int, last: int) -> Region:
                 raise TilingError(graph.ops[k].name, f"{graph.tensors[index].name!r} is a constant with rows")
     results = tuple(i for k in ops for i in graph.ops[k].outputs if i in outside)
     inputs = tuple(i for i in read if graph.tensors[i].kind == "activation")
-    return Region(ops, tuple(windows), inputs, results)
+    return TileRegion(ops, tuple(windows), inputs, results)
 
 
 def parts_of(
-    graph: Graph, region: Region, stage: Stage, row: int, column: int
+    graph: Graph, region: TileRegion, stage: TileStage, row: int, column: int
 ) -> tuple[dict[int, Part], dict[int, Part]]:
     """What one tile takes of every tensor: of inputs and inner tensors what is read, and of results its own part.
 
@@ -128,7 +128,7 @@ def parts_of(
     return taken, own
 
 
-def _own_part(tensor: Tensor, stage: Stage, row: int, column: int) -> Part:
+def _own_part(tensor: Tensor, stage: TileStage, row: int, column: int) -> Part:
     height, width = tensor.shape[2:]
     if height < stage.rows or width < stage.columns:
         raise TilingError(
@@ -242,7 +242,7 @@ class _Builder:
         return Rewrite(made, tuple(self._sources), tuple(self._likes))
 
 
-def _tile_stage(builder: _Builder, region: Region, stage: Stage, number: int) -> None:
+def _tile_stage(builder: _Builder, region: TileRegion, stage: TileStage, number: int) -> None:
     if stage.rows * stage.columns == 1:
         builder.copy(region.ops)
         return
@@ -272,7 +272,9 @@ def _tile_stage(builder: _Builder, region: Region, stage: Stage, number: int) ->
 class _Tile:
     """The operators of one tile."""
 
-    def __init__(self, builder: _Builder, region: Region, stage: Stage, row: int, column: int, suffix: str) -> None:
+    def __init__(
+        self, builder: _Builder, region: TileRegion, stage: TileStage, row: int, column: int, suffix: str
+    ) -> None:
         self._builder, self._region, self._suffix = builder, region, suffix
         self._graph = builder.graph
         self._taken, self._own = parts_of(self._graph, region, stage, row, column)

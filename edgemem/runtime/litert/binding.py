@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from edgemem.errors import EdgememError, RuntimeBindError
 from edgemem.runtime.litert.guard import TensorGuard
@@ -18,14 +18,22 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.replay.arena import Arena
-    from edgemem.runtime.litert.memory import Memory
-    from edgemem.runtime.litert.placement import Placed, Placement
-    from edgemem.runtime.litert.places import Layout
+    from edgemem.runtime.litert.arena_layout import ArenaLayout
+    from edgemem.runtime.litert.delegate import Delegate
+    from edgemem.runtime.litert.memory import InterpreterMemory
+    from edgemem.runtime.litert.probe_data import Probe
+    from edgemem.runtime.litert.request import Resized
 
 __all__ = ["POISON", "Binding"]
 
+# The native interpreter and the shapes of resized inputs -> places, and what LiteRT showed of the tensors.
+_PlaceTensors: TypeAlias = "Callable[[Any, Resized], tuple[ArenaLayout, Probe]]"
+
 POISON: Final = 0xCD
-_PLAIN_REMEDY: Final = 'make the interpreter with mode="plain"'
+_MOVED: Final = (
+    "LiteRT has placed tensors anew while it ran, so that the outputs are not right: make the interpreter with "
+    'mode="plain"'
+)
 
 
 class Binding:
@@ -37,7 +45,8 @@ class Binding:
     def __init__(
         self,
         native: Any,
-        placement: Placement | None,
+        delegate: Delegate | None,
+        place: _PlaceTensors,
         arena: Arena,
         *,
         reason: str = "",
@@ -45,26 +54,26 @@ class Binding:
         poison: bool = False,
         plain: Callable[[], Any] | None = None,
         has_other_kernels: bool = False,
-        is_shared: bool = False,
         file: str | None = None,
     ) -> None:
         """Bind an interpreter.
 
         Args:
             native: LiteRT's native interpreter.
-            placement: how tensors get their places; None leaves everything to LiteRT.
+            delegate: reads LiteRT's internal structures; None leaves everything to LiteRT.
+            place: gives tensors their places, once LiteRT has prepared the model.
             arena: to run in.
-            reason: why there is no placement.
+            reason: why there is no delegate.
             inputs_kept: whether inputs are kept after a run; else they are to be set before every run.
             poison: fill the arena before every run.
             plain: makes an interpreter without our arena, which replaces this one where the model cannot be bound.
             has_other_kernels: whether the interpreter that `plain` makes runs other kernels than this one.
-            is_shared: whether others may use the arena.
             file: the path of the model that LiteRT maps, whose pages are given back after the first run.
         """
-        self.placement = placement
+        self.delegate = delegate
+        self.place = place
         self.arena = arena
-        self.layout: Layout | None = None
+        self.layout: ArenaLayout | None = None
         self._native = native
         self._plain = plain
         self._replacement: Any = None  # the interpreter that `plain` made; it owns the native one
@@ -72,16 +81,14 @@ class Binding:
         self._inputs_kept = inputs_kept
         self._poison = poison
         self._has_other_kernels = has_other_kernels
-        self._is_shared = is_shared
         self._file = file  # until the first run has ended
         self._turn = object()
         self._guard: TensorGuard | None = None
         self._spans: dict[int, tuple[int, int]] = {}  # tensor -> offset and end
         self._block: NDArray[np.uint8] | None = None  # the arena's bytes that the tensors point to
         self._resized: dict[int, tuple[Any, bool]] = {}
-        self._memory: Memory | None = None
+        self._memory: InterpreterMemory | None = None
         self._ran = False
-        self._has_run = False  # since it was made
         self._is_touched = False  # whether LiteRT's tensors were ever put into our arena
         self._is_settled = False  # whether a run has shown that LiteRT moves no tensor
         self._set: set[int] = set()  # inputs that were set since the last run
@@ -96,9 +103,6 @@ class Binding:
         result = self._native.ResizeInputTensor(index, shape, strict, subgraph)
         if not subgraph:
             self._resized[index] = (shape, strict)
-            # Sizes have changed, so nothing may write to the old places.
-            if self._guard is not None and self.placement and self.placement.forgets and self._guard.is_resized():
-                self._guard.release()
         return result
 
     def AllocateTensors(self, *subgraph: int) -> Any:  # noqa: N802
@@ -106,20 +110,21 @@ class Binding:
         # delegates out.
         with self.arena.lock:
             result = self._native.AllocateTensors(*subgraph)
-            if any(number > 0 for number in subgraph) or self.placement is None:
+            if any(number > 0 for number in subgraph):
+                return result
+            if self.delegate is None:
+                if self._file is not None:
+                    give_back(self._file)  # delegates have packed weights by now; others are read again
                 return result
             self._unbind()
-            placement = self.placement
             try:
-                placed = placement.place(self._native, {i: shape for i, (shape, _) in self._resized.items()})
+                layout, probed = self.place(self._native, {i: shape for i, (shape, _) in self._resized.items()})
             except EdgememError as e:
                 if self._plain is None:
                     raise
-                self._give_up(placement, str(e).removesuffix(PLAIN_HINT), self._plain)
+                self._give_up(str(e).removesuffix(PLAIN_HINT), self._plain)
                 return result
-            self._bind(placement, placed)
-            if self._file is not None and placed.delegated:
-                give_back(self._file)  # delegates have packed weights by now; others are decompressed in the first run
+            self._bind(self.delegate, layout, probed)
             return result
 
     def Invoke(self, subgraph: int = 0) -> Any:  # noqa: N802
@@ -133,8 +138,7 @@ class Binding:
     def _run(self, guard: TensorGuard) -> Any:
         with self.arena.lock:
             self._check_turn("its inputs were set")
-            if not self._is_in_place(guard):
-                return self._native.Invoke(0)
+            guard.check()
             if not self._inputs_kept:
                 self._check_inputs()
             if self._poison:
@@ -142,10 +146,12 @@ class Binding:
             try:
                 result = self._native.Invoke(0)
                 if not self._is_settled:
-                    result = self._settle(guard, result)
+                    if guard.is_moved():
+                        raise RuntimeBindError(_MOVED)
+                    self._is_settled = True
                 return result
             finally:
-                self._ran = self._has_run = True
+                self._ran = True
                 self._set.clear()
                 if self._viewed:
                     self._note_views()
@@ -178,34 +184,26 @@ class Binding:
 
     # --- binding ---------------------------------------------------------------------------------------------------
 
-    def memory(self) -> Memory:
-        if self.placement is None:
+    def memory(self) -> InterpreterMemory:
+        if self.delegate is None:
             return plain_memory(self._reason)
         if self._memory is None:
             raise RuntimeBindError("memory is known once tensors are allocated: call allocate_tensors() first")
         return self._memory
 
-    def _bind(self, placement: Placement, placed: Placed) -> None:
+    def _bind(self, delegate: Delegate, layout: ArenaLayout, probed: Probe) -> None:
         """Give every tensor its place, after LiteRT has prepared the model."""
-        layout = placed.layout
         self.arena.reserve(layout.size)
         self._block = self.arena.memory
         if self._poison:
             self._block[: layout.size] = POISON
-        guard = TensorGuard(placement.delegate, layout.places)
+        guard = TensorGuard(delegate, layout.places)
         self._is_touched = True
         guard.point(self.arena.address)
         self._spans = {i: (offset, offset + size) for i, offset, size in layout.places}
         self.layout, self._guard = layout, guard
         self.arena.holder = self._turn
-        self._memory = bound_memory(
-            placement.mode,
-            layout,
-            placed.probed,
-            reserved=len(self._block),
-            delegated=placed.delegated,
-            reason=placed.reason,
-        )
+        self._memory = bound_memory(layout, probed, reserved=len(self._block))
 
     def _unbind(self) -> None:
         # The block stays: LiteRT's tensors may still point to it.
@@ -260,51 +258,15 @@ class Binding:
         for i, value in kept.items():
             self._bytes_of(i)[:] = value
 
-    def _settle(self, guard: TensorGuard, result: Any) -> Any:
-        """After the first run in the arena: LiteRT has moved nothing while it ran, or runs again on its own.
-
-        Where it moves tensors in the middle of a run, what was in our arena is lost to it. The very first run is
-        repeated in LiteRT's own memory; later ones have changed variables, which cannot be taken back.
-        """
-        if not guard.is_moved():
-            self._is_settled = True
-            return result
-        reason = "LiteRT has placed tensors anew while it ran"
-        placement = self.placement
-        if self._plain is None or placement is None or self._has_run or not self._inputs_kept:
-            raise RuntimeBindError(f"{reason}, so that the outputs are not right: {_PLAIN_REMEDY}")
-        forms = {int(i): self._native.GetTensor(i, 0) for i in self._native.InputIndices() if i in self._spans}
-        inputs = {i: self._bytes_of(i).view(form.dtype).reshape(form.shape).copy() for i, form in forms.items()}
-        self._give_up(placement, reason, self._plain)
-        for index, value in inputs.items():
-            self._native.SetTensor(index, value, 0)
-        return self._native.Invoke(0)
-
-    def _is_in_place(self, guard: TensorGuard) -> bool:
-        """Whether all tensors are where they were put; if not, LiteRT goes on alone where that is right."""
-        try:
-            guard.check()
-        except RuntimeBindError as e:
-            # LiteRT has taken tensors into its own arena, and what is set since is there. A view would still be of
-            # ours, and another's turn would overwrite the tensors that stayed.
-            placement = self.placement
-            is_alone = placement is not None and placement.mode == "boundary" and not self._is_shared
-            if self._plain is None or self._viewed or not is_alone or guard.is_resized():
-                raise
-            self._guard, self._spans, self.layout = None, {}, None
-            self.placement, self._reason = None, str(e)
-            return False
-        return True
-
     def _note_views(self) -> None:
         for i in self._viewed:
             self._viewed[i] = zlib.crc32(self._bytes_of(i).data)
 
-    def _give_up(self, placement: Placement, reason: str, plain: Callable[[], Any]) -> None:
+    def _give_up(self, reason: str, plain: Callable[[], Any]) -> None:
         """Continue in LiteRT's own memory."""
         self._unbind()
-        self.placement, self._reason = None, reason
-        if not (self._is_touched or placement.forgets or self._has_other_kernels):
+        self.delegate, self._reason = None, reason
+        if not (self._is_touched or self._has_other_kernels):
             return  # no tensor was touched
         self._native = None  # its memory is released first
         self._replacement = plain()

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 
 from edgemem.errors import RuntimeBindError
-from edgemem.runtime.litert.probed import ALLOCATIONS, Probe, ProbedSubgraph, ProbedTensor
-from edgemem.runtime.litert.structs import INTS, PREPARE, Context, NativeDelegate, Node, ints
+from edgemem.runtime.litert.probe_data import ALLOCATIONS, Probe, ProbedSubgraph, ProbedTensor
+from edgemem.runtime.litert.structs import INTS, PREPARE, NativeContext, NativeDelegate, NativeNode, ints
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-__all__ = ["Delegate", "UnknownLayoutError", "make_observed"]
+__all__ = ["Delegate", "UnknownLayoutError", "observe_unproved"]
 
 # NumPy's names of the types that LiteRT's Python interface returns, in the order of TfLiteType. The interface returns
 # types narrower than a byte as bytes; what it makes of bfloat16 is not known.
@@ -47,37 +47,28 @@ class UnknownLayoutError(RuntimeBindError):
         self.difference = difference
 
 
-def make_observed(
-    make: Callable[[list[Any]], Any], *, outside: Collection[int] = (), is_known: bool = False
-) -> tuple[Any, Delegate]:
-    """An interpreter, and a delegate that reads its internal structures.
+def observe_unproved(make: Callable[[list[Any]], Any]) -> tuple[Any, Delegate]:
+    """An interpreter, and a delegate that reads its structures; with another layout these may crash the process.
 
     Args:
-        make: makes an interpreter with the delegates it is given. Unless the layout of structures is known, it is
-            called twice: the C structures of the second interpreter must agree with the Python interface of the first.
-        outside: tensors of the main subgraph that LiteRT does not place; the caller gives them memory.
-        is_known: whether the layout of structures was examined, and `make` adds no delegate. Then one interpreter is
-            made, whose structures must agree with its own interface.
+        make: makes an interpreter with the delegates it is given, and adds no other delegate.
 
-    Raises:
-        UnknownLayoutError: LiteRT's structures are not laid out as edgemem knows them. Errors of `make` pass.
+    Raises UnknownLayoutError: LiteRT's structures are not laid out as edgemem knows them. Errors of `make` pass.
     """
-    later = is_known and not outside
-    delegate = Delegate(None if later else _expected(make([])), outside=outside)
+    delegate = Delegate()
     try:
         interpreter = make([delegate])
     except (RuntimeError, ValueError):
         if delegate.wrong:
             delegate.check()
         raise
-    if later and not delegate.wrong:
+    if not delegate.wrong:
         delegate.compare(interpreter)
     delegate.check()
     return interpreter, delegate
 
 
 _ARENA: Final = ALLOCATIONS.index("arena")
-_CUSTOM: Final = ALLOCATIONS.index("custom")
 _MOST_TENSORS: Final = 1 << 24
 # Without it LiteRT plans the arena before other delegates take operators out, and keeps the larger size.
 _ALLOW_DYNAMIC_TENSORS: Final = 1
@@ -94,23 +85,6 @@ class _Expected:
     shape: tuple[int, ...]
     size: int | None
     name: str
-
-
-@dataclass(frozen=True, slots=True)
-class _ExpectedSubgraph:
-    """Tensors by index, and the inputs and outputs of each operator (None for subgraphs that are not shown)."""
-
-    tensors: Mapping[int, _Expected]
-    operators: tuple[_Ends, ...] | None
-
-
-def _expected(interpreter: Any) -> list[_ExpectedSubgraph]:
-    return [
-        _ExpectedSubgraph(
-            dict(_tensors_shown(interpreter, number)), None if number else tuple(_operators_shown(interpreter))
-        )
-        for number in range(_count(interpreter))
-    ]
 
 
 def _count(interpreter: Any) -> int:
@@ -154,10 +128,7 @@ def _numbers(values: Any) -> tuple[int, ...]:
 class Delegate:
     """A delegate that takes no operator and keeps the contexts it is shown, one a subgraph."""
 
-    def __init__(self, expected: Sequence[_ExpectedSubgraph] | None, *, outside: Collection[int] = ()) -> None:
-        """With what LiteRT must show; None where `compare` is called with it later."""
-        self._expected = expected
-        self._outside = frozenset(outside)
+    def __init__(self) -> None:
         self._seen: list[tuple[int, Any, list[int]]] = []  # number, context, addresses of nodes in the file's order
         self.registrations: list[int] = []  # of the main subgraph's operators, addresses
         self.own = 0  # tensors of the main subgraph before kernels add any
@@ -199,13 +170,13 @@ class Delegate:
     def operators(self) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]]:
         """The inputs, outputs and workspace of the main subgraph's operators, as long as no delegate takes any."""
         self.check()
-        nodes = map(Node.from_address, self._seen[0][2])
+        nodes = map(NativeNode.from_address, self._seen[0][2])
         return ((*_ends(node), ints(node.temporaries)) for node in nodes)
 
-    def read(self, *, workspace: bool = True) -> Probe:
-        """All tensors and workspaces as they stand now; no workspaces once other delegates have taken operators."""
+    def read(self) -> Probe:
+        """All tensors and workspaces as they stand now."""
         self.check()
-        return Probe(tuple(self._subgraph(n, c, nodes if workspace else ()) for n, c, nodes in self._seen))
+        return Probe(tuple(self._subgraph(*seen) for seen in self._seen))
 
     @property
     def tensors(self) -> Any:
@@ -217,7 +188,7 @@ class Delegate:
     def tensors_pointer(self) -> ctypes.c_void_p:
         """Where LiteRT keeps the address of `tensors`, which changes when it adds tensors."""
         self.check()
-        return ctypes.c_void_p.from_address(ctypes.addressof(self._seen[0][1]) + Context.tensors.offset)
+        return ctypes.c_void_p.from_address(ctypes.addressof(self._seen[0][1]) + NativeContext.tensors.offset)
 
     def unshaped(self) -> list[int]:
         """The main subgraph's tensors whose size is not that of their shape: LiteRT finds the shape as it runs."""
@@ -243,51 +214,33 @@ class Delegate:
             )
             for t in context.tensors[:count]
         )
-        return ProbedSubgraph(number, tensors, tuple(ints(Node.from_address(node).temporaries) for node in nodes))
+        return ProbedSubgraph(number, tensors, tuple(ints(NativeNode.from_address(node).temporaries) for node in nodes))
 
     def _prepare(self, address: int) -> int:
         # An exception cannot cross C; `check` raises it later.
         try:
-            context = ctypes.cast(address, ctypes.POINTER(Context)).contents
-            self.wrong = self.wrong or self._keep(address, context)
+            context = ctypes.cast(address, ctypes.POINTER(NativeContext)).contents
+            self.wrong = self.wrong or self._keep(len(self._seen), address, context)
         except Exception as e:  # noqa: BLE001
             self.wrong = f"{type(e).__name__}: {e}"
         return 1 if self.wrong else 0
 
-    def _keep(self, address: int, context: Any) -> str:
-        """Keep the context if it is what was expected, or say what is not."""
-        number, difference = self._numbered(context)
-        return difference or self._keep_operators(number, address, context)
-
-    def _numbered(self, context: Any) -> tuple[int, str]:
-        """Which subgraph a context is of, and what is not as expected."""
-        # LiteRT shows the subgraphs in the order of the file, but may leave some out after the main one.
-        first = self._seen[-1][0] + 1 if self._seen else 0
-        if self._expected is None:
-            return first, ""
-        difference = "subgraphs"
-        for number in range(first, len(self._expected) if first else 1):
-            difference = _difference(context, self._expected[number])
-            if not difference:
-                return number, ""
-        return first, difference
-
-    def _keep_operators(self, number: int, address: int, context: Any) -> str:
+    def _keep(self, number: int, address: int, context: Any) -> str:
+        """Keep a subgraph's context, or say what is not as expected."""
+        if context.tensors_size >= _MOST_TENSORS:
+            return "tensors"
         plan = INTS()
         if context.get_execution_plan(address, ctypes.byref(plan)):
             return "operators"
         order = ints(plan)
-        operators = None if self._expected is None else self._expected[number].operators
         # Operators of the main subgraph run in the order of the file.
-        if not number and order != tuple(range(len(order) if operators is None else len(operators))):
+        if not number and order != tuple(range(len(order))):
             return "operators"
         nodes = []
         for index in order:
-            node, registration = ctypes.POINTER(Node)(), ctypes.c_void_p()
+            node, registration = ctypes.POINTER(NativeNode)(), ctypes.c_void_p()
             status = context.get_node_and_registration(address, index, ctypes.byref(node), ctypes.byref(registration))
             if status:
-                return f"operator {index}"
-            if operators is not None and _ends(node.contents) != operators[index]:
                 return f"operator {index}"
             nodes.append(ctypes.addressof(node.contents))
             if not number:
@@ -295,8 +248,6 @@ class Delegate:
         if not number:
             self.own = context.tensors_size
         self._seen.append((number, context, nodes))
-        for i in self._outside if not number else ():
-            context.tensors[i].allocation_type = _CUSTOM
         return ""
 
 
@@ -305,7 +256,7 @@ def _different_operator(nodes: Sequence[int], shown: Iterator[_Ends]) -> str:
     for count, ends in enumerate(shown, 1):
         if count > len(nodes):
             break
-        if _ends(Node.from_address(nodes[count - 1])) != ends:
+        if _ends(NativeNode.from_address(nodes[count - 1])) != ends:
             return f"operator {count - 1}"
     return "" if count == len(nodes) else "operators"
 
@@ -314,16 +265,8 @@ def _ends(node: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return ints(node.inputs), ints(node.outputs)
 
 
-def _difference(context: Any, expected: _ExpectedSubgraph) -> str:
-    """What is not as expected. Simple fields come first, so that pointers are followed only in a right layout."""
-    if not max(expected.tensors, default=-1) < context.tensors_size < _MOST_TENSORS:
-        return "tensors"
-    shown = [(context.tensors[i], e) for i, e in expected.tensors.items()]
-    return next((name for name, is_right in _CHECKS if not all(is_right(t, e) for t, e in shown)), "")
-
-
 def _first_difference(context: Any, expected: Iterator[tuple[int, _Expected]]) -> str:
-    """As `_difference` where the layout is known, so that tensors are looked at one by one."""
+    """What of a subgraph's tensors is not as expected; "" if nothing."""
     for index, entry in expected:
         if not index < context.tensors_size < _MOST_TENSORS:
             return "tensors"

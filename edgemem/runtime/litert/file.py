@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Source", "encoded_plan", "is_for_litert"]
+__all__ = ["ModelSource", "encoded_plan", "is_for_litert"]
 
 _Data: TypeAlias = "bytes | mmap.mmap"
 
@@ -32,7 +32,7 @@ _ROOT_IS_PLANFILE: Final = b"EMPF"
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ModelSource:
     """Where a model is: a file's path, or the bytes of one."""
 
     path: str | None

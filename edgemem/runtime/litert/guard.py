@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from edgemem.errors import RuntimeBindError
-from edgemem.runtime.litert.probed import ALLOCATIONS
-from edgemem.runtime.litert.structs import TensorStruct
+from edgemem.runtime.litert.probe_data import ALLOCATIONS
+from edgemem.runtime.litert.structs import NativeTensor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 __all__ = ["TensorGuard"]
 
-_PLACED: Final = (ALLOCATIONS.index("arena"), ALLOCATIONS.index("custom"))
+_ARENA: Final = ALLOCATIONS.index("arena")
 _WORD: Final = ctypes.sizeof(ctypes.c_void_p)  # a tensor's structure is a row of words of this many bytes
 
 
 def _words(field: str) -> list[int]:
     """The words of a tensor's structure that hold a field."""
-    entry = getattr(TensorStruct, field)
+    entry = getattr(NativeTensor, field)
     return list(range(entry.offset // _WORD, -(-(entry.offset + entry.size) // _WORD)))
 
 
 _WATCHED: Final = np.array(sorted({*_words("data"), *_words("allocation_type"), *_words("bytes")}))
-_WORDS: Final = ctypes.sizeof(TensorStruct) // _WORD
+_WORDS: Final = ctypes.sizeof(NativeTensor) // _WORD
 
 
 class TensorGuard:
@@ -74,17 +74,6 @@ class TensorGuard:
             self._explain(self._delegate.tensors)
             self._expected = self._snapshot()
 
-    def release(self) -> None:
-        """Remove the tensors' addresses, so that nothing writes to their former places."""
-        tensors = self._delegate.tensors
-        for i, _, _ in self._places:
-            tensors[i].data = None
-
-    def is_resized(self) -> bool:
-        """Whether a tensor has another size than planned."""
-        tensors = self._delegate.tensors
-        return any(tensors[i].bytes != size for i, _, size in self._places)
-
     def _snapshot(self) -> bytes:
         at = self._pointer.value or 0
         if at != self._at:  # LiteRT moves the array when it adds tensors
@@ -97,7 +86,7 @@ class TensorGuard:
         """Raise for the first tensor that is not as planned."""
         for i, offset, size in self._places:
             tensor = tensors[i]
-            if tensor.bytes != size or tensor.allocation_type not in _PLACED:
+            if tensor.bytes != size or tensor.allocation_type != _ARENA:
                 raise RuntimeBindError(
                     f"tensor {i} was planned with {size:,} bytes and has {tensor.bytes:,} now; call allocate_tensors()"
                 )

@@ -7,38 +7,35 @@ from typing import TYPE_CHECKING, Any, Literal
 from edgemem.errors import RuntimeBindError
 from edgemem.replay.arena import Arena
 from edgemem.runtime.litert.binding import Binding
-from edgemem.runtime.litert.file import Source, is_for_litert
-from edgemem.runtime.litert.memory import Memory, Mode
-from edgemem.runtime.litert.observing import observe
+from edgemem.runtime.litert.file import ModelSource, is_for_litert
+from edgemem.runtime.litert.memory import InterpreterMemory, Mode
+from edgemem.runtime.litert.observation import observe
 from edgemem.runtime.litert.package import interpreter_class, op_resolvers
-from edgemem.runtime.litert.placement import Boundary, Planned
 from edgemem.runtime.litert.request import PlanRequest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from edgemem.runtime.litert.arena_layout import ArenaLayout
     from edgemem.runtime.litert.delegate import Delegate
-    from edgemem.runtime.litert.placement import Placement
-    from edgemem.runtime.litert.places import Layout
-    from edgemem.runtime.litert.request import Inputs, WantedPlan
+    from edgemem.runtime.litert.probe_data import Probe
+    from edgemem.runtime.litert.request import Inputs, Resized, WantedPlan
 
 _LiteRT: Any = interpreter_class()
 OpResolverType: Any = op_resolvers()
 
 _BUILTIN: Any = (OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES, OpResolverType.BUILTIN_REF)
 
-__all__ = ["Interpreter", "Memory", "Mode"]
+__all__ = ["Interpreter", "InterpreterMemory", "Mode"]
 
 
-def _computed(source: Source) -> frozenset[int]:
-    """The tensors that a run computes and LiteRT would place in its arena."""
-    from edgemem.runtime.litert.layout import open_tflite  # loads the planner, which other modes may not need
-    from edgemem.runtime.litert.planned_here import computed_tensors, placed_by_litert
-    from edgemem.runtime.litert.probe import probe
-
-    data = source.data()
-    return computed_tensors(open_tflite(data)) & placed_by_litert(probe(data))
+_DELEGATED = "delegates, LiteRT's default ones among them, keep the tensors of their operators to themselves"
+_PLAN_UNUSED = (
+    "the plan in the file is not used, because a plan is for builtin kernels alone "
+    "(experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES), under the target "
+    "litert (`edgemem plan --target litert`)"
+)
 
 
 class Interpreter(_LiteRT):  # type: ignore[misc]
@@ -48,15 +45,14 @@ class Interpreter(_LiteRT):  # type: ignore[misc]
 
     - LiteRT's builtin kernels run inside a plan, workspace included. `experimental_op_resolver_type` chooses them, and
       where it is left at AUTO, a plan for LiteRT in the file, or `plan` or `strategy`.
-    - Delegates, XNNPACK among them, which LiteRT adds by default, keep memory of their own: only the tensors that they
-      leave to LiteRT are in the arena.
+    - Delegates, XNNPACK among them, which LiteRT adds by default, keep memory of their own: nothing is planned.
     - A model whose sizes depend on the data, or with branches and loops, runs in LiteRT's own memory.
 
     `memory` says which it was and why. All arguments and methods of `ai_edge_litert.interpreter.Interpreter`, and:
 
     Args:
-        mode: how to bind; None is `repoint` for builtin kernels and `boundary` where delegates take operators. `plain`
-            leaves everything to LiteRT.
+        mode: `planned` runs builtin kernels inside a plan, `plain` leaves everything to LiteRT; None is `planned` where
+            builtin kernels run the model, and else `plain`.
         inputs: `keep` them after a run, as LiteRT does, or `release` their memory to what comes after their last use:
             a smaller arena, but they must be set before every run. With a plan in the file, that plan decides.
         plan: `file` runs the plan in the file as it stands, proved against the model inside this LiteRT; `make` makes
@@ -97,7 +93,7 @@ class Interpreter(_LiteRT):  # type: ignore[misc]
         **experimental: Any,
     ) -> None:
         theirs = tuple(experimental_delegates or ())
-        source = Source(None if model_path is None else str(model_path), model_content)
+        source = ModelSource(None if model_path is None else str(model_path), model_content)
         is_chosen = plan is not None or bool(strategy)
         kernels = experimental_op_resolver_type
         if kernels == OpResolverType.AUTO and not theirs and mode is None and not experimental_preserve_all_tensors:
@@ -105,40 +101,40 @@ class Interpreter(_LiteRT):  # type: ignore[misc]
             if is_chosen or (encoded is not None and is_for_litert(encoded)):
                 kernels = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
         delegates = bool(theirs) or kernels not in _BUILTIN
-        chosen: Mode = mode or ("boundary" if delegates else "repoint")
-        if chosen in ("custom", "repoint") and delegates:
+        chosen: Mode = "plain" if delegates else mode or "planned"
+        if delegates and (mode == "planned" or is_chosen) and refuse != "plain":
             raise RuntimeBindError(
-                f"mode {chosen!r} is for builtin kernels; give experimental_op_resolver_type="
+                "a plan is for builtin kernels; give experimental_op_resolver_type="
                 "OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES and no delegates"
             )
-        reason = "asked for" if chosen == "plain" else ""
-        if experimental_preserve_all_tensors and chosen != "plain":
+        reason = ""
+        if mode == "plain":
+            reason = "asked for"
+        elif delegates:
+            reason = _DELEGATED if source.plan() is None else f"{_DELEGATED}; {_PLAN_UNUSED}"
+        elif experimental_preserve_all_tensors:
             chosen, reason = "plain", "every tensor is to be preserved, so none may share memory"
         is_strict = refuse == "raise" or (refuse is None and (mode is not None or is_chosen))
 
-        def make(ours: list[Any], *, inspect: bool = False, kernels: Any = kernels) -> Any:
+        def make(ours: list[Any], *, kernels: Any = kernels) -> Any:
             return _LiteRT(
                 model_path=source.path,
                 model_content=model_content,
-                experimental_delegates=[*ours, *(() if inspect else theirs)] or None,
+                experimental_delegates=[*ours, *theirs] or None,
                 num_threads=num_threads,
                 experimental_op_resolver_type=kernels,
                 experimental_preserve_all_tensors=experimental_preserve_all_tensors,
                 **experimental,
             )
 
-        def observed(ours: list[Any]) -> Any:
-            return make(ours, inspect=not ours)
-
         delegate: Delegate | None = None
-        if chosen != "plain":
+        if chosen == "planned":
             try:
-                outside = _computed(source) if chosen == "custom" else ()
-                made, delegate = observe(observed, outside=outside, has_delegates=bool(theirs))
+                made, delegate = observe(make)
             except RuntimeBindError as e:
                 if is_strict:
                     raise
-                chosen, reason = "plain", str(e)
+                reason = str(e)
         if delegate is None:
             made = make([])
         # The attributes of LiteRT's class: delegates, the model's bytes, signatures. Only the native part is replaced.
@@ -146,31 +142,32 @@ class Interpreter(_LiteRT):  # type: ignore[misc]
         strategies = (strategy,) if isinstance(strategy, str) else tuple(strategy or ())
         options = None if experimental else {"kernels": kernels.name, "num_threads": num_threads}
         request = PlanRequest(plan, strategies, inputs, options, is_strict)
-        placement: Placement | None = None
-        if delegate is not None:
-            is_boundary = chosen == "boundary"
-            placement = (
-                Boundary(delegate, source, request) if is_boundary else Planned(chosen, delegate, source, request)
-            )
+
+        def place(native: Any, resized: Resized) -> tuple[ArenaLayout, Probe]:
+            from edgemem.runtime.litert.placement import place_tensors  # what runs plain needs none of it
+
+            assert delegate is not None
+            return place_tensors(native, delegate, source, request, resized)
+
         # No other reference may exist: LiteRT's class counts references to find views that are still held.
         self._interpreter = Binding(
             made._interpreter,  # noqa: SLF001
-            placement,
+            delegate,
+            place,
             arena or Arena(),
             reason=reason,
-            inputs_kept=inputs == "keep" or chosen == "boundary",
+            inputs_kept=inputs == "keep",
             poison=poison,
             # Where there is no plan after all, the kernels are those that the caller has asked for.
             plain=None if is_strict else (lambda: make([], kernels=experimental_op_resolver_type)),
             has_other_kernels=kernels != experimental_op_resolver_type,
-            is_shared=arena is not None,
             file=source.path,
         )
 
     @property
-    def memory(self) -> Memory:
+    def memory(self) -> InterpreterMemory:
         """The memory it runs in. Raises RuntimeBindError before tensors are allocated."""
-        memory: Memory = self._interpreter.memory()
+        memory: InterpreterMemory = self._interpreter.memory()
         return memory
 
     @property
@@ -180,13 +177,13 @@ class Interpreter(_LiteRT):  # type: ignore[misc]
         return arena
 
     @property
-    def layout(self) -> Layout | None:
+    def layout(self) -> ArenaLayout | None:
         """The place of each tensor in the arena; None before tensors are allocated and bound."""
-        layout: Layout | None = self._interpreter.layout
+        layout: ArenaLayout | None = self._interpreter.layout
         return layout
 
     @property
     def delegate(self) -> Delegate | None:
         """The delegate that reads LiteRT's internal structures, for diagnosis."""
-        placement: Placement | None = self._interpreter.placement
-        return placement.delegate if placement else None
+        delegate: Delegate | None = self._interpreter.delegate
+        return delegate

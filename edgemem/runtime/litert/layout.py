@@ -1,50 +1,41 @@
-"""The place of each tensor of LiteRT in an arena of ours, by a plan that is in the file, given, or made now."""
+"""The layout of LiteRT's tensors by a plan that is in the file, given, or made now. Loads the planner."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from edgemem.errors import InvalidPlanError, RuntimeBindError, StalePlanError
+from edgemem.errors import EdgememError, InvalidPlanError, RuntimeBindError, StalePlanError
 from edgemem.formats import open_bytes
 from edgemem.model.graph import digest
 from edgemem.model.steps import scratch_name
 from edgemem.planning.limits import bounded
 from edgemem.planning.model_plan import plan_graph
-from edgemem.plans import Settings
+from edgemem.planning.verification import plans_of
+from edgemem.plans import PlanSet, Settings
 from edgemem.proof import prove
-from edgemem.records.sizes import padded
-from edgemem.runtime.litert.places import Layout
+from edgemem.runtime.executors import LITERT
+from edgemem.runtime.litert.arena_layout import ArenaLayout
 from edgemem.runtime.litert.probe import annotate
 from edgemem.runtime.memory import origin_of
-from edgemem.suitability import Refusal, has_regions, litert_refusal
 from edgemem.targets import BUILT_IN, Target
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from edgemem.formats import Model
     from edgemem.model.graph import Graph
-    from edgemem.plans import PlanSet
     from edgemem.proof import Proved
-    from edgemem.runtime.litert.probed import Probe
-    from edgemem.runtime.litert.request import Inputs
+    from edgemem.runtime.litert.file import ModelSource
+    from edgemem.runtime.litert.probe_data import Probe
+    from edgemem.runtime.litert.request import Inputs, PlanRequest, Resized
     from edgemem.runtime.memory import Source
 
-__all__ = [
-    "bound_target",
-    "file_layout",
-    "given_layout",
-    "graph_of",
-    "open_tflite",
-    "plan_layout",
-    "refusal",
-]
+__all__ = ["bound_target", "choose_layout", "graph_of", "open_tflite"]
 
 # Quick strategies; litert_arena gives the plan of LiteRT's own planner, so that ours is never larger.
 _QUICK: Final = Settings(("offsets/greedy_by_size", "offsets/greedy_by_breadth", "offsets/litert_arena"))
 _ALIGNMENT: Final = 64
-_PLANNED: Final = ("arena", "custom")  # where tensors are that a plan has places for
 _REMEDY: Final = "plan again with `edgemem plan --target litert`, or let one be made now: Interpreter(..., plan='make')"
 
 
@@ -66,31 +57,56 @@ def open_tflite(data: bytes) -> Model:
 
 
 def graph_of(model: Any, probed: Probe) -> Graph:
-    """The graph of a model as LiteRT runs it; tensors that were taken out of LiteRT's arena count as in it."""
-    main = probed.main
-    inside = tuple(replace(t, allocation="arena") if t.allocation == "custom" else t for t in main.tensors)
-    return annotate(model.graph(), replace(probed, subgraphs=(replace(main, tensors=inside), *probed.subgraphs[1:])))
+    """The graph of a model as LiteRT runs it."""
+    return annotate(model.graph(), probed)
 
 
-def refusal(graph: Graph, probed: Probe) -> str:
-    """Why the tensors of a model cannot have memory before it runs, or ""."""
-    # Workspace may be dynamic: nothing else depends on its size.
-    own = probed.main.tensors[: len(graph.tensors)]
-    written = {own[i].name for op in graph.ops for i in op.outputs if i >= 0}
-    dynamic = [i for i, t in enumerate(own) if t.allocation in ("dynamic", "variant")]
-    if dynamic:
-        names = ", ".join(repr(probed.main.tensors[i].name) for i in dynamic[:3])
-        more = f" and {len(dynamic) - 3} more" if len(dynamic) > 3 else ""
-        return f"LiteRT decides the size of {names}{more} as it runs"
-    waiting = [t.name for t in own if t.allocation == "arena" and t.size and not t.address and t.name in written]
-    if waiting:
-        return f"LiteRT places {waiting[0]!r} and {len(waiting) - 1} more only as it runs, when it knows other sizes"
-    if any(op.bodies and op.type != "CALL_ONCE" for op in graph.ops):
-        return "it runs branches or loops, whose subgraphs share tensors with the main one"
-    return ""
+def choose_layout(probed: Probe, source: ModelSource, request: PlanRequest, resized: Resized) -> ArenaLayout:
+    """The layout that is asked for, proved.
+
+    Args:
+        probed: what LiteRT shows of the model.
+        source: the model.
+        request: which plan is wanted.
+        resized: tensor index of an input -> the shape that the caller gave it.
+
+    Raises RuntimeBindError if no plan can be run, InvalidPlanError if the plan is wrong.
+    """
+    model = open_tflite(source.data())
+    graph = graph_of(model, probed)
+    if isinstance(request.plan, PlanSet):
+        return _given_layout(graph, probed, request.plan)
+    settings = Settings(request.strategies) if request.strategies else None
+    if request.plan == "make" or settings:
+        return _plan_layout(graph, probed, request.inputs, settings)
+    plansets: tuple[PlanSet, ...] = ()
+    try:
+        plansets = plans_of(model)
+        if not plansets and request.plan is None:
+            return _plan_layout(graph, probed, request.inputs)
+        in_file, is_resized = model.graph(), bool(resized)
+        return _file_layout(graph, probed, plansets, request.inputs, in_file=in_file, is_resized=is_resized)
+    except EdgememError as e:
+        if request.plan == "file" or request.is_strict:
+            raise
+        return _replacement_layout(graph, probed, request.inputs, str(e), plansets)
 
 
-def given_layout(graph: Graph, probed: Probe, planset: PlanSet) -> Layout:
+def _replacement_layout(
+    graph: Graph, probed: Probe, inputs: Inputs, why: str, plansets: Sequence[PlanSet]
+) -> ArenaLayout:
+    """The layout by a plan that is made now, with the settings of the file's plan, which cannot be run."""
+    reason = f"the plan in the file is not used: {why}"
+    chosen = next((p.settings for p in plansets if p.recording is None and p.settings != Settings()), None)
+    if chosen is not None:
+        try:
+            return _plan_layout(graph, probed, inputs, replace(bounded(chosen), alignment=None), reason=reason)
+        except EdgememError:
+            pass  # they are settings of another kind of plan
+    return _plan_layout(graph, probed, inputs, reason=reason)
+
+
+def _given_layout(graph: Graph, probed: Probe, planset: PlanSet) -> ArenaLayout:
     """The layout by a plan that the caller gave, once it is proved.
 
     Raises InvalidPlanError if the plan is not right for this graph inside this LiteRT.
@@ -104,7 +120,7 @@ def given_layout(graph: Graph, probed: Probe, planset: PlanSet) -> Layout:
     return _layout(graph, probed, prove(planset, graph, remedy="plan this model for the target litert"), "given")
 
 
-def file_layout(
+def _file_layout(
     graph: Graph,
     probed: Probe,
     plansets: Collection[PlanSet],
@@ -112,7 +128,7 @@ def file_layout(
     *,
     in_file: Graph,
     is_resized: bool = False,
-) -> Layout:
+) -> ArenaLayout:
     """The layout by the plan that a file carries, proved against the model inside this LiteRT.
 
     Where the caller has given inputs other sizes than the plan is for, the plan cannot be run: a plan with the file's
@@ -130,9 +146,10 @@ def file_layout(
         RuntimeBindError: no plan in the file is one for LiteRT.
         InvalidPlanError, StalePlanError: it is wrong, or was made for another LiteRT or other sizes.
     """
-    planset = next((p for p in plansets if litert_refusal(p) is None), None)
+    planset = next((p for p in plansets if LITERT.refuse_plan(p) is None), None)
     if planset is None:
-        found = next((litert_refusal(p) for p in plansets), None) or Refusal("the file has no plan", "--target litert")
+        found = LITERT.refusal(tuple(plansets))
+        assert found is not None
         raise RuntimeBindError(
             f"LiteRT cannot run the plan in the file: {found.why}; plan with `edgemem plan {found.remedy}`, or let a "
             "plan be made now: Interpreter(..., plan='make')"
@@ -163,9 +180,9 @@ def _has_other_inputs(planset: PlanSet, graph: Graph, in_file: Graph) -> bool:
     )
 
 
-def plan_layout(
+def _plan_layout(
     graph: Graph, probed: Probe, inputs: Inputs, settings: Settings | None = None, *, reason: str = ""
-) -> Layout:
+) -> ArenaLayout:
     """The layout by a plan that is made now: the smallest that the settings give, by default of a few quick strategies.
 
     `reason` says why it is not the plan in the file.
@@ -186,7 +203,7 @@ def _made(graph: Graph, rules: Target, settings: Settings) -> Proved:
     return prove(planset, graph)
 
 
-def _layout(graph: Graph, probed: Probe, proved: Proved, source: Source, *, reason: str = "") -> Layout:
+def _layout(graph: Graph, probed: Probe, proved: Proved, source: Source, *, reason: str = "") -> ArenaLayout:
     """Where a plan's records go, by tensor index.
 
     Raises InvalidPlanError if a tensor in use has no place, StalePlanError if the kernels of this LiteRT take other
@@ -195,7 +212,7 @@ def _layout(graph: Graph, probed: Probe, proved: Proved, source: Source, *, reas
     planset = proved.planset
     best = planset.best_offsets
     assert best is not None
-    if has_regions(planset):
+    if planset.has_regions:
         raise InvalidPlanError(f"the plan lies in several regions, and LiteRT runs in one arena; {_REMEDY}")
     tensors = probed.main.tensors
     index = {t.name: i for i, t in enumerate(graph.tensors)}
@@ -217,7 +234,7 @@ def _layout(graph: Graph, probed: Probe, proved: Proved, source: Source, *, reas
             if name not in index:
                 raise InvalidPlanError(f"the plan places {name!r}, which the model does not have; {_REMEDY}")
             i = index[name]
-            if isinstance(record.size, int) and record.size < tensors[i].size and tensors[i].allocation in _PLANNED:
+            if isinstance(record.size, int) and record.size < tensors[i].size and tensors[i].allocation == "arena":
                 raise InvalidPlanError(
                     f"the plan is refused: {name!r} has {tensors[i].size} bytes in LiteRT, and {record.size} in the "
                     f"plan; {_REMEDY}"
@@ -225,22 +242,16 @@ def _layout(graph: Graph, probed: Probe, proved: Proved, source: Source, *, reas
             if record.kind != "variable":
                 places[i] = offset
     used = {i for op in graph.ops for i in (*op.inputs, *op.outputs)} | {*graph.inputs, *graph.outputs}
-    end = best.size
-    for i in _left_out(graph, planset):
-        # LiteRT keeps inputs and outputs to the end of a run: they stay in its arena, unless they were taken out.
-        if i not in places and tensors[i].allocation == "custom":
-            places[i] = padded(end, _ALIGNMENT)
-            end = places[i] + tensors[i].size
-        used.discard(i)
+    used.difference_update(_left_out(graph, planset))  # they stay in LiteRT's arena, which keeps them during a run
     for i in sorted(used):
-        if i >= 0 and i not in places and tensors[i].allocation in _PLANNED and tensors[i].size:
+        if i >= 0 and i not in places and tensors[i].allocation == "arena" and tensors[i].size:
             raise InvalidPlanError(f"the plan has no place for {tensors[i].name!r}; {_REMEDY}")
     for name, (_, i) in workspace.items():
         if i not in places and tensors[i].size:
             raise StalePlanError(f"the plan has no place for the workspace {name!r} of this LiteRT; {_REMEDY}")
     sized = tuple((i, offset, tensors[i].size) for i, offset in sorted(places.items()))
     size = max((best.size, *(o + s for _, o, s in sized)))
-    return Layout(sized, size, planset, origin_of(planset, best, source), reason, planset.bounds.offsets)
+    return ArenaLayout(sized, size, planset, origin_of(planset, best, source), reason, planset.bounds.offsets)
 
 
 def _left_out(graph: Graph, planset: PlanSet) -> list[int]:

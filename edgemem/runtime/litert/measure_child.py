@@ -1,4 +1,4 @@
-"""One way to run a .tflite model in LiteRT, measured in a process of its own (`edgemem.runtime.served`).
+"""One way to run a .tflite model in LiteRT, measured in a process of its own (`edgemem.runtime.measurement`).
 
 The task has `model` (the file), `configuration` (litert, xnnpack, edgemem), `threads`, and `shapes`: pairs of an input,
 by the index of its tensor, and its shape.
@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from edgemem.runtime.served import serve
+from edgemem.runtime.measurement import serve_measurement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from edgemem.runtime.served import Served
+    from edgemem.runtime.measurement import MeasuredModel
 
 __all__: list[str] = []
 
 
-def _load(task: dict[str, Any]) -> Callable[[], Served]:
+def _load(task: Mapping[str, Any]) -> Callable[[], MeasuredModel]:
     from edgemem.runtime.litert.package import interpreter_class, op_resolvers
 
     if task["configuration"] == "edgemem":
@@ -37,7 +37,7 @@ def _load(task: dict[str, Any]) -> Callable[[], Served]:
 class _Interpreted:
     """An interpreter of LiteRT's, or ours."""
 
-    def __init__(self, make: Any, task: dict[str, Any], kernels: Any) -> None:
+    def __init__(self, make: Any, task: Mapping[str, Any], kernels: Any) -> None:
         self._interpreter = make(
             model_path=task["model"], num_threads=task["threads"], experimental_op_resolver_type=kernels
         )
@@ -67,4 +67,4 @@ class _Interpreted:
 
 
 if __name__ == "__main__":
-    serve(_load)
+    serve_measurement(_load)

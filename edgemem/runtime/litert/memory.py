@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from edgemem.runtime.memory import MemoryReport, Origin
+from edgemem.runtime.memory import MemoryReport
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from edgemem.runtime.litert.arena_layout import ArenaLayout
+    from edgemem.runtime.litert.probe_data import Probe
 
-    from edgemem.runtime.litert.places import Layout
-    from edgemem.runtime.litert.probed import Probe
+__all__ = ["InterpreterMemory", "Mode", "bound_memory", "plain_memory"]
 
-__all__ = ["Memory", "Mode", "bound_memory", "memory_from", "plain_memory"]
-
-Mode: TypeAlias = Literal["custom", "repoint", "boundary", "plain"]
+Mode: TypeAlias = Literal["planned", "plain"]
 
 
-class Memory(MemoryReport):
+class InterpreterMemory(MemoryReport):
     """The report of an interpreter; `details` has sizes in bytes that are not those of the planned arena.
 
     without_sharing    the tensors and workspaces in the planned arena, one after the other
@@ -25,8 +23,6 @@ class Memory(MemoryReport):
     own                the tensors that still lie in LiteRT's arenas, including those of other subgraphs
     persistent         what LiteRT keeps between runs: variables and decompressed weights
     dynamic            what LiteRT allocates during a run
-    delegated          how many parts of the graph delegates run. Their memory is in none of these figures, because
-                       LiteRT does not show it
     """
 
     __slots__ = ()
@@ -46,13 +42,8 @@ class Memory(MemoryReport):
         """Bytes that LiteRT allocates as it runs."""
         return self.details.get("dynamic", 0)
 
-    @property
-    def delegated(self) -> int:
-        """How many parts of the graph delegates run."""
-        return self.details.get("delegated", 0)
 
-
-def bound_memory(mode: Mode, layout: Layout, probed: Probe, *, reserved: int, delegated: int, reason: str) -> Memory:
+def bound_memory(layout: ArenaLayout, probed: Probe, *, reserved: int) -> InterpreterMemory:
     """The report of a model whose tensors are in an arena of `reserved` bytes."""
     placed = {i for i, _, _ in layout.places}
     main = probed.main
@@ -63,26 +54,19 @@ def bound_memory(mode: Mode, layout: Layout, probed: Probe, *, reserved: int, de
         "own": sum(left) + sum(s.arena for s in probed.subgraphs[1:]),
         "persistent": sum(s.total("persistent") for s in probed.subgraphs),
         "dynamic": sum(s.total("dynamic") for s in probed.subgraphs),
-        "delegated": delegated,
     }
-    return Memory(
+    return InterpreterMemory(
         "litert",
-        mode,
+        "planned",
         origin=layout.origin,
         planned=layout.size,
         lower_bound=layout.lower_bound,
         reserved=reserved,
-        reason=reason,
+        reason=layout.reason,
         details=details,
     )
 
 
-def plain_memory(reason: str) -> Memory:
+def plain_memory(reason: str) -> InterpreterMemory:
     """The report of a model that LiteRT runs in memory of its own, which was not measured."""
-    return Memory("litert", "plain", reason=reason)
-
-
-def memory_from(data: Mapping[str, Any]) -> Memory:
-    """The report that `edgemem.runtime.memory.as_data` has written."""
-    origin = data["origin"]
-    return Memory(**{**data, "origin": None if origin is None else Origin(**origin)})
+    return InterpreterMemory("litert", "plain", reason=reason)

@@ -42,4 +42,4 @@ def _module() -> ModuleType:
 
 
 def _missing() -> MissingDependencyError:
-    return MissingDependencyError("ai-edge-litert", extra="tflite", purpose="running LiteRT")
+    return MissingDependencyError("ai-edge-litert", purpose="running LiteRT")

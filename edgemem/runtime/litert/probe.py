@@ -15,10 +15,11 @@ import numpy as np
 from edgemem.errors import ModelError, RuntimeBindError
 from edgemem.formats import Resizable
 from edgemem.native.digest import sha256
-from edgemem.runtime.litert.observing import observe
+from edgemem.runtime.litert.observation import observe
 from edgemem.runtime.litert.package import interpreter_class, op_resolvers
-from edgemem.runtime.litert.probed import probe_of
-from edgemem.runtime.litert.process import Question, ask
+from edgemem.runtime.litert.probe_data import decode_probe
+from edgemem.runtime.litert.process import ask
+from edgemem.system.child_call import Message
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from edgemem.formats import Model
     from edgemem.model.graph import Graph, Tensor
-    from edgemem.runtime.litert.probed import Probe, ProbedTensor
+    from edgemem.runtime.litert.probe_data import Probe, ProbedTensor
 
 __all__ = ["LiteRTProbe", "annotate", "probe", "probe_apart"]
 
@@ -89,10 +90,12 @@ def probe_apart(model: bytes, input_shapes: Mapping[int, Sequence[int]] | None =
     shapes = sorted((int(index), tuple(map(int, shape))) for index, shape in (input_shapes or {}).items())
     key = (sha256([model]), tuple(shapes))
     if key not in _answers:
-        answer = ask(_CHILD, Question({"shapes": shapes}, model), doing="preparing the model", timeout_s=_TIMEOUT_S)
+        answer = ask(
+            _CHILD, Message({"shapes": shapes}, content=model), doing="preparing the model", timeout_s=_TIMEOUT_S
+        )
         while len(_answers) >= _REMEMBERED:
             _answers.pop(next(iter(_answers)), None)
-        _answers[key] = probe_of(answer.data["subgraphs"])
+        _answers[key] = decode_probe(answer.data["subgraphs"])
     return _answers[key]
 
 

@@ -1,24 +1,22 @@
 """Probes a model in a process of its own, for `edgemem.runtime.litert.probe.probe_apart`.
 
-    python -m edgemem.runtime.litert.probe_child FOLDER
-
-FOLDER holds the question, with the shapes of inputs by tensor index, and gets the answer (`process`).
+The question has the shapes of inputs by tensor index.
 """
 
 from __future__ import annotations
 
 from edgemem.runtime.litert.probe import probe
-from edgemem.runtime.litert.probed import probe_data
-from edgemem.runtime.litert.process import Answer, Question, serve
+from edgemem.runtime.litert.probe_data import encode_probe
 from edgemem.runtime.litert.structs_check import check_here
+from edgemem.system.child_call import Message, serve
 
 __all__: list[str] = []
 
 
-def _probe(question: Question) -> Answer:
+def _probe(question: Message) -> Message:
     check_here()
-    return Answer({"subgraphs": probe_data(probe(question.model, dict(question.data["shapes"])))})
+    return Message({"subgraphs": encode_probe(probe(question.content, dict(question.data["shapes"])))})
 
 
 if __name__ == "__main__":
-    serve(_probe)
+    serve(_probe, limits_memory=True)

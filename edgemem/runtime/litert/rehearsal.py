@@ -18,7 +18,7 @@ from edgemem.records.sizes import padded
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from edgemem.runtime.litert.structure import Operator, Structure
+    from edgemem.runtime.litert.structure import LitertOperator, Structure
 
 __all__ = ["wrong_places"]
 
@@ -79,7 +79,7 @@ class _Rehearsal:
                 return f"{wrong} (operator {number}, {operator.type})"
         return wrong or self._missing((*structure.outputs, *(inputs if inputs_kept else ())))
 
-    def _operator(self, operator: Operator) -> str:
+    def _operator(self, operator: LitertOperator) -> str:
         wrong = self._missing(operator.inputs)
         written = [i for i in dict.fromkeys((*operator.workspace, *operator.outputs)) if i in self._spans]
         views: dict[int, int] = {}
@@ -99,11 +99,11 @@ class _Rehearsal:
             self._write(index, unchanged, is_view=index in views)
         return wrong or self._missing(written)
 
-    def _is_view(self, operator: Operator, index: int, source: int) -> bool:
+    def _is_view(self, operator: LitertOperator, index: int, source: int) -> bool:
         first = operator.outputs and index == operator.outputs[0] and source == operator.inputs[0]
         return bool(first) and operator.type in _VIEWS and self._spans[index] == self._spans[source]
 
-    def _is_in_slot(self, operator: Operator, index: int, source: int) -> bool:
+    def _is_in_slot(self, operator: LitertOperator, index: int, source: int) -> bool:
         """Whether one of them lies in its place inside the other."""
         return any(
             {slot.piece, slot.whole} == {index, source} and self._keeps_to(slot.piece, slot.whole, slot.delta)
@@ -114,11 +114,11 @@ class _Rehearsal:
         spans = self._spans
         return piece in spans and whole in spans and spans[piece][0] - spans[whole][0] == delta
 
-    def _copied_onto_themselves(self, operator: Operator) -> list[tuple[int, int]]:
+    def _copied_onto_themselves(self, operator: LitertOperator) -> list[tuple[int, int]]:
         """Bytes that hold after the operator what they held before, in order of their addresses."""
         return sorted(self._spans[s.piece] for s in operator.slots if self._keeps_to(s.piece, s.whole, s.delta))
 
-    def _is_in_place(self, operator: Operator, index: int, source: int) -> bool:
+    def _is_in_place(self, operator: LitertOperator, index: int, source: int) -> bool:
         """Whether each element is read before its result is written on it, and no other is there."""
         if not operator.outputs or index != operator.outputs[0] or self._spans[index] != self._spans[source]:
             return False

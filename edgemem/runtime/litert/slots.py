@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from edgemem.model.graph import Attribute
-    from edgemem.runtime.litert.probed import ProbedTensor
+    from edgemem.runtime.litert.probe_data import ProbedTensor
 
 __all__ = ["SLOTTED", "slots_of"]
 

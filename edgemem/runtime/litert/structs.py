@@ -5,16 +5,26 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-__all__ = ["INTS", "INVOKE", "PREPARE", "Context", "NativeDelegate", "Node", "Registration", "TensorStruct", "ints"]
+__all__ = [
+    "INTS",
+    "INVOKE",
+    "PREPARE",
+    "NativeContext",
+    "NativeDelegate",
+    "NativeNode",
+    "NativeTensor",
+    "Registration",
+    "ints",
+]
 
 INTS = ctypes.POINTER(ctypes.c_int)
 
 
-class Node(ctypes.Structure):
+class NativeNode(ctypes.Structure):
     _fields_ = [("inputs", INTS), ("outputs", INTS), ("intermediates", INTS), ("temporaries", INTS)]
 
 
-class TensorStruct(ctypes.Structure):
+class NativeTensor(ctypes.Structure):
     _fields_ = [
         ("type", ctypes.c_int),
         ("data", ctypes.c_void_p),
@@ -36,11 +46,11 @@ class TensorStruct(ctypes.Structure):
     ]
 
 
-class Context(ctypes.Structure):
+class NativeContext(ctypes.Structure):
     _fields_ = [
         ("tensors_size", ctypes.c_size_t),
         ("get_execution_plan", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(INTS))),
-        ("tensors", ctypes.POINTER(TensorStruct)),
+        ("tensors", ctypes.POINTER(NativeTensor)),
         ("impl", ctypes.c_void_p),
         ("resize_tensor", ctypes.c_void_p),
         ("report_error", ctypes.c_void_p),
@@ -51,7 +61,7 @@ class Context(ctypes.Structure):
                 ctypes.c_int,
                 ctypes.c_void_p,
                 ctypes.c_int,
-                ctypes.POINTER(ctypes.POINTER(Node)),
+                ctypes.POINTER(ctypes.POINTER(NativeNode)),
                 ctypes.POINTER(ctypes.c_void_p),
             ),
         ),

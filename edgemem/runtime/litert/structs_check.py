@@ -9,32 +9,31 @@ installation: that a layout is right is noted (`structs_note`).
 from __future__ import annotations
 
 import ctypes
-import subprocess
 import sys
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from edgemem.child import run_child
 from edgemem.errors import RuntimeBindError
-from edgemem.runtime.litert.delegate import UnknownLayoutError, make_observed
+from edgemem.runtime.litert.delegate import UnknownLayoutError, observe_unproved
 from edgemem.runtime.litert.guard import TensorGuard
 from edgemem.runtime.litert.package import interpreter_class, op_resolvers
 from edgemem.runtime.litert.structs import INVOKE, Registration
 from edgemem.runtime.litert.structs_model import OPERATORS, TENSORS, model_bytes, results
 from edgemem.runtime.litert.structs_note import is_noted, write_note
+from edgemem.system.child_call import ChildError, Message, call_child, serve
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from edgemem.runtime.litert.delegate import Delegate
-    from edgemem.runtime.litert.probed import Probe
+    from edgemem.runtime.litert.probe_data import Probe
 
 __all__ = ["check_here", "check_structs", "difference"]
 
 _TIMEOUT_S: Final = 60.0
-_CHILD: Final = "edgemem.runtime.litert.structs_child"
+_CHILD: Final = "edgemem.runtime.litert.structs_check"
 _ALIGNMENT: Final = 64
 
 _lock = threading.Lock()
@@ -69,14 +68,11 @@ def _verdict(package: str) -> str:
     if getattr(sys, "frozen", False) or not sys.executable:  # the executable is an application, not Python
         return difference()
     try:
-        done = run_child(_CHILD, timeout_s=_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        return "reading it did not end"
+        verdict: str = call_child(_CHILD, Message({}), timeout_s=_TIMEOUT_S).data["verdict"]
+    except ChildError as e:
+        return "reading it did not end" if e.status is None else "reading it crashes"
     except OSError:  # this system starts no processes
         return difference()
-    if done.returncode:
-        return "reading it crashes"
-    verdict = done.stdout.rpartition("verdict:")[2]
     if not verdict:
         write_note(package)
     return verdict
@@ -85,14 +81,14 @@ def _verdict(package: str) -> str:
 def difference() -> str:
     """What is not laid out as `structs` says, in a few words; "" if everything is. A wrong layout may crash it."""
     try:
-        return _read() or _written() or _taken_out()
+        return _read() or _written()
     except UnknownLayoutError as e:
         return e.difference
     except (RuntimeError, ValueError, RuntimeBindError) as e:
         return str(e).strip() or "LiteRT does not run with the delegate"
 
 
-def _made(outside: Sequence[int] = ()) -> tuple[Any, Delegate, Probe]:
+def _made() -> tuple[Any, Delegate, Probe]:
     """The small model, prepared, and what is seen of it."""
     model = model_bytes()
 
@@ -103,7 +99,7 @@ def _made(outside: Sequence[int] = ()) -> tuple[Any, Delegate, Probe]:
             experimental_op_resolver_type=op_resolvers().BUILTIN_WITHOUT_DEFAULT_DELEGATES,
         )
 
-    interpreter, delegate = make_observed(make, outside=outside)
+    interpreter, delegate = observe_unproved(make)
     interpreter.allocate_tensors()
     return interpreter, delegate, delegate.read()
 
@@ -147,16 +143,6 @@ def _written() -> str:
     return wrong or ("" if len(calls) == 1 else "calls of operators")
 
 
-def _taken_out() -> str:
-    """A tensor that is taken out of LiteRT's arena is used where it was put."""
-    index = next(i for i, t in enumerate(TENSORS) if t.name == "product")
-    interpreter, delegate, probed = _made([index])
-    tensor = probed.main.tensors[index]
-    if tensor.allocation != "custom":
-        return "allocation types"
-    return _Memory(delegate, [(index, tensor.size)]).wrong_after(interpreter)
-
-
 _WRAPPED: Final = 2  # the operator whose call is replaced
 
 
@@ -189,3 +175,7 @@ class _Memory:
             if index < len(TENSORS) and self._block[begin : begin + size].tobytes() != expected[TENSORS[index].name]:
                 return "data"
         return ""
+
+
+if __name__ == "__main__":
+    serve(lambda _: Message({"verdict": difference()}))

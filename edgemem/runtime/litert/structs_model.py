@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from edgemem.runtime.litert.probed import Allocation
+    from edgemem.runtime.litert.probe_data import Allocation
 
 __all__ = ["OPERATORS", "TENSORS", "KnownTensor", "model_bytes", "results"]
 

@@ -14,9 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from edgemem.caches import cache_folder
-from edgemem.reading import read_bounded
 from edgemem.runtime.litert import structs
+from edgemem.system.caches import cache_folder
+from edgemem.system.regular_files import read_bounded
 
 if TYPE_CHECKING:
     import ctypes
@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["installation", "is_noted", "write_note"]
 
 _LIBRARIES: Final = (".so", ".dylib", ".pyd", ".dll")
-# Without waiting for a FIFO's writer, and not through a symbolic link; Windows has neither.
 _STRUCTURES: Final[tuple[type[ctypes.Structure], ...]] = (
-    *(structs.Context, structs.TensorStruct, structs.Node, structs.NativeDelegate, structs.Registration),
+    *(structs.NativeContext, structs.NativeTensor, structs.NativeNode, structs.NativeDelegate, structs.Registration),
 )
 
 
@@ -41,7 +40,7 @@ def is_noted(package: str) -> bool:
 
 def write_note(package: str) -> None:
     """Note that the layout of a package of LiteRT is right; nothing happens where that cannot be written."""
-    from edgemem.files import write_entry  # a process that finds a note needs none of it
+    from edgemem.system.files import write_entry  # a process that finds a note needs none of it
 
     with suppress(OSError, ValueError):
         path, content = _note(package)

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any, Final
 from edgemem.runtime.litert.slots import slots_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from edgemem.model.slots import Slot
     from edgemem.runtime.litert.delegate import Delegate
-    from edgemem.runtime.litert.probed import Probe, ProbedTensor
+    from edgemem.runtime.litert.probe_data import Probe, ProbedTensor
 
-__all__ = ["Operator", "Structure", "checksum", "decided_as_it_runs", "refusal", "structure_of"]
+__all__ = ["LitertOperator", "Structure", "checksum", "refusal", "structure_of"]
 
 _OPEN: Final = ("dynamic", "variant")  # allocated as the model runs
 _BODIES: Final = frozenset({"IF", "WHILE", "CALL", "STABLEHLO_WHILE", "STABLEHLO_CASE"})
 
 
 @dataclass(frozen=True, slots=True)
-class Operator:
+class LitertOperator:
     """An operator: its type, indices of tensors (-1 for an absent one), and which of these may lie inside others."""
 
     type: str
@@ -45,7 +45,7 @@ class Structure:
 
     tensors: tuple[ProbedTensor, ...]
     own: int
-    operators: tuple[Operator, ...]
+    operators: tuple[LitertOperator, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
 
@@ -57,34 +57,27 @@ def structure_of(native: Any, delegate: Delegate, probed: Probe) -> Structure:
     for number, (inputs, outputs, workspace) in enumerate(delegate.operators()):
         kind = str(native.NodeName(number))
         slots = slots_of(native, tensors, kind, inputs, outputs)
-        operators.append(Operator(kind, inputs, outputs, workspace, slots))
+        operators.append(LitertOperator(kind, inputs, outputs, workspace, slots))
     inputs, outputs = (tuple(map(int, found)) for found in (native.InputIndices(), native.OutputIndices()))
     return Structure(tensors, delegate.own, tuple(operators), inputs, outputs)
 
 
-def decided_as_it_runs(delegate: Delegate, probed: Probe, outputs: Sequence[int]) -> str:
-    """Which tensors have no size or no place before the model runs, in words; "" if all have one.
+def refusal(structure: Structure, delegate: Delegate) -> str:
+    """Why the tensors of a model cannot have memory before it runs, or "".
 
-    LiteRT places all tensors anew when it knows such a size, in the middle of a run. It prepares no operator that
-    comes after one with such an output, so that the outputs of the graph have no memory either.
+    LiteRT places all tensors anew when it finds a size in the middle of a run. It prepares no operator that comes after
+    one with such an output, so that the tensors behind it have no memory either.
     """
-    tensors = probed.main.tensors
+    tensors = structure.tensors
     unshaped = set(delegate.unshaped())
-    dynamic = [t.name for i, t in enumerate(tensors[: delegate.own]) if t.allocation in _OPEN or i in unshaped]
+    dynamic = [t.name for i, t in enumerate(tensors[: structure.own]) if t.allocation in _OPEN or i in unshaped]
     if dynamic:
         more = f" and {len(dynamic) - 3} more" if len(dynamic) > 3 else ""
         return f"LiteRT decides the size of {', '.join(map(repr, dynamic[:3]))}{more} as it runs"
-    waiting = [t.name for t in (tensors[i] for i in outputs) if t.allocation == "arena" and t.size and not t.address]
+    written = (tensors[i] for i in sorted({i for op in structure.operators for i in op.outputs if i >= 0}))
+    waiting = [t.name for t in written if t.allocation == "arena" and t.size and not t.address]
     if waiting:
         return f"LiteRT places {waiting[0]!r} and {len(waiting) - 1} more only as it runs, when it knows other sizes"
-    return ""
-
-
-def refusal(structure: Structure, delegate: Delegate, probed: Probe) -> str:
-    """Why the tensors of a model cannot have memory before it runs, or ""."""
-    written = dict.fromkeys(i for op in structure.operators for i in op.outputs if i >= 0)
-    if undecided := decided_as_it_runs(delegate, probed, sorted(written)):
-        return undecided
     if any(op.type in _BODIES for op in structure.operators):
         return "it runs branches or loops, whose subgraphs share tensors with the main one"
     return ""

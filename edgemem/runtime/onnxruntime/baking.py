@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import ModelError
-from edgemem.files import atomic_write, temporary_folder
 from edgemem.formats import Bindings, onnx_editor
 from edgemem.runtime.feeds import make_feeds
-from edgemem.runtime.onnxruntime.optimise import Baked, bake
-from edgemem.runtime.onnxruntime.prepared import profiled_forms
+from edgemem.runtime.onnxruntime.baked_file import Baked, bake, onnxruntime
+from edgemem.runtime.onnxruntime.profile import kernels_run
+from edgemem.runtime.onnxruntime.split_model import node_options
+from edgemem.system.files import atomic_write, temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,8 +58,14 @@ def bake_sized(
                 f"{model_path.name} cannot be baked with its sizes: {refusals[0]}; plan it without --optimize and "
                 "--order"
             )
-        if missing := profiled_forms(parts, values, None, forms):
-            raise ModelError(f"ONNX Runtime's profile of {model_path.name} does not show {missing!r}")
+        options = node_options()
+        options.execution_order = onnxruntime().ExecutionOrder.PRIORITY_BASED
+        ran = {kernel.node: kernel.outputs for kernel in kernels_run(parts.named(), [values], options)}
+        for node, outputs in zip(parts.names, parts.node_outputs, strict=True):
+            present = [name for name in outputs if name]
+            if len(ran.get(node, ())) != len(present):
+                raise ModelError(f"ONNX Runtime's profile of {model_path.name} does not show {node!r}")
+            forms |= zip(present, ran[node], strict=True)
         with atomic_write(out_path) as out:
             out.write(onnx_editor().with_forms(file.read_bytes(), forms))
     return note

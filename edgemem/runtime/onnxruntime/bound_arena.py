@@ -1,4 +1,4 @@
-"""Where the arena of the node-by-node executor lies: in memory of the process, or in one allocation of a device."""
+"""The arena in which nodes are bound: memory of the process, or one allocation of a device."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from edgemem.errors import RuntimeBindError
+from edgemem.runtime.onnxruntime.baked_file import onnxruntime, runtime_errors
 from edgemem.runtime.onnxruntime.cuda import CUDA
 from edgemem.runtime.onnxruntime.dlpack import bytes_at
-from edgemem.runtime.onnxruntime.optimise import onnxruntime, runtime_errors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["BoundArena", "Device", "HostArena", "OrtArena", "make_arena"]
+__all__ = ["BoundArena", "HostArena", "OrtArena", "OrtDevice", "make_arena"]
 
 _CPU: Final = "CPUExecutionProvider"
 # One algorithm for one convolution, whatever else the device does: runs can be compared. Nothing beside is reserved.
@@ -26,7 +26,7 @@ _NAMED: Final = re.compile(r"(cpu)|(cuda)(?::([0-9]{1,3}))?")
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class OrtDevice:
     """Where nodes run.
 
     Attributes:
@@ -38,7 +38,7 @@ class Device:
     number: int = 0
 
     @classmethod
-    def parse(cls, text: str) -> Device:
+    def parse(cls, text: str) -> OrtDevice:
         """`cpu`, `cuda` or `cuda:1`. Raises RuntimeBindError for another name, or a device that is not here."""
         match = _NAMED.fullmatch(text)
         if match is None:
@@ -62,11 +62,6 @@ class Device:
             return [_CPU]
         return [(CUDA, {"device_id": str(self.number), **_CUDA_OPTIONS}), _CPU]
 
-    @property
-    def provider_names(self) -> list[str]:
-        """The providers without their options."""
-        return [_CPU] if self.kind == "cpu" else [CUDA, _CPU]
-
 
 class BoundArena(Protocol):
     """Memory of a fixed size, in which tensors are bound by address.
@@ -76,11 +71,8 @@ class BoundArena(Protocol):
         address: of its first byte on the device.
     """
 
-    device: Device
+    device: OrtDevice
     address: int
-
-    def head(self, size: int) -> BoundArena:
-        """Its first bytes, as an arena in the same memory."""
 
     def fill(self, byte: int) -> None:
         """Set every byte."""
@@ -95,14 +87,11 @@ class BoundArena(Protocol):
 class HostArena:
     """An arena in memory of the process."""
 
-    def __init__(self, size: int, memory: NDArray[np.uint8] | None = None) -> None:
-        self.device = Device()
+    def __init__(self, size: int) -> None:
+        self.device = OrtDevice()
         # Fresh pages of the system from the start of a page: pages that are not used take no memory.
-        self._memory = np.frombuffer(mmap(-1, max(size, 1)), np.uint8)[:size] if memory is None else memory
+        self._memory = np.frombuffer(mmap(-1, max(size, 1)), np.uint8)[:size]
         self.address = int(self._memory.ctypes.data)
-
-    def head(self, size: int) -> HostArena:
-        return HostArena(size, self._memory[:size])
 
     def fill(self, byte: int) -> None:
         self._memory.fill(byte)
@@ -121,20 +110,17 @@ class OrtArena:
     Raises RuntimeBindError if the device has not that much memory.
     """
 
-    def __init__(self, size: int, device: Device, whole: Any = None) -> None:
+    def __init__(self, size: int, device: OrtDevice) -> None:
         self.device = device
         self._size = size
         try:
-            self._whole = whole or onnxruntime().OrtValue.ortvalue_from_shape_and_type(
+            self._whole = onnxruntime().OrtValue.ortvalue_from_shape_and_type(
                 [max(size, 1)], np.uint8, device.kind, device.number
             )
         except runtime_errors() as e:
             raise RuntimeBindError(f"no arena of {size} bytes on {device}: {str(e).splitlines()[0]}") from None
         self.address = int(self._whole.data_ptr())
         self._parts: dict[tuple[int, int], Any] = {}
-
-    def head(self, size: int) -> OrtArena:
-        return OrtArena(min(size, self._size), self.device, self._whole)
 
     def fill(self, byte: int) -> None:
         self.write(0, np.full(self._size, byte, np.uint8))
@@ -154,6 +140,6 @@ class OrtArena:
         return self._parts[key]
 
 
-def make_arena(size: int, device: Device) -> BoundArena:
+def make_arena(size: int, device: OrtDevice) -> BoundArena:
     """An arena on a device. Raises RuntimeBindError if there is no room for it."""
     return HostArena(size) if device.kind == "cpu" else OrtArena(size, device)

@@ -17,7 +17,7 @@ from edgemem.errors import RuntimeBindError
 from edgemem.report.sizes import size_text
 from edgemem.runtime.onnxruntime.decoder_inputs import KnownInputs
 from edgemem.runtime.onnxruntime.decoder_states import dtype_of, pairs_of, shape_of, width_of
-from edgemem.runtime.reserved import ReservedMemory
+from edgemem.runtime.reserved_memory import ReservedMemory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,7 +9,7 @@ import ctypes
 from typing import Any, Final, NamedTuple
 
 from edgemem.errors import RuntimeBindError
-from edgemem.runtime.onnxruntime.optimise import onnxruntime
+from edgemem.runtime.onnxruntime.baked_file import onnxruntime
 
 __all__ = ["CODES", "bytes_at"]
 

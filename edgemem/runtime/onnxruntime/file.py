@@ -17,20 +17,19 @@ from typing import TYPE_CHECKING
 
 from edgemem import planfile
 from edgemem.errors import ModelError, PlanFileError
-from edgemem.file_bytes import FileBytes
 from edgemem.native.digest import sha256
-from edgemem.protobuf import LENGTH_DELIMITED, encode_field, fields, pair
+from edgemem.planfile.protobuf import LENGTH_DELIMITED, encode_field, fields, pair
+from edgemem.system.file_bytes import FileBytes
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from edgemem.planfile.protobuf import Content, Field
     from edgemem.plans import PlanSet
-    from edgemem.protobuf import Content, Field
 
 __all__ = [
     "BAKED_KEY",
-    "OLD_TRACE_KEY",
     "PLAN_KEY",
     "digest_later",
     "metadata_of",
@@ -43,7 +42,6 @@ __all__ = [
 
 PLAN_KEY = "edgemem.plan"
 BAKED_KEY = "edgemem.baked"  # of the note that identifies a baked file (optimise.py)
-OLD_TRACE_KEY = "edgemem.trace"  # of recordings, in edgemem 0.1
 
 _OURS = b"edgemem."
 _METADATA, _GRAPH, _INITIALIZER, _EXTERNAL = 14, 7, 5, 13
@@ -143,21 +141,13 @@ def _size(path: Path) -> int:
     return status.st_size if stat.S_ISREG(status.st_mode) else -1
 
 
-def plans_in(data: Content, *, old: bool = True) -> tuple[PlanSet, ...]:
+def plans_in(data: Content) -> tuple[PlanSet, ...]:
     """The plan sets in the metadata: at most one of the graph, and those of recordings; () without any.
 
-    Recordings that edgemem 0.1 wrote, under a key of their own, come last if `old` ones are wanted. Nothing is proved.
-    Raises PlanFileError if what is there is damaged.
+    Nothing is proved. Raises PlanFileError if what is there is damaged.
     """
-    found = metadata_of(data, (PLAN_KEY, OLD_TRACE_KEY))
-    plansets = planfile.decode_all(_decoded(found[PLAN_KEY])) if PLAN_KEY in found else ()
-    if old and OLD_TRACE_KEY in found:
-        from edgemem.planfile import legacy  # imported on use: only old files need it
-
-        known = {p.recording.fingerprint.key for p in plansets if p.recording is not None}
-        recorded = legacy.decode_recordings(_decoded(found[OLD_TRACE_KEY]))
-        plansets += tuple(p for p in recorded if p.recording is not None and p.recording.fingerprint.key not in known)
-    return plansets
+    found = metadata_of(data, (PLAN_KEY,))
+    return planfile.decode_all(_decoded(found[PLAN_KEY])) if PLAN_KEY in found else ()
 
 
 def with_plans(data: bytes, plansets: Sequence[PlanSet]) -> bytes:
@@ -165,10 +155,9 @@ def with_plans(data: bytes, plansets: Sequence[PlanSet]) -> bytes:
 
     Raises ModelError for bytes that are no ONNX model, PlanFileError for plan sets that one file cannot hold.
     """
-    ours = (PLAN_KEY.encode(), OLD_TRACE_KEY.encode())
     parts, position = [], 0
     for entry in _entries(data):
-        if pair(data, entry)[0] in ours:
+        if pair(data, entry)[0] == PLAN_KEY.encode():
             parts.append(data[position : entry.start])
             position = entry.end
     text = base64.b64encode(planfile.encode_all(plansets))

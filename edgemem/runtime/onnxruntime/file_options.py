@@ -10,7 +10,7 @@ from edgemem.runtime.onnxruntime.file import BAKED_KEY, metadata_of
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from edgemem.protobuf import Content
+    from edgemem.planfile.protobuf import Content
 
 __all__ = ["options_for_file"]
 
@@ -18,11 +18,11 @@ __all__ = ["options_for_file"]
 def options_for_file(data: Content, options: Any) -> AbstractContextManager[None]:
     """Options as a model's bytes ask for them while a session is made of it; as they were unless the file is baked.
 
-    Raises as `edgemem.runtime.onnxruntime.optimise.baked_options`.
+    Raises as `edgemem.runtime.onnxruntime.baked_file.baked_options`.
     """
     note = metadata_of(data, (BAKED_KEY,))
     if not note:
         return nullcontext()
-    from edgemem.runtime.onnxruntime.optimise import baked_options  # only for these files
+    from edgemem.runtime.onnxruntime.baked_file import baked_options  # only for these files
 
     return baked_options({key: text.decode(errors="replace") for key, text in note.items()}, options)

@@ -1,11 +1,9 @@
-"""A decoder at full caches in a process of its own: a task as JSON on stdin, figures as JSON on stdout."""
+"""A decoder at full caches in a process of its own."""
 
 from __future__ import annotations
 
 import ctypes
 import gc
-import json
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,20 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgemem.model.states import StatePair
+from edgemem.runtime.onnxruntime.baked_file import onnxruntime
 from edgemem.runtime.onnxruntime.decoder import DecoderState
-from edgemem.runtime.onnxruntime.optimise import onnxruntime
 from edgemem.runtime.onnxruntime.session import InferenceSession
+from edgemem.system.child_call import Message, serve
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _STEPS = 3  # of one token each, behind the chunk
-
-
-def main() -> None:
-    """Do the task and print the figures."""
-    task = json.loads(sys.stdin.read())
-    sys.stdout.write("\n" + json.dumps({"measure": measure, "longest": longest}[task["what"]](task)))
 
 
 def longest(task: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,4 +98,4 @@ def status(key: str) -> int:
 
 
 if __name__ == "__main__":
-    main()
+    serve(lambda question: Message({"measure": measure, "longest": longest}[question.data["what"]](question.data)))

@@ -6,20 +6,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgemem.errors import InvalidPlanError, RuntimeBindError
-from edgemem.suitability import has_regions, kernels_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from edgemem.proof import Proved
 
-__all__ = ["Layout", "planned_layout", "separate_layout"]
+__all__ = ["NodeLayout", "planned_layout", "separate_layout"]
 
 _ALIGNMENT = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Layout:
+class NodeLayout:
     """Places in one arena.
 
     Attributes:
@@ -34,32 +33,25 @@ class Layout:
     others: Mapping[str, int]
 
 
-def planned_layout(proved: Proved, sizes: Mapping[str, tuple[int, int]], *, remedy: str) -> Layout:
+def planned_layout(proved: Proved, sizes: Mapping[str, tuple[int, int]], *, remedy: str) -> NodeLayout:
     """The places that the smallest offset plan gives.
 
     Args:
-        proved: plans of the graph.
+        proved: plans of the graph that the executor runs (`edgemem.runtime.executors.IO_BINDING`).
         sizes: bytes, and bytes of one element, by tensor, for all that the executor binds.
         remedy: what the user can do about a plan that cannot be run.
 
     Raises:
-        InvalidPlanError: the plan was proved for no graph or has no one arena, or a tensor is larger in ONNX Runtime.
+        InvalidPlanError: the plan was proved for no graph, or a tensor is larger in ONNX Runtime.
         RuntimeBindError: a tensor's place is no address for its elements.
     """
-    planset = proved.planset
-    best = planset.best_offsets
+    best = proved.planset.best_offsets
+    assert best is not None
     if not proved.graph:
         raise InvalidPlanError(f"the plan is proved for its usage records, and for no graph; {remedy}")
-    if has_regions(planset):
-        raise InvalidPlanError(f"the plan lies in several regions, and this executor has one arena; {remedy}")
-    refusal = kernels_refusal(planset)
-    if refusal is not None:
-        raise RuntimeBindError(f"{refusal.why}; plan with `edgemem plan {refusal.remedy}`")
-    if best is None:
-        raise InvalidPlanError(f"the plan has no arena, only shared objects; {remedy}")
     offsets: dict[str, int] = {}
     others: dict[str, int] = {}
-    for record, offset in zip(planset.problem.records, best.offsets.tolist(), strict=True):
+    for record, offset in zip(proved.planset.problem.records, best.offsets.tolist(), strict=True):
         if record.kind == "scratch":
             continue
         for name in record.tensors:
@@ -78,14 +70,14 @@ def planned_layout(proved: Proved, sizes: Mapping[str, tuple[int, int]], *, reme
                     f"{remedy} --alignment {_ALIGNMENT}"
                 )
             offsets[name] = int(offset)
-    return Layout(offsets, best.size, others)
+    return NodeLayout(offsets, best.size, others)
 
 
-def separate_layout(sizes: Mapping[str, tuple[int, int]]) -> Layout:
+def separate_layout(sizes: Mapping[str, tuple[int, int]]) -> NodeLayout:
     """Every tensor in memory of its own, as `planned_layout` takes the sizes: nothing can overwrite anything."""
     offsets: dict[str, int] = {}
     end = 0
     for name, (size, _) in sizes.items():
         offsets[name] = end
         end += -(-size // _ALIGNMENT) * _ALIGNMENT
-    return Layout(offsets, end, {})
+    return NodeLayout(offsets, end, {})

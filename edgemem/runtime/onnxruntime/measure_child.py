@@ -1,4 +1,4 @@
-"""One configuration of `measure` in a process of its own: a task as JSON on stdin, figures as JSON on stdout.
+"""One configuration of `measure` in a process of its own.
 
 Everything but numpy and onnxruntime is imported where it is needed: what a configuration imports is a part of what its
 process takes. What this module needs for itself comes after the last reading.
@@ -7,22 +7,21 @@ process takes. What this module needs for itself comes after the last reading.
 from __future__ import annotations
 
 import gc
-import json
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnxruntime
 
-from edgemem.process_memory import peak_bytes, resident_bytes
+from edgemem.system.child_call import Message, serve
+from edgemem.system.process_memory import peak_bytes, resident_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    Task = dict[str, Any]
+    Task = Mapping[str, Any]
     Request = dict[str, NDArray[Any]]
 
 # One region per request, of its exact size. A limit of 0 for dead bytes would crash onnxruntime 1.31.1.
@@ -36,15 +35,7 @@ _EXACT_ARENA = {
 _PROFILED_RUNS = 3  # the arena grows until the second
 _KEPT_BYTES = 64 << 20  # up to this, all requests are in memory; beyond, each is read before its run
 _SESSIONS = ("recording", "edgemem")
-_PLANNED = (*_SESSIONS, "io_binding")
 _PLAN_S = 60  # for a plan that is being made in the background
-
-
-def main() -> None:
-    """Do the task and print the figures."""
-    task = json.loads(sys.stdin.read())
-    answer = (_memory if task["what"] == "memory" else _serve)(task)
-    sys.stdout.write("\n" + json.dumps(answer))
 
 
 def _options(task: Task) -> Any:
@@ -80,13 +71,13 @@ def _memory(task: Task) -> dict[str, Any]:
     return {"activation": max(m["arena_held"] for m in counted) - weights}
 
 
-def _serve(task: Task) -> dict[str, Any]:
+def _latency(task: Task) -> dict[str, Any]:
     """Load the model, serve the requests in turn, and read the memory on the way."""
     requests = _Requests(task)
     gc.collect()
     before = resident_bytes()
     began = time.perf_counter()
-    session = _session(task, requests[0])
+    session = _session(task)
     load_ms = (time.perf_counter() - began) * 1e3
     if task["configuration"] == "trimmed":
         _trim()
@@ -110,7 +101,7 @@ def _serve(task: Task) -> dict[str, Any]:
     if task["configuration"] in _SESSIONS:
         session.wait(_PLAN_S)
     answer["digest"] = _digest(session, requests)
-    return answer | (_plan(session, outputs) if task["configuration"] in _PLANNED else {})
+    return answer | (_plan(session, outputs) if task["configuration"] in _SESSIONS else {})
 
 
 def _trim() -> None:
@@ -145,7 +136,7 @@ def _plan(session: Any, outputs: int) -> dict[str, Any]:
     }
 
 
-def _session(task: Task, feeds: Request) -> Any:
+def _session(task: Task) -> Any:
     match task["configuration"]:
         case "edgemem" | "recording" as name:
             from edgemem.runtime.onnxruntime.session import InferenceSession
@@ -154,18 +145,6 @@ def _session(task: Task, feeds: Request) -> Any:
             # Results in the arena as ONNX Runtime has them, unless the file's recording has them outside.
             return InferenceSession(
                 task["model"], _options(task), cache=folder, stored=is_stored, share_outputs=task["share"]
-            )
-        case "io_binding":
-            from edgemem.runtime.onnxruntime.io_binding import make_session
-
-            shapes = {name: tuple(shape) for name, shape in task["input_shapes"].items()}
-            return make_session(
-                task["model"],
-                plan="make",
-                feeds=feeds,
-                dims=task["dims"],
-                input_shapes=shapes,
-                sess_options=_options(task),
             )
         case _:
             return onnxruntime.InferenceSession(task["model"], _options(task), providers=["CPUExecutionProvider"])
@@ -205,4 +184,4 @@ def _digest(session: Any, requests: _Requests) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    serve(lambda question: Message((_memory if question.data["what"] == "memory" else _latency)(question.data)))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from edgemem.formats import load_model, onnx_editor
 from edgemem.passes.file_order import better_order, depth_first_order, order_like
+from edgemem.passes.order import GIVEN
 from edgemem.passes.protocol import Guarantee
-from edgemem.passes.reorder import GIVEN
 from edgemem.runtime.onnxruntime.baking import bake_sized
 from edgemem.runtime.onnxruntime.file import BAKED_KEY
 

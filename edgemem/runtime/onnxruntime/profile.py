@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.errors import ModelError
-from edgemem.files import temporary_folder
 from edgemem.model.dtypes import DTYPE_BITS, byte_size
 from edgemem.replay.context import Context, trace_of
-from edgemem.runtime.onnxruntime.optimise import onnxruntime, runtime_errors
+from edgemem.runtime.onnxruntime.baked_file import onnxruntime, runtime_errors
+from edgemem.system.files import temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

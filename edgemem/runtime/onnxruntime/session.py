@@ -21,7 +21,7 @@ from edgemem.replay.cache import PlanCache, cache_folder
 from edgemem.replay.cuda import DeviceMemory
 from edgemem.replay.library import DEVICE, HOST, library
 from edgemem.replay.logger import logger
-from edgemem.replay.policy import Policy, RecordPolicy
+from edgemem.replay.policy import RecordPolicy, ReplayPolicy
 from edgemem.replay.replayer import Replayer
 from edgemem.replay.store import StoredPlans
 from edgemem.replay.worker import worker
@@ -123,7 +123,7 @@ class InferenceSession:
             # By this path, because users replace `onnxruntime.InferenceSession` by this class.
             from onnxruntime.capi.onnxruntime_inference_collection import InferenceSession as PlainSession
         except ImportError:
-            raise MissingDependencyError("onnxruntime", extra="cpu", purpose="running ONNX models") from None
+            raise MissingDependencyError("onnxruntime", purpose="running ONNX models") from None
         if record not in get_args(RecordPolicy):
             raise RuntimeBindError(f"record is one of {', '.join(get_args(RecordPolicy))}, not {record!r}")
         if most_arenas is not None and most_arenas < 1:
@@ -174,7 +174,7 @@ class InferenceSession:
                 plans,
                 first=partial(plan_recording, settings=settings, is_first=True),
                 better=partial(plan_recording, settings=settings),
-                policy=Policy(record, background, most_arenas, poison),
+                policy=ReplayPolicy(record, background, most_arenas, poison),
                 silent=_SILENT,
                 shared=arena,
                 kind=DEVICE if chosen.is_device else HOST,

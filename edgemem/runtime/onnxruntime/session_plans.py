@@ -11,8 +11,8 @@ from edgemem.replay.worker import worker
 from edgemem.runtime.onnxruntime.file import plans_in
 
 if TYPE_CHECKING:
+    from edgemem.planfile.protobuf import Content
     from edgemem.plans import PlanSet, Settings
-    from edgemem.protobuf import Content
     from edgemem.trace.recording import Recording
 
 __all__ = ["import_planner", "plan_recording", "read_plans"]
@@ -23,7 +23,7 @@ _PLANNER: Final = "edgemem.planning.recording_plan"
 def read_plans(data: Content, *, stored: bool) -> tuple[PlanSet, ...]:
     """The plan sets in a model. Damaged ones are an error only if stored plans are to be run."""
     try:
-        return plans_in(data, old=stored)
+        return plans_in(data)
     except PlanFileError:
         if stored:
             raise

@@ -9,8 +9,8 @@ import numpy as np
 from edgemem.errors import ModelError, UnsupportedError
 from edgemem.formats import Model, Stateful
 from edgemem.passes.protocol import Guarantee
+from edgemem.runtime.onnxruntime.baked_file import onnxruntime
 from edgemem.runtime.onnxruntime.decoder import DecoderState
-from edgemem.runtime.onnxruntime.optimise import onnxruntime
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

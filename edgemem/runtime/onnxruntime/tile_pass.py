@@ -14,15 +14,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from edgemem.errors import ModelError, NumericDifferenceError, TilingError
-from edgemem.files import temporary_folder
 from edgemem.formats import Rewritable, Stateful
 from edgemem.passes.protocol import Guarantee
-from edgemem.passes.tiling.auto import find_stages, peak_without_stages
+from edgemem.passes.tiling.choice import find_stages, peak_without_stages
 from edgemem.passes.tiling.stage import parse_stages
 from edgemem.passes.tiling.tile import tile
-from edgemem.runtime.onnxruntime.optimise import baked_note
+from edgemem.runtime.onnxruntime.baked_file import baked_note
 from edgemem.runtime.onnxruntime.optimise_pass import OptimiseGraph, optimised_again
-from edgemem.runtime.onnxruntime.tiled import TiledComparison, compare_tiled, compare_with_session
+from edgemem.runtime.onnxruntime.tile_comparison import TiledComparison, compare_tiled, compare_with_session
+from edgemem.system.files import temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from edgemem.formats import Model
     from edgemem.model.graph import Graph
     from edgemem.passes.protocol import PassContext
-    from edgemem.passes.tiling.stage import Stage
+    from edgemem.passes.tiling.stage import TileStage
 
 __all__ = ["MAX_MACS", "TILED_LEVEL", "TileOperators", "cut_level"]
 
@@ -141,7 +141,7 @@ class _Attempt:
         if text != "auto":
             yield self._made(parse_stages(text))
             return
-        tried: set[tuple[Stage, ...]] = set()
+        tried: set[tuple[TileStage, ...]] = set()
         for threads in self._threads():
             made = min(self._chosen(threads, tried), key=lambda m: _peak(m, self._context), default=None)
             if made is not None:
@@ -173,7 +173,7 @@ class _Attempt:
         yield (1, wanted)
         yield from () if wanted == 1 else _MORE_THREADS
 
-    def _chosen(self, threads: Sequence[int], tried: set[tuple[Stage, ...]]) -> Iterator[Model]:
+    def _chosen(self, threads: Sequence[int], tried: set[tuple[TileStage, ...]]) -> Iterator[Model]:
         """The models with the least arithmetic within the budget, or with the least peak; only new ones.
 
         What is planned is the optimised graph, which may need more than the search estimates: then stages for a smaller
@@ -195,7 +195,7 @@ class _Attempt:
                 return
             limit = limit * budget // (peak + 1)
 
-    def _made(self, stages: Sequence[Stage]) -> Model:
+    def _made(self, stages: Sequence[TileStage]) -> Model:
         assert isinstance(self._base, Rewritable)
         made = self._base.rewritten(tile(self._graph, stages))
         return optimised_again(made, self._again, self._context) if self._again else made

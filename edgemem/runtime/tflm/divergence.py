@@ -14,11 +14,11 @@ import numpy as np
 
 from edgemem.errors import EdgememError
 from edgemem.formats import MicroPlanned, Rewritable
+from edgemem.formats.offline_allocation import MICRO_ALIGNMENT, micro_offsets
 from edgemem.model.graph import Graph
 from edgemem.model.rewrite import Rewrite
 from edgemem.records.problem import Problem, UsageRecord
-from edgemem.runtime.tflm.execute import execute
-from edgemem.suitability import MICRO_ALIGNMENT, micro_offsets
+from edgemem.runtime.tflm.execution import execute
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from edgemem.model.graph import Op
     from edgemem.plans import PlanSet
-    from edgemem.runtime.tflm.execute import TflmRun
+    from edgemem.runtime.tflm.execution import TflmRun
 
     Inputs = Sequence[NDArray[Any]]
 

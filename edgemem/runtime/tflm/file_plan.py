@@ -6,16 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgemem import planfile
+from edgemem.formats.offline_allocation import micro_refusal
 from edgemem.planning.micro_offsets import plan_of_offsets, verify_offsets
 from edgemem.proof import Cause, examine, prove, refuse
+from edgemem.runtime.executors import MICRO_KERNELS, Refusal, kernels_refusal
 from edgemem.runtime.memory import MemoryReport, origin_of
-from edgemem.suitability import MICRO_KERNELS, Refusal, kernels_refusal, micro_refusal
 
 if TYPE_CHECKING:
     from edgemem.formats import MicroPlanned
     from edgemem.plans import PlanSet
     from edgemem.proof import Proved
-    from edgemem.runtime.tflm.execute import TflmRun
+    from edgemem.runtime.tflm.execution import TflmRun
 
 __all__ = ["FilePlan", "file_plan", "memory_of"]
 

@@ -1,4 +1,4 @@
-"""A .tflite model in TensorFlow Lite Micro, measured in a process of its own (`edgemem.runtime.served`).
+"""A .tflite model in TensorFlow Lite Micro, measured in a process of its own (`edgemem.runtime.measurement`).
 
 The task has `model` (the file), `arena` (its bytes) and `outputs`, how many there are.
 """
@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from edgemem.runtime.served import serve
+from edgemem.runtime.measurement import serve_measurement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from edgemem.runtime.served import Served
+    from edgemem.runtime.measurement import MeasuredModel
 
 __all__: list[str] = []
 
 
-def _load(task: dict[str, Any]) -> Callable[[], Served]:
+def _load(task: Mapping[str, Any]) -> Callable[[], MeasuredModel]:
     from tflite_micro import runtime
 
     return lambda: _Interpreted(runtime, task)
@@ -28,7 +28,7 @@ def _load(task: dict[str, Any]) -> Callable[[], Served]:
 class _Interpreted:
     """An interpreter with its arena."""
 
-    def __init__(self, runtime: Any, task: dict[str, Any]) -> None:
+    def __init__(self, runtime: Any, task: Mapping[str, Any]) -> None:
         self._interpreter = runtime.Interpreter.from_file(task["model"], arena_size=task["arena"])
         self._count = task["outputs"]
 
@@ -50,4 +50,4 @@ class _Interpreted:
 
 
 if __name__ == "__main__":
-    serve(_load)
+    serve_measurement(_load)

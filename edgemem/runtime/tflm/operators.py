@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from edgemem.lists import listed
-from edgemem.suitability import Refusal
+from edgemem.formats.offline_allocation import Refusal
+from edgemem.system.text import join_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -70,7 +70,7 @@ def micro_graph_refusal(graph: Graph) -> Refusal | None:
     """
     refused = [(op, why) for g, op in _all_ops(graph) if (why := _unprepared(g, op))]
     if refused:
-        names = listed(dict.fromkeys(why for _, why in refused), most=3)
+        names = join_names(dict.fromkeys(why for _, why in refused), most=3)
         return Refusal(
             f"it has no kernel for {names}", "--fold" if all(op.type in _STORED for op, _ in refused) else ""
         )

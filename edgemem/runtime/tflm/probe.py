@@ -8,30 +8,26 @@ to come out the same.
 
 from __future__ import annotations
 
-import json
-import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from edgemem.child import run_child
 from edgemem.errors import MissingDependencyError, RuntimeBindError
-from edgemem.files import temporary_folder
 from edgemem.formats import open_bytes, write_operator
 from edgemem.model.overlap import distance
-from edgemem.runtime.tflm.execute import is_installed
+from edgemem.runtime.tflm.execution import is_installed
 from edgemem.runtime.tflm.probe_cases import probe_cases
+from edgemem.system.child_call import Message, stream_child
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
     from edgemem.runtime.tflm.probe_cases import ProbeCase
 
-__all__ = ["DTYPES", "Probed", "Verdict", "probe"]
+__all__ = ["DTYPES", "ProbeResult", "Verdict", "probe"]
 
 Verdict = Literal["contradicted", "exact", "slack", "disjoint", "not run"]
 
@@ -43,7 +39,7 @@ _APART: Final = (0x5A5EED10, 0x5B5EED20)  # offsets in the file until the worker
 
 
 @dataclass(frozen=True, slots=True)
-class Probed:
+class ProbeResult:
     """What one case has shown.
 
     Attributes:
@@ -84,7 +80,7 @@ class Probed:
 
 def probe(
     profile: str, dtypes: Iterable[str] = DTYPES, *, cases: Sequence[ProbeCase] | None = None
-) -> tuple[Probed, ...]:
+) -> tuple[ProbeResult, ...]:
     """Run all cases at all distances, and compare with what a kernel profile claims.
 
     Args:
@@ -97,27 +93,27 @@ def probe(
         RuntimeBindError: it does not run a single case.
     """
     if not is_installed():
-        raise MissingDependencyError("tflite-micro", extra="tflm", purpose="probing TensorFlow Lite Micro")
+        raise MissingDependencyError("tflite-micro", purpose="probing TensorFlow Lite Micro")
     chosen = [case for dtype in dtypes for case in probe_cases(dtype)] if cases is None else list(cases)
-    with temporary_folder() as folder:
-        jobs = [_write(folder, number, case) for number, case in enumerate(chosen)]
-        observed = _observe(folder, jobs)
+    jobs = [_job(number, case) for number, case in enumerate(chosen)]
+    observed = _observe(jobs)
     found = []
     for case, job, result in zip(chosen, jobs, observed, strict=True):
         least = result if isinstance(result, int) else None
         reason = result if isinstance(result, str) else ""
         claimed = _claimed(profile, job.model)
-        found.append(Probed(case.name, case.dtype, case.operator.type, claimed, least, job.made, job.step, reason))
+        found.append(ProbeResult(case.name, case.dtype, case.operator.type, claimed, least, job.made, job.step, reason))
     if found and all(row.observed is None for row in found):
         raise RuntimeBindError(f"TensorFlow Lite Micro ran none of the {len(found)} cases: {found[0].reason}")
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Job:
-    """A file with the sizes of its input and output, and of the input's elements, in bytes."""
+    """A file with inputs for each run, and the sizes of its input and output, and of the input's elements, in bytes."""
 
     model: bytes
+    inputs: NDArray[np.generic]
     read: int
     made: int
     step: int
@@ -129,8 +125,7 @@ def _claimed(profile: str, model: bytes) -> int | None:
     return distance(profile, graph, op, op.inputs.index(graph.inputs[0]))
 
 
-def _write(folder: Path, number: int, case: ProbeCase) -> _Job:
-    """The case's file, and inputs for each run."""
+def _job(number: int, case: ProbeCase) -> _Job:
     model = write_operator(case.operator, _APART, ".tflite")
     if any(model.count(number.to_bytes(4, "little")) != 1 for number in _APART):
         raise RuntimeBindError(f"the file of {case.name!r} does not have its offsets once; leave the case out")
@@ -138,10 +133,8 @@ def _write(folder: Path, number: int, case: ProbeCase) -> _Job:
     dtype = np.dtype(given.dtype)
     rng = np.random.default_rng(number + 1)
     inputs = [_random(rng, given.shape, dtype) for _ in range(_RUNS)]
-    np.save(folder / f"input{number}.npy", np.stack(inputs))
-    (folder / f"model{number}.tflite").write_bytes(model)
     made = int(np.prod(case.operator.output.shape)) * np.dtype(case.operator.output.dtype).itemsize
-    return _Job(model, inputs[0].nbytes, made, dtype.itemsize)
+    return _Job(model, np.stack(inputs), inputs[0].nbytes, made, dtype.itemsize)
 
 
 def _random(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> NDArray[np.generic]:
@@ -153,31 +146,16 @@ def _random(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[np
     return np.asarray(values, dtype)
 
 
-def _observe(folder: Path, jobs: Sequence[_Job]) -> list[int | str]:
+def _observe(jobs: Sequence[_Job]) -> list[int | str]:
     """For each job the least safe distance, or why it did not run."""
-    results: dict[int, int | str] = {}
+    results: list[int | str] = []
     while len(results) < len(jobs):
-        first = len(results)
-        table = [
-            {"number": number, "read": job.read, "made": job.made, "step": job.step}
-            for number, job in enumerate(jobs)
-            if number >= first
-        ]
-        settings = {"apart": _APART, "alignment": _ALIGNMENT, "jobs": table}
-        (folder / "jobs.json").write_text(json.dumps(settings))
-        try:
-            done = run_child("edgemem.runtime.tflm.probe_worker", [str(folder)], timeout_s=_TIMEOUT_S)
-            reason = f"TensorFlow Lite Micro ended the process with status {done.returncode}"
-            lines = done.stdout.splitlines()
-        except subprocess.TimeoutExpired as e:
-            reason, lines = f"not done within {_TIMEOUT_S:g} s", _text(e.stdout).splitlines()
-        for line in lines:
-            number, result = json.loads(line)
-            results[number] = result
+        left = jobs[len(results) :]
+        table = [{"read": job.read, "made": job.made, "step": job.step} for job in left]
+        arrays = [array for job in left for array in (np.frombuffer(job.model, np.uint8), job.inputs)]
+        question = Message({"apart": _APART, "alignment": _ALIGNMENT, "jobs": table}, arrays)
+        answers, failure = stream_child("edgemem.runtime.tflm.probe_worker", question, timeout_s=_TIMEOUT_S)
+        results += [answer.data["result"] for answer in answers]
         if len(results) < len(jobs):  # the next one has ended the process
-            results[len(results)] = reason
-    return [results[number] for number in range(len(jobs))]
-
-
-def _text(output: object) -> str:
-    return output.decode(errors="replace") if isinstance(output, bytes) else str(output or "")
+            results.append(f"TensorFlow Lite Micro did not run it: {failure}")
+    return results

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from edgemem.formats import OneOperator, Value
+from edgemem.formats import OneOperator, OperandValue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -56,26 +56,26 @@ class _Cases:
         yield from self._copies()
         yield from self._others()
 
-    def _value(self, shape: Sequence[int], scale: tuple[float, int] = (_SCALE, _ZERO_POINT)) -> Value:
+    def _value(self, shape: Sequence[int], scale: tuple[float, int] = (_SCALE, _ZERO_POINT)) -> OperandValue:
         """An activation."""
         quantised = ((scale[0],), scale[1]) if self._is_int8 else ((), 0)
-        return Value(tuple(shape), self._dtype, None, *quantised)
+        return OperandValue(tuple(shape), self._dtype, None, *quantised)
 
-    def _weights(self, shape: Sequence[int], axis: int = 0, *, channels: int = 1) -> Value:
+    def _weights(self, shape: Sequence[int], axis: int = 0, *, channels: int = 1) -> OperandValue:
         if self._is_int8:
             data = self._rng.integers(-127, 128, shape).astype(np.int8)
-            return Value(tuple(shape), "int8", data.tobytes(), (_WEIGHT_SCALE,) * channels, axis=axis)
-        return Value(tuple(shape), "float32", self._rng.standard_normal(shape).astype(np.float32).tobytes())
+            return OperandValue(tuple(shape), "int8", data.tobytes(), (_WEIGHT_SCALE,) * channels, axis=axis)
+        return OperandValue(tuple(shape), "float32", self._rng.standard_normal(shape).astype(np.float32).tobytes())
 
-    def _bias(self, channels: int) -> Value:
+    def _bias(self, channels: int) -> OperandValue:
         if self._is_int8:
             data = self._rng.integers(-2000, 2000, channels).astype(np.int32)
-            return Value((channels,), "int32", data.tobytes(), (_SCALE * _WEIGHT_SCALE,) * channels)
-        return Value((channels,), "float32", self._rng.standard_normal(channels).astype(np.float32).tobytes())
+            return OperandValue((channels,), "int32", data.tobytes(), (_SCALE * _WEIGHT_SCALE,) * channels)
+        return OperandValue((channels,), "float32", self._rng.standard_normal(channels).astype(np.float32).tobytes())
 
     @staticmethod
-    def _integers(*values: int, shape: tuple[int, ...] = ()) -> Value:
-        return Value(shape or (len(values),), "int32", np.array(values, np.int32).tobytes())
+    def _integers(*values: int, shape: tuple[int, ...] = ()) -> OperandValue:
+        return OperandValue(shape or (len(values),), "int32", np.array(values, np.int32).tobytes())
 
     def _windows(self) -> Iterator[tuple[str, OneOperator]]:
         yield "convolution 3x3", self._conv(5)
@@ -141,10 +141,10 @@ class _Cases:
         small = self._value((1, 1, 1, _SHAPE[3]))
         yield "add, the input broadcast", OneOperator("ADD", (small, self._weights(_SHAPE)), x)
         if self._is_int8:
-            yield "dequantize", OneOperator("DEQUANTIZE", (x,), Value(_SHAPE))
+            yield "dequantize", OneOperator("DEQUANTIZE", (x,), OperandValue(_SHAPE))
             yield "requantize", OneOperator("QUANTIZE", (x,), self._value(_SHAPE, (0.07, 5)))
         else:
-            yield "quantize", OneOperator("QUANTIZE", (x,), Value(_SHAPE, "int8", None, (_SCALE,), _ZERO_POINT))
+            yield "quantize", OneOperator("QUANTIZE", (x,), OperandValue(_SHAPE, "int8", None, (_SCALE,), _ZERO_POINT))
 
     def _copies(self) -> Iterator[tuple[str, OneOperator]]:
         x = self._value(_SHAPE)
@@ -173,10 +173,10 @@ class _Cases:
                 yield f"{kind.lower()}{name}", OneOperator(kind, (x, double), made, {option: True} if option else {})
         yield "reshape", OneOperator("RESHAPE", (x, self._integers(n, h * w, c)), self._value((n, h * w, c)))
 
-    def _weights_like(self, x: Value, shape: tuple[int, ...]) -> Value:
+    def _weights_like(self, x: OperandValue, shape: tuple[int, ...]) -> OperandValue:
         """A constant with the scale of an activation."""
         constant = self._weights(shape)
-        return Value(shape, constant.dtype, constant.data, x.scales, x.zero_point)
+        return OperandValue(shape, constant.dtype, constant.data, x.scales, x.zero_point)
 
     def _others(self) -> Iterator[tuple[str, OneOperator]]:
         n, h, w, c = _SHAPE
@@ -190,9 +190,9 @@ class _Cases:
         inputs = self._integers(*wide), self._weights((5, 3, 3, c), channels=5), x
         yield "transposed convolution", OneOperator("TRANSPOSE_CONV", inputs, self._value(wide), _sliding(2, _SAME))
 
-    def _bias_of_rows(self) -> Value:
+    def _bias_of_rows(self) -> OperandValue:
         bias = self._bias(5)
-        return Value(bias.shape, bias.dtype, bias.data, bias.scales[:1])
+        return OperandValue(bias.shape, bias.dtype, bias.data, bias.scales[:1])
 
 
 def _sliding(stride: int, padding: int) -> dict[str, int | float | bool]:

@@ -1,18 +1,18 @@
 """Runs models of one operator at all distances, in a process of its own because the runtime may end it.
 
-    python -m edgemem.runtime.tflm.probe_worker FOLDER
-
-FOLDER holds jobs.json, model0.tflite, input0.npy, ... It prints a line [number, result] for each job as soon as it is
-done: the least distance in bytes from which on all outputs were right, or why it did not run.
+The question's arrays are, for each job, the bytes of a model and its inputs. There is an answer for each job as soon as
+it is done: the least distance in bytes from which on all outputs were right, or why it did not run.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import sys
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from edgemem.system.child_call import Message, serve
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__: list[str] = []
 
@@ -53,25 +53,17 @@ def _least(model: _Model, read: int, made: int, step: int, alignment: int) -> in
     return least
 
 
-def main(folder: Path) -> None:
-    """Do the jobs in the folder."""
-    import numpy as np
-
-    settings = json.loads((folder / "jobs.json").read_text())
+def _answers(question: Message) -> Iterator[Message]:
+    settings, arrays = question.data, question.arrays
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the runtime writes a few lines for every model
-    for job in settings["jobs"]:
-        number = job.pop("number")
-        model = _Model(
-            (folder / f"model{number}.tflite").read_bytes(),
-            tuple(settings["apart"]),
-            np.load(folder / f"input{number}.npy"),
-        )
+    for job, content, inputs in zip(settings["jobs"], arrays[::2], arrays[1::2], strict=True):
+        model = _Model(content.tobytes(), tuple(settings["apart"]), inputs)
         try:
             result: int | str = _least(model, **job, alignment=settings["alignment"])
         except RuntimeError as e:
             result = f"TensorFlow Lite Micro does not run it: {e}"
-        print(json.dumps([number, result]), flush=True)  # noqa: T201
+        yield Message({"result": result})
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    serve(_answers)

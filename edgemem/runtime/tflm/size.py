@@ -12,20 +12,17 @@ from bisect import insort
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from edgemem.distribution import requirement
 from edgemem.errors import ModelError, RuntimeBindError
 from edgemem.formats import MicroPlanned
 from edgemem.records.micro_buffers import buffers_of
+from edgemem.runtime.executors import MICRO_KERNELS
 from edgemem.runtime.memory import Origin, origin_of
-from edgemem.runtime.tflm.execute import execute, input_values, is_installed
+from edgemem.runtime.tflm.execution import execute, input_values, is_installed
 from edgemem.runtime.tflm.file_plan import file_plan
-from edgemem.suitability import MICRO_KERNELS
+from edgemem.system.distribution import requirement
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
-
-    from numpy.typing import NDArray
+    from collections.abc import Mapping
 
     from edgemem.model.graph import Graph
     from edgemem.records.micro_buffers import Buffer
@@ -67,7 +64,6 @@ def size_of(
     model: object,
     *,
     measure: bool = True,
-    values: Sequence[NDArray[Any]] | None = None,
     timeout_s: float | None = None,
     kernels: str | None = MICRO_KERNELS,
 ) -> TflmSize:
@@ -76,7 +72,6 @@ def size_of(
     Args:
         model: as `edgemem.load` gives it.
         measure: also run it, where tflite-micro is installed.
-        values: what to run it on, one array an input in order; random ones by default.
         timeout_s: seconds until each process that runs it is ended; None for ten minutes.
         kernels: the profile of the kernels that are to run it; None: those that its plan is for. The sizes are measured
             with the kernels that are installed in any case.
@@ -104,11 +99,11 @@ def size_of(
     if not measure:
         return replace(size, reason="not asked for")
     if not is_installed():
-        return replace(size, reason=f"tflite-micro is not installed: pip install {requirement('tflm')}")
+        return replace(size, reason=f"tflite-micro is not installed: pip install {requirement('tflite-micro')}")
     try:
         run = execute(
             model.content(),
-            values or input_values(graph),
+            input_values(graph),
             outputs=len(graph.outputs),
             find_smallest=True,
             timeout_s=timeout_s,

@@ -1,24 +1,25 @@
 """Runs a model in TensorFlow Lite Micro, in a process of its own because that aborts on what it dislikes.
 
-    python -m edgemem.runtime.tflm.worker FOLDER
-
-FOLDER holds model.tflite, each set of inputs in input0_0.npy, input0_1.npy, ..., input1_0.npy, ... and job.json: the
-bytes of the arena, how many sets, inputs and outputs there are, how often to run each set, `smallest`, bytes below
-which to look for the smallest arena that still runs (0: do not), and `fill`, the byte that glibc fills new memory with
-(0: it does not). All sets run in one interpreter, one after the other. It leaves output0_0.npy, ... there and prints
-the arena's head, tail and the smallest one as JSON.
+The question's content is the model and its arrays are the inputs, set after set. Its data are the bytes of the `arena`,
+how many `sets`, `inputs` and `outputs` there are, how many `runs` each set has, `smallest`, bytes below which to look
+for the smallest arena that still runs (0: do not), and `fill`, the byte that glibc fills new memory with (0: it does
+not). All sets run in one interpreter, one after the other. The answer has the outputs, set after set, and the arena's
+head, tail and smallest size.
 """
 
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import re
 import sys
 import tempfile
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from edgemem.system.child_call import Message, serve
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__: list[str] = []
 
@@ -31,13 +32,13 @@ def _interpreter(model: bytes, arena: int) -> Any:
     return runtime.Interpreter.from_bytes(model, arena_size=arena)
 
 
-def _run(interpreter: Any, inputs: list[Any]) -> None:
+def _run(interpreter: Any, inputs: Sequence[Any]) -> None:
     for k, value in enumerate(inputs):
         interpreter.set_input(value, k)
     interpreter.invoke()
 
 
-def _smallest(model: bytes, inputs: list[Any], used: int) -> int:
+def _smallest(model: bytes, inputs: Sequence[Any], used: int) -> int:
     """The fewest bytes, a multiple of 16, with which the model is prepared and runs; it uses `used` while it runs.
 
     Each arena is tried in a process of its own. In some that are too small TensorFlow Lite Micro's memory planner
@@ -72,13 +73,10 @@ def _smallest(model: bytes, inputs: list[Any], used: int) -> int:
     return 16 * high
 
 
-def main(folder: Path) -> None:
-    """Run the job in the folder."""
-    import numpy as np
-
-    job = json.loads((folder / "job.json").read_text())
-    model = (folder / "model.tflite").read_bytes()
-    sets = [[np.load(folder / f"input{n}_{k}.npy") for k in range(job["inputs"])] for n in range(job["sets"])]
+def _answer(question: Message) -> Message:
+    job, model = question.data, question.content
+    sets = [question.arrays[n * job["inputs"] : (n + 1) * job["inputs"]] for n in range(job["sets"])]
+    outputs = []
     with tempfile.TemporaryFile() as log:
         stderr = os.dup(2)
         os.dup2(log.fileno(), 2)  # where it prints its allocations, and why it refuses
@@ -87,11 +85,10 @@ def main(folder: Path) -> None:
             ctypes.CDLL(None).mallopt(_M_PERTURB, job["fill"])
         try:
             interpreter = _interpreter(model, job["arena"])
-            for n, inputs in enumerate(sets):
+            for inputs in sets:
                 for _ in range(job["runs"]):
                     _run(interpreter, inputs)
-                for k in range(job["outputs"]):
-                    np.save(folder / f"output{n}_{k}.npy", interpreter.get_output(k))
+                outputs += [interpreter.get_output(k) for k in range(job["outputs"])]
             interpreter.print_allocations()
             smallest = _smallest(model, sets[0], job["smallest"]) if job["smallest"] else 0
         finally:
@@ -101,8 +98,8 @@ def main(folder: Path) -> None:
             if interpreter is None:
                 sys.stderr.write(text)
     head, tail = (int(re.findall(rf"Arena allocation {part} (\d+)", text)[0]) for part in ("head", "tail"))
-    print(json.dumps({"head": head, "tail": tail, "smallest": smallest}))  # noqa: T201
+    return Message({"head": head, "tail": tail, "smallest": smallest}, outputs)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    serve(_answer)

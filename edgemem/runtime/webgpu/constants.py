@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from edgemem.runtime.webgpu.device import Device
+    from edgemem.runtime.webgpu.device import GpuDevice
 
 __all__ = ["Constants", "Parameters"]
 
@@ -32,7 +32,7 @@ class Constants:
         allocated: bytes of the buffers, as the device reports them.
     """
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: GpuDevice) -> None:
         self._device = device
         self._alignment = device.profile.alignment
         self._most = device.profile.buffer
@@ -110,7 +110,7 @@ class Parameters:
         allocated: bytes of the buffer, as the device reports them.
     """
 
-    def __init__(self, device: Device, blocks: list[bytes]) -> None:
+    def __init__(self, device: GpuDevice, blocks: list[bytes]) -> None:
         alignment = device.profile.uniform_alignment
         self._ranges: list[tuple[int, int]] = []
         end = 0

@@ -39,7 +39,7 @@ def cpu_operator(model: Computable, number: int, what: str) -> CpuOperator:
 
 class _OnnxRuntime:
     def __init__(self, data: bytes, what: str) -> None:
-        from edgemem.runtime.onnxruntime.optimise import onnxruntime, runtime_errors
+        from edgemem.runtime.onnxruntime.baked_file import onnxruntime, runtime_errors
 
         ort = onnxruntime()
         options = ort.SessionOptions()

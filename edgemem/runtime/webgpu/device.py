@@ -17,15 +17,15 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.errors import AdapterError, EdgememError, MissingDependencyError, RuntimeBindError
-from edgemem.lists import listed
 from edgemem.runtime.webgpu.profile import profile_named
+from edgemem.system.text import join_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from edgemem.runtime.webgpu.profile import GpuProfile
 
-__all__ = ["Adapter", "Device", "adapters", "checked", "open_device"]
+__all__ = ["Adapter", "GpuDevice", "adapters", "checked", "open_device"]
 
 # Kinds of adapters and interfaces to them, the best first.
 _KINDS: Final = ("DiscreteGPU", "IntegratedGPU", "VirtualGPU", "Unknown", "CPU")
@@ -63,7 +63,7 @@ class Adapter:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Device:
+class GpuDevice:
     """An open device, with what sessions on it share.
 
     Attributes:
@@ -88,7 +88,7 @@ class Device:
         self.handle.queue.read_buffer(self.mark)
 
 
-_devices: dict[tuple[Adapter, str], Device] = {}
+_devices: dict[tuple[Adapter, str], GpuDevice] = {}
 
 
 def adapters() -> tuple[Adapter, ...]:
@@ -115,7 +115,7 @@ def adapters() -> tuple[Adapter, ...]:
     return tuple(sorted(found, key=lambda a: (_rank(_KINDS, a.kind), _rank(_INTERFACES, a.interface))))
 
 
-def open_device(name: str | None = None, profile: str = "portable") -> Device:
+def open_device(name: str | None = None, profile: str = "portable") -> GpuDevice:
     """A device on the best adapter, or on the best one whose name has these letters (of any case).
 
     The process has one such device; it is opened at the first call.
@@ -134,7 +134,7 @@ def open_device(name: str | None = None, profile: str = "portable") -> Device:
         wanted = profile_named(profile, handle.limits)
         missing = wanted.shortcomings(handle.limits)
         if missing:
-            raise AdapterError(f"{adapter} has less than the profile {profile!r} asks for: {listed(missing)}")
+            raise AdapterError(f"{adapter} has less than the profile {profile!r} asks for: {join_names(missing)}")
         features = [_TIMES] if _TIMES in handle.features else []
         refusals: tuple[type[Exception], ...] = (ValueError, *_errors())
         try:
@@ -143,7 +143,7 @@ def open_device(name: str | None = None, profile: str = "portable") -> Device:
             mark = opened.create_buffer(size=4, usage=_COPY_SRC)
         except refusals as e:
             raise AdapterError(f"{adapter} gives no device: {_gist(str(e))}") from None
-        device = Device(opened, adapter, wanted, has_times=bool(features), mark=mark)
+        device = GpuDevice(opened, adapter, wanted, has_times=bool(features), mark=mark)
         _devices[adapter, profile] = device
         return device
 
@@ -177,7 +177,7 @@ def _chosen(name: str | None) -> Adapter:
         texts = (adapter.name, adapter.description, str(info.get("vendor", "")), adapter.interface)
         if any(wanted in text.casefold() for text in texts):
             return adapter
-    raise AdapterError(f"there is no GPU adapter {name!r}; there are {listed(map(str, found))}")
+    raise AdapterError(f"there is no GPU adapter {name!r}; there are {join_names(map(str, found))}")
 
 
 @contextmanager
@@ -226,5 +226,5 @@ def _wgpu() -> Any:
     try:
         import wgpu  # an optional dependency, and slow to load
     except ImportError:
-        raise MissingDependencyError("wgpu", extra="webgpu", purpose="running models on GPUs") from None
+        raise MissingDependencyError("wgpu", purpose="running models on GPUs") from None
     return wgpu

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 
 from edgemem.errors import ModelError, RuntimeBindError
-from edgemem.lists import listed
-from edgemem.runtime.arguments import Argument, argument
 from edgemem.runtime.memory import MemoryReport, origin_of
-from edgemem.runtime.webgpu.compiled import compile_graph
+from edgemem.runtime.webgpu.arguments import Argument, argument
 from edgemem.runtime.webgpu.cpu_ops import cpu_operator
 from edgemem.runtime.webgpu.device import checked, open_device
-from edgemem.runtime.webgpu.lowered import lower_graph, needed_tensors
+from edgemem.runtime.webgpu.gpu_model import read_gpu_model, storage_of
+from edgemem.runtime.webgpu.graph_binding import bind_graph
+from edgemem.runtime.webgpu.graph_lowering import lower_graph, needed_tensors
 from edgemem.runtime.webgpu.memory import GpuMemory
 from edgemem.runtime.webgpu.places import check_profile, chosen_plan, planned_places, separate_places
-from edgemem.runtime.webgpu.prepared import prepare, storage_of
 from edgemem.runtime.webgpu.timing import OpTime, Stopwatch
 from edgemem.runtime.webgpu.values import from_floats, to_floats
+from edgemem.system.text import join_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from edgemem.plans import PlanSet
     from edgemem.runtime.feeds import Feeds
     from edgemem.runtime.memory import Origin
-    from edgemem.runtime.webgpu.compiled import Bound, Step
+    from edgemem.runtime.webgpu.graph_binding import BoundDispatch, BoundOperator
 
 __all__ = ["GpuExecutor", "OpTime"]
 
@@ -92,7 +92,9 @@ class GpuExecutor:
         dims: Mapping[str, int] | None = None,
         input_shapes: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
-        prepared = prepare(model, planset, storage=storage, precision=precision, dims=dims, input_shapes=input_shapes)
+        prepared = read_gpu_model(
+            model, planset, storage=storage, precision=precision, dims=dims, input_shapes=input_shapes
+        )
         graph, known = prepared.graph, prepared.program.constants
         # Not the program and the model: weights are on the GPU, and not here, too.
         self._name, self._graph = prepared.name, graph
@@ -119,7 +121,7 @@ class GpuExecutor:
         self._stopwatch: Stopwatch | None = None
         self._is_open = True
         try:
-            self._compiled = compile_graph(self._device, self._memory, graph, prepared.target, lowered, context)
+            self._compiled = bind_graph(self._device, self._memory, graph, prepared.target, lowered, context)
         except BaseException:
             self._memory.close()
             raise
@@ -240,7 +242,9 @@ class GpuExecutor:
         wanted = list(numbers if output_names is None else output_names)
         unknown = [name for name in wanted if name not in numbers]
         if unknown:
-            raise RuntimeBindError(f"there is no output {listed(map(repr, unknown))}; there are {listed(numbers)}")
+            raise RuntimeBindError(
+                f"there is no output {join_names(map(repr, unknown))}; there are {join_names(numbers)}"
+            )
         with self._lock:
             self._check_open()
             given = self._given(input_feed)
@@ -285,8 +289,10 @@ class GpuExecutor:
         names = {graph.tensors[i].name: i for i in graph.inputs}
         missing, unknown = [n for n in names if n not in feed], [n for n in feed if n not in names]
         if missing or unknown:
-            what = f"no value for input {listed(map(repr, missing))}" if missing else f"no input {listed(unknown)}"
-            raise RuntimeBindError(f"there is {what}; the inputs are {listed(names)}")
+            what = (
+                f"no value for input {join_names(map(repr, missing))}" if missing else f"no input {join_names(unknown)}"
+            )
+            raise RuntimeBindError(f"there is {what}; the inputs are {join_names(names)}")
         return {i: to_floats(feed[n], graph.tensors[i], self._target.precision) for n, i in names.items()}
 
     def _load(self, given: Mapping[int, NDArray[np.float32]]) -> None:
@@ -299,7 +305,7 @@ class GpuExecutor:
     def _run(self) -> None:
         began = time.perf_counter()
         cpu_ms: dict[int, float] = {}
-        waiting: list[tuple[Bound, ...]] = []
+        waiting: list[tuple[BoundDispatch, ...]] = []
         passes = 0
         watch = self._stopwatch
         for step in self._compiled.steps:
@@ -319,7 +325,7 @@ class GpuExecutor:
         if watch is not None:
             self._times = self._measured(watch.read(), cpu_ms)
 
-    def _submit(self, waiting: Sequence[tuple[Bound, ...]], watch: Stopwatch | None, passes: int = 0) -> None:
+    def _submit(self, waiting: Sequence[tuple[BoundDispatch, ...]], watch: Stopwatch | None, passes: int = 0) -> None:
         """Have the device run operators. With times, each has a pass of its own, numbered from `passes` on."""
         encoder = self._device.handle.create_command_encoder()
         for number, group in enumerate([waiting] if watch is None else [[bound] for bound in waiting]):
@@ -343,7 +349,7 @@ class GpuExecutor:
                 found.append(OpTime(step.number, step.op.name, step.op.type, "gpu", next(passes)))
         return tuple(found)
 
-    def _run_on_cpu(self, step: Step) -> None:
+    def _run_on_cpu(self, step: BoundOperator) -> None:
         graph, precision = self._graph, self._target.precision
         values = {}
         for number in dict.fromkeys(i for i in step.op.inputs if i >= 0 and i not in self._known):

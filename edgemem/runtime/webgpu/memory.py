@@ -16,7 +16,7 @@ from edgemem.runtime.webgpu.shaders import Reach
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from edgemem.runtime.webgpu.device import Device
+    from edgemem.runtime.webgpu.device import GpuDevice
     from edgemem.runtime.webgpu.places import GpuLayout, Place
 
 __all__ = ["GpuMemory"]
@@ -40,7 +40,7 @@ class GpuMemory:
         allocated: bytes of its buffers and textures, as the device reports them.
     """
 
-    def __init__(self, device: Device, layout: GpuLayout) -> None:
+    def __init__(self, device: GpuDevice, layout: GpuLayout) -> None:
         self.layout = layout
         self._device = device.handle
         self._dtype = np.dtype(np.float32 if layout.precision == "fp32" else np.float16)

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from edgemem.model.stored import SLICE
+from edgemem.model.texture_layout import SLICE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from edgemem.model.stored import Stored
+    from edgemem.model.texture_layout import Stored
 
 __all__ = ["from_image", "pack", "to_image", "unpack"]
 

@@ -7,17 +7,16 @@ from math import prod
 from typing import TYPE_CHECKING, Literal
 
 from edgemem.errors import InvalidPlanError, UnsupportedError
-from edgemem.model.stored import SLICE, stored
+from edgemem.model.texture_layout import SLICE, stored
 from edgemem.plans import OffsetPlan
 from edgemem.records.textures import TexelPlace, texel_place
 from edgemem.report.sizes import size_text
-from edgemem.suitability import has_regions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from edgemem.model.graph import Graph
-    from edgemem.model.stored import Stored
+    from edgemem.model.texture_layout import Stored
     from edgemem.plans import SharedObjectsPlan
     from edgemem.proof import Proved
     from edgemem.records.problem import Size
@@ -102,7 +101,7 @@ def chosen_plan(proved: Proved) -> OffsetPlan | SharedObjectsPlan:
         raise InvalidPlanError(
             f"the plan has no {'shared objects' if is_texture else 'arena'}; plan again with `--strategy auto`"
         )
-    if not is_texture and has_regions(planset):
+    if not is_texture and planset.has_regions:
         raise InvalidPlanError("the plan lies in several regions, and a GPU has one arena; plan for gpu-buffer")
     return best
 
@@ -133,12 +132,7 @@ def planned_places(proved: Proved, graph: Graph, needed: Iterable[int]) -> GpuLa
                 raise InvalidPlanError(f"the plan has a place for {name!r}, which the graph has not; plan again")
             number = numbers[name]
             dims = stored(graph.tensors[number].shape, graph.layout)
-            if not is_arena:
-                place = _in_texture(dims, int(where), texel_bytes, target)
-            elif target.layer_rows:
-                place = _in_layers(dims, 0, int(where), target)
-            else:
-                place = _in_buffer(dims, 0, int(where), texel_bytes)
+            place = _place(dims, *((0, int(where)) if is_arena else (int(where), 0)), target)
             if number in places or not _holds(pieces, place):
                 raise InvalidPlanError(f"the plan has no one place for {name!r} that it fits in; plan again")
             places[number] = place
@@ -155,16 +149,9 @@ def separate_places(target: Target, graph: Graph, needed: Iterable[int]) -> GpuL
     places: dict[int, Place] = {}
     for number in needed:
         dims = stored(graph.tensors[number].shape, graph.layout)
-        if target.texels:
-            place = _in_texture(dims, len(pieces), texel_bytes, target)
-            assert place.texels is not None
-            pieces.append((place.texels.width, place.texels.height))
-        elif target.layer_rows:
-            place = _in_layers(dims, len(pieces), 0, target)
-            pieces.append(_arena(place.size, target))
-        else:
-            place = _in_buffer(dims, len(pieces), 0, texel_bytes)
-            pieces.append(place.size)
+        place = _place(dims, len(pieces), 0, target)
+        texels = place.texels if target.texels else None
+        pieces.append(_arena(place.size, target) if texels is None else (texels.width, texels.height))
         places[number] = place
     return GpuLayout(tuple(pieces), places, texel_bytes)
 
@@ -235,10 +222,6 @@ def _first_in(layout: GpuLayout, graph: Graph, piece: int) -> str:
     return next((graph.tensors[n].name for n, place in layout.places.items() if place.piece == piece), "nothing")
 
 
-def _in_buffer(dims: Stored, piece: int, offset: int, texel_bytes: int) -> Place:
-    return Place(piece, offset, dims.texels * texel_bytes, dims)
-
-
 def _arena(size: int, target: Target) -> Size:
     """The arena of a plan: bytes of a buffer, or an array of textures."""
     if not target.layer_rows:
@@ -246,10 +229,10 @@ def _arena(size: int, target: Target) -> Size:
     return target.texel_row, target.layer_rows, max(-(-size // target.layer_bytes), 1)
 
 
-def _in_layers(dims: Stored, piece: int, offset: int, target: Target) -> Place:
+def _place(dims: Stored, piece: int, offset: int, target: Target) -> Place:
+    """The place in a texture, in layers of an array of them, or in a buffer, as the target has it."""
+    size = dims.texels * SLICE * target.element_bytes
+    if not target.texels and not target.layer_rows:
+        return Place(piece, offset, size, dims)
     texels = texel_place(dims, target)
-    return Place(piece, offset, texels.layers * target.layer_bytes, dims, texels)
-
-
-def _in_texture(dims: Stored, piece: int, texel_bytes: int, target: Target) -> Place:
-    return Place(piece, 0, dims.texels * texel_bytes, dims, texel_place(dims, target))
+    return Place(piece, offset, size if target.texels else texels.layers * target.layer_bytes, dims, texels)

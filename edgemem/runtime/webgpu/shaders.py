@@ -29,14 +29,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from edgemem.errors import UnsupportedError
-from edgemem.runtime.webgpu.kernel_texts import finish_text, kernel_text
-from edgemem.runtime.webgpu.texture_access import FORMS, texture_load, texture_store, texture_type, view_dimension
-from edgemem.runtime.webgpu.unrolling import unroll
+from edgemem.runtime.webgpu.kernel_texts import (
+    FORMS,
+    finish_text,
+    kernel_text,
+    texture_load,
+    texture_store,
+    texture_type,
+    unroll,
+    view_dimension,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from edgemem.model.stored import Stored
+    from edgemem.model.texture_layout import Stored
     from edgemem.runtime.webgpu.dispatch import Dispatch
 
 __all__ = [

@@ -11,7 +11,7 @@ from edgemem.errors import AdapterError
 from edgemem.runtime.webgpu.device import checked
 
 if TYPE_CHECKING:
-    from edgemem.runtime.webgpu.device import Device
+    from edgemem.runtime.webgpu.device import GpuDevice
 
 __all__ = ["OpTime", "Stopwatch"]
 
@@ -42,7 +42,7 @@ class OpTime:
 class Stopwatch:
     """Timestamps around the passes of one run. Raises AdapterError if the device has none."""
 
-    def __init__(self, device: Device, passes: int) -> None:
+    def __init__(self, device: GpuDevice, passes: int) -> None:
         if not device.has_times:
             raise AdapterError(f"{device.adapter} measures no times of operators; run without timings")
         self._device = device.handle

@@ -9,9 +9,9 @@ import numpy as np
 
 from edgemem.errors import SolverError
 from edgemem.native import kernels
-from edgemem.strategy.highs import Program, minimize
+from edgemem.strategy.highs import MixedIntegerProgram, minimize
 from edgemem.strategy.offsets.greedy_by_size import greedy_by_size
-from edgemem.strategy.registry import Found, offsets_strategy
+from edgemem.strategy.registry import Solution, offsets_strategy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,7 +30,7 @@ _TOLERANCE = 2e-6
     extra="solvers",
     limit=40,
 )
-def mip(problem: Problem) -> Found:
+def mip(problem: Problem) -> Solution:
     """A smallest arena, up to the solver's tolerance of one millionth of it.
 
     What the solver proved is lowered by that tolerance, then raised to the next multiple of what all sizes share.
@@ -41,7 +41,7 @@ def mip(problem: Problem) -> Found:
     arena = int((greedy + problem.size).max(initial=0))
     bound = kernels.offset_lower_bound(problem.first_op, problem.last_op, problem.size, problem.alignment)
     if arena == bound:
-        return Found(greedy, bound, "bound")
+        return Solution(greedy, bound, "bound")
     records = np.flatnonzero(problem.size)
     i, j = np.triu_indices(len(records), k=1)
     first, last = problem.first_op[records], problem.last_op[records]
@@ -66,7 +66,7 @@ def mip(problem: Problem) -> Found:
         raise SolverError("HiGHS returned an arena above its own upper limit; use another strategy")
     step = int(np.gcd.reduce(problem.size[records], initial=unit))
     least = math.ceil(answer.bound * unit * (1 - _TOLERANCE) / step) * step
-    return Found(offsets, max(bound, least), "proof")
+    return Solution(offsets, max(bound, least), "proof")
 
 
 def _program(
@@ -76,7 +76,7 @@ def _program(
     j: NDArray[np.intp],
     bound: float,
     arena: float,
-) -> Program:
+) -> MixedIntegerProgram:
     """The paper's program in units of the alignment: u, x_1..x_n, z_1..z_m.
 
     x may be fractional: only the order z is read from the answer, and with z fixed the lowest x are sums of sizes.
@@ -96,7 +96,7 @@ def _program(
     plus_one = np.concatenate([1 + np.arange(n), 1 + i, 1 + j])
     minus_one = np.concatenate([np.zeros(n, dtype=np.int64), 1 + j, 1 + i])
     choice = np.concatenate([np.full(m, -float(big)), np.full(m, float(big))])
-    return Program(
+    return MixedIntegerProgram(
         lower=[bound, *[0.0] * (n + m)],
         # A whole unit above the known arena: bounds that are tight to a rounding error make HiGHS give up.
         upper=[float(big)] * (1 + n) + [1.0] * m,

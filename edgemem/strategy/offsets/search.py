@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from edgemem.native.offset_search import is_related, search_offsets
 from edgemem.strategy.offsets.greedy_by_size import greedy_by_size
 from edgemem.strategy.options import SEED, THREADS, TIME_LIMIT
-from edgemem.strategy.registry import Found, offsets_strategy
+from edgemem.strategy.registry import Solution, offsets_strategy
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,7 +36,7 @@ RELATED_WORK = {"fast": 4_000_000, "default": 20_000_000, "max": 4_000_000_000}
 )
 def search(
     problem: Problem, effort: str = "default", seed: int = 1, time_limit: float | None = None, threads: int = 1
-) -> Found:
+) -> Solution:
     """The smallest arena found within the given work, with the best lower bound it proved.
 
     Every thread does this amount of work with a seed of its own. The plan is never larger than that of one thread, nor,
@@ -46,7 +46,7 @@ def search(
     thread. Raises PlanError for more pairs of them in use together than the kernel keeps.
     """
     steps = RELATED_WORK if is_related(problem) else WORK
-    found = Found(*search_offsets(problem, steps[effort], seed=seed, time_limit=time_limit, threads=threads))
+    found = Solution(*search_offsets(problem, steps[effort], seed=seed, time_limit=time_limit, threads=threads))
     if found.stopped != "work" or is_related(problem):
         return found
     rule = greedy_by_size(problem)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from edgemem.native import kernels
 from edgemem.strategy.options import TIME_LIMIT
-from edgemem.strategy.registry import Found, offsets_strategy
+from edgemem.strategy.registry import Solution, offsets_strategy
 
 if TYPE_CHECKING:
     from edgemem.records.problem import Problem
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     auto={"rules": "improved"},
     honours=("pinned", "reserved"),
 )
-def spatio_temporal(problem: Problem, rules: str = "improved", time_limit: float | None = None) -> Found:
+def spatio_temporal(problem: Problem, rules: str = "improved", time_limit: float | None = None) -> Solution:
     """The plan by groups of phases (`Problem.phases`) and of sizes; `rules="paper"` follows the paper's words.
 
     Where the problem has no phases, one ends wherever the bytes alive turn from rising to falling, or from falling to
@@ -58,4 +58,6 @@ def spatio_temporal(problem: Problem, rules: str = "improved", time_limit: float
     """
     phases = None if problem.phases is None else problem.phases.reshape(-1)
     columns = (problem.first_op, problem.last_op, problem.size, problem.alignment)
-    return Found(*kernels.plan_spatio_temporal(*columns, rules == "paper", time_limit, phases, **problem.constraints))
+    return Solution(
+        *kernels.plan_spatio_temporal(*columns, rules == "paper", time_limit, phases, **problem.constraints)
+    )

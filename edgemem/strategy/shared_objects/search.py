@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from edgemem.native import kernels
 from edgemem.strategy.options import SEED, TIME_LIMIT
-from edgemem.strategy.registry import Found, shared_objects_strategy
+from edgemem.strategy.registry import Solution, shared_objects_strategy
 
 if TYPE_CHECKING:
     from edgemem.records.problem import Problem
@@ -25,11 +25,11 @@ WORK = {"fast": 500_000, "default": 20_000_000, "max": 1_000_000_000}
     options={"effort": ("default", "fast", "max"), "seed": SEED, "time_limit": TIME_LIMIT},
     auto={"effort": "fast"},
 )
-def search(problem: Problem, effort: str = "default", seed: int = 1, time_limit: float | None = None) -> Found:
+def search(problem: Problem, effort: str = "default", seed: int = 1, time_limit: float | None = None) -> Solution:
     """The smallest total of objects found within the given work, with the best lower bound it proved.
 
     The plan is the same on every machine unless there is a time limit (seconds).
     """
     extent = problem.size.reshape(-1, 1) if problem.extents is None else problem.extents
     columns = (problem.first_op, problem.last_op, extent)
-    return Found(*kernels.search_shared_objects(*columns, WORK[effort], seed, time_limit))
+    return Solution(*kernels.search_shared_objects(*columns, WORK[effort], seed, time_limit))

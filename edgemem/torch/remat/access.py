@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from edgemem.replay.remat import BudgetMemory
-    from edgemem.torch.remat.repeating import Repeater
+    from edgemem.torch.remat.repeater import Repeater
     from edgemem.torch.remat.residence import Residence
     from edgemem.torch.remat.statistics import Notes
     from edgemem.torch.remat.values import Value, Values
-    from edgemem.torch.remat.watching import Exposure
+    from edgemem.torch.remat.watch import Exposure
 
 __all__ = ["Accesses"]
 
 
 class Accesses:
-    """What reads or writes the memory of tensors by itself. The argument why this is enough is in watching.py.
+    """What reads or writes the memory of tensors by itself. The argument why this is enough is in watch.py.
 
     Args:
         memory: under the budget.

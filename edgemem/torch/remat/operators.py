@@ -11,7 +11,7 @@ import torch
 
 from edgemem.replay.remat import CHEAP, EXPENSIVE, PATIENT
 from edgemem.torch.remat.effects import is_accumulating
-from edgemem.torch.remat.recipes import Recipe, Settings, Slot, frozen, tensors_of
+from edgemem.torch.remat.recipes import Recipe, TensorArgument, ThreadSettings, frozen, tensors_of
 from edgemem.torch.remat.results import (
     copied,
     has_others,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from edgemem.torch.bridge import Bridge
     from edgemem.torch.remat.access import Accesses
     from edgemem.torch.remat.effects import Effect
-    from edgemem.torch.remat.repeating import Repeater
+    from edgemem.torch.remat.repeater import Repeater
     from edgemem.torch.remat.residence import Residence
     from edgemem.torch.remat.statistics import Notes
     from edgemem.torch.remat.values import Value, Values
@@ -201,7 +201,7 @@ class Operators:
         blocks = [self._block(value) for value in changed]
         generator = call.effect.drawn_from(call.args, call.kwargs)
         state = None if generator is None else generator.get_state()
-        settings = Settings.now()
+        settings = ThreadSettings.now()
         self._memory.lock([], call.kind)  # what was made again before it made requests of other kinds
         start = time.perf_counter_ns()
         try:
@@ -303,13 +303,13 @@ class Operators:
                 if _has_lengths(storage, result):
                     self._memory.fix(value.number)
 
-    def _slot(self, tensor: torch.Tensor, unused: set[int]) -> Slot:
+    def _slot(self, tensor: torch.Tensor, unused: set[int]) -> TensorArgument:
         value = self._values.of(tensor)
         if value is None:
-            return Slot.of(tensor, -1)
+            return TensorArgument.of(tensor, -1)
         if value.number in unused:
-            return Slot.of(tensor, -1, is_scratch=True)
-        return Slot.of(tensor, value.number)
+            return TensorArgument.of(tensor, -1, is_scratch=True)
+        return TensorArgument.of(tensor, value.number)
 
     def _evictable_block(self, storage: torch.UntypedStorage, result: Any) -> int | None:
         """The block of a storage that an operator made, None if it has to stay where it is."""

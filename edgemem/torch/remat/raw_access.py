@@ -1,7 +1,7 @@
 """Functions of PyTorch that read the memory of a tensor without an operator, or give it away: what is evicted is made.
 
 They are replaced as long as a context is open: a mode for PyTorch's functions does not see them where autograd runs
-Python code, and switches fast paths off. What is not here is seen when it may write (watching.py), and raises an error
+Python code, and switches fast paths off. What is not here is seen when it may write (watch.py), and raises an error
 where it reads what is evicted.
 """
 

@@ -13,13 +13,13 @@ from torch.utils._python_dispatch import _disable_current_modes
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["Recipe", "Settings", "Slot", "frozen", "tensors_of"]
+__all__ = ["Recipe", "TensorArgument", "ThreadSettings", "frozen", "tensors_of"]
 
 GENERATOR_STATE: Final = 5056  # bytes of a generator's state on the CPU
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class TensorArgument:
     """The place of a tensor among the arguments of a recipe.
 
     Attributes:
@@ -38,7 +38,7 @@ class Slot:
     is_scratch: bool = False
 
     @classmethod
-    def of(cls, tensor: torch.Tensor, value: int, *, is_scratch: bool = False) -> Slot:
+    def of(cls, tensor: torch.Tensor, value: int, *, is_scratch: bool = False) -> TensorArgument:
         """The place of this tensor, which lies in this value."""
         return cls(
             value,
@@ -69,7 +69,7 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ThreadSettings:
     """Of the thread, and the default type of the process, which some operators look at."""
 
     has_gradients: bool
@@ -78,7 +78,7 @@ class Settings:
     default_dtype: torch.dtype
 
     @classmethod
-    def now(cls) -> Settings:
+    def now(cls) -> ThreadSettings:
         """Those of the calling thread."""
         return _settings(
             torch.is_grad_enabled(),
@@ -105,7 +105,7 @@ class Settings:
         raise AssertionError
 
 
-_settings = cache(Settings)
+_settings = cache(ThreadSettings)
 
 
 @dataclass(slots=True)
@@ -131,7 +131,7 @@ class Recipe:
     reads: tuple[int, ...]
     results: list[int | None]
     written: dict[int, int]
-    settings: Settings
+    settings: ThreadSettings
     generator: torch.Generator | None
     state: bytes
     cost: int
@@ -146,7 +146,7 @@ class Recipe:
             return _run_from_state(self.func, args, kwargs, self.generator, self.state)
 
 
-def frozen(argument: Any, slot_of: Callable[[torch.Tensor], Slot]) -> Any:
+def frozen(argument: Any, slot_of: Callable[[torch.Tensor], TensorArgument]) -> Any:
     """An argument with slots in the place of tensors."""
     if isinstance(argument, torch.Tensor):
         return slot_of(argument)
@@ -156,7 +156,7 @@ def frozen(argument: Any, slot_of: Callable[[torch.Tensor], Slot]) -> Any:
 
 
 def _thawed(argument: Any, storages: Mapping[int, torch.UntypedStorage]) -> Any:
-    if isinstance(argument, Slot):
+    if isinstance(argument, TensorArgument):
         return argument.tensor(None if argument.value < 0 else storages[argument.value])
     if isinstance(argument, list):
         return [_thawed(item, storages) for item in argument]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import torch
 
     from edgemem.replay.remat import BudgetMemory
-    from edgemem.torch.remat.repeating import Repeater
+    from edgemem.torch.remat.repeater import Repeater
     from edgemem.torch.remat.values import Value, Values
 
 __all__ = ["Residence"]

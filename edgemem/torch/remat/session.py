@@ -16,7 +16,7 @@ from edgemem.torch.remat.access import Accesses
 from edgemem.torch.remat.mode import OperatorMode
 from edgemem.torch.remat.operators import Operators
 from edgemem.torch.remat.raw_access import RawAccess
-from edgemem.torch.remat.repeating import Repeater
+from edgemem.torch.remat.repeater import Repeater
 from edgemem.torch.remat.residence import Residence
 from edgemem.torch.remat.statistics import Notes, RematerializationStats
 from edgemem.torch.remat.threads import FollowThreads

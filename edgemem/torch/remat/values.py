@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from edgemem.torch.remat.results import storage_of
-from edgemem.torch.remat.watching import Watch
+from edgemem.torch.remat.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

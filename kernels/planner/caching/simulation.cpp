@@ -20,7 +20,6 @@ class Addresses final : public SegmentSource {
   }
   void give(std::uintptr_t, std::int64_t) noexcept override {}
   std::uintptr_t reserve(std::int64_t bytes) noexcept override { return take(bytes); }
-  bool map(std::uintptr_t, std::int64_t) noexcept override { return true; }
 
  private:
   static constexpr std::uintptr_t kEnd = std::uintptr_t{1} << (sizeof(std::uintptr_t) * 8 - 2);

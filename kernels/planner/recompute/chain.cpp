@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
+#include "planner/common/index.h"
+
 namespace edgemem::recompute {
 namespace {
 
 constexpr std::size_t kLongest = 200;  // operators of a chain
-
-std::size_t at(Id number) { return static_cast<std::size_t>(number); }
 
 // The last of some ascending runs that is before a place; -1: none.
 Id last_before(const std::vector<Id>& runs, std::size_t place) {

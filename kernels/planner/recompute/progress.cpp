@@ -4,13 +4,13 @@
 #include <stdexcept>
 #include <utility>
 
+#include "planner/common/index.h"
+
 namespace edgemem::recompute {
 namespace {
 
 // So that the costs of a million runs add up.
 constexpr std::int64_t kMostCost = std::numeric_limits<std::int64_t>::max() >> 20;
-
-std::size_t at(Id number) { return static_cast<std::size_t>(number); }
 
 }  // namespace
 

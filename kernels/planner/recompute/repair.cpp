@@ -5,14 +5,14 @@
 #include <cstdint>
 #include <stdexcept>
 
+#include "planner/common/index.h"
+
 namespace edgemem::recompute {
 namespace {
 
 constexpr std::size_t kTried = 16;  // copies that are tried at one step
 constexpr std::size_t kSteps = 12;  // steps that are looked at before a repair gives up
 constexpr double kFree = 1e-3;      // the cost of what costs nothing, for prices
-
-std::size_t at(Id number) { return static_cast<std::size_t>(number); }
 
 }  // namespace
 

@@ -5,10 +5,10 @@
 #include <string>
 #include <utility>
 
+#include "planner/common/index.h"
+
 namespace edgemem::recompute {
 namespace {
-
-std::size_t at(Id number) { return static_cast<std::size_t>(number); }
 
 Id checked(std::int64_t number, Id limit, const char* field) {
   if (number < 0 || number >= limit) {

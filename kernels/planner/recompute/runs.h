@@ -4,8 +4,7 @@
 //     first copy of a    w----r                 each run makes new copies of what its operator writes
 //     second copy                  w----r       a reader reads the newest copy, or the one that its view was made of
 //
-// edgemem/remat/runs.py turns such a sequence into a Problem and counts the same there; here it is counted anew for
-// each of many thousand sequences.
+// It is counted anew for each of many thousand sequences; tests/oracle/recompute.py counts the same literally.
 #pragma once
 
 #include <cstddef>
@@ -75,8 +74,6 @@ class Runs {
   Id first_copy(std::size_t run) const { return first_copy_[run]; }
   // How many runs read through a run, which is a view.
   Id viewed(std::size_t run) const { return viewed_[run]; }
-  // The last run of an operator.
-  Id last_run(Id op) const { return last_run_[static_cast<std::size_t>(op)]; }
 
  private:
   static Ids part(const std::vector<Id>& all, std::size_t begin, std::size_t end) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "planner/common/index.h"
 #include "planner/recompute/repair.h"
 
 namespace edgemem::recompute {
@@ -13,8 +14,6 @@ constexpr std::size_t kMostTaken = 24;  // runs that are taken away at once
 constexpr std::size_t kMostMoved = 4;   // runs that are moved at once
 constexpr std::size_t kFarthest = 64;   // places that a run is moved over
 constexpr double kNoise = 0.7;
-
-std::size_t at(Id number) { return static_cast<std::size_t>(number); }
 
 class Search {
  public:

@@ -285,7 +285,7 @@ class Search {
 };
 
 constexpr std::size_t kNarrowest = 8;
-constexpr std::size_t kGrowth = 4;
+constexpr std::size_t kWidthGrowth = 4;
 constexpr std::size_t kWidest = 1U << 17U;
 constexpr std::size_t kMostStates = 1U << 24U;  // times operators: what a front holds is some bytes for each
 
@@ -323,7 +323,7 @@ Solved beam(const Problem& problem, const Start& start, const Limits& limits) {
       best.stopped = Stop::kWork;
       break;
     } else {
-      width = std::min(kGrowth * width, widest);
+      width = std::min(kWidthGrowth * width, widest);
     }
   }
   best.work = budget.spent();

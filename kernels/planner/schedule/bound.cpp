@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "planner/common/index.h"
 #include "planner/schedule/cuts.h"
 #include "planner/schedule/partial.h"
 #include "planner/schedule/relaxed.h"
@@ -22,13 +23,11 @@ constexpr std::size_t kRemembered = 4;
 // How many operators with the most at their step groups are formed around.
 constexpr std::size_t kAnchors = 8;
 // Each group is larger than the one before by one operator, and by one for so many.
-constexpr std::size_t kGrowth = 8;
+constexpr std::size_t kGroupGrowth = 8;
 
-std::size_t at(Id number) { return static_cast<std::size_t>(number); }
-
-class Search {
+class BoundSearch {
  public:
-  Search(const Problem& problem, std::span<const std::int64_t> order, Budget* budget)
+  BoundSearch(const Problem& problem, std::span<const std::int64_t> order, Budget* budget)
       : problem_(problem),
         budget_(*budget),
         order_(order.begin(), order.end()),
@@ -138,7 +137,7 @@ class Search {
       if (known < 0 || comes_sooner(added, known)) known = added;
       const bool is_whole = k + 1 == sorted.size() || need(sorted[k + 1]) < need(added);
       if (k + 1 < size || !is_whole || step_[at(known)] <= bound_) continue;
-      size = k + 2 + k / kGrowth;
+      size = k + 2 + k / kGroupGrowth;
       if (!try_group(in_group, first, step_[at(known)], &failed)) return false;
     }
     return true;
@@ -198,7 +197,7 @@ class Search {
 
 std::int64_t lower_bound(const Problem& problem, std::span<const std::int64_t> order, Budget* budget) {
   (void)peak(problem, order);  // checks the order
-  return Search(problem, order, budget).run();
+  return BoundSearch(problem, order, budget).run();
 }
 
 }  // namespace edgemem::schedule

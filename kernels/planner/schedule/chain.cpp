@@ -2,13 +2,9 @@
 
 #include <algorithm>
 
+#include "planner/common/index.h"
+
 namespace edgemem::schedule {
-
-namespace {
-
-std::size_t at(Id n) { return static_cast<std::size_t>(n); }
-
-}  // namespace
 
 const std::vector<Id>& Chains::find(const Partial& partial, Id k, std::int64_t room) {
   chain_.clear();

@@ -6,14 +6,14 @@
 #include <span>
 #include <vector>
 
+#include "planner/common/index.h"
+
 namespace edgemem::schedule {
 namespace {
 
 constexpr MaxFlow::Node kSource = 0;
 constexpr MaxFlow::Node kSink = 1;
-constexpr Id kNone = -1;
-
-std::size_t at(Id number) { return static_cast<std::size_t>(number); }
+constexpr Id kNoId = -1;
 
 }  // namespace
 
@@ -71,14 +71,14 @@ void Cuts::build(Id taken) {
   base_ = 0;
   for (Id c = 0; c < problem_.classes(); ++c) {
     const Id writer = problem_.writer[at(c)];
-    if (writer == kNone && problem_.present[at(c)] == 0) continue;
+    if (writer == kNoId && problem_.present[at(c)] == 0) continue;
     if (problem_.kept[at(c)] != 0) {
       pay(writer, problem_.size[at(c)]);
     } else {
       pay_for_class(writer, problem_.size[at(c)], problem_.readers[c], writer);
     }
   }
-  if (taken != kNone) pay_for_class(kNone, problem_.size[at(taken)], problem_.readers[taken], op_);
+  if (taken != kNoId) pay_for_class(kNoId, problem_.size[at(taken)], problem_.readers[taken], op_);
   for (Id k = 0; k < problem_.count(); ++k) {
     pay(k, problem_.leaves[at(k)]);
     if (side(k) != Side::kFree) continue;
@@ -98,7 +98,7 @@ void Cuts::build(Id taken) {
 
 // Bytes that are alive once the writer ran.
 void Cuts::pay(Id writer, std::int64_t bytes) {
-  if (writer == kNone || side(writer) == Side::kRan) {
+  if (writer == kNoId || side(writer) == Side::kRan) {
     base_ += bytes;
   } else if (side(writer) == Side::kFree) {
     if_ran_[at(node(writer))] += bytes;
@@ -107,11 +107,11 @@ void Cuts::pay(Id writer, std::int64_t bytes) {
 
 // Bytes that are alive once the writer ran, until all readers did.
 void Cuts::pay_for_class(Id writer, std::int64_t bytes, Ids readers, Id except) {
-  const bool is_written = writer == kNone || side(writer) == Side::kRan;
+  const bool is_written = writer == kNoId || side(writer) == Side::kRan;
   work_ += static_cast<std::int64_t>(readers.size());
   if (bytes == 0 || (!is_written && side(writer) == Side::kWaits)) return;
   int free = 0;
-  Id some = kNone;
+  Id some = kNoId;
   for (const Id r : readers) {
     if (r == except) continue;
     if (side(r) == Side::kWaits) return pay(writer, bytes);
@@ -152,10 +152,10 @@ std::int64_t Cuts::least(Id op, std::int64_t enough, Ids later, Ids earlier) {
   const std::int64_t gain = problem_.over[op].empty() ? 0 : problem_.size[at(problem_.writes[op].front())];
   if (gain == 0 || bodies >= results) {
     const std::int64_t more = std::max(bodies, results);
-    return more + cut(kNone, enough - more);
+    return more + cut(kNoId, enough - more);
   }
   std::int64_t found = 0;
-  if (bodies > results - gain) found = bodies + cut(kNone, enough - bodies);
+  if (bodies > results - gain) found = bodies + cut(kNoId, enough - bodies);
   return std::max(found, found >= enough ? 0 : with_results(op, enough));
 }
 
@@ -171,10 +171,10 @@ std::int64_t Cuts::with_results(Id op, std::int64_t enough) {
       is_last = is_last && (r == op || side(r) == Side::kRan);
       may_be_last = may_be_last && (r == op || side(r) != Side::kWaits);
     }
-    if (is_last) return less + cut(kNone, enough - less);
+    if (is_last) return less + cut(kNoId, enough - less);
     if (may_be_last) possible.push_back(c);
   }
-  if (possible.empty()) return results + cut(kNone, enough - results);
+  if (possible.empty()) return results + cut(kNoId, enough - results);
   std::int64_t least = MaxFlow::kUnlimited;
   std::vector<char> ran;
   for (const Id c : possible) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "planner/common/budget.h"
+#include "planner/common/index.h"
 #include "planner/schedule/part.h"
 #include "planner/schedule/partial.h"
 #include "planner/schedule/run.h"
@@ -25,17 +26,15 @@ constexpr std::size_t kAllWidth = 4096;  // where all operators are ordered at o
 // What lies below the peak by this part of it costs nothing.
 constexpr std::int64_t kShares[] = {4, 8, 16, 32};
 
-std::size_t at(Id number) { return static_cast<std::size_t>(number); }
-
 struct Sequence {
   std::vector<Id> order;
   Numbers steps;  // bytes alive at each one
   std::int64_t peak = 0;
 };
 
-class Search {
+class LocalSearch {
  public:
-  Search(const Problem& problem, const Start& start, const Limits& limits)
+  LocalSearch(const Problem& problem, const Start& start, const Limits& limits)
       : problem_(problem),
         bound_(start.bound),
         budget_(limits.work, limits.seconds, at(problem.count())),
@@ -182,7 +181,7 @@ class Search {
 }  // namespace
 
 Solved improve(const Problem& problem, const Start& start, const Limits& limits) {
-  return Search(problem, start, limits).run();
+  return LocalSearch(problem, start, limits).run();
 }
 
 }  // namespace edgemem::schedule

@@ -5,13 +5,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "planner/common/index.h"
+
 namespace edgemem::schedule {
-namespace {
-
-std::size_t at(std::int32_t number) { return static_cast<std::size_t>(number); }
-
-}  // namespace
-
 void MaxFlow::reset(std::size_t nodes) {
   nodes_ = nodes;
   built_ = marked_ = false;

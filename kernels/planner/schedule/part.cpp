@@ -6,10 +6,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "planner/common/index.h"
+
 namespace edgemem::schedule {
 namespace {
-
-std::size_t at(Id number) { return static_cast<std::size_t>(number); }
 
 class Numbering {
  public:

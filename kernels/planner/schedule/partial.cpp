@@ -6,15 +6,10 @@
 #include <stdexcept>
 #include <string>
 
+#include "planner/common/index.h"
 #include "planner/common/splitmix64.h"
 
 namespace edgemem::schedule {
-
-namespace {
-
-std::size_t at(Id n) { return static_cast<std::size_t>(n); }
-
-}  // namespace
 
 void Partial::Members::insert(Id n) {
   if (has(n)) return;

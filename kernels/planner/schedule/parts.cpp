@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "planner/common/budget.h"
+#include "planner/common/index.h"
 #include "planner/schedule/beam.h"
 #include "planner/schedule/bound.h"
 #include "planner/schedule/hills.h"
@@ -24,8 +25,6 @@ namespace {
 constexpr std::int64_t kArcsPerStep = 20;
 // Parts side by side, within parts side by side, and so on. A training step can be as deep as the network.
 constexpr int kDeepest = 8;
-
-std::size_t at(Id number) { return static_cast<std::size_t>(number); }
 
 struct Ordered {
   Numbers order;

@@ -6,13 +6,9 @@
 #include <limits>
 #include <vector>
 
+#include "planner/common/index.h"
+
 namespace edgemem::schedule {
-namespace {
-
-std::size_t at(Id number) { return static_cast<std::size_t>(number); }
-
-}  // namespace
-
 Problem relaxed(const Problem& problem) {
   Problem made = problem;
   std::vector<Numbers> over(at(problem.count()));

@@ -4,13 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "planner/common/index.h"
+
 namespace edgemem::schedule {
-namespace {
-
-std::size_t at(Id number) { return static_cast<std::size_t>(number); }
-
-}  // namespace
-
 void Run::reset() {
   left_.resize(problem_->size.size());
   for (Id c = 0; c < problem_->classes(); ++c) left_[at(c)] = static_cast<Id>(problem_->readers[c].size());

@@ -5,10 +5,10 @@
 #include <numeric>
 #include <vector>
 
+#include "planner/common/index.h"
+
 namespace edgemem::schedule {
 namespace {
-
-std::size_t at(Id number) { return static_cast<std::size_t>(number); }
 
 // Whether all operators before a place must come before all behind it: for each place in the order.
 //

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "planner/common/index.h"
 #include "planner/common/splitmix64.h"
 
 namespace edgemem::schedule {
@@ -15,7 +16,6 @@ namespace {
 
 constexpr std::int64_t kUnknown = std::numeric_limits<std::int64_t>::max();
 
-std::size_t at(Id number) { return static_cast<std::size_t>(number); }
 std::uint64_t bit(Id number) { return std::uint64_t{1} << static_cast<unsigned>(number); }
 
 std::uint64_t set_of(Ids numbers) {

@@ -18,9 +18,6 @@ void bionic_shim_fill_table(void** table, const char* const* names, int count);
 /* The standard streams: pointers to them, and the array `__sF` whose elements stand for them. */
 void bionic_shim_fill_streams(FILE** in, FILE** out, FILE** err, char* array);
 
-/* A file that this machine shows otherwise than a device would: an open descriptor with the device's text, or -1. */
-int bionic_shim_device_file(const char* path);
-
 _Noreturn void bionic_shim_refuse(const char* what);
 
 #endif

@@ -56,8 +56,3 @@ int BIONIC(fprintf)(FILE* file, const char* format, ...) {
   va_end(values);
   return written;
 }
-
-FILE* BIONIC(fopen)(const char* path, const char* mode) {
-  const int given = bionic_shim_device_file(path);
-  return given >= 0 ? fdopen(given, "r") : fopen(path, mode);
-}

@@ -13,10 +13,10 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+sys.path.append(str(Path(__file__).resolve().parents[3]))
 
 from edgemem.formats import Model, load
-from edgemem.passes.streaming.stream import Stage, stream
+from edgemem.passes.streaming.stream import StripeStage, stream
 from edgemem.planning import choices, make_plans
 from edgemem.proof import sweep_plan
 from edgemem.records.lifetime import lifetimes
@@ -50,7 +50,7 @@ MOST_ABOVE = 0.15
 def row(subject: str, effort: str, folder: Path, checks: Checks) -> list[str]:
     """A line of the table."""
     name, _, text = subject.partition("=")
-    stages = [Stage(*map(int, stage.split(":"))) for stage in text.split(",")]
+    stages = [StripeStage(*map(int, stage.split(":"))) for stage in text.split(",")]
     model = load(folded(source(name, folder), folder))
     assert isinstance(model, Model)
     target = replace(BUILT_IN["tflm"], kernels="tflm-reference", slots=True)

@@ -17,14 +17,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+sys.path.append(str(Path(__file__).resolve().parents[3]))
 
 from ai_edge_litert.interpreter import Interpreter as LiteRT
 from ai_edge_litert.interpreter import OpResolverType
 
 from edgemem.commands.measure_tflite import measure_tflite
 from edgemem.errors import EdgememError
-from edgemem.runtime.litert.compare import random_inputs
+from edgemem.runtime.litert.comparison import random_inputs
 from edgemem.runtime.litert.interpreter import Interpreter
 from edgemem.runtime.litert.layout import bound_target
 from edgemem.runtime.litert.probe import probe_apart

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+sys.path.append(str(Path(__file__).resolve().parents[3]))
 
 from edgemem.formats import Model, load
-from edgemem.runtime.tflm.execute import input_values
+from edgemem.runtime.tflm.execution import input_values
 
 __all__ = ["MicroRun", "run"]
 

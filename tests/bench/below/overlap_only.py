@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from statistics import mean
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+sys.path.append(str(Path(__file__).resolve().parents[3]))
 
 import edgemem
 from tests.bench.below import micro

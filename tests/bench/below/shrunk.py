@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import edgemem
-from edgemem.commands.prepare import prepare
-from edgemem.commands.price import classical_bound, price_of
+from edgemem.commands.changed_model import change_model
+from edgemem.commands.cost import classical_bound, price_of
 from edgemem.formats import Foldable, Model, load
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from edgemem.commands.price import Price
+    from edgemem.commands.cost import Price
     from edgemem.plans import PlanSet
     from edgemem.targets import Target
 
@@ -68,7 +68,7 @@ def shrink(
     """Plan a file under a target and a kernel profile, streamed if stages are given (`auto`, `head`, or a list)."""
     wanted = {} if stages is None else {"stream": {"stages": stages}}
     begin = _seconds()
-    prepared = prepare(path, folder, wanted, target=target, kernels=kernels)
+    prepared = change_model(path, folder, wanted, target=target, kernels=kernels)
     changed = _seconds()
     planset = edgemem.plan(prepared.model, target=prepared.target)
     end = _seconds()

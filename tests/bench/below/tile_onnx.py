@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import onnxruntime
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+sys.path.append(str(Path(__file__).resolve().parents[3]))
 
 from edgemem import api
+from edgemem.commands.changed_model import change_model
+from edgemem.commands.cost import price_of
 from edgemem.commands.measure import measure
-from edgemem.commands.prepare import prepare
-from edgemem.commands.price import price_of
-from edgemem.commands.record import add_recording
+from edgemem.commands.recording import add_recording
 from edgemem.formats import Bindings, Model
 from edgemem.runtime.feeds import make_feeds
 from edgemem.runtime.onnxruntime.session import InferenceSession
@@ -58,7 +58,9 @@ def _row(name: str, folder: Path, max_macs: str, threads: int) -> list[str]:
     original, tiled = folder / f"{Path(name).stem}.onnx", folder / "tiled.onnx"
     is_file = name.endswith(".onnx")
     original.write_bytes(Path(name).read_bytes() if is_file else build(name).SerializeToString(deterministic=True))
-    prepared = prepare(original, folder, {"tile": {"stages": "auto", "max_macs": max_macs, "threads": str(threads)}})
+    prepared = change_model(
+        original, folder, {"tile": {"stages": "auto", "max_macs": max_macs, "threads": str(threads)}}
+    )
     model, before = prepared.model, prepared.given
     assert isinstance(model, Model)
     assert before is not None

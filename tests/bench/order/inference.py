@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import TYPE_CHECKING
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+sys.path.append(str(Path(__file__).resolve().parents[3]))
 
 from edgemem.schedule.depth_first import depth_first_order
 from edgemem.schedule.order import find_order

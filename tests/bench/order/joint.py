@@ -3,8 +3,8 @@
     python tests/bench/order/joint.py [--graphs 300] [--effort default] [--page docs/order.md]
 
 Random graphs are those of tests/oracle/orders with 4 to 30 operators, each under a target of its own; cells are those
-of models/wired.py under `tflm`. "first, then" is the arena of the best order's best plan, "at once" the smallest arena
-of any order; no order has a smaller one than the bound.
+of models/wired_networks.py under `tflm`. "first, then" is the arena of the best order's best plan, "at once" the
+smallest arena of any order; no order has a smaller one than the bound.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+sys.path.append(str(Path(__file__).resolve().parents[3]))
 
 from edgemem.errors import ModelError
-from edgemem.schedule.placed import order_and_place
-from models import wired
+from models import wired_networks as wired
 from tests.bench.below.page import put, table
 from tests.bench.order.subjects import MICRO
+from tests.oracle.constraint_orders.joint import order_and_place
 from tests.oracle.orders.cases import large_case
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from edgemem.model.graph import Graph
-    from edgemem.schedule.placed import Joint
     from edgemem.targets import Target
+    from tests.oracle.constraint_orders.joint import Joint
 
 CELLS: Mapping[str, Callable[[], Graph]] = {
     "RandWire 8": partial(wired.randwire, 8, seed=0),

@@ -13,10 +13,10 @@ from edgemem.errors import EdgememError
 from edgemem.formats import Model
 from edgemem.passes.streaming.stages import choose_stages
 from edgemem.passes.streaming.stream import stream
-from edgemem.passes.tiling.auto import find_stages
+from edgemem.passes.tiling.choice import find_stages
 from edgemem.passes.tiling.tile import tile
 from edgemem.targets import BUILT_IN
-from models import wired
+from models import wired_networks as wired
 from models.build import build, build_tflite
 from models.fetch import FetchError, catalogue, fetch
 from tests.runtime.networks import FETCHED

@@ -21,7 +21,7 @@ from statistics import mean, median
 from typing import TYPE_CHECKING
 
 ROOT = Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(ROOT))
+sys.path.append(str(ROOT))
 
 from tests.bench.below.page import measured_with, put, table
 from tests.bench.serving.checks import Checks

@@ -26,17 +26,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+sys.path.append(str(Path(__file__).resolve().parents[3]))
 
-from edgemem.commands.prepare import prepare
+from edgemem.commands.changed_model import change_model
 from edgemem.formats import Bindings, Foldable, Model, load_model, open_bytes
 from edgemem.model.macs import macs_of
-from edgemem.remat.offline import recompute
-from edgemem.runtime.onnxruntime.tiled import compare_tiled
+from edgemem.remat.search import recompute
+from edgemem.runtime.onnxruntime.tile_comparison import compare_tiled
 from edgemem.schedule.order import find_order
 from edgemem.schedule.problem import order_problem
 from edgemem.targets import BUILT_IN
-from models import wired
+from models import wired_networks as wired
 from models.build import build, names
 from models.fetch import catalogue, fetch
 from tests.branchy import wired_tflite
@@ -231,7 +231,7 @@ def _same_onnx(path: Path, out: Path, shapes: Mapping[str, tuple[int, ...]]) -> 
     """Whether the outputs are those of ONNX Runtime's optimised graph of the original."""
     bindings = Bindings(input_shapes=dict(shapes))
     with tempfile.TemporaryDirectory() as folder:
-        original = prepare(path, Path(folder), {"optimize": {"level": "extended"}}, bindings=bindings).model
+        original = change_model(path, Path(folder), {"optimize": {"level": "extended"}}, bindings=bindings).model
         assert isinstance(original, Model)
         (Path(folder) / "both").mkdir()
         return compare_tiled(original, load_model(out), Path(folder) / "both", bindings=bindings).is_identical

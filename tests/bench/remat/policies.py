@@ -15,19 +15,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 ROOT = Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(ROOT))
+sys.path.append(str(ROOT))
 
-from edgemem.formats import load_operator_log
-from edgemem.remat.budgets import cutoff_budget, minimum_budget
 from edgemem.remat.policies import POLICIES
-from edgemem.remat.simulation import simulate
 from tests.bench.below.page import put, table
+from tests.bench.remat.budgets import cutoff_budget, minimum_budget
+from tests.bench.remat.log_files import load_operator_log
+from tests.bench.remat.simulation import simulate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from edgemem.remat.simulation import Simulation
-    from edgemem.trace import OperatorLog
+    from tests.bench.remat.operator_log import OperatorLog
+    from tests.bench.remat.simulation import Simulation
 
 BUDGETS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4)
 MAIN = ("dtr", "dte", "coop", "coop-per-byte")

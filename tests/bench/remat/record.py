@@ -12,12 +12,12 @@ import argparse
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+sys.path.append(str(Path(__file__).resolve().parents[3]))
 
 import torch
 
-from edgemem.torch import record_operators
-from edgemem.trace.operator_log_file import save_operator_log
+from tests.bench.remat.operator_log_file import save_operator_log
+from tests.bench.remat.recorder import record_operators
 from tests.torch.steps import NAMES, make_step
 
 

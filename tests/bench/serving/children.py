@@ -15,7 +15,7 @@ TIMEOUT_S = 3600
 
 def environment(bytecode: Path | None = None) -> dict[str, str]:
     """The environment of a child: this one, in which Python finds the checkout, and keeps bytecode in the folder."""
-    folders = [str(HERE.parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    folders = [*filter(None, [os.environ.get("PYTHONPATH")]), str(HERE.parents[2])]
     kept = {} if bytecode is None else {"PYTHONPYCACHEPREFIX": str(bytecode), "PYTHONDONTWRITEBYTECODE": ""}
     return {**os.environ, "PYTHONPATH": os.pathsep.join(folders), **kept}
 

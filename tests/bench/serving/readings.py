@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgemem.process_memory import peak_bytes, resident_bytes
+from edgemem.system.process_memory import peak_bytes, resident_bytes
 
 __all__ = ["peak", "resident"]
 

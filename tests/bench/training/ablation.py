@@ -25,7 +25,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+sys.path.append(str(Path(__file__).resolve().parents[3]))
 
 import numpy as np
 
@@ -37,7 +37,7 @@ from edgemem.replay.loop import Loop, LoopCounts
 from edgemem.trace.caching import simulate
 from edgemem.trace.cycle import Cycle
 from edgemem.trace.dynamic_slots import dynamic_slots
-from models.training_traces import SETUPS, training_trace
+from tests.training_traces.traces import SETUPS, training_trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from edgemem.plans import PlanSet
     from edgemem.trace.slots import Slots
     from edgemem.trace.trace import Trace
-    from models.training_setup import TrainingSetup
+    from tests.training_traces.setup import TrainingSetup
 
 ALIGNMENT: Final = 512
 GIB: Final = 1 << 30
@@ -168,7 +168,7 @@ def planned(setup: TrainingSetup, strategy: str) -> tuple[Cycle, PlanSet, float]
 def main() -> None:
     """A line for each setup."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help="setups of models/training_traces.py")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="setups of tests/training_traces/traces.py")
     parser.add_argument("--strategy", default="auto", help="for the static requests")
     given = parser.parse_args()
     addresses = Addresses()

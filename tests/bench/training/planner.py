@@ -2,7 +2,7 @@
 
 python tests/bench/training/planner.py [--auto] [NAME ...]
 
-Prints a Markdown table for the setups of models/training_traces.py: events of one iteration, records of its static
+Prints a Markdown table for the setups of tests/training_traces: events of one iteration, records of its static
 requests, the bound, and for each strategy the arena / bound with the processor seconds of one core. With --auto also
 what `auto` makes of it (`edgemem.planning.make_plans`), and its seconds by the clock.
 """
@@ -15,12 +15,12 @@ import time
 from pathlib import Path
 from typing import Final
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+sys.path.append(str(Path(__file__).resolve().parents[3]))
 
 from edgemem.planning import make_plans
 from edgemem.strategy.catalogue import registered
 from edgemem.trace.cycle import Cycle
-from models.training_traces import SETUPS, training_trace
+from tests.training_traces.traces import SETUPS, training_trace
 
 ALIGNMENT: Final = 512
 STRATEGIES: Final[dict[str, dict[str, str]]] = {

@@ -26,13 +26,13 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+sys.path.append(str(Path(__file__).resolve().parents[3]))
 
 import torch
 
 import edgemem.torch
 from edgemem.errors import BudgetExceededError
-from edgemem.process_memory import begin_peak, peak_bytes, resident_bytes
+from edgemem.system.process_memory import begin_peak, peak_bytes, resident_bytes
 from tests.bench.serving.checks import Checks
 from tests.torch.steps import NAMES, Step, make_step
 from tests.torch.training import bits

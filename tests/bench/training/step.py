@@ -19,13 +19,13 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+sys.path.append(str(Path(__file__).resolve().parents[3]))
 
 import torch
 from torch.nn import functional
 
 import edgemem.torch
-from edgemem.process_memory import begin_peak, peak_bytes, resident_bytes
+from edgemem.system.process_memory import begin_peak, peak_bytes, resident_bytes
 from tests.bench.serving.checks import Checks
 from tests.torch.networks import Gpt, MixtureOfExperts, ResNet18
 

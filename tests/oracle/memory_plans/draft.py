@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from edgemem import OffsetPlan, PlanSet, Problem, SharedObjectsPlan, UsageRecord, lower_bounds
-from edgemem.bounds import naive_size
+from edgemem.strategy.bounds import naive_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -14,7 +14,7 @@ from edgemem.commands.run import run
 from edgemem.errors import EdgememError, PlanError, RuntimeBindError
 from edgemem.formats import onnx_editor, open_bytes
 from edgemem.runtime.feeds import make_feeds
-from edgemem.runtime.tflm.execute import execute, input_values
+from edgemem.runtime.tflm.execution import execute, input_values
 from tests.oracle.memory_plans.random_onnx import random_onnx
 from tests.oracle.memory_plans.random_tflite import random_tflite
 

@@ -50,7 +50,7 @@ __all__ = [
 
 # Methods that find the best order of nine operators. They count all padding, so that what they find may be above the
 # best by the padding of one record.
-EXACT: Final = frozenset(("auto", "beam", "ilp", "cumulative"))
+EXACT: Final = frozenset(("auto", "beam", "ilp"))
 _EXTRAS: Final = {"solvers": ("scipy", "ortools"), "scipy": ("scipy",), "ortools": ("ortools",)}
 _MOST_OF_PROGRAMS = 12  # operators: with more of them, a program may take minutes to solve
 

@@ -2,15 +2,10 @@
 
 #include <utility>
 
+#include "planner/common/index.h"
 #include "planner/common/time_index.h"
 
 namespace edgemem::offset_search {
-
-namespace {
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
-
-}  // namespace
 
 GapFit::GapFit(const Part& part) : part_(part), offsets_(part.pinned) {
   for (const Interval& range : part.reserved) reserved_.insert(range);

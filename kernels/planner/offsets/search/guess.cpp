@@ -8,12 +8,12 @@ namespace edgemem::offset_search {
 
 namespace {
 
-constexpr std::int64_t kLeastNodes = 20'000;  // of one search
+constexpr std::int64_t kLeastGuessNodes = 20'000;  // of one search
 constexpr std::int64_t kNodesAPiece = 4;
 constexpr std::size_t kConfidentOf = 8;  // boundaries, of which at most one is unexplained
 constexpr std::int64_t kLongEvery = 6;   // of so many searches the last has kLong times the nodes
 constexpr std::int64_t kLong = 4;
-constexpr std::int64_t kPlainSearches = 2;    // whose weights carry no noise
+constexpr std::int64_t kPlainGuesses = 2;     // whose weights carry no noise
 constexpr std::int64_t kSearchesPerRule = 2;  // then learning from failures changes: off, on, off, ..
 
 }  // namespace
@@ -54,7 +54,7 @@ bool GuessSearch::is_confident() const {
 void GuessSearch::draw_weights(std::int64_t turn) {
   for (std::size_t i = 0; i < weight_.size(); ++i) {
     weight_[i] = static_cast<double>(fine_.life[i]);
-    if (turn < kPlainSearches) continue;
+    if (turn < kPlainGuesses) continue;
     // A factor from 0.05 to 1.95, by integers, so that every machine has the same.
     weight_[i] *= static_cast<double>(50 + static_cast<std::int64_t>(random_() % 1901)) / 1000.0;
   }
@@ -69,7 +69,7 @@ bool GuessSearch::search_once(std::int64_t size, Budget& budget) {
   draw_weights(next->searches);
   PlateauSearch::Ordering ordering;
   ordering.learn_from_failures = next->searches / kSearchesPerRule % 2 == 1;
-  const std::int64_t nodes = std::max(kLeastNodes, kNodesAPiece * fine_.count());
+  const std::int64_t nodes = std::max(kLeastGuessNodes, kNodesAPiece * fine_.count());
   const bool is_long = next->searches % kLongEvery == kLongEvery - 1;
   const PlateauSearch::Limits limits{is_long ? kLong * nodes : nodes};
   const Outcome outcome = next->search.run(next->holes.ceiling, weight_, ordering, limits, budget);

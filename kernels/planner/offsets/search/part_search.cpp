@@ -5,11 +5,11 @@
 #include <limits>
 #include <numeric>
 
+#include "planner/common/index.h"
+
 namespace edgemem::offset_search {
 
 namespace {
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 // Rules by which a greedy pass orders the pieces, in turns; after one round of them the orders carry noise.
 constexpr std::int64_t kGreedyRules = 4;

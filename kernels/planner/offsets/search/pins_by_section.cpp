@@ -2,13 +2,9 @@
 
 #include <numeric>
 
+#include "planner/common/index.h"
+
 namespace edgemem::offset_search {
-
-namespace {
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
-
-}  // namespace
 
 PinsBySection::PinsBySection(const Part& part, Budget& budget) {
   std::vector<std::int32_t> ascending;

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "planner/common/budget.h"
+#include "planner/common/index.h"
 #include "planner/offsets/search/holes.h"
 #include "planner/offsets/search/part.h"
 #include "planner/offsets/search/plateau_options.h"
@@ -89,8 +90,6 @@ class PlateauSearch {
 
   static constexpr std::int64_t kInfinite = PlateauState::kInfinite;
   static constexpr std::int32_t kNone = PlateauState::kNone;
-
-  static std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
   // plateau.cpp: choices
   void allocate();

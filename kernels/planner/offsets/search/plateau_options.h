@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "planner/common/budget.h"
+#include "planner/common/index.h"
 #include "planner/offsets/search/holes.h"
 #include "planner/offsets/search/part.h"
 #include "planner/offsets/search/plateau_state.h"
@@ -47,8 +48,6 @@ class PlateauOptions {
   std::int64_t lift_height(const Walls& walls, bool right) const;
 
  private:
-  static std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
-
   static int contacts(std::int32_t begin, std::int32_t end, std::int64_t size, const Walls& walls);
   int contacts(const Option& option, const Walls& walls) const;
   std::int32_t nearest_support(const Walls& walls, bool right) const;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "planner/common/budget.h"
+#include "planner/common/index.h"
 #include "planner/offsets/search/holes.h"
 #include "planner/offsets/search/part.h"
 #include "planner/offsets/search/pins_by_section.h"
@@ -150,7 +151,6 @@ class PlateauState {
     std::int64_t value;
   };
 
-  static std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
   PieceList list(const std::vector<std::int32_t>& next, std::int32_t head) const {
     return {next, part_.count() + head, part_.count()};
   }

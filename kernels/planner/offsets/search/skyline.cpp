@@ -4,14 +4,14 @@
 #include <functional>
 #include <limits>
 
+#include "planner/common/index.h"
+
 namespace edgemem::offset_search {
 
 namespace {
 
-constexpr std::int32_t kNone = std::numeric_limits<std::int32_t>::max();
+constexpr std::int32_t kNoLine = std::numeric_limits<std::int32_t>::max();
 constexpr std::size_t kFan = 8;
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 
@@ -47,7 +47,7 @@ bool Skyline::run(std::span<const std::int32_t> rank, Ceiling ceiling, Budget& b
   }
   for (std::size_t level = 1; level < levels_.size(); ++level) {
     for (std::size_t k = 0; k < levels_[level].size(); ++k) {
-      Node node{kNone, kNone};
+      Node node{kNoLine, kNoLine};
       const std::size_t stop = std::min((k + 1) * kFan, levels_[level - 1].size());
       for (std::size_t c = k * kFan; c < stop; ++c) {
         node.rank = std::min(node.rank, levels_[level - 1][c].rank);
@@ -65,7 +65,7 @@ bool Skyline::run(std::span<const std::int32_t> rank, Ceiling ceiling, Budget& b
     if (!budget.spend(1) && budget.out_of_time()) return false;
     const std::int32_t begin = lowest();
     const std::int32_t best = best_within(begin, end_[at(begin)]);
-    if (best == kNone) {
+    if (best == kNoLine) {
       if (!lift(begin)) return false;
       continue;
     }
@@ -82,7 +82,7 @@ bool Skyline::run(std::span<const std::int32_t> rank, Ceiling ceiling, Budget& b
 std::int32_t Skyline::best_within(std::int32_t begin, std::int32_t end) const {
   const std::size_t from = at(part_.first[at(begin)]);
   const std::size_t to = at(part_.first[at(end)]);
-  std::int32_t best = kNone;
+  std::int32_t best = kNoLine;
   if (to - from <= 4 * kFan) {
     for (std::size_t i = from; i < to; ++i) {
       const Node& node = levels_[0][i];
@@ -112,10 +112,10 @@ void Skyline::descend(std::size_t level, std::size_t index, std::size_t from, st
 
 void Skyline::remove(std::int32_t piece) {
   std::size_t index = at(piece);
-  levels_[0][index] = {kNone, kNone};
+  levels_[0][index] = {kNoLine, kNoLine};
   for (std::size_t level = 1; level < levels_.size(); ++level) {
     index /= kFan;
-    Node node{kNone, kNone};
+    Node node{kNoLine, kNoLine};
     const std::size_t stop = std::min((index + 1) * kFan, levels_[level - 1].size());
     for (std::size_t c = index * kFan; c < stop; ++c) {
       node.rank = std::min(node.rank, levels_[level - 1][c].rank);

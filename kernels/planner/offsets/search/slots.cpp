@@ -11,7 +11,7 @@ namespace edgemem::offset_search {
 
 namespace {
 
-constexpr std::int32_t kNone = -1;
+constexpr std::int32_t kNoPiece = -1;
 constexpr int kBits = 3;  // eight classes of sizes an octave, so that a slot is at most an eighth too large
 constexpr std::size_t kClasses = 64U << kBits;
 constexpr std::size_t kReach = std::size_t{2} << kBits;  // classes above its own in which a piece looks for a slot
@@ -41,7 +41,7 @@ std::vector<std::int64_t> reuse_slots(const Part& part, Budget& budget) {
   // An eighth more for every slot must not leave int64.
   const std::int64_t most = std::numeric_limits<std::int64_t>::max() / part.unit / 8 * 7;
   if (offsets.back() + part.size.back() > most) return offsets;
-  std::vector<std::int32_t> last_ending(sections + 1, kNone);  // a list of the pieces with each end
+  std::vector<std::int32_t> last_ending(sections + 1, kNoPiece);  // a list of the pieces with each end
   std::vector<std::int32_t> ending_before(count);
   for (std::size_t i = 0; i < count; ++i) {
     budget.pass();
@@ -53,7 +53,7 @@ std::vector<std::int64_t> reuse_slots(const Part& part, Budget& budget) {
   std::vector<std::uint16_t> slot_class(count);
   std::int64_t top = 0;
   for (std::size_t t = 0; t < sections; ++t) {
-    for (std::int32_t i = last_ending[t]; i != kNone; i = ending_before[static_cast<std::size_t>(i)]) {
+    for (std::int32_t i = last_ending[t]; i != kNoPiece; i = ending_before[static_cast<std::size_t>(i)]) {
       const auto back = static_cast<std::size_t>(i);
       free[slot_class[back]].push_back(offsets[back]);
     }

@@ -15,4 +15,4 @@ dependencyResolutionManagement {
 }
 
 rootProject.name = "edgemem-demo"
-include(":app", ":edgemem-android")
+include(":app")

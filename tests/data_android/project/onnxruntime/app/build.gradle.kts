@@ -18,7 +18,7 @@ android {
     }
 
     androidResources {
-        noCompress += listOf("onnx", "json", "txt")
+        noCompress += listOf("onnx", "json")
     }
 
     // Libraries stay uncompressed in the APK. From 8.5.1 on this plugin aligns them to pages of 16 KiB.
@@ -35,5 +35,6 @@ android {
 }
 
 dependencies {
-    implementation(project(":edgemem-android"))
+    implementation(files("libs/edgemem.aar"))
+    implementation(libs.onnxruntime.android)
 }

@@ -9,4 +9,9 @@ public class View {
     public final native int getHeight();
 
     protected native void onDraw(android.graphics.Canvas canvas);
+
+    /** Of this view, and of those in it; not a method of Android's. */
+    public String text() {
+        return "";
+    }
 }

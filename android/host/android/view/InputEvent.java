@@ -1,4 +1,0 @@
-package android.view;
-
-/** A stand-in. */
-public abstract class InputEvent {}

@@ -1,5 +1,0 @@
-package android.net;
-
-public abstract class Uri {
-  Uri() {}
-}

@@ -1,9 +1,0 @@
-package android.os;
-
-public final class Looper {
-  Looper() {}
-
-  public static Looper getMainLooper() {
-    throw new RuntimeException("stub");
-  }
-}

@@ -1,0 +1,1 @@
+"""What the operators of an ONNX model compute, as tensor operations."""

@@ -1,0 +1,1 @@
+"""What the operators of a .tflite file compute, as tensor operations."""

@@ -1,0 +1,255 @@
+"""Chooses the stages and the number of tiles by itself.
+
+    operators     0 ......... 9 10 ...... 20 21 22 23 ...
+    a choice      [ 14 tiles  ] [ 7 tiles  ]  as they are         its peak is the largest of the parts' peaks, its
+                                                                  price the sum of what the tiles compute twice
+
+For a limit of the peak, dynamic programming over the operators finds the stages with the least arithmetic: a state is a
+place in the order, and whether the operator before it ran in tiles. The least limit that the permitted arithmetic pays
+for is found by bisection. Stages begin and end where few bytes go from one operator to the next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from edgemem.errors import UnsupportedError
+from edgemem.passes.tiling.cost import Costs
+from edgemem.passes.tiling.kernels import workspace
+from edgemem.passes.tiling.stage import TileStage
+from edgemem.records.lifetime import lifetimes
+from edgemem.schedule.peak import peak_of
+from edgemem.strategy.bounds import operator_breadths
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from edgemem.model.graph import Graph
+    from edgemem.targets import Target
+
+__all__ = ["TileChoice", "find_stages", "peak_without_stages"]
+
+_ROWS: Final = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64)
+_COLUMNS: Final = (1, 2, 4)
+_MOST_TILES: Final = 64
+_MOST_ENDS: Final = 48  # places where a stage may end
+_LONGEST: Final = 48  # operators in a stage
+_PRECISION: Final = 1 / 256  # of the least peak
+_SLACK: Final = 1 / 64  # by which the peak may exceed the least for less arithmetic
+
+
+@dataclass(frozen=True, slots=True)
+class TileChoice:
+    """Stages, and what they are estimated to cost.
+
+    Attributes:
+        stages: in the order of the graph; () where no tiles make the peak smaller.
+        peak: bytes, with the workspace of kernels on one thread.
+        macs_ratio: arithmetic with them / without.
+    """
+
+    stages: tuple[TileStage, ...]
+    peak: int
+    macs_ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """How the operators up to a place run."""
+
+    extra: int  # multiply-accumulate operations that are computed twice
+    operators: int
+    stage: TileStage | None = None
+    before: _Way | None = None
+
+    def rows(self, op: int) -> int:
+        """In how many rows of tiles an operator before the place ran; 1 if it ran as it is."""
+        way: _Way | None = self
+        while way is not None:
+            if way.stage is not None and way.stage.first <= op:
+                return way.stage.rows if op <= way.stage.last else 1
+            way = way.before
+        return 1
+
+    def stages(self) -> tuple[TileStage, ...]:
+        found = []
+        way: _Way | None = self
+        while way is not None:
+            if way.stage is not None:
+                found.append(way.stage)
+            way = way.before
+        return tuple(reversed(found))
+
+
+def find_stages(
+    graph: Graph, target: Target, *, max_macs: float = 1.15, budget: int | None = None, threads: Sequence[int] = (1,)
+) -> TileChoice:
+    """The stages with the least peak (within 2 %, where that saves arithmetic), or the least arithmetic for a budget.
+
+    Args:
+        graph: with its operators in the order in which they run.
+        target: whose rules count memory.
+        max_macs: the most arithmetic, as a multiple of the graph's.
+        budget: bytes; where they suffice, the stages are those with the least arithmetic, else with the least peak.
+        threads: no convolution is cut so that a kernel adds up its sums in other blocks than for the whole, on any of
+            these numbers of threads; () for a graph that ONNX Runtime will optimise to the level `all`, whose kernels
+            have the same blocks for every part.
+
+    Returns the same for the same graph on every machine. Raises UnsupportedError for a target with layers of textures.
+    """
+    if target.layer_rows:
+        raise UnsupportedError(
+            f"the target {target.name!r} gives every tile whole layers, which costs what tiles save; "
+            "tile for gpu-buffer"
+        )
+    search = _Search(graph, target, threads, max_macs)
+    before, allowed = search.peak_without(), search.allowed
+    low, high = search.least(), before
+    best: tuple[int, _Way] | None = None
+    if budget is not None and before <= budget:
+        return TileChoice((), before, 1.0)
+    if budget is not None and (way := search.best(budget)) is not None and way.extra <= allowed:
+        best = (budget, way)
+    fits = best is not None
+    while not fits and high - low > max(high * _PRECISION, 1):
+        limit = (low + high) // 2
+        way = search.best(limit)
+        if way is not None and way.extra <= allowed:
+            best, high = (limit, way), limit
+        else:
+            low = limit
+    if best is None:
+        return TileChoice((), before, 1.0)
+    if not fits:  # the last bytes often cost most of the arithmetic
+        relaxed = search.best(limit := min(before, best[0] + int(best[0] * _SLACK)))
+        best = (limit, relaxed) if relaxed is not None and relaxed.extra < best[1].extra else best
+    total = max(sum(search.costs.macs), 1)
+    return TileChoice(best[1].stages(), best[0], 1 + best[1].extra / total)
+
+
+def peak_without_stages(graph: Graph, target: Target) -> int:
+    """Bytes that no plan of a graph goes below, in the order of its operators and as they are."""
+    return peak_of(graph, target)
+
+
+class _Search:
+    """The ways to run one graph."""
+
+    def __init__(self, graph: Graph, target: Target, threads: Sequence[int], max_macs: float) -> None:
+        self.graph = graph
+        self.costs = Costs(graph, target, threads=threads)
+        self._count = len(graph.ops)
+        breadths = operator_breadths(lifetimes(graph, target).problem)
+        self.allowed = int((max_macs - 1) * sum(self.costs.macs))
+        self._alone = np.array([self._workspace(k) for k in range(self._count)], np.int64)
+        self._alone[: len(breadths)] += breadths
+        self._can = [self.costs.region(k, k) is not None for k in range(self._count)]
+        self._ends = self._find_ends()
+
+    def peak_without(self) -> int:
+        """Bytes without tiles."""
+        return int(self._alone.max(initial=0))
+
+    def least(self) -> int:
+        """Bytes that no stages go below: what runs as it is in any case."""
+        return max((int(self._alone[k]) for k in range(self._count) if not self._can[k]), default=0)
+
+    def _workspace(self, k: int) -> int:
+        product = self.costs.products[k]
+        if product is None:
+            return 0
+        shape = self.graph.tensors[self.graph.ops[k].outputs[0]].shape
+        pixels = np.array([prod(shape[2:])], np.int64)
+        return int(workspace(product, pixels, threads=max(self.costs.threads, default=1))[0])
+
+    def _whole(self, k: int, way: _Way) -> int:
+        """Bytes at an operator that runs as it is; inputs that are in parts are joined before it, one by one."""
+        op = self.graph.ops[k]
+        parts = [i for i in op.inputs if i >= 0 and way.rows(self.costs.producer(i)) > 1]
+        joined = max((self.costs.tensor_bytes(i) for i in parts), default=0)
+        return max(int(self._alone[k]), self.costs.across(k, k - 1) + joined if joined else 0)
+
+    def _find_ends(self) -> tuple[int, ...]:
+        """Operators after which fewest bytes are kept: a stage may end with one, and the next begin after it."""
+        kept = [self.costs.across(k + 1, k) for k in range(self._count)]
+        places = [
+            k
+            for k in range(self._count)
+            if self._can[k]
+            and (k == self._count - 1 or not self._can[k + 1] or kept[k] <= kept[k + 1])
+            and (k == 0 or kept[k] <= kept[k - 1])
+        ]
+        if len(places) > _MOST_ENDS:
+            heavy = sorted(places, key=lambda k: (-max(self._alone[max(0, k - 8) : k + 9]), k))
+            places = sorted(heavy[:_MOST_ENDS])
+        return tuple(places)
+
+    def _begins(self) -> tuple[int, ...]:
+        return tuple(
+            k for k in range(self._count) if self._can[k] and (k == 0 or not self._can[k - 1] or k - 1 in self._ends)
+        )
+
+    def best(self, limit: int) -> _Way | None:
+        """The way with the least arithmetic whose peak is within the limit; None if there is none."""
+        # ways[k][t]: operators before k have run; t: the last of them in tiles
+        ways: list[list[_Way | None]] = [[None, None] for _ in range(self._count + 1)]
+        ways[0][0] = _Way(0, 0)
+        begins = set(self._begins())
+        for k in range(self._count):
+            for way in ways[k]:
+                if way is None:
+                    continue
+                if self._whole(k, way) <= limit:
+                    _offer(ways[k + 1], 0, _Way(way.extra, way.operators + 1, None, way))
+                if k not in begins:
+                    continue
+                for last in self._ends:
+                    if not k <= last < k + _LONGEST:
+                        continue
+                    stage = self._cheapest(k, last, limit, way)
+                    if stage is not None:
+                        extra = way.extra + (self.costs.macs_of(stage) or 0) - sum(self.costs.macs[k : last + 1])
+                        operators = way.operators + self.costs.operators(stage)
+                        _offer(ways[last + 1], 1, _Way(extra, operators, stage, way))
+        ends = [w for w in ways[self._count] if w is not None]
+        return min(ends, key=lambda w: (w.extra, w.operators), default=None)
+
+    def _cheapest(self, first: int, last: int, limit: int, way: _Way) -> TileStage | None:
+        """The stage of these operators with the least arithmetic within the limit, after the others ran so."""
+        region = self.costs.region(first, last) if self._can_all(first, last) else None
+        if region is None:
+            return None
+        rows = ((i, way.rows(self.costs.producer(i))) for i in region.inputs)
+        in_parts = frozenset((i, count) for i, count in rows if count > 1)
+        if not in_parts and int(self._alone[first : last + 1].max()) <= limit:
+            return None  # they need no tiles
+        if self.costs.least(first, last, in_parts=bool(in_parts)) > limit:
+            return None
+        paid = sum(self.costs.macs[first : last + 1]) + self.allowed - way.extra
+        for stage in self._stages(first, last):
+            macs = self.costs.macs_of(stage)
+            if macs is None or macs > paid:
+                continue
+            peak = self.costs.peak(stage, in_parts)
+            if peak is not None and peak <= limit:
+                return stage  # more rows would compute more twice
+        return None
+
+    def _can_all(self, first: int, last: int) -> bool:
+        return all(self._can[first : last + 1])
+
+    def _stages(self, first: int, last: int) -> Iterator[TileStage]:
+        for columns in _COLUMNS:
+            for rows in _ROWS:
+                if rows * columns <= _MOST_TILES:
+                    yield TileStage(first, last, rows, columns)
+
+
+def _offer(ways: list[_Way | None], place: int, way: _Way) -> None:
+    known = ways[place]
+    if known is None or (way.extra, way.operators) < (known.extra, known.operators):
+        ways[place] = way

@@ -1,0 +1,164 @@
+"""`auto` in one family: every strategy that is quick enough, then the searches that may still improve the plan."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from edgemem.errors import PlanError
+from edgemem.planning.choice import Choice
+from edgemem.planning.strategy_plan import run
+from edgemem.strategy.catalogue import registered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from edgemem.planning.limits import Limits
+    from edgemem.plans import LowerBounds, Plan
+    from edgemem.records.problem import Problem
+    from edgemem.strategy.clock import Clock
+    from edgemem.strategy.registry import Family, Strategy
+
+__all__ = ["COMPARE_ALL", "SEARCH_AGAIN", "AutoPlanner"]
+
+# Up to this many records `auto` runs every quick strategy, so that users can compare them. Above it, and always for
+# slow strategies, `auto` stops as soon as the size of a plan equals a lower bound.
+COMPARE_ALL = 2000
+
+# Up to this many records `auto` searches again with effort "default" where no plan is proved optimal. That takes
+# seconds.
+SEARCH_AGAIN = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """What the strategies that ran so far have found.
+
+    Attributes:
+        bound: bytes (or texels) that no plan can go below, the best that was proved.
+        best: size of the smallest plan, None before there is one.
+        slowest_s: seconds of the slowest strategy that takes no time limit.
+    """
+
+    bound: int
+    best: int | None = None
+    slowest_s: float = 0.0
+
+    @property
+    def is_optimal(self) -> bool:
+        return self.best is not None and self.best <= self.bound
+
+    def after(self, plan: Plan) -> _Standing:
+        best = plan.size if self.best is None else min(self.best, plan.size)
+        return replace(self, best=best, bound=max(self.bound, plan.search.bound if plan.search else 0))
+
+
+class AutoPlanner:
+    """`auto` in one family.
+
+    Without a time limit the first round runs every strategy and the second round only searches again. With one, the
+    first round runs the fixed rules, and the second round gives the searches what is left of the time.
+
+    With `quick` the rounds stop at the first plan at a lower bound, use no optional solver, and do not search again
+    with a greater effort.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        family: Family,
+        bounds: LowerBounds,
+        limits: Limits,
+        clock: Clock,
+        progress: Callable[[str], None],
+        *,
+        quick: bool = False,
+    ) -> None:
+        self._problem = problem
+        self._bounds = bounds
+        self._limits = limits
+        self._clock = clock
+        self._progress = progress
+        self._quick = quick
+        self._standing = _Standing(bounds.offsets if family == "offsets" else bounds.shared_objects)
+        able = [s for s in registered(family) if s.can_plan(problem) and not (quick and s.extra is not None)]
+        if family == "offsets" and problem.overlap is not None:
+            # A solver takes long, and without overlaps it solves another problem.
+            able = [s for s in able if s.extra is None or "overlap" in s.honours]
+        strategies = sorted(able, key=lambda s: s.limit is not None)
+        if limits.time_limit is None:
+            self._first: tuple[Strategy, ...] = tuple(strategies)
+            self._deferred: tuple[Strategy, ...] = ()
+        else:
+            # A strategy that takes no limit cannot be stopped: for many records only the simplest rule runs.
+            searches = tuple(s for s in strategies if "time_limit" in s.options)
+            rules = tuple(s for s in strategies if s not in searches and s.limit is None)
+            count = len(rules) if len(problem) <= COMPARE_ALL else 1
+            self._first, self._deferred = rules[:count], searches or rules[count:]
+
+    @property
+    def has_deferred(self) -> bool:
+        """Whether the second round has strategies that the first one left out."""
+        return bool(self._deferred)
+
+    def first_round(self) -> list[Plan]:
+        """Runs all variants of the strategies, quick ones first. Without a time limit that includes the searches."""
+        return self._run_all(self._first, sharers=1)
+
+    def second_round(self, *, sharers: int, fits: int | None) -> list[Plan]:
+        """Runs the deferred strategies, then searches again if no plan is proved optimal, or the best does not fit.
+
+        Args:
+            sharers: families that divide the remaining time evenly, this one included.
+            fits: bytes that the plan should not exceed, or None.
+        """
+        made = self._run_all(self._deferred, sharers=sharers)
+        if self._quick or self._limits.effort is not None:
+            return made
+        for strategy in (*self._first, *self._deferred):
+            if "effort" in strategy.options and self._should_search_again(fits):
+                made += self._attempt(Choice(strategy, self._limits.options(strategy)), sharers)
+        return made
+
+    def _should_search_again(self, fits: int | None) -> bool:
+        standing = self._standing
+        if standing.best is None or standing.is_optimal:
+            return False
+        return len(self._problem) <= SEARCH_AGAIN or (fits is not None and standing.best > fits >= standing.bound)
+
+    def _run_all(self, strategies: Iterable[Strategy], *, sharers: int) -> list[Plan]:
+        made: list[Plan] = []
+        for strategy in strategies:
+            is_compared = strategy.limit is None and len(self._problem) <= COMPARE_ALL and not self._quick
+            is_too_slow = strategy.limit is not None and len(self._problem) > strategy.limit
+            if is_too_slow or (self._standing.is_optimal and not is_compared):
+                continue
+            given = self._limits.options(strategy)
+            for variant in strategy.variants():
+                if self._quick and self._standing.is_optimal:
+                    break
+                # The user's effort replaces the one that `auto` prefers.
+                options = {k: v for k, v in variant.items() if k != "effort" or self._limits.effort is None} | given
+                made += self._attempt(Choice(strategy, options), sharers)
+        return made
+
+    def _attempt(self, choice: Choice, sharers: int) -> list[Plan]:
+        """The plan in a list; an empty list if no time is left, a solver is missing, or the strategy fails."""
+        takes_limit = "time_limit" in choice.strategy.options
+        left = self._clock.left(sharers)
+        # A rule without a limit may take as long as the slowest one before it.
+        least = 0.0 if takes_limit else self._standing.slowest_s
+        if self._standing.best is not None and left is not None and left <= least:
+            return []
+        self._progress(str(choice))
+        begin = time.monotonic()
+        try:
+            plan = run(self._problem, choice, self._bounds, left if takes_limit else None)
+        except PlanError:
+            return []
+        if not takes_limit:
+            seconds = time.monotonic() - begin
+            self._standing = replace(self._standing, slowest_s=max(self._standing.slowest_s, seconds))
+        self._standing = self._standing.after(plan)
+        return [plan]

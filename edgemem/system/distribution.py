@@ -1,0 +1,33 @@
+"""The name and version under which edgemem is installed, and the optional packages that it uses.
+
+The name `edgemem` on PyPI belongs to another project, and ours is not there yet: a hint names the packages themselves.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["DISTRIBUTION", "PACKAGES", "VERSION", "requirement"]
+
+DISTRIBUTION: Final = "edgemem-planner"
+VERSION: Final = "0.1.0"  # as in pyproject.toml; asking importlib.metadata takes a session 20 ms
+# The packages that errors name, with the versions that the extras in pyproject.toml ask for.
+PACKAGES: Final = {
+    "ai-edge-litert": ">=2.1",
+    "onnxruntime": ">=1.23",
+    "ortools": ">=9.10",
+    "scipy": ">=1.11",
+    "tflite-micro": ">=0.dev20250101",
+    "torch": ">=2.13",
+    "wgpu": ">=0.32",
+}
+_SOLVERS: Final = ("ortools", "scipy")
+
+
+def requirement(*packages: str) -> str:
+    """What `pip install` takes for optional packages; without any, for edgemem itself.
+
+    `solvers`, the extra of strategies and orders that need a solver, stands for its packages.
+    """
+    named = [package for name in packages for package in (_SOLVERS if name == "solvers" else (name,))]
+    return " ".join(f"'{p}{PACKAGES[p]}'" if p in PACKAGES else p for p in named or [DISTRIBUTION])

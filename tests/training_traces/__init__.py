@@ -1,0 +1,1 @@
+"""Seeded traces of large-model training, for tests and benchmarks of planners of allocations."""
