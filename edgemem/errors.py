@@ -37,6 +37,7 @@ __all__ = [
     "MissingDependencyError",
     "ModelError",
     "NumericDifferenceError",
+    "PassError",
     "PlanError",
     "PlanFileError",
     "RecomputationError",
@@ -97,6 +98,10 @@ class NumericDifferenceError(UnsupportedError):
     def __init__(self, message: str, *, largest: float) -> None:
         super().__init__(message)
         self.largest = largest
+
+
+class PassError(EdgememError):
+    """A change of a model broke its promise: other inputs, outputs or values than the model's. A defect of edgemem."""
 
 
 class PlanError(EdgememError):

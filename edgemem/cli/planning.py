@@ -163,7 +163,7 @@ def plan(
         plansets: tuple[PlanSet, ...] = ()
         unrecorded = ""
         if output and carrier is not None and output.suffix.lower() == ".onnx" and record is not False:
-            from edgemem.commands.recording import add_recording, add_recording_if_possible
+            from edgemem.runtime.onnxruntime.file_recording import add_recording, add_recording_if_possible
 
             progress("recording")
             with restored_on_failure(output):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgemem.commands.tflite_file import open_model
 from edgemem.errors import PlanError, PlanFileError
 from edgemem.report.c_array import as_c_array
 from edgemem.report.c_header import kernel_warning
+from edgemem.runtime.tflite_file import open_model
 from edgemem.runtime.tflm.file_plan import file_plan
 from edgemem.runtime.tflm.size import size_of
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from edgemem import api
 from edgemem.commands.measure_tflite import measure_tflite
-from edgemem.commands.tflite_file import open_model
 from edgemem.errors import ModelError
 from edgemem.formats import Foldable, Model, Rewritable
 from edgemem.model.macs import count_macs
 from edgemem.passes.streaming.stages import StripeLimits, choose_stages, find_front, measure_stages
 from edgemem.passes.streaming.stream import stream
 from edgemem.report.curve import CurvePoint
+from edgemem.runtime.tflite_file import open_model
 from edgemem.system.files import temporary_folder
 
 if TYPE_CHECKING:

@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from edgemem.commands.onnx_file import read_onnx
-from edgemem.commands.run import planned_bindings
 from edgemem.errors import ModelError
 from edgemem.formats import Bindings, onnx_editor
 from edgemem.runtime.feeds import make_feeds
 from edgemem.runtime.onnxruntime.baked_file import onnxruntime
-from edgemem.runtime.onnxruntime.file import plans_in
+from edgemem.runtime.onnxruntime.file import planned_bindings, plans_in
 from edgemem.system.child_call import ChildError, Message, call_child
 from edgemem.system.files import temporary_folder
 

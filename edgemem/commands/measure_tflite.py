@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from edgemem.commands.tflite_file import open_model, values_of
 from edgemem.errors import MissingDependencyError, ModelError, RuntimeBindError
 from edgemem.runtime.litert.probe import probe_apart
+from edgemem.runtime.tflite_file import open_model, values_of
 from edgemem.runtime.tflm.execution import execute
 from edgemem.runtime.tflm.file_plan import file_plan, memory_of
 from edgemem.runtime.tflm.size import predicted_head
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from edgemem.commands.tflite_file import TfliteModel
+    from edgemem.runtime.tflite_file import TfliteModel
 
     Feeds = Mapping[str, NDArray[Any]]
 

@@ -1,4 +1,4 @@
-"""What a run gave and took, and whether two results are the same."""
+"""What a run gave and took, ."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from edgemem.runtime.memory import MemoryReport
 
-__all__ = ["Outcome", "outcome_data", "same", "write_outputs"]
+__all__ = ["Outcome", "outcome_data", "write_outputs"]
 
 
 _LONGEST_NAME: Final = 200  # characters of a file's name; most systems take 255
@@ -50,18 +50,6 @@ def outcome_data(outcome: Outcome) -> dict[str, Any]:
         "identical": outcome.identical,
         "different": list(outcome.different),
     }
-
-
-def same(a: Any, b: Any) -> bool:
-    """Whether two results are the same, bit for bit; sequences element by element."""
-    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
-        if a.dtype != b.dtype or a.shape != b.shape:
-            return False
-        # The bytes of an array of objects, such as strings, are where they lie.
-        return a.tolist() == b.tolist() if a.dtype == object else a.tobytes() == b.tobytes()
-    if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(map(same, a, b))
-    return bool(a == b)
 
 
 def write_outputs(outcome: Outcome, folder: str | Path) -> None:

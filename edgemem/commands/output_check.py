@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from edgemem.commands.run_litert import ask_litert
-from edgemem.commands.tflite_file import TfliteModel
 from edgemem.errors import ModelError, NumericDifferenceError
 from edgemem.runtime.differences import compare_values
+from edgemem.runtime.litert.process import ask_litert
 from edgemem.runtime.onnxruntime.tile_comparison import compare_tiled
+from edgemem.runtime.tflite_file import TfliteModel
 from edgemem.system.files import temporary_folder
 
 if TYPE_CHECKING:

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from edgemem.commands.run import in_one_line
-from edgemem.commands.run_litert import ask_litert
 from edgemem.errors import MissingDependencyError, ModelError, RuntimeBindError, UnsupportedError
-from edgemem.runtime.onnxruntime.baked_file import onnxruntime
+from edgemem.runtime.litert.process import ask_litert
+from edgemem.runtime.onnxruntime.baked_file import in_one_line, onnxruntime
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from edgemem.commands.onnx_file import read_onnx
-from edgemem.commands.outcome import Outcome, same
-from edgemem.errors import ModelError, PlanError
+from edgemem.commands.outcome import Outcome
+from edgemem.errors import PlanError
 from edgemem.formats import Bindings, onnx_editor
-from edgemem.model.ranges import resolve
+from edgemem.runtime.differences import same
 from edgemem.runtime.feeds import make_feeds
-from edgemem.runtime.onnxruntime.baked_file import metadata_for, onnxruntime, runtime_errors, session_options_for
+from edgemem.runtime.onnxruntime.baked_file import in_one_line, metadata_for, onnxruntime, session_options_for
 from edgemem.runtime.onnxruntime.bound_arena import OrtDevice
 from edgemem.runtime.onnxruntime.bound_nodes import BoundNodes
-from edgemem.runtime.onnxruntime.file import plans_in
+from edgemem.runtime.onnxruntime.file import planned_bindings
 from edgemem.runtime.onnxruntime.session import InferenceSession
 from edgemem.runtime.onnxruntime.split_model import split_model
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from edgemem.runtime.feeds import Feeds
 
-__all__ = ["in_one_line", "planned_bindings", "run"]
+__all__ = ["run"]
 
 
 def run(
@@ -88,29 +87,6 @@ def run(
         different = _different(make_plain(), values, names, results) if compare else ()
     outputs = dict(zip(names, results[-1], strict=True))
     return Outcome(outputs, report, memory, not different if compare else None, different)
-
-
-def planned_bindings(data: bytes, given: Bindings) -> Bindings:
-    """What the user bound, and besides what the plan of the graph in a file was made for.
-
-    Raises PlanFileError if the plan is damaged.
-    """
-    graph = next((p for p in plans_in(data) if p.recording is None), None)
-    if graph is None:
-        return given
-    ranges = {**{name: made for name, made in graph.ranges.items() if name not in given.dims}, **given.ranges}
-    fixed = {name: value for name, value in given.dims.items() if name not in given.ranges}
-    dims = resolve(graph.dims, ranges, fixed)
-    return Bindings(dims, {**graph.input_shapes, **given.input_shapes}, ranges)
-
-
-@contextmanager
-def in_one_line(model: Path) -> Iterator[None]:
-    """Turns what ONNX Runtime raises into a ModelError that says it in one line."""
-    try:
-        yield
-    except runtime_errors() as e:
-        raise ModelError(f"ONNX Runtime cannot run {model.name}: {str(e).splitlines()[0]}") from None
 
 
 def _plain(model: Path, data: bytes, threads: int, providers: Sequence[Any], *, optimises: bool = True) -> Any:

@@ -8,15 +8,15 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from edgemem.commands.onnx_file import read_onnx
-from edgemem.commands.outcome import Outcome, outcome_data, same
+from edgemem.commands.outcome import Outcome, outcome_data
 from edgemem.commands.reference import Reference, reference_of
-from edgemem.commands.run import planned_bindings
-from edgemem.commands.tflite_file import open_model, values_of
 from edgemem.errors import EdgememError, ModelError
 from edgemem.formats import Bindings, Computable, Model, load_model
 from edgemem.planning.verification import plans_of
+from edgemem.runtime.differences import same
 from edgemem.runtime.executors import WEBGPU
-from edgemem.runtime.onnxruntime.file import plans_in
+from edgemem.runtime.onnxruntime.file import planned_bindings, plans_in
+from edgemem.runtime.tflite_file import open_model, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 from edgemem.commands.outcome import Outcome
 from edgemem.runtime.litert.memory import InterpreterMemory
-from edgemem.runtime.litert.process import ask
+from edgemem.runtime.litert.process import ask_litert
 from edgemem.runtime.memory import report_from
-from edgemem.system.child_call import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
+    from typing import Any
 
     from numpy.typing import NDArray
 
-    from edgemem.commands.tflite_file import TfliteModel
+    from edgemem.runtime.tflite_file import TfliteModel
 
-__all__ = ["ask_litert", "bind_litert", "run_litert"]
-
-_CHILD: Final = "edgemem.commands.litert_child"
-_TIMEOUT_S: Final = 600.0
-_RUN_S: Final = 60.0  # more for each run that was asked for
+__all__ = ["bind_litert", "run_litert"]
 
 
 def run_litert(
@@ -75,20 +71,3 @@ def run_litert(
 def bind_litert(path: Path, model: TfliteModel, *, timeout_s: float | None = None) -> InterpreterMemory:
     """The memory of a model once LiteRT has bound it to the plan in its file. Errors as `run_litert`."""
     return report_from(ask_litert("bind", path, model, timeout_s=timeout_s)[0]["memory"], InterpreterMemory)
-
-
-def ask_litert(
-    task: str,
-    path: Path,
-    model: TfliteModel,
-    arrays: Sequence[NDArray[Any]] = (),
-    *,
-    timeout_s: float | None = None,
-    **more: Any,
-) -> tuple[dict[str, Any], Sequence[NDArray[Any]]]:
-    """What `edgemem.commands.litert_child` answers for a task, as data and arrays. Errors as `run_litert`."""
-    data = {"task": task, "file": path.name, "shapes": list(model.inputs().items()), **more}
-    doing = f"{'preparing' if task == 'bind' else 'running'} {path.name}"
-    limit_s = _TIMEOUT_S + _RUN_S * more.get("runs", 0) if timeout_s is None else timeout_s
-    answer = ask(_CHILD, Message(data, arrays, path.read_bytes()), doing=doing, timeout_s=limit_s)
-    return dict(answer.data), answer.arrays

@@ -5,13 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from edgemem.commands.outcome import Outcome, same
+from edgemem.commands.outcome import Outcome
 from edgemem.commands.run_litert import run_litert
-from edgemem.commands.tflite_file import open_model, values_of
 from edgemem.errors import PlanError, RuntimeBindError
 from edgemem.formats.offline_allocation import micro_refusal
 from edgemem.planning.verification import plans_of
+from edgemem.runtime.differences import same
 from edgemem.runtime.executors import EXECUTORS, LITERT
+from edgemem.runtime.tflite_file import open_model, values_of
 from edgemem.runtime.tflm.execution import execute
 from edgemem.runtime.tflm.file_plan import file_plan, memory_of
 from edgemem.runtime.tflm.size import predicted_head
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from edgemem.commands.tflite_file import TfliteModel
     from edgemem.plans import PlanSet
+    from edgemem.runtime.tflite_file import TfliteModel
 
 __all__ = ["RUNTIMES", "run", "runtime_of"]
 

@@ -6,17 +6,17 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from edgemem.commands.run_litert import bind_litert
-from edgemem.commands.tflite_file import open_model
 from edgemem.errors import BudgetExceededError, PlanError
 from edgemem.planning.verification import plans_of
 from edgemem.runtime.executors import LITERT
 from edgemem.runtime.litert.probe import probe_apart
+from edgemem.runtime.tflite_file import open_model
 from edgemem.runtime.tflm import size as tflm
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from edgemem.commands.tflite_file import TfliteModel
+    from edgemem.runtime.tflite_file import TfliteModel
 
 __all__ = ["ModelSize", "check_size", "size_data", "size_of"]
 

@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgemem.commands.executor_run import ExecutorRun, check_verified
-from edgemem.commands.outcome import same
-from edgemem.commands.run import in_one_line
 from edgemem.commands.verify_run_gpu import gpu_runs
 from edgemem.errors import ModelError, PlanFileError, RuntimeBindError
 from edgemem.formats import Bindings, load_model, onnx_editor
 from edgemem.model.random import random_values_of
 from edgemem.model.ranges import Range, resolve
 from edgemem.proof import Cause, Violation
+from edgemem.runtime.differences import same
 from edgemem.runtime.executors import IO_BINDING
 from edgemem.runtime.feeds import make_feeds, random_values
-from edgemem.runtime.onnxruntime.baked_file import LEVELS, metadata_for, onnxruntime, session_options_for
+from edgemem.runtime.onnxruntime.baked_file import LEVELS, in_one_line, metadata_for, onnxruntime, session_options_for
 from edgemem.runtime.onnxruntime.file import plans_in
 from edgemem.runtime.onnxruntime.node_comparison import compare_nodes
 from edgemem.runtime.onnxruntime.session import InferenceSession

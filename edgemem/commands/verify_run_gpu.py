@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from edgemem.commands.executor_run import ExecutorRun
-from edgemem.commands.outcome import same
 from edgemem.commands.run_gpu import GpuOptions, executor_for, feeds_for, open_planned
 from edgemem.errors import MissingDependencyError, ModelError, PlanFileError, RuntimeBindError, UnsupportedError
 from edgemem.planning.verification import plans_of
 from edgemem.proof import Cause, Violation
+from edgemem.runtime.differences import same
 from edgemem.runtime.executors import WEBGPU, has_portable_size
 
 if TYPE_CHECKING:

@@ -6,16 +6,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from edgemem.commands.executor_run import ExecutorRun, check_verified
-from edgemem.commands.outcome import same
-from edgemem.commands.run_litert import ask_litert
-from edgemem.commands.tflite_file import open_model, values_of
 from edgemem.commands.verify_run_gpu import gpu_runs
 from edgemem.errors import MissingDependencyError, ModelError, PlanFileError, RuntimeBindError
 from edgemem.planning.verification import plans_of
 from edgemem.proof import Cause, Violation
+from edgemem.runtime.differences import same
 from edgemem.runtime.executors import LITERT
 from edgemem.runtime.litert.memory import InterpreterMemory
+from edgemem.runtime.litert.process import ask_litert
 from edgemem.runtime.memory import report_from
+from edgemem.runtime.tflite_file import open_model, values_of
 from edgemem.runtime.tflm.divergence import depends_on_memory, first_divergence
 from edgemem.runtime.tflm.execution import execute
 from edgemem.runtime.tflm.file_plan import file_plan, memory_of
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from edgemem.commands.tflite_file import TfliteModel
     from edgemem.plans import PlanSet
+    from edgemem.runtime.tflite_file import TfliteModel
     from edgemem.runtime.tflm.execution import TflmRun
 
 __all__ = ["verify_run_tflite"]

@@ -12,7 +12,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from edgemem.schedule.order import find_order
-from edgemem.schedule.peak import peak_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,23 +19,13 @@ if TYPE_CHECKING:
     from edgemem.model.graph import Graph
     from edgemem.targets import Target
 
-__all__ = ["better_order", "depth_first_order", "order_like"]
-
-
-def better_order(graph: Graph, written: Iterable[Iterable[str]], target: Target) -> tuple[int, ...]:
-    """The order of the original file where it needs less memory than the graph's own; else the graph's own.
-
-    Arguments are those of `order_like`; `target` is whose rules count memory.
-    """
-    own = tuple(range(len(graph.ops)))
-    order = order_like(graph, written)
-    return order if order != own and peak_of(graph.reordered(order), target) < peak_of(graph, target) else own
+__all__ = ["depth_first_order", "order_like"]
 
 
 def depth_first_order(graph: Graph, written: Iterable[Iterable[str]], target: Target) -> tuple[int, ...]:
     """The order of the original file, or that of a depth-first search where that needs less memory.
 
-    Arguments are those of `better_order`.
+    Arguments are those of `order_like`; `target` is whose rules count memory.
     """
     near = order_like(graph, written)
     return tuple(near[k] for k in find_order(graph.reordered(near), target, method="depth_first").order)

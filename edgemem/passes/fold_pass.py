@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from edgemem.errors import ModelError
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["FoldConstants"]
 
 
+@dataclass(frozen=True, slots=True)
 class FoldConstants:
     """Computes float16 and sparse constants once, for runtimes that would decompress them or cannot."""
 
@@ -24,10 +26,12 @@ class FoldConstants:
     suffixes: ClassVar[frozenset[str]] = frozenset({".tflite"})
     requires: ClassVar[Mapping[str, str]] = {}
     guarantee: ClassVar[Guarantee] = Guarantee("identical", "the constants are what the operators would compute")
-    macs_ratio: ClassVar[float] = 1.0
 
     def apply(self, model: Model, context: PassContext) -> Model:
         """The model with plain constants, without the plan it had. Raises as `Foldable.folded`."""
         if not isinstance(model, Foldable):
             raise ModelError(f"{context.path.name}: its format has no compressed constants")
         return model.folded()
+
+    def __str__(self) -> str:
+        return self.name

@@ -1,18 +1,20 @@
-"""What a pass is: a function from a model to a model, with what it requires, guarantees and costs.
+"""What a pass is: a function from a model to a model, with what it requires and guarantees, and the check of both.
 
-A pass is one class in one file:
+A pass is one frozen dataclass in one file. Its fields are its options:
 
+    @dataclass(frozen=True, slots=True)
     class DropIdentities:
-        name = "drop-identities"
-        suffixes = frozenset({".onnx"})
-        requires = ()
-        guarantee = Guarantee("identical", "an Identity copies its input")
-        macs_ratio = 1.0
+        name: ClassVar[str] = "drop-identities"
+        suffixes: ClassVar[frozenset[str]] = frozenset({".onnx"})
+        requires: ClassVar[Mapping[str, str]] = {}
+        guarantee: ClassVar[Guarantee] = Guarantee("identical", "an Identity copies its input")
 
         def apply(self, model: Model, context: PassContext) -> Model:
             ...
 
-`edgemem.commands.changed_model` lists the passes in the order in which they are applied.
+`apply_pass` is the only caller of `apply`. It checks what can be told from the graphs: the format, the passes that must
+come before, and that inputs and outputs keep their names, dtypes and shapes. Whether the values are the same is found by
+running both models: `edgemem.shrinking.outputs`.
 """
 
 from __future__ import annotations
@@ -20,16 +22,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
+from edgemem.errors import ModelError, PassError
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from edgemem.formats import Bindings, Model
+    from edgemem.model.graph import Graph
     from edgemem.targets import Target
 
-__all__ = ["Guarantee", "Pass", "PassContext"]
+__all__ = ["Guarantee", "Pass", "PassContext", "apply_pass"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,7 @@ class Guarantee:
 
 @dataclass(frozen=True, slots=True)
 class PassContext:
-    """What a pass may need beside the model.
+    """What a pass may need beside the model and its options.
 
     Attributes:
         path: the file that the model was read from.
@@ -55,36 +60,63 @@ class PassContext:
         bindings: values for open dimensions and shapes.
         target: whose rules the memory problem follows.
         feeds: inputs for a run that tells sizes; None lets the pass make some.
-        options: of the pass, by name, such as `level`.
+        applied: names of the passes that made the model.
     """
 
     path: Path
     folder: Path
     bindings: Bindings
     target: Target
-    feeds: Mapping[str, NDArray[Any]] | None
-    options: Mapping[str, str]
+    feeds: Mapping[str, NDArray[Any]] | None = None
+    applied: frozenset[str] = frozenset()
 
 
 class Pass(Protocol):
-    """A change of a model that keeps its outputs.
+    """A change of a model that keeps its outputs. `str` gives it as `edgemem shrink --steps` takes it.
 
     Attributes:
-        name: as the command line has it, without the dashes.
+        name: as the command line has it.
         suffixes: of the file formats that it changes.
         requires: for a suffix, the name of a pass that must have been applied before.
         guarantee: what it promises about the outputs.
-        macs_ratio: multiply-accumulate operations afterwards / before.
     """
 
     name: ClassVar[str]
     suffixes: ClassVar[frozenset[str]]
     requires: ClassVar[Mapping[str, str]]
     guarantee: ClassVar[Guarantee]
-    macs_ratio: ClassVar[float]
 
     def apply(self, model: Model, context: PassContext) -> Model:
         """The changed model; the same object if there is nothing to change.
 
         Requires a model in one of `suffixes`. Raises ModelError, or UnsupportedError for a model that it cannot change.
         """
+
+
+def apply_pass(step: Pass, model: Model, context: PassContext) -> Model:
+    """The model that a pass makes of a model, checked.
+
+    Raises ModelError where what the pass requires is not given, PassError where its result has other inputs or outputs
+    than the model, and as the pass does.
+    """
+    if not step.suffixes & set(model.suffixes):
+        formats = " and ".join(sorted(step.suffixes))
+        raise ModelError(f"{context.path.name}: {step.name} is for {formats} files")
+    needed = next((step.requires[suffix] for suffix in model.suffixes if suffix in step.requires), "")
+    if needed and needed not in context.applied:
+        raise ModelError(f"{context.path.name}: {step.name} changes the graph that {needed} gives; put {needed} before it")
+    changed = step.apply(model, context)
+    if changed is model:
+        return model
+    if changed.bindings.ranges != model.bindings.ranges:
+        raise ModelError(f"{context.path.name}: {step.name} gives a model of one size; give numbers instead of ranges")
+    before, after = model.graph(), changed.graph()
+    for what, given, made in (("input", before.inputs, after.inputs), ("output", before.outputs, after.outputs)):
+        if _forms(before, given) != _forms(after, made):
+            raise PassError(f"{context.path.name}: the pass {step.name} changed an {what}: this is a defect of edgemem")
+    return changed
+
+
+def _forms(graph: Graph, tensors: Sequence[int]) -> list[tuple[str, str, tuple[int, ...]]]:
+    """Name, dtype and shape of each."""
+    return [(graph.tensors[i].name, graph.tensors[i].dtype, graph.tensors[i].shape) for i in tensors]

@@ -8,7 +8,7 @@ import numpy as np
 
 from edgemem.errors import UnsupportedError
 
-__all__ = ["compare_values"]
+__all__ = ["compare_values", "same"]
 
 
 def compare_values(here: Any, there: Any) -> tuple[bool, float]:
@@ -31,3 +31,15 @@ def compare_values(here: Any, there: Any) -> tuple[bool, float]:
     apart = bool((a[~both] != b[~both]).any()) and not bool(np.isnan(a[~both]).all())
     scale = float(np.abs(a[both]).max(initial=0.0)) or 1.0
     return False, float("inf") if apart else float(np.abs(a - b)[both].max(initial=0.0)) / scale
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two results are the same, bit for bit; sequences element by element."""
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        if a.dtype != b.dtype or a.shape != b.shape:
+            return False
+        # The bytes of an array of objects, such as strings, are where they lie.
+        return a.tolist() == b.tolist() if a.dtype == object else a.tobytes() == b.tobytes()
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(same, a, b))
+    return bool(a == b)

@@ -30,8 +30,8 @@ import onnx
 import edgemem
 from edgemem.cli.texture_view import texture_bytes
 from edgemem.commands.changed_model import change_model
-from edgemem.commands.outcome import same
 from edgemem.commands.run_gpu import GpuOptions, executor_for, feeds_for, open_planned
+from edgemem.runtime.differences import same
 from edgemem.runtime.webgpu.device import open_device
 from edgemem.system.process_memory import anonymous_bytes
 from models.build import build, build_tflite, names

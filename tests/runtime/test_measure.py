@@ -14,9 +14,9 @@ from onnx import helper as make
 
 import edgemem
 from edgemem.commands.measure import CONFIGURATIONS, measure
-from edgemem.commands.recording import add_recording
 from edgemem.errors import ModelError, UnknownShapeError
 from edgemem.formats import Bindings
+from edgemem.runtime.onnxruntime.file_recording import add_recording
 from models.build import build
 from tests.runtime.networks import feeds_of, small
 

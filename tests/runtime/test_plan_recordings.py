@@ -69,7 +69,7 @@ def test_a_plan_for_something_else_has_none(model: Path, tmp_path: Path, options
 
 
 def test_a_large_model_is_run_only_on_request(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgemem.commands.recording._MOST_BYTES", 400_000)
+    monkeypatch.setattr("edgemem.runtime.onnxruntime.file_recording._MOST_BYTES", 400_000)
     said = plan(model, "-o", tmp_path / "planned.onnx")
     assert kinds(tmp_path / "planned.onnx") == ["graph"]
     assert "no recording was added: the model takes " in said

@@ -14,7 +14,6 @@ from onnx import TensorProto, helper, numpy_helper
 from edgemem import api
 from edgemem.commands.changed_model import change_model
 from edgemem.commands.cost import price_of
-from edgemem.commands.recording import add_recording
 from edgemem.errors import ModelError, NumericDifferenceError, TilingError
 from edgemem.formats import Model, Rewritable, load_model, open_bytes
 from edgemem.passes.tiling.choice import find_stages
@@ -23,6 +22,7 @@ from edgemem.passes.tiling.stage import TileStage, parse_stages
 from edgemem.passes.tiling.tile import tile
 from edgemem.runtime.onnxruntime.baked_file import baked_note
 from edgemem.runtime.onnxruntime.baking import bake_sized
+from edgemem.runtime.onnxruntime.file_recording import add_recording
 from edgemem.runtime.onnxruntime.session import InferenceSession
 from edgemem.runtime.onnxruntime.tile_comparison import compare_tiled, compare_with_session
 from edgemem.targets import BUILT_IN

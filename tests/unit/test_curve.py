@@ -12,10 +12,10 @@ from click.testing import CliRunner
 
 from edgemem.cli.main import main
 from edgemem.commands.curve import _spread, _with, find_curve
-from edgemem.commands.tflite_file import open_model
 from edgemem.passes.streaming.region import StripeStage
 from edgemem.passes.streaming.stages import StripeChoice, choose_stages
 from edgemem.report.curve import CurvePoint, curve_data, curve_svg
+from edgemem.runtime.tflite_file import open_model
 from edgemem.targets import BUILT_IN
 from models.tflite_networks import mobilenet_v2
 

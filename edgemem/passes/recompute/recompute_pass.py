@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 from edgemem.errors import ModelError
 from edgemem.formats import Rewritable
 from edgemem.formats.workspace import graph_under
 from edgemem.passes.protocol import Guarantee
 from edgemem.passes.recompute.repeated_graph import repeat
-from edgemem.passes.recompute.ways import Search, find_ways
+from edgemem.passes.recompute.ways import find_ways
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from edgemem.formats import Model
     from edgemem.passes.protocol import PassContext
-    from edgemem.passes.recompute.ways import Front, Way
 
-__all__ = ["MOST_MACS", "RecomputeOperators"]
-
-MOST_MACS: Final = 1.25
+__all__ = ["RecomputeOperators"]
 
 
+@dataclass(frozen=True, slots=True)
 class RecomputeOperators:
     """Runs operators again before their results are read again, in the order that the model has.
 
-    Options, all texts: `budget`, `max_macs`; `effort`, `seed` and `time_limit` of the search. ONNX Runtime merges equal
-    nodes of a model that is not baked.
+    ONNX Runtime merges equal nodes of a model that is not baked.
+
+    Attributes:
+        budget: bytes (texels for textures) that the peak should not exceed; None for the lowest peak.
+        max_macs: the most multiply-accumulate operations, as a multiple of the model's.
     """
+
+    budget: int | None = None
+    max_macs: float = 1.15
 
     name: ClassVar[str] = "recompute"
     suffixes: ClassVar[frozenset[str]] = frozenset({".onnx", ".tflite"})
@@ -36,37 +41,23 @@ class RecomputeOperators:
     guarantee: ClassVar[Guarantee] = Guarantee(
         "identical", "every copy of an operator reads the same values, and runs the same kernel on them"
     )
-    macs_ratio: ClassVar[float] = MOST_MACS
 
     def apply(self, model: Model, context: PassContext) -> Model:
-        """The model with the least arithmetic within the budget, or else with the lowest peak.
+        """The model with the least arithmetic within the budget, or else with the lowest peak, without the plan it had.
 
-        The model itself where no operator needs to run again, or none makes the peak lower.
+        The model itself where no operator needs to run again, or none makes the peak lower. Raises ModelError for a
+        format that has one order alone, and as `find_ways`.
         """
-        ways = self.ways(model, context).ways
-        budget = float(context.options.get("budget", 0))
-        fit = [way for way in ways if way.peak <= budget]
-        return self.written(model, fit[0] if fit else ways[-1])
-
-    def ways(self, model: Model, context: PassContext) -> Front:
-        """The ways to run the model near the budget, or with the lowest peak. Raises as `find_ways`."""
-        options = context.options
-        return find_ways(
-            graph_under(model, context.target),
-            context.target,
-            max_macs=float(options.get("max_macs", MOST_MACS)),
-            budget=int(options["budget"]) if "budget" in options else None,
-            search=Search(
-                options.get("effort", "fast"),
-                int(options.get("seed", 1)),
-                float(options["time_limit"]) if "time_limit" in options else None,
-            ),
-        )
-
-    def written(self, model: Model, way: Way) -> Model:
-        """The model that runs so, without the plan it had. Raises ModelError for a format that has one order alone."""
-        if len(way.runs) == len(model.graph().ops):
+        graph = graph_under(model, context.target)
+        ways = find_ways(graph, context.target, max_macs=self.max_macs, budget=self.budget).ways
+        way = next((way for way in ways if self.budget is not None and way.peak <= self.budget), ways[-1])
+        if way is ways[0]:
+            return model
+        if len(way.runs) == len(graph.ops):
             return model.with_order(way.runs)
         if not isinstance(model, Rewritable):
             raise ModelError("operators of this format cannot be replaced")
         return model.rewritten(repeat(model.graph(), way.runs))
+
+    def __str__(self) -> str:
+        return self.name if self.budget is None else f"{self.name}={self.budget}"

@@ -37,8 +37,8 @@ class TileStage:
 
 
 def parse_stages(text: str) -> tuple[TileStage, ...]:
-    """Stages from "FIRST:LAST:ROWSxCOLUMNS,..."; columns are 1 without them. Raises ModelError for another text."""
-    return tuple(_parsed(part.strip()) for part in text.split(","))
+    """Stages from "FIRST:LAST:ROWSxCOLUMNS+..."; columns are 1 without them. Raises ModelError for another text."""
+    return tuple(_parsed(part.strip()) for part in text.split("+"))
 
 
 def _parsed(text: str) -> TileStage:

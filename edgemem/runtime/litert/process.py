@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, Final
+
 from edgemem.errors import RuntimeBindError, error_named
 from edgemem.runtime.litert.package import require_package
 from edgemem.system.child_call import ChildError, Message, call_child
 
-__all__ = ["ask"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from edgemem.runtime.tflite_file import TfliteModel
+
+__all__ = ["ask", "ask_litert"]
+
+_CHILD: Final = "edgemem.runtime.litert.run_child"
+_TIMEOUT_S: Final = 600.0
+_RUN_S: Final = 60.0  # more for each run that was asked for
 
 
 def ask(module: str, question: Message, *, doing: str, timeout_s: float) -> Message:
@@ -37,3 +51,20 @@ def ask(module: str, question: Message, *, doing: str, timeout_s: float) -> Mess
         raise RuntimeBindError(
             f"LiteRT crashed while {doing} ({e}): the file is damaged, or this LiteRT cannot run it"
         ) from None
+
+
+def ask_litert(
+    task: str,
+    path: Path,
+    model: TfliteModel,
+    arrays: Sequence[NDArray[Any]] = (),
+    *,
+    timeout_s: float | None = None,
+    **more: Any,
+) -> tuple[dict[str, Any], Sequence[NDArray[Any]]]:
+    """What `edgemem.runtime.litert.run_child` answers for a task, as data and arrays. Errors as `ask`."""
+    data = {"task": task, "file": path.name, "shapes": list(model.inputs().items()), **more}
+    doing = f"{'preparing' if task == 'bind' else 'running'} {path.name}"
+    limit_s = _TIMEOUT_S + _RUN_S * more.get("runs", 0) if timeout_s is None else timeout_s
+    answer = ask(_CHILD, Message(data, arrays, path.read_bytes()), doing=doing, timeout_s=limit_s)
+    return dict(answer.data), answer.arrays

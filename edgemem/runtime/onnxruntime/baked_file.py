@@ -32,6 +32,7 @@ __all__ = [
     "baked_note",
     "baked_options",
     "bind_dimensions",
+    "in_one_line",
     "metadata_for",
     "onnxruntime",
     "optimised",
@@ -233,3 +234,12 @@ def runtime_errors() -> tuple[type[Exception], ...]:
     state = import_module("onnxruntime.capi.onnxruntime_pybind11_state")
     own = [v for v in vars(state).values() if isinstance(v, type) and issubclass(v, Exception)]
     return (*own, RuntimeError, ValueError)
+
+
+@contextmanager
+def in_one_line(model: Path) -> Iterator[None]:
+    """Turns what ONNX Runtime raises into a ModelError that says it in one line."""
+    try:
+        yield
+    except runtime_errors() as e:
+        raise ModelError(f"ONNX Runtime cannot run {model.name}: {str(e).splitlines()[0]}") from None

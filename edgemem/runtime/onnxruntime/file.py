@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 
 from edgemem import planfile
 from edgemem.errors import ModelError, PlanFileError
+from edgemem.model.bindings import Bindings
+from edgemem.model.ranges import resolve
 from edgemem.native.digest import sha256
 from edgemem.planfile.protobuf import LENGTH_DELIMITED, encode_field, fields, pair
 from edgemem.system.file_bytes import FileBytes
@@ -35,6 +37,7 @@ __all__ = [
     "metadata_of",
     "model_digest",
     "opened",
+    "planned_bindings",
     "plans_in",
     "weight_files",
     "with_plans",
@@ -201,3 +204,17 @@ def _external(data: Content) -> Iterator[str]:
 
 def _messages(data: Content, start: int, end: int, number: int) -> Iterator[Field]:
     return (f for f in fields(data, start, end) if f.number == number and f.wire == LENGTH_DELIMITED)
+
+
+def planned_bindings(data: bytes, given: Bindings) -> Bindings:
+    """What the user bound, and besides what the plan of the graph in a file was made for.
+
+    Raises PlanFileError if the plan is damaged.
+    """
+    graph = next((p for p in plans_in(data) if p.recording is None), None)
+    if graph is None:
+        return given
+    ranges = {**{name: made for name, made in graph.ranges.items() if name not in given.dims}, **given.ranges}
+    fixed = {name: value for name, value in given.dims.items() if name not in given.ranges}
+    dims = resolve(graph.dims, ranges, fixed)
+    return Bindings(dims, {**graph.input_shapes, **given.input_shapes}, ranges)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from edgemem.errors import ModelError
 from edgemem.formats import load_model, onnx_editor
-from edgemem.passes.file_order import better_order, depth_first_order, order_like
-from edgemem.passes.order import GIVEN
+from edgemem.passes.file_order import depth_first_order, order_like
 from edgemem.passes.protocol import Guarantee
+from edgemem.runtime.onnxruntime.baked_file import LEVELS, baked_note
 from edgemem.runtime.onnxruntime.baking import bake_sized
 from edgemem.runtime.onnxruntime.file import BAKED_KEY
 
@@ -22,31 +24,41 @@ if TYPE_CHECKING:
 __all__ = ["OptimiseGraph", "optimised_again"]
 
 
+@dataclass(frozen=True, slots=True)
 class OptimiseGraph:
-    """Replaces the graph by ONNX Runtime's optimised graph.
+    """Replaces the graph by ONNX Runtime's optimised graph, in an order that is the same every time.
 
-    Options: `level`, how far to optimise; `order`, "given" for the order of the original file in any case.
+    Attributes:
+        level: how far to optimise: none, basic, extended or all.
     """
+
+    level: str = "all"
 
     name: ClassVar[str] = "optimize"
     suffixes: ClassVar[frozenset[str]] = frozenset({".onnx"})
     requires: ClassVar[Mapping[str, str]] = {}
-    guarantee: ClassVar[Guarantee] = Guarantee("identical", "it is the graph that a session at that level runs")
-    macs_ratio: ClassVar[float] = 1.0
+    guarantee: ClassVar[Guarantee] = Guarantee("close", "it is the graph that a session at that level runs")
+
+    def __post_init__(self) -> None:
+        if self.level not in LEVELS:
+            raise ModelError(f"no level {self.level!r}; there are {', '.join(LEVELS)}")
 
     def apply(self, model: Model, context: PassContext) -> Model:
-        """The optimised model, read from a file in the context's folder, in the better of two orders.
+        """The optimised model, read from a file in the context's folder, in the order of the original file.
 
-        ONNX Runtime's own order is kept unless that of the original file needs less memory, or is asked for. Raises as
+        ONNX Runtime's own order is another one each time. A model that is baked already stays as it is. Raises as
         `bake_sized`.
         """
-        path = context.folder / context.path.name
-        bake_sized(context.path, path, context.options["level"], feeds=context.feeds, bindings=context.bindings)
+        if baked_note(model.content()) is not None:
+            return model
+        path = Path(tempfile.mkdtemp(dir=context.folder)) / context.path.name
+        bake_sized(context.path, path, self.level, feeds=context.feeds, bindings=context.bindings)
         baked = load_model(path)
         written = onnx_editor().parts(model.content(), context.path.parent).node_outputs
-        graph = baked.graph()
-        given = context.options.get("order") == GIVEN
-        return baked.with_order(order_like(graph, written) if given else better_order(graph, written, context.target))
+        return baked.with_order(order_like(baked.graph(), written))
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.level}"
 
 
 def optimised_again(model: Model, level: str, context: PassContext) -> Model:

@@ -41,6 +41,7 @@ class TflmRun:
         head, tail: bytes of the arena.
         smallest: bytes of the smallest arena that is enough; None if it was not asked for or not found.
         reason: why it was not found, or "".
+        seconds: processor time of the quickest run.
     """
 
     outputs: tuple[NDArray[Any], ...]
@@ -49,6 +50,7 @@ class TflmRun:
     smallest: int | None
     reason: str = ""
     each: tuple[tuple[NDArray[Any], ...], ...] = ()
+    seconds: float = 0.0
 
 
 def is_installed() -> bool:
@@ -112,7 +114,7 @@ def execute(
             smallest = _ask(Message({**job, "smallest": head + tail}, arrays, model), timeout_s).data["smallest"]
         except RuntimeBindError as e:
             reason = f"the smallest arena was not found: {e}"
-    return TflmRun(each[-1], head, tail, smallest or None, reason, each)
+    return TflmRun(each[-1], head, tail, smallest or None, reason, each, done.data["seconds"])
 
 
 def trial_refusal(model: bytes, graph: Graph) -> str:

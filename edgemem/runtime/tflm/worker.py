@@ -14,6 +14,7 @@ import os
 import re
 import sys
 import tempfile
+import time
 from typing import TYPE_CHECKING, Any
 
 from edgemem.system.child_call import Message, serve
@@ -32,10 +33,13 @@ def _interpreter(model: bytes, arena: int) -> Any:
     return runtime.Interpreter.from_bytes(model, arena_size=arena)
 
 
-def _run(interpreter: Any, inputs: Sequence[Any]) -> None:
+def _run(interpreter: Any, inputs: Sequence[Any]) -> float:
+    """Seconds of processor time of a run."""
     for k, value in enumerate(inputs):
         interpreter.set_input(value, k)
+    begun = time.process_time()
     interpreter.invoke()
+    return time.process_time() - begun
 
 
 def _smallest(model: bytes, inputs: Sequence[Any], used: int) -> int:
@@ -76,7 +80,7 @@ def _smallest(model: bytes, inputs: Sequence[Any], used: int) -> int:
 def _answer(question: Message) -> Message:
     job, model = question.data, question.content
     sets = [question.arrays[n * job["inputs"] : (n + 1) * job["inputs"]] for n in range(job["sets"])]
-    outputs = []
+    outputs, seconds = [], []
     with tempfile.TemporaryFile() as log:
         stderr = os.dup(2)
         os.dup2(log.fileno(), 2)  # where it prints its allocations, and why it refuses
@@ -87,7 +91,7 @@ def _answer(question: Message) -> Message:
             interpreter = _interpreter(model, job["arena"])
             for inputs in sets:
                 for _ in range(job["runs"]):
-                    _run(interpreter, inputs)
+                    seconds.append(_run(interpreter, inputs))
                 outputs += [interpreter.get_output(k) for k in range(job["outputs"])]
             interpreter.print_allocations()
             smallest = _smallest(model, sets[0], job["smallest"]) if job["smallest"] else 0
@@ -98,7 +102,7 @@ def _answer(question: Message) -> Message:
             if interpreter is None:
                 sys.stderr.write(text)
     head, tail = (int(re.findall(rf"Arena allocation {part} (\d+)", text)[0]) for part in ("head", "tail"))
-    return Message({"head": head, "tail": tail, "smallest": smallest}, outputs)
+    return Message({"head": head, "tail": tail, "smallest": smallest, "seconds": min(seconds, default=0.0)}, outputs)
 
 
 if __name__ == "__main__":

@@ -23,9 +23,9 @@ from edgemem import api
 from edgemem.commands.changed_model import change_model
 from edgemem.commands.cost import price_of
 from edgemem.commands.measure import measure
-from edgemem.commands.recording import add_recording
 from edgemem.formats import Bindings, Model
 from edgemem.runtime.feeds import make_feeds
+from edgemem.runtime.onnxruntime.file_recording import add_recording
 from edgemem.runtime.onnxruntime.session import InferenceSession
 from models.build import build
 from tests.bench.below.page import measured_with, put, table

@@ -1,24 +1,25 @@
-"""Runs a .tflite model in LiteRT, in a process of its own, for `edgemem.commands.run_litert`.
+"""Runs a .tflite model in LiteRT, in a process of its own, for `edgemem.runtime.litert.process.ask_litert`.
 
 The question's `task` is `run`, `bind`, `compare`, `plain` or `reference`.
 """
 
 from __future__ import annotations
 
+import time
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from edgemem.commands.outcome import same
-from edgemem.commands.tflite_file import values_of
 from edgemem.errors import ModelError, RuntimeBindError
+from edgemem.runtime.differences import same
 from edgemem.runtime.litert.comparison import compare_run
 from edgemem.runtime.litert.interpreter import Interpreter
 from edgemem.runtime.litert.package import interpreter_class, op_resolvers
 from edgemem.runtime.litert.request import PLAIN_HINT
 from edgemem.runtime.litert.structs_check import check_here
 from edgemem.runtime.memory import as_data
+from edgemem.runtime.tflite_file import values_of
 from edgemem.system.child_call import Message, serve
 
 if TYPE_CHECKING:
@@ -69,8 +70,14 @@ def _plain(question: Message) -> Message:
     plain = interpreter_class()(**_options(question))
     details = _prepared(plain, question.data["shapes"])
     forms = [(str(k), np.dtype(d["dtype"]).name, tuple(d["shape"].tolist())) for k, d in enumerate(details)]
-    runs = [_outputs(plain, details, values_of(forms, {}, seed=seed)) for seed in range(question.data["runs"])]
-    return Message({"outputs": list(runs[0])}, [np.asarray(value) for run in runs for value in run.values()])
+    values = [values_of(forms, {}, seed=seed) for seed in range(question.data["runs"])]
+    runs, seconds = [], []
+    for given in values:
+        begun = time.process_time()
+        runs.append(_outputs(plain, details, given))
+        seconds.append(time.process_time() - begun)
+    found = {"outputs": list(runs[0]), "seconds": min(seconds)}
+    return Message(found, [np.asarray(value) for run in runs for value in run.values()])
 
 
 def _reference(question: Message) -> Message:

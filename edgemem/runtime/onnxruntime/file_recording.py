@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from edgemem.commands.run import in_one_line, planned_bindings
 from edgemem.errors import EdgememError, ModelError
 from edgemem.formats import Bindings, onnx_editor
 from edgemem.model.ranges import in_ranges
 from edgemem.report.sizes import size_text
 from edgemem.runtime.onnxruntime import recording as runtime_record
-from edgemem.runtime.onnxruntime.baked_file import onnxruntime
-from edgemem.runtime.onnxruntime.file import weight_files
+from edgemem.runtime.onnxruntime.baked_file import in_one_line, onnxruntime
+from edgemem.runtime.onnxruntime.file import planned_bindings, weight_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

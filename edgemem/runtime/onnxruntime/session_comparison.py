@@ -1,4 +1,4 @@
-"""Compares a tiled model with what it was made from: are the outputs the same bit for bit, and what does a run cost?
+"""Compares a changed model with what it was made from: are the outputs the same bit for bit, and what does a run cost?
 
 A kernel may add up a part in another order than the whole, so that this is tested for each file, on made-up inputs.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.errors import ModelError
@@ -34,18 +35,17 @@ if TYPE_CHECKING:
 
     Requests = list[dict[str, NDArray[Any]]]
 
-__all__ = ["SessionPrice", "TiledComparison", "compare_tiled", "compare_with_session", "measure_price"]
+__all__ = ["OutputComparison", "compare_with_session", "latency_ratio"]
 
 _RUNS: Final = 3
 _ERRORS_ONLY: Final = 4  # log severity
 _DEFAULT: Final = "all"  # the level of a session whose options say nothing
-_OTHER_LEVELS: Final = ("none", "extended")
 _ROUNDS: Final = (5, 20)  # timed runs of each session: at least, at most
 _ENOUGH_S: Final = 2.0  # seconds of timed runs, after which the least number is enough
 
 
 @dataclass(frozen=True, slots=True)
-class TiledComparison:
+class OutputComparison:
     """The result of a comparison.
 
     Attributes:
@@ -55,8 +55,8 @@ class TiledComparison:
         output: the name of the output that differs most; "" if none does.
         threads: of the run that it differs most in.
         is_identical: every bit of every output is the same in all runs.
-        levels: what ONNX Runtime's other levels of optimisation differ by from its default session on these inputs, as
-            `largest`; 0 where that was not asked for.
+        levels: what ONNX Runtime's own levels of optimisation differ by from each other on these inputs, as `largest`;
+            0 where all bits are the same, so that it was not needed.
     """
 
     runs: int
@@ -75,49 +75,6 @@ class TiledComparison:
         return f"output {self.output!r} differs by up to {self.largest:.2g} of its largest element with {threads}"
 
 
-@dataclass(frozen=True, slots=True)
-class SessionPrice:
-    """What a changed model costs in ONNX Runtime beside the default session of the file that it was made from.
-
-    Attributes:
-        seconds: processor time of a run on one thread, the least of several: of the default session, and of the changed
-            model as its file runs. Both ran in turn in one process.
-        outputs: how far the outputs are from those of the default session.
-    """
-
-    seconds: tuple[float, float]
-    outputs: TiledComparison
-
-
-def compare_tiled(
-    original: Model,
-    tiled: Model,
-    folder: Path,
-    *,
-    bindings: Bindings | None = None,
-    feeds: Mapping[str, NDArray[Any]] | None = None,
-    threads: Sequence[int] = (1, 0),
-) -> TiledComparison:
-    """Run a model and its tiled form in ONNX Runtime as they are on the same inputs, and compare all outputs.
-
-    Args:
-        original: an ONNX model.
-        tiled: made from it.
-        folder: where both are written for the runtime, with their weights.
-        bindings: values for open dimensions and shapes.
-        feeds: inputs of the first run; the others are made up.
-        threads: numbers of threads to run with; 0 is as many as a session has by default.
-
-    Raises ModelError where ONNX Runtime cannot load or run one of them.
-    """
-    files = {"original": folder / "original.onnx", "tiled": folder / "tiled.onnx"}
-    original.save(files["original"])
-    tiled.save(files["tiled"])
-    requests = _requests(original.content(), folder, bindings, feeds)
-    with _told():
-        return _compared(files["original"], files["tiled"], requests, "none", threads, bindings)
-
-
 def compare_with_session(
     path: Path,
     changed: Model,
@@ -125,8 +82,9 @@ def compare_with_session(
     bindings: Bindings | None = None,
     feeds: Mapping[str, NDArray[Any]] | None = None,
     threads: Sequence[int] = (1, 0),
-) -> TiledComparison:
-    """Run a file in ONNX Runtime's default session, and a model that was made from it as its own file runs.
+    level: str = _DEFAULT,
+) -> OutputComparison:
+    """Run a file in ONNX Runtime, and a model that was made from it as its own file runs.
 
     The result says, too, what ONNX Runtime's own levels of optimisation differ by (`levels`), where a bit differs.
 
@@ -136,6 +94,7 @@ def compare_with_session(
         bindings: values for open dimensions and shapes.
         feeds: inputs of the first run; the others are made up.
         threads: numbers of threads to run with; 0 is as many as a session has by default.
+        level: of the session that the file runs in.
 
     Raises ModelError where ONNX Runtime cannot load or run one of them.
     """
@@ -143,33 +102,31 @@ def compare_with_session(
     with temporary_folder() as folder, _told():
         file = folder / "changed.onnx"
         changed.save(file)
-        found = _compared(path, file, requests, _DEFAULT, threads, bindings)
+        found = _compared(path, file, requests, level, threads, bindings)
         if found.is_identical:
             return found
-        default = _session(path, _DEFAULT, 1, bindings)
-        others = [_session(path, level, 1, bindings) for level in _OTHER_LEVELS]
+        sessions = [_session(path, name, 1, bindings) for name in LEVELS]
         apart = (
             compare_values(here, there)[1]
             for request in requests
-            for known in [default.run(None, request)]
-            for other in others
-            for here, there in zip(known, other.run(None, request), strict=True)
+            for one, other in combinations([s.run(None, request) for s in sessions], 2)
+            for here, there in zip(one, other, strict=True)
         )
         return replace(found, levels=max(apart, default=0.0))
 
 
-def measure_price(
+def latency_ratio(
     path: Path,
     changed: Model,
     *,
     bindings: Bindings | None = None,
     feeds: Mapping[str, NDArray[Any]] | None = None,
-) -> SessionPrice:
-    """What a model costs that was made from a file, in time and in bits.
+) -> float:
+    """Processor time of a run of a changed model as its file runs / that of the default session of its original.
 
-    Arguments and errors are those of `compare_with_session`.
+    Both run in turn in one process on one thread; of each the quickest of several runs counts. Arguments and errors are
+    those of `compare_with_session`.
     """
-    outputs = compare_with_session(path, changed, bindings=bindings, feeds=feeds, threads=(1,))
     request = _requests(path.read_bytes(), path.parent, bindings, feeds)[0]
     with temporary_folder() as folder, _told():
         file = folder / "changed.onnx"
@@ -184,7 +141,7 @@ def measure_price(
                 begun = time.process_time()
                 session.run(None, request)
                 times.append(time.process_time() - begun)
-    return SessionPrice((min(taken[0]), min(taken[1])), outputs)
+    return min(taken[1]) / max(min(taken[0]), 1e-9)
 
 
 def _compared(
@@ -194,8 +151,8 @@ def _compared(
     level: str,
     threads: Sequence[int],
     bindings: Bindings | None,
-) -> TiledComparison:
-    found = TiledComparison(len(requests), 0.0, "", threads[0], is_identical=True)
+) -> OutputComparison:
+    found = OutputComparison(len(requests), 0.0, "", threads[0], is_identical=True)
     for count in threads:
         sessions = [_session(file, level, count, bindings) for file in (original, changed)]
         names = [o.name for o in sessions[0].get_outputs()]
@@ -203,7 +160,7 @@ def _compared(
             for name, here, there in zip(names, *(s.run(None, request) for s in sessions), strict=True):
                 is_same, difference = compare_values(here, there)
                 if not is_same and (found.is_identical or difference > found.largest):
-                    found = TiledComparison(len(requests), difference, name, count, is_identical=False)
+                    found = OutputComparison(len(requests), difference, name, count, is_identical=False)
     return found
 
 
@@ -221,7 +178,7 @@ def _told() -> Iterator[None]:
     try:
         yield
     except runtime_errors() as e:
-        raise ModelError(f"ONNX Runtime cannot run the tiled model: {str(e).splitlines()[0]}") from None
+        raise ModelError(f"ONNX Runtime cannot run the changed model: {str(e).splitlines()[0]}") from None
 
 
 def _session(file: Path, level: str, threads: int, bindings: Bindings | None) -> Any:

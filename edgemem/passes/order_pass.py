@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from edgemem.errors import UnknownStrategyError
@@ -19,24 +19,40 @@ if TYPE_CHECKING:
     from edgemem.passes.protocol import PassContext
     from edgemem.schedule.ordering import Ordering
 
-__all__ = ["GIVEN", "OrderOperators", "check_method"]
+__all__ = ["OrderOperators"]
 
-GIVEN: Final = "given"  # the method that keeps the order of the file
+_GIVEN: Final = "given"  # the method that keeps the order of the file
+_AUTO: Final = "auto"
 
 
+@dataclass(frozen=True, slots=True)
 class OrderOperators:
     """Writes the best order that `edgemem.schedule` finds under the target's rules into the model.
 
-    Options, all texts: `method`, as `find_order` takes it (auto); `effort`, `seed` and `time_limit` of the search;
-    `budget`, bytes that decide at which of ONNX Runtime's levels a model is ordered (`edgemem.commands.levels`).
+    Attributes:
+        method: as `find_order` takes it.
+        effort: work of every solver; None for each solver's own.
+        seed: of the solvers' random choices.
+        time_limit: seconds for all solvers together; None for no limit.
+
+    Raises UnknownStrategyError for a method that there is not.
     """
+
+    method: str = _AUTO
+    effort: str | None = None
+    seed: int | None = None
+    time_limit: float | None = None
 
     name: ClassVar[str] = "order"
     suffixes: ClassVar[frozenset[str]] = frozenset({".onnx", ".tflite"})
     # ONNX Runtime runs the nodes of a file in an order of its own unless the file is baked.
     requires: ClassVar[Mapping[str, str]] = {".onnx": "optimize"}
     guarantee: ClassVar[Guarantee] = Guarantee("identical", "every operator has the same inputs as before")
-    macs_ratio: ClassVar[float] = 1.0
+
+    def __post_init__(self) -> None:
+        known = (_AUTO, _GIVEN, *SOLVERS)
+        if self.method not in known:
+            raise UnknownStrategyError(f"no method {self.method!r} orders operators; there are {', '.join(known)}")
 
     def apply(self, model: Model, context: PassContext) -> Model:
         """The model in the new order, without the plan it had; the model itself if no order is better."""
@@ -44,14 +60,14 @@ class OrderOperators:
 
     def ordered(self, model: Model, context: PassContext) -> tuple[Model, Ordering]:
         """As `apply`, and what the search found."""
-        options, target = context.options, context.target
+        target = context.target
         found = find_order(
             graph_under(model, target),
             target,
-            method=options.get("method", "auto"),
-            effort=options.get("effort"),
-            seed=int(options["seed"]) if "seed" in options else None,
-            time_limit=float(options["time_limit"]) if "time_limit" in options else None,
+            method=self.method,
+            effort=self.effort,
+            seed=self.seed,
+            time_limit=self.time_limit,
         )
         changed = model.with_order(found.order)
         if changed is model or ".onnx" not in changed.suffixes:
@@ -60,12 +76,8 @@ class OrderOperators:
         peak = peak_of(changed.graph(), target)
         if peak >= found.given_peak:
             kept = tuple(range(len(found.order)))
-            return model, replace(found, order=kept, peak=found.given_peak, method=GIVEN, stopped="rule")
+            return model, replace(found, order=kept, peak=found.given_peak, method=_GIVEN, stopped="rule")
         return changed, found if peak == found.peak else replace(found, peak=peak, stopped="rule")
 
-
-def check_method(method: str) -> None:
-    """Raise UnknownStrategyError for a name that is no method."""
-    known = ("auto", GIVEN, *SOLVERS)
-    if method not in known:
-        raise UnknownStrategyError(f"no method {method!r} orders operators; there are {', '.join(known)}")
+    def __str__(self) -> str:
+        return self.name if self.method == _AUTO else f"{self.name}={self.method}"

@@ -1,0 +1,1 @@
+"""Which passes make a model run within a budget: candidates, what each costs, the search, and what it found."""

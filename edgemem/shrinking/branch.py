@@ -1,0 +1,168 @@
+"""Models on the way to a candidate: made once, shared by all candidates that go on from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from edgemem.errors import EdgememError
+from edgemem.formats.workspace import graph_under
+from edgemem.model.macs import count_macs
+from edgemem.passes.protocol import PassContext, apply_pass
+from edgemem.passes.recompute.recompute_pass import RecomputeOperators
+from edgemem.records.micro_tail import predicted_tail
+from edgemem.schedule.peak import peak_of
+from edgemem.shrinking.candidate import Candidate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from edgemem.formats import Model
+    from edgemem.passes.protocol import Pass
+    from edgemem.passes.streaming.stages import StripeChoice
+    from edgemem.shrinking.candidate import Constraints
+    from edgemem.targets import Target
+
+__all__ = ["Branch", "Workshop"]
+
+_PARTS: Final = (0.85, 0.7, 0.55, 0.4)  # budgets of recomputation where none is given, as parts of the peak
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A model, and the passes that made it.
+
+    Attributes:
+        model: as the passes left it.
+        steps: the passes, in order.
+        target: whose rules count its memory.
+        given: operators of the graph before passes that add some.
+        macs: multiply-accumulate operations of a model without additional ones.
+    """
+
+    model: Model
+    steps: tuple[Pass, ...]
+    target: Target
+    given: int
+    macs: int
+
+
+class Workshop:
+    """Makes models and says what they take."""
+
+    def __init__(
+        self,
+        model: Model,
+        path: Path,
+        folder: Path,
+        target: Target,
+        limits: Constraints,
+        allow: frozenset[str],
+        feeds: Mapping[str, NDArray[Any]] | None,
+        progress: Callable[[str], None],
+    ) -> None:
+        self.path, self.target, self.limits = path, target, limits
+        self.refusals: list[str] = []
+        self._folder, self._allow, self._feeds, self._progress = folder, allow, feeds, progress
+        self._model = model
+
+    @cached_property
+    def start(self) -> Branch:
+        """The model as it is."""
+        graph = self._model.graph()
+        return Branch(self._model, (), self.target, len(graph.ops), count_macs(graph))
+
+    @cached_property
+    def counts_tail(self) -> bool:
+        """Whether operators cost memory besides, in TensorFlow Lite Micro's tail."""
+        return self._model.default_target == "tflm" and self.target.scratch == "unknown" and self.target.is_dense
+
+    def allows(self, name: str) -> bool:
+        """Whether the user allows a change with this name."""
+        return name in self._allow
+
+    def apply(self, base: Branch, step: Pass, *, restart: bool = False) -> Branch:
+        """What a pass makes of a model; the same branch if it changes nothing.
+
+        `restart` counts operators and arithmetic anew, for a pass that writes the same computation in other operators.
+        Raises as `apply_pass`.
+        """
+        self._progress(step.name)
+        context = PassContext(
+            self.path,
+            self._folder,
+            self._model.bindings,
+            base.target,
+            self._feeds,
+            frozenset(done.name for done in base.steps),
+        )
+        model = apply_pass(step, base.model, context)
+        if model is base.model:
+            return base
+        if not restart:
+            return replace(base, model=model, steps=(*base.steps, step))
+        graph = model.graph()
+        return Branch(model, (*base.steps, step), base.target, len(graph.ops), count_macs(graph))
+
+    def overlapping(self, base: Branch, kernels: str, *, slots: bool = False) -> Branch:
+        """A branch under rules that let results overlap inputs."""
+        rules = self.target.changed(kernels=kernels, slots=slots or kernels != "none")
+        return base if rules == base.target else replace(base, target=rules)
+
+    def candidate(self, branch: Branch) -> Candidate:
+        """What a model takes, by the lower bound of its memory."""
+        graph = branch.model.graph()
+        return Candidate(
+            branch.steps,
+            branch.target.kernels,
+            branch.target,
+            peak_of(graph_under(branch.model, branch.target), branch.target),
+            predicted_tail(graph) if self.counts_tail else 0,
+            count_macs(graph) / branch.macs if branch.macs else 1.0,
+            len(graph.ops),
+            len(graph.ops) / max(branch.given, 1),
+            lambda: branch.model,
+        )
+
+    def streamed(self, base: Branch, step: Pass, choice: StripeChoice) -> Candidate:
+        """A model in stripes, which is made when it is wanted."""
+        return Candidate(
+            (*base.steps, step),
+            base.target.kernels,
+            base.target,
+            choice.bound,
+            choice.tail if self.counts_tail else 0,
+            1.0,
+            choice.operators,
+            choice.operators / max(base.given, 1),
+            lambda: self.apply(base, step).model,
+        )
+
+    def recomputed(self, base: Branch) -> Iterator[Candidate]:
+        """A model in which operators run again, for the budget or for parts of the peak."""
+        if not self.allows(RecomputeOperators.name) or self.limits.max_macs <= 1:
+            return
+        peak = peak_of(graph_under(base.model, base.target), base.target)
+        tail = predicted_tail(base.model.graph()) if self.counts_tail else 0
+        wanted = self.limits.budget
+        budgets = [wanted - tail] if wanted is not None else [int(peak * part) for part in _PARTS]
+        least = peak
+        for budget in budgets:
+            if not 0 < budget < least:
+                continue
+            try:
+                made = self.apply(base, RecomputeOperators(budget, self.limits.max_macs))
+            except EdgememError as e:
+                self.refusals.append(str(e))
+                return
+            if made is base:
+                return
+            found = self.candidate(made)
+            if found.arena >= least:
+                return
+            least = found.arena
+            yield found

@@ -1,0 +1,134 @@
+"""A way to run a model in less memory, and what it costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import inf, log
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from edgemem.shrinking.steps import steps_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from edgemem.formats import Model
+    from edgemem.passes.protocol import Pass
+    from edgemem.targets import Target
+
+__all__ = ["Candidate", "Constraints", "OutputRule", "front_of", "knee_of"]
+
+OutputRule: TypeAlias = Literal["as-runtime", "identical", "close"]
+
+_OPERATOR: Final = 0.02  # of a model's arithmetic: what twice as many operators cost, for choosing alone
+
+
+@dataclass(frozen=True, slots=True)
+class Constraints:
+    """What a candidate may take and cost.
+
+    Attributes:
+        budget: bytes of memory; None for the least.
+        max_macs: multiply-accumulate operations, as a multiple of the model's.
+        max_latency: processor time of a run, as a multiple of what the runtime takes for the model today.
+        max_operators: of the changed model.
+        max_file: bytes of the changed model without its plan.
+        outputs: how near they must be to those of the model: `identical` in every bit; `as-runtime` (ONNX Runtime's
+            own levels of optimisation differ in the last bits: no further than they do from each other); `close`,
+            whatever the difference is.
+    """
+
+    budget: int | None = None
+    max_macs: float = 1.15
+    max_latency: float | None = None
+    max_operators: int | None = None
+    max_file: int | None = None
+    outputs: OutputRule = "as-runtime"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A way to run a model.
+
+    Attributes:
+        steps: the passes that make it, in order.
+        kernels: the library for whose kernels alone it holds, because results overlap inputs; "none" for any.
+        target: whose rules count its memory.
+        arena: bytes (texels for textures) of intermediate tensors: of its plan, or a lower bound (`is_planned`).
+        tail: bytes of TensorFlow Lite Micro's arena besides, as predicted for a 64-bit build or as measured.
+        macs: multiply-accumulate operations / those of the model.
+        operators: of the graph that runs.
+        added: operators / those of the graph that it was made from; for choosing between candidates.
+        file: bytes without the plan; None where the model was not made.
+        is_planned: a proved plan has this size.
+        is_measured: the runtime said so.
+        latency: processor time of a run / that of the model in its runtime as it is today; None if it was not measured.
+        outputs: how they compare with the model's: `identical`, `close` with the difference, or why they were not
+            compared; "" while they were not.
+        model: makes it.
+    """
+
+    steps: tuple[Pass, ...]
+    kernels: str
+    target: Target = field(repr=False)
+    arena: int
+    tail: int
+    macs: float
+    operators: int
+    added: float
+    model: Callable[[], Model] = field(repr=False, compare=False)
+    file: int | None = None
+    is_planned: bool = False
+    is_measured: bool = False
+    latency: float | None = None
+    outputs: str = ""
+
+    @property
+    def memory(self) -> int:
+        """Bytes that the runtime needs: arena and tail."""
+        return self.arena + self.tail
+
+    @property
+    def price(self) -> float:
+        """What candidates are compared by where no time was measured: arithmetic, and a little for each operator."""
+        return self.macs + _OPERATOR * log(max(self.added, 1.0), 2)
+
+    @property
+    def text(self) -> str:
+        """Its steps as `edgemem shrink --steps` takes them; "" for the model as it is."""
+        return steps_text(self.steps, self.kernels)
+
+    def breaks(self, limits: Constraints) -> str:
+        """The first limit that it breaks, apart from the budget, or ""."""
+        known: tuple[tuple[str, float | None, float | None], ...] = (
+            ("max_macs", self.macs, limits.max_macs),
+            ("max_operators", self.operators, limits.max_operators),
+            ("max_file", self.file, limits.max_file),
+            ("max_latency", self.latency, limits.max_latency),
+        )
+        return next((n for n, own, most in known if own is not None and most is not None and own > most), "")
+
+
+def front_of(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """Those that no other one beats in memory and price, the cheapest first."""
+    front: list[Candidate] = []
+    for candidate in sorted(candidates, key=lambda c: (c.price, c.memory, len(c.steps))):
+        if not front or candidate.memory < front[-1].memory:
+            front.append(candidate)
+    return tuple(front)
+
+
+def knee_of(front: Sequence[Candidate]) -> Candidate | None:
+    """The candidate of a front behind which memory gets dear: the farthest from the line between the ends.
+
+    Memory counts by its logarithm. None for a front of fewer than three.
+    """
+    if len(front) < 3:  # noqa: PLR2004
+        return None
+    first, last = front[0], front[-1]
+    wide = last.price - first.price or inf
+    high = log(max(first.memory, 1)) - log(max(last.memory, 1)) or inf
+
+    def height(c: Candidate) -> float:
+        return (log(max(first.memory, 1)) - log(max(c.memory, 1))) / high - (c.price - first.price) / wide
+
+    return max(front, key=height)

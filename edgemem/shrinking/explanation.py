@@ -1,0 +1,102 @@
+"""Why nothing is within a budget: how near candidates come, and which operator is in the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from edgemem.report.sizes import size_text
+from edgemem.schedule.overlaps import has_overlaps
+from edgemem.schedule.peak import own_peaks
+from edgemem.schedule.problem import order_problem
+from edgemem.system.text import join_names
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from edgemem.model.graph import Graph
+    from edgemem.shrinking.branch import Workshop
+    from edgemem.shrinking.candidate import Candidate, Constraints
+    from edgemem.targets import Target
+
+__all__ = ["LargestOperator", "explain", "largest_operator"]
+
+
+@dataclass(frozen=True, slots=True)
+class LargestOperator:
+    """The operator that alone needs most.
+
+    Attributes:
+        name: of it; its type if it has no name.
+        type: of it.
+        needs: bytes (texels for textures) that are alive while it runs, in any order.
+        reads: what it reads, as text: the sum of bytes, and the largest tensors.
+        writes: what it writes, in the same form.
+    """
+
+    name: str
+    type: str
+    needs: int
+    reads: str
+    writes: str
+
+    def __str__(self) -> str:
+        return f"operator {self.name!r} ({self.type}) alone needs {self.needs:,}: it reads {self.reads} and writes {self.writes}"
+
+
+def largest_operator(graph: Graph, target: Target) -> LargestOperator | None:
+    """The operator of a graph that alone needs most under the rules of a target.
+
+    No order and no recomputation makes a peak lower than that. None for a graph without operators, and where results
+    may lie inside inputs: then no operator has memory of its own.
+    """
+    if not graph.ops or has_overlaps(target):
+        return None
+    problem = order_problem(graph, target)
+    needs = own_peaks(problem)
+    k = max(range(len(needs)), key=needs.__getitem__)
+    op = graph.ops[k]
+    return LargestOperator(
+        op.name or op.type,
+        op.type,
+        max(needs[k] - problem.padding, 0),
+        _sizes(graph, op.inputs),
+        _sizes(graph, op.outputs),
+    )
+
+
+def explain(shop: Workshop, candidates: Sequence[Candidate], limits: Constraints) -> str:
+    """How near candidates come to a budget, and what is in the way, in sentences."""
+    if limits.budget is None:
+        return "; ".join(shop.refusals) or "nothing is within the limits"
+    broken = [(c, c.breaks(limits)) for c in candidates if c.memory <= limits.budget]
+    if broken:
+        ways = join_names(dict.fromkeys(name for _, name in broken if name), most=4)
+        within = f"what takes {limits.budget:,} bytes or less breaks {ways}" if ways else ""
+        overlaps = sorted({c.kernels for c, name in broken if not name and c.kernels != "none"})
+        if overlaps:
+            within = f"only results that overlap inputs fit, which holds for one kernel library: kernels={overlaps[0]}"
+        if within:
+            return f"{within}. {'; '.join(dict.fromkeys(shop.refusals))}".rstrip(" .") + "."
+    allowed = [c for c in candidates if not c.breaks(limits)] or list(candidates)
+    least = min(allowed, key=lambda c: c.memory)
+    text = (
+        f"nothing found takes {limits.budget:,} bytes ({size_text(limits.budget)}) or less within the limits; "
+        f"{least.text or 'the model as it is'} comes nearest with {least.memory:,}"
+    )
+    if least.tail:
+        text += f" (head {least.arena:,}, tail {least.tail:,})"
+    model = least.model()
+    largest = largest_operator(model.graph(), least.target)
+    if largest is not None and largest.needs > limits.budget - least.tail:
+        text += f". Of it {largest}; no order and no recomputation goes below that: make its tensors smaller"
+    if shop.refusals:
+        text += f". Not possible: {'; '.join(dict.fromkeys(shop.refusals))}"
+    return text
+
+
+def _sizes(graph: Graph, tensors: Sequence[int]) -> str:
+    """The bytes of the tensors that are no constants, and the largest of them."""
+    known = {i: graph.tensors[i] for i in tensors if i >= 0 and graph.tensors[i].kind not in ("constant", "opaque")}
+    parts = sorted(((t.size, t.name) for t in known.values()), reverse=True)
+    return f"{sum(size for size, _ in parts):,} ({join_names((f'{name} {size:,}' for size, name in parts), most=3)})"

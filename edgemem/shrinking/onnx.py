@@ -1,0 +1,92 @@
+"""Candidates for an .onnx model: levels of optimisation, orders, tiles and recomputation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from edgemem.errors import EdgememError, RuntimeLoadError
+from edgemem.formats import Rewritable
+from edgemem.passes.order_pass import OrderOperators
+from edgemem.passes.tiling.choice import find_stages
+from edgemem.runtime.onnxruntime.baked_file import LEVELS
+from edgemem.runtime.onnxruntime.optimise_pass import OptimiseGraph
+from edgemem.runtime.onnxruntime.tile_pass import TILED_LEVEL, TileOperators
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from edgemem.passes.tiling.stage import TileStage
+    from edgemem.shrinking.branch import Branch, Workshop
+    from edgemem.shrinking.candidate import Candidate
+
+__all__ = ["onnx_candidates"]
+
+_WORTH: Final = 1 / 64  # of the peak: what a lower level, which runs slower, has to save
+_SHARES: Final = (1.0, 0.4, 0.15, 0.05)  # of the arithmetic that may be added, for fronts
+_TIGHTER: Final = 3  # searches for a budget, where the optimised graph needs more than was estimated
+_HIGHEST: Final = "all"  # the level of a default session
+
+
+def onnx_candidates(shop: Workshop) -> Iterator[Candidate]:
+    """Every way to run the model whose order ONNX Runtime keeps; the quick ones first."""
+    yield shop.candidate(shop.start)
+    if not shop.target.is_dense:
+        return
+    bases: dict[str, Branch] = {}
+    least = None
+    for level in reversed(LEVELS):
+        if not shop.allows(OptimiseGraph.name) and level != _HIGHEST:
+            continue
+        try:
+            base = shop.apply(shop.start, OptimiseGraph(level), restart=True)
+        except RuntimeLoadError as e:
+            shop.refusals.append(str(e))
+            return
+        except EdgememError as e:
+            shop.refusals.append(str(e))
+            continue
+        if shop.allows(OrderOperators.name):
+            base = shop.apply(base, OrderOperators())
+        bases[level] = base
+        found = shop.candidate(base)
+        if least is None or found.arena < least * (1 - _WORTH):
+            least = found.arena
+            yield found
+    if not bases:
+        return
+    if shop.allows(TileOperators.name):
+        yield from _tiled(shop, bases.get(TILED_LEVEL))
+    lowest = min(bases.values(), key=lambda b: shop.candidate(b).arena)
+    yield from shop.recomputed(lowest)
+
+
+def _tiled(shop: Workshop, base: Branch | None) -> Iterator[Candidate]:
+    """The model in tiles: for the budget, or for several amounts of arithmetic."""
+    if base is None or not isinstance(base.model, Rewritable):
+        return
+    tried: set[tuple[TileStage, ...]] = set()
+    limits = shop.limits
+    if limits.budget is not None:
+        plans = [(limits.max_macs, threads) for threads in ((1,), ())]
+    else:
+        plans = [(1 + (limits.max_macs - 1) * share, (1,)) for share in _SHARES] + [(limits.max_macs, ())]
+    again = _HIGHEST if shop.allows(OptimiseGraph.name) else ""
+    for most, threads in plans:
+        limit = limits.budget
+        for _ in range(_TIGHTER):
+            found = find_stages(base.model.graph(), base.target, max_macs=most, budget=limit, threads=threads)
+            if not found.stages or found.stages in tried:
+                break
+            tried.add(found.stages)
+            enough = False
+            for level in dict.fromkeys((again, "")):
+                try:
+                    made = shop.candidate(shop.apply(base, TileOperators(found.stages, level)))
+                except EdgememError as e:
+                    shop.refusals.append(str(e))
+                    continue
+                yield made
+                enough = enough or (limits.budget is not None and made.arena <= limits.budget)
+            if limits.budget is None or limit is None or enough or found.peak > limit:
+                break
+            limit = limit * limits.budget // (made.arena + 1)

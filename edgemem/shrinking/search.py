@@ -1,0 +1,379 @@
+"""`shrink`: the cheapest way to run a model within a budget, or the one with the least memory."""
+
+from __future__ import annotations
+
+import shlex
+import tempfile
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from edgemem import api
+from edgemem.errors import BudgetExceededError, EdgememError, ModelError, NumericDifferenceError
+from edgemem.formats import Bindings, Model, load
+from edgemem.planning.model_plan import plan_model
+from edgemem.plans import Settings
+from edgemem.runtime.onnxruntime.recording import embed
+from edgemem.shrinking.branch import Workshop
+from edgemem.shrinking.candidate import Candidate, Constraints, front_of, knee_of
+from edgemem.shrinking.explanation import explain
+from edgemem.shrinking.onnx import onnx_candidates
+from edgemem.shrinking.steps import CHANGES, OVERLAP, parse_steps
+from edgemem.shrinking.tflite import tflite_candidates
+from edgemem.shrinking.trial import try_candidate
+from edgemem.targets import BUILT_IN, Target, find_target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from edgemem.plans import PlanSet
+    from edgemem.shrinking.candidate import OutputRule
+
+__all__ = ["Found", "Shrunk", "find_candidates", "shrink"]
+
+_PLANNED: Final = 12  # candidates that are planned before a search gives up
+_RUN: Final = 4  # candidates whose outputs are compared before it gives up
+_LEAST: Final = 4  # candidates with the least bounds that are planned where there is no budget
+_OFFSETS: Final = ("offsets",)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """All that a search looked at.
+
+    Attributes:
+        candidates: the model as it is first; those that were planned have the size of their plan.
+        front: those within the limits that no other one beats in memory and price, the cheapest first.
+        best: the one that was chosen, planned and tried in its runtime where there is one; None if none is within the
+            budget and the limits.
+        refusals: why candidates could not be made or taken, in plain words.
+        explanation: where none is within the budget: how near they come, and what is in the way; else "".
+    """
+
+    candidates: tuple[Candidate, ...]
+    front: tuple[Candidate, ...]
+    best: Candidate | None
+    refusals: tuple[str, ...] = ()
+    explanation: str = ""
+
+    @property
+    def knee(self) -> Candidate | None:
+        """The candidate of the front behind which memory gets dear; None for a front of fewer than three."""
+        return knee_of(self.front)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shrunk:
+    """A model that takes less memory, and how it was found.
+
+    Attributes:
+        model: the changed model.
+        planset: its proved plan.
+        chosen: the candidate that it is: its steps and costs.
+        found: all that the search looked at.
+        recorded: plans of what ONNX Runtime asks for, which its sessions run.
+        command: the command that gives the same file.
+    """
+
+    model: Model
+    planset: PlanSet
+    chosen: Candidate
+    found: Found
+    recorded: tuple[PlanSet, ...]
+    command: str
+    _folder: Any = field(repr=False)  # files that the model is read from
+
+    def save(self, path: str | Path) -> tuple[PlanSet, ...]:
+        """Write the model with its plans, atomically; returns the plans. Errors as `edgemem.save`."""
+        plansets = api.save(self.model, self.planset, path)
+        if self.recorded:
+            embed(Path(path), self.recorded, Path(path))
+        return (*plansets, *self.recorded)
+
+
+def shrink(
+    model: str | Path,
+    *,
+    budget: int | None = None,
+    target: str | Target | None = None,
+    kernels: str | None = None,
+    allow: Iterable[str] | None = None,
+    steps: str | None = None,
+    max_macs: float = 1.15,
+    max_latency: float | None = None,
+    max_operators: int | None = None,
+    max_file: int | None = None,
+    outputs: OutputRule = "as-runtime",
+    dims: Mapping[str, int | str] | None = None,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    feeds: Mapping[str, NDArray[Any]] | None = None,
+    time_limit: float | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Shrunk:
+    """Change a model so that it runs in less memory, with the same outputs, and plan it.
+
+    The cheapest candidate within the budget is taken: the one with the least arithmetic, and among equals with the
+    fewest operators. Without a budget it is the one with the least memory. Without a time limit the same input gives
+    the same model, except that `max_latency` is a limit of measured times.
+
+    Args:
+        model: an .onnx or .tflite file.
+        budget: bytes that the runtime may take: the head and tail of TensorFlow Lite Micro's arena, LiteRT's arena, or
+            that of an ONNX Runtime session.
+        target: as for `edgemem.plan`.
+        kernels: the kernel library of the device (`edgemem.model.profiles.PROFILES`); results then overlap inputs as
+            far as it allows, and the plan holds for that library alone.
+        allow: names of the changes to choose from (`edgemem.shrinking.steps.CHANGES`); all by default.
+        steps: the changes to apply as they are, such as "fold,order,stream=0:5:56", instead of a search.
+        max_macs: the most multiply-accumulate operations, as a multiple of the model's.
+        max_latency: the most processor time of a run, as a multiple of what the runtime takes for the model today.
+        max_operators: the most operators of the changed model.
+        max_file: the most bytes of the changed model, without its plan.
+        outputs: how near they must be to those of the model: "identical" in every bit; "as-runtime", which for ONNX
+            allows what its own levels of optimisation differ by on the same inputs; "close" for whatever comes of it.
+        dims: as for `edgemem.load`.
+        input_shapes: as for `edgemem.load`.
+        feeds: inputs of the first of the runs that compare outputs; the others are made up.
+        time_limit: seconds after which no other candidate is looked for; the result then depends on the machine.
+        progress: called with what is done next.
+
+    Raises:
+        ModelError: the file cannot be read, or holds usage records; a step is none.
+        BudgetExceededError: nothing is within the budget and the limits; it says how near the candidates come, and
+            what is in the way.
+        NumericDifferenceError: the outputs of all that fits differ by more than `outputs` allows.
+        PassError: a pass broke its guarantee: a defect of edgemem.
+    """
+    limits = Constraints(budget, max_macs, max_latency, max_operators, max_file, outputs)
+    search = _Search(
+        Path(model),
+        Bindings.of(dims, input_shapes),
+        target,
+        kernels,
+        limits,
+        _checked(allow),
+        feeds,
+        time_limit,
+        progress,
+    )
+    return search.by_hand(steps) if steps is not None else search.shrunk()
+
+
+def find_candidates(
+    model: str | Path,
+    *,
+    limits: Constraints | None = None,
+    target: str | Target | None = None,
+    kernels: str | None = None,
+    allow: Iterable[str] | None = None,
+    bindings: Bindings | None = None,
+    feeds: Mapping[str, NDArray[Any]] | None = None,
+    time_limit: float | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Found:
+    """What `shrink` would choose from, and what it would take, without an error where nothing fits.
+
+    Arguments as `shrink`. Candidates whose results overlap inputs are among them for a model that runs in TensorFlow
+    Lite Micro, but none is chosen unless `kernels` names the library. Raises ModelError as `shrink`.
+    """
+    search = _Search(
+        Path(model),
+        bindings or Bindings(),
+        target,
+        kernels,
+        limits or Constraints(),
+        _checked(allow),
+        feeds,
+        time_limit,
+        progress,
+    )
+    return search.found()
+
+
+def _checked(allow: Iterable[str] | None) -> frozenset[str]:
+    names = frozenset(CHANGES if allow is None else allow)
+    unknown = sorted(names - set(CHANGES))
+    if unknown:
+        raise ModelError(f"no change is named {unknown[0]!r}; there are {', '.join(CHANGES)}")
+    return names
+
+
+_Family = Literal["offsets", "shared_objects"]
+
+
+class _Search:
+    """The search for one model."""
+
+    def __init__(
+        self,
+        path: Path,
+        bindings: Bindings,
+        target: str | Target | None,
+        kernels: str | None,
+        limits: Constraints,
+        allow: frozenset[str],
+        feeds: Mapping[str, NDArray[Any]] | None,
+        time_limit: float | None,
+        progress: Callable[[str], None],
+    ) -> None:
+        opened = load(path, bindings)
+        if not isinstance(opened, Model):
+            raise ModelError(f"{path.name} holds usage records: there is no graph to change")
+        rules = find_target(target) if isinstance(target, str) else target or BUILT_IN[opened.default_target]
+        if kernels not in (None, "none") and ".tflite" not in opened.suffixes:
+            raise ModelError(f"{path.name}: a kernel library is of TensorFlow Lite Micro, which runs .tflite files")
+        self._path, self._model, self._limits, self._feeds = path, opened, limits, feeds
+        self._target_text = target if isinstance(target, str) else ""
+        self._rules = rules.changed(kernels=kernels)
+        self._holder = tempfile.TemporaryDirectory(prefix="edgemem-")
+        self._progress, self._until = progress, None if time_limit is None else time.monotonic() + time_limit
+        folder = Path(self._holder.name)
+        self._shop = Workshop(opened, path, folder, self._rules, limits, allow, feeds, progress)
+        self._plans: dict[str, tuple[Model, PlanSet, tuple[PlanSet, ...]]] = {}
+
+    def found(self) -> Found:
+        """What there is, with the best candidate tried in its runtime."""
+        make = onnx_candidates if ".onnx" in self._model.suffixes else tflite_candidates
+        known: list[Candidate] = []
+        for candidate in make(self._shop):
+            known.append(candidate)
+            if self._is_over():
+                break
+        best = self._best(known)
+        inside = [c for c in known if not c.breaks(self._limits)]
+        best_or_none = () if best is None else (best,)
+        front = front_of([c for c in inside if best is None or c.text != best.text] + list(best_or_none))
+        explanation = "" if best is not None else explain(self._shop, known, self._limits)
+        return Found(tuple(known), front, best, tuple(dict.fromkeys(self._shop.refusals)), explanation)
+
+    def shrunk(self) -> Shrunk:
+        """The model as the best candidate has it. Raises where there is none."""
+        found = self.found()
+        if found.best is None:
+            least = min(found.candidates, key=lambda c: c.memory)
+            if self._limits.budget is None or least.memory <= self._limits.budget:
+                raise NumericDifferenceError(f"{self._path.name}: {found.explanation}", largest=float("inf"))
+            raise BudgetExceededError(
+                f"{self._path.name}: {found.explanation}", required=least.memory, available=self._limits.budget
+            )
+        return self._made(found.best, found)
+
+    def by_hand(self, text: str) -> Shrunk:
+        """The model with the steps that the user named."""
+        steps, kernels = parse_steps(text)
+        branch = self._shop.start
+        if kernels != "none":
+            branch = self._shop.overlapping(branch, kernels)
+        for step in steps:
+            if step.name == "stream":
+                branch = self._shop.overlapping(branch, branch.target.kernels, slots=True)
+            branch = self._shop.apply(branch, step)
+        candidate = self._tried(self._planned(self._shop.candidate(branch)))
+        if candidate is None:
+            raise NumericDifferenceError(
+                f"{self._path.name}: {self._shop.refusals[-1]}", largest=float("inf")
+            )
+        if self._limits.budget is not None and candidate.memory > self._limits.budget:
+            raise BudgetExceededError(
+                f"{self._path.name}: {candidate.memory:,} bytes with {text}, {self._limits.budget:,} are allowed",
+                required=candidate.memory,
+                available=self._limits.budget,
+            )
+        return self._made(candidate, Found((candidate,), (candidate,), candidate))
+
+    def _made(self, chosen: Candidate, found: Found) -> Shrunk:
+        model, planset, recorded = self._plans[chosen.text]
+        words = ["edgemem", "shrink", str(self._path), "--steps", chosen.text]
+        if self._target_text:
+            words += ["-t", self._target_text]
+        return Shrunk(model, planset, chosen, found, recorded, shlex.join(words), self._holder)
+
+    def _is_over(self) -> bool:
+        return self._until is not None and time.monotonic() > self._until
+
+    def _best(self, known: list[Candidate]) -> Candidate | None:
+        """The best candidate, planned and tried. What planning and running says of others stands in `known` then."""
+        tried = 0
+        for place in self._planned_in_turn(known):
+            made = self._tried(known[place])
+            if made is None:
+                tried += 1
+                if tried == _RUN:
+                    return None
+                continue
+            known[place] = made
+            if self._fits(made):
+                return made
+        return None
+
+    def _planned_in_turn(self, known: list[Candidate]) -> Iterable[int]:
+        """Places of candidates, the one that is wanted most first, once each is planned."""
+        open_ = [n for n, c in enumerate(known) if self._is_wanted(c)]
+        if self._limits.budget is None:
+            open_.sort(key=lambda n: (known[n].memory, known[n].price))
+            for n in open_[:_LEAST]:
+                known[n] = self._planned(known[n])
+            yield from sorted(open_, key=lambda n: (not known[n].is_planned, known[n].memory, known[n].price))
+            return
+        limit = self._limits.budget
+        open_.sort(key=lambda n: (known[n].price, known[n].memory))
+        for _ in range(_PLANNED):
+            n = next((n for n in open_ if known[n].memory <= limit), None)
+            if n is None and limit == self._limits.budget:
+                return
+            if n is None:  # nothing is that much lower: whatever is below the budget is tried
+                limit = self._limits.budget
+                continue
+            open_.remove(n)
+            bound = known[n].memory
+            known[n] = self._planned(known[n])
+            if self._fits(known[n]):
+                yield n
+            else:  # the plans of its like exceed their bounds as much
+                limit = min(limit, bound - 1, bound * self._limits.budget // known[n].memory)
+
+    def _is_wanted(self, candidate: Candidate) -> bool:
+        """Whether it may be chosen: it holds for the user's kernels and breaks no limit."""
+        return candidate.kernels == self._rules.kernels and not candidate.breaks(self._limits)
+
+    def _fits(self, candidate: Candidate) -> bool:
+        if candidate.breaks(self._limits):
+            return False
+        return self._limits.budget is None or candidate.memory <= self._limits.budget
+
+    def _planned(self, candidate: Candidate) -> Candidate:
+        """A candidate with the size of a proved plan."""
+        if candidate.text in self._plans:
+            return candidate
+        self._progress("plan")
+        model = candidate.model()
+        fits = None if self._limits.budget is None else self._limits.budget - candidate.tail
+        families: tuple[_Family, ...] = ("offsets",) if candidate.target.is_dense else ("offsets", "shared_objects")
+        planset = plan_model(model, candidate.target, Settings(), families=families, fits=fits)
+        best = planset.best_offsets or planset.best_shared_objects
+        assert best is not None
+        self._plans[candidate.text] = (model, planset, ())
+        return replace(candidate, arena=best.size, is_planned=True, file=len(model.content()))
+
+    def _tried(self, candidate: Candidate) -> Candidate | None:
+        """A candidate with what its runtime says; None where its outputs are not near enough."""
+        candidate = self._planned(candidate)
+        self._progress("run")
+        model, planset, _ = self._plans[candidate.text]
+        try:
+            trial = try_candidate(
+                self._model, self._path, candidate, model, planset, self._limits.outputs, self._feeds
+            )
+        except EdgememError as e:
+            self._shop.refusals.append(f"{candidate.text or 'the model as it is'}: {e}")
+            raise
+        self._plans[candidate.text] = (model, planset, trial.recorded)
+        if trial.refusal:
+            self._shop.refusals.append(trial.refusal)
+            return None
+        return trial.candidate
+
+

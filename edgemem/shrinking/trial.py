@@ -1,0 +1,168 @@
+"""A candidate run beside the model that it was made from, in the runtime that it is for.
+
+The runtime says three things that nothing else does: whether the outputs are the same, how much memory it takes, and
+how long a run takes beside what the user runs today.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from edgemem import planfile
+from edgemem.errors import EdgememError, MissingDependencyError, PassError, RuntimeBindError
+from edgemem.model.macs import count_macs
+from edgemem.runtime.differences import same
+from edgemem.runtime.litert.process import ask_litert
+from edgemem.runtime.onnxruntime.baked_file import baked_note
+from edgemem.runtime.onnxruntime.file_recording import add_recording
+from edgemem.runtime.onnxruntime.session_comparison import compare_with_session, latency_ratio
+from edgemem.runtime.tflite_file import TfliteModel
+from edgemem.runtime.tflm.execution import execute, input_values
+from edgemem.system.files import temporary_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from edgemem.formats import Model
+    from edgemem.plans import PlanSet
+    from edgemem.shrinking.candidate import Candidate, OutputRule
+
+__all__ = ["Trial", "try_candidate"]
+
+_RUNS: Final = 3
+_DIRT: Final = 0xCD  # what memory is filled with before a run
+_MOST_MACS: Final = 3_000_000_000  # of a model that TensorFlow Lite Micro's reference kernels run: about ten seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What came of it.
+
+    Attributes:
+        candidate: with what the runtime said.
+        refusal: why its outputs are not near enough, or "".
+        recorded: plans of what ONNX Runtime asked for.
+    """
+
+    candidate: Candidate
+    refusal: str = ""
+    recorded: tuple[PlanSet, ...] = ()
+
+
+def try_candidate(
+    original: Model,
+    path: Path,
+    candidate: Candidate,
+    model: Model,
+    planset: PlanSet,
+    rule: OutputRule,
+    feeds: Mapping[str, NDArray[Any]] | None,
+    *,
+    threads: int = 0,
+) -> Trial:
+    """Run a candidate and its original on the same three inputs, and compare outputs, memory and time.
+
+    Args:
+        original: the model as the user gave it.
+        path: its file.
+        candidate: what is tried.
+        model: the candidate's.
+        planset: its plan.
+        rule: how near its outputs must be.
+        feeds: inputs of the first run; the others are made up.
+        threads: of an ONNX Runtime session; 0 is as many as it has by default.
+
+    Where the runtime is not installed, or cannot run one of the two, the candidate says so and is taken as it is: every
+    pass guarantees its outputs by construction. Raises PassError where one breaks that guarantee.
+    """
+    try:
+        if ".onnx" in original.suffixes:
+            return _in_onnxruntime(path, candidate, model, planset, rule, feeds, threads)
+        if not isinstance(model, TfliteModel) or not isinstance(original, TfliteModel):
+            return Trial(replace(candidate, outputs="not run: no runtime is known for this format"))
+        if candidate.target.scratch == "litert":
+            return _in_litert(original, path, candidate, model, rule)
+        if candidate.target.scratch == "unknown" and candidate.target.is_dense:
+            return _in_tflm(original, candidate, model, planset)
+    except (MissingDependencyError, RuntimeBindError) as e:
+        return Trial(replace(candidate, outputs=f"not run: {str(e).splitlines()[0]}"))
+    return Trial(replace(candidate, outputs=f"not run: no runtime here runs plans for {candidate.target.name}"))
+
+
+def _in_onnxruntime(
+    path: Path,
+    candidate: Candidate,
+    model: Model,
+    planset: PlanSet,
+    rule: OutputRule,
+    feeds: Mapping[str, NDArray[Any]] | None,
+    threads: int,
+) -> Trial:
+    bindings = model.bindings
+    recorded: tuple[PlanSet, ...] = ()
+    with temporary_folder() as folder:
+        file = folder / path.name
+        model.with_plan(planfile.encode_all((planset,)), planset).save(file)
+        try:
+            recorded = add_recording(file, feeds, bindings=bindings, threads=threads)
+        except EdgememError as e:
+            candidate = replace(candidate, outputs=f"not run: {str(e).splitlines()[0]}")
+    sizes = [plan.best_offsets.size for plan in recorded if plan.best_offsets is not None]
+    if not sizes:
+        return Trial(candidate)
+    candidate = replace(candidate, arena=max(sizes), is_measured=True)
+    counts = tuple(dict.fromkeys((1, threads)))
+    found = compare_with_session(path, model, bindings=bindings, feeds=feeds, threads=counts)
+    note = baked_note(model.content())
+    if rule == "identical" and not found.is_identical and note is not None:
+        found = compare_with_session(path, model, bindings=bindings, feeds=feeds, threads=counts, level=note.level)
+    refusal = ""
+    if found.is_identical:
+        outputs = "identical"
+    else:
+        outputs = f"differ by {found.largest:.1g}, ONNX Runtime's levels by {found.levels:.1g}"
+        is_near = rule == "as-runtime" and found.largest <= found.levels
+        refusal = "" if is_near or rule == "close" else f"{candidate.text}: {found}"
+    latency = latency_ratio(path, model, bindings=bindings, feeds=feeds)
+    return Trial(replace(candidate, outputs=outputs, latency=latency), refusal, recorded)
+
+
+def _in_litert(original: TfliteModel, path: Path, candidate: Candidate, model: TfliteModel, rule: OutputRule) -> Trial:
+    with temporary_folder() as folder:
+        found = []
+        for name, each in (("original", original), ("changed", model)):
+            file = folder / f"{name}-{path.name}"
+            each.save(file)
+            found.append(ask_litert("plain", file, each, runs=_RUNS))
+    (before, wanted), (after, made) = found
+    is_same = len(wanted) == len(made) and all(map(same, wanted, made))
+    latency = after["seconds"] / max(before["seconds"], 1e-9)
+    outputs = "identical" if is_same else "differ in the last bits: LiteRT's float kernels compute in blocks of rows"
+    refusal = "" if is_same or rule == "close" else f"{candidate.text}: outputs {outputs}"
+    return Trial(replace(candidate, outputs=outputs, latency=latency), refusal)
+
+
+def _in_tflm(original: TfliteModel, candidate: Candidate, model: TfliteModel, planset: PlanSet) -> Trial:
+    graph = original.graph()
+    if count_macs(graph) > _MOST_MACS:
+        return Trial(replace(candidate, outputs="not run: reference kernels would take minutes"))
+    first, *then = [input_values(graph, seed=seed) for seed in range(_RUNS)]
+    planned = model.with_plan(planfile.encode_all((planset,)), planset).content()
+    after = execute(planned, first, outputs=len(graph.outputs), then=then, fill=_DIRT)
+    candidate = replace(candidate, arena=after.head, tail=after.tail, is_measured=True)
+    try:
+        before = execute(original.content(), first, outputs=len(graph.outputs), then=then)
+    except RuntimeBindError as e:  # it cannot decompress float16 constants, for one
+        return Trial(replace(candidate, outputs=f"ran; not compared: {str(e).splitlines()[0]}"))
+    if not _are_same(before.each, after.each):
+        raise PassError(f"{candidate.text}: outputs in TensorFlow Lite Micro differ from those of the model")
+    latency = after.seconds / max(before.seconds, 1e-9)
+    return Trial(replace(candidate, outputs="identical", latency=latency))
+
+
+def _are_same(here: Sequence[Sequence[NDArray[Any]]], there: Sequence[Sequence[NDArray[Any]]]) -> bool:
+    return all(same(a, b) for one, other in zip(here, there, strict=True) for a, b in zip(one, other, strict=True))
