@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from edgemem.runtime.onnxruntime.session import InferenceSession as InferenceSession
     from edgemem.runtime.webgpu.executor import GpuExecutor as GpuExecutor
     from edgemem.schedule.ordering import Ordering as Ordering
+    from edgemem.shrinking.search import Shrunk as Shrunk
+    from edgemem.shrinking.search import shrink as shrink
     from edgemem.strategy.bounds import lower_bounds as lower_bounds
     from edgemem.strategy.catalogue import registered as strategies
     from edgemem.targets import Target as Target
@@ -47,6 +49,7 @@ __all__ = [
     "PlanSet",
     "Problem",
     "SharedObjectsPlan",
+    "Shrunk",
     "Target",
     "UsageRecord",
     "load",
@@ -54,6 +57,7 @@ __all__ = [
     "order",
     "plan",
     "save",
+    "shrink",
     "strategies",
     "verify",
 ]
@@ -70,6 +74,7 @@ _HOMES = {
     "PlanSet": "plans:PlanSet",
     "Problem": "records.problem:Problem",
     "SharedObjectsPlan": "plans:SharedObjectsPlan",
+    "Shrunk": "shrinking.search:Shrunk",
     "Target": "targets:Target",
     "UsageRecord": "records.problem:UsageRecord",
     "load": "api:load",
@@ -77,6 +82,7 @@ _HOMES = {
     "order": "api:order",
     "plan": "api:plan",
     "save": "api:save",
+    "shrink": "shrinking.search:shrink",
     "strategies": "strategy.catalogue:registered",
     "verify": "api:verify",
 }

@@ -82,7 +82,7 @@ def order(
 
     Operators with side effects keep their order among themselves. Nothing is changed: `Graph.reordered` and
     `Model.with_order` take `Ordering.order`. ONNX Runtime runs the nodes of a file in an order of its own; what
-    `edgemem plan --order` writes runs in the order that was found.
+    `edgemem.shrink` writes runs in the order that was found.
 
     Args:
         graph: a path, what `load` gave, or a Graph, in the order of its file.
@@ -247,7 +247,7 @@ def _hint(planset: PlanSet, best: Plan, available: int) -> tuple[str, bool]:
     none, rest = "no plan can fit it", ""
     if planset.target is not None:
         none = "no plan of the model as it is can fit it"
-        rest = ", but one of a changed model may (edgemem plan MODEL --budget names the changes that fit)"
+        rest = ", but one of a changed model may (edgemem shrink MODEL --budget SIZE)"
     if load > available:
         return f"{none}: the lower bound is {load:,}{rest}", True
     if proved > available:

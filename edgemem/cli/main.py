@@ -14,13 +14,13 @@ import click
 
 from edgemem.cli.android import android
 from edgemem.cli.bench import bench
-from edgemem.cli.curve import curve
 from edgemem.cli.fit import fit
 from edgemem.cli.measuring import measure
 from edgemem.cli.options import FILE, FileCommand
 from edgemem.cli.planning import plan
 from edgemem.cli.probing import probe
 from edgemem.cli.running import run, size
+from edgemem.cli.shrinking import shrink
 from edgemem.cli.tracing import trace
 from edgemem.cli.verifying import verify
 
@@ -118,10 +118,10 @@ def help_(context: click.Context, command: str | None) -> None:
 
 
 main.add_command(plan)
+main.add_command(shrink)
 main.add_command(run)
 main.add_command(size)
 main.add_command(measure)
-main.add_command(curve)
 main.add_command(probe)
 main.add_command(fit)
 main.add_command(trace)
@@ -157,7 +157,7 @@ def show(planned: Path, top: int, *, all_plans: bool, tensors: bool, profile: bo
 @main.command()
 @click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
 def strategies(*, as_json: bool) -> None:
-    """List the strategies and the methods of --order, with their options, paper and complexity."""
+    """List the strategies and the methods that order operators, with their options, paper and complexity."""
     from edgemem.api import order_methods
     from edgemem.cli import plan_view
     from edgemem.strategy.catalogue import registered

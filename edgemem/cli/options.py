@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FILE",
-    "TYPED",
     "FileCommand",
     "bindings",
     "feeds",
@@ -31,19 +30,11 @@ __all__ = [
 ]
 
 
-TYPED = "edgemem.typed"
 FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 class FileCommand(click.Command):
-    """A command whose arguments of the type FILE have to be there. All say so in the same words.
-
-    `ctx.meta[TYPED]` is what the user typed behind its name.
-    """
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        ctx.meta[TYPED] = tuple(args)
-        return super().parse_args(ctx, args)
+    """A command whose arguments of the type FILE have to be there. All say so in the same words."""
 
     def invoke(self, ctx: click.Context) -> Any:
         from edgemem.errors import ModelError
@@ -166,27 +157,24 @@ def strategy_option(command: _Command) -> _Command:
 
 
 def limits_options(command: _Command) -> _Command:
-    """`--effort`, `--time-limit`, `--seed` and `--threads`, given to the command as they are called; None if absent."""
+    """`--effort`, `--time-limit` and `--threads`, given to the command as they are called; None if absent."""
     effort = click.option(
         "--effort",
         type=click.Choice(["fast", "default", "max"]),
-        help="Work of every search, for plans and for an order, the same on every machine; auto tries fast first, "
-        "then default.",
+        help="Work of every search, the same on every machine; auto tries fast first, then default.",
     )
     limit = click.option(
         "--time-limit",
         type=click.FloatRange(min=0),
         metavar="SECONDS",
-        help="Besides, stop making plans after SECONDS, of which the search for an order takes half at most; the "
-        "results then depend on the machine.",
+        help="Stop making plans after SECONDS; the results then depend on the machine.",
     )
-    seed = click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Of the random choices of every search.")
     threads = click.option(
         "--threads",
         type=click.IntRange(1, 256),
         help="Of every search (default 1), and of the recorded run (--record; default: as a session has them).",
     )
-    return effort(limit(seed(threads(command))))
+    return effort(limit(threads(command)))
 
 
 def inputs_option(command: _Command) -> _Command:

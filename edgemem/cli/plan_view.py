@@ -25,19 +25,14 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from edgemem.commands.cost import Price
     from edgemem.plans import Plan, PlanSet
-    from edgemem.runtime.onnxruntime.tile_comparison import TiledComparison
-    from edgemem.schedule.ordering import Ordering
     from edgemem.schedule.registry import Solver
     from edgemem.strategy.options import Option
     from edgemem.strategy.registry import Strategy
 
 __all__ = [
     "answer",
-    "show_order",
     "show_plan",
-    "show_price",
     "show_profile",
     "show_strategies",
     "show_tensors",
@@ -108,67 +103,6 @@ def show_plan(
 
 def _time_text(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds >= 10 else f"{seconds * 1e3:.0f} ms"
-
-
-def show_order(ordering: Ordering, before: str, *, texels: bool = False) -> None:
-    """What another order of the operators is worth, whatever the plan makes of it.
-
-    Args:
-        ordering: what the search for an order found.
-        before: whose peak `given_peak` is.
-        texels: peaks are texels, not bytes.
-    """
-
-    def size(peak: int) -> str:
-        return size_text(peak, texels=texels)
-
-    name, saved = "unchanged", ""
-    if ordering.peak < ordering.given_peak:
-        ratio = (ordering.peak / ordering.given_peak - 1) * 100
-        name, saved = ordering.method, f", {before} {size(ordering.given_peak)} ({ratio:.1f} %)"
-    if ordering.optimal:
-        bound = "optimal"
-    elif ordering.stopped in ("bound", "proof"):
-        bound = "optimal but for padding"
-    else:
-        ended = f" ({_ENDED[ordering.stopped]})" if ordering.stopped in _ENDED else ""
-        bound = f"bound {size(ordering.lower_bound)}{ended}"
-    print_folded(console_for(), f"order {name}: peak {size(ordering.peak)}{saved}, {bound}")
-
-
-def show_price(price: Price) -> None:
-    """What the changes of the model cost, and how far below the bound of the original they are."""
-    pairs = [("operators", price.operators), ("file without a plan", price.file), ("multiply-accumulates", price.macs)]
-    if price.tail is not None:
-        pairs.append(("tail (predicted)", price.tail))
-    rows = [
-        (name, f"{before:,}", f"{after:,}", f"{after / before:.3f}x" if before else "")
-        for name, (before, after) in pairs
-    ]
-    if price.session is not None:
-        taken, takes = (seconds * 1e3 for seconds in price.session.seconds)
-        rows.append(("ms of a run, one thread", f"{taken:.2f}", f"{takes:.2f}", f"{takes / taken:.2f}x"))
-    console = console_for()
-    console.print()
-    print_table(console, ("<price of the changes", "before", "after", "ratio"), rows)
-    if price.session is not None:
-        print_folded(console, _outputs_text(price.session.outputs), indent=0)
-    print_folded(
-        console,
-        f"no plan of the original model takes less than {size_text(price.bound)} with its tensors side by side",
-        indent=2,
-    )
-
-
-def _outputs_text(outputs: TiledComparison) -> str:
-    """How far the outputs of a changed model are from those of a default session of the original."""
-    before = "before: ONNX Runtime's default session of the file; after: the file as it is written, in a session"
-    if outputs.is_identical:
-        return f"{before}. The outputs of {outputs.runs} runs are the same, bit for bit."
-    return (
-        f"{before}. Outputs differ by up to {outputs.largest:.2g} of the largest element in {outputs.runs} runs; ONNX "
-        f"Runtime's own levels of optimisation by {outputs.levels:.2g}."
-    )
 
 
 def _depend_on_data(planset: PlanSet) -> str:

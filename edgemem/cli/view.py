@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -17,16 +16,12 @@ from edgemem.report.sizes import size_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from edgemem.commands.cost import Price
     from edgemem.commands.executor_run import ExecutorRun
-    from edgemem.commands.mixture import Mixture, Mixtures
     from edgemem.commands.outcome import Outcome
-    from edgemem.commands.pass_result import LevelChoice
     from edgemem.commands.size import ModelSize
     from edgemem.commands.verify import Report
     from edgemem.model.graph import Graph
     from edgemem.plans import PlanSet
-    from edgemem.schedule.ordering import Ordering
 
 __all__ = [
     "print_json",
@@ -42,47 +37,9 @@ __all__ = [
 def print_json(
     planset: PlanSet,
     graph: Graph | None = None,
-    price: Price | None = None,
-    ordering: Ordering | None = None,
-    mixture: tuple[Mixture | None, Mixtures | None] = (None, None),
-    levels: LevelChoice | None = None,
 ) -> None:
-    """The plans as JSON, with the price of the changes that a model went through, and what its order is worth.
-
-    Of a mixture of changes the one that was chosen and the best of every kind.
-    """
-    data = document(planset, graph)
-    if ordering is not None:
-        names = ("method", "peak", "given_peak", "lower_bound", "optimal", "stopped", "seconds")
-        data["ordering"] = {name: getattr(ordering, name) for name in names}
-    if levels is not None:
-        data["levels"] = asdict(levels)
-    if price is not None:
-        before_after = {name: dict(zip(("before", "after"), pair, strict=True)) for name, pair in _pairs(price)}
-        data["price"] = {**before_after, "classical_bound": price.bound}
-        if price.session is not None:
-            default, changed = price.session.seconds
-            data["price"]["session"] = {
-                "seconds": {"before": default, "after": changed},
-                "outputs": asdict(price.session.outputs),
-            }
-    chosen, considered = mixture
-    if chosen is not None and considered is not None:
-        data["mixture"] = {
-            **_figures(chosen),
-            "widest": None if considered.widest is None else asdict(considered.widest),
-            "considered": [_figures(way) for way in considered.best],
-        }
-    click.echo(json.dumps(data))
-
-
-def _figures(way: Mixture) -> dict[str, object]:
-    return {name: getattr(way, name) for name in ("means", "peak", "tail", "macs", "operators")}
-
-
-def _pairs(price: Price) -> tuple[tuple[str, tuple[int, int]], ...]:
-    tail = () if price.tail is None else (("tail", price.tail),)
-    return ("operators", price.operators), ("file", price.file), ("macs", price.macs), *tail
+    """The plans as JSON."""
+    click.echo(json.dumps(document(planset, graph)))
 
 
 def show_recorded(recorded: PlanSet, budget: int | None = None) -> None:

@@ -13,8 +13,8 @@ A pass is one frozen dataclass in one file. Its fields are its options:
             ...
 
 `apply_pass` is the only caller of `apply`. It checks what can be told from the graphs: the format, the passes that must
-come before, and that inputs and outputs keep their names, dtypes and shapes. Whether the values are the same is found by
-running both models: `edgemem.shrinking.outputs`.
+come before, and that inputs and outputs keep their names, dtypes and shapes. Whether the values are the same is found
+by running both models: `edgemem.shrinking.trial`.
 """
 
 from __future__ import annotations
@@ -104,7 +104,9 @@ def apply_pass(step: Pass, model: Model, context: PassContext) -> Model:
         raise ModelError(f"{context.path.name}: {step.name} is for {formats} files")
     needed = next((step.requires[suffix] for suffix in model.suffixes if suffix in step.requires), "")
     if needed and needed not in context.applied:
-        raise ModelError(f"{context.path.name}: {step.name} changes the graph that {needed} gives; put {needed} before it")
+        raise ModelError(
+            f"{context.path.name}: {step.name} needs the graph that {needed} gives; put {needed} before it"
+        )
     changed = step.apply(model, context)
     if changed is model:
         return model

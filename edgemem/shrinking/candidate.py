@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import inf, log
+from math import inf, log, log2
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from edgemem.shrinking.steps import steps_text
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from edgemem.passes.protocol import Pass
     from edgemem.targets import Target
 
-__all__ = ["Candidate", "Constraints", "OutputRule", "front_of", "knee_of"]
+__all__ = ["Candidate", "Constraints", "OutputRule", "front_of", "knee_of", "thinned"]
 
 OutputRule: TypeAlias = Literal["as-runtime", "identical", "close"]
 
@@ -90,7 +90,7 @@ class Candidate:
     @property
     def price(self) -> float:
         """What candidates are compared by where no time was measured: arithmetic, and a little for each operator."""
-        return self.macs + _OPERATOR * log(max(self.added, 1.0), 2)
+        return self.macs + _OPERATOR * log2(max(self.added, 1.0))
 
     @property
     def text(self) -> str:
@@ -117,12 +117,21 @@ def front_of(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     return tuple(front)
 
 
+def thinned(front: Sequence[Candidate], most: int, *kept: Candidate | None) -> tuple[Candidate, ...]:
+    """At most so many candidates of a front, both ends and those that are to be kept among them, evenly spread."""
+    places = {n for n, c in enumerate(front) if any(c is k for k in kept)} | {0, len(front) - 1}
+    for place in (round(k * (len(front) - 1) / (most - 1)) for k in range(most)):
+        if len(places) < most:
+            places.add(place)
+    return tuple(front[n] for n in sorted(places)) if len(front) > most else tuple(front)
+
+
 def knee_of(front: Sequence[Candidate]) -> Candidate | None:
     """The candidate of a front behind which memory gets dear: the farthest from the line between the ends.
 
     Memory counts by its logarithm. None for a front of fewer than three.
     """
-    if len(front) < 3:  # noqa: PLR2004
+    if len(front) < 3:
         return None
     first, last = front[0], front[-1]
     wide = last.price - first.price or inf

@@ -41,7 +41,8 @@ class LargestOperator:
     writes: str
 
     def __str__(self) -> str:
-        return f"operator {self.name!r} ({self.type}) alone needs {self.needs:,}: it reads {self.reads} and writes {self.writes}"
+        moved = f"it reads {self.reads} and writes {self.writes}"
+        return f"operator {self.name!r} ({self.type}) alone needs {self.needs:,}: {moved}"
 
 
 def largest_operator(graph: Graph, target: Target) -> LargestOperator | None:
@@ -78,7 +79,8 @@ def explain(shop: Workshop, candidates: Sequence[Candidate], limits: Constraints
             within = f"only results that overlap inputs fit, which holds for one kernel library: kernels={overlaps[0]}"
         if within:
             return f"{within}. {'; '.join(dict.fromkeys(shop.refusals))}".rstrip(" .") + "."
-    allowed = [c for c in candidates if not c.breaks(limits)] or list(candidates)
+    held = [c for c in candidates if c.kernels == shop.target.kernels]
+    allowed = [c for c in held if not c.breaks(limits)] or held
     least = min(allowed, key=lambda c: c.memory)
     text = (
         f"nothing found takes {limits.budget:,} bytes ({size_text(limits.budget)}) or less within the limits; "

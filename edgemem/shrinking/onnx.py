@@ -61,32 +61,57 @@ def onnx_candidates(shop: Workshop) -> Iterator[Candidate]:
 
 
 def _tiled(shop: Workshop, base: Branch | None) -> Iterator[Candidate]:
-    """The model in tiles: for the budget, or for several amounts of arithmetic."""
+    """The model in tiles: for the budget, or for several amounts of arithmetic.
+
+    What was cut is optimised to the level of a default session. Tiles that stay at the level they were cut at keep
+    every bit of that level's outputs, and run slower: they are made where that is wanted, or where nothing else fits.
+    """
     if base is None or not isinstance(base.model, Rewritable):
         return
-    tried: set[tuple[TileStage, ...]] = set()
     limits = shop.limits
-    if limits.budget is not None:
-        plans = [(limits.max_macs, threads) for threads in ((1,), ())]
-    else:
-        plans = [(1 + (limits.max_macs - 1) * share, (1,)) for share in _SHARES] + [(limits.max_macs, ())]
-    again = _HIGHEST if shop.allows(OptimiseGraph.name) else ""
-    for most, threads in plans:
-        limit = limits.budget
-        for _ in range(_TIGHTER):
-            found = find_stages(base.model.graph(), base.target, max_macs=most, budget=limit, threads=threads)
-            if not found.stages or found.stages in tried:
-                break
-            tried.add(found.stages)
-            enough = False
-            for level in dict.fromkeys((again, "")):
-                try:
-                    made = shop.candidate(shop.apply(base, TileOperators(found.stages, level)))
-                except EdgememError as e:
-                    shop.refusals.append(str(e))
-                    continue
+    exact = limits.outputs == "identical" or not shop.allows(OptimiseGraph.name)
+    levels = ("",) if exact else (_HIGHEST, "")
+    for level in levels:
+        least = None
+        for made in _tiled_at(shop, base, level):
+            yield made
+            least = made.arena if least is None else min(least, made.arena)
+        if least is not None and (limits.budget is None or least <= limits.budget):
+            return
+
+
+def _tiled_at(shop: Workshop, base: Branch, level: str) -> Iterator[Candidate]:
+    limits, graph = shop.limits, base.model.graph()
+    tried: set[tuple[TileStage, ...]] = set()
+
+    def made_for(most: float, limit: int | None, threads: tuple[int, ...]) -> Candidate | None:
+        found = find_stages(graph, base.target, max_macs=most, budget=limit, threads=threads)
+        if not found.stages or found.stages in tried:
+            return None
+        tried.add(found.stages)
+        try:
+            return shop.candidate(shop.apply(base, TileOperators(found.stages, level)))
+        except EdgememError as e:
+            shop.refusals.append(str(e))
+            return None
+
+    if limits.budget is None:
+        for share in _SHARES:
+            if made := made_for(1 + (limits.max_macs - 1) * share, None, (1,)):
                 yield made
-                enough = enough or (limits.budget is not None and made.arena <= limits.budget)
-            if limits.budget is None or limit is None or enough or found.peak > limit:
+        if made := made_for(limits.max_macs, None, ()):
+            yield made
+        return
+    limit: int | None = limits.budget
+    for threads in ((1,), ()):
+        for _ in range(_TIGHTER):
+            made = made_for(limits.max_macs, limit, threads)
+            if made is None:
                 break
+            yield made
+            if made.arena <= limits.budget:
+                return
+            assert limit is not None
             limit = limit * limits.budget // (made.arena + 1)
+    if made := made_for(limits.max_macs, None, ()):
+        yield made

@@ -19,7 +19,7 @@ from edgemem.shrinking.branch import Workshop
 from edgemem.shrinking.candidate import Candidate, Constraints, front_of, knee_of
 from edgemem.shrinking.explanation import explain
 from edgemem.shrinking.onnx import onnx_candidates
-from edgemem.shrinking.steps import CHANGES, OVERLAP, parse_steps
+from edgemem.shrinking.steps import CHANGES, parse_steps
 from edgemem.shrinking.tflite import tflite_candidates
 from edgemem.shrinking.trial import try_candidate
 from edgemem.targets import BUILT_IN, Target, find_target
@@ -32,12 +32,11 @@ if TYPE_CHECKING:
     from edgemem.plans import PlanSet
     from edgemem.shrinking.candidate import OutputRule
 
-__all__ = ["Found", "Shrunk", "find_candidates", "shrink"]
+__all__ = ["Found", "Search", "Shrunk", "shrink"]
 
 _PLANNED: Final = 12  # candidates that are planned before a search gives up
 _RUN: Final = 4  # candidates whose outputs are compared before it gives up
 _LEAST: Final = 4  # candidates with the least bounds that are planned where there is no budget
-_OFFSETS: Final = ("offsets",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +46,7 @@ class Found:
     Attributes:
         candidates: the model as it is first; those that were planned have the size of their plan.
         front: those within the limits that no other one beats in memory and price, the cheapest first.
+        overlapping: as `front`, of those that hold for one kernel library alone, which was not named.
         best: the one that was chosen, planned and tried in its runtime where there is one; None if none is within the
             budget and the limits.
         refusals: why candidates could not be made or taken, in plain words.
@@ -55,6 +55,7 @@ class Found:
 
     candidates: tuple[Candidate, ...]
     front: tuple[Candidate, ...]
+    overlapping: tuple[Candidate, ...]
     best: Candidate | None
     refusals: tuple[str, ...] = ()
     explanation: str = ""
@@ -147,50 +148,18 @@ def shrink(
         NumericDifferenceError: the outputs of all that fits differ by more than `outputs` allows.
         PassError: a pass broke its guarantee: a defect of edgemem.
     """
-    limits = Constraints(budget, max_macs, max_latency, max_operators, max_file, outputs)
-    search = _Search(
+    search = Search(
         Path(model),
-        Bindings.of(dims, input_shapes),
-        target,
-        kernels,
-        limits,
-        _checked(allow),
-        feeds,
-        time_limit,
-        progress,
+        Constraints(budget, max_macs, max_latency, max_operators, max_file, outputs),
+        bindings=Bindings.of(dims, input_shapes),
+        target=target,
+        kernels=kernels,
+        allow=allow,
+        feeds=feeds,
+        time_limit=time_limit,
+        progress=progress,
     )
     return search.by_hand(steps) if steps is not None else search.shrunk()
-
-
-def find_candidates(
-    model: str | Path,
-    *,
-    limits: Constraints | None = None,
-    target: str | Target | None = None,
-    kernels: str | None = None,
-    allow: Iterable[str] | None = None,
-    bindings: Bindings | None = None,
-    feeds: Mapping[str, NDArray[Any]] | None = None,
-    time_limit: float | None = None,
-    progress: Callable[[str], None] = lambda _: None,
-) -> Found:
-    """What `shrink` would choose from, and what it would take, without an error where nothing fits.
-
-    Arguments as `shrink`. Candidates whose results overlap inputs are among them for a model that runs in TensorFlow
-    Lite Micro, but none is chosen unless `kernels` names the library. Raises ModelError as `shrink`.
-    """
-    search = _Search(
-        Path(model),
-        bindings or Bindings(),
-        target,
-        kernels,
-        limits or Constraints(),
-        _checked(allow),
-        feeds,
-        time_limit,
-        progress,
-    )
-    return search.found()
 
 
 def _checked(allow: Iterable[str] | None) -> frozenset[str]:
@@ -204,21 +173,23 @@ def _checked(allow: Iterable[str] | None) -> frozenset[str]:
 _Family = Literal["offsets", "shared_objects"]
 
 
-class _Search:
-    """The search for one model."""
+class Search:
+    """The search for one model. Arguments as `shrink`; all its methods share what they made."""
 
     def __init__(
         self,
         path: Path,
-        bindings: Bindings,
-        target: str | Target | None,
-        kernels: str | None,
         limits: Constraints,
-        allow: frozenset[str],
-        feeds: Mapping[str, NDArray[Any]] | None,
-        time_limit: float | None,
-        progress: Callable[[str], None],
+        *,
+        bindings: Bindings | None = None,
+        target: str | Target | None = None,
+        kernels: str | None = None,
+        allow: Iterable[str] | None = None,
+        feeds: Mapping[str, NDArray[Any]] | None = None,
+        time_limit: float | None = None,
+        progress: Callable[[str], None] = lambda _: None,
     ) -> None:
+        bindings = bindings or Bindings()
         opened = load(path, bindings)
         if not isinstance(opened, Model):
             raise ModelError(f"{path.name} holds usage records: there is no graph to change")
@@ -231,23 +202,27 @@ class _Search:
         self._holder = tempfile.TemporaryDirectory(prefix="edgemem-")
         self._progress, self._until = progress, None if time_limit is None else time.monotonic() + time_limit
         folder = Path(self._holder.name)
-        self._shop = Workshop(opened, path, folder, self._rules, limits, allow, feeds, progress)
+        self._shop = Workshop(opened, path, folder, self._rules, limits, _checked(allow), feeds, progress)
         self._plans: dict[str, tuple[Model, PlanSet, tuple[PlanSet, ...]]] = {}
 
-    def found(self) -> Found:
-        """What there is, with the best candidate tried in its runtime."""
+    def found(self, *, runs: bool = True) -> Found:
+        """What there is, with the best candidate tried in its runtime, or only planned if nothing is to be run.
+
+        Candidates whose results overlap inputs are among them for a model that runs in TensorFlow Lite Micro, but none
+        is chosen unless the user named the kernel library.
+        """
         make = onnx_candidates if ".onnx" in self._model.suffixes else tflite_candidates
         known: list[Candidate] = []
         for candidate in make(self._shop):
             known.append(candidate)
             if self._is_over():
                 break
-        best = self._best(known)
+        best = self._best(known, runs=runs)
         inside = [c for c in known if not c.breaks(self._limits)]
-        best_or_none = () if best is None else (best,)
-        front = front_of([c for c in inside if best is None or c.text != best.text] + list(best_or_none))
+        own, other = ([c for c in inside if (c.kernels == self._rules.kernels) is held] for held in (True, False))
         explanation = "" if best is not None else explain(self._shop, known, self._limits)
-        return Found(tuple(known), front, best, tuple(dict.fromkeys(self._shop.refusals)), explanation)
+        refusals = tuple(dict.fromkeys(self._shop.refusals))
+        return Found(tuple(known), front_of(own), front_of(other), best, refusals, explanation)
 
     def shrunk(self) -> Shrunk:
         """The model as the best candidate has it. Raises where there is none."""
@@ -257,9 +232,9 @@ class _Search:
             if self._limits.budget is None or least.memory <= self._limits.budget:
                 raise NumericDifferenceError(f"{self._path.name}: {found.explanation}", largest=float("inf"))
             raise BudgetExceededError(
-                f"{self._path.name}: {found.explanation}", required=least.memory, available=self._limits.budget
+                f"{self._path.name}: {found.explanation}", required=least.memory, available=self._limits.budget, op=""
             )
-        return self._made(found.best, found)
+        return self.made(found.best, found)
 
     def by_hand(self, text: str) -> Shrunk:
         """The model with the steps that the user named."""
@@ -273,18 +248,18 @@ class _Search:
             branch = self._shop.apply(branch, step)
         candidate = self._tried(self._planned(self._shop.candidate(branch)))
         if candidate is None:
-            raise NumericDifferenceError(
-                f"{self._path.name}: {self._shop.refusals[-1]}", largest=float("inf")
-            )
+            raise NumericDifferenceError(f"{self._path.name}: {self._shop.refusals[-1]}", largest=float("inf"))
         if self._limits.budget is not None and candidate.memory > self._limits.budget:
             raise BudgetExceededError(
                 f"{self._path.name}: {candidate.memory:,} bytes with {text}, {self._limits.budget:,} are allowed",
                 required=candidate.memory,
                 available=self._limits.budget,
+                op="",
             )
-        return self._made(candidate, Found((candidate,), (candidate,), candidate))
+        return self.made(candidate, Found((candidate,), (candidate,), (), candidate))
 
-    def _made(self, chosen: Candidate, found: Found) -> Shrunk:
+    def made(self, chosen: Candidate, found: Found) -> Shrunk:
+        """The model of a candidate that was planned."""
         model, planset, recorded = self._plans[chosen.text]
         words = ["edgemem", "shrink", str(self._path), "--steps", chosen.text]
         if self._target_text:
@@ -294,11 +269,11 @@ class _Search:
     def _is_over(self) -> bool:
         return self._until is not None and time.monotonic() > self._until
 
-    def _best(self, known: list[Candidate]) -> Candidate | None:
+    def _best(self, known: list[Candidate], *, runs: bool) -> Candidate | None:
         """The best candidate, planned and tried. What planning and running says of others stands in `known` then."""
         tried = 0
         for place in self._planned_in_turn(known):
-            made = self._tried(known[place])
+            made = self._tried(known[place]) if runs else self._planned(known[place])
             if made is None:
                 tried += 1
                 if tried == _RUN:
@@ -318,22 +293,23 @@ class _Search:
                 known[n] = self._planned(known[n])
             yield from sorted(open_, key=lambda n: (not known[n].is_planned, known[n].memory, known[n].price))
             return
-        limit = self._limits.budget
+        budget = limit = self._limits.budget
         open_.sort(key=lambda n: (known[n].price, known[n].memory))
         for _ in range(_PLANNED):
-            n = next((n for n in open_ if known[n].memory <= limit), None)
-            if n is None and limit == self._limits.budget:
+            inside = [n for n in open_ if known[n].memory <= limit]
+            if not inside and limit == budget:
                 return
-            if n is None:  # nothing is that much lower: whatever is below the budget is tried
-                limit = self._limits.budget
+            if not inside:  # nothing is that much lower: whatever is below the budget is tried
+                limit = budget
                 continue
+            n = inside[0]
             open_.remove(n)
             bound = known[n].memory
             known[n] = self._planned(known[n])
             if self._fits(known[n]):
                 yield n
             else:  # the plans of its like exceed their bounds as much
-                limit = min(limit, bound - 1, bound * self._limits.budget // known[n].memory)
+                limit = min(limit, bound - 1, bound * budget // known[n].memory)
 
     def _is_wanted(self, candidate: Candidate) -> bool:
         """Whether it may be chosen: it holds for the user's kernels and breaks no limit."""
@@ -364,9 +340,7 @@ class _Search:
         self._progress("run")
         model, planset, _ = self._plans[candidate.text]
         try:
-            trial = try_candidate(
-                self._model, self._path, candidate, model, planset, self._limits.outputs, self._feeds
-            )
+            trial = try_candidate(self._model, self._path, candidate, model, planset, self._limits.outputs, self._feeds)
         except EdgememError as e:
             self._shop.refusals.append(f"{candidate.text or 'the model as it is'}: {e}")
             raise
@@ -375,5 +349,3 @@ class _Search:
             self._shop.refusals.append(trial.refusal)
             return None
         return trial.candidate
-
-

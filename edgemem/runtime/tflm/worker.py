@@ -90,8 +90,7 @@ def _answer(question: Message) -> Message:
         try:
             interpreter = _interpreter(model, job["arena"])
             for inputs in sets:
-                for _ in range(job["runs"]):
-                    seconds.append(_run(interpreter, inputs))
+                seconds += [_run(interpreter, inputs) for _ in range(job["runs"])]
                 outputs += [interpreter.get_output(k) for k in range(job["outputs"])]
             interpreter.print_allocations()
             smallest = _smallest(model, sets[0], job["smallest"]) if job["smallest"] else 0

@@ -1,14 +1,13 @@
-"""The pass that keeps a decoder's caches in one buffer each, and checks that its outputs stay equal."""
+"""Keeps a decoder's caches in one buffer each, and checks that its outputs stay equal."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from edgemem.errors import ModelError, UnsupportedError
 from edgemem.formats import Model, Stateful
-from edgemem.passes.protocol import Guarantee
 from edgemem.runtime.onnxruntime.baked_file import onnxruntime
 from edgemem.runtime.onnxruntime.decoder import DecoderState
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from edgemem.model.states import StatePair
     from edgemem.passes.protocol import PassContext
 
-__all__ = ["ALL_STATES", "KeepStates", "check_equal"]
+__all__ = ["ALL_STATES", "check_equal", "keep_states"]
 
 ALL_STATES: Final = "auto"  # instead of a pattern: every state that is found
 _STEPS: Final = (3, 1, 1, 2)  # tokens of the runs that are compared
@@ -27,38 +26,35 @@ _UNUSED: Final = 3  # rows behind them
 _TOLERANCE: Final = 1e-4  # of the largest logit
 
 
-class KeepStates:
-    """Notes a decoder's states in the file; those that a Concat appends to are written into one buffer instead."""
+def keep_states(model: Model, patterns: Mapping[str, str], context: PassContext) -> Model:
+    """The model with its states in place, compared with the one before on random tokens.
 
-    name: ClassVar[str] = "state"
-    suffixes: ClassVar[frozenset[str]] = frozenset({".onnx"})
-    requires: ClassVar[Mapping[str, str]] = {}
-    guarantee: ClassVar[Guarantee] = Guarantee("identical", "the attention reads the values that it read before")
-    macs_ratio: ClassVar[float] = 1.0
+    A decoder's states are noted in the file; those that a Concat appends to are written into one buffer instead, so
+    that their inputs and outputs get another shape: therefore this is no pass. A file that has a note of its states
+    keeps it.
 
-    def apply(self, model: Model, context: PassContext) -> Model:
-        """The model with its states in place, compared with the one before on random tokens.
+    Args:
+        model: the model.
+        patterns: input -> output; `auto` alone finds the states.
+        context: what a pass would get.
 
-        The context's options are patterns (input -> output); `auto` alone finds the states. A file that has a note of
-        its states keeps it.
-        Raises ModelError for a pattern that fits nothing, UnsupportedError for states that cannot be kept in place.
-        """
-        if not isinstance(model, Stateful):
-            raise ModelError(f"{context.path.name}: its format has no states")
-        patterns = {past: present for past, present in context.options.items() if past != ALL_STATES}
-        pairs = model.noted_states() or model.states(patterns)
-        if not pairs:
-            raise ModelError(
-                f"{context.path.name} has no input that comes back as an output; name them: --state PAST=PRESENT"
-            )
-        changed = model.with_states(pairs)
-        if any(pair.growth == "appended" for pair in pairs):
-            folder = context.folder / "states"
-            folder.mkdir()
-            path = folder / context.path.name
-            changed.save(path)
-            check_equal(context.path, path, pairs, context)
-        return changed
+    Raises ModelError for a pattern that fits nothing, UnsupportedError for states that cannot be kept in place.
+    """
+    if not isinstance(model, Stateful):
+        raise ModelError(f"{context.path.name}: its format has no states; leave --state out")
+    pairs = model.noted_states() or model.states({p: q for p, q in patterns.items() if p != ALL_STATES})
+    if not pairs:
+        raise ModelError(
+            f"{context.path.name} has no input that comes back as an output; name them: --state PAST=PRESENT"
+        )
+    changed = model.with_states(pairs)
+    if any(pair.growth == "appended" for pair in pairs):
+        folder = context.folder / "states"
+        folder.mkdir()
+        path = folder / context.path.name
+        changed.save(path)
+        check_equal(context.path, path, pairs, context)
+    return changed
 
 
 def check_equal(before: Path, after: Path, pairs: tuple[StatePair, ...], context: PassContext) -> None:

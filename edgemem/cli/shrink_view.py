@@ -1,0 +1,146 @@
+"""What `shrink` prints: the answer first, then the candidates, each with the steps that make it."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING, Any, Final
+
+from edgemem.report.sizes import size_text
+from edgemem.shrinking.candidate import thinned
+
+if TYPE_CHECKING:
+    from edgemem.shrinking.candidate import Candidate, Constraints
+    from edgemem.shrinking.search import Found
+
+__all__ = ["Rows", "answer_lines", "found_data", "rows_of", "table_lines"]
+
+_ROWS: Final = 8
+_COLUMNS: Final = ("", "memory", "of it", "arithmetic", "operators", "time")
+_WORDS: Final = {"stream": "stripes", "tile": "tiles", "fold": "plain constants", "recompute": "recomputation"}
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What is shown of a search.
+
+    Attributes:
+        columns: headings.
+        cells: a row each.
+        commands: what follows the name of the model on the command line, a row each.
+    """
+
+    columns: tuple[str, ...]
+    cells: tuple[tuple[str, ...], ...]
+    commands: tuple[str, ...]
+
+
+def answer_lines(found: Found, limits: Constraints) -> list[str]:
+    """Whether a budget can be met, with what, and what it costs; a line each."""
+    best = found.best
+    if best is None:
+        lines = [f"does not fit: {found.explanation}"]
+    else:
+        first = found.candidates[0]
+        took = size_text(best.memory)
+        of = (
+            f"{took} of {size_text(limits.budget)}"
+            if limits.budget is not None
+            else f"{took}, {first.memory / max(best.memory, 1):.2g}x less"
+        )
+        what = "fits" if limits.budget is not None else "least"
+        parts = [f"arithmetic {best.macs:.3f}x"]
+        if best.latency is not None:
+            parts.append(f"{best.latency:.2f}x the time")
+        if best.operators != first.operators:
+            more = best.operators - first.operators
+            parts.append(f"{abs(more):,} {'more' if more > 0 else 'fewer'} operators")
+        lines = [f"{what}: {of} with {_ways(best)}, {', '.join(parts)}"]
+        said = "measured" if best.is_measured else "planned"
+        tail = f", head {best.arena:,} and tail {best.tail:,}" if best.tail else ""
+        lines.append(f"memory {best.memory:,} bytes {said}{tail}; outputs {best.outputs or 'not compared'}")
+        if best.target.name != first.target.name:
+            lines.append(f"this is the arena of {best.target.name}; {found.explanation}")
+    hint = _overlap_hint(found, limits)
+    return [*lines, *([hint] if hint else [])]
+
+
+def _ways(candidate: Candidate) -> str:
+    names = [_WORDS.get(step.name, step.name) for step in candidate.steps]
+    names += ["overlap"] if candidate.kernels != "none" else []
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1]))) if names else "no change"
+
+
+def _overlap_hint(found: Found, limits: Constraints) -> str:
+    """What results that overlap inputs would save, where the user has not named the kernel library."""
+    if not found.overlapping:
+        return ""
+    least = found.overlapping[-1]
+    if limits.budget is not None:
+        least = next((c for c in found.overlapping if c.memory <= limits.budget), least)
+    known = found.best.memory if found.best is not None else found.front[-1].memory if found.front else inf
+    if least.memory >= known or (found.best is not None and limits.budget is not None):
+        return ""
+    return (
+        f"if the device runs the kernels of {least.kernels}, {size_text(least.memory)} are enough: add "
+        f"--kernels {least.kernels}"
+    )
+
+
+def rows_of(found: Found, limits: Constraints) -> Rows:
+    """The candidates worth choosing, the cheapest first, at most eight and the chosen one among them."""
+    shown = [c for c in found.front if found.best is None or c.text != found.best.text]
+    nearest = () if found.best is not None or limits.budget is None else tuple(found.front[-1:])
+    front = (
+        list(found.front) if found.best is None else sorted([*shown, found.best], key=lambda c: (c.price, -c.memory))
+    )
+    chosen = thinned(front, _ROWS, found.best, found.knee, *nearest)
+    first = found.candidates[0].memory or 1
+    cells, commands = [], []
+    for number, c in enumerate(chosen, 1):
+        mark = "*" if c is found.best else "knee" if c is found.knee else ""
+        memory = f"{c.memory:,}" if c.is_planned else f">= {c.memory:,}"
+        time = "" if c.latency is None else f"{c.latency:.2f}x"
+        cells.append(
+            (
+                f"{number}{mark and ' ' + mark}",
+                memory,
+                f"{c.memory / first:.3f}x",
+                f"{c.macs:.3f}x",
+                f"{c.operators:,}",
+                time,
+            )
+        )
+        commands.append(f"--steps {shlex.quote(c.text)}" if c.text else "as it is")
+    return Rows(_COLUMNS, tuple(cells), tuple(commands))
+
+
+def table_lines(rows: Rows) -> list[str]:
+    """The table as lines of plain text, for what is printed where an error is."""
+    widths = [max(map(len, column)) for column in zip(rows.columns, *rows.cells, strict=True)]
+    return [
+        "  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in (rows.columns, *rows.cells)
+    ]
+
+
+def found_data(found: Found) -> dict[str, Any]:
+    """What a search found, for JSON."""
+    return {
+        "best": None if found.best is None else _data(found.best),
+        "front": [_data(c) for c in found.front],
+        "overlapping": [_data(c) for c in found.overlapping],
+        "knee": found.knee.text if found.knee is not None else None,
+        "refusals": list(found.refusals),
+        "explanation": found.explanation,
+    }
+
+
+def _data(candidate: Candidate) -> dict[str, object]:
+    names = ("memory", "arena", "tail", "macs", "operators", "file", "is_planned", "is_measured", "latency", "outputs")
+    return {
+        "steps": candidate.text,
+        "kernels": candidate.kernels,
+        "target": candidate.target.name,
+        **{name: getattr(candidate, name) for name in names},
+    }
