@@ -188,10 +188,10 @@ def _with_remedies(
     """The error with what `edgemem shrink` finds in a few seconds."""
     from edgemem.cli.shrink_view import answer_lines, rows_of, table_lines
     from edgemem.errors import BudgetExceededError, EdgememError
-    from edgemem.shrinking.candidate import Constraints
+    from edgemem.shrinking.candidate import CandidateLimits
     from edgemem.shrinking.search import Search
 
-    limits = Constraints(error.available)
+    limits = CandidateLimits(error.available)
     command = f"edgemem shrink {source}" + (f" -t {target}" if target else "")
     lines = [f"changes of the model that keep its outputs: {command} --budget {error.available}"]
     try:

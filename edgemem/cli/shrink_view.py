@@ -11,7 +11,7 @@ from edgemem.report.sizes import size_text
 from edgemem.shrinking.candidate import thinned
 
 if TYPE_CHECKING:
-    from edgemem.shrinking.candidate import Candidate, Constraints
+    from edgemem.shrinking.candidate import Candidate, CandidateLimits
     from edgemem.shrinking.search import Found
 
 __all__ = ["Rows", "answer_lines", "found_data", "rows_of", "table_lines"]
@@ -36,7 +36,7 @@ class Rows:
     commands: tuple[str, ...]
 
 
-def answer_lines(found: Found, limits: Constraints) -> list[str]:
+def answer_lines(found: Found, limits: CandidateLimits) -> list[str]:
     """Whether a budget can be met, with what, and what it costs; a line each."""
     best = found.best
     if best is None:
@@ -59,9 +59,10 @@ def answer_lines(found: Found, limits: Constraints) -> list[str]:
         lines = [f"{what}: {of} with {_ways(best)}, {', '.join(parts)}"]
         said = "measured" if best.is_measured else "planned"
         tail = f", head {best.arena:,} and tail {best.tail:,}" if best.tail else ""
-        lines.append(f"memory {best.memory:,} bytes {said}{tail}; outputs {best.outputs or 'not compared'}")
-        if best.target.name != first.target.name:
-            lines.append(f"this is the arena of {best.target.name}; {found.explanation}")
+        outputs = best.outputs or "not compared"
+        lines.append(f"{best.memory:,} bytes for {best.target.name}, {said}{tail}; outputs {outputs}")
+        if found.explanation:
+            lines.append(f"without --target {best.target.name}: {found.explanation}")
     hint = _overlap_hint(found, limits)
     return [*lines, *([hint] if hint else [])]
 
@@ -72,7 +73,7 @@ def _ways(candidate: Candidate) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1]))) if names else "no change"
 
 
-def _overlap_hint(found: Found, limits: Constraints) -> str:
+def _overlap_hint(found: Found, limits: CandidateLimits) -> str:
     """What results that overlap inputs would save, where the user has not named the kernel library."""
     if not found.overlapping:
         return ""
@@ -88,7 +89,7 @@ def _overlap_hint(found: Found, limits: Constraints) -> str:
     )
 
 
-def rows_of(found: Found, limits: Constraints) -> Rows:
+def rows_of(found: Found, limits: CandidateLimits) -> Rows:
     """The candidates worth choosing, the cheapest first, at most eight and the chosen one among them."""
     shown = [c for c in found.front if found.best is None or c.text != found.best.text]
     nearest = () if found.best is not None or limits.budget is None else tuple(found.front[-1:])

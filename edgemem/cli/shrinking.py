@@ -103,12 +103,12 @@ def shrink(
     from edgemem.errors import BudgetExceededError
     from edgemem.formats import Bindings
     from edgemem.runtime.executors import where_it_runs
-    from edgemem.shrinking.candidate import Constraints
+    from edgemem.shrinking.candidate import CandidateLimits
     from edgemem.shrinking.search import Search
 
     if output is not None and output.resolve() == model.resolve():
         raise click.UsageError("the changed model would replace the model itself; write it into another file with -o")
-    limits = Constraints(budget, max_macs, max_latency, max_operators, max_file, outputs or "as-runtime")
+    limits = CandidateLimits(budget, max_macs, max_latency, max_operators, max_file, outputs or "as-runtime")
     with progress_line("shrinking") as progress:
         search = Search(
             model,

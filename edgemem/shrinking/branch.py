@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from edgemem.formats import Model
     from edgemem.passes.protocol import Pass
     from edgemem.passes.streaming.stages import StripeChoice
-    from edgemem.shrinking.candidate import Constraints
+    from edgemem.shrinking.candidate import CandidateLimits
     from edgemem.targets import Target
 
 __all__ = ["Branch", "Workshop"]
@@ -60,7 +60,7 @@ class Workshop:
         path: Path,
         folder: Path,
         target: Target,
-        limits: Constraints,
+        limits: CandidateLimits,
         allow: frozenset[str],
         feeds: Mapping[str, NDArray[Any]] | None,
         progress: Callable[[str], None],

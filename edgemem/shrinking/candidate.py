@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from edgemem.passes.protocol import Pass
     from edgemem.targets import Target
 
-__all__ = ["Candidate", "Constraints", "OutputRule", "front_of", "knee_of", "thinned"]
+__all__ = ["Candidate", "CandidateLimits", "OutputRule", "front_of", "knee_of", "thinned"]
 
 OutputRule: TypeAlias = Literal["as-runtime", "identical", "close"]
 
@@ -23,7 +23,7 @@ _OPERATOR: Final = 0.02  # of a model's arithmetic: what twice as many operators
 
 
 @dataclass(frozen=True, slots=True)
-class Constraints:
+class CandidateLimits:
     """What a candidate may take and cost.
 
     Attributes:
@@ -97,7 +97,7 @@ class Candidate:
         """Its steps as `edgemem shrink --steps` takes them; "" for the model as it is."""
         return steps_text(self.steps, self.kernels)
 
-    def breaks(self, limits: Constraints) -> str:
+    def breaks(self, limits: CandidateLimits) -> str:
         """The first limit that it breaks, apart from the budget, or ""."""
         known: tuple[tuple[str, float | None, float | None], ...] = (
             ("max_macs", self.macs, limits.max_macs),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from edgemem.model.graph import Graph
     from edgemem.shrinking.branch import Workshop
-    from edgemem.shrinking.candidate import Candidate, Constraints
+    from edgemem.shrinking.candidate import Candidate, CandidateLimits
     from edgemem.targets import Target
 
 __all__ = ["LargestOperator", "explain", "largest_operator"]
@@ -66,7 +66,7 @@ def largest_operator(graph: Graph, target: Target) -> LargestOperator | None:
     )
 
 
-def explain(shop: Workshop, candidates: Sequence[Candidate], limits: Constraints) -> str:
+def explain(shop: Workshop, candidates: Sequence[Candidate], limits: CandidateLimits) -> str:
     """How near candidates come to a budget, and what is in the way, in sentences."""
     if limits.budget is None:
         return "; ".join(shop.refusals) or "nothing is within the limits"

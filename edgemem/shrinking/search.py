@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import tempfile
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,12 +15,13 @@ from edgemem.planning.model_plan import plan_model
 from edgemem.plans import Settings
 from edgemem.runtime.onnxruntime.recording import embed
 from edgemem.shrinking.branch import Workshop
-from edgemem.shrinking.candidate import Candidate, Constraints, front_of, knee_of
+from edgemem.shrinking.candidate import Candidate, CandidateLimits, front_of, knee_of
 from edgemem.shrinking.explanation import explain
 from edgemem.shrinking.onnx import onnx_candidates
 from edgemem.shrinking.steps import CHANGES, parse_steps
 from edgemem.shrinking.tflite import tflite_candidates
 from edgemem.shrinking.trial import try_candidate
+from edgemem.system.files import KeptFolder
 from edgemem.targets import BUILT_IN, Target, find_target
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ __all__ = ["Found", "Search", "Shrunk", "shrink"]
 
 _PLANNED: Final = 12  # candidates that are planned before a search gives up
 _RUN: Final = 4  # candidates whose outputs are compared before it gives up
+_QUICK: Final = Settings(effort="fast")  # for choosing between candidates
 _LEAST: Final = 4  # candidates with the least bounds that are planned where there is no budget
 
 
@@ -150,7 +151,7 @@ def shrink(
     """
     search = Search(
         Path(model),
-        Constraints(budget, max_macs, max_latency, max_operators, max_file, outputs),
+        CandidateLimits(budget, max_macs, max_latency, max_operators, max_file, outputs),
         bindings=Bindings.of(dims, input_shapes),
         target=target,
         kernels=kernels,
@@ -179,7 +180,7 @@ class Search:
     def __init__(
         self,
         path: Path,
-        limits: Constraints,
+        limits: CandidateLimits,
         *,
         bindings: Bindings | None = None,
         target: str | Target | None = None,
@@ -196,12 +197,15 @@ class Search:
         rules = find_target(target) if isinstance(target, str) else target or BUILT_IN[opened.default_target]
         if kernels not in (None, "none") and ".tflite" not in opened.suffixes:
             raise ModelError(f"{path.name}: a kernel library is of TensorFlow Lite Micro, which runs .tflite files")
+        if rules.region.capacity is not None:
+            limits = replace(limits, budget=min(rules.region.capacity, limits.budget or rules.region.capacity))
         self._path, self._model, self._limits, self._feeds = path, opened, limits, feeds
-        self._target_text = target if isinstance(target, str) else ""
+        self._target, self._kernels = target, kernels
+        self._other: Search | None = None  # whose files the model may be read from
         self._rules = rules.changed(kernels=kernels)
-        self._holder = tempfile.TemporaryDirectory(prefix="edgemem-")
+        self._kept = KeptFolder()
         self._progress, self._until = progress, None if time_limit is None else time.monotonic() + time_limit
-        folder = Path(self._holder.name)
+        self._allow, folder = allow, self._kept.path
         self._shop = Workshop(opened, path, folder, self._rules, limits, _checked(allow), feeds, progress)
         self._plans: dict[str, tuple[Model, PlanSet, tuple[PlanSet, ...]]] = {}
 
@@ -209,8 +213,37 @@ class Search:
         """What there is, with the best candidate tried in its runtime, or only planned if nothing is to be run.
 
         Candidates whose results overlap inputs are among them for a model that runs in TensorFlow Lite Micro, but none
-        is chosen unless the user named the kernel library.
+        is chosen unless the user named the kernel library. Where TensorFlow Lite Micro's arena cannot meet the budget
+        and the user named no target, LiteRT's may.
         """
+        found = self._found(runs=runs)
+        is_micro = self._target is None and self._kernels is None and self._shop.counts_tail
+        if found.best is not None or self._limits.budget is None or not is_micro or self._is_over():
+            return found
+        try:
+            other = self._in_litert().found(runs=runs)
+        except EdgememError:  # it is not installed, or does not run the model
+            return found
+        return found if other.best is None else replace(other, explanation=found.explanation)
+
+    def _in_litert(self) -> Search:
+        """The same search for LiteRT's arena, which shares what is made with this one."""
+        left = None if self._until is None else max(self._until - time.monotonic(), 0.0)
+        other = Search(
+            self._path,
+            self._limits,
+            bindings=self._model.bindings,
+            target="litert",
+            allow=self._allow,
+            feeds=self._feeds,
+            time_limit=left,
+            progress=self._progress,
+        )
+        other._plans = self._plans = {}
+        self._other = other
+        return other
+
+    def _found(self, *, runs: bool) -> Found:
         make = onnx_candidates if ".onnx" in self._model.suffixes else tflite_candidates
         known: list[Candidate] = []
         for candidate in make(self._shop):
@@ -262,9 +295,11 @@ class Search:
         """The model of a candidate that was planned."""
         model, planset, recorded = self._plans[chosen.text]
         words = ["edgemem", "shrink", str(self._path), "--steps", chosen.text]
-        if self._target_text:
-            words += ["-t", self._target_text]
-        return Shrunk(model, planset, chosen, found, recorded, shlex.join(words), self._holder)
+        if isinstance(self._target, str):
+            words += ["-t", self._target]
+        elif chosen.target.name != self._rules.name:
+            words += ["-t", chosen.target.name]
+        return Shrunk(model, planset, chosen, found, recorded, shlex.join(words), (self._kept, self._other))
 
     def _is_over(self) -> bool:
         return self._until is not None and time.monotonic() > self._until
@@ -328,15 +363,28 @@ class Search:
         model = candidate.model()
         fits = None if self._limits.budget is None else self._limits.budget - candidate.tail
         families: tuple[_Family, ...] = ("offsets",) if candidate.target.is_dense else ("offsets", "shared_objects")
-        planset = plan_model(model, candidate.target, Settings(), families=families, fits=fits)
+        planset = plan_model(model, candidate.target, _QUICK, families=families, fits=fits)
         best = planset.best_offsets or planset.best_shared_objects
         assert best is not None
         self._plans[candidate.text] = (model, planset, ())
         return replace(candidate, arena=best.size, is_planned=True, file=len(model.content()))
 
+    def _best_planned(self, candidate: Candidate) -> Candidate:
+        """A planned candidate with the plan that `edgemem.plan` makes, which searches longer."""
+        model, planset, recorded = self._plans[candidate.text]
+        known = planset.best_offsets or planset.best_shared_objects
+        if known is None or known.optimal or planset.settings != _QUICK:
+            return candidate
+        families: tuple[_Family, ...] = ("offsets",) if candidate.target.is_dense else ("offsets", "shared_objects")
+        planset = plan_model(model, candidate.target, Settings(), families=families)
+        best = planset.best_offsets or planset.best_shared_objects
+        assert best is not None
+        self._plans[candidate.text] = (model, planset, recorded)
+        return replace(candidate, arena=best.size)
+
     def _tried(self, candidate: Candidate) -> Candidate | None:
         """A candidate with what its runtime says; None where its outputs are not near enough."""
-        candidate = self._planned(candidate)
+        candidate = self._best_planned(self._planned(candidate))
         self._progress("run")
         model, planset, _ = self._plans[candidate.text]
         try:

@@ -14,7 +14,8 @@ import stat
 import sys
 import threading
 import time
-from contextlib import contextmanager, suppress
+import weakref
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = [
+    "KeptFolder",
     "atomic_write",
     "new_folder",
     "remove_unfinished",
@@ -154,6 +156,19 @@ def temporary_folder() -> Iterator[Path]:
         yield folder
     finally:
         _remove(folder)
+
+
+class KeptFolder:
+    """A `temporary_folder` that lasts as long as the object.
+
+    Attributes:
+        path: the folder.
+    """
+
+    def __init__(self) -> None:
+        stack = ExitStack()
+        self.path = stack.enter_context(temporary_folder())
+        weakref.finalize(self, stack.close)
 
 
 def remove_unfinished() -> None:

@@ -35,8 +35,7 @@ MAY_IMPORT = {
     "runtime": "errors formats model native passes planfile planning plans proof records replay report "
     "system targets trace",
     "shrinking": "api errors formats model passes planfile planning plans records report runtime schedule system targets",
-    "commands": "api errors formats model passes planning plans proof records report runtime schedule "
-    "strategy system targets trace",
+    "commands": "errors formats model passes planning plans proof report runtime system targets trace",
     "android": "commands errors model planfile planning plans proof report runtime system",
     "bench": "api errors formats planning plans proof records strategy system",
     "cli": "android api bench commands errors formats model planning plans proof report runtime schedule shrinking "

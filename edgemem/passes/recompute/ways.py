@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from edgemem.remat.recompute_schedule import RecomputeSchedule
     from edgemem.targets import Target
 
-__all__ = ["Front", "Search", "Way", "find_front", "find_ways"]
+__all__ = ["Front", "SearchEffort", "Way", "find_front", "find_ways"]
 
 _LOWER: Final = 0.95  # a second limit, of the first one
 _TRIES: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class SearchEffort:
     """How hard to search, as `recompute` takes it."""
 
     effort: str = "fast"
@@ -67,7 +67,7 @@ class Front:
 
 
 def find_front(
-    graph: Graph, target: Target, *, max_macs: float, points: int = 8, search: Search | None = None
+    graph: Graph, target: Target, *, max_macs: float, points: int = 8, search: SearchEffort | None = None
 ) -> Front:
     """What less memory costs in arithmetic, down to the lowest peak that so much arithmetic pays for.
 
@@ -80,14 +80,14 @@ def find_front(
 
     Raises UnsupportedError for an activation whose dtype has no fixed width.
     """
-    ways = _Ways(graph, target, max_macs, search or Search())
+    ways = _Ways(graph, target, max_macs, search or SearchEffort())
     ways.add(ways.curve(points))
     ways.add_lowest()
     return ways.front()
 
 
 def find_ways(
-    graph: Graph, target: Target, *, max_macs: float, budget: int | None = None, search: Search | None = None
+    graph: Graph, target: Target, *, max_macs: float, budget: int | None = None, search: SearchEffort | None = None
 ) -> Front:
     """Ways to run a graph with peaks near to a budget, or with the lowest peak that so much arithmetic pays for.
 
@@ -100,7 +100,7 @@ def find_ways(
 
     Raises UnsupportedError for an activation whose dtype has no fixed width.
     """
-    ways = _Ways(graph, target, max_macs, search or Search())
+    ways = _Ways(graph, target, max_macs, search or SearchEffort())
     if budget is None:
         ways.add_lowest()
     else:
@@ -113,7 +113,7 @@ def find_ways(
 class _Ways:
     """The ways to run one graph that were found."""
 
-    def __init__(self, graph: Graph, target: Target, max_macs: float, search: Search) -> None:
+    def __init__(self, graph: Graph, target: Target, max_macs: float, search: SearchEffort) -> None:
         self._graph, self._target, self._most, self._search = graph, target, max_macs, search
         self._macs = [macs_of(graph, op) for op in graph.ops]
         self._total = sum(self._macs)
