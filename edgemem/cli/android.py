@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from edgemem.cli.options import FILE, FileCommand
+from edgemem.cli.options import FILE, FileCommand, write_examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +28,9 @@ _PASSWORD = "EDGEMEM_KEY_PASSWORD"  # noqa: S105 - the variable's name
 
 class _AndroidCommands(click.Group):
     command_class = FileCommand
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        write_examples(ctx, formatter)
 
 
 @click.group(cls=_AndroidCommands)

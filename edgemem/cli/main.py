@@ -8,7 +8,7 @@ Heavy imports stay inside the commands, so that `--help` is quick.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -38,6 +38,16 @@ class _Commands(click.Group):
     """Turns edgemem's errors, and signals that end a command, into one line on stderr and an exit code."""
 
     command_class = FileCommand
+
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands by task, each with the first sentence of its help as a whole."""
+        for task, names in _TASKS.items():
+            with formatter.section(task):
+                formatter.write_dl([(name, _first_sentence(self.commands[name])) for name in names])
+
+    def format_epilog(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        formatter.write_paragraph()
+        formatter.write_text("`edgemem COMMAND --help` shows the options of a command, and examples.")
 
     def main(self, *args: Any, **extra: Any) -> Any:
         from edgemem.cli.printable_text import plain_warnings, printable_output
@@ -93,6 +103,18 @@ class _Commands(click.Group):
         for line in remedies:
             click.echo(printable(line), err=True)
         return ctx.exit(code)
+
+
+def _first_sentence(command: click.Command) -> str:
+    return " ".join((command.help or "").split("\n\n")[0].split())
+
+
+_TASKS: Final = {
+    "Plan a model": ("plan", "shrink", "fit", "strategies"),
+    "Check and run it": ("verify", "run", "show", "export", "android"),
+    "Measure": ("size", "measure", "trace", "bench", "probe"),
+    "More": ("help",),
+}
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from edgemem.cli.examples import EXAMPLES
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -27,6 +29,7 @@ __all__ = [
     "range_bindings",
     "strategy_option",
     "timeout_option",
+    "write_examples",
 ]
 
 
@@ -34,7 +37,10 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 class FileCommand(click.Command):
-    """A command whose arguments of the type FILE have to be there. All say so in the same words."""
+    """A command whose arguments of the type FILE have to be there, and whose help ends with examples."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        write_examples(ctx, formatter)
 
     def invoke(self, ctx: click.Context) -> Any:
         from edgemem.errors import ModelError
@@ -44,6 +50,15 @@ class FileCommand(click.Command):
             if isinstance(parameter, click.Argument) and path is not None and not path.exists():
                 raise ModelError(f"no file {path}")
         return super().invoke(ctx)
+
+
+def write_examples(ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    """The examples of a command behind its options."""
+    name = ctx.command_path.partition(" ")[2] or ctx.info_name or ""
+    if name in EXAMPLES:
+        with formatter.section("Examples"):
+            for example in EXAMPLES[name]:
+                formatter.write_text(example)
 
 
 _Command = TypeVar("_Command", bound="Callable[..., Any]")

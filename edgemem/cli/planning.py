@@ -41,15 +41,7 @@ def _states(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...
     return pairs
 
 
-@click.command(
-    cls=FileCommand,
-    epilog="""Examples:
-
-    \b
-    edgemem plan model.onnx -o model.planned.onnx
-    edgemem plan model.tflite --budget 256KiB
-    """,
-)
+@click.command(cls=FileCommand)
 @click.argument("source", type=FILE)
 @click.option("-o", "--output", type=FILE, help="Write the planned model, or a plan alone as FILE.edgemem.")
 @strategy_option

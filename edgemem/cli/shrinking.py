@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -18,19 +18,15 @@ if TYPE_CHECKING:
 __all__ = ["shrink"]
 
 
+# As `edgemem.shrinking.steps.CHANGES`, which loads what help does not need.
+_CHANGES: Final = ("fold", "optimize", "order", "stream", "tile", "recompute", "overlap")
+
+
 def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[str, ...] | None:
     return None if value is None else tuple(filter(None, (name.strip() for name in value.split(","))))
 
 
-@click.command(
-    cls=FileCommand,
-    epilog="""Examples:
-
-    \b
-    edgemem shrink model.tflite --budget 256KiB
-    edgemem shrink model.onnx -o small.onnx
-    """,
-)
+@click.command(cls=FileCommand)
 @click.argument("model", type=FILE)
 @click.option("-o", "--output", type=FILE, help="Write the changed model with its plan.")
 @click.option(
@@ -47,7 +43,12 @@ def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> t
     help="The kernel library of the device. Results then overlap inputs as far as it allows, for that library alone.",
 )
 @range_bindings
-@click.option("--allow", metavar="NAME,...", callback=_names, help="Choose among these changes alone.")
+@click.option(
+    "--allow",
+    metavar="NAME,...",
+    callback=_names,
+    help=f"Choose among these changes alone; all by default: {', '.join(_CHANGES)}.",
+)
 @click.option(
     "--steps", metavar="STEP,...", help="Apply these changes instead of a search, such as order,stream=0:5:8."
 )

@@ -48,7 +48,6 @@ def trace(
     alignment: int | None,
     effort: str | None,
     time_limit: float | None,
-    seed: int | None,
     threads: int | None,
     dynamic: tuple[str, ...],
     allocator: str | None,
@@ -71,7 +70,7 @@ def trace(
         raise click.UsageError("the plan of a trace has no model to go into: give -o FILE.edgemem")
     if svg is not None and svg.suffix.lower() != ".svg":
         raise click.UsageError("the picture is written as SVG: give --svg FILE.svg")
-    settings = Settings(strategy or ("auto",), effort, seed, time_limit, threads, alignment)
+    settings = Settings(strategy or ("auto",), effort, None, time_limit, threads, alignment)
     with progress_line() as progress:
         report = examine_trace(source, settings, device=device, allocator=allocator, dynamic=dynamic, progress=progress)
     written = trace_view.write_files(report, output, svg, title=source.name)

@@ -14,14 +14,14 @@ from edgemem.model.macs import count_macs
 from edgemem.passes.protocol import PassContext
 from edgemem.passes.recompute.recompute_pass import RecomputeOperators
 from edgemem.passes.recompute.repeated_graph import repeat
-from edgemem.passes.recompute.ways import Search, find_front, find_ways
+from edgemem.passes.recompute.ways import SearchEffort, find_front, find_ways
 from edgemem.schedule.order import find_order
 from edgemem.schedule.peak import peak_of
 from edgemem.targets import BUILT_IN
 from tests.branchy import wired_tflite
 
 MICRO = replace(BUILT_IN["tflm"], aliasing="elementwise")
-FAST = Search("fast")
+FAST = SearchEffort("fast")
 
 
 @pytest.fixture(scope="module")
