@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
-from edgemem.cli.options import bindings
+from edgemem.cli.options import FileCommand, bindings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ def _comma_separated(_ctx: click.Context, _param: click.Parameter, values: tuple
     return tuple(name.strip() for value in values for name in value.split(",") if name.strip())
 
 
-@click.command()
+@click.command(cls=FileCommand)
 @click.argument("instances", nargs=-1, metavar="[INSTANCE]...")
 @click.option(
     "-s",

@@ -26,15 +26,18 @@ EXAMPLES: Final[Mapping[str, tuple[str, str]]] = {
     "trace": ("edgemem trace snapshot.pickle", "edgemem trace snapshot.pickle -o plan.edgemem"),
     "probe": ("edgemem probe", "edgemem probe --profile cmsis-nn-dsp"),
     "bench": ("edgemem bench model.onnx", "edgemem bench records.csv -s search -s greedy_by_size"),
-    "android": ("edgemem android aar -o edgemem.aar", "edgemem android project model.onnx -o app"),
-    "android aar": ("edgemem android aar -o edgemem.aar", "edgemem android aar --abi arm64-v8a -o edgemem.aar"),
+    "android": ("edgemem android project model.planned.onnx -o app", "edgemem android verify app.apk"),
+    "android aar": (
+        "edgemem android aar --onnxruntime onnxruntime.aar -o edgemem.aar",
+        "edgemem android aar --onnxruntime onnxruntime.aar --abi arm64-v8a -o edgemem.aar",
+    ),
     "android project": (
         "edgemem android project model.planned.onnx -o app",
         "edgemem android project model.planned.tflite --library edgemem.aar -o app",
     ),
     "android package": (
-        "edgemem android package model.planned.onnx -o app.apk",
-        "edgemem android package model.planned.onnx --key mine.p12 -o app.apk",
+        "edgemem android package model.planned.onnx --onnxruntime onnxruntime.aar -o app.apk",
+        "edgemem android package model.planned.onnx --onnxruntime onnxruntime.aar --key mine.p12 -o app.apk",
     ),
     "android verify": ("edgemem android verify app.apk", "edgemem android verify app.apk --json"),
     "help": ("edgemem help", "edgemem help plan"),

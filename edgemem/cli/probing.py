@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from edgemem.cli.options import FileCommand
 from edgemem.model.profiles import PROFILES
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ __all__ = ["probe"]
 _EXIT_FAILED: Final = 1
 
 
-@click.command()
+@click.command(cls=FileCommand)
 @click.option(
     "--runtime",
     type=click.Choice(["tflm"]),

@@ -35,10 +35,10 @@ COMMANDS = tuple(_commands(main))
 
 def test_every_command_is_listed_once_with_its_whole_first_sentence() -> None:
     shown = _help()
-    assert "..." not in shown
+    assert "..." not in shown.partition("Plan a model:")[2]
     for name, command in main.commands.items():
         first = " ".join((command.help or "").split("\n\n")[0].split())
-        assert " ".join(shown.split()).count(f" {name} {first}") == 1, name
+        assert " ".join(shown.split()).count(f" {name} {first}") == 1
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
@@ -64,7 +64,7 @@ def test_an_example_can_be_typed(example: str) -> None:
 
 def test_plan_has_what_placement_needs() -> None:
     options = [p for p in main.commands["plan"].params if isinstance(p, click.Option)]
-    assert len(options) <= 17
+    assert len(options) <= 16
 
 
 def test_the_changes_to_choose_from_are_named() -> None:
