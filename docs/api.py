@@ -48,6 +48,7 @@ _GROUPS = {
         "strategies",
     ),
     "Plan records of your own": ("Problem", "UsageRecord", "Target"),
+    "Shrink a model": ("shrink", "Shrunk"),
     "Order operators": ("order", "Ordering"),
     "Check a plan": ("verify",),
     "Run inside a plan": ("InferenceSession", "Interpreter", "GpuExecutor", "Arena", "DecoderState"),

@@ -72,7 +72,7 @@ def test_both_executors_and_outputs_to_files(model: Path, tmp_path: Path) -> Non
     np.save(tmp_path / "in.npy", values)
     feed = f"{graph.input[0].name}={tmp_path / 'in.npy'}"
     planned = tmp_path / "planned.onnx"
-    assert edgemem("plan", model, "--optimize", "all", "-o", planned).exit_code == 0
+    assert edgemem("shrink", model, "--steps", "optimize=all", "-o", planned).exit_code == 0
     written = []
     for executor in ("replay", "io-binding"):
         folder = tmp_path / executor
@@ -135,7 +135,6 @@ def test_measure_refuses(model: Path, args: tuple[str, ...], what: str) -> None:
     ("args", "code", "what"),
     [
         (("--record",), 2, "give -o PLANNED.onnx"),
-        (("--fold",), 1, "--fold is for .tflite files"),
         (("--record", "--input", "nobody=x.npy", "-o", "out.onnx"), 1, "cannot read input 'nobody'"),
     ],
 )

@@ -264,8 +264,6 @@ def test_a_capacity_that_is_too_small_is_an_error(tmp_path: Path) -> None:
 def test_the_command_refuses_what_does_not_go_together(tmp_path: Path) -> None:
     onnx.save(decoder("attention"), tmp_path / "decoder.onnx")
     plan = ["plan", str(tmp_path / "decoder.onnx")]
-    both = CliRunner().invoke(main, [*plan, "--state", "auto", "--optimize", "all"])
-    assert (both.exit_code, "--state keeps the model's dimensions open" in both.output) == (2, True)
     text = CliRunner().invoke(main, [*plan, "--state", "past"])
     assert (text.exit_code, "'past' is not PAST=PRESENT" in text.output) == (2, True)
     wrong = CliRunner().invoke(main, [*plan, "--state", "auto"])

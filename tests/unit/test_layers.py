@@ -34,7 +34,8 @@ MAY_IMPORT = {
     "torch": "errors model native planfile planning plans remat replay system targets trace",
     "runtime": "errors formats model native passes planfile planning plans proof records replay report "
     "system targets trace",
-    "shrinking": "api errors formats model passes planfile planning plans records report runtime schedule system targets",
+    "shrinking": "api errors formats model passes planfile planning plans records report runtime schedule system "
+    "targets",
     "commands": "errors formats model passes planning plans proof report runtime system targets trace",
     "android": "commands errors model planfile planning plans proof report runtime system",
     "bench": "api errors formats planning plans proof records strategy system",

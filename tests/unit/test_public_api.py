@@ -17,6 +17,7 @@ NAMES = {
     "PlanSet",
     "Problem",
     "SharedObjectsPlan",
+    "Shrunk",
     "Target",
     "UsageRecord",
     "load",
@@ -24,6 +25,7 @@ NAMES = {
     "order",
     "plan",
     "save",
+    "shrink",
     "strategies",
     "verify",
 }
@@ -38,8 +40,9 @@ def test_the_public_names_are_these() -> None:
 
 def test_verbs_are_functions_whatever_was_imported_before() -> None:
     code = (
-        "import edgemem.api, edgemem.planning, edgemem.cli.main, edgemem_converters.onnx.model, edgemem\n"
-        "for verb in ('load', 'order', 'plan', 'verify', 'save', 'lower_bounds', 'strategies'):\n"
+        "import edgemem.api, edgemem.planning, edgemem.shrinking.search, edgemem.cli.main\n"
+        "import edgemem_converters.onnx.model, edgemem\n"
+        "for verb in ('load', 'order', 'plan', 'shrink', 'verify', 'save', 'lower_bounds', 'strategies'):\n"
         "    assert type(getattr(edgemem, verb)).__name__ == 'function', verb\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -16,14 +16,15 @@ from onnx import parser, shape_inference
 import edgemem
 from edgemem import planfile
 from edgemem.cli.main import main
-from edgemem.commands import changed_model
 from edgemem.errors import ModelError, PlanFileError, UnsupportedError
 from edgemem.formats import Bindings, load_model
 from edgemem.model.ranges import Range, Sum, in_ranges, parse_dimension, points_of, resolve
 from edgemem.passes.fold_pass import FoldConstants
+from edgemem.passes.protocol import PassContext, apply_pass
 from edgemem.planfile import decode, encode
 from edgemem.planning.verification import verdict_of
 from edgemem.plans import OffsetPlan
+from edgemem.targets import BUILT_IN
 from tests.plansets import small
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
     from edgemem.formats import Model
     from edgemem.model.ranges import Dimension
-    from edgemem.passes.protocol import PassContext
     from edgemem.plans import PlanSet
 
 ATTENTION = """
@@ -241,27 +241,26 @@ def test_formats_and_targets_without_ranges(tmp_path: Path) -> None:
     done = run("plan", path, *ranges, "-t", "gpu-texture")
     assert done.exit_code == 1
     assert "give numbers instead of ranges" in done.output
-    for option in (("--optimize", "all"), ("--order", "auto")):
-        done = run("plan", path, *ranges, *option)
-        assert done.exit_code == 1
-        assert f"{option[0]} writes a graph of one size" in done.output
+    done = run("shrink", path, *ranges, "--steps", "optimize=all")
+    assert done.exit_code == 1
+    assert "optimize gives a model of one size" in done.output
     done = run("plan", path, "--dim", "batch=8..1")
     assert done.exit_code == 2
     assert "a range LOW..HIGH" in done.output
 
 
-def test_a_pass_that_forgets_ranges_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pass_that_forgets_ranges_is_refused(tmp_path: Path) -> None:
     class Forgetful(FoldConstants):
         suffixes: ClassVar[frozenset[str]] = frozenset({".onnx"})
 
         def apply(self, model: Model, context: PassContext) -> Model:
             return load_model(context.path, Bindings(model.bindings.dims))
 
-    monkeypatch.setattr(changed_model, "PASSES", (Forgetful(),))
     path = saved(tmp_path, ATTENTION)
     bindings = Bindings.of({"batch": "1..8", "past": 3, "total": "past+1"})
-    with pytest.raises(ModelError, match="--fold gives a model of one size"):
-        changed_model.change_model(path, tmp_path, {"fold": {}}, bindings=bindings)
+    context = PassContext(path, tmp_path, bindings, BUILT_IN["generic"])
+    with pytest.raises(ModelError, match="fold gives a model of one size"):
+        apply_pass(Forgetful(), load_model(path, bindings), context)
 
 
 def test_bindings_of_texts() -> None:
