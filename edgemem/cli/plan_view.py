@@ -308,7 +308,7 @@ def show_strategies(strategies: Sequence[Strategy], solvers: Sequence[Solver]) -
         extra = f", needs {requirement(strategy.extra)}" if strategy.extra else ""
         honoured = ", ".join(sorted(strategy.honours))
         print_folded(console, f"      {strategy.paper}; {strategy.complexity}; honours {honoured}{extra}")
-    console.print("order of operators (--order)")
+    console.print("order of operators (shrink --steps order=METHOD)")
     for solver in solvers:
         print_folded(console, _headed(solver.name, solver.options))
         extra = f", needs {requirement(solver.extra)}" if solver.extra else ""

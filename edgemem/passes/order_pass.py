@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OrderOperators"]
 
-_GIVEN: Final = "given"  # the method that keeps the order of the file
+_GIVEN: Final = "given"  # what is said of a search that keeps the order of the file
 _AUTO: Final = "auto"
 
 
@@ -45,12 +45,12 @@ class OrderOperators:
 
     name: ClassVar[str] = "order"
     suffixes: ClassVar[frozenset[str]] = frozenset({".onnx", ".tflite"})
-    # ONNX Runtime runs the nodes of a file in an order of its own unless the file is baked.
-    requires: ClassVar[Mapping[str, str]] = {".onnx": "optimize"}
+    # ONNX Runtime runs the nodes of a file in an order of its own unless `optimize` came first; other engines do not.
+    requires: ClassVar[Mapping[str, str]] = {}
     guarantee: ClassVar[Guarantee] = Guarantee("identical", "every operator has the same inputs as before")
 
     def __post_init__(self) -> None:
-        known = (_AUTO, _GIVEN, *SOLVERS)
+        known = (_AUTO, *SOLVERS)
         if self.method not in known:
             raise UnknownStrategyError(f"no method {self.method!r} orders operators; there are {', '.join(known)}")
 

@@ -14,9 +14,9 @@ __all__ = ["compare_values", "same"]
 def compare_values(here: Any, there: Any) -> tuple[bool, float]:
     """Whether two results are the same bit for bit, and how far they differ otherwise.
 
-    The second number is the largest difference of an element, relative to the largest element; infinite for results of
-    another shape or dtype, and where a number is no number on one side only. Raises UnsupportedError for results that
-    are no dense tensors.
+    The second number is the largest difference of an element, relative to the largest element of both; infinite for
+    results of another shape or dtype, and where a number is no number on one side only. Raises UnsupportedError for
+    results that are no dense tensors.
     """
     if not isinstance(here, np.ndarray) or not isinstance(there, np.ndarray):
         raise UnsupportedError(
@@ -29,7 +29,7 @@ def compare_values(here: Any, there: Any) -> tuple[bool, float]:
     a, b = here.astype(np.float64), there.astype(np.float64)
     both = np.isfinite(a) & np.isfinite(b)
     apart = bool((a[~both] != b[~both]).any()) and not bool(np.isnan(a[~both]).all())
-    scale = float(np.abs(a[both]).max(initial=0.0)) or 1.0
+    scale = float(max(np.abs(a[both]).max(initial=0.0), np.abs(b[both]).max(initial=0.0))) or 1.0
     return False, float("inf") if apart else float(np.abs(a - b)[both].max(initial=0.0)) / scale
 
 

@@ -12,8 +12,11 @@ from edgemem.model.macs import count_macs
 from edgemem.passes.protocol import PassContext, apply_pass
 from edgemem.passes.recompute.recompute_pass import RecomputeOperators
 from edgemem.records.micro_tail import predicted_tail
+from edgemem.runtime.onnxruntime.baked_file import baked_note
+from edgemem.runtime.onnxruntime.optimise_pass import OptimiseGraph
 from edgemem.schedule.peak import peak_of
 from edgemem.shrinking.candidate import Candidate
+from edgemem.targets import BUILT_IN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -69,6 +72,8 @@ class Workshop:
         self.refusals: list[str] = []
         self._folder, self._allow, self._feeds, self._progress = folder, allow, feeds, progress
         self._model = model
+        is_baked = ".onnx" in model.suffixes and baked_note(model.content()) is not None
+        self._given = frozenset({OptimiseGraph.name} if is_baked else ())
 
     @cached_property
     def start(self) -> Branch:
@@ -78,8 +83,9 @@ class Workshop:
 
     @cached_property
     def counts_tail(self) -> bool:
-        """Whether operators cost memory besides, in TensorFlow Lite Micro's tail."""
-        return self._model.default_target == "tflm" and self.target.scratch == "unknown" and self.target.is_dense
+        """Whether the target is TensorFlow Lite Micro, where operators cost memory in the tail of the arena."""
+        is_micro = self.target.name == "tflm" or self.target.name not in BUILT_IN  # a user's own is of a device
+        return self._model.default_target == "tflm" and is_micro and self.target.is_dense
 
     def allows(self, name: str) -> bool:
         """Whether the user allows a change with this name."""
@@ -98,7 +104,7 @@ class Workshop:
             self._model.bindings,
             base.target,
             self._feeds,
-            frozenset(done.name for done in base.steps),
+            self._given | {done.name for done in base.steps},
         )
         model = apply_pass(step, base.model, context)
         if model is base.model:

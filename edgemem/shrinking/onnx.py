@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from edgemem.errors import EdgememError, RuntimeLoadError
@@ -24,6 +26,11 @@ __all__ = ["onnx_candidates"]
 _WORTH: Final = 1 / 64  # of the peak: what a lower level, which runs slower, has to save
 _SHARES: Final = (1.0, 0.4, 0.15, 0.05)  # of the arithmetic that may be added, for fronts
 _TIGHTER: Final = 3  # searches for a budget, where the optimised graph needs more than was estimated
+# Numbers of threads for which sums of the graph that is cut keep their blocks, so that every bit stays the same; more
+# numbers allow fewer tiles. Kernels of the level `all` have blocks of their own: one thread only keeps parts from
+# becoming very small, and none does not.
+_THREADS: Final[tuple[tuple[int, ...], ...]] = ((1, os.cpu_count() or 1), (1, 2, 4, 8, 16))
+_ANY_SUM: Final[tuple[tuple[int, ...], ...]] = ((1,), ())
 _HIGHEST: Final = "all"  # the level of a default session
 
 
@@ -39,8 +46,10 @@ def onnx_candidates(shop: Workshop) -> Iterator[Candidate]:
             continue
         try:
             base = shop.apply(shop.start, OptimiseGraph(level), restart=True)
-        except RuntimeLoadError as e:
+        except RuntimeLoadError as e:  # its operators are another engine's, which runs them in the order of the file
             shop.refusals.append(str(e))
+            if shop.allows(OrderOperators.name):
+                yield shop.candidate(shop.apply(shop.start, OrderOperators()))
             return
         except EdgememError as e:
             shop.refusals.append(str(e))
@@ -55,12 +64,12 @@ def onnx_candidates(shop: Workshop) -> Iterator[Candidate]:
     if not bases:
         return
     if shop.allows(TileOperators.name):
-        yield from _tiled(shop, bases.get(TILED_LEVEL))
+        yield from _tiled(shop, bases.get(TILED_LEVEL), bases.get(_HIGHEST))
     lowest = min(bases.values(), key=lambda b: shop.candidate(b).arena)
     yield from shop.recomputed(lowest)
 
 
-def _tiled(shop: Workshop, base: Branch | None) -> Iterator[Candidate]:
+def _tiled(shop: Workshop, base: Branch | None, highest: Branch | None) -> Iterator[Candidate]:
     """The model in tiles: for the budget, or for several amounts of arithmetic.
 
     What was cut is optimised to the level of a default session. Tiles that stay at the level they were cut at keep
@@ -69,11 +78,12 @@ def _tiled(shop: Workshop, base: Branch | None) -> Iterator[Candidate]:
     if base is None or not isinstance(base.model, Rewritable):
         return
     limits = shop.limits
-    exact = limits.outputs == "identical" or not shop.allows(OptimiseGraph.name)
-    levels = ("",) if exact else (_HIGHEST, "")
-    for level in levels:
+    # Kernels for blocks of channels compute what pads the last block, too, whether the model was changed or not.
+    again = replace(base, macs=highest.macs) if highest is not None else base
+    cuts = [] if limits.outputs == "identical" or not shop.allows(OptimiseGraph.name) else [(again, _HIGHEST)]
+    for cut, level in (*cuts, (base, "")):
         least = None
-        for made in _tiled_at(shop, base, level):
+        for made in _tiled_at(shop, cut, level):
             yield made
             least = made.arena if least is None else min(least, made.arena)
         if least is not None and (limits.budget is None or least <= limits.budget):
@@ -95,15 +105,17 @@ def _tiled_at(shop: Workshop, base: Branch, level: str) -> Iterator[Candidate]:
             shop.refusals.append(str(e))
             return None
 
+    ways = _THREADS if limits.outputs == "identical" else _ANY_SUM
     if limits.budget is None:
         for share in _SHARES:
-            if made := made_for(1 + (limits.max_macs - 1) * share, None, (1,)):
+            if made := made_for(1 + (limits.max_macs - 1) * share, None, ways[0]):
                 yield made
-        if made := made_for(limits.max_macs, None, ()):
-            yield made
+        for threads in ways[1:]:
+            if made := made_for(limits.max_macs, None, threads):
+                yield made
         return
     limit: int | None = limits.budget
-    for threads in ((1,), ()):
+    for threads in ways:
         for _ in range(_TIGHTER):
             made = made_for(limits.max_macs, limit, threads)
             if made is None:
@@ -113,5 +125,5 @@ def _tiled_at(shop: Workshop, base: Branch, level: str) -> Iterator[Candidate]:
                 return
             assert limit is not None
             limit = limit * limits.budget // (made.arena + 1)
-    if made := made_for(limits.max_macs, None, ()):
+    if made := made_for(limits.max_macs, None, ways[-1]):
         yield made

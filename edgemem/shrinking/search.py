@@ -305,19 +305,24 @@ class Search:
         return self._until is not None and time.monotonic() > self._until
 
     def _best(self, known: list[Candidate], *, runs: bool) -> Candidate | None:
-        """The best candidate, planned and tried. What planning and running says of others stands in `known` then."""
-        tried = 0
-        for place in self._planned_in_turn(known):
+        """The best candidate, planned and tried. What planning and running says of others stands in `known` then.
+
+        A runtime may need more than the plan of the graph, for the workspace of kernels. Without a budget candidates
+        are tried until what one needs is no more than what the next one does at least.
+        """
+        best: Candidate | None = None
+        for tried, place in enumerate(self._planned_in_turn(known)):
+            if tried == _RUN or (best is not None and best.memory <= known[place].memory):
+                break
             made = self._tried(known[place]) if runs else self._planned(known[place])
             if made is None:
-                tried += 1
-                if tried == _RUN:
-                    return None
                 continue
             known[place] = made
-            if self._fits(made):
-                return made
-        return None
+            if self._fits(made) and (best is None or made.memory < best.memory):
+                best = made
+            if best is not None and self._limits.budget is not None:
+                break
+        return best
 
     def _planned_in_turn(self, known: list[Candidate]) -> Iterable[int]:
         """Places of candidates, the one that is wanted most first, once each is planned."""

@@ -81,12 +81,12 @@ def try_candidate(
     """
     try:
         if ".onnx" in original.suffixes:
-            return _in_onnxruntime(path, candidate, model, planset, rule, feeds, threads)
+            return _in_onnxruntime(original, path, candidate, model, planset, rule, feeds, threads)
         if not isinstance(model, TfliteModel) or not isinstance(original, TfliteModel):
             return Trial(replace(candidate, outputs="not run: no runtime is known for this format"))
         if candidate.target.scratch == "litert":
             return _in_litert(original, path, candidate, model, rule)
-        if candidate.target.scratch == "unknown" and candidate.target.is_dense:
+        if candidate.tail:
             return _in_tflm(original, candidate, model, planset)
     except (MissingDependencyError, RuntimeBindError) as e:
         return Trial(replace(candidate, outputs=f"not run: {str(e).splitlines()[0]}"))
@@ -94,6 +94,7 @@ def try_candidate(
 
 
 def _in_onnxruntime(
+    original: Model,
     path: Path,
     candidate: Candidate,
     model: Model,
@@ -102,7 +103,7 @@ def _in_onnxruntime(
     feeds: Mapping[str, NDArray[Any]] | None,
     threads: int,
 ) -> Trial:
-    bindings = model.bindings
+    bindings = original.bindings
     recorded: tuple[PlanSet, ...] = ()
     with temporary_folder() as folder:
         file = folder / path.name

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
@@ -11,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 from onnx import TensorProto, helper, numpy_helper
 
+import edgemem as library
 from edgemem.cli.main import main
 from edgemem.formats import load_model, onnx_editor
 from edgemem.runtime.onnxruntime.baked_file import LEVELS, baked_note
@@ -57,48 +57,35 @@ def edgemem(*args: object) -> Result:
     return CliRunner().invoke(main, [str(a) for a in args])
 
 
-def told(*args: object) -> dict[str, Any]:
-    done = edgemem("plan", *args, "--json")
-    assert done.exit_code == 0, done.output
-    found: dict[str, Any] = json.loads(done.output)
-    return found
-
-
 @pytest.mark.full
 def test_the_level_with_the_lowest_peak_wins(tmp_path: Path) -> None:
-    path, out = tmp_path / "m.onnx", tmp_path / "out.onnx"
+    path = tmp_path / "m.onnx"
     onnx.save(branches(), path)
-    peaks = {level: told(path, "--order", "auto", "--optimize", level)["ordering"]["peak"] for level in LEVELS}
-    best = told(path, "--order", "auto", "-o", out)
-    assert best["ordering"]["peak"] == min(peaks.values()) == (WIDE + BRANCHES) * SIDE * SIDE * 4
-    assert peaks["all"] > min(peaks.values()), "the level `all` pads one channel to a block"
-    highest = [level for level in LEVELS if peaks[level] == min(peaks.values())][-1]
-    note = baked_note(out)
-    assert note is not None
-    assert best["levels"]["level"] == note.level == highest
-    for level, peak in best["levels"]["peaks"].items():
-        assert peak == peaks[level]
-    for level, bound in best["levels"]["bounds"].items():
-        assert bound <= peaks[level]
-    text = edgemem("plan", path, "--order", "auto").output
-    assert f"its graph of the level {highest}" in text
-    assert "in their best order all " in text
+    made = {level: library.shrink(path, steps=f"optimize={level},order", outputs="close") for level in LEVELS}
+    bounds = {level: shrunk.planset.bounds.offsets for level, shrunk in made.items()}
+    assert min(bounds.values()) == (WIDE + BRANCHES) * SIDE * SIDE * 4
+    assert bounds["all"] > min(bounds.values()), "the level `all` pads one channel to a block"
+    # Sessions need workspace besides, which decides.
+    best = library.shrink(path, allow=["optimize", "order"], outputs="close").chosen
+    assert best.is_measured
+    assert best.memory <= min(shrunk.chosen.memory for shrunk in made.values())
 
 
 def test_the_highest_level_within_a_budget_is_taken(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     onnx.save(branches(), path)
-    peak = told(path, "--order", "auto", "--optimize", "all")["ordering"]["peak"]
-    assert told(path, "--order", "auto", "--budget", peak)["levels"]["level"] == "all"
+    whole = library.shrink(path, steps="optimize=all,order").chosen
+    least = library.shrink(path, budget=whole.memory, allow=["optimize", "order"])
+    note = baked_note(least.model.content())
+    assert note is None or note.level == "all"
 
 
 def test_operators_that_onnx_runtime_does_not_know_are_ordered(tmp_path: Path) -> None:
     path, out = tmp_path / "m.onnx", tmp_path / "out.onnx"
     onnx.save(branches("Squish", "com.acme"), path)
-    done = edgemem("plan", path, "--order", "auto", "-o", out)
+    done = edgemem("shrink", path, "-o", out)
     assert done.exit_code == 0, done.output
-    (line,) = (line for line in done.output.splitlines() if "ordered as they are" in line)
-    assert "com.acme:Squish" in line
+    assert "com.acme:Squish" in done.output
     rules = BUILT_IN["onnxruntime"]
     before, after = (load_model(p).graph() for p in (path, out))
     assert peak_of(after, rules) < peak_of(before, rules) / 2
@@ -107,11 +94,10 @@ def test_operators_that_onnx_runtime_does_not_know_are_ordered(tmp_path: Path) -
     assert edgemem("verify", out).exit_code == 0
 
 
-@pytest.mark.parametrize("options", [("--tile", "auto"), ("--tile", "auto", "--threads", "1", "--budget", "1GiB")])
-def test_tiles_that_change_nothing_leave_the_file_as_it_is(options: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_model_that_nothing_makes_smaller_stays_as_it_is(tmp_path: Path) -> None:
     path, out = tmp_path / "m.onnx", tmp_path / "out.onnx"
     path.write_bytes(build("transformer", size="small").SerializeToString())
-    done = edgemem("plan", path, *options, "-o", out)
+    done = edgemem("shrink", path, "--allow", "tile", "-o", out)
     assert done.exit_code == 0, done.output
-    assert "--tile auto changed nothing" in done.output
+    assert "with no change" in done.output
     assert onnx_editor().without_metadata(out.read_bytes(), "edgemem.plan") == path.read_bytes()

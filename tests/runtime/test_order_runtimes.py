@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import edgemem
-from edgemem.cli.main import main
-from edgemem.errors import EdgememError
 from edgemem.schedule.precedence import is_reorderable
 from edgemem.targets import BUILT_IN
 from edgemem_converters.tflite import TfliteConverter
@@ -40,13 +36,13 @@ def content_of(name: str) -> bytes:
     return TfliteConverter.from_bytes(fetched(name)).folded().content()
 
 
-def planned(path: Path, out: Path, *options: object) -> tuple[dict[str, Any], int]:
-    """What the order is worth, and the arena of the plan that is written into `out`."""
-    args = ["plan", path, *options, "-o", out, "--json"]
-    done = CliRunner().invoke(main, [str(a) for a in args])
-    assert done.exit_code == 0, done.output
-    told = json.loads(done.output)
-    return told["ordering"], min(p["size"] for p in told["plans"] if p["family"] == "offsets")
+def planned(path: Path, out: Path, target: str, steps: str = "order", **options: Any) -> tuple[int, int, int]:
+    """The peak of the order of the file, that of the order that was found, and the arena that is planned in `out`."""
+    made = edgemem.shrink(path, target=target, steps=steps, outputs="close", **options)
+    (graph, *_) = made.save(out)
+    assert graph.best_offsets is not None
+    before = edgemem.shrink(path, target=target, steps=steps.replace(",order", "").replace("order", ""), **options)
+    return before.planset.bounds.offsets, graph.bounds.offsets, graph.best_offsets.size
 
 
 @pytest.fixture(params=[*MADE, *REAL])
@@ -66,7 +62,7 @@ def test_litert_runs_the_order_in_the_arena_that_was_planned(model: Path, tmp_pa
     from tests.runtime.test_interpreter import BUILTIN, allocated, run, same
 
     out = tmp_path / "out.tflite"
-    order, arena = planned(model, out, "-t", "litert", "--order", "auto")
+    given, peak, arena = planned(model, out, "litert")
     plain = allocated(LiteRT, model.read_bytes(), **BUILTIN)
     alone = allocated(LiteRT, out.read_bytes(), **BUILTIN)
     bound = allocated(Interpreter, out.read_bytes(), poison=True, **BUILTIN)
@@ -76,10 +72,10 @@ def test_litert_runs_the_order_in_the_arena_that_was_planned(model: Path, tmp_pa
         assert same(run(bound, seed), expected)
     assert bound.memory.planned == arena
     assert bound.memory.own == 0
-    if order["peak"] < order["given_peak"]:
+    if peak < given:
         own = [probe(path.read_bytes()).main.arena for path in (model, out)]
         assert own[1] < own[0], "LiteRT's own planner profits, too"
-        assert arena < order["given_peak"] <= own[0]
+        assert arena < given <= own[0]
     else:
         assert model.stem not in MADE
 
@@ -90,7 +86,7 @@ def test_micro_runs_the_order_in_the_arena_that_was_planned(model: Path, tmp_pat
     from edgemem.runtime.tflm.execution import execute
 
     out = tmp_path / "out.tflite"
-    order, arena = planned(model, out, "-t", "tflm", "--order", "auto")
+    given, peak, arena = planned(model, out, "tflm")
     graph = edgemem.load(model).graph()  # type: ignore[union-attr]
     rng = np.random.default_rng(5)
     values = []
@@ -101,8 +97,8 @@ def test_micro_runs_the_order_in_the_arena_that_was_planned(model: Path, tmp_pat
     own, ours = (execute(p.read_bytes(), values, outputs=len(graph.outputs)) for p in (model, out))
     assert equal(own.outputs, ours.outputs)
     assert ours.head == up16(arena) <= own.head
-    if order["peak"] < order["given_peak"]:
-        assert ours.head < order["given_peak"] <= own.head
+    if peak < given:
+        assert ours.head < given <= own.head
     else:
         assert model.stem not in MADE
 
@@ -110,7 +106,7 @@ def test_micro_runs_the_order_in_the_arena_that_was_planned(model: Path, tmp_pat
 def test_the_bundle_takes_what_was_worked_out_by_hand(tmp_path: Path) -> None:
     path = tmp_path / "bundle.tflite"
     path.write_bytes(bundle())
-    _, arena = planned(path, tmp_path / "out.tflite", "-t", "generic", "--order", "auto")
+    *_, arena = planned(path, tmp_path / "out.tflite", "generic")
     assert arena == BUNDLE_BEST
 
 
@@ -151,11 +147,10 @@ def test_onnx_runtime_runs_the_order_in_the_arena_that_was_planned(name: str, le
         joins(path)
     else:
         wired_onnx(path, 32, 1)
-    order, arena = planned(path, out, "--optimize", level, "--order", "auto", "--record", "--threads", 1)
-    assert order["peak"] < order["given_peak"]
-    assert arena < order["given_peak"]
-    done = CliRunner().invoke(main, ["plan", str(path), "--optimize", level, "-o", str(given)])
-    assert done.exit_code == 0, done.output
+    before, peak, arena = planned(path, out, "generic", f"optimize={level},order")
+    assert peak < before
+    assert arena < before
+    edgemem.shrink(path, steps=f"optimize={level}", outputs="close").save(given)
     feeds = feeds_of(path)
     ort = onnxruntime()
     options = ort.SessionOptions()
@@ -173,10 +168,10 @@ def test_onnx_runtime_runs_the_order_in_the_arena_that_was_planned(name: str, le
     assert (replayed.memory.bails, replayed.memory.replayed) == (0, 3)
     assert replayed.report.planned == replayed.memory.arena
     # The stream of requests that ONNX Runtime makes falls, too: it is recorded, and not derived from the order.
-    before = run(given, feeds, executor="replay")
+    other = run(given, feeds, executor="replay")
     assert replayed.report.lower_bound is not None
-    assert before.report.lower_bound is not None
-    assert replayed.report.lower_bound < before.report.lower_bound
+    assert other.report.lower_bound is not None
+    assert replayed.report.lower_bound < other.report.lower_bound
 
 
 @pytest.mark.full
@@ -185,7 +180,7 @@ def test_the_same_order_is_found_every_time(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     orders = set()
     for k in range(3):
-        planned(small("nas_cell", tmp_path), out := tmp_path / f"{k}.onnx", "--order", "auto", "-s", "offsets/naive")
+        planned(small("nas_cell", tmp_path), out := tmp_path / f"{k}.onnx", "generic", "optimize=extended,order")
         graph = edgemem.load(out).graph()  # type: ignore[union-attr]
         orders.add(tuple(graph.tensors[op.outputs[0]].name for op in graph.ops))
     assert len(orders) == 1
@@ -200,13 +195,8 @@ def test_real_onnx_models_keep_their_outputs(name: str, tmp_path: Path) -> None:
     from tests.runtime.networks import fetched as real
 
     path, out = real(name), tmp_path / "out.onnx"
-    shapes = [f"{k}={','.join(map(str, v))}" for k, v in FETCHED[name].items()]
-    options = [word for shape in shapes for word in ("--input-shape", shape)]
-    try:
-        order, arena = planned(path, out, *options, "--order", "auto")
-    except EdgememError as e:  # pragma: no cover - told apart from a failure of the assertion
-        pytest.fail(str(e))
-    assert order["peak"] <= order["given_peak"]
+    given, peak, arena = planned(path, out, "generic", "optimize=all,order", input_shapes=FETCHED[name])
+    assert peak <= given
     ran = run(out, feeds_of(path, shapes=FETCHED[name]), executor="io-binding", compare=True, poison=True)
     assert ran.identical
     assert ran.report.planned == arena

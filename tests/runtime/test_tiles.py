@@ -11,20 +11,21 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
+import edgemem
 from edgemem import api
-from edgemem.commands.changed_model import change_model
-from edgemem.commands.cost import price_of
 from edgemem.errors import ModelError, NumericDifferenceError, TilingError
-from edgemem.formats import Model, Rewritable, load_model, open_bytes
+from edgemem.formats import Bindings, Model, Rewritable, load_model, open_bytes
+from edgemem.passes.protocol import PassContext, apply_pass
 from edgemem.passes.tiling.choice import find_stages
 from edgemem.passes.tiling.kernels import is_same_sum, product_of
 from edgemem.passes.tiling.stage import TileStage, parse_stages
 from edgemem.passes.tiling.tile import tile
 from edgemem.runtime.onnxruntime.baked_file import baked_note
 from edgemem.runtime.onnxruntime.baking import bake_sized
-from edgemem.runtime.onnxruntime.file_recording import add_recording
+from edgemem.runtime.onnxruntime.optimise_pass import OptimiseGraph
 from edgemem.runtime.onnxruntime.session import InferenceSession
-from edgemem.runtime.onnxruntime.tile_comparison import compare_tiled, compare_with_session
+from edgemem.runtime.onnxruntime.session_comparison import compare_with_session
+from edgemem.runtime.onnxruntime.tile_pass import TileOperators
 from edgemem.targets import BUILT_IN
 from models.build import build
 
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 ort = pytest.importorskip("onnxruntime")
+
+
+def context(path: Path, folder: Path) -> PassContext:
+    return PassContext(path, folder, Bindings(), BUILT_IN["onnxruntime"])
 
 
 def convolution(channels: int, filters: int, kernel: int, side: int) -> ModelProto:
@@ -68,7 +73,9 @@ def test_parts_with_the_same_blocks_have_the_same_bits(
     threads: int,
 ) -> None:
     """What `is_same_sum` promises holds in ONNX Runtime; what it does not promise may hold, too."""
-    model = open_bytes(convolution(channels, filters, kernel, side).SerializeToString(), ".onnx")
+    path = tmp_path_factory.mktemp("tiles") / "conv.onnx"
+    path.write_bytes(convolution(channels, filters, kernel, side).SerializeToString())
+    model = load_model(path)
     assert isinstance(model, Rewritable)
     graph = model.graph()
     product = product_of(graph, graph.ops[0])
@@ -76,7 +83,7 @@ def test_parts_with_the_same_blocks_have_the_same_bits(
     parts = {(side * (k + 1) // rows - side * k // rows) * side for k in range(rows)}
     assume(is_same_sum(product, parts, threads=(threads,)))
     made = model.rewritten(tile(graph, [TileStage(0, 0, rows)]))
-    found = compare_tiled(model, made, tmp_path_factory.mktemp("tiles"), threads=(threads,))
+    found = compare_with_session(path, made, threads=(threads,), level="none")
     assert found.is_identical, found
 
 
@@ -90,28 +97,19 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.full
 @pytest.mark.parametrize("level", ["extended", "all"])
 def test_a_tiled_model_runs_as_planned(level: str, network: Path, tmp_path: Path) -> None:
-    """At the level `extended` with the same bits; at `all`, the default, with the kernels of a default session."""
-    wanted = {"optimize": {"level": level}} if level != "all" else {}
-    tiles = {"stages": "auto", "max_macs": "1.12", "threads": "1"}
-    prepared = change_model(network, tmp_path, {**wanted, "tile": tiles})
-    model, original = prepared.model, prepared.original
-    assert isinstance(model, Model)
-    assert original is not None
-    note = baked_note(model.content())
+    """Cut at the level `extended` with the same bits; at `all`, with the kernels of a default session."""
+    if level == "extended":
+        steps = "optimize=extended,tile=24:27:7x1+28:28:2x1+29:32:14x1"
+        made = edgemem.shrink(network, target="onnxruntime", steps=steps, outputs="close")
+    else:
+        made = edgemem.shrink(network, target="onnxruntime", max_macs=1.12, allow=["optimize", "tile"])
+        assert made.chosen.arena < 0.8 * edgemem.shrink(network, target="onnxruntime", steps="").chosen.arena
+    note = baked_note(made.model.content())
     assert note is not None
     assert note.level == level
-    target = BUILT_IN["onnxruntime"]
-    before, after = (api.plan(m, target=target).best_offsets for m in (original, model))
-    assert before is not None
-    assert after is not None
-    assert after.size < 0.8 * before.size
-    assert prepared.given is not None
-    price = price_of(prepared.given, model, target, network)
-    assert price.macs[1] <= 1.12 * price.macs[0]
-    assert price.session is not None
+    assert made.chosen.macs <= 1.12
     path = tmp_path / "tiled.onnx"
-    api.save(model, api.plan(model, target=target), path)
-    (recorded,) = add_recording(path, threads=1)
+    made.save(path)
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, f"ORT_ENABLE_{level.upper()}")
@@ -125,8 +123,7 @@ def test_a_tiled_model_runs_as_planned(level: str, network: Path, tmp_path: Path
             assert np.abs(here - there).max() <= 1e-5 * np.abs(here).max()
         report = session.memory_report
         assert not report.reason
-        assert recorded.best_offsets is not None
-        assert report.planned == recorded.best_offsets.size
+        assert report.planned == made.chosen.arena
 
 
 def test_a_difference_from_the_default_session_is_told(network: Path) -> None:
@@ -144,20 +141,19 @@ def test_a_difference_from_the_default_session_is_told(network: Path) -> None:
     assert found.largest > 100 * found.levels
 
 
-def test_the_pass_gives_the_model_itself_where_tiles_do_not_help(tmp_path: Path) -> None:
+def test_no_tiles_are_made_where_they_do_not_help(tmp_path: Path) -> None:
     path = tmp_path / "transformer.onnx"
     path.write_bytes(build("transformer", size="small").SerializeToString())
-    prepared = change_model(path, tmp_path, {"tile": {"stages": "auto"}})
-    assert prepared.original is None
+    made = edgemem.shrink(path, allow=["optimize", "tile"])
+    assert "tile" not in {step.name for step in made.chosen.steps}
 
 
 @pytest.mark.full
 def test_a_budget_takes_the_least_arithmetic(network: Path, tmp_path: Path) -> None:
-    graph = change_model(network, tmp_path, {"optimize": {"level": "extended"}}).model
-    assert isinstance(graph, Model)
+    graph = OptimiseGraph("extended").apply(load_model(network), context(network, tmp_path)).graph()
     rules = BUILT_IN["onnxruntime"]
-    least = find_stages(graph.graph(), rules, max_macs=1.3)
-    relaxed = find_stages(graph.graph(), rules, max_macs=1.3, budget=2 * least.peak)
+    least = find_stages(graph, rules, max_macs=1.3)
+    relaxed = find_stages(graph, rules, max_macs=1.3, budget=2 * least.peak)
     assert relaxed.macs_ratio <= least.macs_ratio
     assert relaxed.peak <= 2 * least.peak
 
@@ -165,13 +161,11 @@ def test_a_budget_takes_the_least_arithmetic(network: Path, tmp_path: Path) -> N
 def test_other_bits_are_refused_unless_allowed(tmp_path: Path) -> None:
     path = tmp_path / "conv.onnx"
     path.write_bytes(convolution(64, 32, 3, 16).SerializeToString())
-    options = {"stages": "0:0:8", "threads": "1"}
-    level = {"optimize": {"level": "extended"}}  # at `all`, ONNX Runtime's own levels differ as much
-    with pytest.raises(NumericDifferenceError, match="--allow-numeric-difference") as caught:
-        change_model(path, tmp_path, {"tile": options, **level})
-    assert 0 < caught.value.largest < 1e-4
-    prepared = change_model(path, tmp_path, {"tile": {**options, "allow_difference": "yes"}, **level})
-    assert prepared.original is not None
+    steps = "optimize=extended,tile=0:0:8x1"
+    with pytest.raises(NumericDifferenceError, match="differs by up to"):
+        edgemem.shrink(path, steps=steps, outputs="identical")
+    made = edgemem.shrink(path, steps=steps, outputs="close")
+    assert made.chosen.outputs.startswith("differ by ")
 
 
 def test_a_file_in_blocks_of_channels_is_refused(network: Path, tmp_path: Path) -> None:
@@ -181,22 +175,27 @@ def test_a_file_in_blocks_of_channels_is_refused(network: Path, tmp_path: Path) 
     if not any(op.type.startswith("com.microsoft.nchwc::") for op in load_model(path).graph().ops):
         pytest.skip("onnxruntime has no blocked kernels here")
     with pytest.raises(TilingError, match="the model that it was made from"):
-        change_model(path, tmp_path, {"tile": {"stages": "auto"}})
+        edgemem.shrink(path, steps="optimize,tile=0:0:2x1")
 
 
 @pytest.mark.parametrize(
     ("stages", "why"),
     [
         ("0:99:2", "not in the graph"),
-        ("0:1:2,1:2:2", "overlaps"),
+        ("0:1:2+1:2:2", "overlaps"),
         ("0:1", "no stage"),
         ("0:1:0", "no tile"),
         ("0:0:65", "fewer than tiles"),
     ],
 )
-def test_stages_that_cannot_be(network: Path, tmp_path: Path, stages: str, why: str) -> None:
+def test_stages_that_cannot_be(network: Path, stages: str, why: str) -> None:
     with pytest.raises(ModelError, match=why):
-        change_model(network, tmp_path, {"tile": {"stages": stages}})
+        edgemem.shrink(network, steps=f"optimize=extended,tile={stages}")
+
+
+def test_tiles_are_of_an_optimised_graph(network: Path, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="put optimize before it"):
+        apply_pass(TileOperators.parse("0:1:2"), load_model(network), context(network, tmp_path))
 
 
 def test_an_operator_that_needs_all_rows_is_refused(tmp_path: Path) -> None:
@@ -227,9 +226,9 @@ def test_scales_along_rows_are_not_cut(axis: int, *, refused: bool) -> None:
 
 
 def test_stages_as_text() -> None:
-    stages = parse_stages("0:9:14x1, 10:20:7")
+    stages = parse_stages("0:9:14x1+10:20:7")
     assert stages == (TileStage(0, 9, 14), TileStage(10, 20, 7))
-    assert parse_stages(",".join(map(str, stages))) == stages
+    assert parse_stages("+".join(map(str, stages))) == stages
     for text in ("", "0:9", "0:-9:2", "0:9:2xa", "0:²:2", f"0:{'9' * 5000}:2"):
         with pytest.raises(ModelError, match="is no stage"):
             parse_stages(text)
@@ -273,8 +272,7 @@ def test_a_file_in_stripes_keeps_its_order_when_it_is_optimised(tmp_path: Path) 
     path = tmp_path / "striped.onnx"
     path.write_bytes(striped(12).SerializeToString())
     plain = load_model(path)
-    baked = change_model(path, tmp_path, {"optimize": {"level": "extended"}}).model
-    assert isinstance(baked, Model)
+    baked = OptimiseGraph("extended").apply(plain, context(path, tmp_path))
     target = BUILT_IN["onnxruntime"]
     plans = [api.plan(model, target=target).best_offsets for model in (plain, baked)]
     assert plans[0] is not None

@@ -12,7 +12,7 @@ from edgemem.passes.streaming.edges import StageGraph
 from edgemem.passes.streaming.region import StripeStage
 from edgemem.passes.streaming.stages import StripeLimits, choose_stages, find_front, measure_stages
 from edgemem.passes.streaming.stream import stream
-from edgemem.passes.streaming.stream_pass import parse_stages
+from edgemem.passes.streaming.stream_pass import StreamOperators
 from edgemem.records.lifetime import lifetimes
 from edgemem.records.micro_tail import predicted_tail
 from edgemem.strategy.bounds import lower_bounds
@@ -167,7 +167,7 @@ def test_a_graph_that_cannot_be_streamed_stays_as_it_is() -> None:
 
 
 def test_stages_are_read_from_text() -> None:
-    assert parse_stages("0:5:56, 6:20:28") == (StripeStage(0, 5, 56), StripeStage(6, 20, 28))
-    for text in ("", "0:5", "0:5:x", "0:5:-1", "0:5:56;6:20:28", "0:5:²", "0:5:1000000000000"):
+    assert StreamOperators.parse("0:5:56+6:20:28").stages == (StripeStage(0, 5, 56), StripeStage(6, 20, 28))
+    for text in ("", "0:5", "0:5:x", "0:5:-1", "0:5:56,6:20:28", "0:5:²", "0:5:1000000000000"):
         with pytest.raises(ModelError, match="FIRST:LAST:STRIPES"):
-            parse_stages(text)
+            StreamOperators.parse(text)

@@ -54,10 +54,7 @@ def bake_sized(
         values = dict(feeds) if feeds else make_feeds(parts.input_forms(), known)
         forms = {name: (str(value.dtype.name), value.shape) for name, value in values.items()}
         if refusals := parts.refusals():
-            raise ModelError(
-                f"{model_path.name} cannot be baked with its sizes: {refusals[0]}; plan it without --optimize and "
-                "--order"
-            )
+            raise ModelError(f"{model_path.name} cannot be written with all its sizes: {refusals[0]}")
         options = node_options()
         options.execution_order = onnxruntime().ExecutionOrder.PRIORITY_BASED
         ran = {kernel.node: kernel.outputs for kernel in kernels_run(parts.named(), [values], options)}

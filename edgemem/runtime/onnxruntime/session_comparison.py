@@ -105,11 +105,12 @@ def compare_with_session(
         found = _compared(path, file, requests, level, threads, bindings)
         if found.is_identical:
             return found
-        sessions = [_session(path, name, 1, bindings) for name in LEVELS]
         apart = (
             compare_values(here, there)[1]
+            for count in threads
+            for sessions in [[_session(path, name, count, bindings) for name in LEVELS]]
             for request in requests
-            for one, other in combinations([s.run(None, request) for s in sessions], 2)
+            for one, other in combinations([session.run(None, request) for session in sessions], 2)
             for here, there in zip(one, other, strict=True)
         )
         return replace(found, levels=max(apart, default=0.0))
