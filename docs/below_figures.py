@@ -16,7 +16,6 @@ from drawing import Drawing
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import edgemem
-from edgemem.commands.changed_model import change_model
 from models.build import build_tflite
 
 if TYPE_CHECKING:
@@ -119,19 +118,19 @@ def slots() -> None:
     picture.save("below-slots.svg")
 
 
-def memory(stages: str = "auto") -> None:
+def memory() -> None:
     """MobileNet v2 0.30/80 int8 in TensorFlow Lite Micro: a classical plan, with overlaps, and streamed."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "m.tflite"
         path.write_bytes(build_tflite("mobilenet_v2_tflite", alpha=0.3, size=80, int8=True, classes=2))
         plans = []
-        for title, kernels, wanted in (
-            ("classical", None, {}),
-            ("overlap", "tflm-reference", {}),
-            ("streamed and overlap", "tflm-reference", {"stream": {"stages": stages}}),
+        for title, kernels, steps in (
+            ("classical", None, ""),
+            ("overlap", "tflm-reference", "overlap=tflm-reference"),
+            ("streamed and overlap", "tflm-reference", None),
         ):
-            prepared = change_model(path, Path(folder), wanted, target="tflm", kernels=kernels)
-            plans.append((title, edgemem.plan(prepared.model, target=prepared.target)))
+            made = edgemem.shrink(path, target="tflm", kernels=kernels, steps=steps)
+            plans.append((title, made.planset))
     picture = Drawing(960, 330, "Tensors of MobileNet v2 in time and memory in three plans")
     highest = max(_arena(planset) for _, planset in plans)
     for panel, (title, planset) in enumerate(plans):

@@ -39,7 +39,7 @@ def probe(context: click.Context, *, runtime: str, profile: str, as_json: bool) 
     """Try whether the installed kernels keep a profile's overlap distances.
 
     Models of one operator run with their input at every distance from their output, and are compared with a run where
-    the two are apart. That can show that a plan made with `plan --overlap` would be wrong in this runtime: exit code
+    the two are apart. That can show that a plan made with `shrink --kernels` would be wrong in this runtime: exit code
     1. It proves nothing about other shapes, builds and processors.
     """
     from edgemem.cli.console import progress

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
+from edgemem.model.profiles import VERSIONS
 from edgemem.report.sizes import size_text
 from edgemem.shrinking.candidate import thinned
 
@@ -61,6 +62,8 @@ def answer_lines(found: Found, limits: CandidateLimits) -> list[str]:
         tail = f", head {best.arena:,} and tail {best.tail:,}" if best.tail else ""
         outputs = best.outputs or "not compared"
         lines.append(f"{best.memory:,} bytes for {best.target.name}, {said}{tail}; outputs {outputs}")
+        if best.kernels != "none":
+            lines.append(f"it holds for the kernels of {best.kernels} alone: {VERSIONS[best.kernels]}")
         if found.explanation:
             lines.append(f"without --target {best.target.name}: {found.explanation}")
     hint = _overlap_hint(found, limits)

@@ -142,7 +142,7 @@ def _in_litert(path: Path, model: TfliteModel, timeout_s: float | None) -> Model
     plansets = plans_of(model)
     refusal = LITERT.refusal(plansets)
     if plansets and refusal is not None:
-        plan = f"LiteRT's own ({refusal.why}; plan with {refusal.remedy})"
+        plan = f"LiteRT's own ({refusal.why}; {refusal.advice})"
     elif plansets:
         memory = bind_litert(path, model, timeout_s=timeout_s)
         planned, plan = memory.planned, str(memory)

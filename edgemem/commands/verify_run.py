@@ -220,7 +220,7 @@ def _replay(
                     outside.append(at)
     if report.details["replayed"] < _RUNS or report.origin is None or report.origin.source != "file":
         reason = report.reason or "the session did not take the recording in the file"
-        remedy = "where branches are free, ONNX Runtime orders them anew in every session; plan with --optimize all"
+        remedy = "where branches are free, sessions order them anew; use edgemem shrink --steps optimize=all"
         raise RuntimeBindError(f"{reason}; {remedy}" if report.details["bails"] else reason)
     if not steady:
         raise RuntimeBindError("its results differ from run to run even without a plan, so there is nothing to compare")

@@ -28,7 +28,8 @@ class Refusal:
 
     Attributes:
         why: the reason.
-        remedy: what to add to `edgemem plan`, such as `--record`; "" where nothing helps.
+        remedy: what to add to `edgemem plan`, such as `--record`, or another command, such as `shrink --steps fold`; ""
+            where nothing helps.
     """
 
     why: str
@@ -40,7 +41,13 @@ class Refusal:
 
     def advise(self, path: Path) -> str:
         """The reason, and the command that makes a plan for the executor."""
-        return f"{self.why}; make one with: edgemem plan {self.remedy} {path.name} -o PLANNED{path.suffix.lower()}"
+        command = self.remedy if self.remedy.startswith("shrink ") else f"plan {self.remedy}"
+        return f"{self.why}; make one with: edgemem {command} {path.name} -o PLANNED{path.suffix.lower()}"
+
+    @property
+    def advice(self) -> str:
+        """What to do about it: `plan with --record`."""
+        return f"use edgemem {self.remedy}" if self.remedy.startswith("shrink ") else f"plan with {self.remedy}"
 
 
 def arena_refusal(planset: PlanSet, remedy: str) -> Refusal | None:

@@ -99,7 +99,7 @@ def kernels_refusal(planset: PlanSet, kernels: str = "none") -> Refusal | None:
     others = "others" if kernels == "none" else f"those of {kernels}"
     return Refusal(
         f"its results overlap inputs as far as the kernels of {made_for} allow, and the kernels here are {others}",
-        f"--overlap {kernels}",
+        f"shrink --kernels {kernels}",
     )
 
 
@@ -291,5 +291,5 @@ def _is_wrong_here(planset: PlanSet, graph: Graph) -> bool:
 def _format_refusal(executor: Executor, refusal: Refusal) -> str:
     if not refusal.remedy:
         return f"{executor.title}: {refusal.why}"
-    of_operators = f"{refusal.why}; " if refusal.remedy == "--fold" else ""
-    return f"{executor.title}: {of_operators}plan with {refusal.remedy}"
+    of_operators = f"{refusal.why}; " if refusal.remedy == "shrink --steps fold" else ""
+    return f"{executor.title}: {of_operators}{refusal.advice}"

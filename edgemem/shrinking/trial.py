@@ -13,6 +13,7 @@ from edgemem import planfile
 from edgemem.errors import EdgememError, MissingDependencyError, PassError, RuntimeBindError
 from edgemem.model.macs import count_macs
 from edgemem.runtime.differences import same
+from edgemem.runtime.executors import MICRO_KERNELS
 from edgemem.runtime.litert.process import ask_litert
 from edgemem.runtime.onnxruntime.baked_file import baked_note
 from edgemem.runtime.onnxruntime.file_recording import add_recording
@@ -148,6 +149,8 @@ def _in_litert(original: TfliteModel, path: Path, candidate: Candidate, model: T
 
 
 def _in_tflm(original: TfliteModel, candidate: Candidate, model: TfliteModel, planset: PlanSet) -> Trial:
+    if candidate.kernels not in ("none", MICRO_KERNELS):
+        return Trial(replace(candidate, outputs=f"not run: the kernels here are those of {MICRO_KERNELS}"))
     graph = original.graph()
     if count_macs(graph) > _MOST_MACS:
         return Trial(replace(candidate, outputs="not run: reference kernels would take minutes"))

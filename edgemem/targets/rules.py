@@ -121,7 +121,7 @@ class Target:
         if self.scratch == "litert" and kernels not in (None, "none"):
             raise ModelError(
                 f"no kernel profile holds for the kernels of the target {self.name!r}: they read their inputs again; "
-                "plan without --overlap, or for TensorFlow Lite Micro (--target tflm)"
+                "leave --kernels out, or plan for TensorFlow Lite Micro (--target tflm)"
             )
         return replace(self, kernels=self.kernels if kernels is None else kernels, slots=self.slots or slots)
 

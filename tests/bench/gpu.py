@@ -29,11 +29,14 @@ import onnx
 
 import edgemem
 from edgemem.cli.texture_view import texture_bytes
-from edgemem.commands.changed_model import change_model
 from edgemem.commands.run_gpu import GpuOptions, executor_for, feeds_for, open_planned
+from edgemem.formats import Bindings
+from edgemem.passes.protocol import PassContext
 from edgemem.runtime.differences import same
+from edgemem.runtime.onnxruntime.optimise_pass import OptimiseGraph
 from edgemem.runtime.webgpu.device import open_device
 from edgemem.system.process_memory import anonymous_bytes
+from edgemem.targets import BUILT_IN
 from models.build import build, build_tflite, names
 from models.fetch import FetchError, fetch
 
@@ -78,9 +81,11 @@ def opened(name: str, folder: Path) -> tuple[Model, str]:
         path.write_bytes(build_tflite(name, size=224))
     else:
         path = fetch(name)
-    wanted = {"optimize": {"level": "extended"}} if path.suffix == ".onnx" else {}
-    model = change_model(path, folder, wanted, target="gpu-buffer").model
+    model = edgemem.load(path)
     assert isinstance(model, edgemem.formats.Model)
+    if path.suffix == ".onnx":
+        context = PassContext(path, folder, Bindings(), BUILT_IN["gpu-buffer"])
+        model = OptimiseGraph("extended").apply(model, context)
     return model, path.suffix
 
 

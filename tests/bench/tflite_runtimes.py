@@ -87,7 +87,7 @@ def litert_arenas(model: TfliteConverter) -> list[int | None]:
 def tflm_arenas(model: TfliteConverter) -> list[int | None]:
     """Naive size and bound of the folded and ordered model, TFLite Micro's own head, the planned ones; all measured.
 
-    The last one is of a plan with `--overlap tflm-reference`, the kernels of the package tflite-micro.
+    The last one is of a plan with `shrink --kernels tflm-reference`, the kernels of the package tflite-micro.
     """
     folded = model.folded()
     rules = BUILT_IN["tflm"]

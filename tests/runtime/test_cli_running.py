@@ -52,7 +52,7 @@ def test_a_recorded_plan_is_replayed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("level", ["basic", "all"])
 def test_an_optimised_graph_is_planned_in_its_order(model: Path, tmp_path: Path, level: str) -> None:
     planned = tmp_path / "planned.onnx"
-    done = edgemem("plan", model, "--optimize", level, "--order", "auto", "--record", "-o", planned)
+    done = edgemem("shrink", model, "--steps", f"optimize={level},order", "--close", "-o", planned)
     assert done.exit_code == 0, done.output
     note = baked_note(planned)
     assert note is not None

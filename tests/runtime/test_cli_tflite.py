@@ -1,4 +1,4 @@
-"""`edgemem run`, `size`, `verify --run`, `export` and `plan --fold --order auto` on real .tflite files."""
+"""`edgemem run`, `size`, `verify --run`, `export` and `shrink --steps fold,order` on real .tflite files."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ def test_one_file_runs_as_before(name: str, runtime: str, tmp_path: Path) -> Non
 def test_the_smallest_arena_of_pose_landmark_lite_falls_by_a_fifth(tmp_path: Path) -> None:
     pytest.importorskip("tflite_micro")
     name = "mp_pose_landmark_lite"
-    folded, ordered = tmp_path / "folded.tflite", planned(name, tmp_path, "--fold", "--order", "auto")
+    folded, ordered = tmp_path / "folded.tflite", tmp_path / "ordered.tflite"
+    assert edgemem("shrink", fetch(name), "--steps", "fold,order", "-o", ordered).exit_code == 0
     from edgemem_converters.tflite.model import TfliteConverter
 
     folded.write_bytes(TfliteConverter.from_bytes(fetch(name).read_bytes()).folded().content())

@@ -87,13 +87,10 @@ def test_a_signal_at_any_moment_leaves_nothing(tmp_path: Path, number: signal.Si
     folder.mkdir()
     running = started(
         tmp_path / "temporary",
-        "plan",
+        "shrink",
         model,
-        "--optimize",
-        "all",
-        "--order",
-        "auto",
-        "--record",
+        "--steps",
+        "optimize=all,order",
         "-o",
         folder / "out.onnx",
     )

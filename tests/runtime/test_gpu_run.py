@@ -257,7 +257,7 @@ def test_without_an_adapter_nothing_is_verified(
 
 
 def test_plan_run_and_verify_say_the_same_of_an_operator_without_a_kernel(tmp_path: Path) -> None:
-    """What ONNX Runtime's optimiser fuses further than the kernels go; `--optimize basic` helps, and it is said."""
+    """What ONNX Runtime's optimiser fuses further than the kernels go; `optimize=basic` helps, and it is said."""
     need_adapter()
     shape, weights = (1, 8, 16), np.linspace(0.5, 1.5, 16, dtype=np.float32)
     nodes = [
@@ -270,7 +270,7 @@ def test_plan_run_and_verify_say_the_same_of_an_operator_without_a_kernel(tmp_pa
     path, planned = tmp_path / "net.onnx", tmp_path / "planned.onnx"
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
     said = "1 thing without a kernel: 'fused' (com.microsoft::SkipLayerNormalization)"
-    remedy = "--optimize basic keeps ONNX Runtime's optimiser from making SkipLayerNormalization"
+    remedy = "edgemem shrink --steps optimize=basic keeps ONNX Runtime's optimiser from making SkipLayerNormalization"
     done = run("plan", path, "--target", "gpu-buffer", "-o", planned)
     assert "runs as planned in WebGPU" not in done.output
     assert said in done.output

@@ -78,7 +78,7 @@ def test_a_plan_for_one_profile_is_refused_for_a_runtime_of_another(tmp_path: Pa
         found = file_plan(file, other)
         assert found.planset is None
         assert found.refusal is not None
-        assert f"--overlap {other}" in found.refusal.remedy
+        assert f"--kernels {other}" in found.refusal.remedy
         assert "tflm-reference" in found.refusal.why
         with pytest.raises(InvalidPlanError):
             prove(planset, model().graph(), kernels=other)
@@ -116,7 +116,7 @@ def test_offsets_for_a_device_are_written_and_not_run_here(tmp_path: Path, monke
     for attempt in (lambda: run(path, runtime="tflm"), lambda: verify_run_tflite(path)):
         with pytest.raises(RuntimeBindError, match="overlap inputs as far as the kernels of tflm-reference allow"):
             attempt()
-    with pytest.raises(RuntimeBindError, match="plan with `edgemem plan --overlap cmsis-nn-dsp`"):
+    with pytest.raises(RuntimeBindError, match="use edgemem shrink --kernels cmsis-nn-dsp"):
         micro_size_of(opened(path), measure=False, kernels="cmsis-nn-dsp")
     assert micro_size_of(opened(path), measure=False, kernels=None).planned == len(micro_offsets(planset))
 
@@ -125,7 +125,7 @@ def test_who_refuses_overlaps() -> None:
     overlapping = planned("tflm-reference", "litert")
     refusal = LITERT.refuse_plan(overlapping)
     assert refusal is not None
-    assert refusal.remedy == "--overlap none"
+    assert refusal.remedy == "shrink --kernels none"
     assert LITERT.refuse_plan(planned("none", "litert")) is None
     assert kernels_refusal(overlapping) == refusal
     assert kernels_refusal(overlapping, "tflm-reference") is None
@@ -251,7 +251,7 @@ def test_slices_and_pieces_lie_in_their_slots_in_onnx_runtime_node_by_node(tmp_p
 def test_every_output_names_the_version_of_the_kernels(profile: str, tmp_path: Path) -> None:
     (tmp_path / "m.tflite").write_bytes(small(64))
     made = str(tmp_path / "planned.tflite")
-    said = {"plan": edgemem("plan", tmp_path / "m.tflite", "--overlap", profile, "-o", made).output}
+    said = {"shrink": edgemem("shrink", tmp_path / "m.tflite", "--kernels", profile, "-o", made).output}
     for form in ("json", "c-header"):
         said[form] = edgemem("export", made, "-f", form).output
     for name in ("show", "verify"):

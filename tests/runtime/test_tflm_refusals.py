@@ -105,7 +105,7 @@ def test_float16_weights_are_told_with_what_helps(tmp_path: Path) -> None:
     assert done.exit_code == 0
     assert "runs as planned in TensorFlow Lite Micro" not in done.output
     assert "it has no kernel for DEQUANTIZE of float16; plan with --fold" in done.output
-    folded = CliRunner().invoke(main, ["plan", str(path), "--fold", "-o", str(planned)])
+    folded = CliRunner().invoke(main, ["shrink", str(path), "--steps", "fold", "-o", str(planned)])
     assert "runs as planned in TensorFlow Lite Micro" in folded.output
 
 

@@ -53,12 +53,13 @@ def test_every_help_ends_with_two_examples(path: tuple[str, ...]) -> None:
 def test_an_example_can_be_typed(example: str) -> None:
     """All options of it exist, and take the values that it gives."""
     words = shlex.split(example)[1:]
-    context, command = click.Context(main, info_name="edgemem"), main
+    context = click.Context(main, info_name="edgemem")
+    command: click.Command = main
     while isinstance(command, click.Group):
         found = command.get_command(context, words[0])
         assert found is not None
         context = click.Context(found, info_name=words[0], parent=context)
-        command, words = found, words[1:]  # type: ignore[assignment]
+        command, words = found, words[1:]
     command.make_context(command.name, words, parent=context.parent)
 
 

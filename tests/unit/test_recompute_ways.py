@@ -73,13 +73,11 @@ def test_the_pass_takes_the_cheapest_within_the_budget(stage: Graph, tmp_path_fa
     model = open_bytes(wired_tflite(16, 2, int8=True), ".tflite")
     front = find_front(stage, MICRO, max_macs=1.5, points=4, search=FAST)
     budget = front.ways[-1].peak
-    options = {"effort": "fast", "max_macs": "1.5", "budget": str(budget)}
-    context = PassContext(folder / "m.tflite", folder, Bindings(), MICRO, None, options)
-    made = RecomputeOperators().apply(model, context)
+    context = PassContext(folder / "m.tflite", folder, Bindings(), MICRO)
+    made = RecomputeOperators(budget, 1.5).apply(model, context)
     assert peak_of(made.graph(), MICRO) <= budget
     assert count_macs(made.graph()) <= 1.5 * count_macs(stage)
-    loose = replace(context, options={**options, "budget": str(peak_of(model.graph(), MICRO))})
-    assert RecomputeOperators().apply(model, loose) is model
+    assert RecomputeOperators(peak_of(model.graph(), MICRO), 1.5).apply(model, context) is model
 
 
 def test_a_view_runs_again_with_what_it_is_a_view_of() -> None:

@@ -132,7 +132,7 @@ class _Folding:
         if self._left < 0:
             raise ModelError(
                 f"the constants of the TFLite file take more than {self._most:,} bytes once decompressed: the "
-                f"limit is {TIMES} times the file and {MOST:,} bytes. Plan the model without --fold"
+                f"limit is {TIMES} times the file and {MOST:,} bytes. Leave fold out"
             )
 
     def _add(self, data: bytes) -> int:

@@ -28,7 +28,7 @@ _TRIAL_S: Final = 20.0
 _TRIAL_MACS: Final = (
     10_000_000  # of a model that is not only prepared, but run; in reference kernels a tenth of a second
 )
-_FOLD: Final = "edgemem plan --fold stores constants so that it need not decompress them"
+_FOLD: Final = "edgemem shrink --steps fold stores constants so that it need not decompress them"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -89,7 +89,7 @@ def memory_of(plan: FilePlan, run: TflmRun, tensors: int) -> MemoryReport:
     reserved = run.head + run.tail
     best = plan.planset.best_offsets if plan.planset else None
     if plan.planset is None or best is None:
-        reason = f"{plan.refusal.why}; plan with {plan.refusal.remedy}" if plan.refusal else "no offsets in the file"
+        reason = f"{plan.refusal.why}; {plan.refusal.advice}" if plan.refusal else "no offsets in the file"
         own = f"TensorFlow Lite Micro placed {tensors:,} bytes of tensors by itself: {reason}"
         return MemoryReport("tflm", "plain", reserved=reserved, reason=own, details=details)
     return MemoryReport(

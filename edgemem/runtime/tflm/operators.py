@@ -49,7 +49,7 @@ TYPES: Final[Mapping[str, frozenset[str]]] = {
 }
 # The kernel follows the type of the result where the first input is an axis, a condition, a shape or indices.
 _BY_OUTPUT: Final = frozenset({"EMBEDDING_LOOKUP", "FILL", "SELECT_V2", "SPLIT", "TRANSPOSE_CONV"})
-_STORED: Final = frozenset({"DENSIFY", "DEQUANTIZE"})  # `--fold` stores what they make of constants
+_STORED: Final = frozenset({"DENSIFY", "DEQUANTIZE"})  # `shrink --steps fold` stores what they make of constants
 
 # Operator -> the inputs from whose values the size of its result follows.
 _SIZES: Final[Mapping[str, tuple[int, ...]]] = {
@@ -72,7 +72,8 @@ def micro_graph_refusal(graph: Graph) -> Refusal | None:
     if refused:
         names = join_names(dict.fromkeys(why for _, why in refused), most=3)
         return Refusal(
-            f"it has no kernel for {names}", "--fold" if all(op.type in _STORED for op, _ in refused) else ""
+            f"it has no kernel for {names}",
+            "shrink --steps fold" if all(op.type in _STORED for op, _ in refused) else "",
         )
     wrong = wrong_by_itself(graph)
     return Refusal(wrong, "") if wrong else None

@@ -86,15 +86,14 @@ def size_of(
     graph, offline, plan = model.graph(), model.offline(), file_plan(model, kernels)
     if plan.refusal is not None and offline:
         raise RuntimeBindError(
-            f"TensorFlow Lite Micro cannot run the plan in the file: {plan.refusal.why}; plan with "
-            f"`edgemem plan {plan.refusal.remedy}`"
+            f"TensorFlow Lite Micro cannot run the plan in the file: {plan.refusal.why}; {plan.refusal.advice}"
         )
     best = plan.planset.best_offsets if plan.planset else None
     size = TflmSize(
         predicted_head(graph, offline),
         len(offline),
         origin=origin_of(plan.planset, best, "file") if plan.planset and best else None,
-        refusal=f"{plan.refusal.why}; plan with {plan.refusal.remedy}" if plan.refusal else "",
+        refusal=f"{plan.refusal.why}; {plan.refusal.advice}" if plan.refusal else "",
     )
     if not measure:
         return replace(size, reason="not asked for")

@@ -90,7 +90,11 @@ class Missing:
     def remedy(self, *, cpu_ops: bool = False) -> str:
         """What helps, after a semicolon; "" if nothing does."""
         fused = sorted({kind.removeprefix(_FUSED) for kind, _ in self.operators if kind.startswith(_FUSED)})
-        made = f"; --optimize basic keeps ONNX Runtime's optimiser from making {join_names(fused)}" if fused else ""
+        made = (
+            f"; edgemem shrink --steps optimize=basic keeps ONNX Runtime's optimiser from making {join_names(fused)}"
+            if fused
+            else ""
+        )
         return made + ("" if cpu_ops or not self.operators else "; --cpu-ops runs single operators on the CPU")
 
 

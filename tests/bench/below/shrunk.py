@@ -1,4 +1,4 @@
-"""A model planned below the classical bound as `edgemem plan` does it, with the time that it took and its price."""
+"""A model planned below the classical bound with the time that it took and what it costs."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import edgemem
-from edgemem.commands.changed_model import change_model
-from edgemem.commands.cost import classical_bound, price_of
-from edgemem.formats import Foldable, Model, load
+from edgemem.formats import Foldable, Model, Rewritable, load
+from edgemem.passes.streaming.stages import choose_stages
+from edgemem.passes.streaming.stream import stream
+from edgemem.passes.streaming.stream_pass import StreamOperators
+from edgemem.targets import Target, find_target
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from edgemem.commands.cost import Price
+    from edgemem.passes.streaming.stages import Objective
     from edgemem.plans import PlanSet
-    from edgemem.targets import Target
 
-__all__ = ["Shrunk", "folded", "shrink"]
+__all__ = ["ShrunkFile", "folded", "shrink"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shrunk:
+class ShrunkFile:
     """A planned file.
 
     Attributes:
@@ -30,7 +31,7 @@ class Shrunk:
         planset: the plan in it.
         classical: bytes that no plan of the original goes below where all tensors in use are disjoint.
         change_s, plan_s: seconds of a processor to choose and make the change, and to plan its result.
-        price: what the change costs; None if the graph was not changed.
+        operators, file: of the original and of the changed model; the file in bytes without its plan.
     """
 
     path: Path
@@ -38,7 +39,8 @@ class Shrunk:
     classical: int
     change_s: float
     plan_s: float
-    price: Price | None
+    operators: tuple[int, int]
+    file: tuple[int, int]
 
     @property
     def planned(self) -> int:
@@ -64,29 +66,40 @@ def folded(path: Path, folder: Path) -> Path:
 
 def shrink(
     path: Path, folder: Path, *, target: str | Target, kernels: str | None = None, stages: str | None = None
-) -> Shrunk:
+) -> ShrunkFile:
     """Plan a file under a target and a kernel profile, streamed if stages are given (`auto`, `head`, or a list)."""
-    wanted = {} if stages is None else {"stream": {"stages": stages}}
     begin = _seconds()
-    prepared = change_model(path, folder, wanted, target=target, kernels=kernels)
+    original = load(path)
+    assert isinstance(original, Rewritable)
+    assert isinstance(original, Model)
+    rules = (target if isinstance(target, Target) else find_target(target)).changed(
+        kernels=kernels, slots=kernels not in (None, "none") or stages is not None
+    )
+    graph = original.graph()
+    model: Model = original
+    if stages is not None:
+        objective: Objective = "head" if stages == "head" else "arena"
+        chosen = (
+            choose_stages(graph, rules, objective=objective).stages
+            if stages in ("auto", "head")
+            else StreamOperators.parse(stages.replace(",", "+")).stages
+        )
+        model = original.rewritten(stream(graph, chosen, rules.alignment)) if chosen else original
     changed = _seconds()
-    planset = edgemem.plan(prepared.model, target=prepared.target)
+    planset = edgemem.plan(model, target=rules)
     end = _seconds()
-    model = prepared.model
-    assert isinstance(model, Model)
-    assert prepared.target is not None
-    rules = prepared.target
     what = f"{rules.name}-{rules.inputs}.{stages or 'whole'}.{kernels}".replace(":", "-").replace(",", "_")
     planned = folder / f"{path.stem}.{what}.tflite"
     edgemem.save(model, planset, planned)
-    original = prepared.original or model
-    return Shrunk(
+    bound = edgemem.plan(original, target=rules.changed(kernels="none")).bounds.offsets
+    return ShrunkFile(
         planned,
         planset,
-        classical_bound(original, prepared.target),
+        bound,
         changed - begin,
         end - changed,
-        price_of(original, model, prepared.target, path) if prepared.original is not None else None,
+        (len(graph.ops), len(model.graph().ops)),
+        (len(original.content()), len(model.content())),
     )
 
 

@@ -5,7 +5,7 @@
 Stages are chosen by edgemem, not by hand. Each file runs three random inputs, then the first again, in one interpreter,
 and has to give the outputs of the file as it came, bit for bit. The head that TensorFlow Lite Micro reports has to be
 the planned one. `s` is the processor time to choose stages and to plan. The first table has heads, with `--stream
-head`, the second one heads and tails together, with `--stream auto`.
+head`, the second one heads and tails together, with `edgemem shrink`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ sys.path.append(str(Path(__file__).resolve().parents[3]))
 from edgemem.errors import EdgememError
 from tests.bench.below import micro
 from tests.bench.below.page import measured_with, put, table
-from tests.bench.below.shrunk import Shrunk, folded, shrink
+from tests.bench.below.shrunk import ShrunkFile, folded, shrink
 from tests.bench.below.subjects import BUILT, arguments, each_in_a_folder, source
 from tests.bench.serving.checks import Checks
 from tests.tflite_models import up16
@@ -72,9 +72,9 @@ def rows(name: str, folder: Path, checks: Checks) -> tuple[list[str], list[str]]
         else:
             checks.at_most(f"{name}, head + tail", total, SUMS.get(name, stock.head + stock.tail), " B")
             cells.extend([f"{total:,}", f"{total / (stock.head + stock.tail or 1):.3f}", f"{made.planned:,}"])
-        before, after = made.price.operators if made.price else (0, 0)
+        before, after = made.operators
         cells.append(f"{before} to {after}")
-        before, after = made.price.file if made.price else (1, 1)
+        before, after = made.file
         cells.append(f"{100 * (after / before - 1):+.1f} %")
         if stages == "auto":
             cells.append(f"{ran.least_ms / (stock.least_ms or 1):.2f}x")
@@ -82,7 +82,7 @@ def rows(name: str, folder: Path, checks: Checks) -> tuple[list[str], list[str]]
     return first, second
 
 
-def compare(what: str, made: Shrunk, stock: micro.MicroRun, checks: Checks) -> micro.MicroRun:
+def compare(what: str, made: ShrunkFile, stock: micro.MicroRun, checks: Checks) -> micro.MicroRun:
     """Run a planned file and compare it with its plan and with the stock run."""
     ran = micro.run(made.path)
     if ran.failed:

@@ -19,13 +19,9 @@ import onnxruntime
 
 sys.path.append(str(Path(__file__).resolve().parents[3]))
 
-from edgemem import api
-from edgemem.commands.changed_model import change_model
-from edgemem.commands.cost import price_of
+import edgemem
 from edgemem.commands.measure import measure
-from edgemem.formats import Bindings, Model
 from edgemem.runtime.feeds import make_feeds
-from edgemem.runtime.onnxruntime.file_recording import add_recording
 from edgemem.runtime.onnxruntime.session import InferenceSession
 from models.build import build
 from tests.bench.below.page import measured_with, put, table
@@ -34,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 NETWORKS = ("mobilenet_v2", "resnet18", "unet")
-COLUMNS = ("network", "default", "bound", "session, tiled", "arithmetic", "time", "outputs differ by", "levels by")
+COLUMNS = ("network", "default", "bound", "session, tiled", "arithmetic", "time", "outputs")
 MIB = 2**20
 
 
@@ -58,34 +54,26 @@ def _row(name: str, folder: Path, max_macs: str, threads: int) -> list[str]:
     original, tiled = folder / f"{Path(name).stem}.onnx", folder / "tiled.onnx"
     is_file = name.endswith(".onnx")
     original.write_bytes(Path(name).read_bytes() if is_file else build(name).SerializeToString(deterministic=True))
-    prepared = change_model(
-        original, folder, {"tile": {"stages": "auto", "max_macs": max_macs, "threads": str(threads)}}
-    )
-    model, before = prepared.model, prepared.given
-    assert isinstance(model, Model)
-    assert before is not None
-    assert prepared.target is not None
-    assert prepared.original is not None, "no tiles help"
-    api.save(model, api.plan(model, target=prepared.target), tiled)
-    add_recording(tiled, bindings=Bindings(), threads=threads)
-    price = price_of(before, model, prepared.target, original)
+    made = edgemem.shrink(original, max_macs=float(max_macs), allow=["optimize", "tile"])
+    made.save(tiled)
     default = measure(original, configurations=("default",), threads=threads, repeats=1, rounds=1)[0].activation
     with InferenceSession(str(tiled), _options(threads), cache=False) as session:
         forms = {i.name: ("float32", i.shape) for i in session.get_inputs()}
         session.run(None, make_feeds(forms))
         report = session.memory_report
     assert not report.reason, report.reason
-    assert price.session is not None
-    taken, takes = price.session.seconds
-    outputs = price.session.outputs
+    chosen = made.chosen
     return [
         original.stem,
-        *(f"{size / MIB:.2f} MiB" for size in (default or 0, price.bound, report.planned)),
-        f"{price.macs[1] / price.macs[0]:.3f}x",
-        f"{takes / taken:.2f}x",
-        "no bit" if outputs.is_identical else f"{outputs.largest:.1e}",
-        "" if outputs.is_identical else f"{outputs.levels:.1e}",
+        *(f"{size / MIB:.2f} MiB" for size in (default or 0, _bound(original), report.planned)),
+        f"{chosen.macs:.3f}x",
+        f"{chosen.latency or 0:.2f}x",
+        chosen.outputs,
     ]
+
+
+def _bound(path: Path) -> int:
+    return edgemem.plan(path).bounds.offsets
 
 
 def _options(threads: int) -> Any:

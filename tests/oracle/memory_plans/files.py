@@ -6,7 +6,6 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import edgemem
-from edgemem.commands.changed_model import change_model
 from edgemem.errors import EdgememError
 from edgemem.formats import Model
 from edgemem.targets import BUILT_IN
@@ -141,14 +140,15 @@ def change_onnx_files(seed: int, changes: int, folder: Path, tally: Tally) -> No
 
 
 def reorder_tflite(seed: int, folder: Path, tally: Tally) -> None:
-    """Has the operators of a random file put in another order, as --order auto does, and plans it."""
+    """Has the operators of a random file put in another order, as `order` of edgemem shrink does, and plans it."""
     rng = Random(f"reordered {seed}")
     source, path = folder / f"{seed}.tflite", folder / f"{seed}.reordered.tflite"
     data = random_tflite(rng)
     source.write_bytes(data)
     try:
-        model = change_model(source, folder, {"order": {}}, target="tflm").model
-        assert isinstance(model, Model)
+        opened = edgemem.load(source)
+        assert isinstance(opened, Model)
+        model = opened.with_order(edgemem.order(opened, target="tflm").order)
         edgemem.save(model, edgemem.plan(model, target="tflm", strategy="offsets/greedy_by_size"), path)
     except EdgememError as e:
         tally.not_planned[f"{type(e).__name__}: {' '.join(str(e).split()[:4])}"] += 1
