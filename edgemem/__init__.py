@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from edgemem.runtime.onnxruntime.session import InferenceSession as InferenceSession
     from edgemem.runtime.webgpu.executor import GpuExecutor as GpuExecutor
     from edgemem.schedule.ordering import Ordering as Ordering
-    from edgemem.shrinking.search import Shrunk as Shrunk
+    from edgemem.shrinking.result import Shrunk as Shrunk
     from edgemem.shrinking.search import shrink as shrink
     from edgemem.strategy.bounds import lower_bounds as lower_bounds
     from edgemem.strategy.catalogue import registered as strategies
@@ -74,7 +74,7 @@ _HOMES = {
     "PlanSet": "plans:PlanSet",
     "Problem": "records.problem:Problem",
     "SharedObjectsPlan": "plans:SharedObjectsPlan",
-    "Shrunk": "shrinking.search:Shrunk",
+    "Shrunk": "shrinking.result:Shrunk",
     "Target": "targets:Target",
     "UsageRecord": "records.problem:UsageRecord",
     "load": "api:load",

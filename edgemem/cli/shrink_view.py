@@ -13,7 +13,7 @@ from edgemem.shrinking.candidate import thinned
 
 if TYPE_CHECKING:
     from edgemem.shrinking.candidate import Candidate, CandidateLimits
-    from edgemem.shrinking.search import Found
+    from edgemem.shrinking.result import Found
 
 __all__ = ["Rows", "answer_lines", "found_data", "rows_of", "table_lines"]
 

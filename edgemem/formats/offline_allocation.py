@@ -41,8 +41,12 @@ class Refusal:
 
     def advise(self, path: Path) -> str:
         """The reason, and the command that makes a plan for the executor."""
-        command = self.remedy if self.remedy.startswith("shrink ") else f"plan {self.remedy}"
-        return f"{self.why}; make one with: edgemem {command} {path.name} -o PLANNED{path.suffix.lower()}"
+        return f"{self.why}; make one with: edgemem {self.command} {path.name} -o PLANNED{path.suffix.lower()}"
+
+    @property
+    def command(self) -> str:
+        """What makes another plan, behind `edgemem`: `plan --record`."""
+        return self.remedy if self.remedy.startswith("shrink ") else f"plan {self.remedy}"
 
     @property
     def advice(self) -> str:

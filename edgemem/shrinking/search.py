@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import shlex
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from edgemem import api
 from edgemem.errors import BudgetExceededError, EdgememError, ModelError, NumericDifferenceError
 from edgemem.formats import Bindings, Model, load
 from edgemem.planning.model_plan import plan_model
 from edgemem.plans import Settings
-from edgemem.runtime.onnxruntime.recording import embed
 from edgemem.shrinking.branch import Workshop
-from edgemem.shrinking.candidate import Candidate, CandidateLimits, front_of, knee_of
+from edgemem.shrinking.candidate import Candidate, CandidateLimits, front_of
 from edgemem.shrinking.explanation import explain
 from edgemem.shrinking.onnx import onnx_candidates
+from edgemem.shrinking.result import Found, Shrunk
 from edgemem.shrinking.steps import CHANGES, parse_steps
 from edgemem.shrinking.tflite import tflite_candidates
 from edgemem.shrinking.trial import try_candidate
@@ -32,68 +31,12 @@ if TYPE_CHECKING:
     from edgemem.plans import PlanSet
     from edgemem.shrinking.candidate import OutputRule
 
-__all__ = ["Found", "Search", "Shrunk", "shrink"]
+__all__ = ["Search", "shrink"]
 
 _PLANNED: Final = 12  # candidates that are planned before a search gives up
 _RUN: Final = 4  # candidates whose outputs are compared before it gives up
 _QUICK: Final = Settings(effort="fast")  # for choosing between candidates
 _LEAST: Final = 4  # candidates with the least bounds that are planned where there is no budget
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """All that a search looked at.
-
-    Attributes:
-        candidates: the model as it is first; those that were planned have the size of their plan.
-        front: those within the limits that no other one beats in memory and price, the cheapest first.
-        overlapping: as `front`, of those that hold for one kernel library alone, which was not named.
-        best: the one that was chosen, planned and tried in its runtime where there is one; None if none is within the
-            budget and the limits.
-        refusals: why candidates could not be made or taken, in plain words.
-        explanation: where none is within the budget: how near they come, and what is in the way; else "".
-    """
-
-    candidates: tuple[Candidate, ...]
-    front: tuple[Candidate, ...]
-    overlapping: tuple[Candidate, ...]
-    best: Candidate | None
-    refusals: tuple[str, ...] = ()
-    explanation: str = ""
-
-    @property
-    def knee(self) -> Candidate | None:
-        """The candidate of the front behind which memory gets dear; None for a front of fewer than three."""
-        return knee_of(self.front)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Shrunk:
-    """A model that takes less memory, and how it was found.
-
-    Attributes:
-        model: the changed model.
-        planset: its proved plan.
-        chosen: the candidate that it is: its steps and costs.
-        found: all that the search looked at.
-        recorded: plans of what ONNX Runtime asks for, which its sessions run.
-        command: the command that gives the same file.
-    """
-
-    model: Model
-    planset: PlanSet
-    chosen: Candidate
-    found: Found
-    recorded: tuple[PlanSet, ...]
-    command: str
-    _folder: Any = field(repr=False)  # files that the model is read from
-
-    def save(self, path: str | Path) -> tuple[PlanSet, ...]:
-        """Write the model with its plans, atomically; returns the plans. Errors as `edgemem.save`."""
-        plansets = api.save(self.model, self.planset, path)
-        if self.recorded:
-            embed(Path(path), self.recorded, Path(path))
-        return (*plansets, *self.recorded)
 
 
 def shrink(

@@ -104,7 +104,7 @@ def test_float16_weights_are_told_with_what_helps(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["plan", str(path), "-o", str(planned)])
     assert done.exit_code == 0
     assert "runs as planned in TensorFlow Lite Micro" not in done.output
-    assert "it has no kernel for DEQUANTIZE of float16; plan with --fold" in done.output
+    assert "it has no kernel for DEQUANTIZE of float16; use edgemem shrink --steps fold" in done.output
     folded = CliRunner().invoke(main, ["shrink", str(path), "--steps", "fold", "-o", str(planned)])
     assert "runs as planned in TensorFlow Lite Micro" in folded.output
 

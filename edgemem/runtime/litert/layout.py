@@ -151,7 +151,7 @@ def _file_layout(
         found = LITERT.refusal(tuple(plansets))
         assert found is not None
         raise RuntimeBindError(
-            f"LiteRT cannot run the plan in the file: {found.why}; {found.advice}, or let a "
+            f"LiteRT cannot run the plan in the file: {found.why}; use `edgemem {found.command}`, or let a "
             "plan be made now: Interpreter(..., plan='make')"
         )
     rules = planset.target

@@ -1,0 +1,74 @@
+"""What a search for less memory found, and the model that came of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgemem import api
+from edgemem.runtime.onnxruntime.recording import embed
+from edgemem.shrinking.candidate import knee_of
+
+if TYPE_CHECKING:
+    from edgemem.formats import Model
+    from edgemem.plans import PlanSet
+    from edgemem.shrinking.candidate import Candidate
+
+__all__ = ["Found", "Shrunk"]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """All that a search looked at.
+
+    Attributes:
+        candidates: the model as it is first; those that were planned have the size of their plan.
+        front: those within the limits that no other one beats in memory and price, the cheapest first.
+        overlapping: as `front`, of those that hold for one kernel library alone, which was not named.
+        best: the one that was chosen, planned and tried in its runtime where there is one; None if none is within the
+            budget and the limits.
+        refusals: why candidates could not be made or taken, in plain words.
+        explanation: where none is within the budget: how near they come, and what is in the way; else "".
+    """
+
+    candidates: tuple[Candidate, ...]
+    front: tuple[Candidate, ...]
+    overlapping: tuple[Candidate, ...]
+    best: Candidate | None
+    refusals: tuple[str, ...] = ()
+    explanation: str = ""
+
+    @property
+    def knee(self) -> Candidate | None:
+        """The candidate of the front behind which memory gets dear; None for a front of fewer than three."""
+        return knee_of(self.front)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shrunk:
+    """A model that takes less memory, and how it was found.
+
+    Attributes:
+        model: the changed model.
+        planset: its proved plan.
+        chosen: the candidate that it is: its steps and costs.
+        found: all that the search looked at.
+        recorded: plans of what ONNX Runtime asks for, which its sessions run.
+        command: the command that gives the same file.
+    """
+
+    model: Model
+    planset: PlanSet
+    chosen: Candidate
+    found: Found
+    recorded: tuple[PlanSet, ...]
+    command: str
+    _folder: Any = field(repr=False)  # files that the model is read from
+
+    def save(self, path: str | Path) -> tuple[PlanSet, ...]:
+        """Write the model with its plans, atomically; returns the plans. Errors as `edgemem.save`."""
+        plansets = api.save(self.model, self.planset, path)
+        if self.recorded:
+            embed(Path(path), self.recorded, Path(path))
+        return (*plansets, *self.recorded)
