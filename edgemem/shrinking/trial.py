@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Trial", "try_candidate"]
 
+_SESSIONS: Final = frozenset({"generic", "onnxruntime"})  # targets whose arena is that of a session
 _RUNS: Final = 3
 _DIRT: Final = 0xCD  # what memory is filled with before a run
 _MOST_MACS: Final = 3_000_000_000  # of a model that TensorFlow Lite Micro's reference kernels run: about ten seconds
@@ -110,13 +111,13 @@ def _in_onnxruntime(
         file = folder / path.name
         model.with_plan(planfile.encode_all((planset,)), planset).save(file)
         try:
-            recorded = add_recording(file, feeds, bindings=bindings, threads=threads)
+            if candidate.target.name in _SESSIONS:
+                recorded = add_recording(file, feeds, bindings=bindings, threads=threads)
         except EdgememError as e:
-            candidate = replace(candidate, outputs=f"not run: {str(e).splitlines()[0]}")
+            return Trial(replace(candidate, outputs=f"not run: {str(e).splitlines()[0]}"))
     sizes = [plan.best_offsets.size for plan in recorded if plan.best_offsets is not None]
-    if not sizes:
-        return Trial(candidate)
-    candidate = replace(candidate, arena=max(sizes), is_measured=True)
+    if sizes:
+        candidate = replace(candidate, arena=max(sizes), is_measured=True)
     counts = tuple(dict.fromkeys((1, threads)))
     found = compare_with_session(path, model, bindings=bindings, feeds=feeds, threads=counts)
     note = baked_note(model.content())

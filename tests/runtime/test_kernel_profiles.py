@@ -116,7 +116,7 @@ def test_offsets_for_a_device_are_written_and_not_run_here(tmp_path: Path, monke
     for attempt in (lambda: run(path, runtime="tflm"), lambda: verify_run_tflite(path)):
         with pytest.raises(RuntimeBindError, match="overlap inputs as far as the kernels of tflm-reference allow"):
             attempt()
-    with pytest.raises(RuntimeBindError, match="use `edgemem shrink --kernels cmsis-nn-dsp`"):
+    with pytest.raises(RuntimeBindError, match="use edgemem shrink --kernels cmsis-nn-dsp"):
         micro_size_of(opened(path), measure=False, kernels="cmsis-nn-dsp")
     assert micro_size_of(opened(path), measure=False, kernels=None).planned == len(micro_offsets(planset))
 
