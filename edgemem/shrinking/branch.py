@@ -35,7 +35,7 @@ __all__ = ["Branch", "Workshop"]
 _PARTS: Final = (0.85, 0.7, 0.55, 0.4)  # budgets of recomputation where none is given, as parts of the peak
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Branch:
     """A model, and the passes that made it.
 
@@ -72,6 +72,7 @@ class Workshop:
         self.refusals: list[str] = []
         self._folder, self._allow, self._feeds, self._progress = folder, allow, feeds, progress
         self._model = model
+        self._made: dict[tuple[Branch, Pass, bool], Branch] = {}
         is_baked = ".onnx" in model.suffixes and baked_note(model.content()) is not None
         self._given = frozenset({OptimiseGraph.name} if is_baked else ())
 
@@ -97,6 +98,12 @@ class Workshop:
         `restart` counts operators and arithmetic anew, for a pass that writes the same computation in other operators.
         Raises as `apply_pass`.
         """
+        key = (base, step, restart)
+        if key not in self._made:
+            self._made[key] = self._applied(base, step, restart=restart)
+        return self._made[key]
+
+    def _applied(self, base: Branch, step: Pass, *, restart: bool) -> Branch:
         self._progress(step.name)
         context = PassContext(
             self.path,

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["Search", "shrink"]
 
 _PLANNED: Final = 12  # candidates that are planned before a search gives up
+_TIGHTER: Final = 3  # searches for a budget, where runtimes need more than plans of the graph
 _RUN: Final = 4  # candidates whose outputs are compared before it gives up
 _QUICK: Final = Settings(effort="fast")  # for choosing between candidates
 _LEAST: Final = 4  # candidates with the least bounds that are planned where there is no budget
@@ -189,11 +190,17 @@ class Search:
     def _found(self, *, runs: bool) -> Found:
         make = onnx_candidates if ".onnx" in self._model.suffixes else tflite_candidates
         known: list[Candidate] = []
-        for candidate in make(self._shop):
-            known.append(candidate)
-            if self._is_over():
+        best: Candidate | None = None
+        for _ in range(_TIGHTER):
+            seen = {c.text for c in known}
+            for candidate in make(self._shop):
+                if candidate.text not in seen:
+                    known.append(candidate)
+                if self._is_over():
+                    break
+            best = self._best(known, runs=runs)
+            if best is not None or self._is_over() or not self._tighten(known):
                 break
-        best = self._best(known, runs=runs)
         inside = [c for c in known if not c.breaks(self._limits)]
         own, other = ([c for c in inside if (c.kernels == self._rules.kernels) is held] for held in (True, False))
         explanation = "" if best is not None else explain(self._shop, known, self._limits)
@@ -266,6 +273,15 @@ class Search:
             if best is not None and self._limits.budget is not None:
                 break
         return best
+
+    def _tighten(self, known: Sequence[Candidate]) -> bool:
+        """Look for candidates below a lower budget, by what runtimes needed besides; False if nothing."""
+        budget = self._limits.budget
+        over = [c.memory for c in known if c.is_measured and budget is not None and c.memory > budget]
+        if budget is None or self._shop.limits.budget is None or not over:
+            return False
+        self._shop.limits = replace(self._limits, budget=self._shop.limits.budget * budget // min(over))
+        return True
 
     def _planned_in_turn(self, known: list[Candidate]) -> Iterable[int]:
         """Places of candidates, the one that is wanted most first, once each is planned."""
