@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["Search", "shrink"]
 
 _PLANNED: Final = 12  # candidates that are planned before a search gives up
-_TIGHTER: Final = 3  # searches for a budget, where runtimes need more than plans of the graph
+_SEARCHES: Final = 5  # until something fits: for what runtimes need besides, and other outputs
 _RUN: Final = 4  # candidates whose outputs are compared before it gives up
 _QUICK: Final = Settings(effort="fast")  # for choosing between candidates
 _LEAST: Final = 4  # candidates with the least bounds that are planned where there is no budget
@@ -145,6 +145,7 @@ class Search:
             limits = replace(limits, budget=min(rules.region.capacity, limits.budget or rules.region.capacity))
         self._path, self._model, self._limits, self._feeds = path, opened, limits, feeds
         self._target, self._kernels = target, kernels
+        self._refused: set[str] = set()  # candidates whose outputs were
         self._other: Search | None = None  # whose files the model may be read from
         self._rules = rules.changed(kernels=kernels)
         self._kept = KeptFolder()
@@ -191,7 +192,7 @@ class Search:
         make = onnx_candidates if ".onnx" in self._model.suffixes else tflite_candidates
         known: list[Candidate] = []
         best: Candidate | None = None
-        for _ in range(_TIGHTER):
+        for _ in range(_SEARCHES):
             seen = {c.text for c in known}
             for candidate in make(self._shop):
                 if candidate.text not in seen:
@@ -199,7 +200,7 @@ class Search:
                 if self._is_over():
                     break
             best = self._best(known, runs=runs)
-            if best is not None or self._is_over() or not self._tighten(known):
+            if best is not None or self._is_over() or not self._looks_further(known):
                 break
         inside = [c for c in known if not c.breaks(self._limits)]
         own, other = ([c for c in inside if (c.kernels == self._rules.kernels) is held] for held in (True, False))
@@ -274,14 +275,25 @@ class Search:
                 break
         return best
 
-    def _tighten(self, known: Sequence[Candidate]) -> bool:
-        """Look for candidates below a lower budget, by what runtimes needed besides; False if nothing."""
-        budget = self._limits.budget
+    def _looks_further(self, known: Sequence[Candidate]) -> bool:
+        """Whether there may be other candidates, for which the limits of the search are changed.
+
+        Where runtimes needed more than the budget, those for a budget that is lower by as much. Where outputs were
+        refused, those with a little less memory, and at last those that keep every bit of the level of ONNX Runtime at
+        which tiles are cut.
+        """
+        limits, budget = self._shop.limits, self._limits.budget
         over = [c.memory for c in known if c.is_measured and budget is not None and c.memory > budget]
-        if budget is None or self._shop.limits.budget is None or not over:
-            return False
-        self._shop.limits = replace(self._limits, budget=self._shop.limits.budget * budget // min(over))
-        return True
+        refused = [c.memory for c in known if c.text in self._refused]
+        if budget is not None and limits.budget is not None and (over or refused):
+            lower = limits.budget * budget // min(over) if over else min(refused) - 1
+            if len(self._refused) < _RUN:
+                self._shop.limits = replace(limits, budget=lower)
+                return True
+        if refused and limits.outputs == "as-runtime":
+            self._shop.limits = replace(self._limits, outputs="identical")
+            return True
+        return False
 
     def _planned_in_turn(self, known: list[Candidate]) -> Iterable[int]:
         """Places of candidates, the one that is wanted most first, once each is planned."""
@@ -311,7 +323,9 @@ class Search:
                 limit = min(limit, bound - 1, bound * budget // known[n].memory)
 
     def _is_wanted(self, candidate: Candidate) -> bool:
-        """Whether it may be chosen: it holds for the user's kernels and breaks no limit."""
+        """Whether it may be chosen: it holds for the user's kernels, breaks no limit, and was not refused."""
+        if candidate.text in self._refused:
+            return False
         return candidate.kernels == self._rules.kernels and not candidate.breaks(self._limits)
 
     def _fits(self, candidate: Candidate) -> bool:
@@ -358,6 +372,7 @@ class Search:
             raise
         self._plans[candidate.text] = (model, planset, trial.recorded)
         if trial.refusal:
+            self._refused.add(candidate.text)
             self._shop.refusals.append(trial.refusal)
             return None
         return trial.candidate

@@ -129,7 +129,8 @@ def _in_onnxruntime(
     else:
         outputs = f"differ by {found.largest:.1g}, ONNX Runtime's levels by {found.levels:.1g}"
         is_near = rule == "as-runtime" and found.largest <= found.levels
-        refusal = "" if is_near or rule == "close" else f"{candidate.text}: {found}"
+        apart = f", and ONNX Runtime's levels by {found.levels:.2g} from each other"
+        refusal = "" if is_near or rule == "close" else f"{candidate.text}: {found}{apart}"
     latency = latency_ratio(path, model, bindings=bindings, feeds=feeds)
     return Trial(replace(candidate, outputs=outputs, latency=latency), refusal, recorded)
 

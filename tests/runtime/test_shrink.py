@@ -1,0 +1,171 @@
+"""Shrunk models in their runtimes: memory as predicted, outputs as promised, in dirty memory on random inputs."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner, Result
+
+import edgemem
+from edgemem.cli.main import main
+from edgemem.errors import BudgetExceededError, PassError
+from edgemem.formats import Foldable, Model, load_model
+from edgemem.runtime.tflm.execution import execute, input_values
+from edgemem.shrinking.candidate import CandidateLimits
+from edgemem.shrinking.search import Search
+from models.build import build
+from models.fetch import fetch
+from models.tflite_networks import mobilenet_v2
+from tests.tflite_models import up16
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+
+def command(*args: object) -> Result:
+    return CliRunner().invoke(main, [str(a) for a in args])
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("models") / "small.tflite"
+    path.write_bytes(mobilenet_v2(alpha=0.35, size=96, int8=True, classes=10))
+    return path
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("models") / "mobilenet.onnx"
+    onnx.save(build("mobilenet_v2", size="small"), path)
+    return path
+
+
+def _micro(content: bytes, sets: Sequence[Sequence[NDArray[Any]]], outputs: int) -> tuple[list[bytes], int, int]:
+    run = execute(content, sets[0], outputs=outputs, then=sets[1:], fill=0xA5)
+    return [value.tobytes() for each in run.each for value in each], run.head, run.tail
+
+
+@pytest.mark.parametrize("kernels", [None, "tflm-reference"])
+def test_micro_takes_what_was_said_to_the_byte(small: Path, kernels: str | None, tmp_path: Path) -> None:
+    pytest.importorskip("tflite_micro")
+    out = tmp_path / "out.tflite"
+    made = edgemem.shrink(small, kernels=kernels)
+    made.save(out)
+    original = load_model(small)
+    graph = original.graph()
+    sets = [input_values(graph, seed=seed) for seed in range(11, 15)]
+    before = _micro(original.content(), sets, len(graph.outputs))
+    after = _micro(out.read_bytes(), sets, len(graph.outputs))
+    assert after[0] == before[0]
+    assert after[1:] == (made.chosen.arena, made.chosen.tail)
+    assert sum(after[1:]) < sum(before[1:])
+    assert made.chosen.outputs == "identical"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["mp_iris_landmark", "mp_face_detection_short", "mww_okay_nabu"])
+def test_real_tflite_models(name: str, tmp_path: Path) -> None:
+    """The head is the plan's to the byte, and the tail near what was predicted before the runtime was asked."""
+    pytest.importorskip("tflite_micro")
+    path, out = fetch(name), tmp_path / "out.tflite"
+    found = Search(path, CandidateLimits()).found(runs=False)
+    assert found.best is not None
+    made = edgemem.shrink(path, steps=found.best.text)
+    made.save(out)
+    assert made.chosen.is_measured
+    best = made.planset.best_offsets
+    assert best is not None
+    assert made.chosen.arena == up16(best.size) <= found.best.arena
+    assert made.chosen.tail == pytest.approx(found.best.tail, rel=0.03)
+    plain = load_model(path)
+    model = plain.folded() if isinstance(plain, Foldable) else plain
+    graph = model.graph()
+    sets = [input_values(graph, seed=seed) for seed in range(3)]
+    assert _micro(out.read_bytes(), sets, len(graph.outputs))[0] == _micro(model.content(), sets, len(graph.outputs))[0]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("share", [0.75, 0.4])
+def test_sessions_take_what_was_said_to_the_byte(network: Path, share: float, tmp_path: Path) -> None:
+    ort = pytest.importorskip("onnxruntime")
+    out = tmp_path / "out.onnx"
+    whole = edgemem.shrink(network, steps="").chosen.memory
+    made = edgemem.shrink(network, budget=int(whole * share))
+    made.save(out)
+    assert made.chosen.memory <= whole * share
+    assert made.chosen.is_measured
+    assert made.chosen.latency is not None
+    default = ort.InferenceSession(str(network), providers=["CPUExecutionProvider"])
+    form = default.get_inputs()[0]
+    with edgemem.InferenceSession(str(out), cache=False, poison=True) as session:
+        for seed in range(4):
+            feeds = {form.name: np.random.default_rng(seed).standard_normal(form.shape).astype(np.float32)}
+            for here, there in zip(session.run(None, feeds), default.run(None, feeds), strict=True):
+                assert np.abs(here - there).max() <= 1e-5 * np.abs(there).max()
+        assert session.memory_report.planned == made.chosen.memory
+
+
+def test_identical_means_every_bit(network: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    made = edgemem.shrink(network, outputs="identical", max_macs=1.02)
+    assert made.chosen.outputs == "identical"
+
+
+@pytest.mark.full
+def test_the_command_says_what_the_library_does(network: Path, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    out, again = tmp_path / "out.onnx", tmp_path / "again.onnx"
+    budget = edgemem.shrink(network, steps="").chosen.memory // 2
+    done = command("shrink", network, "--budget", budget, "-o", out)
+    assert done.exit_code == 0, done.output
+    assert done.output.startswith("fits: ")
+    told = json.loads(command("shrink", network, "--budget", budget, "--json").output)
+    assert told["best"]["memory"] <= budget
+    done = command("shrink", network, "--steps", told["best"]["steps"], "-o", again)
+    assert done.exit_code == 0, done.output
+    plans = [edgemem.load(path).plan() for path in (out, again)]  # type: ignore[union-attr]
+    assert None not in plans
+    assert command("verify", "--run", again).exit_code == 0
+
+
+def test_a_failing_plan_ends_with_what_fits(small: Path) -> None:
+    done = command("plan", small, "--budget", "100KiB")
+    assert done.exit_code == 3
+    assert f"edgemem shrink {small} --budget 102400" in done.output
+    lines = done.output.splitlines()
+    assert any(line.startswith(("fits: ", "does not fit: ")) for line in lines)
+    assert any("--steps stream=" in line for line in lines)
+
+
+def test_what_fits_nowhere_names_what_is_in_the_way(network: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    with pytest.raises(BudgetExceededError, match=r"operator '.*' \(.*\) alone needs"):
+        edgemem.shrink(network, budget=256)
+    done = command("shrink", network, "--budget", "256B")
+    assert done.exit_code == 3
+    assert done.output.startswith("does not fit: ")
+
+
+def test_a_pass_that_computes_something_else_is_caught(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stripes whose model has other weights: inputs and outputs look the same, and the runtime tells."""
+    pytest.importorskip("tflite_micro")
+    from edgemem.passes.streaming.stream_pass import StreamOperators
+
+    other = tmp_path / "other.tflite"
+    other.write_bytes(mobilenet_v2(alpha=0.35, size=96, int8=True, classes=10, seed=5))
+
+    def lie(_self: StreamOperators, _model: Model, _context: object) -> Model:
+        return load_model(other)
+
+    monkeypatch.setattr(StreamOperators, "apply", lie)
+    with pytest.raises(PassError, match="outputs in TensorFlow Lite Micro differ"):
+        edgemem.shrink(small, steps="stream=0:5:2")
