@@ -7,6 +7,7 @@ neither a file format nor a runtime.
 from __future__ import annotations
 
 import stat
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
@@ -347,8 +348,9 @@ def _converter(suffix: str, what: str) -> Any:
     raise ModelError(f"{what}: no converter for {suffix or 'a name without suffix'}; there are {sorted(known)}")
 
 
+@cache
 def _entries(group: str, name: str | None = None) -> Iterable[EntryPoint]:
-    """The entry points of a group, or those of one name in it."""
+    """The entry points of a group, or those of one name in it; looking them up takes some milliseconds."""
     from importlib.metadata import entry_points  # slow to load; a session that has its plan needs none of them
 
     return entry_points(group=group) if name is None else entry_points(group=group, name=name)
