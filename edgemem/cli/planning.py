@@ -192,9 +192,7 @@ def _with_remedies(
     except EdgememError as e:
         lines.append(f"they were not tried: {e}")
     else:
-        rows = rows_of(found, limits)
-        numbered = [f"{n}: {text}" for n, text in enumerate(rows.commands, 1)]
-        lines += [*answer_lines(found, limits), *table_lines(rows), *numbered]
+        lines += [*answer_lines(found, limits), *table_lines(rows_of(found, limits))]
     return BudgetExceededError(
         str(error),
         required=error.required,

@@ -44,3 +44,10 @@ class Bindings:
         ranges = {name: d for name, d in made.items() if not isinstance(d, int)}
         shapes = {name: tuple(shape) for name, shape in (input_shapes or {}).items()}
         return cls(resolve(numbers, ranges, {}), shapes, ranges)
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """As the command line takes them: --dim NAME=VALUE and --input-shape NAME=D0,D1,..."""
+        dims = (("--dim", f"{name}={self.ranges.get(name, value)}") for name, value in self.dims.items())
+        shapes = (("--input-shape", f"{n}={','.join(map(str, shape))}") for n, shape in self.input_shapes.items())
+        return tuple(word for option in (*dims, *shapes) for word in option)

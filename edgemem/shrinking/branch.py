@@ -153,6 +153,7 @@ class Workshop:
             choice.operators,
             choice.operators / max(base.given, 1),
             lambda: self.apply(base, step).model,
+            is_made=False,
         )
 
     def recomputed(self, base: Branch) -> Iterator[Candidate]:

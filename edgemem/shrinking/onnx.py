@@ -35,7 +35,10 @@ _HIGHEST: Final = "all"  # the level of a default session
 
 
 def onnx_candidates(shop: Workshop) -> Iterator[Candidate]:
-    """Every way to run the model whose order ONNX Runtime keeps; the quick ones first."""
+    """Every way to run the model whose order ONNX Runtime keeps; those that run quickly first.
+
+    Tiles at the level `all` come before the levels below it, which run slower than they.
+    """
     yield shop.candidate(shop.start)
     if not shop.target.is_dense:
         return
@@ -61,21 +64,21 @@ def onnx_candidates(shop: Workshop) -> Iterator[Candidate]:
         if least is None or found.arena < least * (1 - _WORTH):
             least = found.arena
             yield found
+        if level == TILED_LEVEL and shop.allows(TileOperators.name):
+            yield from _tiled(shop, base, bases.get(_HIGHEST))
     if not bases:
         return
-    if shop.allows(TileOperators.name):
-        yield from _tiled(shop, bases.get(TILED_LEVEL), bases.get(_HIGHEST))
     lowest = min(bases.values(), key=lambda b: shop.candidate(b).arena)
     yield from shop.recomputed(lowest)
 
 
-def _tiled(shop: Workshop, base: Branch | None, highest: Branch | None) -> Iterator[Candidate]:
+def _tiled(shop: Workshop, base: Branch, highest: Branch | None) -> Iterator[Candidate]:
     """The model in tiles: for the budget, or for several amounts of arithmetic.
 
     What was cut is optimised to the level of a default session. Tiles that stay at the level they were cut at keep
     every bit of that level's outputs, and run slower: they are made where that is wanted, or where nothing else fits.
     """
-    if base is None or not isinstance(base.model, Rewritable):
+    if not isinstance(base.model, Rewritable):
         return
     limits = shop.limits
     # Kernels for blocks of channels compute what pads the last block, too, whether the model was changed or not.

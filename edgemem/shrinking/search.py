@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from edgemem.shrinking.branch import Workshop
 from edgemem.shrinking.candidate import Candidate, CandidateLimits, front_of
 from edgemem.shrinking.explanation import explain
 from edgemem.shrinking.onnx import onnx_candidates
-from edgemem.shrinking.result import Found, Shrunk
+from edgemem.shrinking.result import Found, Progress, Shrunk
 from edgemem.shrinking.steps import CHANGES, parse_steps
 from edgemem.shrinking.tflite import tflite_candidates
 from edgemem.shrinking.trial import try_candidate
@@ -37,6 +36,7 @@ _PLANNED: Final = 12  # candidates that are planned before a search gives up
 _SEARCHES: Final = 5  # until something fits: for what runtimes need besides, and other outputs
 _RUN: Final = 4  # candidates whose outputs are compared before it gives up
 _QUICK: Final = Settings(effort="fast")  # for choosing between candidates
+_LITERT: Final = ("litert", "litert-release")  # targets that follow where TensorFlow Lite Micro's cannot meet a budget
 _LEAST: Final = 4  # candidates with the least bounds that are planned where there is no budget
 
 
@@ -57,7 +57,7 @@ def shrink(
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     feeds: Mapping[str, NDArray[Any]] | None = None,
     time_limit: float | None = None,
-    progress: Callable[[str], None] = lambda _: None,
+    progress: Callable[[Progress], None] | None = None,
 ) -> Shrunk:
     """Change a model so that it runs in less memory, with the same outputs, and plan it.
 
@@ -84,7 +84,7 @@ def shrink(
         input_shapes: as for `edgemem.load`.
         feeds: inputs of the first of the runs that compare outputs; the others are made up.
         time_limit: seconds after which no other candidate is looked for; the result then depends on the machine.
-        progress: called with what is done next.
+        progress: called with what is done next, and what was found so far.
 
     Raises:
         ModelError: the file cannot be read, or holds usage records; a step is none.
@@ -132,7 +132,7 @@ class Search:
         allow: Iterable[str] | None = None,
         feeds: Mapping[str, NDArray[Any]] | None = None,
         time_limit: float | None = None,
-        progress: Callable[[str], None] = lambda _: None,
+        progress: Callable[[Progress], None] | None = None,
     ) -> None:
         bindings = bindings or Bindings()
         opened = load(path, bindings)
@@ -151,7 +151,8 @@ class Search:
         self._kept = KeptFolder()
         self._progress, self._until = progress, None if time_limit is None else time.monotonic() + time_limit
         self._allow, folder = allow, self._kept.path
-        self._shop = Workshop(opened, path, folder, self._rules, limits, _checked(allow), feeds, progress)
+        self._shop = Workshop(opened, path, folder, self._rules, limits, _checked(allow), feeds, self._tell)
+        self._known: list[Candidate] = []
         self._plans: dict[str, tuple[Model, PlanSet, tuple[PlanSet, ...]]] = {}
 
     def found(self, *, runs: bool = True) -> Found:
@@ -159,26 +160,31 @@ class Search:
 
         Candidates whose results overlap inputs are among them for a model that runs in TensorFlow Lite Micro, but none
         is chosen unless the user named the kernel library. Where TensorFlow Lite Micro's arena cannot meet the budget
-        and the user named no target, LiteRT's may.
+        and the user named no target, LiteRT's may, at last with inputs that are set before every run.
         """
         found = self._found(runs=runs)
         is_micro = self._target is None and self._kernels is None and self._shop.counts_tail
-        if found.best is not None or self._limits.budget is None or not is_micro or self._is_over():
+        if found.best is not None or self._limits.budget is None or not is_micro:
             return found
-        try:
-            other = self._in_litert().found(runs=runs)
-        except EdgememError:  # it is not installed, or does not run the model
-            return found
-        return found if other.best is None else replace(other, explanation=found.explanation)
+        for target in _LITERT:
+            if self._is_over():
+                break
+            try:
+                other = self._for(target).found(runs=runs)
+            except EdgememError:  # it is not installed, or does not run the model
+                break
+            if other.best is not None:
+                return replace(other, explanation=found.explanation)
+        return found
 
-    def _in_litert(self) -> Search:
-        """The same search for LiteRT's arena, which shares what is made with this one."""
+    def _for(self, target: str) -> Search:
+        """The same search under another target's rules, which shares what is made with this one."""
         left = None if self._until is None else max(self._until - time.monotonic(), 0.0)
         other = Search(
             self._path,
             self._limits,
             bindings=self._model.bindings,
-            target="litert",
+            target=target,
             allow=self._allow,
             feeds=self._feeds,
             time_limit=left,
@@ -189,24 +195,49 @@ class Search:
         return other
 
     def _found(self, *, runs: bool) -> Found:
-        make = onnx_candidates if ".onnx" in self._model.suffixes else tflite_candidates
-        known: list[Candidate] = []
         best: Candidate | None = None
+        is_whole = False
         for _ in range(_SEARCHES):
-            seen = {c.text for c in known}
-            for candidate in make(self._shop):
-                if candidate.text not in seen:
-                    known.append(candidate)
-                if self._is_over():
-                    break
-            best = self._best(known, runs=runs)
-            if best is not None or self._is_over() or not self._looks_further(known):
+            is_whole = self._collect(all_=is_whole)
+            best = self._best(self._known, runs=runs)
+            if best is not None or self._is_over() or (is_whole and not self._looks_further(self._known)):
                 break
-        inside = [c for c in known if not c.breaks(self._limits)]
+            is_whole = True
+        explanation = "" if best is not None else explain(self._shop, self._known, self._limits)
+        return self._so_far(best, explanation)
+
+    def _collect(self, *, all_: bool) -> bool:
+        """Add candidates to those that are known; whether there are no others.
+
+        Candidates come in the order of their price, apart from those that are made when they are wanted. So the first
+        one with a plan within the budget ends the search, unless all are asked for.
+        """
+        make = onnx_candidates if ".onnx" in self._model.suffixes else tflite_candidates
+        seen = {c.text for c in self._known}
+        for candidate in make(self._shop):
+            if candidate.text not in seen:
+                self._known.append(candidate)
+                self._tell("look for candidates")
+                if not all_ and self._limits.budget is not None and self._may_end(candidate):
+                    self._known[-1] = self._planned(candidate)
+                    if self._fits(self._known[-1]):
+                        return False
+            if self._is_over():
+                return False
+        return True
+
+    def _may_end(self, candidate: Candidate) -> bool:
+        return candidate.is_made and self._is_wanted(candidate) and self._fits(candidate)
+
+    def _so_far(self, best: Candidate | None = None, explanation: str = "") -> Found:
+        inside = [c for c in self._known if not c.breaks(self._limits)]
         own, other = ([c for c in inside if (c.kernels == self._rules.kernels) is held] for held in (True, False))
-        explanation = "" if best is not None else explain(self._shop, known, self._limits)
         refusals = tuple(dict.fromkeys(self._shop.refusals))
-        return Found(tuple(known), front_of(own), front_of(other), best, refusals, explanation)
+        return Found(tuple(self._known), front_of(own), front_of(other), best, refusals, explanation, self._words())
+
+    def _tell(self, doing: str) -> None:
+        if self._progress is not None:
+            self._progress(Progress(doing, self._so_far()))
 
     def shrunk(self) -> Shrunk:
         """The model as the best candidate has it. Raises where there is none."""
@@ -240,17 +271,17 @@ class Search:
                 available=self._limits.budget,
                 op="",
             )
-        return self.made(candidate, Found((candidate,), (candidate,), (), candidate))
+        return self.made(candidate, Found((candidate,), (candidate,), (), candidate, words=self._words()))
 
     def made(self, chosen: Candidate, found: Found) -> Shrunk:
         """The model of a candidate that was planned."""
         model, planset, recorded = self._plans[chosen.text]
-        words = ["edgemem", "shrink", str(self._path), "--steps", chosen.text]
-        if isinstance(self._target, str):
-            words += ["-t", self._target]
-        elif chosen.target.name != self._rules.name:
-            words += ["-t", chosen.target.name]
-        return Shrunk(model, planset, chosen, found, recorded, shlex.join(words), (self._kept, self._other))
+        return Shrunk(model, planset, chosen, found, recorded, (self._kept, self._other))
+
+    def _words(self) -> tuple[str, ...]:
+        """Of the command that makes a candidate, but its steps."""
+        target = ("-t", self._target) if isinstance(self._target, str) else ()
+        return ("edgemem", "shrink", str(self._path), *target, *self._model.bindings.options)
 
     def _is_over(self) -> bool:
         return self._until is not None and time.monotonic() > self._until
@@ -337,7 +368,7 @@ class Search:
         """A candidate with the size of a proved plan."""
         if candidate.text in self._plans:
             return candidate
-        self._progress("plan")
+        self._tell("plan")
         model = candidate.model()
         fits = None if self._limits.budget is None else self._limits.budget - candidate.tail
         families: tuple[_Family, ...] = ("offsets",) if candidate.target.is_dense else ("offsets", "shared_objects")
@@ -363,7 +394,7 @@ class Search:
     def _tried(self, candidate: Candidate) -> Candidate | None:
         """A candidate with what its runtime says; None where its outputs are not near enough."""
         candidate = self._best_planned(self._planned(candidate))
-        self._progress("run")
+        self._tell("run")
         model, planset, _ = self._plans[candidate.text]
         try:
             trial = try_candidate(self._model, self._path, candidate, model, planset, self._limits.outputs, self._feeds)
