@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from edgemem.errors import EdgememError, RuntimeLoadError
 from edgemem.formats import Rewritable
 from edgemem.passes.order_pass import OrderOperators
-from edgemem.passes.tiling.choice import find_stages
 from edgemem.runtime.onnxruntime.baked_file import LEVELS
 from edgemem.runtime.onnxruntime.optimise_pass import OptimiseGraph
 from edgemem.runtime.onnxruntime.tile_pass import TILED_LEVEL, TileOperators
@@ -94,11 +93,11 @@ def _tiled(shop: Workshop, base: Branch, highest: Branch | None) -> Iterator[Can
 
 
 def _tiled_at(shop: Workshop, base: Branch, level: str) -> Iterator[Candidate]:
-    limits, graph = shop.limits, base.model.graph()
+    limits = shop.limits
     tried: set[tuple[TileStage, ...]] = set()
 
     def made_for(most: float, limit: int | None, threads: tuple[int, ...]) -> Candidate | None:
-        found = find_stages(graph, base.target, max_macs=most, budget=limit, threads=threads)
+        found = shop.tile_search(base, threads).find(max_macs=most, budget=limit)
         if not found.stages or found.stages in tried:
             return None
         tried.add(found.stages)

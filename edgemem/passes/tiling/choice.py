@@ -22,16 +22,15 @@ from edgemem.passes.tiling.cost import Costs
 from edgemem.passes.tiling.kernels import workspace
 from edgemem.passes.tiling.stage import TileStage
 from edgemem.records.lifetime import lifetimes
-from edgemem.schedule.peak import peak_of
 from edgemem.strategy.bounds import operator_breadths
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from edgemem.model.graph import Graph
     from edgemem.targets import Target
 
-__all__ = ["TileChoice", "find_stages", "peak_without_stages"]
+__all__ = ["TileChoice", "TileSearch", "find_stages"]
 
 _ROWS: Final = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64)
 _COLUMNS: Final = (1, 2, 4)
@@ -101,54 +100,53 @@ def find_stages(
 
     Returns the same for the same graph on every machine. Raises UnsupportedError for a target with layers of textures.
     """
-    if target.layer_rows:
-        raise UnsupportedError(
-            f"the target {target.name!r} gives every tile whole layers, which costs what tiles save; "
-            "tile for gpu-buffer"
-        )
-    search = _Search(graph, target, threads, max_macs)
-    before, allowed = search.peak_without(), search.allowed
-    low, high = search.least(), before
-    best: tuple[int, _Way] | None = None
-    if budget is not None and before <= budget:
-        return TileChoice((), before, 1.0)
-    if budget is not None and (way := search.best(budget)) is not None and way.extra <= allowed:
-        best = (budget, way)
-    fits = best is not None
-    while not fits and high - low > max(high * _PRECISION, 1):
-        limit = (low + high) // 2
-        way = search.best(limit)
-        if way is not None and way.extra <= allowed:
-            best, high = (limit, way), limit
-        else:
-            low = limit
-    if best is None:
-        return TileChoice((), before, 1.0)
-    if not fits:  # the last bytes often cost most of the arithmetic
-        relaxed = search.best(limit := min(before, best[0] + int(best[0] * _SLACK)))
-        best = (limit, relaxed) if relaxed is not None and relaxed.extra < best[1].extra else best
-    total = max(sum(search.costs.macs), 1)
-    return TileChoice(best[1].stages(), best[0], 1 + best[1].extra / total)
+    return TileSearch(graph, target, threads).find(max_macs=max_macs, budget=budget)
 
 
-def peak_without_stages(graph: Graph, target: Target) -> int:
-    """Bytes that no plan of a graph goes below, in the order of its operators and as they are."""
-    return peak_of(graph, target)
+class TileSearch:
+    """The ways to run one graph. Arguments as `find_stages`; what one search has computed, the next one finds."""
 
-
-class _Search:
-    """The ways to run one graph."""
-
-    def __init__(self, graph: Graph, target: Target, threads: Sequence[int], max_macs: float) -> None:
+    def __init__(self, graph: Graph, target: Target, threads: Sequence[int] = (1,)) -> None:
+        if target.layer_rows:
+            raise UnsupportedError(
+                f"the target {target.name!r} gives every tile whole layers, which costs what tiles save; "
+                "tile for gpu-buffer"
+            )
         self.graph = graph
         self.costs = Costs(graph, target, threads=threads)
         self._count = len(graph.ops)
         breadths = operator_breadths(lifetimes(graph, target).problem)
-        self.allowed = int((max_macs - 1) * sum(self.costs.macs))
+        self._allowed = 0
         self._alone = np.array([self._workspace(k) for k in range(self._count)], np.int64)
         self._alone[: len(breadths)] += breadths
         self._can = [self.costs.region(k, k) is not None for k in range(self._count)]
         self._ends = self._find_ends()
+
+    def find(self, *, max_macs: float, budget: int | None = None) -> TileChoice:
+        """As `find_stages`."""
+        total = sum(self.costs.macs)
+        self._allowed = int((max_macs - 1) * total)
+        before = self.peak_without()
+        low, high = self.least(), before
+        best: tuple[int, _Way] | None = None
+        if budget is not None and before <= budget:
+            return TileChoice((), before, 1.0)
+        if budget is not None and (way := self.best(budget)) is not None and way.extra <= self._allowed:
+            best = (budget, way)
+        fits = best is not None
+        while not fits and high - low > max(high * _PRECISION, 1):
+            limit = (low + high) // 2
+            way = self.best(limit)
+            if way is not None and way.extra <= self._allowed:
+                best, high = (limit, way), limit
+            else:
+                low = limit
+        if best is None:
+            return TileChoice((), before, 1.0)
+        if not fits:  # the last bytes often cost most of the arithmetic
+            relaxed = self.best(limit := min(before, best[0] + int(best[0] * _SLACK)))
+            best = (limit, relaxed) if relaxed is not None and relaxed.extra < best[1].extra else best
+        return TileChoice(best[1].stages(), best[0], 1 + best[1].extra / max(total, 1))
 
     def peak_without(self) -> int:
         """Bytes without tiles."""
@@ -229,24 +227,24 @@ class _Search:
             return None  # they need no tiles
         if self.costs.least(first, last, in_parts=bool(in_parts)) > limit:
             return None
-        paid = sum(self.costs.macs[first : last + 1]) + self.allowed - way.extra
-        for stage in self._stages(first, last):
-            macs = self.costs.macs_of(stage)
-            if macs is None or macs > paid:
-                continue
-            peak = self.costs.peak(stage, in_parts)
-            if peak is not None and peak <= limit:
-                return stage  # more rows would compute more twice
+        paid = sum(self.costs.macs[first : last + 1]) + self._allowed - way.extra
+        for columns in _COLUMNS:
+            for rows in _ROWS:
+                if rows * columns > _MOST_TILES:
+                    break
+                stage = TileStage(first, last, rows, columns)
+                macs = self.costs.macs_of(stage)
+                if macs is None:
+                    continue
+                if macs > paid:
+                    break  # more rows would compute more twice
+                peak = self.costs.peak(stage, in_parts)
+                if peak is not None and peak <= limit:
+                    return stage
         return None
 
     def _can_all(self, first: int, last: int) -> bool:
         return all(self._can[first : last + 1])
-
-    def _stages(self, first: int, last: int) -> Iterator[TileStage]:
-        for columns in _COLUMNS:
-            for rows in _ROWS:
-                if rows * columns <= _MOST_TILES:
-                    yield TileStage(first, last, rows, columns)
 
 
 def _offer(ways: list[_Way | None], place: int, way: _Way) -> None:
