@@ -221,8 +221,8 @@ class TileSearch:
         region = self.costs.region(first, last) if self._can_all(first, last) else None
         if region is None:
             return None
-        rows = ((i, way.rows(self.costs.producer(i))) for i in region.inputs)
-        in_parts = frozenset((i, count) for i, count in rows if count > 1)
+        counts = ((i, way.rows(self.costs.producer(i))) for i in region.inputs)
+        in_parts = frozenset((i, count) for i, count in counts if count > 1)
         if not in_parts and int(self._alone[first : last + 1].max()) <= limit:
             return None  # they need no tiles
         if self.costs.least(first, last, in_parts=bool(in_parts)) > limit:
