@@ -37,6 +37,7 @@ _COLUMNS: Final = (1, 2, 4)
 _MOST_TILES: Final = 64
 _MOST_ENDS: Final = 48  # places where a stage may end
 _LONGEST: Final = 48  # operators in a stage
+_OPERATOR: Final = 100_000  # multiply-accumulate operations in the time that one more operator takes (measured: 3.5 us)
 _PRECISION: Final = 1 / 256  # of the least peak
 _SLACK: Final = 1 / 64  # by which the peak may exceed the least for less arithmetic
 
@@ -64,6 +65,10 @@ class _Way:
     operators: int
     stage: TileStage | None = None
     before: _Way | None = None
+
+    def cost(self, price: int) -> tuple[int, int]:
+        """What ways are compared by, where an operator costs so much arithmetic."""
+        return self.extra + price * self.operators, self.operators
 
     def rows(self, op: int) -> int:
         """In how many rows of tiles an operator before the place ran; 1 if it ran as it is."""
@@ -131,20 +136,20 @@ class TileSearch:
         best: tuple[int, _Way] | None = None
         if budget is not None and before <= budget:
             return TileChoice((), before, 1.0)
-        if budget is not None and (way := self.best(budget)) is not None and way.extra <= self._allowed:
+        if budget is not None and (way := self._cheapest_way(budget)) is not None:
             best = (budget, way)
         fits = best is not None
         while not fits and high - low > max(high * _PRECISION, 1):
             limit = (low + high) // 2
-            way = self.best(limit)
-            if way is not None and way.extra <= self._allowed:
+            way = self._cheapest_way(limit)
+            if way is not None:
                 best, high = (limit, way), limit
             else:
                 low = limit
         if best is None:
             return TileChoice((), before, 1.0)
         if not fits:  # the last bytes often cost most of the arithmetic
-            relaxed = self.best(limit := min(before, best[0] + int(best[0] * _SLACK)))
+            relaxed = self._cheapest_way(limit := min(before, best[0] + int(best[0] * _SLACK)))
             best = (limit, relaxed) if relaxed is not None and relaxed.extra < best[1].extra else best
         return TileChoice(best[1].stages(), best[0], 1 + best[1].extra / max(total, 1))
 
@@ -191,8 +196,16 @@ class TileSearch:
             k for k in range(self._count) if self._can[k] and (k == 0 or not self._can[k - 1] or k - 1 in self._ends)
         )
 
-    def best(self, limit: int) -> _Way | None:
-        """The way with the least arithmetic whose peak is within the limit; None if there is none."""
+    def _cheapest_way(self, limit: int) -> _Way | None:
+        """The cheapest way whose peak is within the limit and whose arithmetic is allowed; None if none is found."""
+        for price in (_OPERATOR, 0):
+            way = self._best(limit, price)
+            if way is not None and way.extra <= self._allowed:
+                return way
+        return None
+
+    def _best(self, limit: int, price: int) -> _Way | None:
+        """The cheapest way whose peak is within the limit, where an operator costs so much arithmetic."""
         # ways[k][t]: operators before k have run; t: the last of them in tiles
         ways: list[list[_Way | None]] = [[None, None] for _ in range(self._count + 1)]
         ways[0][0] = _Way(0, 0)
@@ -202,22 +215,22 @@ class TileSearch:
                 if way is None:
                     continue
                 if self._whole(k, way) <= limit:
-                    _offer(ways[k + 1], 0, _Way(way.extra, way.operators + 1, None, way))
+                    _offer(ways[k + 1], 0, _Way(way.extra, way.operators + 1, None, way), price)
                 if k not in begins:
                     continue
                 for last in self._ends:
                     if not k <= last < k + _LONGEST:
                         continue
-                    stage = self._cheapest(k, last, limit, way)
+                    stage = self._cheapest(k, last, limit, way, price)
                     if stage is not None:
                         extra = way.extra + (self.costs.macs_of(stage) or 0) - sum(self.costs.macs[k : last + 1])
                         operators = way.operators + self.costs.operators(stage)
-                        _offer(ways[last + 1], 1, _Way(extra, operators, stage, way))
+                        _offer(ways[last + 1], 1, _Way(extra, operators, stage, way), price)
         ends = [w for w in ways[self._count] if w is not None]
-        return min(ends, key=lambda w: (w.extra, w.operators), default=None)
+        return min(ends, key=lambda w: w.cost(price), default=None)
 
-    def _cheapest(self, first: int, last: int, limit: int, way: _Way) -> TileStage | None:
-        """The stage of these operators with the least arithmetic within the limit, after the others ran so."""
+    def _cheapest(self, first: int, last: int, limit: int, way: _Way, price: int) -> TileStage | None:
+        """The cheapest stage of these operators within the limit, after the others ran so."""
         region = self.costs.region(first, last) if self._can_all(first, last) else None
         if region is None:
             return None
@@ -227,6 +240,7 @@ class TileSearch:
             return None  # they need no tiles
         if self.costs.least(first, last, in_parts=bool(in_parts)) > limit:
             return None
+        found: list[tuple[int, TileStage]] = []
         paid = sum(self.costs.macs[first : last + 1]) + self._allowed - way.extra
         for columns in _COLUMNS:
             for rows in _ROWS:
@@ -240,14 +254,15 @@ class TileSearch:
                     break  # more rows would compute more twice
                 peak = self.costs.peak(stage, in_parts)
                 if peak is not None and peak <= limit:
-                    return stage
-        return None
+                    found.append((macs + price * self.costs.operators(stage), stage))
+                    break
+        return min(found, key=lambda each: each[0], default=(0, None))[1]
 
     def _can_all(self, first: int, last: int) -> bool:
         return all(self._can[first : last + 1])
 
 
-def _offer(ways: list[_Way | None], place: int, way: _Way) -> None:
+def _offer(ways: list[_Way | None], place: int, way: _Way, price: int) -> None:
     known = ways[place]
-    if known is None or (way.extra, way.operators) < (known.extra, known.operators):
+    if known is None or way.cost(price) < known.cost(price):
         ways[place] = way
