@@ -175,6 +175,42 @@ def _split(case: _Case) -> Mapping[str, Attribute]:
     return _axis(case, 0)
 
 
+def _gather(case: _Case) -> Mapping[str, Attribute]:
+    axis, rank = case.number("axis", 0), len(case.given)
+    return {"axis": axis % rank} if rank and -rank <= axis < rank else _NONE
+
+
+def _softmax(case: _Case) -> Mapping[str, Attribute]:
+    """The axis where the node names it: the default differs between operator sets."""
+    return _axis(case, None) if len(case.made) > case.number("axis", len(case.made)) else _NONE
+
+
+def _normalization(case: _Case) -> Mapping[str, Attribute]:
+    return _axis(case, -1)
+
+
+def _product(case: _Case) -> Mapping[str, Attribute]:
+    if case.number("transBatchA", 0) or case.number("transBatchB", 0):
+        return _NONE
+    return {name: int(bool(case.number(name, 0))) for name in ("transA", "transB")}
+
+
+def _transpose(case: _Case) -> Mapping[str, Attribute]:
+    permutation = case.numbers("perm") or tuple(reversed(range(len(case.given))))
+    is_one = len(case.given) == len(case.made) and sorted(permutation) == list(range(len(case.given)))
+    return {"permutation": permutation} if is_one else _NONE
+
+
+def _reduction(case: _Case) -> Mapping[str, Attribute]:
+    """The axes that are summed up; all of them where the node names none."""
+    rank = len(case.given)
+    axes = case.numbers("axes") or (case.constant(1) if case.has_input(1) else None)
+    if axes is None and (case.has_input(1) or case.number("noop_with_empty_axes", 0)):
+        return _NONE
+    axes = axes or tuple(range(rank))
+    return {"axes": tuple(sorted(a % rank for a in axes))} if all(-rank <= a < rank for a in axes) else _NONE
+
+
 def _axis(case: _Case, default: int | None) -> Mapping[str, Attribute]:
     rank = len(case.made)
     axis = case.number("axis", rank if default is None else default)
@@ -258,4 +294,12 @@ _RULES: Final[Mapping[str, Callable[[_Case], Mapping[str, Attribute]]]] = {
     "Split": _split,
     "Pad": _pad,
     "Resize": _resize,
+    "Gather": _gather,
+    "Transpose": _transpose,
+    **dict.fromkeys(("Softmax", "LogSoftmax"), _softmax),
+    **dict.fromkeys(("LayerNormalization", "SimplifiedLayerNormalization"), _normalization),
+    **dict.fromkeys(("MatMul", "Gemm", "QLinearMatMul"), _product),
+    **dict.fromkeys(("com.microsoft::FusedMatMul", "com.microsoft::FusedGemm"), _product),
+    **dict.fromkeys(("ReduceL1", "ReduceL2", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin"), _reduction),
+    **dict.fromkeys(("ReduceProd", "ReduceSum", "ReduceSumSquare"), _reduction),
 }
