@@ -148,9 +148,7 @@ def _batch_normalization(net: _Net, x: str) -> str:
     if len(shape) < 2:
         return ""
     values = [net.weights(shape[1]) for _ in range(3)]
-    return net.add(
-        "BatchNormalization", [x, *values, net.constant(net.rng.random(shape[1], np.float32) + 0.5)], shape
-    )
+    return net.add("BatchNormalization", [x, *values, net.constant(net.rng.random(shape[1], np.float32) + 0.5)], shape)
 
 
 def _instance_normalization(net: _Net, x: str) -> str:

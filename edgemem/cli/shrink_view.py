@@ -19,7 +19,13 @@ __all__ = ["Rows", "answer_lines", "found_data", "rows_of", "table_lines"]
 
 _ROWS: Final = 8
 _COLUMNS: Final = ("", "memory", "of it", "arithmetic", "operators", "time")
-_WORDS: Final = {"stream": "stripes", "tile": "tiles", "fold": "plain constants", "recompute": "recomputation"}
+_WORDS: Final = {
+    "stream": "stripes",
+    "tile": "tiles",
+    "split": "parts",
+    "fold": "plain constants",
+    "recompute": "recomputation",
+}
 
 
 @dataclass(frozen=True, slots=True)

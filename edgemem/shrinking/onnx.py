@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING, Final
 from edgemem.errors import EdgememError, RuntimeLoadError
 from edgemem.formats import Rewritable
 from edgemem.passes.order_pass import OrderOperators
-from edgemem.passes.tiling.choice import find_stages
+from edgemem.passes.splitting.choice import find_splits
+from edgemem.passes.tiling.choice import find_stages, uncut_operators
 from edgemem.runtime.onnxruntime.baked_file import LEVELS
+from edgemem.runtime.onnxruntime.cut_graph import CUT_LEVEL
 from edgemem.runtime.onnxruntime.optimise_pass import OptimiseGraph
-from edgemem.runtime.onnxruntime.tile_pass import TILED_LEVEL, TileOperators
+from edgemem.runtime.onnxruntime.tile_pass import TileOperators
+from edgemem.runtime.split_pass import SplitOperators
+from edgemem.shrinking.parts import split_candidates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from edgemem.passes.tiling.stage import TileStage
     from edgemem.shrinking.branch import Branch, Workshop
@@ -25,6 +29,7 @@ __all__ = ["onnx_candidates"]
 
 _WORTH: Final = 1 / 64  # of the peak: what a lower level, which runs slower, has to save
 _SHARES: Final = (1.0, 0.4, 0.15, 0.05)  # of the arithmetic that may be added, for fronts
+_FEW: Final = (1.0, 0.15)
 _TIGHTER: Final = 3  # searches for a budget, where the optimised graph needs more than was estimated
 # Numbers of threads for which sums of the graph that is cut keep their blocks, so that every bit stays the same; more
 # numbers allow fewer tiles. Kernels of the level `all` have blocks of their own: one thread only keeps parts from
@@ -63,14 +68,14 @@ def onnx_candidates(shop: Workshop) -> Iterator[Candidate]:
             yield found
     if not bases:
         return
-    if shop.allows(TileOperators.name):
-        yield from _tiled(shop, bases.get(TILED_LEVEL), bases.get(_HIGHEST))
+    if shop.allows(TileOperators.name) or shop.allows(SplitOperators.name):
+        yield from _cut(shop, bases.get(CUT_LEVEL), bases.get(_HIGHEST))
     lowest = min(bases.values(), key=lambda b: shop.candidate(b).arena)
     yield from shop.recomputed(lowest)
 
 
-def _tiled(shop: Workshop, base: Branch | None, highest: Branch | None) -> Iterator[Candidate]:
-    """The model in tiles: for the budget, or for several amounts of arithmetic.
+def _cut(shop: Workshop, base: Branch | None, highest: Branch | None) -> Iterator[Candidate]:
+    """The model in tiles and parts: for the budget, or for several amounts of arithmetic.
 
     What was cut is optimised to the level of a default session. Tiles that stay at the level they were cut at keep
     every bit of that level's outputs, and run slower: they are made where that is wanted, or where nothing else fits.
@@ -83,14 +88,43 @@ def _tiled(shop: Workshop, base: Branch | None, highest: Branch | None) -> Itera
     cuts = [] if limits.outputs == "identical" or not shop.allows(OptimiseGraph.name) else [(again, _HIGHEST)]
     for cut, level in (*cuts, (base, "")):
         least = None
-        for made in _tiled_at(shop, cut, level):
+        for made in _cut_at(shop, cut, level):
             yield made
             least = made.arena if least is None else min(least, made.arena)
         if least is not None and (limits.budget is None or least <= limits.budget):
             return
 
 
-def _tiled_at(shop: Workshop, base: Branch, level: str) -> Iterator[Candidate]:
+def _cut_at(shop: Workshop, base: Branch, level: str) -> Iterator[Candidate]:
+    """Parts alone, tiles alone, and both: parts of what tiles cannot cut, before and behind them."""
+    splits = shop.allows(SplitOperators.name)
+    if splits:
+        yield from split_candidates(shop, base, level)
+    if not shop.allows(TileOperators.name):
+        return
+    tiled: list[Candidate] = []
+    for lowered in dict.fromkeys((base, _lowered(shop, base) if splits else base)):
+        for made in _tiled_at(shop, lowered, level, _SHARES if lowered is base else _FEW):
+            tiled.append(made)
+            yield made
+    if not splits or not tiled:
+        return
+    *steps, tiles = min(tiled, key=lambda c: c.arena).steps
+    assert isinstance(tiles, TileOperators)
+    cut = base
+    for step in (*steps[len(base.steps) :], replace(tiles, level="")):
+        cut = shop.apply(cut, step)
+    yield from split_candidates(shop, cut, level)
+
+
+def _lowered(shop: Workshop, base: Branch) -> Branch:
+    """The model with parts of operators that tiles cannot cut."""
+    graph = base.model.graph()
+    found = find_splits(graph, base.target, among=uncut_operators(graph, base.target))
+    return shop.apply(base, SplitOperators(found.stages)) if found.stages else base
+
+
+def _tiled_at(shop: Workshop, base: Branch, level: str, shares: Sequence[float]) -> Iterator[Candidate]:
     limits, graph = shop.limits, base.model.graph()
     tried: set[tuple[TileStage, ...]] = set()
 
@@ -107,10 +141,10 @@ def _tiled_at(shop: Workshop, base: Branch, level: str) -> Iterator[Candidate]:
 
     ways = _THREADS if limits.outputs == "identical" else _ANY_SUM
     if limits.budget is None:
-        for share in _SHARES:
+        for share in shares:
             if made := made_for(1 + (limits.max_macs - 1) * share, None, ways[0]):
                 yield made
-        for threads in ways[1:]:
+        for threads in ways[1:] if shares is _SHARES else ():
             if made := made_for(limits.max_macs, None, threads):
                 yield made
         return

@@ -10,6 +10,8 @@ from edgemem.passes.fold_pass import FoldConstants
 from edgemem.passes.order_pass import OrderOperators
 from edgemem.passes.streaming.stages import StripeLimits, find_front
 from edgemem.passes.streaming.stream_pass import StreamOperators
+from edgemem.runtime.split_pass import SplitOperators
+from edgemem.shrinking.parts import split_candidates
 from edgemem.shrinking.steps import OVERLAP
 
 if TYPE_CHECKING:
@@ -45,6 +47,8 @@ def tflite_candidates(shop: Workshop) -> Iterator[Candidate]:
                 yield shop.candidate(over)
             if shop.allows(StreamOperators.name) and isinstance(base.model, Rewritable) and shop.target.is_dense:
                 yield from _streamed(shop, shop.overlapping(base, kernels, slots=True))
+            if shop.allows(SplitOperators.name) and isinstance(base.model, Rewritable) and shop.target.is_dense:
+                yield from split_candidates(shop, over)
     yield from shop.recomputed(bases[-1])
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from edgemem.model.graph import Graph
     from edgemem.targets import Target
 
-__all__ = ["TileChoice", "find_stages", "peak_without_stages"]
+__all__ = ["TileChoice", "find_stages", "peak_without_stages", "uncut_operators"]
 
 _ROWS: Final = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64)
 _COLUMNS: Final = (1, 2, 4)
@@ -134,6 +134,12 @@ def find_stages(
 def peak_without_stages(graph: Graph, target: Target) -> int:
     """Bytes that no plan of a graph goes below, in the order of its operators and as they are."""
     return peak_of(graph, target)
+
+
+def uncut_operators(graph: Graph, target: Target) -> frozenset[int]:
+    """Operators that cannot run in tiles."""
+    costs = Costs(graph, target)
+    return frozenset(k for k in range(len(graph.ops)) if costs.region(k, k) is None)
 
 
 class _Search:
