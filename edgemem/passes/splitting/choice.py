@@ -25,7 +25,7 @@ from edgemem.schedule.peak import peak_of
 from edgemem.strategy.bounds import operator_breadths
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["SplitChoice", "find_splits"]
 
 _PARTS: Final = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 48, 64)
-_TRIED: Final = (4, 16)  # parts by which stages are compared, as far as there are so many blocks
+_TRIED: Final = 8  # parts by which stages are compared, as far as there are so many blocks
+_ALIKE: Final = 12  # operators before and behind one that make it like another one, which gets the same stage
 _LONGEST: Final = 48  # operators of a stage before and behind the highest
 _ENDS: Final = 8  # places where a stage may begin, and where it may end
 _MOST_STAGES: Final = 64
@@ -95,6 +96,7 @@ class _Search:
         ):
             self._across[first + 1 : last + 1] += size
         self._windows: dict[tuple[int, int], _Window] = {}
+        self._known: dict[tuple[object, ...], SplitStage] = {}  # surroundings -> a stage counted from the operator
         self._measured: dict[SplitStage, int | None] = {}
 
     def stages(self, budget: int, among: Collection[int] | None) -> tuple[SplitStage, ...]:
@@ -134,6 +136,12 @@ class _Search:
         low = max((last + 1 for _, last in taken if last < k), default=0)
         high = min((first - 1 for first, _ in taken if first > k), default=len(self._graph.ops) - 1)
         enough = int(self._breadths[k] * (1 - _WORTH))
+        around = self._surroundings(k)
+        if (known := self._known.get(around)) is not None:
+            stage = replace(known, first=k + known.first, last=k + known.last)
+            inside = low <= stage.first and stage.last <= high
+            if inside and (peak := self._peak(stage)) is not None and peak <= enough:
+                return stage, peak
         best: tuple[tuple[int, int], SplitStage] | None = None
         for stage in self._around(k, low, high):
             peak = self._peak(stage)
@@ -149,7 +157,17 @@ class _Search:
         peaks = [(stage, peak) for stage in divided if (peak := self._peak(stage)) is not None]
         least = min(peak for _, peak in peaks)
         allowed = max(floor, least + int(least * _SLACK) if least > floor else 0)
-        return next((stage, peak) for stage, peak in peaks if peak <= allowed)
+        stage, peak = next((stage, peak) for stage, peak in peaks if peak <= allowed)
+        self._known[around] = replace(stage, first=stage.first - k, last=stage.last - k)
+        return stage, peak
+
+    def _surroundings(self, k: int) -> tuple[object, ...]:
+        """What operators around one do, by types and shapes; it is the same for the blocks of a network."""
+        low = max(k - _ALIKE, 0)
+        shapes = self._graph.tensors
+        near = self._graph.ops[low : k + _ALIKE + 1]
+        ends = tuple((op.type, tuple(shapes[i].shape for i in (*op.inputs, *op.outputs) if i >= 0)) for op in near)
+        return (k - low, *ends)
 
     def _around(self, k: int, low: int, high: int) -> Iterator[SplitStage]:
         begins = self._lows(range(k, max(low, k - _LONGEST) - 1, -1), 0)
@@ -162,14 +180,13 @@ class _Search:
                     yield from self._cutting(k, SplitStage(first, last, 2, axis))
 
     def _cutting(self, k: int, stage: SplitStage) -> Iterator[SplitStage]:
-        """A stage in several numbers of parts if it cuts an operator."""
+        """A stage in the parts by which it is compared, if it cuts an operator."""
         try:
             region = find_region(self._graph, stage)
         except TilingError:
             return
         if k in region.cuts:
-            for parts in dict.fromkeys(min(parts, region.blocks) for parts in _TRIED):
-                yield replace(stage, parts=parts)
+            yield replace(stage, parts=min(_TRIED, region.blocks))
 
     def _lows(self, places: range, behind: int) -> list[int]:
         """Places, the nearest first, where fewer bytes go on than at those around them."""
@@ -214,16 +231,25 @@ class _Window:
         later = {i for op in graph.ops[last + 1 :] for i in op.inputs if i >= 0} | {*graph.outputs}
         given = tuple(sorted(before & (read | later) - outer))
         kept = tuple(sorted((before | made) & later - outer))
-        opening = Op("before", "", (), given)
-        closing = Op("behind", "", kept, ())
-        self._graph = replace(graph, ops=(opening, *inside, closing), outputs=self._outputs(graph, before | made))
+        outputs = {i for i in graph.outputs if i in before | made or i in graph.inputs}
+        ops = (Op("before", "", (), given), *inside, Op("behind", "", kept, ()))
+        used = sorted({i for op in ops for i in (*op.inputs, *op.outputs) if i >= 0} | outputs | {*graph.inputs})
+        place = {old: new for new, old in enumerate(used)} | {-1: -1}
+
+        def placed(tensors: Iterable[int]) -> tuple[int, ...]:
+            return tuple(place[i] for i in tensors)
+
+        self._graph = replace(
+            graph,
+            tensors=tuple(graph.tensors[i] for i in used),
+            ops=tuple(replace(op, inputs=placed(op.inputs), outputs=placed(op.outputs)) for op in ops),
+            inputs=placed(graph.inputs),
+            outputs=placed(sorted(outputs)),
+        )
         self._target, self._first = target, first
         own = _breadths(self._graph, target)[1:-1]
         # What the window counts twice (views of tensors from before it) or not at all.
         self._more = int((breadths[first : last + 1] - own).max()) if len(own) == len(inside) else 0
-
-    def _outputs(self, graph: Graph, known: set[int]) -> tuple[int, ...]:
-        return tuple(i for i in graph.outputs if i in known or i in graph.inputs)
 
     def peak(self, stage: SplitStage) -> int | None:
         """Most bytes alive while the stage runs; None where it cannot be."""
