@@ -1,4 +1,4 @@
-"""Random ONNX graphs of operators that can be computed in parts along some axis: convolutions, attention and the like."""
+"""Random ONNX graphs of operators that can be computed in parts along some axis."""
 
 from __future__ import annotations
 

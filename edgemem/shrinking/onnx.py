@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Final
 from edgemem.errors import EdgememError, RuntimeLoadError
 from edgemem.formats import Rewritable
 from edgemem.passes.order_pass import OrderOperators
-from edgemem.passes.splitting.choice import find_splits
 from edgemem.passes.tiling.choice import find_stages, uncut_operators
 from edgemem.runtime.onnxruntime.baked_file import LEVELS
 from edgemem.runtime.onnxruntime.cut_graph import CUT_LEVEL
 from edgemem.runtime.onnxruntime.optimise_pass import OptimiseGraph
 from edgemem.runtime.onnxruntime.tile_pass import TileOperators
 from edgemem.runtime.split_pass import SplitOperators
-from edgemem.shrinking.parts import split_candidates
+from edgemem.schedule.peak import peak_of
+from edgemem.shrinking.parts import lowered, split_candidates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -103,25 +103,25 @@ def _cut_at(shop: Workshop, base: Branch, level: str) -> Iterator[Candidate]:
     if not shop.allows(TileOperators.name):
         return
     tiled: list[Candidate] = []
-    for lowered in dict.fromkeys((base, _lowered(shop, base) if splits else base)):
-        for made in _tiled_at(shop, lowered, level, _SHARES if lowered is base else _FEW):
-            tiled.append(made)
-            yield made
-    if not splits or not tiled:
+    for made in _tiled_at(shop, base, level, _SHARES):
+        tiled.append(made)
+        yield made
+    if not splits:
+        return
+    graph = base.model.graph()
+    reached = min((c.arena for c in tiled), default=peak_of(graph, base.target))
+    other = lowered(shop, base, uncut_operators(graph, base.target), reached)
+    for made in _tiled_at(shop, other, level, _FEW) if other is not base else ():
+        tiled.append(made)
+        yield made
+    if not tiled:
         return
     *steps, tiles = min(tiled, key=lambda c: c.arena).steps
     assert isinstance(tiles, TileOperators)
     cut = base
     for step in (*steps[len(base.steps) :], replace(tiles, level="")):
         cut = shop.apply(cut, step)
-    yield from split_candidates(shop, cut, level)
-
-
-def _lowered(shop: Workshop, base: Branch) -> Branch:
-    """The model with parts of operators that tiles cannot cut."""
-    graph = base.model.graph()
-    found = find_splits(graph, base.target, among=uncut_operators(graph, base.target))
-    return shop.apply(base, SplitOperators(found.stages)) if found.stages else base
+    yield from split_candidates(shop, cut, level, halves=False)
 
 
 def _tiled_at(shop: Workshop, base: Branch, level: str, shares: Sequence[float]) -> Iterator[Candidate]:

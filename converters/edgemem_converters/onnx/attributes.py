@@ -162,7 +162,8 @@ def _transposed(case: _Case) -> Mapping[str, Attribute]:
     return {"kernel": kernel, "stride": stride, "dilation": dilation, "pads": pads, "group": group}
 
 
-def _concatenation(case: _Case) -> Mapping[str, Attribute]:
+def _named_axis(case: _Case) -> Mapping[str, Attribute]:
+    """The axis where the node names it: there is no default, or another one in each operator set."""
     return _axis(case, None)
 
 
@@ -178,11 +179,6 @@ def _split(case: _Case) -> Mapping[str, Attribute]:
 def _gather(case: _Case) -> Mapping[str, Attribute]:
     axis, rank = case.number("axis", 0), len(case.given)
     return {"axis": axis % rank} if rank and -rank <= axis < rank else _NONE
-
-
-def _softmax(case: _Case) -> Mapping[str, Attribute]:
-    """The axis where the node names it: the default differs between operator sets."""
-    return _axis(case, None) if len(case.made) > case.number("axis", len(case.made)) else _NONE
 
 
 def _normalization(case: _Case) -> Mapping[str, Attribute]:
@@ -287,7 +283,7 @@ _RULES: Final[Mapping[str, Callable[[_Case], Mapping[str, Attribute]]]] = {
     "ConvTranspose": _transposed,
     "MaxPool": _pool,
     "AveragePool": _pool,
-    "Concat": _concatenation,
+    "Concat": _named_axis,
     "DequantizeLinear": _scaled,
     "QuantizeLinear": _scaled,
     "Slice": _slice,
@@ -296,7 +292,7 @@ _RULES: Final[Mapping[str, Callable[[_Case], Mapping[str, Attribute]]]] = {
     "Resize": _resize,
     "Gather": _gather,
     "Transpose": _transpose,
-    **dict.fromkeys(("Softmax", "LogSoftmax"), _softmax),
+    **dict.fromkeys(("Softmax", "LogSoftmax"), _named_axis),
     **dict.fromkeys(("LayerNormalization", "SimplifiedLayerNormalization"), _normalization),
     **dict.fromkeys(("MatMul", "Gemm", "QLinearMatMul"), _product),
     **dict.fromkeys(("com.microsoft::FusedMatMul", "com.microsoft::FusedGemm"), _product),

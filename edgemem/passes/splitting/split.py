@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import gcd
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from edgemem.errors import TilingError
 from edgemem.model.rewrite import ConstantPart
@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from edgemem.passes.splitting.stage import SplitStage
 
 __all__ = ["SplitRegion", "find_region", "split"]
+
+# ONNX Runtime computes channels of convolutions in blocks of so many, and fills up the last one of every part.
+_CHANNELS: Final = (16, 8, 4)
+_BLOCKED: Final = frozenset({"Conv", "com.microsoft::FusedConv"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +133,9 @@ def find_region(graph: Graph, stage: SplitStage) -> SplitRegion:
     blocks = gcd(*(cut.blocks for cut in cuts.values()))
     if blocks < stage.parts:
         raise TilingError(ops[-1].name, f"it has {blocks} blocks along axis {stage.axis}, fewer than {stage.parts}")
+    if any(graph.ops[k].type in _BLOCKED and axes[graph.ops[k].outputs[0]] == 1 for k in cuts):
+        fitting = (n for n in _CHANNELS if blocks % n == 0 and blocks // n >= stage.parts)
+        blocks //= next(fitting, 1)
     return SplitRegion(tuple(before), {k: cuts[k] for k in sorted(cuts)}, tuple(behind), axes, blocks)
 
 
