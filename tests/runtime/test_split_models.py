@@ -27,7 +27,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.full
-def test_a_transformer_takes_less_in_a_session(encoder: Path, tmp_path: Path) -> None:
+def test_a_transformer_takes_less_in_a_session(encoder: Path) -> None:
     before = edgemem.shrink(encoder, steps="optimize=all").chosen
     made = edgemem.shrink(encoder, allow=ALLOWED)
     assert [step.name for step in made.chosen.steps] == ALLOWED
@@ -35,8 +35,6 @@ def test_a_transformer_takes_less_in_a_session(encoder: Path, tmp_path: Path) ->
     assert made.chosen.is_measured
     assert made.chosen.arena < 0.8 * before.arena
     assert made.chosen.macs == pytest.approx(1)
-    made.save(tmp_path / "parts.onnx")
-    assert (tmp_path / "parts.onnx").stat().st_size < encoder.stat().st_size + 100_000
 
 
 @pytest.mark.full
@@ -68,7 +66,7 @@ def test_parts_need_an_optimised_graph_and_one_that_can_be_cut(encoder: Path, tm
     net.write_bytes(build("mobilenet_v2", size="small").SerializeToString())
     baked = tmp_path / "baked.onnx"
     bake_sized(net, baked, "all")
-    with pytest.raises(TilingError, match="the model that it was made from|not known to compute"):
+    with pytest.raises(TilingError, match=r"the model that it was made from|not known to compute"):
         edgemem.shrink(baked, steps="optimize,split=0:0:2/1")
 
 
