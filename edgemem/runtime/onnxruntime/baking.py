@@ -13,7 +13,7 @@ from edgemem.runtime.onnxruntime.split_model import node_options
 from edgemem.system.files import atomic_write, temporary_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -29,6 +29,7 @@ def bake_sized(
     *,
     feeds: Mapping[str, NDArray[Any]] | None = None,
     bindings: Bindings | None = None,
+    disabled: Sequence[str] = (),
 ) -> Baked:
     """Write ONNX Runtime's optimised graph with the size of every tensor, so that it can be planned like any model.
 
@@ -40,6 +41,7 @@ def bake_sized(
         level: how far to optimise: none, basic, extended, all.
         feeds: inputs of the profiled run; made up otherwise.
         bindings: values for symbolic dimensions and shapes of inputs.
+        disabled: names of ONNX Runtime's transformations that are left out.
 
     Raises:
         ModelError: the file cannot be read, or its sizes depend on data.
@@ -49,7 +51,7 @@ def bake_sized(
     known = bindings or Bindings()
     with temporary_folder() as folder:
         file = folder / "baked.onnx"
-        note = bake(model_path, file, level, dims=known.dims)
+        note = bake(model_path, file, level, dims=known.dims, disabled=disabled)
         parts = onnx_editor().parts(file.read_bytes(), file.parent)
         values = dict(feeds) if feeds else make_feeds(parts.input_forms(), known)
         forms = {name: (str(value.dtype.name), value.shape) for name, value in values.items()}
