@@ -121,6 +121,9 @@ def _self_product(net: _Net, x: str) -> str:
         kind, rows = "com.microsoft::FusedMatMul", shape[-2]
         if net.turn(0, 1):
             return net.add(kind, [x, x], (*shape[:-2], rows, rows), transB=1, alpha=0.25)
+        if len(shape) > 2 and net.turn(0, 1):
+            made = (*shape[1:-1], shape[0], shape[0])
+            return net.add(kind, [x, x], made, transB=1, transBatchA=1, transBatchB=1, alpha=0.25)
         return net.add(kind, [x, x], (*shape[:-2], shape[-1], shape[-1]), transA=1, alpha=0.25)
     other = (*(net.turn(1, d) for d in shape[:-2]), shape[-1], net.number(1, 6))
     other = other[net.number(0, len(other) - 2) :]

@@ -186,9 +186,8 @@ def _normalization(case: _Case) -> Mapping[str, Attribute]:
 
 
 def _product(case: _Case) -> Mapping[str, Attribute]:
-    if case.number("transBatchA", 0) or case.number("transBatchB", 0):
-        return _NONE
-    return {name: int(bool(case.number(name, 0))) for name in ("transA", "transB")}
+    names = ("transA", "transB", "transBatchA", "transBatchB")
+    return {name: int(bool(case.number(name, 0))) for name in names}
 
 
 def _transpose(case: _Case) -> Mapping[str, Attribute]:

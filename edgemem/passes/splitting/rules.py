@@ -179,11 +179,18 @@ def _depthwise(case: _Case) -> Cut:
 
 
 def _product(left: int = 0, right: int = 1, names: tuple[str, str] = ("transA", "transB")) -> Callable[[_Case], Cut]:
-    """[..., rows, inner] times [..., inner, columns]; a third input is added."""
+    """[..., rows, inner] times [..., inner, columns], whose dimensions may be turned; a third input is added."""
+
+    def axes(case: _Case, shape: Shape, name: str) -> list[int]:
+        """The dimensions of an input in the order in which they are multiplied."""
+        order = list(range(len(shape)))
+        if case.op.attributes.get(f"transBatch{name[-1]}"):
+            order = [*order[1:-1], 0, order[-1]]
+        return [*order[:-2], order[-1], order[-2]] if case.number(name) else order
 
     def rule(case: _Case) -> Cut:
         case.refuse_scaled_input()
-        a, b, turned = case.shape(left), case.shape(right), [case.number(name) for name in names]
+        a, b = case.shape(left), case.shape(right)
         if min(len(a), len(b)) < 2 or max(len(a), len(b)) != len(case.result):
             raise case.refusal()
         is_quantised = right != 1
@@ -191,11 +198,13 @@ def _product(left: int = 0, right: int = 1, names: tuple[str, str] = ("transA", 
             raise case.refusal(f"this {case.op.type} has several scales")
         added = {} if is_quantised else case.broadcast([2])
         behind = len(case.result) - case.axis
+        orders = axes(case, a, names[0]), axes(case, b, names[1])
         if behind == 1:
-            return Cut(case.made, {right: len(b) - 1 - turned[1], **added})
+            return Cut(case.made, {right: orders[1][-1], **added})
         if behind == 2:
-            return Cut(case.made, {left: len(a) - 2 + turned[0], **added})
-        cut = {p: len(s) - behind for p, s in ((left, a), (right, b)) if len(s) >= behind and s[-behind] != 1}
+            return Cut(case.made, {left: orders[0][-2], **added})
+        sides = ((left, a, orders[0]), (right, b, orders[1]))
+        cut = {p: own[-behind] for p, s, own in sides if len(s) >= behind and s[own[-behind]] != 1}
         if not cut:
             raise case.refusal()
         return Cut(case.made, {**cut, **added})
