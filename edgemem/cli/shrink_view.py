@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
@@ -66,6 +66,7 @@ def answer_lines(found: Found, limits: CandidateLimits) -> list[str]:
             lines.append(f"it holds for the kernels of {best.kernels} alone: {VERSIONS[best.kernels]}")
         if found.explanation:
             lines.append(f"without --target {best.target.name}: {found.explanation}")
+    lines += [f"shrink made this model with {note}" for note in found.notes]
     hint = _overlap_hint(found, limits)
     return [*lines, *([hint] if hint else [])]
 
@@ -137,11 +138,24 @@ def found_data(found: Found) -> dict[str, Any]:
         "knee": found.knee.text if found.knee is not None else None,
         "refusals": list(found.refusals),
         "explanation": found.explanation,
+        "shrunk": [asdict(note) for note in found.notes],
     }
 
 
 def _data(candidate: Candidate) -> dict[str, object]:
-    names = ("memory", "arena", "tail", "macs", "operators", "file", "is_planned", "is_measured", "latency", "outputs")
+    names = (
+        "memory",
+        "arena",
+        "tail",
+        "macs",
+        "operators",
+        "file",
+        "is_planned",
+        "is_measured",
+        "latency",
+        "outputs",
+        "runtime",
+    )
     return {
         "steps": candidate.text,
         "kernels": candidate.kernels,

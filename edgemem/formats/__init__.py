@@ -36,6 +36,7 @@ __all__ = [
     "Form",
     "MicroPlanned",
     "Model",
+    "Noted",
     "OneOperator",
     "OneOperatorWriter",
     "OnnxEditor",
@@ -94,6 +95,17 @@ class Model(Protocol):
 
     def save(self, path: Path) -> None:
         """Write the file atomically: an existing file is replaced whole or stays as it is."""
+
+
+@runtime_checkable
+class Noted(Protocol):
+    """A model whose file has room for notes beside its plan, by name. Plans and digests do not depend on them."""
+
+    def note(self, name: str) -> bytes | None:
+        """The note of this name, or None. Raises ModelError where the file has several."""
+
+    def with_note(self, name: str, note: bytes) -> Model:
+        """The model with a note in UTF-8, replacing an older one; its plan stays."""
 
 
 @runtime_checkable

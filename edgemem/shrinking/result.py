@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from edgemem.formats import Model
     from edgemem.plans import PlanSet
     from edgemem.shrinking.candidate import Candidate
+    from edgemem.shrinking.note import ShrinkNote
 
 __all__ = ["Found", "Shrunk"]
 
@@ -30,6 +31,7 @@ class Found:
             budget and the limits.
         refusals: why candidates could not be made or taken, in plain words.
         explanation: where none is within the budget: how near they come, and what is in the way; else "".
+        notes: the changes that `shrink` made of the model before, by the note in its file.
     """
 
     candidates: tuple[Candidate, ...]
@@ -38,6 +40,7 @@ class Found:
     best: Candidate | None
     refusals: tuple[str, ...] = ()
     explanation: str = ""
+    notes: tuple[ShrinkNote, ...] = ()
 
     @property
     def knee(self) -> Candidate | None:

@@ -15,6 +15,7 @@ from edgemem.plans import Settings
 from edgemem.shrinking.branch import Workshop
 from edgemem.shrinking.candidate import Candidate, CandidateLimits, front_of
 from edgemem.shrinking.explanation import explain
+from edgemem.shrinking.note import note_of, notes_in, with_notes
 from edgemem.shrinking.onnx import onnx_candidates
 from edgemem.shrinking.result import Found, Shrunk
 from edgemem.shrinking.steps import CHANGES, parse_steps
@@ -37,6 +38,7 @@ _PLANNED: Final = 12  # candidates that are planned before a search gives up
 _SEARCHES: Final = 5  # until something fits: for what runtimes need besides, and other outputs
 _RUN: Final = 4  # candidates whose outputs are compared before it gives up
 _QUICK: Final = Settings(effort="fast")  # for choosing between candidates
+_ALREADY: Final = "This model was made by shrink: shrink the model that it was made from for other changes"
 _LEAST: Final = 4  # candidates with the least bounds that are planned where there is no budget
 
 
@@ -141,13 +143,17 @@ class Search:
         rules = find_target(target) if isinstance(target, str) else target or BUILT_IN[opened.default_target]
         if kernels not in (None, "none") and ".tflite" not in opened.suffixes:
             raise ModelError(f"{path.name}: a kernel library is of TensorFlow Lite Micro, which runs .tflite files")
+        self._notes = notes_in(opened)
+        # A model in stripes was planned with its slots.
+        striped = any(step.split("=")[0] == "stream" for note in self._notes for step in note.steps.split(","))
+        rules = rules.changed(kernels=kernels, slots=striped and rules.is_dense)
         if rules.region.capacity is not None:
             limits = replace(limits, budget=min(rules.region.capacity, limits.budget or rules.region.capacity))
         self._path, self._model, self._limits, self._feeds = path, opened, limits, feeds
         self._target, self._kernels = target, kernels
         self._refused: set[str] = set()  # candidates whose outputs were
         self._other: Search | None = None  # whose files the model may be read from
-        self._rules = rules.changed(kernels=kernels)
+        self._rules = rules
         self._kept = KeptFolder()
         self._progress, self._until = progress, None if time_limit is None else time.monotonic() + time_limit
         self._allow, folder = allow, self._kept.path
@@ -205,8 +211,10 @@ class Search:
         inside = [c for c in known if not c.breaks(self._limits)]
         own, other = ([c for c in inside if (c.kernels == self._rules.kernels) is held] for held in (True, False))
         explanation = "" if best is not None else explain(self._shop, known, self._limits)
+        if explanation and self._notes:
+            explanation = f"{explanation.rstrip('.')}. {_ALREADY}"
         refusals = tuple(dict.fromkeys(self._shop.refusals))
-        return Found(tuple(known), front_of(own), front_of(other), best, refusals, explanation)
+        return Found(tuple(known), front_of(own), front_of(other), best, refusals, explanation, self._notes)
 
     def shrunk(self) -> Shrunk:
         """The model as the best candidate has it. Raises where there is none."""
@@ -240,7 +248,8 @@ class Search:
                 available=self._limits.budget,
                 op="",
             )
-        return self.made(candidate, Found((candidate,), (candidate,), (), candidate))
+        before = () if not candidate.text else (self._shop.candidate(self._shop.start),)
+        return self.made(candidate, Found((*before, candidate), (candidate,), (), candidate, (), "", self._notes))
 
     def made(self, chosen: Candidate, found: Found) -> Shrunk:
         """The model of a candidate that was planned."""
@@ -250,6 +259,8 @@ class Search:
             words += ["-t", self._target]
         elif chosen.target.name != self._rules.name:
             words += ["-t", chosen.target.name]
+        made = (note_of(chosen, found.candidates[0]),) if chosen.text else ()
+        model = with_notes(model, (*self._notes, *made))
         return Shrunk(model, planset, chosen, found, recorded, shlex.join(words), (self._kept, self._other))
 
     def _is_over(self) -> bool:

@@ -7,6 +7,7 @@ how long a run takes beside what the user runs today.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem import planfile
@@ -15,7 +16,7 @@ from edgemem.model.macs import count_macs
 from edgemem.runtime.differences import same
 from edgemem.runtime.executors import MICRO_KERNELS
 from edgemem.runtime.litert.process import ask_litert
-from edgemem.runtime.onnxruntime.baked_file import baked_note
+from edgemem.runtime.onnxruntime.baked_file import baked_note, onnxruntime
 from edgemem.runtime.onnxruntime.file_recording import add_recording
 from edgemem.runtime.onnxruntime.session_comparison import compare_with_session, latency_ratio
 from edgemem.runtime.tflite_file import TfliteModel
@@ -132,7 +133,8 @@ def _in_onnxruntime(
         apart = f", and ONNX Runtime's levels by {found.levels:.2g} from each other"
         refusal = "" if is_near or rule == "close" else f"{candidate.text}: {found}{apart}"
     latency = latency_ratio(path, model, bindings=bindings, feeds=feeds)
-    return Trial(replace(candidate, outputs=outputs, latency=latency), refusal, recorded)
+    runtime = f"onnxruntime {onnxruntime().__version__}"
+    return Trial(replace(candidate, outputs=outputs, latency=latency, runtime=runtime), refusal, recorded)
 
 
 def _in_litert(original: TfliteModel, path: Path, candidate: Candidate, model: TfliteModel, rule: OutputRule) -> Trial:
@@ -147,7 +149,8 @@ def _in_litert(original: TfliteModel, path: Path, candidate: Candidate, model: T
     latency = after["seconds"] / max(before["seconds"], 1e-9)
     outputs = "identical" if is_same else "differ in the last bits: LiteRT's float kernels compute in blocks of rows"
     refusal = "" if is_same or rule == "close" else f"{candidate.text}: outputs {outputs}"
-    return Trial(replace(candidate, outputs=outputs, latency=latency), refusal)
+    runtime = f"ai-edge-litert {version('ai-edge-litert')}"
+    return Trial(replace(candidate, outputs=outputs, latency=latency, runtime=runtime), refusal)
 
 
 def _in_tflm(original: TfliteModel, candidate: Candidate, model: TfliteModel, planset: PlanSet) -> Trial:
@@ -167,7 +170,8 @@ def _in_tflm(original: TfliteModel, candidate: Candidate, model: TfliteModel, pl
     if not _are_same(before.each, after.each):
         raise PassError(f"{candidate.text}: outputs in TensorFlow Lite Micro differ from those of the model")
     latency = after.seconds / max(before.seconds, 1e-9)
-    return Trial(replace(candidate, outputs="identical", latency=latency))
+    runtime = f"tflite-micro {version('tflite-micro')}"
+    return Trial(replace(candidate, outputs="identical", latency=latency, runtime=runtime))
 
 
 def _are_same(here: Sequence[Sequence[NDArray[Any]]], there: Sequence[Sequence[NDArray[Any]]]) -> bool:

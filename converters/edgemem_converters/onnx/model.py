@@ -205,6 +205,15 @@ class OnnxConverter:
         data = with_metadata(self._data, PLAN_KEY, base64.b64encode(plan))
         return type(self)(data, self._path, self.bindings, self._weight_files, self._graph)
 
+    def note(self, name: str) -> bytes | None:
+        """The note of this name in the metadata, or None."""
+        return metadata(self._data, name)
+
+    def with_note(self, name: str, note: bytes) -> Self:
+        """The model with a note in its metadata, which is UTF-8, replacing an older one; its plan stays."""
+        data = with_metadata(self._data, name, note)
+        return type(self)(data, self._path, self.bindings, self._weight_files, self._graph)
+
     def states(self, patterns: Mapping[str, str]) -> tuple[StatePair, ...]:
         """The states that these patterns name, or all that are found if there are none. Raises as `find_pairs`."""
         with _parsing(self._path):
