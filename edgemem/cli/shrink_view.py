@@ -66,6 +66,10 @@ def answer_lines(found: Found, limits: CandidateLimits) -> list[str]:
             lines.append(f"it holds for the kernels of {best.kernels} alone: {VERSIONS[best.kernels]}")
         if found.explanation:
             lines.append(f"without --target {best.target.name}: {found.explanation}")
+    if found.ranges and best is not None:
+        sizes = ", ".join(f"{name}={made}" for name, made in found.ranges.items())
+        lines.append(f"for all sizes of {sizes} in one file; memory, arithmetic and time are of the largest")
+        lines += [f"left out: {reason}" for reason in found.refusals]
     lines += [f"shrink made this model with {note}" for note in found.notes]
     hint = _overlap_hint(found, limits)
     return [*lines, *([hint] if hint else [])]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkab
 
 from edgemem.errors import ModelError
 from edgemem.formats.one_operator import OneOperator, OneOperatorWriter, OperandValue
-from edgemem.formats.onnx_editing import Form, OnnxEditor, Parts, Piece
+from edgemem.formats.onnx_editing import Form, OnnxEditor, OpenForm, Parts, Piece
 from edgemem.model.bindings import Bindings
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ __all__ = [
     "OneOperator",
     "OneOperatorWriter",
     "OnnxEditor",
+    "OpenForm",
     "OperandValue",
     "Parts",
     "Piece",

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from edgemem.errors import BudgetExceededError, EdgememError, ModelError, NumericDifferenceError
+from edgemem.errors import BudgetExceededError, EdgememError, ModelError, NumericDifferenceError, UnsupportedError
 from edgemem.formats import Bindings, Model, load
 from edgemem.planning.model_plan import plan_model
 from edgemem.plans import Settings
@@ -214,7 +214,8 @@ class Search:
         if explanation and self._notes:
             explanation = f"{explanation.rstrip('.')}. {_ALREADY}"
         refusals = tuple(dict.fromkeys(self._shop.refusals))
-        return Found(tuple(known), front_of(own), front_of(other), best, refusals, explanation, self._notes)
+        ranges = self._model.bindings.ranges
+        return Found(tuple(known), front_of(own), front_of(other), best, refusals, explanation, self._notes, ranges)
 
     def shrunk(self) -> Shrunk:
         """The model as the best candidate has it. Raises where there is none."""
@@ -239,8 +240,6 @@ class Search:
                 branch = self._shop.overlapping(branch, branch.target.kernels, slots=True)
             branch = self._shop.apply(branch, step)
         candidate = self._tried(self._planned(self._shop.candidate(branch)))
-        if candidate is None:
-            raise NumericDifferenceError(f"{self._path.name}: {self._shop.refusals[-1]}", largest=float("inf"))
         if self._limits.budget is not None and candidate.memory > self._limits.budget:
             raise BudgetExceededError(
                 f"{self._path.name}: {candidate.memory:,} bytes with {text}, {self._limits.budget:,} are allowed",
@@ -249,7 +248,9 @@ class Search:
                 op="",
             )
         before = () if not candidate.text else (self._shop.candidate(self._shop.start),)
-        return self.made(candidate, Found((*before, candidate), (candidate,), (), candidate, (), "", self._notes))
+        ranges = self._model.bindings.ranges
+        found = Found((*before, candidate), (candidate,), (), candidate, (), "", self._notes, ranges)
+        return self.made(candidate, found)
 
     def made(self, chosen: Candidate, found: Found) -> Shrunk:
         """The model of a candidate that was planned."""
@@ -276,8 +277,10 @@ class Search:
         for tried, place in enumerate(self._planned_in_turn(known)):
             if tried == _RUN or (best is not None and best.memory <= known[place].memory):
                 break
-            made = self._tried(known[place]) if runs else self._planned(known[place])
-            if made is None:
+            try:
+                made = self._tried(known[place]) if runs else self._planned(known[place])
+            except UnsupportedError as e:
+                self._refuse(known[place], str(e))
                 continue
             known[place] = made
             if self._fits(made) and (best is None or made.memory < best.memory):
@@ -312,8 +315,9 @@ class Search:
         if self._limits.budget is None:
             open_.sort(key=lambda n: (known[n].memory, known[n].price))
             for n in open_[:_LEAST]:
-                known[n] = self._planned(known[n])
-            yield from sorted(open_, key=lambda n: (not known[n].is_planned, known[n].memory, known[n].price))
+                known[n] = self._planned_if_possible(known[n])
+            left = [n for n in open_ if known[n].text not in self._refused]
+            yield from sorted(left, key=lambda n: (not known[n].is_planned, known[n].memory, known[n].price))
             return
         budget = limit = self._limits.budget
         open_.sort(key=lambda n: (known[n].price, known[n].memory))
@@ -327,7 +331,9 @@ class Search:
             n = inside[0]
             open_.remove(n)
             bound = known[n].memory
-            known[n] = self._planned(known[n])
+            known[n] = self._planned_if_possible(known[n])
+            if known[n].text in self._refused:
+                continue
             if self._fits(known[n]):
                 yield n
             else:  # the plans of its like exceed their bounds as much
@@ -343,6 +349,18 @@ class Search:
         if candidate.breaks(self._limits):
             return False
         return self._limits.budget is None or candidate.memory <= self._limits.budget
+
+    def _refuse(self, candidate: Candidate, reason: str) -> None:
+        self._refused.add(candidate.text)
+        self._shop.refusals.append(reason)
+
+    def _planned_if_possible(self, candidate: Candidate) -> Candidate:
+        """As `_planned`; a candidate of which no plan can be made is refused."""
+        try:
+            return self._planned(candidate)
+        except UnsupportedError as e:
+            self._refuse(candidate, f"{candidate.text or 'the model as it is'}: {e}")
+            return candidate
 
     def _planned(self, candidate: Candidate) -> Candidate:
         """A candidate with the size of a proved plan."""
@@ -371,19 +389,17 @@ class Search:
         self._plans[candidate.text] = (model, planset, recorded)
         return replace(candidate, arena=best.size)
 
-    def _tried(self, candidate: Candidate) -> Candidate | None:
-        """A candidate with what its runtime says; None where its outputs are not near enough."""
+    def _tried(self, candidate: Candidate) -> Candidate:
+        """A candidate with what its runtime says.
+
+        Raises NumericDifferenceError where its outputs are not near enough, and UnsupportedError where its plan does
+        not hold for all sizes of a range.
+        """
         candidate = self._best_planned(self._planned(candidate))
         self._progress("run")
         model, planset, _ = self._plans[candidate.text]
-        try:
-            trial = try_candidate(self._model, self._path, candidate, model, planset, self._limits.outputs, self._feeds)
-        except EdgememError as e:
-            self._shop.refusals.append(f"{candidate.text or 'the model as it is'}: {e}")
-            raise
+        trial = try_candidate(self._model, self._path, candidate, model, planset, self._limits.outputs, self._feeds)
         self._plans[candidate.text] = (model, planset, trial.recorded)
         if trial.refusal:
-            self._refused.add(candidate.text)
-            self._shop.refusals.append(trial.refusal)
-            return None
+            raise NumericDifferenceError(trial.refusal, largest=float("inf"))
         return trial.candidate

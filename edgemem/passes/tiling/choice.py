@@ -99,13 +99,16 @@ def find_stages(
             these numbers of threads; () for a graph that ONNX Runtime will optimise to the level `all`, whose kernels
             have the same blocks for every part.
 
-    Returns the same for the same graph on every machine. Raises UnsupportedError for a target with layers of textures.
+    Returns the same for the same graph on every machine, and no stages for one with loops or branches. Raises
+    UnsupportedError for a target with layers of textures.
     """
     if target.layer_rows:
         raise UnsupportedError(
             f"the target {target.name!r} gives every tile whole layers, which costs what tiles save; "
             "tile for gpu-buffer"
         )
+    if any(op.bodies for op in graph.ops):  # whose operators are steps among those of the graph
+        return TileChoice((), peak_without_stages(graph, target), 1.0)
     search = _Search(graph, target, threads, max_macs)
     before, allowed = search.peak_without(), search.allowed
     low, high = search.least(), before

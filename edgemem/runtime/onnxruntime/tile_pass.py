@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 from edgemem.errors import ModelError, TilingError
-from edgemem.formats import Rewritable, Stateful
+from edgemem.formats import Ranged, Rewritable, Stateful
+from edgemem.model.ranges import samples_of
 from edgemem.passes.protocol import Guarantee
 from edgemem.passes.tiling.stage import parse_stages
 from edgemem.passes.tiling.tile import tile
@@ -21,7 +22,7 @@ from edgemem.runtime.onnxruntime.baked_file import LEVELS, baked_note
 from edgemem.runtime.onnxruntime.optimise_pass import optimised_again
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from edgemem.formats import Model
     from edgemem.model.graph import Graph
@@ -75,12 +76,32 @@ class TileOperators:
             return model
         graph = model.graph()
         _check_blocks(graph, context)
+        if model.bindings.ranges and isinstance(model, Ranged):
+            points = samples_of(model.bindings.dims, model.bindings.ranges)
+            _check_sides(list(model.graphs(points)), self.stages)
         made = model.rewritten(tile(graph, self.stages))
         note = baked_note(model.content())
         return optimised_again(made, self.level, context) if self.level and note and note.level != self.level else made
 
     def __str__(self) -> str:
         return f"{self.name}={'+'.join(map(str, self.stages))}" + (f"@{self.level}" if self.level else "")
+
+
+def _check_sides(graphs: Sequence[Graph], stages: Iterable[TileStage]) -> None:
+    """Raise TilingError for an operator whose tensors have other rows or columns at other sizes: tiles are cut at some.
+
+    `graphs` are of one model at several sizes.
+    """
+    for k in (k for stage in stages for k in range(stage.first, stage.last + 1)):
+        sides = [
+            [graph.tensors[i].shape[2:] for i in (*graph.ops[k].inputs, *graph.ops[k].outputs) if i >= 0]
+            for graph in graphs
+        ]
+        if any(each != sides[0] for each in sides):
+            op = graphs[0].ops[k]
+            raise TilingError(
+                op.name, "its rows or columns follow a dimension that has a range, and tiles are for one size of them"
+            )
 
 
 def _check_blocks(graph: Graph, context: PassContext) -> None:
