@@ -6,14 +6,14 @@ import shlex
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.errors import BudgetExceededError, EdgememError, ModelError, NumericDifferenceError, UnsupportedError
 from edgemem.formats import Bindings, Model, load
-from edgemem.planning.model_plan import plan_model
 from edgemem.plans import Settings
 from edgemem.shrinking.branch import Workshop
 from edgemem.shrinking.candidate import Candidate, CandidateLimits, front_of
+from edgemem.shrinking.candidate_plan import plan_candidate
 from edgemem.shrinking.explanation import explain
 from edgemem.shrinking.note import note_of, notes_in, with_notes
 from edgemem.shrinking.onnx import onnx_candidates
@@ -115,9 +115,6 @@ def _checked(allow: Iterable[str] | None) -> frozenset[str]:
     if unknown:
         raise ModelError(f"no change is named {unknown[0]!r}; there are {', '.join(CHANGES)}")
     return names
-
-
-_Family = Literal["offsets", "shared_objects"]
 
 
 class Search:
@@ -369,12 +366,9 @@ class Search:
         self._progress("plan")
         model = candidate.model()
         fits = None if self._limits.budget is None else self._limits.budget - candidate.tail
-        families: tuple[_Family, ...] = ("offsets",) if candidate.target.is_dense else ("offsets", "shared_objects")
-        planset = plan_model(model, candidate.target, _QUICK, families=families, fits=fits)
-        best = planset.best_offsets or planset.best_shared_objects
-        assert best is not None
+        planset, size = plan_candidate(model, candidate.target, _QUICK, fits)
         self._plans[candidate.text] = (model, planset, ())
-        return replace(candidate, arena=best.size, is_planned=True, file=len(model.content()))
+        return replace(candidate, arena=size, is_planned=True, file=len(model.content()))
 
     def _best_planned(self, candidate: Candidate) -> Candidate:
         """A planned candidate with the plan that `edgemem.plan` makes, which searches longer."""
@@ -382,12 +376,9 @@ class Search:
         known = planset.best_offsets or planset.best_shared_objects
         if known is None or known.optimal or planset.settings != _QUICK:
             return candidate
-        families: tuple[_Family, ...] = ("offsets",) if candidate.target.is_dense else ("offsets", "shared_objects")
-        planset = plan_model(model, candidate.target, Settings(), families=families)
-        best = planset.best_offsets or planset.best_shared_objects
-        assert best is not None
+        planset, size = plan_candidate(model, candidate.target, Settings())
         self._plans[candidate.text] = (model, planset, recorded)
-        return replace(candidate, arena=best.size)
+        return replace(candidate, arena=size)
 
     def _tried(self, candidate: Candidate) -> Candidate:
         """A candidate with what its runtime says.
