@@ -159,9 +159,11 @@ def _arena_over_range(file: Path, bindings: Bindings, threads: int, steps: str) 
             memory = session.memory
             if memory.replayed < number:
                 at = " ".join(f"{name}={dims[name]}" for name in bindings.ranges)
+                is_ordered = baked_note(file) is not None
+                remedy = "give a smaller range" if is_ordered else "the order of its operators is open without optimize"
                 raise UnsupportedError(
-                    f"{steps or 'the model as it is'}: at {at} ONNX Runtime asks for other memory than at the ends of "
-                    f"the range ({memory.reason}); give a smaller range"
+                    f"{steps or 'the model as it is'}: a run at {at} leaves the plan of the range ({memory.reason}); "
+                    f"{remedy}"
                 )
             most = max(most, memory.arena)
     return most
