@@ -46,6 +46,14 @@ class Bindings:
         return cls(resolve(numbers, ranges, {}), shapes, ranges)
 
     @property
+    def arguments(self) -> tuple[str, ...]:
+        """The options of the command line that give the same."""
+        dims = [f"{name}={self.ranges.get(name, value)}" for name, value in self.dims.items()]
+        shapes = [f"{name}={','.join(map(str, shape))}" for name, shape in self.input_shapes.items()]
+        named = (("--dim", dims), ("--input-shape", shapes))
+        return tuple(word for option, values in named for value in values for word in (option, value))
+
+    @property
     def fixed(self) -> dict[str, int]:
         """The symbols that have one value: those without a range, and sums of such symbols alone."""
         moving = {name for name, made in self.ranges.items() if not isinstance(made, Sum)}

@@ -252,7 +252,7 @@ class Search:
     def made(self, chosen: Candidate, found: Found) -> Shrunk:
         """The model of a candidate that was planned."""
         model, planset, recorded = self._plans[chosen.text]
-        words = ["edgemem", "shrink", str(self._path), "--steps", chosen.text]
+        words = ["edgemem", "shrink", str(self._path), *self._model.bindings.arguments, "--steps", chosen.text]
         if isinstance(self._target, str):
             words += ["-t", self._target]
         elif chosen.target.name != self._rules.name:

@@ -173,3 +173,16 @@ def test_a_second_shrink_over_the_range(network: Path, tmp_path: Path) -> None:
     assert second.chosen.memory <= first.chosen.memory
     assert [note.steps for note in second.found.notes] == [TILES]
     check(network, second, twice, [image(batch, 40) for batch in (3, 1, 2)])
+
+
+def test_the_command_that_is_named_has_the_range(network: Path, tmp_path: Path) -> None:
+    made = edgemem.shrink(network, dims={"batch": "1..3", "height": 16}, steps="optimize=extended", outputs="close")
+    command_line = made.command.split()
+    assert command_line[3:7] == ["--dim", "height=16", "--dim", "batch=1..3"]
+    out = tmp_path / "out.onnx"
+    assert command(*command_line[1:], "--close", "-o", out).exit_code == 0
+    assert load_model(out).plan() is not None
+    done = command("plan", network, "--dim", "batch=1..3", "--dim", "height=16", "--budget", "64KiB")
+    assert done.exit_code == 3
+    assert f"edgemem shrink {network} --dim height=16 --dim batch=1..3 --budget 65536" in done.output
+    assert any(line.startswith(("fits: ", "does not fit: ")) for line in done.output.splitlines())
