@@ -185,7 +185,7 @@ def _with_remedies(
     from edgemem.shrinking.search import Search
 
     limits = CandidateLimits(error.available)
-    command = shlex.join(["edgemem", "shrink", str(source), *(["-t", target] if target else []), *bindings.arguments])
+    command = shlex.join(["edgemem", "shrink", str(source), *(["-t", target] if target else []), *bindings.options])
     lines = [f"changes of the model that keep its outputs: {command} --budget {error.available}"]
     try:
         search = Search(source, limits, bindings=bindings, target=target, time_limit=_SEARCH_S)
@@ -193,9 +193,7 @@ def _with_remedies(
     except EdgememError as e:
         lines.append(f"they were not tried: {e}")
     else:
-        rows = rows_of(found, limits)
-        numbered = [f"{n}: {text}" for n, text in enumerate(rows.commands, 1)]
-        lines += [*answer_lines(found, limits), *table_lines(rows), *numbered]
+        lines += [*answer_lines(found, limits), *table_lines(rows_of(found, limits))]
     return BudgetExceededError(
         str(error),
         required=error.required,

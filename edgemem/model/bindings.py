@@ -46,12 +46,11 @@ class Bindings:
         return cls(resolve(numbers, ranges, {}), shapes, ranges)
 
     @property
-    def arguments(self) -> tuple[str, ...]:
-        """The options of the command line that give the same."""
-        dims = [f"{name}={self.ranges.get(name, value)}" for name, value in self.dims.items()]
-        shapes = [f"{name}={','.join(map(str, shape))}" for name, shape in self.input_shapes.items()]
-        named = (("--dim", dims), ("--input-shape", shapes))
-        return tuple(word for option, values in named for value in values for word in (option, value))
+    def options(self) -> tuple[str, ...]:
+        """As the command line takes them: --dim NAME=VALUE and --input-shape NAME=D0,D1,..."""
+        dims = (("--dim", f"{name}={self.ranges.get(name, value)}") for name, value in self.dims.items())
+        shapes = (("--input-shape", f"{n}={','.join(map(str, shape))}") for n, shape in self.input_shapes.items())
+        return tuple(word for option in (*dims, *shapes) for word in option)
 
     @property
     def fixed(self) -> dict[str, int]:

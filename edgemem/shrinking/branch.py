@@ -11,6 +11,7 @@ from edgemem.formats.workspace import graph_under
 from edgemem.model.macs import count_macs
 from edgemem.passes.protocol import PassContext, apply_pass
 from edgemem.passes.recompute.recompute_pass import RecomputeOperators
+from edgemem.passes.tiling.choice import TileSearch
 from edgemem.records.micro_tail import predicted_tail
 from edgemem.runtime.onnxruntime.baked_file import baked_note
 from edgemem.runtime.onnxruntime.optimise_pass import OptimiseGraph
@@ -73,6 +74,7 @@ class Workshop:
         self._folder, self._allow, self._feeds, self._progress = folder, allow, feeds, progress
         self._model = model
         self._made: dict[tuple[Branch, Pass, bool], Branch] = {}
+        self._tile_searches: dict[tuple[int, tuple[int, ...]], TileSearch] = {}  # by model, which `_made` keeps
         is_baked = ".onnx" in model.suffixes and baked_note(model.content()) is not None
         self._given = frozenset({OptimiseGraph.name} if is_baked else ())
 
@@ -121,6 +123,13 @@ class Workshop:
         graph = model.graph()
         return Branch(model, (*base.steps, step), base.target, len(graph.ops), count_macs(graph))
 
+    def tile_search(self, base: Branch, threads: tuple[int, ...]) -> TileSearch:
+        """The search for tiles of a model, which keeps what it computed for the next limits."""
+        key = (id(base.model), threads)
+        if key not in self._tile_searches:
+            self._tile_searches[key] = TileSearch(base.model.graph(), base.target, threads)
+        return self._tile_searches[key]
+
     def overlapping(self, base: Branch, kernels: str, *, slots: bool = False) -> Branch:
         """A branch under rules that let results overlap inputs."""
         rules = self.target.changed(kernels=kernels, slots=slots or kernels != "none")
@@ -153,6 +162,7 @@ class Workshop:
             choice.operators,
             choice.operators / max(base.given, 1),
             lambda: self.apply(base, step).model,
+            is_made=False,
         )
 
     def recomputed(self, base: Branch) -> Iterator[Candidate]:

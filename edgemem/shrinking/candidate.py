@@ -58,7 +58,8 @@ class Candidate:
         macs: multiply-accumulate operations / those of the model.
         operators: of the graph that runs.
         added: operators / those of the graph that it was made from; for choosing between candidates.
-        file: bytes without the plan; None where the model was not made.
+        file: bytes without the plan; None where it is not planned.
+        is_made: its model is there; else it is made when it is wanted.
         is_planned: a proved plan has this size.
         is_measured: the runtime said so.
         latency: processor time of a run / that of the model in its runtime as it is today; None if it was not measured.
@@ -78,6 +79,7 @@ class Candidate:
     added: float
     model: Callable[[], Model] = field(repr=False, compare=False)
     file: int | None = None
+    is_made: bool = True
     is_planned: bool = False
     is_measured: bool = False
     latency: float | None = None

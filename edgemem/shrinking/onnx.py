@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from edgemem.errors import EdgememError, RuntimeLoadError
 from edgemem.formats import Rewritable
 from edgemem.passes.order_pass import OrderOperators
-from edgemem.passes.tiling.choice import find_stages
 from edgemem.runtime.onnxruntime.baked_file import LEVELS
 from edgemem.runtime.onnxruntime.optimise_pass import OptimiseGraph
 from edgemem.runtime.onnxruntime.tile_pass import TILED_LEVEL, TileOperators
@@ -35,7 +34,10 @@ _HIGHEST: Final = "all"  # the level of a default session
 
 
 def onnx_candidates(shop: Workshop) -> Iterator[Candidate]:
-    """Every way to run the model whose order ONNX Runtime keeps; the quick ones first."""
+    """Every way to run the model whose order ONNX Runtime keeps; those that run quickly first.
+
+    Tiles at the level `all` come before the levels below it, which run slower than they.
+    """
     yield shop.candidate(shop.start)
     if not shop.target.is_dense:
         return
@@ -61,21 +63,21 @@ def onnx_candidates(shop: Workshop) -> Iterator[Candidate]:
         if least is None or found.arena < least * (1 - _WORTH):
             least = found.arena
             yield found
+        if level == TILED_LEVEL and shop.allows(TileOperators.name):
+            yield from _tiled(shop, base, bases.get(_HIGHEST))
     if not bases:
         return
-    if shop.allows(TileOperators.name):
-        yield from _tiled(shop, bases.get(TILED_LEVEL), bases.get(_HIGHEST))
     lowest = min(bases.values(), key=lambda b: shop.candidate(b).arena)
     yield from shop.recomputed(lowest)
 
 
-def _tiled(shop: Workshop, base: Branch | None, highest: Branch | None) -> Iterator[Candidate]:
+def _tiled(shop: Workshop, base: Branch, highest: Branch | None) -> Iterator[Candidate]:
     """The model in tiles: for the budget, or for several amounts of arithmetic.
 
     What was cut is optimised to the level of a default session. Tiles that stay at the level they were cut at keep
     every bit of that level's outputs, and run slower: they are made where that is wanted, or where nothing else fits.
     """
-    if base is None or not isinstance(base.model, Rewritable):
+    if not isinstance(base.model, Rewritable):
         return
     limits = shop.limits
     # Kernels for blocks of channels compute what pads the last block, too, whether the model was changed or not.
@@ -91,11 +93,11 @@ def _tiled(shop: Workshop, base: Branch | None, highest: Branch | None) -> Itera
 
 
 def _tiled_at(shop: Workshop, base: Branch, level: str) -> Iterator[Candidate]:
-    limits, graph = shop.limits, base.model.graph()
+    limits = shop.limits
     tried: set[tuple[TileStage, ...]] = set()
 
     def made_for(most: float, limit: int | None, threads: tuple[int, ...]) -> Candidate | None:
-        found = find_stages(graph, base.target, max_macs=most, budget=limit, threads=threads)
+        found = shop.tile_search(base, threads).find(max_macs=most, budget=limit)
         if not found.stages or found.stages in tried:
             return None
         tried.add(found.stages)

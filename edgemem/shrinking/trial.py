@@ -18,7 +18,9 @@ from edgemem.model.ranges import points_of
 from edgemem.runtime.differences import same
 from edgemem.runtime.executors import MICRO_KERNELS
 from edgemem.runtime.feeds import make_feeds
+from edgemem.runtime.litert.memory import InterpreterMemory
 from edgemem.runtime.litert.process import ask_litert
+from edgemem.runtime.memory import report_from
 from edgemem.runtime.onnxruntime.baked_file import baked_note, onnxruntime
 from edgemem.runtime.onnxruntime.file_recording import add_recording
 from edgemem.runtime.onnxruntime.session import InferenceSession
@@ -94,7 +96,7 @@ def try_candidate(
         if not isinstance(model, TfliteModel) or not isinstance(original, TfliteModel):
             return Trial(replace(candidate, outputs="not run: no runtime is known for this format"))
         if candidate.target.scratch == "litert":
-            return _in_litert(original, path, candidate, model, rule)
+            return _in_litert(original, path, candidate, model, planset, rule)
         if candidate.tail:
             return _in_tflm(original, candidate, model, planset)
     except (MissingDependencyError, RuntimeBindError) as e:
@@ -169,16 +171,21 @@ def _arena_over_range(file: Path, bindings: Bindings, threads: int, steps: str) 
     return most
 
 
-def _in_litert(original: TfliteModel, path: Path, candidate: Candidate, model: TfliteModel, rule: OutputRule) -> Trial:
+def _in_litert(
+    original: TfliteModel, path: Path, candidate: Candidate, model: TfliteModel, planset: PlanSet, rule: OutputRule
+) -> Trial:
+    """Outputs are compared with those of the original in the same kernels, and time with LiteRT's default ones."""
     with temporary_folder() as folder:
-        found = []
-        for name, each in (("original", original), ("changed", model)):
-            file = folder / f"{name}-{path.name}"
-            each.save(file)
-            found.append(ask_litert("plain", file, each, runs=_RUNS))
-    (before, wanted), (after, made) = found
+        file, planned = folder / f"original-{path.name}", folder / path.name
+        original.save(file)
+        model.with_plan(planfile.encode_all((planset,)), planset).save(planned)
+        today, _ = ask_litert("made-up", file, original, runs=_RUNS, kernels="default")
+        _, wanted = ask_litert("made-up", file, original, runs=_RUNS, kernels="builtin")
+        after, made = ask_litert("made-up", planned, model, runs=_RUNS, kernels="planned")
+    memory = report_from(after["memory"], InterpreterMemory)
+    candidate = replace(candidate, arena=memory.planned, is_measured=True)
     is_same = len(wanted) == len(made) and all(map(same, wanted, made))
-    latency = after["seconds"] / max(before["seconds"], 1e-9)
+    latency = after["seconds"] / max(today["seconds"], 1e-9)
     outputs = "identical" if is_same else "differ in the last bits: LiteRT's float kernels compute in blocks of rows"
     refusal = "" if is_same or rule == "close" else f"{candidate.text}: outputs {outputs}"
     runtime = f"ai-edge-litert {version('ai-edge-litert')}"

@@ -36,9 +36,9 @@ def test_symbols_of_one_value_are_told_from_those_that_move() -> None:
     assert plain.left_open == Bindings()
 
 
-def test_arguments_are_what_the_command_line_takes() -> None:
+def test_options_are_what_the_command_line_takes() -> None:
     known = Bindings.of({"a": 3, "b": "1..8", "c": "a+b"}, {"x": (1, 2)})
-    assert known.arguments == ("--dim", "a=3", "--dim", "b=1..8", "--dim", "c=a+b", "--input-shape", "x=1,2")
+    assert known.options == ("--dim", "a=3", "--dim", "b=1..8", "--dim", "c=a+b", "--input-shape", "x=1,2")
 
 
 def test_samples_are_the_ends_and_the_middle() -> None:
