@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from edgemem.runtime.onnxruntime.session import InferenceSession as InferenceSession
     from edgemem.runtime.webgpu.executor import GpuExecutor as GpuExecutor
     from edgemem.schedule.ordering import Ordering as Ordering
+    from edgemem.shrinking.api import shrink as shrink
     from edgemem.shrinking.result import Shrunk as Shrunk
-    from edgemem.shrinking.search import shrink as shrink
     from edgemem.strategy.bounds import lower_bounds as lower_bounds
     from edgemem.strategy.catalogue import registered as strategies
     from edgemem.targets import Target as Target
@@ -82,7 +82,7 @@ _HOMES = {
     "order": "api:order",
     "plan": "api:plan",
     "save": "api:save",
-    "shrink": "shrinking.search:shrink",
+    "shrink": "shrinking.api:shrink",
     "strategies": "strategy.catalogue:registered",
     "verify": "api:verify",
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
@@ -80,6 +80,11 @@ def answer_lines(found: Found, limits: CandidateLimits) -> list[str]:
             lines.append(f"it holds for the kernels of {best.kernels} alone: {VERSIONS[best.kernels]}")
         if found.explanation:
             lines.append(f"in {_RUNTIMES['tflm'][0]}: {found.explanation}")
+    if found.ranges and best is not None:
+        sizes = ", ".join(f"{name}={made}" for name, made in found.ranges.items())
+        lines.append(f"for all sizes of {sizes} in one file; memory, arithmetic and time are of the largest")
+        lines += [f"left out: {reason}" for reason in found.refusals]
+    lines += [f"shrink made this model with {note}" for note in found.notes]
     hint = _overlap_hint(found, limits)
     return [*lines, *([hint] if hint else [])]
 
@@ -168,11 +173,24 @@ def found_data(found: Found) -> dict[str, Any]:
         "knee": found.knee.text if found.knee is not None else None,
         "refusals": list(found.refusals),
         "explanation": found.explanation,
+        "shrunk": [asdict(note) for note in found.notes],
     }
 
 
 def _data(candidate: Candidate, found: Found) -> dict[str, object]:
-    names = ("memory", "arena", "tail", "macs", "operators", "file", "is_planned", "is_measured", "latency", "outputs")
+    names = (
+        "memory",
+        "arena",
+        "tail",
+        "macs",
+        "operators",
+        "file",
+        "is_planned",
+        "is_measured",
+        "latency",
+        "outputs",
+        "runtime",
+    )
     return {
         "steps": candidate.text,
         "kernels": candidate.kernels,

@@ -101,7 +101,7 @@ def shrink(
     from edgemem.cli import shrink_view
     from edgemem.cli.console import echo_folded
     from edgemem.cli.printable_text import printable
-    from edgemem.errors import BudgetExceededError
+    from edgemem.errors import BudgetExceededError, UnsupportedError
     from edgemem.formats import Bindings
     from edgemem.runtime.executors import where_it_runs
     from edgemem.shrinking.candidate import CandidateLimits
@@ -141,6 +141,8 @@ def shrink(
             echo_folded("\nnothing was written: add -o FILE to a command")
     if output is not None and shrunk is not None:
         echo_folded(f"wrote {output}: {where_it_runs(plansets, output.suffix, shrunk.model, output)}")
+    if found.best is None and limits.budget is None:
+        raise UnsupportedError(f"{model.name}: nothing within the limits can be used; the reasons are above")
     if found.best is None:
         least = min(c.memory for c in found.candidates)
         raise BudgetExceededError(

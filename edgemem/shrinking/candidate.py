@@ -65,6 +65,7 @@ class Candidate:
         latency: processor time of a run / that of the model in its runtime as it is today; None if it was not measured.
         outputs: how they compare with the model's: `identical`, `close` with the difference, or why they were not
             compared; "" while they were not.
+        runtime: what compared them, with its version; "" while nothing did.
         model: makes it.
     """
 
@@ -83,6 +84,7 @@ class Candidate:
     is_measured: bool = False
     latency: float | None = None
     outputs: str = ""
+    runtime: str = ""
 
     @property
     def memory(self) -> int:

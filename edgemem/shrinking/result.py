@@ -12,9 +12,13 @@ from edgemem.runtime.onnxruntime.recording import embed
 from edgemem.shrinking.candidate import knee_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from edgemem.formats import Model
+    from edgemem.model.ranges import Dimension
     from edgemem.plans import PlanSet
     from edgemem.shrinking.candidate import Candidate
+    from edgemem.shrinking.note import ShrinkNote
 
 __all__ = ["Found", "Progress", "Shrunk"]
 
@@ -32,6 +36,8 @@ class Found:
         refusals: why candidates could not be made or taken, in plain words.
         explanation: where none is within the budget: how near they come, and what is in the way; else "".
         words: of the command that makes a candidate, but its steps.
+        notes: the changes that `shrink` made of the model before, by the note in its file.
+        ranges: the symbols that have a range; all that is said holds at every size, and costs are of the largest.
     """
 
     candidates: tuple[Candidate, ...]
@@ -41,6 +47,8 @@ class Found:
     refusals: tuple[str, ...] = ()
     explanation: str = ""
     words: tuple[str, ...] = ("edgemem", "shrink")
+    notes: tuple[ShrinkNote, ...] = ()
+    ranges: Mapping[str, Dimension] = field(default_factory=dict)
 
     def command(self, candidate: Candidate) -> str:
         """The command that makes a candidate."""

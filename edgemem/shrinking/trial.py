@@ -7,18 +7,23 @@ how long a run takes beside what the user runs today.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem import planfile
-from edgemem.errors import EdgememError, MissingDependencyError, PassError, RuntimeBindError
+from edgemem.errors import EdgememError, MissingDependencyError, PassError, RuntimeBindError, UnsupportedError
+from edgemem.formats import Bindings, onnx_editor
 from edgemem.model.macs import count_macs
+from edgemem.model.ranges import points_of
 from edgemem.runtime.differences import same
 from edgemem.runtime.executors import MICRO_KERNELS
+from edgemem.runtime.feeds import make_feeds
 from edgemem.runtime.litert.memory import InterpreterMemory
 from edgemem.runtime.litert.process import ask_litert
 from edgemem.runtime.memory import report_from
-from edgemem.runtime.onnxruntime.baked_file import baked_note
+from edgemem.runtime.onnxruntime.baked_file import baked_note, onnxruntime
 from edgemem.runtime.onnxruntime.file_recording import add_recording
+from edgemem.runtime.onnxruntime.session import InferenceSession
 from edgemem.runtime.onnxruntime.session_comparison import compare_with_session, latency_ratio
 from edgemem.runtime.tflite_file import TfliteModel
 from edgemem.runtime.tflm.execution import execute, input_values
@@ -39,6 +44,7 @@ __all__ = ["Trial", "try_candidate"]
 _SESSIONS: Final = frozenset({"generic", "onnxruntime"})  # targets whose arena is that of a session
 _RUNS: Final = 3
 _DIRT: Final = 0xCD  # what memory is filled with before a run
+_MOST_SIZES: Final = 16  # of a range, at which memory is measured
 _MOST_MACS: Final = 3_000_000_000  # of a model that TensorFlow Lite Micro's reference kernels run: about ten seconds
 
 
@@ -81,7 +87,8 @@ def try_candidate(
         threads: of an ONNX Runtime session; 0 is as many as it has by default.
 
     Where the runtime is not installed, or cannot run one of the two, the candidate says so and is taken as it is: every
-    pass guarantees its outputs by construction. Raises PassError where one breaks that guarantee.
+    pass guarantees its outputs by construction. Raises PassError where one breaks that guarantee, and UnsupportedError
+    for a size in a range at which ONNX Runtime does not stay inside the plan.
     """
     try:
         if ".onnx" in original.suffixes:
@@ -117,9 +124,10 @@ def _in_onnxruntime(
                 recorded = add_recording(file, feeds, bindings=bindings, threads=threads)
         except EdgememError as e:
             return Trial(replace(candidate, outputs=f"not run: {str(e).splitlines()[0]}"))
+        over_range = _arena_over_range(file, bindings, threads, candidate.text) if recorded and bindings.ranges else 0
     sizes = [plan.best_offsets.size for plan in recorded if plan.best_offsets is not None]
     if sizes:
-        candidate = replace(candidate, arena=max(sizes), is_measured=True)
+        candidate = replace(candidate, arena=max(*sizes, over_range), is_measured=True)
     counts = tuple(dict.fromkeys((1, threads)))
     found = compare_with_session(path, model, bindings=bindings, feeds=feeds, threads=counts)
     note = baked_note(model.content())
@@ -134,7 +142,33 @@ def _in_onnxruntime(
         apart = f", and ONNX Runtime's levels by {found.levels:.2g} from each other"
         refusal = "" if is_near or rule == "close" else f"{candidate.text}: {found}{apart}"
     latency = latency_ratio(path, model, bindings=bindings, feeds=feeds)
-    return Trial(replace(candidate, outputs=outputs, latency=latency), refusal, recorded)
+    runtime = f"onnxruntime {onnxruntime().__version__}"
+    return Trial(replace(candidate, outputs=outputs, latency=latency, runtime=runtime), refusal, recorded)
+
+
+def _arena_over_range(file: Path, bindings: Bindings, threads: int, steps: str) -> int:
+    """Bytes of the arenas of a session that runs every size of the ranges, or many where there are more.
+
+    Raises UnsupportedError for a size at which a run of the file, which these steps made, leaves the plan.
+    """
+    options = onnxruntime().SessionOptions()
+    options.intra_op_num_threads = threads
+    forms = onnx_editor().parts(file.read_bytes(), file.parent).input_forms()
+    most = 0
+    with InferenceSession(file, options, cache=False, record="never", poison=True) as session:
+        for number, dims in enumerate(points_of(bindings.dims, bindings.ranges, _MOST_SIZES).values, 1):
+            session.run(None, make_feeds(forms, Bindings(dims, bindings.input_shapes), seed=number))
+            memory = session.memory
+            if memory.replayed < number:
+                at = " ".join(f"{name}={dims[name]}" for name in bindings.ranges)
+                is_ordered = baked_note(file) is not None
+                remedy = "give a smaller range" if is_ordered else "the order of its operators is open without optimize"
+                raise UnsupportedError(
+                    f"{steps or 'the model as it is'}: a run at {at} leaves the plan of the range ({memory.reason}); "
+                    f"{remedy}"
+                )
+            most = max(most, memory.arena)
+    return most
 
 
 def _in_litert(
@@ -154,7 +188,8 @@ def _in_litert(
     latency = after["seconds"] / max(today["seconds"], 1e-9)
     outputs = "identical" if is_same else "differ in the last bits: LiteRT's float kernels compute in blocks of rows"
     refusal = "" if is_same or rule == "close" else f"{candidate.text}: outputs {outputs}"
-    return Trial(replace(candidate, outputs=outputs, latency=latency), refusal)
+    runtime = f"ai-edge-litert {version('ai-edge-litert')}"
+    return Trial(replace(candidate, outputs=outputs, latency=latency, runtime=runtime), refusal)
 
 
 def _in_tflm(original: TfliteModel, candidate: Candidate, model: TfliteModel, planset: PlanSet) -> Trial:
@@ -174,7 +209,8 @@ def _in_tflm(original: TfliteModel, candidate: Candidate, model: TfliteModel, pl
     if not _are_same(before.each, after.each):
         raise PassError(f"{candidate.text}: outputs in TensorFlow Lite Micro differ from those of the model")
     latency = after.seconds / max(before.seconds, 1e-9)
-    return Trial(replace(candidate, outputs="identical", latency=latency))
+    runtime = f"tflite-micro {version('tflite-micro')}"
+    return Trial(replace(candidate, outputs="identical", latency=latency, runtime=runtime))
 
 
 def _are_same(here: Sequence[Sequence[NDArray[Any]]], there: Sequence[Sequence[NDArray[Any]]]) -> bool:

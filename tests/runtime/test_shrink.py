@@ -169,3 +169,55 @@ def test_a_pass_that_computes_something_else_is_caught(
     monkeypatch.setattr(StreamOperators, "apply", lie)
     with pytest.raises(PassError, match="outputs in TensorFlow Lite Micro differ"):
         edgemem.shrink(small, steps="stream=0:5:2")
+
+
+@pytest.mark.full
+def test_a_shrunk_tflite_file_is_where_the_next_shrink_starts(small: Path, tmp_path: Path) -> None:
+    """It takes no more than it took, keeps its outputs, and says what was done and what else would help."""
+    pytest.importorskip("tflite_micro")
+    once, twice = tmp_path / "once.tflite", tmp_path / "twice.tflite"
+    first = edgemem.shrink(small, steps="stream=0:2:2+3:5:5")
+    first.save(once)
+    told = json.loads(command("shrink", once, "--json").output)
+    (note,) = told["shrunk"]
+    assert note["steps"] == "stream=0:2:2+3:5:5"
+    assert note["memory"] == first.chosen.memory
+    assert note["memory"] < note["memory_before"] <= edgemem.shrink(small, steps="").chosen.memory
+    assert told["best"]["memory"] <= first.chosen.memory
+    done = command("shrink", once, "-o", twice)
+    assert done.exit_code == 0, done.output
+    assert "shrink made this model with --steps stream=0:2:2+3:5:5" in done.output
+    graph = load_model(small).graph()
+    sets = [input_values(graph, seed=seed) for seed in range(3)]
+    before, after = (_micro(path.read_bytes(), sets, len(graph.outputs)) for path in (small, twice))
+    assert after[0] == before[0]
+    assert sum(after[1:]) == told["best"]["memory"]
+    done = command("shrink", once, "--budget", first.chosen.memory // 2, "--target", "tflm")
+    assert done.exit_code == 3
+    assert "This model was made by shrink: shrink the model that it was made from" in done.output
+
+
+@pytest.mark.full
+def test_a_shrunk_onnx_file_is_where_the_next_shrink_starts(network: Path, tmp_path: Path) -> None:
+    ort = pytest.importorskip("onnxruntime")
+    once, twice = tmp_path / "once.onnx", tmp_path / "twice.onnx"
+    whole = edgemem.shrink(network, steps="").chosen.memory
+    first = edgemem.shrink(network, steps="optimize=extended,tile=3:5:3x1")
+    first.save(once)
+    second = edgemem.shrink(once, outputs="close")
+    second.save(twice)
+    assert second.chosen.memory <= first.chosen.memory < whole
+    assert [o.memory for o in second.found.notes] == [first.chosen.memory]
+    assert f"onnxruntime {ort.__version__}" in command("show", twice).output
+    assert [line.split(":")[0] for line in command("show", twice).output.splitlines() if line.startswith("made")] == [
+        "made by shrink --steps optimize=extended,tile=3",
+        *[f"made by shrink --steps {second.chosen.text}".split(":")[0]] * bool(second.chosen.text),
+    ]
+    assert command("verify", "--run", twice).exit_code == 0
+    default = ort.InferenceSession(str(network), providers=["CPUExecutionProvider"])
+    form = default.get_inputs()[0]
+    feeds = {form.name: np.random.default_rng(3).standard_normal(form.shape).astype(np.float32)}
+    with edgemem.InferenceSession(str(twice), cache=False, poison=True) as session:
+        for here, there in zip(session.run(None, feeds), default.run(None, feeds), strict=True):
+            assert np.abs(here - there).max() <= 1e-5 * np.abs(there).max()
+        assert session.memory_report.planned == second.chosen.memory

@@ -34,7 +34,7 @@ __all__ = ["write_rewrite"]
 _LEAST_OPSET: Final = 11  # Slice and Pad as they are written here
 
 
-def write_rewrite(model: ModelProto, graph: Graph, rewrite: Rewrite, folder: Path) -> None:
+def write_rewrite(model: ModelProto, graph: Graph, rewrite: Rewrite, folder: Path, *, is_open: bool = False) -> None:
     """Change the model's nodes to those of a rewrite of its graph, and declare the sizes of all their values.
 
     Args:
@@ -42,6 +42,7 @@ def write_rewrite(model: ModelProto, graph: Graph, rewrite: Rewrite, folder: Pat
         graph: of it, as `OnnxConverter.graph` gives it.
         rewrite: of that graph.
         folder: where the model's weight files lie.
+        is_open: the graph's sizes are some of many, and are not declared.
 
     Raises UnsupportedError for a model with functions of its own, a new operator other than Slice, Pad and Concat, an
     attribute that cannot be written, and an operator set below 11 where operators are not just repeated.
@@ -65,7 +66,9 @@ def write_rewrite(model: ModelProto, graph: Graph, rewrite: Rewrite, folder: Pat
     model.graph.node.extend([*kept, *made])
     model.graph.initializer.extend(writer.constants)
     _drop_constants(model.graph, before - _read_names(model.graph.node) - {v.name for v in model.graph.output})
-    _declare(model, rewrite.graph)
+    del model.graph.value_info[:]
+    if not is_open:
+        _declare(model, rewrite.graph)
 
 
 def _declare(model: ModelProto, graph: Graph) -> None:
@@ -74,7 +77,6 @@ def _declare(model: ModelProto, graph: Graph) -> None:
     ends = {v.name: v for v in (*model.graph.input, *model.graph.output)}
     for name in ends.keys() & forms.keys():
         ends[name].CopyFrom(value_info(name, forms[name]))
-    del model.graph.value_info[:]
     model.graph.value_info.extend(value_info(n, form) for n, form in forms.items() if n not in ends)
 
 

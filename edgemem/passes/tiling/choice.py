@@ -103,7 +103,8 @@ def find_stages(
             these numbers of threads; () for a graph that ONNX Runtime will optimise to the level `all`, whose kernels
             have the same blocks for every part.
 
-    Returns the same for the same graph on every machine. Raises UnsupportedError for a target with layers of textures.
+    Returns the same for the same graph on every machine, and no stages for one with loops or branches. Raises
+    UnsupportedError for a target with layers of textures.
     """
     return TileSearch(graph, target, threads).find(max_macs=max_macs, budget=budget)
 
@@ -123,12 +124,18 @@ class TileSearch:
         breadths = operator_breadths(lifetimes(graph, target).problem)
         self._allowed = 0
         self._alone = np.array([self._workspace(k) for k in range(self._count)], np.int64)
-        self._alone[: len(breadths)] += breadths
+        self._peak = int(breadths.max(initial=0))
+        # Operators of bodies are steps among those of the graph, which no stage counts.
+        self._is_countable = not any(op.bodies for op in graph.ops)
+        if self._is_countable:
+            self._alone[: len(breadths)] += breadths
         self._can = [self.costs.region(k, k) is not None for k in range(self._count)]
         self._ends = self._find_ends()
 
     def find(self, *, max_macs: float, budget: int | None = None) -> TileChoice:
         """As `find_stages`."""
+        if not self._is_countable:
+            return TileChoice((), self._peak, 1.0)
         total = sum(self.costs.macs)
         self._allowed = int((max_macs - 1) * total)
         before = self.peak_without()

@@ -56,7 +56,7 @@ class OptimiseGraph:
             return model
         path = Path(tempfile.mkdtemp(dir=context.folder)) / context.path.name
         bake_sized(context.path, path, self.level, feeds=context.feeds, bindings=context.bindings)
-        baked = load_model(path)
+        baked = load_model(path, context.bindings.left_open)
         written = onnx_editor().parts(model.content(), context.path.parent).node_outputs
         return baked.with_order(order_like(baked.graph(), written))
 
@@ -84,6 +84,6 @@ def optimised_again(model: Model, level: str, context: PassContext) -> Model:
     source.write_bytes(data)
     bake_sized(source, path, level, feeds=context.feeds, bindings=context.bindings, disabled=_JOINING)
     source.unlink()
-    baked = load_model(path)
+    baked = load_model(path, context.bindings.left_open)
     written = editor.parts(data, folder).node_outputs
     return baked.with_order(depth_first_order(baked.graph(), written, context.target))

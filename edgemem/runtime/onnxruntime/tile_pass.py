@@ -5,15 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
+from edgemem.errors import TilingError
+from edgemem.formats import Ranged
+from edgemem.model.ranges import samples_of
 from edgemem.passes.protocol import Guarantee
 from edgemem.passes.tiling.stage import parse_stages
 from edgemem.passes.tiling.tile import tile
 from edgemem.runtime.onnxruntime.cut_graph import cut_model, level_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from edgemem.formats import Model
+    from edgemem.model.graph import Graph
     from edgemem.passes.protocol import PassContext
     from edgemem.passes.tiling.stage import TileStage
 
@@ -54,7 +58,27 @@ class TileOperators:
         """The tiled model. Raises TilingError for stages that cannot be tiled, and as ONNX Runtime's optimiser."""
         if not self.stages:
             return model
+        if model.bindings.ranges and isinstance(model, Ranged):
+            points = samples_of(model.bindings.dims, model.bindings.ranges)
+            _check_sides(list(model.graphs(points)), self.stages)
         return cut_model(model, lambda graph: tile(graph, self.stages), self.level, context)
 
     def __str__(self) -> str:
         return f"{self.name}={'+'.join(map(str, self.stages))}" + (f"@{self.level}" if self.level else "")
+
+
+def _check_sides(graphs: Sequence[Graph], stages: Iterable[TileStage]) -> None:
+    """Raise TilingError for an operator whose tensors have other rows or columns at other sizes: tiles are cut at some.
+
+    `graphs` are of one model at several sizes.
+    """
+    for k in (k for stage in stages for k in range(stage.first, stage.last + 1)):
+        sides = [
+            [graph.tensors[i].shape[2:] for i in (*graph.ops[k].inputs, *graph.ops[k].outputs) if i >= 0]
+            for graph in graphs
+        ]
+        if any(each != sides[0] for each in sides):
+            op = graphs[0].ops[k]
+            raise TilingError(
+                op.name, "its rows or columns follow a dimension that has a range, and tiles are for one size of them"
+            )
