@@ -22,7 +22,13 @@ __all__ = ["Rows", "answer_lines", "found_data", "live_progress", "rows_of", "ta
 
 _ROWS: Final = 8
 _COLUMNS: Final = ("", "memory", "of it", "arithmetic", "operators", "time")
-_WORDS: Final = {"stream": "stripes", "tile": "tiles", "fold": "plain constants", "recompute": "recomputation"}
+_WORDS: Final = {
+    "stream": "stripes",
+    "tile": "tiles",
+    "split": "parts",
+    "fold": "plain constants",
+    "recompute": "recomputation",
+}
 # What the memory of a target is, what the time of a run is compared with, and what else holds.
 _RUNTIMES: Final = {
     "tflm": ("TensorFlow Lite Micro's arena", "of the original there", ""),

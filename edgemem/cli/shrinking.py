@@ -19,7 +19,7 @@ __all__ = ["shrink"]
 
 
 # As `edgemem.shrinking.steps.CHANGES`, which loads what help does not need.
-_CHANGES: Final = ("fold", "optimize", "order", "stream", "tile", "recompute", "overlap")
+_CHANGES: Final = ("fold", "optimize", "order", "stream", "tile", "split", "recompute", "overlap")
 
 
 def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[str, ...] | None:

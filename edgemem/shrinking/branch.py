@@ -94,6 +94,10 @@ class Workshop:
         """Whether the user allows a change with this name."""
         return name in self._allow
 
+    def tail(self, branch: Branch) -> int:
+        """Predicted bytes of TensorFlow Lite Micro's tail; 0 for other runtimes."""
+        return predicted_tail(branch.model.graph()) if self.counts_tail else 0
+
     def apply(self, base: Branch, step: Pass, *, restart: bool = False) -> Branch:
         """What a pass makes of a model; the same branch if it changes nothing.
 
@@ -143,7 +147,7 @@ class Workshop:
             branch.target.kernels,
             branch.target,
             peak_of(graph_under(branch.model, branch.target), branch.target),
-            predicted_tail(graph) if self.counts_tail else 0,
+            self.tail(branch),
             count_macs(graph) / branch.macs if branch.macs else 1.0,
             len(graph.ops),
             len(graph.ops) / max(branch.given, 1),
@@ -170,7 +174,7 @@ class Workshop:
         if not self.allows(RecomputeOperators.name) or self.limits.max_macs <= 1:
             return
         peak = peak_of(graph_under(base.model, base.target), base.target)
-        tail = predicted_tail(base.model.graph()) if self.counts_tail else 0
+        tail = self.tail(base)
         wanted = self.limits.budget
         budgets = [wanted - tail] if wanted is not None else [int(peak * part) for part in _PARTS]
         least = peak

@@ -10,11 +10,14 @@ from edgemem.errors import EdgememError, RuntimeLoadError
 from edgemem.formats import Rewritable
 from edgemem.passes.order_pass import OrderOperators
 from edgemem.runtime.onnxruntime.baked_file import LEVELS
+from edgemem.runtime.onnxruntime.cut_graph import CUT_LEVEL
 from edgemem.runtime.onnxruntime.optimise_pass import OptimiseGraph
-from edgemem.runtime.onnxruntime.tile_pass import TILED_LEVEL, TileOperators
+from edgemem.runtime.onnxruntime.tile_pass import TileOperators
+from edgemem.runtime.split_pass import SplitOperators
+from edgemem.shrinking.parts import lowered, split_candidates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from edgemem.passes.tiling.stage import TileStage
     from edgemem.shrinking.branch import Branch, Workshop
@@ -23,8 +26,12 @@ if TYPE_CHECKING:
 __all__ = ["onnx_candidates"]
 
 _WORTH: Final = 1 / 64  # of the peak: what a lower level, which runs slower, has to save
+_SLOWER: Final = (
+    1 / 32
+)  # of the memory of tiles at the highest level: what tiles below it, which run slower, have to save
 _SHARES: Final = (1.0, 0.4, 0.15, 0.05)  # of the arithmetic that may be added, for fronts
-_TIGHTER: Final = 3  # searches for a budget, where the optimised graph needs more than was estimated
+_FEW: Final = (1.0, 0.15)
+_TIGHTER: Final = 3  # searches, where the optimised graph takes more memory or arithmetic than was estimated
 # Numbers of threads for which sums of the graph that is cut keep their blocks, so that every bit stays the same; more
 # numbers allow fewer tiles. Kernels of the level `all` have blocks of their own: one thread only keeps parts from
 # becoming very small, and none does not.
@@ -63,19 +70,20 @@ def onnx_candidates(shop: Workshop) -> Iterator[Candidate]:
         if least is None or found.arena < least * (1 - _WORTH):
             least = found.arena
             yield found
-        if level == TILED_LEVEL and shop.allows(TileOperators.name):
-            yield from _tiled(shop, base, bases.get(_HIGHEST))
+        if level == CUT_LEVEL and (shop.allows(TileOperators.name) or shop.allows(SplitOperators.name)):
+            yield from _cut(shop, base, bases.get(_HIGHEST))
     if not bases:
         return
     lowest = min(bases.values(), key=lambda b: shop.candidate(b).arena)
     yield from shop.recomputed(lowest)
 
 
-def _tiled(shop: Workshop, base: Branch, highest: Branch | None) -> Iterator[Candidate]:
-    """The model in tiles: for the budget, or for several amounts of arithmetic.
+def _cut(shop: Workshop, base: Branch, highest: Branch | None) -> Iterator[Candidate]:
+    """The model in tiles and parts: for the budget, or for several amounts of arithmetic.
 
     What was cut is optimised to the level of a default session. Tiles that stay at the level they were cut at keep
-    every bit of that level's outputs, and run slower: they are made where that is wanted, or where nothing else fits.
+    every bit of that level's outputs, and run slower: they are made where that is wanted, where nothing else fits, or
+    where they take clearly less memory.
     """
     if not isinstance(base.model, Rewritable):
         return
@@ -83,16 +91,48 @@ def _tiled(shop: Workshop, base: Branch, highest: Branch | None) -> Iterator[Can
     # Kernels for blocks of channels compute what pads the last block, too, whether the model was changed or not.
     again = replace(base, macs=highest.macs) if highest is not None else base
     cuts = [] if limits.outputs == "identical" or not shop.allows(OptimiseGraph.name) else [(again, _HIGHEST)]
+    least: int | None = None
     for cut, level in (*cuts, (base, "")):
-        least = None
-        for made in _tiled_at(shop, cut, level):
-            yield made
-            least = made.arena if least is None else min(least, made.arena)
-        if least is not None and (limits.budget is None or least <= limits.budget):
+        enough = None if least is None else least * (1 - _SLOWER)
+        for made in _cut_at(shop, cut, level):
+            if enough is None or made.arena < enough:
+                yield made
+            if not made.breaks(limits):
+                least = made.arena if least is None else min(least, made.arena)
+        if least is not None and limits.budget is not None and least <= limits.budget:
             return
 
 
-def _tiled_at(shop: Workshop, base: Branch, level: str) -> Iterator[Candidate]:
+def _cut_at(shop: Workshop, base: Branch, level: str) -> Iterator[Candidate]:
+    """Parts alone, tiles alone, and both: parts of what tiles cannot cut, before and behind them."""
+    splits = shop.allows(SplitOperators.name)
+    if splits:
+        yield from split_candidates(shop, base, level)
+    if not shop.allows(TileOperators.name):
+        return
+    tiled: list[Candidate] = []
+    for made in _tiled_at(shop, base, level, _SHARES):
+        tiled.append(made)
+        yield made
+    if not splits:
+        return
+    search = shop.tile_search(base, (1,))
+    reached = min((c.arena for c in tiled), default=search.peak_without())
+    other = lowered(shop, base, search.uncut(), reached)
+    for made in _tiled_at(shop, other, level, _FEW) if other is not base else ():
+        tiled.append(made)
+        yield made
+    if not tiled:
+        return
+    *steps, tiles = min(tiled, key=lambda c: c.arena).steps
+    assert isinstance(tiles, TileOperators)
+    cut = base
+    for step in (*steps[len(base.steps) :], replace(tiles, level="")):
+        cut = shop.apply(cut, step)
+    yield from split_candidates(shop, cut, level, halves=False)
+
+
+def _tiled_at(shop: Workshop, base: Branch, level: str, shares: Sequence[float]) -> Iterator[Candidate]:
     limits = shop.limits
     tried: set[tuple[TileStage, ...]] = set()
 
@@ -109,12 +149,17 @@ def _tiled_at(shop: Workshop, base: Branch, level: str) -> Iterator[Candidate]:
 
     ways = _THREADS if limits.outputs == "identical" else _ANY_SUM
     if limits.budget is None:
-        for share in _SHARES:
-            if made := made_for(1 + (limits.max_macs - 1) * share, None, ways[0]):
+        wanted = [(ways[0], share) for share in shares] + [(threads, 1.0) for threads in ways[1:]]
+        for threads, share in wanted:
+            most = 1 + (limits.max_macs - 1) * share
+            for _ in range(_TIGHTER):
+                made = made_for(most, None, threads)
+                if made is None:
+                    break
                 yield made
-        for threads in ways[1:]:
-            if made := made_for(limits.max_macs, None, threads):
-                yield made
+                if made.macs <= limits.max_macs:
+                    break
+                most = 1 + (most - 1) * (limits.max_macs - 1) / (made.macs - 1)
         return
     limit: int | None = limits.budget
     for threads in ways:

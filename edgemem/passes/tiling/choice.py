@@ -160,6 +160,10 @@ class TileSearch:
             best = (limit, relaxed) if relaxed is not None and relaxed.extra < best[1].extra else best
         return TileChoice(best[1].stages(), best[0], 1 + best[1].extra / max(total, 1))
 
+    def uncut(self) -> frozenset[int]:
+        """Operators that cannot run in tiles."""
+        return frozenset(k for k, can in enumerate(self._can) if not can)
+
     def peak_without(self) -> int:
         """Bytes without tiles."""
         return int(self._alone.max(initial=0))

@@ -14,7 +14,7 @@ from edgemem.runtime.onnxruntime.split_model import node_options
 from edgemem.system.files import atomic_write, temporary_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -33,6 +33,7 @@ def bake_sized(
     *,
     feeds: Mapping[str, NDArray[Any]] | None = None,
     bindings: Bindings | None = None,
+    disabled: Sequence[str] = (),
 ) -> Baked:
     """Write ONNX Runtime's optimised graph with the size of every tensor, so that it can be planned like any model.
 
@@ -45,6 +46,7 @@ def bake_sized(
         level: how far to optimise: none, basic, extended, all.
         feeds: inputs of the profiled run; made up otherwise, and where there are ranges.
         bindings: values for symbolic dimensions and shapes of inputs.
+        disabled: names of ONNX Runtime's transformations that are left out.
 
     Raises:
         ModelError: the file cannot be read, or its sizes depend on data.
@@ -54,7 +56,7 @@ def bake_sized(
     known = bindings or Bindings()
     with temporary_folder() as folder:
         file = folder / "baked.onnx"
-        note = bake(model_path, file, level, dims=known.fixed)
+        note = bake(model_path, file, level, dims=known.fixed, disabled=disabled)
         parts = onnx_editor().parts(file.read_bytes(), file.parent)
         if refusals := parts.refusals():
             raise ModelError(f"{model_path.name} cannot be written with all its sizes: {refusals[0]}")
