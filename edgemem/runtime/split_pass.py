@@ -59,7 +59,7 @@ class SplitOperators:
         if self.level and ".onnx" not in model.suffixes:
             raise ModelError(f"{context.path.name}: levels are of ONNX Runtime; leave @{self.level} out")
         if model.bindings.ranges:
-            raise ModelError(f"{context.path.name}: parts are for one size; give numbers instead of ranges")
+            raise ModelError(f"{context.path.name}: parts are for one size of each dimension; give numbers, no ranges")
         return cut_model(model, lambda graph: split(graph, self.stages), self.level, context)
 
     def __str__(self) -> str:
