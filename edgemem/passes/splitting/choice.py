@@ -229,7 +229,7 @@ class _Window:
         before = {i for op in graph.ops[:first] for i in op.outputs if i >= 0}
         read = {i for op in inside for i in op.inputs if i >= 0}
         later = {i for op in graph.ops[last + 1 :] for i in op.inputs if i >= 0} | {*graph.outputs}
-        given = tuple(sorted(before & (read | later) - outer))
+        given = tuple(sorted(before & (read | later)))  # results of the graph among them
         kept = tuple(sorted((before | made) & later - outer))
         outputs = {i for i in graph.outputs if i in before | made or i in graph.inputs}
         ops = (Op("before", "", (), given), *inside, Op("behind", "", kept, ()))
