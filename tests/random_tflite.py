@@ -55,7 +55,7 @@ def _appended(net: RowNet, values: Sequence[int], rng: np.random.Generator) -> i
     if kind == "pad":
         return net.pad(x, [draw(0, 2) for _ in range(4)])
     if kind == "binary":
-        other = _decompressed(net, x) if not net.int8 and draw(0, 3) == 0 else equal[draw(0, len(equal) - 1)]
+        other = net.decompressed(x) if not net.int8 and draw(0, 3) == 0 else equal[draw(0, len(equal) - 1)]
         return net.binary(str(rng.choice(("ADD", "MUL", "SUB"))), x, other)
     if kind == "channels":
         return net.with_channels(str(rng.choice(("ADD", "MUL", "PRELU"))), x)
@@ -64,16 +64,6 @@ def _appended(net: RowNet, values: Sequence[int], rng: np.random.Generator) -> i
     if kind == "resize":
         return net.resize(x, 2, str(rng.choice(("nearest", "corner", "half pixel"))))
     return net.unary(str(rng.choice(UNARY_INT8 if net.int8 else UNARY)), x)
-
-
-def _decompressed(net: RowNet, like: int) -> int:
-    """A float16 constant of the size of a value, which an operator decompresses."""
-    height, width, channels = net.shape(like)
-    values = net.rng.standard_normal((1, height, width, channels)).astype(np.float16)
-    tensor = net._tensor(values.shape, "FLOAT16", f"half{len(net.tensors)}")
-    tensor.buffer = len(net.buffers)
-    net.buffers.append(schema.BufferT(np.frombuffer(values.tobytes(), np.uint8)))
-    return net._add("DEQUANTIZE", [len(net.tensors) - 1], net.activation(height, width, channels), None)
 
 
 def _head(net: RowNet, x: int, rng: np.random.Generator) -> int:

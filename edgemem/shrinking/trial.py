@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from edgemem.plans import PlanSet
     from edgemem.shrinking.candidate import Candidate, OutputRule
 
-__all__ = ["Trial", "try_candidate"]
+__all__ = ["SESSIONS", "Trial", "try_candidate"]
 
-_SESSIONS: Final = frozenset({"generic", "onnxruntime"})  # targets whose arena is that of a session
+SESSIONS: Final = frozenset({"generic", "onnxruntime"})  # targets whose arena is that of a session
 _LEVELS: Final = frozenset({OptimiseGraph.name})  # what is compared with a session at the same level
 _AS_WRITTEN: Final = "none"  # the level at which a session runs the operators of a file
 _ROUNDING: Final = 1e-3  # of an output's largest element: more than float kernels differ by for other blocks of rows
@@ -124,7 +124,7 @@ def _in_onnxruntime(
         file = folder / path.name
         model.with_plan(planfile.encode_all((planset,)), planset).save(file)
         try:
-            if candidate.target.name in _SESSIONS:
+            if candidate.target.name in SESSIONS:
                 recorded = add_recording(file, feeds, bindings=bindings, threads=threads)
         except EdgememError as e:
             return Trial(replace(candidate, outputs=f"not run: {str(e).splitlines()[0]}"))
@@ -132,6 +132,9 @@ def _in_onnxruntime(
     sizes = [plan.best_offsets.size for plan in recorded if plan.best_offsets is not None]
     if sizes:
         candidate = replace(candidate, arena=max(*sizes, over_range), is_measured=True)
+    runtime = f"onnxruntime {onnxruntime().__version__}"
+    if not candidate.steps:
+        return Trial(replace(candidate, outputs="identical", latency=1.0, runtime=runtime), recorded=recorded)
     counts = tuple(dict.fromkeys((1, threads)))
     found = compare_with_session(path, model, bindings=bindings, feeds=feeds, threads=counts)
     note = baked_note(model.content())
@@ -141,7 +144,7 @@ def _in_onnxruntime(
         beside = compare_with_session(path, model, bindings=bindings, feeds=feeds, threads=counts, level=level)
         if is_promised and not beside.is_identical:
             raise PassError(f"{candidate.text}: {beside}, compared with level {level}; all its steps keep every bit")
-        found = beside if rule == "identical" else found
+        found = beside if rule == "identical" and note is not None else found
     refusal = ""
     if found.is_identical:
         outputs = "identical"
@@ -151,7 +154,6 @@ def _in_onnxruntime(
         apart = f", and ONNX Runtime's levels by {found.levels:.2g} from each other"
         refusal = "" if is_near or rule == "close" else f"{candidate.text}: {found}{apart}"
     latency = latency_ratio(path, model, bindings=bindings, feeds=feeds)
-    runtime = f"onnxruntime {onnxruntime().__version__}"
     return Trial(replace(candidate, outputs=outputs, latency=latency, runtime=runtime), refusal, recorded)
 
 
