@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,7 +49,7 @@ class _Drawing:
 
     def weight(self, *shape: int) -> str:
         self.maker.count += 1
-        values = self.rng.standard_normal(shape) / np.sqrt(max(np.prod(shape[1:]), 1))
+        values = self.rng.standard_normal(shape) / max(prod(shape[1:]), 1) ** 0.5
         return self.maker.constant(values.astype(np.float32))
 
 
@@ -102,7 +103,7 @@ def _concat(d: _Drawing, x: str) -> None:
     fitting = [v for v in d.values(4) if (d.shapes[v][0], *d.shapes[v][2:]) == (shape[0], *shape[2:])]
     parts = [x, *(d.any_of(*fitting) for _ in range(d.draw(1, 2)))]
     made = shape[0], sum(d.shapes[p][1] for p in parts), *shape[2:]
-    if np.prod(made) < _MOST:
+    if prod(made) < _MOST:
         d.known(d.maker("Concat", *parts, axis=1), *made)
 
 

@@ -259,8 +259,8 @@ class Search:
     def _measured_start(self, known: list[Candidate], most: float) -> Candidate | None:
         """The model as it is, with what a session of ONNX Runtime takes for it; None where that does not fit.
 
-        Sessions write results over inputs where kernels allow it, so that they may need less than the plan of the graph,
-        down to about half of it; above `most` bytes, none is opened.
+        Sessions write results over inputs where kernels allow it, so that they may need less than the plan of the
+        graph, down to about half of it; above `most` bytes, none is opened.
         """
         start = known[0]
         is_session = ".onnx" in self._model.suffixes and start.target.name in SESSIONS

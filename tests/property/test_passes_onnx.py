@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import chain, combinations
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -21,8 +21,8 @@ from edgemem.runtime.onnxruntime.optimise_pass import OptimiseGraph
 from edgemem.runtime.onnxruntime.tile_pass import TILED_LEVEL, TileOperators
 from edgemem.schedule.peak import peak_of
 from edgemem.targets import BUILT_IN
-from tests.runs_again import RunsAgain
 from tests.random_onnx import random_feeds, random_model
+from tests.runs_again import RunsAgain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,7 +60,7 @@ def run(content: bytes, requests: Sequence[dict[str, NDArray[Any]]], level: str 
 def apart(here: Results, there: Results) -> float:
     """The largest difference of an element, as a part of the largest element of its output; 0 for the same bits."""
     largest = 0.0
-    for a, b in zip(sum(here, []), sum(there, []), strict=True):
+    for a, b in zip(chain(*here), chain(*there), strict=True):
         assert (a.dtype, a.shape) == (b.dtype, b.shape)
         if a.tobytes() != b.tobytes():
             scale = max(float(np.abs(a).max(initial=0)), float(np.abs(b).max(initial=0)))
@@ -131,9 +131,9 @@ def check(seed: int, folder: Path) -> dict[str, int]:
     assert apart(run(plain.content(), subject.requests, "none"), subject.levels["none"]) == 0
     bases: dict[str, Model] = {}
     for level in LEVELS:
-        step = OptimiseGraph(level)
-        bases[level] = subject.apply(step, subject.model)
-        note(step, subject.model, bases[level], subject.levels[level], 0)
+        optimise = OptimiseGraph(level)
+        bases[level] = subject.apply(optimise, subject.model)
+        note(optimise, subject.model, bases[level], subject.levels[level], 0)
     for level in ("all", str(rng.choice(list(LEVELS)))):
         wanted = subject.levels[level]
         order = OrderOperators(str(rng.choice(methods)))

@@ -1,4 +1,4 @@
-"""Every pass for TFLite on random graphs: the same bits in TensorFlow Lite Micro's dirty memory, in the planned head."""
+"""Every pass for TFLite on random graphs: the same bits in TensorFlow Lite Micro's dirty memory."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tests.tflite_models import up16
 runtime = pytest.importorskip("tflite_micro").runtime
 litert = pytest.importorskip("ai_edge_litert.interpreter")
 
-from tests.random_tflite import random_model
+from tests.random_tflite import random_model  # noqa: E402 - needs LiteRT's schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -119,7 +119,7 @@ class Subject:
         return apply_pass(step, model, PassContext(self.folder / "m.tflite", self.folder, Bindings(), target))
 
     def check(self, what: str, model: Model, target: Target = RULES) -> None:
-        """Plan a model and run it."""
+        """Plan a model and run it: outputs, and the head that was planned."""
         planset = plan_model(model, target, FAST, families=("offsets",))
         best = planset.best_offsets
         assert best is not None

@@ -1,4 +1,4 @@
-"""Passes that lie about names, shapes, dtypes, values or the order of operators: each is caught before anything is given.
+"""Passes that lie about names, shapes, dtypes, values or the order of operators are caught.
 
 `apply_pass` compares inputs and outputs; the trial of a candidate runs it beside the model in its runtime.
 """
@@ -40,7 +40,7 @@ def network(
     swapped: bool = False,
     sums: str = "left",
 ) -> Model:
-    """Two outputs of one shape: sums of three convolutions. `sums` says how they are added: the last bits depend on it."""
+    """Two outputs of one shape: sums of three convolutions, whose last bits depend on how they are added (`sums`)."""
     x, y, z = names
     rng = np.random.default_rng(0)
     weights = [

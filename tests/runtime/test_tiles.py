@@ -298,7 +298,7 @@ def test_operators_with_bodies_count_what_is_alive_inside(tmp_path: Path) -> Non
         helper.make_node("If", ["go"], ["y"], **branches),
     ]
     weights = np.random.default_rng(0).standard_normal((4, 3, 3, 3)).astype(np.float32)
-    constants = [numpy_helper.from_array(weights, "w"), numpy_helper.from_array(np.float32(0), "zero")]
+    constants = [numpy_helper.from_array(weights, "w"), numpy_helper.from_array(np.array(0, np.float32), "zero")]
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 3, 16, 16))
     graph = helper.make_graph(nodes, "if", [x], [value], constants)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)

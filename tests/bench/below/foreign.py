@@ -29,7 +29,7 @@ sys.path.append(str(Path(__file__).resolve().parents[3]))
 import edgemem
 from edgemem import planfile
 from edgemem.errors import EdgememError
-from edgemem.formats import Foldable, Model, load_model
+from edgemem.formats import Foldable, load_model
 from edgemem.records.micro_tail import predicted_tail
 from edgemem.runtime.tflm.execution import execute
 from models.tflite_net import TfliteNet
