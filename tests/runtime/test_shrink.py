@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 import edgemem
 from edgemem.cli.main import main
-from edgemem.errors import BudgetExceededError, PassError
+from edgemem.errors import BudgetExceededError, EdgememError, NumericDifferenceError, PassError
 from edgemem.formats import Foldable, Model, load_model
 from edgemem.runtime.tflm.execution import execute, input_values
 from edgemem.shrinking.candidate import CandidateLimits
@@ -20,6 +20,7 @@ from edgemem.shrinking.search import Search
 from models.build import build
 from models.fetch import fetch
 from models.tflite_networks import mobilenet_v2
+from tests.runtime.litert_models import branches
 from tests.tflite_models import up16
 
 if TYPE_CHECKING:
@@ -251,3 +252,14 @@ def test_a_model_that_a_session_runs_in_less_than_its_plan_stays_as_it_is(tmp_pa
         edgemem.shrink(path, budget=needs // 4)
     assert e.value.required <= made.chosen.memory
     assert "alone needs" not in str(e.value)
+
+
+def test_a_plan_that_litert_does_not_run_is_not_taken(tmp_path: Path) -> None:
+    """LiteRT keeps the branches of an If elsewhere; a budget that its plan meets is not met by the runtime."""
+    pytest.importorskip("ai_edge_litert")
+    path = tmp_path / "branches.tflite"
+    path.write_bytes(branches())
+    with pytest.raises(NumericDifferenceError, match="cannot run in a planned arena"):
+        edgemem.shrink(path, target="litert", steps="")
+    with pytest.raises(EdgememError):
+        edgemem.shrink(path, budget=128)
