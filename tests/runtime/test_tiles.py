@@ -16,7 +16,7 @@ from edgemem import api
 from edgemem.errors import ModelError, NumericDifferenceError, TilingError
 from edgemem.formats import Bindings, Model, Rewritable, load_model, open_bytes
 from edgemem.passes.protocol import PassContext, apply_pass
-from edgemem.passes.tiling.choice import find_stages, peak_without_stages
+from edgemem.passes.tiling.choice import find_stages
 from edgemem.passes.tiling.kernels import is_same_sum, product_of
 from edgemem.passes.tiling.stage import TileStage, parse_stages
 from edgemem.passes.tiling.tile import tile
@@ -26,6 +26,7 @@ from edgemem.runtime.onnxruntime.optimise_pass import OptimiseGraph
 from edgemem.runtime.onnxruntime.session import InferenceSession
 from edgemem.runtime.onnxruntime.session_comparison import compare_with_session
 from edgemem.runtime.onnxruntime.tile_pass import TileOperators
+from edgemem.schedule.peak import peak_of
 from edgemem.targets import BUILT_IN
 from models.build import build
 
@@ -304,5 +305,5 @@ def test_operators_with_bodies_count_what_is_alive_inside(tmp_path: Path) -> Non
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
     opened = load_model(path).graph()
     assert find_stages(opened, BUILT_IN["onnxruntime"], max_macs=1.5, threads=()).peak == (
-        peak_without_stages(opened, BUILT_IN["onnxruntime"])
+        peak_of(opened, BUILT_IN["onnxruntime"])
     )
