@@ -264,6 +264,7 @@ class Search:
         """
         start = known[0]
         is_session = ".onnx" in self._model.suffixes and start.target.name in SESSIONS
+        is_session &= not self._model.bindings.ranges
         if not is_session or not self._is_wanted(start) or (start.memory > most and not start.is_measured):
             return None
         if not start.is_measured:
