@@ -119,7 +119,9 @@ def explain(shop: Workshop, candidates: Sequence[Candidate], limits: CandidateLi
         text += f" (head {least.arena:,}, tail {least.tail:,})"
     model = least.model()
     largest = largest_operator(model.graph(), least.target)
-    if largest is not None and largest.needs > limits.budget - least.tail:
+    # A session may run an operator in place, in less than it reads and writes.
+    is_true = largest is not None and not (least.is_measured and least.arena < largest.needs)
+    if largest is not None and is_true and largest.needs > limits.budget - least.tail:
         needed = change_needed(model.graph(), largest, limits.budget - least.tail)
         text += f". Of it {largest}; no order, parts or recomputation that was found goes below that: {needed}"
     if shop.refusals:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.errors import BudgetExceededError, EdgememError, ModelError, NumericDifferenceError, UnsupportedError
@@ -18,7 +19,7 @@ from edgemem.shrinking.onnx import onnx_candidates
 from edgemem.shrinking.result import Found, Progress, Shrunk
 from edgemem.shrinking.steps import CHANGES, parse_steps
 from edgemem.shrinking.tflite import tflite_candidates
-from edgemem.shrinking.trial import try_candidate
+from edgemem.shrinking.trial import SESSIONS, try_candidate
 from edgemem.system.files import KeptFolder
 from edgemem.targets import BUILT_IN, Target, find_target
 
@@ -138,6 +139,8 @@ class Search:
             if best is not None or self._is_over() or (is_whole and not self._looks_further(self._known)):
                 break
             is_whole = True
+        if best is None and runs:
+            best = self._measured_start(self._known, inf)
         explanation = "" if best is not None else explain(self._shop, self._known, self._limits)
         return self._so_far(best, explanation)
 
@@ -233,7 +236,10 @@ class Search:
         A runtime may need more than the plan of the graph, for the workspace of kernels. Without a budget candidates
         are tried until what one needs is no more than what the next one does at least.
         """
-        best: Candidate | None = None
+        budget = self._limits.budget
+        best = self._measured_start(known, 2 * budget) if runs and budget is not None else None
+        if best is not None:
+            return best
         for tried, place in enumerate(self._planned_in_turn(known)):
             if tried == _RUN or (best is not None and best.memory <= known[place].memory):
                 break
@@ -245,9 +251,25 @@ class Search:
             known[place] = made
             if self._fits(made) and (best is None or made.memory < best.memory):
                 best = made
-            if best is not None and self._limits.budget is not None:
+            if best is not None and budget is not None:
                 break
-        return best
+        start = self._measured_start(known, 2 * best.memory) if runs and best is not None and budget is None else None
+        return start if best is not None and start is not None and start.memory <= best.memory else best
+
+    def _measured_start(self, known: list[Candidate], most: float) -> Candidate | None:
+        """The model as it is, with what a session of ONNX Runtime takes for it; None where that does not fit.
+
+        Sessions write results over inputs where kernels allow it, so that they may need less than the plan of the
+        graph, down to about half of it; above `most` bytes, none is opened.
+        """
+        start = known[0]
+        is_session = ".onnx" in self._model.suffixes and start.target.name in SESSIONS
+        is_session &= not self._model.bindings.ranges
+        if not is_session or not self._is_wanted(start) or (start.memory > most and not start.is_measured):
+            return None
+        if not start.is_measured:
+            known[0] = start = self._tried(start) or start
+        return start if start.is_measured and self._fits(start) else None
 
     def _looks_further(self, known: Sequence[Candidate]) -> bool:
         """Whether there may be other candidates, for which the limits of the search are changed.

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from edgemem import planfile
 from edgemem.errors import EdgememError, MissingDependencyError, PassError, RuntimeBindError, UnsupportedError
-from edgemem.formats import Bindings, onnx_editor
+from edgemem.formats import Bindings, Foldable, onnx_editor
 from edgemem.model.macs import count_macs
 from edgemem.model.ranges import points_of
-from edgemem.runtime.differences import same
+from edgemem.runtime.differences import compare_values, same
 from edgemem.runtime.executors import MICRO_KERNELS
 from edgemem.runtime.feeds import make_feeds
 from edgemem.runtime.litert.memory import InterpreterMemory
@@ -23,6 +23,7 @@ from edgemem.runtime.litert.process import ask_litert
 from edgemem.runtime.memory import report_from
 from edgemem.runtime.onnxruntime.baked_file import baked_note, onnxruntime
 from edgemem.runtime.onnxruntime.file_recording import add_recording
+from edgemem.runtime.onnxruntime.optimise_pass import OptimiseGraph
 from edgemem.runtime.onnxruntime.session import InferenceSession
 from edgemem.runtime.onnxruntime.session_comparison import compare_with_session, latency_ratio
 from edgemem.runtime.tflite_file import TfliteModel
@@ -39,9 +40,12 @@ if TYPE_CHECKING:
     from edgemem.plans import PlanSet
     from edgemem.shrinking.candidate import Candidate, OutputRule
 
-__all__ = ["Trial", "try_candidate"]
+__all__ = ["SESSIONS", "Trial", "try_candidate"]
 
-_SESSIONS: Final = frozenset({"generic", "onnxruntime"})  # targets whose arena is that of a session
+SESSIONS: Final = frozenset({"generic", "onnxruntime"})  # targets whose arena is that of a session
+_LEVELS: Final = frozenset({OptimiseGraph.name})  # what is compared with a session at the same level
+_AS_WRITTEN: Final = "none"  # the level at which a session runs the operators of a file
+_ROUNDING: Final = 1e-3  # of an output's largest element: more than float kernels differ by for other blocks of rows
 _RUNS: Final = 3
 _DIRT: Final = 0xCD  # what memory is filled with before a run
 _MOST_SIZES: Final = 16  # of a range, at which memory is measured
@@ -120,7 +124,7 @@ def _in_onnxruntime(
         file = folder / path.name
         model.with_plan(planfile.encode_all((planset,)), planset).save(file)
         try:
-            if candidate.target.name in _SESSIONS:
+            if candidate.target.name in SESSIONS:
                 recorded = add_recording(file, feeds, bindings=bindings, threads=threads)
         except EdgememError as e:
             return Trial(replace(candidate, outputs=f"not run: {str(e).splitlines()[0]}"))
@@ -128,11 +132,19 @@ def _in_onnxruntime(
     sizes = [plan.best_offsets.size for plan in recorded if plan.best_offsets is not None]
     if sizes:
         candidate = replace(candidate, arena=max(*sizes, over_range), is_measured=True)
+    runtime = f"onnxruntime {onnxruntime().__version__}"
+    if not candidate.steps:
+        return Trial(replace(candidate, outputs="identical", latency=1.0, runtime=runtime), recorded=recorded)
     counts = tuple(dict.fromkeys((1, threads)))
     found = compare_with_session(path, model, bindings=bindings, feeds=feeds, threads=counts)
     note = baked_note(model.content())
-    if rule == "identical" and not found.is_identical and note is not None:
-        found = compare_with_session(path, model, bindings=bindings, feeds=feeds, threads=counts, level=note.level)
+    level = note.level if note is not None else _AS_WRITTEN
+    is_promised = all(step.guarantee.outputs == "identical" for step in candidate.steps if step.name not in _LEVELS)
+    if not found.is_identical and (is_promised or (rule == "identical" and note is not None)):
+        beside = compare_with_session(path, model, bindings=bindings, feeds=feeds, threads=counts, level=level)
+        if is_promised and not beside.is_identical:
+            raise PassError(f"{candidate.text}: {beside}, compared with level {level}; all its steps keep every bit")
+        found = beside if rule == "identical" and note is not None else found
     refusal = ""
     if found.is_identical:
         outputs = "identical"
@@ -142,7 +154,6 @@ def _in_onnxruntime(
         apart = f", and ONNX Runtime's levels by {found.levels:.2g} from each other"
         refusal = "" if is_near or rule == "close" else f"{candidate.text}: {found}{apart}"
     latency = latency_ratio(path, model, bindings=bindings, feeds=feeds)
-    runtime = f"onnxruntime {onnxruntime().__version__}"
     return Trial(replace(candidate, outputs=outputs, latency=latency, runtime=runtime), refusal, recorded)
 
 
@@ -181,12 +192,23 @@ def _in_litert(
         model.with_plan(planfile.encode_all((planset,)), planset).save(planned)
         today, _ = ask_litert("made-up", file, original, runs=_RUNS, kernels="default")
         _, wanted = ask_litert("made-up", file, original, runs=_RUNS, kernels="builtin")
-        after, made = ask_litert("made-up", planned, model, runs=_RUNS, kernels="planned")
+        try:
+            after, made = ask_litert("made-up", planned, model, runs=_RUNS, kernels="planned")
+        except RuntimeBindError as e:  # the model has a part that cannot run in a planned arena
+            why = str(e).splitlines()[0]
+            return Trial(
+                replace(candidate, outputs=f"not run: {why}"), f"{candidate.text or 'the model as it is'}: {why}"
+            )
     memory = report_from(after["memory"], InterpreterMemory)
     candidate = replace(candidate, arena=memory.planned, is_measured=True)
     is_same = len(wanted) == len(made) and all(map(same, wanted, made))
+    differences = [compare_values(*pair)[1] for pair in zip(wanted, made, strict=True)]
+    largest = max(differences, default=0.0)
+    allowed = _ROUNDING if any(value.dtype.kind == "f" for value in made) else 0.0
+    if largest > allowed:
+        raise PassError(f"{candidate.text}: outputs in LiteRT differ by {largest:.2g} of their largest element")
     latency = after["seconds"] / max(today["seconds"], 1e-9)
-    outputs = "identical" if is_same else "differ in the last bits: LiteRT's float kernels compute in blocks of rows"
+    outputs = "identical" if is_same else f"differ by {largest:.1g}: LiteRT's float kernels compute in blocks of rows"
     refusal = "" if is_same or rule == "close" else f"{candidate.text}: outputs {outputs}"
     runtime = f"ai-edge-litert {version('ai-edge-litert')}"
     return Trial(replace(candidate, outputs=outputs, latency=latency, runtime=runtime), refusal)
@@ -202,15 +224,20 @@ def _in_tflm(original: TfliteModel, candidate: Candidate, model: TfliteModel, pl
     planned = model.with_plan(planfile.encode_all((planset,)), planset).content()
     after = execute(planned, first, outputs=len(graph.outputs), then=then, fill=_DIRT)
     candidate = replace(candidate, arena=after.head, tail=after.tail, is_measured=True)
+    outputs = "identical"
     try:
         before = execute(original.content(), first, outputs=len(graph.outputs), then=then)
-    except RuntimeBindError as e:  # it cannot decompress float16 constants, for one
-        return Trial(replace(candidate, outputs=f"ran; not compared: {str(e).splitlines()[0]}"))
+    except RuntimeBindError as e:
+        folded = original.folded() if isinstance(original, Foldable) else original
+        if folded is original:
+            return Trial(replace(candidate, outputs=f"ran; not compared: {str(e).splitlines()[0]}"))
+        before = execute(folded.content(), first, outputs=len(graph.outputs), then=then)
+        outputs = "identical to those with plain constants"  # it cannot decompress the model's own
     if not _are_same(before.each, after.each):
         raise PassError(f"{candidate.text}: outputs in TensorFlow Lite Micro differ from those of the model")
     latency = after.seconds / max(before.seconds, 1e-9)
     runtime = f"tflite-micro {version('tflite-micro')}"
-    return Trial(replace(candidate, outputs="identical", latency=latency, runtime=runtime))
+    return Trial(replace(candidate, outputs=outputs, latency=latency, runtime=runtime))
 
 
 def _are_same(here: Sequence[Sequence[NDArray[Any]]], there: Sequence[Sequence[NDArray[Any]]]) -> bool:

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 import edgemem
 from edgemem.cli.main import main
-from edgemem.errors import BudgetExceededError, PassError
+from edgemem.errors import BudgetExceededError, EdgememError, NumericDifferenceError, PassError
 from edgemem.formats import Foldable, Model, load_model
 from edgemem.runtime.tflm.execution import execute, input_values
 from edgemem.shrinking.candidate import CandidateLimits
@@ -20,6 +20,7 @@ from edgemem.shrinking.search import Search
 from models.build import build
 from models.fetch import fetch
 from models.tflite_networks import mobilenet_v2
+from tests.runtime.litert_models import branches
 from tests.tflite_models import up16
 
 if TYPE_CHECKING:
@@ -221,3 +222,44 @@ def test_a_shrunk_onnx_file_is_where_the_next_shrink_starts(network: Path, tmp_p
         for here, there in zip(session.run(None, feeds), default.run(None, feeds), strict=True):
             assert np.abs(here - there).max() <= 1e-5 * np.abs(there).max()
         assert session.memory_report.planned == second.chosen.memory
+
+
+def _attention(path: Path) -> None:
+    """Scores that Softmax writes over its input: a session takes half of what the plan of the graph counts."""
+    rng = np.random.default_rng(0)
+    weights = [onnx.numpy_helper.from_array(rng.standard_normal((16, 256)).astype(np.float32), "w")]
+    weights.append(onnx.numpy_helper.from_array(rng.standard_normal((256, 4)).astype(np.float32), "v"))
+    nodes = [
+        onnx.helper.make_node("MatMul", ["x", "w"], ["scores"], name="scores"),
+        onnx.helper.make_node("Softmax", ["scores"], ["shares"], name="shares"),
+        onnx.helper.make_node("MatMul", ["shares", "v"], ["y"], name="y"),
+    ]
+    ends = [onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [256, k]) for n, k in (("x", 16), ("y", 4))]
+    graph = onnx.helper.make_graph(nodes, "attention", ends[:1], ends[1:], weights)
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+def test_a_model_that_a_session_runs_in_less_than_its_plan_stays_as_it_is(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    path = tmp_path / "attention.onnx"
+    _attention(path)
+    needs = 256 * 256 * 4
+    made = edgemem.shrink(path, budget=needs * 3 // 2)
+    assert needs <= made.chosen.memory < needs * 3 // 2
+    assert not made.chosen.steps
+    assert edgemem.shrink(path).chosen.memory <= made.chosen.memory
+    with pytest.raises(BudgetExceededError) as e:  # it does not say that Softmax needs twice as much
+        edgemem.shrink(path, budget=needs // 4)
+    assert e.value.required <= made.chosen.memory
+    assert "alone needs" not in str(e.value)
+
+
+def test_a_plan_that_litert_does_not_run_is_not_taken(tmp_path: Path) -> None:
+    """LiteRT keeps the branches of an If elsewhere; a budget that its plan meets is not met by the runtime."""
+    pytest.importorskip("ai_edge_litert")
+    path = tmp_path / "branches.tflite"
+    path.write_bytes(branches())
+    with pytest.raises(NumericDifferenceError, match="cannot run in a planned arena"):
+        edgemem.shrink(path, target="litert", steps="")
+    with pytest.raises(EdgememError):
+        edgemem.shrink(path, budget=128)
