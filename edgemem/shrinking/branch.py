@@ -11,6 +11,7 @@ from edgemem.formats.workspace import graph_under
 from edgemem.model.macs import count_macs
 from edgemem.passes.protocol import PassContext, apply_pass
 from edgemem.passes.recompute.recompute_pass import RecomputeOperators
+from edgemem.records.micro_builds import build_of
 from edgemem.records.micro_tail import predicted_tail
 from edgemem.runtime.onnxruntime.baked_file import baked_note
 from edgemem.runtime.onnxruntime.optimise_pass import OptimiseGraph
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.formats import Model
+    from edgemem.model.graph import Graph
     from edgemem.passes.protocol import Pass
     from edgemem.passes.streaming.stages import StripeChoice
     from edgemem.shrinking.candidate import CandidateLimits
@@ -88,6 +90,10 @@ class Workshop:
         is_micro = self.target.name == "tflm" or self.target.name not in BUILT_IN  # a user's own is of a device
         return self._model.default_target == "tflm" and is_micro and self.target.is_dense
 
+    def tail(self, graph: Graph) -> int:
+        """Bytes of TensorFlow Lite Micro's tail on the target's device; 0 for other runtimes."""
+        return predicted_tail(graph, build_of(self.target)) if self.counts_tail else 0
+
     def allows(self, name: str) -> bool:
         """Whether the user allows a change with this name."""
         return name in self._allow
@@ -134,7 +140,7 @@ class Workshop:
             branch.target.kernels,
             branch.target,
             peak_of(graph_under(branch.model, branch.target), branch.target),
-            predicted_tail(graph) if self.counts_tail else 0,
+            self.tail(graph),
             count_macs(graph) / branch.macs if branch.macs else 1.0,
             len(graph.ops),
             len(graph.ops) / max(branch.given, 1),
@@ -161,7 +167,7 @@ class Workshop:
         if not self.allows(RecomputeOperators.name) or self.limits.max_macs <= 1:
             return
         peak = peak_of(graph_under(base.model, base.target), base.target)
-        tail = predicted_tail(base.model.graph()) if self.counts_tail else 0
+        tail = self.tail(base.model.graph())
         wanted = self.limits.budget
         budgets = [wanted - tail] if wanted is not None else [int(peak * part) for part in _PARTS]
         least = peak

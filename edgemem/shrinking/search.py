@@ -370,13 +370,14 @@ class Search:
             return candidate
         self._tell("plan")
         model = candidate.model()
-        fits = None if self._limits.budget is None else self._limits.budget - candidate.tail
+        tail = self._shop.tail(model.graph())
+        fits = None if self._limits.budget is None else self._limits.budget - tail
         families: tuple[_Family, ...] = ("offsets",) if candidate.target.is_dense else ("offsets", "shared_objects")
         planset = plan_model(model, candidate.target, _QUICK, families=families, fits=fits)
         best = planset.best_offsets or planset.best_shared_objects
         assert best is not None
         self._plans[candidate.text] = (model, planset, ())
-        return replace(candidate, arena=best.size, is_planned=True, file=len(model.content()))
+        return replace(candidate, arena=best.size, tail=tail, is_planned=True, file=len(model.content()))
 
     def _best_planned(self, candidate: Candidate) -> Candidate:
         """A planned candidate with the plan that `edgemem.plan` makes, which searches longer."""
