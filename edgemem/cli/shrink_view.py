@@ -73,8 +73,14 @@ def answer_lines(found: Found, limits: CandidateLimits) -> list[str]:
             parts.append(f"{abs(more):,} {'more' if more > 0 else 'fewer'} operators")
         lines = [f"{_headline(best, found, limits)}, {', '.join(parts)}"]
         said = "measured" if best.is_measured else "planned"
-        tail = f" (head {best.arena:,}, tail {best.tail:,})" if best.tail else ""
-        lines.append(f"{best.memory:,} bytes of {where}{tail}, {said}; outputs {best.outputs or 'not compared'}")
+        how = f" ({_head_and_tail(best, said)})" if best.tail else f", {said}"
+        lines.append(f"{best.memory:,} bytes of {where}{how}; outputs {best.outputs or 'not compared'}")
+        check = best.tail_check
+        if check is not None and not check.is_near:
+            lines.append(
+                f"the tail is uncertain: {check.predicted:,} bytes were predicted for this computer, "
+                f"{check.measured:,} measured"
+            )
         lines += [also] if also else []
         if best.kernels != "none":
             lines.append(f"it holds for the kernels of {best.kernels} alone: {VERSIONS[best.kernels]}")
@@ -87,6 +93,12 @@ def answer_lines(found: Found, limits: CandidateLimits) -> list[str]:
     lines += [f"shrink made this model with {note}" for note in found.notes]
     hint = _overlap_hint(found, limits)
     return [*lines, *([hint] if hint else [])]
+
+
+def _head_and_tail(best: Candidate, said: str) -> str:
+    device = f"a {8 * best.target.pointer_bytes}-bit device"
+    here = f"; {best.tail_check.measured:,} measured here on 64 bits" if best.tail_check is not None else ""
+    return f"head {best.arena:,} {said}, tail {best.tail:,} predicted for {device}{here}"
 
 
 def _headline(best: Candidate, found: Found, limits: CandidateLimits) -> str:
@@ -196,5 +208,6 @@ def _data(candidate: Candidate, found: Found) -> dict[str, object]:
         "kernels": candidate.kernels,
         "target": candidate.target.name,
         **{name: getattr(candidate, name) for name in names},
+        "tail_here": None if candidate.tail_check is None else candidate.tail_check.measured,
         "command": found.command(candidate),
     }

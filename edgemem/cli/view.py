@@ -109,7 +109,10 @@ def show_size(size: ModelSize) -> None:
             ("dynamic", size.dynamic, "allocated while it runs"),
         ]
     else:
-        rows.append(("tail", size.tail, "structures and state of the interpreter"))
+        rows += [
+            ("tail", size.tail, "structures and state of the interpreter, with 64-bit pointers"),
+            ("device tail", size.device_tail, "the same with 32-bit pointers, predicted"),
+        ]
     rows += [("file", size.file, "flash: the whole file"), ("weights", size.weights, "constants in it")]
     for name, value, about in rows:
         shown = f"{'not measured':>14}" if value is None else f"{value:>14,}  {size_text(value):>10}"

@@ -12,6 +12,7 @@ from edgemem.model.macs import count_macs
 from edgemem.passes.protocol import PassContext, apply_pass
 from edgemem.passes.recompute.recompute_pass import RecomputeOperators
 from edgemem.passes.tiling.choice import TileSearch
+from edgemem.records.micro_builds import build_of
 from edgemem.records.micro_tail import predicted_tail
 from edgemem.runtime.onnxruntime.baked_file import baked_note
 from edgemem.runtime.onnxruntime.optimise_pass import OptimiseGraph
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.formats import Model
+    from edgemem.model.graph import Graph
     from edgemem.passes.protocol import Pass
     from edgemem.passes.streaming.stages import StripeChoice
     from edgemem.shrinking.candidate import CandidateLimits
@@ -90,13 +92,13 @@ class Workshop:
         is_micro = self.target.name == "tflm" or self.target.name not in BUILT_IN  # a user's own is of a device
         return self._model.default_target == "tflm" and is_micro and self.target.is_dense
 
+    def tail(self, graph: Graph) -> int:
+        """Bytes of TensorFlow Lite Micro's tail on the target's device; 0 for other runtimes."""
+        return predicted_tail(graph, build_of(self.target)) if self.counts_tail else 0
+
     def allows(self, name: str) -> bool:
         """Whether the user allows a change with this name."""
         return name in self._allow
-
-    def tail(self, branch: Branch) -> int:
-        """Predicted bytes of TensorFlow Lite Micro's tail; 0 for other runtimes."""
-        return predicted_tail(branch.model.graph()) if self.counts_tail else 0
 
     def apply(self, base: Branch, step: Pass, *, restart: bool = False) -> Branch:
         """What a pass makes of a model; the same branch if it changes nothing.
@@ -147,7 +149,7 @@ class Workshop:
             branch.target.kernels,
             branch.target,
             peak_of(graph_under(branch.model, branch.target), branch.target),
-            self.tail(branch),
+            self.tail(graph),
             count_macs(graph) / branch.macs if branch.macs else 1.0,
             len(graph.ops),
             len(graph.ops) / max(branch.given, 1),
@@ -174,7 +176,7 @@ class Workshop:
         if not self.allows(RecomputeOperators.name) or self.limits.max_macs <= 1:
             return
         peak = peak_of(graph_under(base.model, base.target), base.target)
-        tail = self.tail(base)
+        tail = self.tail(base.model.graph())
         wanted = self.limits.budget
         budgets = [wanted - tail] if wanted is not None else [int(peak * part) for part in _PARTS]
         least = peak

@@ -74,7 +74,7 @@ def split_candidates(shop: Workshop, base: Branch, level: str = "", *, halves: b
         if halves and (half := made_for((before + least.arena) // 2)):
             yield half
         return
-    tail = shop.tail(base)
+    tail = shop.tail(graph)
     goal = limits.budget - tail
     for _ in range(_TIGHTER):
         made = made_for(goal)

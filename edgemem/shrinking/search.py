@@ -350,10 +350,11 @@ class Search:
             return candidate
         self._tell("plan")
         model = candidate.model()
-        fits = None if self._limits.budget is None else self._limits.budget - candidate.tail
+        tail = self._shop.tail(model.graph())
+        fits = None if self._limits.budget is None else self._limits.budget - tail
         planset, size = plan_candidate(model, candidate.target, _QUICK, fits)
         self._plans[candidate.text] = (model, planset, ())
-        return replace(candidate, arena=size, is_planned=True, file=len(model.content()))
+        return replace(candidate, arena=size, tail=tail, is_planned=True, file=len(model.content()))
 
     def _best_planned(self, candidate: Candidate) -> Candidate:
         """A planned candidate with the plan that `edgemem.plan` makes, which searches longer."""

@@ -11,6 +11,7 @@ from edgemem.passes.order_pass import OrderOperators
 from edgemem.passes.streaming.layers import Layers
 from edgemem.passes.streaming.stages import StripeLimits, find_front
 from edgemem.passes.streaming.stream_pass import StreamOperators
+from edgemem.records.micro_builds import build_of
 from edgemem.runtime.split_pass import SplitOperators
 from edgemem.shrinking.parts import lowered, split_candidates
 from edgemem.shrinking.steps import OVERLAP
@@ -67,7 +68,8 @@ def _streamed(shop: Workshop, base: Branch) -> Iterator[Candidate]:
     front = yield from _front(shop, base)
     if not front or not shop.allows(SplitOperators.name):
         return
-    uncut = frozenset(k for k, nodes in Layers(base.model.graph(), base.target.kernels).nodes.items() if nodes is None)
+    layers = Layers(base.model.graph(), base.target.kernels, build_of(base.target))
+    uncut = frozenset(k for k, nodes in layers.nodes.items() if nodes is None)
     other = lowered(shop, base, uncut, min(choice.bound for choice in front))
     if other is not base:
         front = (yield from _front(shop, other)) or front

@@ -15,6 +15,8 @@ from edgemem.errors import EdgememError, MissingDependencyError, PassError, Runt
 from edgemem.formats import Bindings, Foldable, onnx_editor
 from edgemem.model.macs import count_macs
 from edgemem.model.ranges import points_of
+from edgemem.records.micro_builds import INSTALLED
+from edgemem.records.micro_tail import predicted_tail
 from edgemem.runtime.differences import compare_values, same
 from edgemem.runtime.executors import MICRO_KERNELS
 from edgemem.runtime.feeds import make_feeds
@@ -28,6 +30,7 @@ from edgemem.runtime.onnxruntime.session import InferenceSession
 from edgemem.runtime.onnxruntime.session_comparison import compare_with_session, latency_ratio
 from edgemem.runtime.tflite_file import TfliteModel
 from edgemem.runtime.tflm.execution import execute, input_values
+from edgemem.shrinking.candidate import TailCheck
 from edgemem.system.files import temporary_folder
 
 if TYPE_CHECKING:
@@ -223,7 +226,8 @@ def _in_tflm(original: TfliteModel, candidate: Candidate, model: TfliteModel, pl
     first, *then = [input_values(graph, seed=seed) for seed in range(_RUNS)]
     planned = model.with_plan(planfile.encode_all((planset,)), planset).content()
     after = execute(planned, first, outputs=len(graph.outputs), then=then, fill=_DIRT)
-    candidate = replace(candidate, arena=after.head, tail=after.tail, is_measured=True)
+    check = TailCheck(after.tail, predicted_tail(model.graph(), INSTALLED))
+    candidate = replace(candidate, arena=after.head, is_measured=True, tail_check=check)
     outputs = "identical"
     try:
         before = execute(original.content(), first, outputs=len(graph.outputs), then=then)

@@ -65,7 +65,11 @@ def test_micro_takes_what_was_said_to_the_byte(small: Path, kernels: str | None,
     before = _micro(original.content(), sets, len(graph.outputs))
     after = _micro(out.read_bytes(), sets, len(graph.outputs))
     assert after[0] == before[0]
-    assert after[1:] == (made.chosen.arena, made.chosen.tail)
+    check = made.chosen.tail_check
+    assert check is not None
+    assert after[1:] == (made.chosen.arena, check.measured)
+    assert check.measured == pytest.approx(check.predicted, rel=0.01)
+    assert made.chosen.tail < check.measured
     assert sum(after[1:]) < sum(before[1:])
     assert made.chosen.outputs == "identical"
 
@@ -84,7 +88,9 @@ def test_real_tflite_models(name: str, tmp_path: Path) -> None:
     best = made.planset.best_offsets
     assert best is not None
     assert made.chosen.arena == up16(best.size) <= found.best.arena
-    assert made.chosen.tail == pytest.approx(found.best.tail, rel=0.03)
+    assert made.chosen.tail == found.best.tail
+    assert made.chosen.tail_check is not None
+    assert made.chosen.tail_check.is_near
     plain = load_model(path)
     model = plain.folded() if isinstance(plain, Foldable) else plain
     graph = model.graph()
