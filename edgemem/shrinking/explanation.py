@@ -105,7 +105,10 @@ def explain(shop: Workshop, candidates: Sequence[Candidate], limits: CandidateLi
         within = f"what takes {limits.budget:,} bytes or less breaks {ways}" if ways else ""
         overlaps = sorted({c.kernels for c, name in broken if not name and c.kernels != "none"})
         if overlaps:
-            within = f"only results that overlap inputs fit, which holds for one kernel library: kernels={overlaps[0]}"
+            within = (
+                "it fits where results overlap inputs, which holds for one kernel library: add --kernels "
+                f"{overlaps[0]}, or that of the device"
+            )
         if within:
             return f"{within}. {'; '.join(dict.fromkeys(shop.refusals))}".rstrip(" .") + "."
     held = [c for c in candidates if c.kernels == shop.target.kernels]
