@@ -90,7 +90,8 @@ def _cut(shop: Workshop, base: Branch | None, highest: Branch | None) -> Iterato
         least = None
         for made in _cut_at(shop, cut, level):
             yield made
-            least = made.arena if least is None else min(least, made.arena)
+            if not made.breaks(limits):
+                least = made.arena if least is None else min(least, made.arena)
         if least is not None and (limits.budget is None or least <= limits.budget):
             return
 
