@@ -73,7 +73,7 @@ def network(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 @pytest.mark.full
 @pytest.mark.parametrize(("network", "storage", "precision"), [*FIRST, *OTHERS], indirect=["network"])
 def test_networks_run_inside_the_plan_in_their_file(network: Path, storage: str, precision: str) -> None:
-    name = need_adapter(ADAPTERS[0])
+    name = need_adapter()
     file = planned(network, target_name(storage, precision))
     feeds = onnx_feeds(network)
     wanted = onnxruntime.InferenceSession(network, providers=["CPUExecutionProvider"]).run(None, feeds)
@@ -97,7 +97,7 @@ def test_networks_run_inside_the_plan_in_their_file(network: Path, storage: str,
     ("network", "storage"), [("mobilenet_v2", "buffer"), ("deeplab_v3", "texture2d")], indirect=["network"]
 )
 def test_networks_run_on_a_second_driver(network: Path, storage: str) -> None:
-    name = need_adapter(ADAPTERS[1])
+    name = need_adapter(ADAPTERS[-1])
     file = planned(network, target_name(storage, "fp32"))
     feeds = onnx_feeds(network)
     wanted = onnxruntime.InferenceSession(network, providers=["CPUExecutionProvider"]).run(None, feeds)
