@@ -4,13 +4,15 @@ python tests/bench/training/gpu.py [--steps 30] [NAME ...]
 
 Each way has a process of its own. Memory is what the driver says is gone from the device since before the model was
 made (cudaMemGetInfo), at most, looked at after each step; PyTorch caches what it has reserved, so that this is its
-peak. Allocated is the most that was alive at once (PyTorch's own count), the same in both ways.
+peak. Allocated is the most that was alive at once (PyTorch's own count), the same in both ways. Kernels are PyTorch's
+deterministic ones: others add in an order that changes from run to run, so that no two runs have the same losses.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import time
@@ -51,6 +53,9 @@ def child(name: str, way: str, steps: int) -> None:
     """Train in one way; print what was measured as JSON."""
     if way == "planned":
         edgemem.torch.use_cuda_allocator()
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # else cuBLAS is refused as not deterministic
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # it takes time, and reads would differ without it
     torch.manual_seed(0)
     model, given, target = SUBJECTS[name]()
     torch.cuda.init()
