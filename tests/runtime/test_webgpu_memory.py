@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -95,10 +96,10 @@ def test_devices_are_opened_once_for_each_adapter_and_profile() -> None:
 def test_adapters_are_chosen_by_name_and_software_comes_last() -> None:
     name = need_adapter()
     found = adapters()
-    assert any(adapter.name == name and adapter.kind == "CPU" for adapter in found)
+    assert any(adapter.name == name for adapter in found)
     ranks = [adapter.kind == "CPU" for adapter in found]
     assert ranks == sorted(ranks)
-    with pytest.raises(AdapterError, match=r"there is no GPU adapter 'Voodoo'; there are .*llvmpipe"):
+    with pytest.raises(AdapterError, match=rf"there is no GPU adapter 'Voodoo'; there are .*{re.escape(name)}"):
         open_device("Voodoo")
     with pytest.raises(AdapterError, match="no GPU adapter 'Voodoo'"):
         edgemem.GpuExecutor(pyramid(), adapter="Voodoo")
