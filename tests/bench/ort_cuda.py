@@ -23,7 +23,6 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-import numpy as np
 import onnxruntime
 
 from edgemem.replay.cuda import cuda_runtime
@@ -34,7 +33,10 @@ from tests.bench.serving.checks import Checks
 from tests.onnx_sessions import feeds, options
 
 NETWORKS = ("mobilenet_v2", "resnet18", "unet", "transformer")
-PROVIDERS = [(CUDA, {"cudnn_conv_algo_search": "HEURISTIC"}), "CPUExecutionProvider"]
+PROVIDERS: list[str | tuple[str, dict[str, str]]] = [
+    (CUDA, {"cudnn_conv_algo_search": "HEURISTIC"}),
+    "CPUExecutionProvider",
+]
 MIB = 1 << 20
 WARM = 5  # runs: the first records, and the device compiles what it needs
 
@@ -64,7 +66,7 @@ def child(name: str, way: str, runs: int) -> None:
         times.append((time.perf_counter() - began) * 1e3)
         taken = max(taken, free - free_bytes())
         for value in found:
-            digest.update(np.ascontiguousarray(value))
+            digest.update(value.tobytes())
     about: dict[str, Any] = {"ms": median(times[WARM:]), "taken": taken, "outputs": digest.hexdigest()}
     if way == "planned":
         memory = session.memory
