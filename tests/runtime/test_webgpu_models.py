@@ -12,6 +12,7 @@ from onnx import helper as make
 
 import edgemem
 from edgemem.errors import EdgememError, PlanFileError, RuntimeBindError, StalePlanError, UnsupportedError
+from edgemem.runtime.webgpu import executor
 from edgemem.runtime.webgpu.gpu_model import target_name
 from edgemem.targets import BUILT_IN
 from models.build import build
@@ -101,6 +102,25 @@ def test_networks_run_on_a_second_driver(network: Path, storage: str) -> None:
     file = planned(network, target_name(storage, "fp32"))
     feeds = onnx_feeds(network)
     wanted = onnxruntime.InferenceSession(network, providers=["CPUExecutionProvider"]).run(None, feeds)
+    with (
+        edgemem.GpuExecutor(file, adapter=name, poison=True) as inside,
+        edgemem.GpuExecutor(file, adapter=name, sharing=False) as apart,
+    ):
+        for a, b, reference in zip(inside.run(None, feeds), apart.run(None, feeds), wanted, strict=True):
+            assert a.tobytes() == b.tobytes()
+            close(a, reference, "fp32")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("network", "storage"), [("mobilenet_v2", "texture2d"), ("unet", "buffer")], indirect=["network"]
+)
+def test_networks_run_as_cut_for_a_large_gpu(network: Path, storage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = need_adapter()
+    file = planned(network, target_name(storage, "fp32"))
+    feeds = onnx_feeds(network)
+    wanted = onnxruntime.InferenceSession(network, providers=["CPUExecutionProvider"]).run(None, feeds)
+    monkeypatch.setattr(executor, "busy_workgroups", lambda _: 1024)
     with (
         edgemem.GpuExecutor(file, adapter=name, poison=True) as inside,
         edgemem.GpuExecutor(file, adapter=name, sharing=False) as apart,
