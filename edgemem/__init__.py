@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from edgemem.api import plan as plan
     from edgemem.api import save as save
     from edgemem.api import verify as verify
+    from edgemem.commands.difference import diff as diff
+    from edgemem.difference.comparison import Difference as Difference
     from edgemem.errors import EdgememError as EdgememError
     from edgemem.plans import OffsetPlan as OffsetPlan
     from edgemem.plans import PlanSet as PlanSet
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Arena",
     "DecoderState",
+    "Difference",
     "EdgememError",
     "GpuExecutor",
     "InferenceSession",
@@ -52,6 +55,7 @@ __all__ = [
     "Shrunk",
     "Target",
     "UsageRecord",
+    "diff",
     "load",
     "lower_bounds",
     "order",
@@ -65,6 +69,7 @@ __all__ = [
 _HOMES = {
     "Arena": "replay.arena:Arena",
     "DecoderState": "runtime.onnxruntime.decoder:DecoderState",
+    "Difference": "difference.comparison:Difference",
     "EdgememError": "errors:EdgememError",
     "GpuExecutor": "runtime.webgpu.executor:GpuExecutor",
     "InferenceSession": "runtime.onnxruntime.session:InferenceSession",
@@ -77,6 +82,7 @@ _HOMES = {
     "Shrunk": "shrinking.result:Shrunk",
     "Target": "targets:Target",
     "UsageRecord": "records.problem:UsageRecord",
+    "diff": "commands.difference:diff",
     "load": "api:load",
     "lower_bounds": "strategy.bounds:lower_bounds",
     "order": "api:order",

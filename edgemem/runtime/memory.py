@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
+from edgemem.report.plan_text import strategy_text, subject_of
 from edgemem.report.sizes import ratio_text, size_text
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ __all__ = [
     "memory_line",
     "origin_of",
     "report_from",
-    "strategy_text",
-    "subject_of",
 ]
 
 Source: TypeAlias = Literal["file", "cache", "made now", "given", "runtime's own"]
@@ -80,19 +79,6 @@ class MemoryReport:
 
     def __str__(self) -> str:
         return memory_line(self)
-
-
-def strategy_text(plan: Plan) -> str:
-    """A plan's strategy with its options: `search effort=max`."""
-    return " ".join((plan.strategy, *(f"{name}={value}" for name, value in plan.options.items())))
-
-
-def subject_of(planset: PlanSet) -> str:
-    """What a plan set is a plan of: `graph under TARGET`, `recording of RUNTIME VERSION`, or `usage records`."""
-    if planset.recording is not None:
-        fingerprint = planset.recording.fingerprint
-        return f"recording of {fingerprint.runtime} {fingerprint.version}"
-    return "usage records" if planset.target is None else f"graph under {planset.target.name}"
 
 
 def origin_of(planset: PlanSet, plan: Plan, source: Source) -> Origin:

@@ -29,6 +29,7 @@ MAY_IMPORT = {
     "planning": "errors formats model planfile plans proof records strategy system targets trace",
     "passes": "errors formats model native records remat schedule strategy targets",
     "report": "errors model native plans proof records targets trace",
+    "difference": "errors report system",
     "api": "errors formats model planfile planning plans proof records report schedule system targets",
     "replay": "errors native planfile plans proof system trace",
     "torch": "errors model native planfile planning plans remat replay system targets trace",
@@ -36,11 +37,12 @@ MAY_IMPORT = {
     "system targets trace",
     "shrinking": "api errors formats model passes planfile planning plans records report runtime schedule system "
     "targets",
-    "commands": "errors formats model passes planning plans proof report runtime system targets trace",
+    "commands": "difference errors formats model passes planning plans proof records report runtime system "
+    "targets trace",
     "android": "commands errors model planfile planning plans proof report runtime system",
     "bench": "api errors formats planning plans proof records strategy system",
-    "cli": "android api bench commands errors formats model planning plans proof report runtime schedule shrinking "
-    "strategy system targets",
+    "cli": "android api bench commands difference errors formats model planning plans proof report runtime schedule "
+    "shrinking strategy system targets",
 }
 RUNTIMES = ("onnxruntime", "ai_edge_litert", "tflite_runtime", "tflite_micro", "torch", "wgpu")
 FORMATS = ("onnx", "edgemem_converters")

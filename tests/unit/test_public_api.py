@@ -8,6 +8,7 @@ import edgemem
 NAMES = {
     "Arena",
     "DecoderState",
+    "Difference",
     "GpuExecutor",
     "InferenceSession",
     "Interpreter",
@@ -20,6 +21,7 @@ NAMES = {
     "Shrunk",
     "Target",
     "UsageRecord",
+    "diff",
     "load",
     "lower_bounds",
     "order",
@@ -42,7 +44,7 @@ def test_verbs_are_functions_whatever_was_imported_before() -> None:
     code = (
         "import edgemem.api, edgemem.planning, edgemem.shrinking.search, edgemem.cli.main\n"
         "import edgemem_converters.onnx.model, edgemem\n"
-        "for verb in ('load', 'order', 'plan', 'shrink', 'verify', 'save', 'lower_bounds', 'strategies'):\n"
+        "for verb in ('diff', 'load', 'order', 'plan', 'shrink', 'verify', 'save', 'lower_bounds', 'strategies'):\n"
         "    assert type(getattr(edgemem, verb)).__name__ == 'function', verb\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
