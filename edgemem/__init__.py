@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from edgemem.commands.difference import diff as diff
     from edgemem.difference.comparison import Difference as Difference
     from edgemem.errors import EdgememError as EdgememError
+    from edgemem.guard.check import Checked as Checked
+    from edgemem.guard.check import check as check
     from edgemem.plans import OffsetPlan as OffsetPlan
     from edgemem.plans import PlanSet as PlanSet
     from edgemem.plans import SharedObjectsPlan as SharedObjectsPlan
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Arena",
+    "Checked",
     "DecoderState",
     "Difference",
     "EdgememError",
@@ -55,6 +58,7 @@ __all__ = [
     "Shrunk",
     "Target",
     "UsageRecord",
+    "check",
     "diff",
     "load",
     "lower_bounds",
@@ -68,6 +72,7 @@ __all__ = [
 
 _HOMES = {
     "Arena": "replay.arena:Arena",
+    "Checked": "guard.check:Checked",
     "DecoderState": "runtime.onnxruntime.decoder:DecoderState",
     "Difference": "difference.comparison:Difference",
     "EdgememError": "errors:EdgememError",
@@ -82,6 +87,7 @@ _HOMES = {
     "Shrunk": "shrinking.result:Shrunk",
     "Target": "targets:Target",
     "UsageRecord": "records.problem:UsageRecord",
+    "check": "guard.check:check",
     "diff": "commands.difference:diff",
     "load": "api:load",
     "lower_bounds": "strategy.bounds:lower_bounds",

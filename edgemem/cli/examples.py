@@ -22,6 +22,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, str]]] = {
         "edgemem export model.planned.tflite -f c-header -o plan.h",
     ),
     "diff": ("edgemem diff old.tflite new.tflite", "edgemem diff old.onnx new.onnx --fail-above 2%"),
+    "check": ("edgemem check models.toml", "edgemem check models.toml --update"),
     "size": ("edgemem size model.tflite", "edgemem size model.tflite --runtime litert"),
     "measure": ("edgemem measure model.onnx", "edgemem measure model.tflite --against small.tflite"),
     "trace": ("edgemem trace snapshot.pickle", "edgemem trace snapshot.pickle -o plan.edgemem"),

@@ -14,6 +14,7 @@ import click
 
 from edgemem.cli.android import android
 from edgemem.cli.bench import bench
+from edgemem.cli.checking import check
 from edgemem.cli.comparing import diff
 from edgemem.cli.fit import fit
 from edgemem.cli.measuring import measure
@@ -113,7 +114,7 @@ def _first_sentence(command: click.Command) -> str:
 _TASKS: Final = {
     "Plan a model": ("plan", "shrink", "fit", "strategies"),
     "Check and run it": ("verify", "run", "show", "export", "android"),
-    "See and compare it": ("diff",),
+    "See and compare it": ("diff", "check"),
     "Measure": ("size", "measure", "trace", "bench", "probe"),
     "More": ("help",),
 }
@@ -153,6 +154,7 @@ main.add_command(bench)
 main.add_command(android)
 main.add_command(verify)
 main.add_command(diff)
+main.add_command(check)
 
 
 @main.command()

@@ -39,10 +39,11 @@ MAY_IMPORT = {
     "targets",
     "commands": "difference errors formats model passes planning plans proof records report runtime system "
     "targets trace",
+    "guard": "commands errors formats report system targets",
     "android": "commands errors model planfile planning plans proof report runtime system",
     "bench": "api errors formats planning plans proof records strategy system",
-    "cli": "android api bench commands difference errors formats model planning plans proof report runtime schedule "
-    "shrinking strategy system targets",
+    "cli": "android api bench commands difference errors formats guard model planning plans proof report runtime "
+    "schedule shrinking strategy system targets",
 }
 RUNTIMES = ("onnxruntime", "ai_edge_litert", "tflite_runtime", "tflite_micro", "torch", "wgpu")
 FORMATS = ("onnx", "edgemem_converters")

@@ -7,6 +7,7 @@ import edgemem
 
 NAMES = {
     "Arena",
+    "Checked",
     "DecoderState",
     "Difference",
     "GpuExecutor",
@@ -21,6 +22,7 @@ NAMES = {
     "Shrunk",
     "Target",
     "UsageRecord",
+    "check",
     "diff",
     "load",
     "lower_bounds",
@@ -44,7 +46,8 @@ def test_verbs_are_functions_whatever_was_imported_before() -> None:
     code = (
         "import edgemem.api, edgemem.planning, edgemem.shrinking.search, edgemem.cli.main\n"
         "import edgemem_converters.onnx.model, edgemem\n"
-        "for verb in ('diff', 'load', 'order', 'plan', 'shrink', 'verify', 'save', 'lower_bounds', 'strategies'):\n"
+        "verbs = 'check diff load order plan shrink verify save lower_bounds strategies'\n"
+        "for verb in verbs.split():\n"
         "    assert type(getattr(edgemem, verb)).__name__ == 'function', verb\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
