@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from edgemem.api import save as save
     from edgemem.api import verify as verify
     from edgemem.commands.difference import diff as diff
+    from edgemem.commands.report_page import save_report as save_report
     from edgemem.difference.comparison import Difference as Difference
     from edgemem.errors import EdgememError as EdgememError
     from edgemem.guard.check import Checked as Checked
@@ -65,6 +66,7 @@ __all__ = [
     "order",
     "plan",
     "save",
+    "save_report",
     "shrink",
     "strategies",
     "verify",
@@ -94,6 +96,7 @@ _HOMES = {
     "order": "api:order",
     "plan": "api:plan",
     "save": "api:save",
+    "save_report": "commands.report_page:save_report",
     "shrink": "shrinking.search:shrink",
     "strategies": "strategy.catalogue:registered",
     "verify": "api:verify",

@@ -33,6 +33,7 @@ def memory_data(memory: PlannedMemory) -> dict[str, Any]:
     kinds, kind = _coded(r.kind for r in records)
     types, op_type = _coded(o.type for o in operators)
     shapes, shape = _coded(",".join(map(str, t.shape)) for t in tensors)
+    first_names = _first_names(tensors)
     return {
         "schema_version": SCHEMA_VERSION,
         **{name: getattr(memory, name) for name in _PLAIN},
@@ -45,7 +46,7 @@ def memory_data(memory: PlannedMemory) -> dict[str, Any]:
             "record": [t.record for t in tensors],
         },
         "records": {
-            "name": _front_coded([r.name for r in records]),
+            "name": [0 if first_names.get(k) == r.name else r.name for k, r in enumerate(records)],
             "first": [r.first for r in records],
             "length": [r.last - r.first for r in records],
             "size": [r.size for r in records],
@@ -56,7 +57,9 @@ def memory_data(memory: PlannedMemory) -> dict[str, Any]:
             "region": [r.region for r in records] if any(r.region for r in records) else [],
         },
         "operators": {
-            "label": _front_coded([o.label for o in operators]),
+            "label": _told(
+                [o.label for o in operators], [tensors[o.writes[0]].name if o.writes else "" for o in operators]
+            ),
             "types": types,
             "type": op_type,
             "reads": [list(o.reads) for o in operators],
@@ -110,12 +113,24 @@ def _coded(values: Iterable[str]) -> tuple[list[str], list[int]]:
     return list(numbers), coded
 
 
+def _first_names(tensors: Iterable[MemoryTensor]) -> dict[int, str]:
+    """Record -> the name of its first tensor."""
+    found: dict[int, str] = {}
+    for tensor in tensors:
+        found.setdefault(tensor.record, tensor.name)
+    return found
+
+
 def _front_coded(names: Sequence[str]) -> list[str]:
-    coded, before = [], ""
-    for name in names:
-        shared = sum(1 for _ in takewhile(_is_shared, zip(before, name, strict=False)))
+    return _told(names, ["", *names])
+
+
+def _told(names: Sequence[str], like: Sequence[str]) -> list[str]:
+    """How many characters each name shares with another one, a space, and the rest."""
+    coded = []
+    for name, other in zip(names, like, strict=False):
+        shared = sum(1 for _ in takewhile(_is_shared, zip(other, name, strict=False)))
         coded.append(f"{shared} {name[shared:]}")
-        before = name
     return coded
 
 
@@ -127,28 +142,44 @@ def _is_shared(pair: tuple[str, str]) -> bool:
 def _front_decoded(coded: Sequence[str]) -> list[str]:
     names, before = [], ""
     for text in coded:
-        shared, _, rest = text.partition(" ")
-        before = before[: int(shared)] + rest
+        before = _heard(text, before)
         names.append(before)
     return names
+
+
+def _heard(text: str, other: str) -> str:
+    shared, _, rest = text.partition(" ")
+    return other[: int(shared)] + rest
 
 
 def _decoded(data: dict[str, Any]) -> PlannedMemory:
     tensors, records, operators = data["tensors"], data["records"], data["operators"]
     shapes = [tuple(map(int, text.split(","))) if text else () for text in tensors["shapes"]]
     nowhere = [-1] * len(records["first"])
+    rows = tuple(
+        MemoryTensor(name, tensors["dtypes"][dtype], shapes[shape], record)
+        for name, dtype, shape, record in zip(
+            _front_decoded(tensors["name"]), tensors["dtype"], tensors["shape"], tensors["record"], strict=True
+        )
+    )
+    first_names = _first_names(rows)
     return PlannedMemory(
         **{name: data[name] for name in _PLAIN},
-        tensors=tuple(
-            MemoryTensor(name, tensors["dtypes"][dtype], shapes[shape], record)
-            for name, dtype, shape, record in zip(
-                _front_decoded(tensors["name"]), tensors["dtype"], tensors["shape"], tensors["record"], strict=True
-            )
-        ),
+        tensors=rows,
         records=tuple(
-            MemoryRecord(name, first, first + length, size, records["kinds"][kind], offset, shared, region)
-            for name, first, length, size, kind, offset, shared, region in zip(
-                _front_decoded(records["name"]),
+            MemoryRecord(
+                first_names[k] if name == 0 else name,
+                first,
+                first + length,
+                size,
+                records["kinds"][kind],
+                offset,
+                shared,
+                region,
+            )
+            for k, name, first, length, size, kind, offset, shared, region in zip(
+                range(len(nowhere)),
+                records["name"],
                 records["first"],
                 records["length"],
                 records["size"],
@@ -160,10 +191,16 @@ def _decoded(data: dict[str, Any]) -> PlannedMemory:
             )
         ),
         operators=tuple(
-            MemoryOperator(label, operators["types"][kind], tuple(reads), tuple(writes), weights, macs)
+            MemoryOperator(
+                _heard(label, rows[writes[0]].name if writes else ""),
+                operators["types"][kind],
+                tuple(reads),
+                tuple(writes),
+                weights,
+                macs,
+            )
             for label, kind, reads, writes, weights, macs in zip(
-                _front_decoded(operators["label"]),
-                *(operators[key] for key in ("type", "reads", "writes", "weights", "macs")),
+                *(operators[key] for key in ("label", "type", "reads", "writes", "weights", "macs")),
                 strict=True,
             )
         ),
@@ -179,6 +216,7 @@ def _check(memory: PlannedMemory) -> None:
     texts = [
         *(getattr(memory, name) for name in ("name", "subject", "target", "digest", "unit", "strategy", "kernels")),
         *(p.strategy for p in memory.plans),
+        *(r.name for r in memory.records),
     ]
     sizes = [
         *(getattr(memory, name) for name in ("arena", "lower_bound", "naive", "peak_op", "peak", "tail")),

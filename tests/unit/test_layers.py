@@ -37,8 +37,8 @@ MAY_IMPORT = {
     "system targets trace",
     "shrinking": "api errors formats model passes planfile planning plans records report runtime schedule system "
     "targets",
-    "commands": "difference errors formats model passes planning plans proof records report runtime system "
-    "targets trace",
+    "commands": "difference errors formats model passes planning plans proof records report runtime shrinking "
+    "system targets trace",
     "guard": "commands errors formats report system targets",
     "android": "commands errors model planfile planning plans proof report runtime system",
     "bench": "api errors formats planning plans proof records strategy system",

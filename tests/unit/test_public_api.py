@@ -29,6 +29,7 @@ NAMES = {
     "order",
     "plan",
     "save",
+    "save_report",
     "shrink",
     "strategies",
     "verify",
@@ -46,7 +47,7 @@ def test_verbs_are_functions_whatever_was_imported_before() -> None:
     code = (
         "import edgemem.api, edgemem.planning, edgemem.shrinking.search, edgemem.cli.main\n"
         "import edgemem_converters.onnx.model, edgemem\n"
-        "verbs = 'check diff load order plan shrink verify save lower_bounds strategies'\n"
+        "verbs = 'check diff load order plan shrink verify save save_report lower_bounds strategies'\n"
         "for verb in verbs.split():\n"
         "    assert type(getattr(edgemem, verb)).__name__ == 'function', verb\n"
     )

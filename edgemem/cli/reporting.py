@@ -1,0 +1,65 @@
+"""`edgemem report`: a page about the memory of a model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from edgemem.cli.options import FILE, FileCommand, bindings, parsed_size
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["report"]
+
+
+@click.command(cls=FileCommand)
+@click.argument("source", type=FILE)
+@click.option("-o", "--output", type=FILE, required=True, help="The page to write, such as report.html.")
+@click.option("-t", "--target", metavar="NAME|FILE.toml", help="Plan for it; see docs/targets.md.")
+@bindings
+@click.option("--budget", metavar="SIZE", callback=parsed_size, help="Show it beside what the model takes.")
+@click.option("--against", type=FILE, help="An older model, plan or page: show what changed, and switch between both.")
+@click.option("--shrink", "with_shrink", is_flag=True, help="Look for ways to need less (seconds to minutes).")
+def report(
+    *,
+    source: Path,
+    output: Path,
+    target: str | None,
+    dims: dict[str, int | str],
+    input_shapes: dict[str, tuple[int, ...]],
+    budget: int | None,
+    against: Path | None,
+    with_shrink: bool,
+) -> None:
+    """Write a page that shows where the memory of a model or a plan goes.
+
+    The page is one file that loads nothing else: the memory map, the peak, layers, strategies and the proof.
+    """
+    from edgemem.cli.console import echo_folded
+    from edgemem.cli.console import progress as progress_line
+    from edgemem.commands.report_page import save_report
+    from edgemem.formats import Bindings
+    from edgemem.shrinking.candidate import CandidateLimits
+    from edgemem.shrinking.search import Search
+
+    if output.suffix.lower() not in (".html", ".htm"):
+        raise click.UsageError(f"{output.name}: the page is an .html file")
+    with progress_line("reporting") as progress:
+        found = None
+        if with_shrink:
+            limits, sizes = CandidateLimits(budget), Bindings.of(dims, input_shapes)
+            found = Search(source, limits, bindings=sizes, target=target, progress=progress).found()
+        save_report(
+            source,
+            output,
+            target=target,
+            dims=dims,
+            input_shapes=input_shapes,
+            budget=budget,
+            against=against,
+            found=found,
+            progress=progress,
+        )
+    echo_folded(f"wrote {output} ({output.stat().st_size:,} bytes): open it in a browser")
