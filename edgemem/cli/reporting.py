@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -13,10 +13,16 @@ if TYPE_CHECKING:
 
 __all__ = ["report"]
 
+_OPEN_WITH: Final = {
+    ".html": ": open it in a browser",
+    ".pftrace": ": open it at ui.perfetto.dev",
+    ".json": ": load it into Model Explorer, beside the model",
+}
+
 
 @click.command(cls=FileCommand)
 @click.argument("source", type=FILE)
-@click.option("-o", "--output", type=FILE, required=True, help="The page to write, such as report.html.")
+@click.option("-o", "--output", type=FILE, required=True, help="The file to write; its suffix says the form.")
 @click.option("-t", "--target", metavar="NAME|FILE.toml", help="Plan for it; see docs/targets.md.")
 @bindings
 @click.option("--budget", metavar="SIZE", callback=parsed_size, help="Show it beside what the model takes.")
@@ -33,19 +39,23 @@ def report(
     against: Path | None,
     with_shrink: bool,
 ) -> None:
-    """Write a page that shows where the memory of a model or a plan goes.
+    """Show where the memory of a model or a plan goes: a page to look at, or a form of another tool.
 
-    The page is one file that loads nothing else: the memory map, the peak, layers, strategies and the proof.
+    .html is one page that loads nothing else, with the memory map, the peak, layers and the proof; .pftrace a trace
+    for Perfetto; .json node data for Model Explorer; .svg a picture; .md a section of Markdown.
     """
     from edgemem.cli.console import echo_folded
     from edgemem.cli.console import progress as progress_line
-    from edgemem.commands.report_page import save_report
+    from edgemem.commands.report_page import REPORT_SUFFIXES, save_report
     from edgemem.formats import Bindings
     from edgemem.shrinking.candidate import CandidateLimits
     from edgemem.shrinking.search import Search
 
-    if output.suffix.lower() not in (".html", ".htm"):
-        raise click.UsageError(f"{output.name}: the page is an .html file")
+    suffix = output.suffix.lower()
+    if suffix not in REPORT_SUFFIXES:
+        raise click.UsageError(f"{output.name}: a report ends in {', '.join(REPORT_SUFFIXES)}")
+    if suffix != ".html" and (budget is not None or against is not None or with_shrink):
+        raise click.UsageError("--budget, --against and --shrink are shown on a page: give -o FILE.html")
     with progress_line("reporting") as progress:
         found = None
         if with_shrink:
@@ -62,4 +72,4 @@ def report(
             found=found,
             progress=progress,
         )
-    echo_folded(f"wrote {output} ({output.stat().st_size:,} bytes): open it in a browser")
+    echo_folded(f"wrote {output} ({output.stat().st_size:,} bytes){_OPEN_WITH.get(suffix, '')}")

@@ -103,7 +103,7 @@ def memory_of_file(
 ) -> PlannedMemory:
     """As `planned_file`, for report pages (.html), too. Raises PlanFileError for a page that holds no data."""
     path = Path(path)
-    if path.suffix.lower() not in (".html", ".htm"):
+    if path.suffix.lower() != ".html":
         return memory_of(planned_file(path, target=target, bindings=bindings, progress=progress), path.name)
     try:
         text = read_bounded(path, _LARGEST_PAGE).decode()

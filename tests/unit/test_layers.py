@@ -28,7 +28,7 @@ MAY_IMPORT = {
     "remat": "errors model native schedule strategy targets",
     "planning": "errors formats model planfile plans proof records strategy system targets trace",
     "passes": "errors formats model native records remat schedule strategy targets",
-    "report": "errors model native plans proof records targets trace",
+    "report": "errors model native planfile plans proof records targets trace",
     "difference": "errors report system",
     "api": "errors formats model planfile planning plans proof records report schedule system targets",
     "replay": "errors native planfile plans proof system trace",
