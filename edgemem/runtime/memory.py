@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
+from edgemem.notebook.card import html_card
 from edgemem.report.plan_text import strategy_text, subject_of
 from edgemem.report.sizes import ratio_text, size_text
 
@@ -50,7 +51,7 @@ class Origin:
     strategy: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class MemoryReport:
     """The memory of an executor's runs. Sizes are bytes.
 
@@ -79,6 +80,17 @@ class MemoryReport:
 
     def __str__(self) -> str:
         return memory_line(self)
+
+    def __repr__(self) -> str:
+        """The class and the line that says what a run took."""
+        return f"{type(self).__name__}({self.executor}: {memory_line(self)})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the sizes of the run, and which plan it kept to."""
+        sizes = {"planned": self.planned, "lower bound": self.lower_bound, "reserved": self.reserved}
+        sizes |= {"outside": self.outside, **self.details}
+        facts = [(name, f"{size:,}") for name, size in sizes.items() if size]
+        return html_card(f"{self.executor}: {self.mode}", [*facts, ("in words", memory_line(self))])
 
 
 def origin_of(planset: PlanSet, plan: Plan, source: Source) -> Origin:

@@ -13,18 +13,19 @@ LIBRARY = sorted((ROOT / "edgemem").rglob("*.py"))
 # Package or module -> what it may import of the other rows. Imports under TYPE_CHECKING count, too.
 MAY_IMPORT = {
     "system": "",
+    "notebook": "",
     "errors": "system",
     "model": "errors",
     "targets": "errors model system",
     "records": "errors model system targets",
     "native": "errors records",
-    "trace": "errors native records system",
-    "plans": "model records targets trace",
+    "trace": "notebook errors native records system",
+    "plans": "errors notebook model records targets trace",
     "formats": "errors model plans records targets trace",
     "planfile": "errors model plans records system targets trace",
     "strategy": "errors native plans records system",
     "proof": "errors model native plans records targets trace",
-    "schedule": "errors model native plans records strategy targets",
+    "schedule": "notebook errors model native plans records strategy targets",
     "remat": "errors model native schedule strategy targets",
     "planning": "errors formats model planfile plans proof records strategy system targets trace",
     "passes": "errors formats model native records remat schedule strategy targets",
@@ -33,7 +34,7 @@ MAY_IMPORT = {
     "api": "errors formats model planfile planning plans proof records report schedule system targets",
     "replay": "errors native planfile plans proof system trace",
     "torch": "errors model native planfile planning plans remat replay system targets trace",
-    "runtime": "errors formats model native passes planfile planning plans proof records replay report "
+    "runtime": "notebook errors formats model native passes planfile planning plans proof records replay report "
     "system targets trace",
     "shrinking": "api errors formats model passes planfile planning plans records report runtime schedule system "
     "targets",
