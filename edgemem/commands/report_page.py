@@ -16,6 +16,7 @@ from edgemem.planning.verification import verdict_of
 from edgemem.report.markdown_summary import as_markdown
 from edgemem.report.model_explorer import as_node_data
 from edgemem.report.perfetto import as_perfetto
+from edgemem.report.planned_memory import planned_memory
 from edgemem.report.report_page import PageProof, PageRow, ReportPage, page_html
 from edgemem.report.svg import as_svg
 from edgemem.system.files import atomic_write
@@ -23,7 +24,7 @@ from edgemem.system.files import atomic_write
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from edgemem.commands.planned_memory import PlannedFile
+    from edgemem.planning.verification import Verdict
     from edgemem.report.planned_memory import PlannedMemory
     from edgemem.shrinking.result import Found
     from edgemem.targets import Target
@@ -87,11 +88,18 @@ def save_report(
     memory = memory_of(planned, source.name)
     if suffix == ".html":
         before = None if against is None else memory_of_file(against, target=target, bindings=bindings)
+        verdict = verdict_of(source) if planned.is_stored else verdict_of(planned.planset, planned.graph)
+        others = [("Before", before)] if before is not None else []
+        others += [
+            ("Recording" if n == 1 else f"Recording {n}", planned_memory(recording, name=source.name))
+            for n, recording in enumerate((r for r in verdict.recordings if r is not verdict.planset), 1)
+        ]
         page = ReportPage(
             memory,
-            _proof(source, planned),
+            _proof(source, verdict),
             budget,
-            before,
+            tuple(others),
+            "After" if before is not None else "Graph",
             None if before is None else difference_data(compare_memory(before, memory)),
             None if found is None else _front(found, source, target),
             "" if found is None else found.explanation,
@@ -106,8 +114,7 @@ def save_report(
         file.write(data)
 
 
-def _proof(path: Path, planned: PlannedFile) -> PageProof:
-    verdict = verdict_of(path) if planned.is_stored else verdict_of(planned.planset, planned.graph)
+def _proof(path: Path, verdict: Verdict) -> PageProof:
     report = report_of(path, verdict)
     checked = tuple(f"{leg.name}: {leg.checked}" for leg in report.legs)
     return PageProof(not verdict.violations, checked, report.not_checked, report.runtimes)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["html_card", "html_table", "svg_map"]
 
 _CELL: Final = "padding:1px 14px 1px 0;text-align:"
+_TABLE: Final = '<table style="font-size:inherit">'
 _WIDTH, _HEIGHT = 640, 180
 _MOST_RECORDS: Final = 3000  # in a picture
 _COLOURS: Final = ("#5b86d6", "#7ea3e3", "#9dbaec")
@@ -26,7 +27,8 @@ def html_card(title: str, facts: Iterable[tuple[str, str]], *parts: str) -> str:
         for name, value in facts
     )
     head = f'<div style="font-weight:600;margin-bottom:4px">{_text(title)}</div>'
-    return f'<div style="font-family:sans-serif;font-size:13px">{head}<table>{rows}</table>{"".join(parts)}</div>'
+    table = f"{_TABLE}{rows}</table>"
+    return f'<div style="font-family:sans-serif;font-size:13px">{head}{table}{"".join(parts)}</div>'
 
 
 def html_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -37,7 +39,7 @@ def html_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
         made = (f'<{tag} style="{_CELL}{side}">{_text(c)}</{tag}>' for side, c in zip(sides, cells, strict=True))
         return f"<tr>{''.join(made)}</tr>"
 
-    return f"<table>{line(columns, 'th')}{''.join(line(row, 'td') for row in rows)}</table>"
+    return f"{_TABLE}{line(columns, 'th')}{''.join(line(row, 'td') for row in rows)}</table>"
 
 
 def svg_map(rows: Sequence[tuple[str, int, int, int, int]], steps: int, height: int, bound: int) -> str:

@@ -63,14 +63,17 @@ class ReportPage:
         memory: the plan.
         proof: what is known of it.
         budget: bytes; None without one.
-        before: another plan to switch to. difference: between the two, as JSON-ready data.
+        others: plans to switch to, by the text of their button, such as "Before" and "Recording".
+        label: the text of this plan's button.
+        difference: from an older plan, as JSON-ready data.
         front: ways to need less; None where they were not looked for. explanation: what the search says besides.
     """
 
     memory: PlannedMemory
     proof: PageProof
     budget: int | None = None
-    before: PlannedMemory | None = None
+    others: tuple[tuple[str, PlannedMemory], ...] = ()
+    label: str = "Graph"
     difference: dict[str, Any] | None = None
     front: tuple[PageRow, ...] | None = None
     explanation: str = field(default="")
@@ -87,7 +90,8 @@ def page_html(page: ReportPage) -> str:
         "report": {
             "budget": page.budget,
             "proof": asdict(page.proof),
-            "before": None if page.before is None else memory_data(page.before),
+            "label": page.label,
+            "others": [{"label": label, "data": memory_data(other)} for label, other in page.others],
             "difference": page.difference,
             "front": None
             if page.front is None

@@ -174,7 +174,8 @@ def test_pages_are_compared_and_read_by_diff(tmp_path: Path) -> None:
     assert (found.figures, found.edits, found.tensors) == (of_models.figures, of_models.edits, of_models.tensors)
     data = json.loads(Elements((tmp_path / "new.html").read_text()).all("script")[0][1])
     assert [e["kind"] for e in data["report"]["difference"]["edits"]] == ["input"]
-    assert data["report"]["before"]["arena"] == of_models.arena.before
+    assert [o["label"] for o in data["report"]["others"]] == ["Before"]
+    assert data["report"]["others"][0]["data"]["arena"] == of_models.arena.before
     (tmp_path / "none.html").write_text("<html></html>")
     with pytest.raises(PlanFileError, match=r"none\.html: it is no page"):
         edgemem.diff(tmp_path / "none.html", old)

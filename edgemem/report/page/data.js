@@ -61,7 +61,8 @@ class Memory {
     this.kind = r.kind;
     this.region = r.region.length ? r.region : new Array(this.count).fill(0);
     this.object = r.object;
-    this.hasOffsets = r.offset.some((offset) => offset >= 0);
+    // No texture begins inside another one: offsets mean nothing where there are objects in texels.
+    this.hasOffsets = r.offset.some((offset) => offset >= 0) && !(this.unit === "texels" && this.objects.length);
   }
 
   #tensors(t) {

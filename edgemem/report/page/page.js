@@ -39,7 +39,7 @@ function sharing(memory, k) {
   return [...before.slice(0, 3), ...after.slice(0, 3)];
 }
 
-function mapSection(memories) {
+function mapSection(memories, labels) {
   let memory = memories[0], view = memory.hasOffsets ? "arena" : "objects";
   const details = element("aside", { class: "details", "aria-label": "Pinned record" });
   const said = element("p", { class: "offscreen", role: "status" });
@@ -67,7 +67,13 @@ function mapSection(memories) {
   const views = memory.hasOffsets && memory.objects.length
     ? choice("View", [["arena", "Arena"], ["objects", "Shared objects"]], view, (key) => map.show(memory, (view = key))) : null;
   const versions = memories.length > 1
-    ? choice("Version", [[0, "After"], [1, "Before"]], 0, (key) => { memory = memories[key]; map.show(memory, view); map.pin(-1); }) : null;
+    ? choice("Plan", labels.map((label, k) => [k, visible(label)]), 0, (key) => {
+      memory = memories[key];
+      const both = memory.hasOffsets && memory.objects.length > 0;
+      if (views) views.hidden = !both;
+      map.show(memory, both ? view : memory.hasOffsets ? "arena" : "objects");
+      map.pin(-1);
+    }) : null;
   const zoom = element("div", { class: "choice", role: "group", "aria-label": "Zoom" },
     [["−", "Zoom out", () => map.scale(1 / 0.6)], ["+", "Zoom in", () => map.scale(0.6)], ["All", "Show all", () => map.zoom(0, memory.steps, 0, map.top)]]
       .map(([text, label, onclick]) => element("button", { type: "button", text, "aria-label": label, onclick })));
@@ -104,8 +110,8 @@ function theme(map) {
 
 function start() {
   const data = JSON.parse(document.getElementById("edgemem-data").textContent), { report } = data;
-  const memories = [new Memory(data), ...(report.before ? [new Memory(report.before)] : [])], memory = memories[0];
-  const { made, map, search, go } = mapSection(memories);
+  const memories = [data, ...report.others.map((other) => other.data)].map((d) => new Memory(d)), memory = memories[0];
+  const { made, map, search, go } = mapSection(memories, [report.label, ...report.others.map((other) => other.label)]);
   const recordOf = (op) => {
     const tensor = [...(memory.ops[op]?.writes ?? []), ...(memory.ops[op]?.reads ?? [])].find((t) => memory.tensors[t].record >= 0);
     return tensor === undefined ? -1 : memory.tensors[tensor].record;

@@ -12,7 +12,8 @@ function answerSection(memory, report) {
     ["Lower bound", size(memory.bound), optimal ? "reached" : `${size(memory.arena - memory.bound)} below the arena`],
     ["Without sharing", size(memory.naive), memory.arena ? `${(memory.naive / memory.arena).toFixed(1)}× the arena` : ""],
     ["Peak", size(memory.peak), `at ${memory.label(memory.peakOp)}`],
-    ["Operators", countText(memory.ops.length || memory.steps), `${countText(memory.count)} records`],
+    memory.ops.length ? ["Operators", countText(memory.ops.length), `${countText(memory.count)} records`]
+      : ["Records", countText(memory.count), ""],
   ];
   if (memory.tail) facts.splice(2, 0, ["Tail", size(memory.tail), "of TensorFlow Lite Micro, predicted"]);
   return element("section", { id: "answer", "aria-label": "The answer" },
