@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
 from edgemem.cli.options import FILE, FileCommand
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 __all__ = ["check"]
 
@@ -22,7 +20,12 @@ EXIT_FAILED = 1
 @click.argument("settings", type=FILE)
 @click.option("--update", is_flag=True, help="Write what the models take now as their baseline.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print a table for a pull request.")
-@click.option("--github", "as_github", is_flag=True, help="Print annotations of GitHub Actions, too.")
+@click.option(
+    "--github",
+    "as_github",
+    is_flag=True,
+    help="For GitHub Actions: print annotations, too, and add the table to the summary ($GITHUB_STEP_SUMMARY).",
+)
 @click.option("--junit", type=FILE, help="Write the results as JUnit XML, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print all as JSON (docs/json.md).")
 def check(
@@ -56,4 +59,8 @@ def check(
     if as_github:
         for line in text.github_lines(found):
             click.echo(line, err=as_json)
+        summary = os.environ.get("GITHUB_STEP_SUMMARY")
+        if summary:
+            with Path(summary).open("a", encoding="utf-8") as file:
+                file.write(text.check_markdown(found))
     sys.exit(0 if found.is_right else EXIT_FAILED)

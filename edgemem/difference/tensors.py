@@ -137,7 +137,7 @@ def _why_size(
 
 @dataclass(frozen=True, slots=True)
 class _Common:
-    """How many of the first n operators of each model the other one has, too."""
+    """How many of the first n operators of each model the other one has, too; empty where either has no operators."""
 
     before: tuple[int, ...]
     after: tuple[int, ...]
@@ -145,8 +145,8 @@ class _Common:
     @classmethod
     def of(cls, before: PlannedMemory, after: PlannedMemory, alignment: Alignment) -> _Common:
         kept = set(alignment.operators.values())
-        if not before.operators or not after.operators:  # plain usage records: all places count
-            return cls(tuple(range(before.steps + 1)), tuple(range(after.steps + 1)))
+        if not before.operators or not after.operators:
+            return cls((), ())
         old = accumulate((k in kept for k in range(before.steps)), initial=0)
         new = accumulate((k in alignment.operators for k in range(after.steps)), initial=0)
         return cls(tuple(old), tuple(new))
@@ -161,12 +161,14 @@ def _why_life(
     alignment: Alignment,
 ) -> tuple[Literal["longer", "shorter"], str] | None:
     """An operator that is new does not make what is alive around it live longer; those that both have do."""
-    lived = common.before[was.last + 1] - common.before[was.first]
-    lives = common.after[now.last + 1] - common.after[now.first]
+    lived, lives = was.last + 1 - was.first, now.last + 1 - now.first
+    if common.before:
+        lived = common.before[was.last + 1] - common.before[was.first]
+        lives = common.after[now.last + 1] - common.after[now.first]
     if lives == lived:
         return None
     last, ended = after.label(now.last), before.label(was.last)
-    if not before.operators or not after.operators:
+    if not common.before:
         text = f"operators {now.first} to {now.last} instead of {was.first} to {was.last}"
     elif alignment.operators.get(now.last) == was.last:
         moves = "later" if lives > lived else "sooner"

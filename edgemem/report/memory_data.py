@@ -224,10 +224,11 @@ def _check(memory: PlannedMemory) -> None:
         *(n for o in memory.operators for n in (o.weights, o.macs)),
         *memory.objects,
     ]
-    count = len(memory.tensors)
+    count, steps = len(memory.tensors), len(memory.operators)
     is_right = (
         all(isinstance(text, str) for text in texts)
         and all(type(n) is int and n >= 0 for n in sizes)
+        and (not steps or all(r.last < steps for r in memory.records))
         and all(type(t.record) is int and -1 <= t.record < len(memory.records) for t in memory.tensors)
         and all(type(n) is int and 0 <= n < count for o in memory.operators for n in (*o.reads, *o.writes))
     )

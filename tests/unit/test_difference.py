@@ -175,6 +175,17 @@ def test_a_planned_file_is_compared_with_a_model(base: Path, tmp_path: Path) -> 
     assert not edgemem.diff(planset, alone).tensors
 
 
+def test_operators_of_records_may_be_timestamps() -> None:
+    """Nothing is allocated for what lies between them."""
+    plans = [
+        edgemem.plan(edgemem.Problem([edgemem.UsageRecord("a", 0, last, 16), edgemem.UsageRecord("b", 5, 10**15, 16)]))
+        for last in (10, 10**12)
+    ]
+    found = edgemem.diff(*plans)
+    assert [(c.name, c.kind) for c in found.tensors] == [("a", "longer")]
+    assert found.tensors[0].reason == f"operators 0 to {10**12} instead of 0 to 10"
+
+
 def test_bytes_are_not_compared_with_texels(base: Path) -> None:
     with pytest.raises(PlanError, match="one plan counts bytes, the other one texels"):
         edgemem.diff(edgemem.plan(base), edgemem.plan(base, target="gpu-texture"))
@@ -204,6 +215,8 @@ def test_damaged_data_are_refused(base: Path) -> None:
     for text in ("", "<p>", '<script type="application/json" id="edgemem-data">{</script>', "[" * 100_000):
         with pytest.raises(PlanFileError):
             memory_of_page(text)
+    with pytest.raises(PlanFileError, match="figures that no plan has"):
+        memory_of_data({**data, "records": {**data["records"], "length": [10**15] * len(data["records"]["length"])}})
     refused = 0
     for _ in range(400):
         broken = json.loads(json.dumps(data))

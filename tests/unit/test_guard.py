@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+import re
+import subprocess
+import sys
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -19,9 +22,6 @@ from edgemem.records.micro_tail import predicted_tail
 from models.build import build_tflite
 from tests.difference_models import Layers
 from tests.unit.test_hostile_names import HOSTILE
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ARENA = 3 * 8 * 16 * 16 * 4  # a convolution's input and result, and the skip
 
@@ -178,6 +178,51 @@ def test_every_form_tells_of_every_model(folder: Path) -> None:
     suite = ET.fromstring((folder / "junit.xml").read_text())
     assert {k: suite.get(k) for k in ("tests", "failures", "errors")} == {"tests": "2", "failures": "1", "errors": "0"}
     assert [case.get("name") for case in suite] == ["models/a.onnx", "models/b.onnx"]
+
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(("budget", "code"), [(ARENA, 0), (ARENA - 1, 1)])
+def test_the_step_of_the_action_fails_with_the_check(budget: int, code: int, folder: Path) -> None:
+    settings(folder, f"[[model]]\npath = 'models/*.onnx'\nbudget = {budget}\n", "my models.toml")
+    steps = re.findall(r"run: (.*)", (ROOT / "action.yml").read_text())
+    assert len(steps) == 2
+    programs = folder / "bin"
+    programs.mkdir()
+    (programs / "edgemem").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m edgemem "$@"\n')
+    (programs / "edgemem").chmod(0o755)
+    summary = folder / "summary.md"
+    done = subprocess.run(
+        ["bash", "-e", "-o", "pipefail", "-c", steps[1]],
+        cwd=folder,
+        env={
+            "PATH": f"{programs}:/usr/bin:/bin",
+            "SETTINGS": "my models.toml",
+            "GITHUB_STEP_SUMMARY": str(summary),
+            "PYTHONPATH": str(ROOT),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code, done.stderr
+    assert done.stdout.count("::error file=models/a.onnx,title=edgemem::") == code
+    assert "| models/a.onnx |" in summary.read_text()
+
+
+def test_the_hook_runs_the_command_on_the_file_of_budgets(folder: Path) -> None:
+    text = (ROOT / ".pre-commit-hooks.yaml").read_text()
+    values = dict(re.findall(r"^ *-? *(\w+): (.*)$", text, re.MULTILINE))
+    words = [*values["entry"].split(), *values["args"].strip("[]").split(", ")]
+    settings(folder, "[[model]]\npath = 'models/*.onnx'\n", words[2])
+    assert CliRunner().invoke(main, [words[1], str(folder / words[2])]).exit_code == 0
+    watched = [
+        n
+        for n in ("a/b.onnx", "m.tflite", "models.toml", "models.baseline.json", "x.py")
+        if re.search(values["files"], n)
+    ]
+    assert watched == ["a/b.onnx", "m.tflite", "models.toml", "models.baseline.json"]
 
 
 def test_names_of_strangers_stay_names(tmp_path: Path) -> None:
