@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Alignment", "align"]
 
-_MOST: Final = 1 << 22  # pairs of operators that one comparison of two runs of them may look at
+_MOST: Final = 1 << 18  # pairs of operators that one comparison of two runs of them may look at
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +90,22 @@ def _gaps(found: Mapping[int, int], olds: list[int], news: list[int]) -> Iterato
 
 
 def _matched(olds: Sequence[MemoryOperator], news: Sequence[MemoryOperator]) -> list[tuple[int, int]]:
+    """Pairs of equal types in the same order: from both ends, and between them those of the longest equal runs."""
     old_types, new_types = ([op.type or op.label for op in side] for side in (olds, news))
-    if len(olds) * len(news) > _MOST:
-        return [(k, k) for k, (old, new) in enumerate(zip(old_types, new_types, strict=False)) if old == new]
-    matcher = SequenceMatcher(None, old_types, new_types, autojunk=False)
-    return [(a + k, b + k) for a, b, size in matcher.get_matching_blocks() for k in range(size)]
+    first = _common(old_types, new_types)
+    last = _common(old_types[first:][::-1], new_types[first:][::-1])
+    ends = len(olds) - last, len(news) - last
+    pairs = [(k, k) for k in range(first)] + [(ends[0] + k, ends[1] + k) for k in range(last)]
+    middle = old_types[first : ends[0]], new_types[first : ends[1]]
+    if len(middle[0]) * len(middle[1]) > _MOST:
+        return pairs + [(first + k, first + k) for k, (a, b) in enumerate(zip(*middle, strict=False)) if a == b]
+    blocks = SequenceMatcher(None, middle[0], middle[1], autojunk=False).get_matching_blocks()
+    return pairs + [(first + a + k, first + b + k) for a, b, size in blocks for k in range(size)]
+
+
+def _common(a: Sequence[str], b: Sequence[str]) -> int:
+    """How many are equal from the beginning on."""
+    return next((k for k, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
 def _tensors(before: PlannedMemory, after: PlannedMemory, operators: Mapping[int, int]) -> dict[int, int]:

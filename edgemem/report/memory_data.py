@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["SCHEMA_VERSION", "memory_data", "memory_of_data", "memory_of_page", "script_json"]
 
 SCHEMA_VERSION: Final = 1
+_MOST_CHARACTERS: Final = 1 << 26  # of all names
 _OPENING: Final = '<script type="application/json" id="edgemem-data">'
 _CLOSING: Final = "</script>"
 _PLAIN: Final = (
@@ -82,7 +83,8 @@ def memory_of_data(data: object) -> PlannedMemory:
         memory = _decoded(data)
         _check(memory)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as e:
-        raise PlanFileError(f"the data of the report are damaged ({e!r:.80}); make it again") from None
+        why = f"{type(e).__name__}, {str(e).strip(chr(39))}"[:80]
+        raise PlanFileError(f"the data of the report are damaged ({why}); make it again") from None
     return memory
 
 
@@ -140,16 +142,23 @@ def _is_shared(pair: tuple[str, str]) -> bool:
 
 
 def _front_decoded(coded: Sequence[str]) -> list[str]:
-    names, before = [], ""
-    for text in coded:
-        before = _heard(text, before)
+    return _heard(coded, None)
+
+
+def _heard(coded: Sequence[str], like: Sequence[str] | None) -> list[str]:
+    """The names again, each told from one of `like`, or from the one before it.
+
+    Raises ValueError for more characters than a model has: each name may repeat a long one.
+    """
+    names, before, total = [], "", 0
+    for k, text in enumerate(coded):
+        shared, _, rest = text.partition(" ")
+        before = (before if like is None else like[k])[: int(shared)] + rest
         names.append(before)
+        total += len(before)
+        if total > _MOST_CHARACTERS:
+            raise ValueError("its names are too long")
     return names
-
-
-def _heard(text: str, other: str) -> str:
-    shared, _, rest = text.partition(" ")
-    return other[: int(shared)] + rest
 
 
 def _decoded(data: dict[str, Any]) -> PlannedMemory:
@@ -192,7 +201,7 @@ def _decoded(data: dict[str, Any]) -> PlannedMemory:
         ),
         operators=tuple(
             MemoryOperator(
-                _heard(label, rows[writes[0]].name if writes else ""),
+                label,
                 operators["types"][kind],
                 tuple(reads),
                 tuple(writes),
@@ -200,7 +209,8 @@ def _decoded(data: dict[str, Any]) -> PlannedMemory:
                 macs,
             )
             for label, kind, reads, writes, weights, macs in zip(
-                *(operators[key] for key in ("label", "type", "reads", "writes", "weights", "macs")),
+                _heard(operators["label"], [rows[w[0]].name if w else "" for w in operators["writes"]]),
+                *(operators[key] for key in ("type", "reads", "writes", "weights", "macs")),
                 strict=True,
             )
         ),
@@ -225,12 +235,17 @@ def _check(memory: PlannedMemory) -> None:
         *memory.objects,
     ]
     count, steps = len(memory.tensors), len(memory.operators)
-    is_right = (
-        all(isinstance(text, str) for text in texts)
-        and all(type(n) is int and n >= 0 for n in sizes)
-        and (not steps or all(r.last < steps for r in memory.records))
-        and all(type(t.record) is int and -1 <= t.record < len(memory.records) for t in memory.tensors)
-        and all(type(n) is int and 0 <= n < count for o in memory.operators for n in (*o.reads, *o.writes))
-    )
-    if not is_right:
-        raise PlanFileError("the data of the report hold figures that no plan has; make it again")
+    wrong = {
+        "texts": not all(isinstance(text, str) for text in texts),
+        "sizes": not all(type(n) is int and 0 <= n < 1 << 63 for n in sizes),
+        "lifetimes": bool(steps) and not all(r.last < steps for r in memory.records),
+        "records of tensors": not all(
+            type(t.record) is int and -1 <= t.record < len(memory.records) for t in memory.tensors
+        ),
+        "tensors of operators": not all(
+            type(n) is int and 0 <= n < count for o in memory.operators for n in (*o.reads, *o.writes)
+        ),
+    }
+    found = next((what for what, is_wrong in wrong.items() if is_wrong), "")
+    if found:
+        raise PlanFileError(f"the data of the report hold {found} that no plan has; make it again")

@@ -215,7 +215,7 @@ def test_damaged_data_are_refused(base: Path) -> None:
     for text in ("", "<p>", '<script type="application/json" id="edgemem-data">{</script>', "[" * 100_000):
         with pytest.raises(PlanFileError):
             memory_of_page(text)
-    with pytest.raises(PlanFileError, match="figures that no plan has"):
+    with pytest.raises(PlanFileError, match="lifetimes that no plan has"):
         memory_of_data({**data, "records": {**data["records"], "length": [10**15] * len(data["records"]["length"])}})
     refused = 0
     for _ in range(400):
