@@ -52,7 +52,8 @@ def _operators(before: PlannedMemory, after: PlannedMemory) -> dict[int, int]:
     keys = [_keys(before), _keys(after)]
     unique = [{key: k for k, key in enumerate(listed) if count[key] == 1} for listed, count in map(_counted, keys)]
     found = {k: unique[0][key] for key, k in unique[1].items() if key and key in unique[0]}
-    left = [[k for k in range(len(before.operators)) if k not in set(found.values())]]
+    taken = set(found.values())
+    left = [[k for k in range(len(before.operators)) if k not in taken]]
     left.append([k for k in range(len(after.operators)) if k not in found])
     for olds, news in _gaps(found, *left):
         pairs = _matched([before.operators[k] for k in olds], [after.operators[k] for k in news])
