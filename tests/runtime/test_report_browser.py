@@ -152,6 +152,13 @@ def test_a_command_is_copied(browser: Browser, tmp_path: Path) -> None:
     (tmp_path / "p.html").write_text(page_html(ReportPage(memory, PageProof(True), front=rows)), "utf-8")
     browser.events.clear()
     browser.open(tmp_path / "p.html")
+    dots = browser.run("[...document.querySelectorAll('.dot')].map(dot => dot.getAttribute('aria-label'))")
+    assert sorted(dots) == [
+        "10 B, 1.000\N{MULTIPLICATION SIGN} arithmetic, 3 operators: as it is",
+        "5 B, 1.100\N{MULTIPLICATION SIGN} arithmetic, 4 operators: order",
+    ]
+    browser.run("document.querySelector('.chosen').dispatchEvent(new MouseEvent('click'))")
+    assert browser.run("document.querySelector('.picked code').textContent") == command
     browser.run("document.querySelector('.commands button').scrollIntoView({block: 'center'})")
     browser.frame()
     x, y = browser.run(

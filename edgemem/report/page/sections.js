@@ -141,20 +141,25 @@ function frontSection(front) {
     { key: "operators", title: "Operators", number: true, text: (row) => countText(row.operators) },
     { key: "steps", title: "Changes", text: (row) => (row.chosen ? `★ ${row.steps || "none"}` : row.steps || "none") },
   ], rows, { file: "front.csv" });
-  const commands = element("ul", { class: "commands" }, rows.filter((row) => row.steps).map((row) =>
-    element("li", {}, element("code", { text: row.command }), copyButton(row.command))));
-  return section("front", "Less memory", front.explanation || "What a changed model with the same outputs takes, the cheapest first. ★ is what edgemem shrink would choose.",
-    element("div", { class: "columns wide" }, frontChart(rows), table), element("h3", { text: "Commands" }), commands);
+  const lines = new Map(rows.filter((row) => row.steps).map((row) =>
+    [row, element("li", {}, element("code", { text: row.command }), copyButton(row.command))]));
+  const pick = (row) => {
+    for (const [other, line] of lines) line.classList.toggle("picked", other === row);
+    lines.get(row)?.querySelector("button").focus();
+  };
+  const commands = element("ul", { class: "commands" }, [...lines.values()]);
+  return section("front", "Less memory", front.explanation || "What a changed model with the same outputs takes, the cheapest first. ★ is what edgemem shrink would choose. Click a dot for its command.",
+    element("div", { class: "columns wide" }, frontChart(rows, pick), table), element("h3", { text: "Commands" }), commands);
 }
 
-function frontChart(rows) {
+function frontChart(rows, pick) {
   const [w, h, left, bottom] = [420, 240, 64, 34], make = (tag, attributes, text) => {
     const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
     for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
     if (text) made.textContent = text;
     return made;
   };
-  const svg = make("svg", { viewBox: `0 0 ${w} ${h}`, class: "chart", role: "img", "aria-label": "Memory against its price" });
+  const svg = make("svg", { viewBox: `0 0 ${w} ${h}`, class: "chart", role: "group", "aria-label": "Memory against its price" });
   // Where no change costs arithmetic, the price is in operators.
   const by = new Set(rows.map((r) => r.macs.toFixed(3))).size > 1 ? "macs" : "operators";
   const most = Math.max(...rows.map((r) => r.memory)) * 1.08, prices = rows.map((r) => r[by]);
@@ -169,8 +174,12 @@ function frontChart(rows) {
   const ordered = [...rows].sort((a, b) => a[by] - b[by] || b.memory - a.memory);
   svg.append(make("polyline", { points: ordered.map((r) => `${x(r[by])},${y(r.memory)}`).join(" "), class: "curve" }));
   for (const row of ordered) {
-    const dot = make("circle", { cx: x(row[by]), cy: y(row.memory), r: row.chosen ? 6 : 4, class: row.chosen ? "dot chosen" : "dot" });
-    dot.append(make("title", {}, `${sizeText(row.memory)}, ${row.macs.toFixed(3)}× arithmetic: ${row.steps || "as it is"}`));
+    const text = `${sizeText(row.memory)}, ${row.macs.toFixed(3)}× arithmetic, ${countText(row.operators)} operators: ${row.steps || "as it is"}`;
+    const dot = make("circle", { cx: x(row[by]), cy: y(row.memory), r: row.chosen ? 7 : 5, class: row.chosen ? "dot chosen" : "dot",
+      tabindex: 0, role: "button", "aria-label": text });
+    dot.addEventListener("click", () => pick(row));
+    dot.addEventListener("keydown", (event) => event.key === "Enter" && pick(row));
+    dot.append(make("title", {}, text));
     svg.append(dot);
   }
   return svg;
