@@ -51,6 +51,7 @@ _GROUPS = {
     "Shrink a model": ("shrink", "Shrunk"),
     "Order operators": ("order", "Ordering"),
     "Check a plan": ("verify",),
+    "See and compare plans": ("save_report", "diff", "Difference", "check", "Checked"),
     "Run inside a plan": ("InferenceSession", "Interpreter", "GpuExecutor", "Arena", "DecoderState"),
 }
 _HAND = "<!-- Made by docs/api.py from the docstrings; change those. -->"

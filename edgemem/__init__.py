@@ -19,7 +19,12 @@ if TYPE_CHECKING:
     from edgemem.api import plan as plan
     from edgemem.api import save as save
     from edgemem.api import verify as verify
+    from edgemem.commands.difference import diff as diff
+    from edgemem.commands.report_page import save_report as save_report
+    from edgemem.difference.comparison import Difference as Difference
     from edgemem.errors import EdgememError as EdgememError
+    from edgemem.guard.check import Checked as Checked
+    from edgemem.guard.check import check as check
     from edgemem.plans import OffsetPlan as OffsetPlan
     from edgemem.plans import PlanSet as PlanSet
     from edgemem.plans import SharedObjectsPlan as SharedObjectsPlan
@@ -39,7 +44,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Arena",
+    "Checked",
     "DecoderState",
+    "Difference",
     "EdgememError",
     "GpuExecutor",
     "InferenceSession",
@@ -52,11 +59,14 @@ __all__ = [
     "Shrunk",
     "Target",
     "UsageRecord",
+    "check",
+    "diff",
     "load",
     "lower_bounds",
     "order",
     "plan",
     "save",
+    "save_report",
     "shrink",
     "strategies",
     "verify",
@@ -64,7 +74,9 @@ __all__ = [
 
 _HOMES = {
     "Arena": "replay.arena:Arena",
+    "Checked": "guard.check:Checked",
     "DecoderState": "runtime.onnxruntime.decoder:DecoderState",
+    "Difference": "difference.comparison:Difference",
     "EdgememError": "errors:EdgememError",
     "GpuExecutor": "runtime.webgpu.executor:GpuExecutor",
     "InferenceSession": "runtime.onnxruntime.session:InferenceSession",
@@ -77,11 +89,14 @@ _HOMES = {
     "Shrunk": "shrinking.result:Shrunk",
     "Target": "targets:Target",
     "UsageRecord": "records.problem:UsageRecord",
+    "check": "guard.check:check",
+    "diff": "commands.difference:diff",
     "load": "api:load",
     "lower_bounds": "strategy.bounds:lower_bounds",
     "order": "api:order",
     "plan": "api:plan",
     "save": "api:save",
+    "save_report": "commands.report_page:save_report",
     "shrink": "shrinking.api:shrink",
     "strategies": "strategy.catalogue:registered",
     "verify": "api:verify",

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from edgemem.errors import MissingDependencyError
 from edgemem.model.profiles import KERNELS
+from edgemem.notebook.card import html_card, html_table, svg_map
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     import numpy as np
+    import pandas as pd
     from numpy.typing import NDArray
 
     from edgemem.model.ranges import Dimension
@@ -181,6 +184,58 @@ class PlanSet:
         target = f"target={self.target.name!r}, " if self.target is not None else ""
         of = f"{target}records={len(self.problem)}, lower_bound={self.proved.offsets}"
         return f"PlanSet({', '.join([of, *best])}, plans={len(self.plans)})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the answer, a picture of the arena, and the smallest plans."""
+        best, problem = self.best_offsets, self.problem
+        unit = "bytes" if problem.extents is None else "texels"
+        shared = self.best_shared_objects
+        facts = [
+            *([("arena", f"{best.size:,} {unit}, {best.strategy}")] if best is not None else []),
+            *([("shared objects", f"{shared.size:,} {unit}, {shared.strategy}")] if shared is not None else []),
+            ("lower bound", f"{self.proved.offsets if best is not None else self.proved.shared_objects:,}"),
+            ("without sharing", f"{self.naive:,}"),
+            ("records", f"{len(problem):,}"),
+        ]
+        drawn = ""
+        if best is not None and problem.extents is None and not self.has_regions:
+            columns = (problem.names, problem.first_op, problem.last_op, best.offsets, problem.size)
+            rows = [(str(n), int(f), int(last), int(o), int(s)) for n, f, last, o, s in zip(*columns, strict=True)]
+            steps = int(problem.last_op.max(initial=-1)) + 1
+            drawn = svg_map(rows, steps, best.size, self.proved.offsets)
+        listed = [
+            (plan.strategy, f"{plan.size:,}", "optimal" if plan.optimal else "")
+            for plan in sorted(self.plans, key=lambda plan: plan.size)[:6]
+        ]
+        title = f"Plan for {self.target.name}" if self.target is not None else "Plan of usage records"
+        return html_card(title, facts, drawn, html_table(("strategy", unit, ""), listed))
+
+    def to_frame(self) -> pd.DataFrame:
+        """The records as a table of pandas, a row each.
+
+        Columns: `name`, `first_op` and `last_op` (inclusive), `size` in bytes or texels, `kind`, `tensors`, and where
+        there are such plans `offset` (bytes) and `shared_object` (index) of the smallest ones.
+
+        Raises MissingDependencyError without pandas.
+        """
+        try:
+            import pandas as pd
+        except ImportError:
+            raise MissingDependencyError("pandas", purpose="a plan as a table") from None
+        problem = self.problem
+        columns: dict[str, object] = {
+            "name": list(problem.names),
+            "first_op": problem.first_op,
+            "last_op": problem.last_op,
+            "size": problem.size,
+            "kind": [r.kind for r in problem.records],
+            "tensors": [r.tensors or (r.name,) for r in problem.records],
+        }
+        if self.best_offsets is not None:
+            columns["offset"] = self.best_offsets.offsets
+        if self.best_shared_objects is not None:
+            columns["shared_object"] = self.best_shared_objects.assignment
+        return pd.DataFrame(columns)
 
     @property
     def proved(self) -> LowerBounds:

@@ -21,6 +21,12 @@ EXAMPLES: Final[Mapping[str, tuple[str, str]]] = {
         "edgemem export model.planned.onnx -f svg -o plan.svg",
         "edgemem export model.planned.tflite -f c-header -o plan.h",
     ),
+    "report": (
+        "edgemem report model.onnx -o report.html",
+        "edgemem report new.tflite --against old.tflite -o report.html",
+    ),
+    "diff": ("edgemem diff old.tflite new.tflite", "edgemem diff old.onnx new.onnx --fail-above 2%"),
+    "check": ("edgemem check models.toml", "edgemem check models.toml --update"),
     "size": ("edgemem size model.tflite", "edgemem size model.tflite --runtime litert"),
     "measure": ("edgemem measure model.onnx", "edgemem measure model.tflite --against small.tflite"),
     "trace": ("edgemem trace snapshot.pickle", "edgemem trace snapshot.pickle -o plan.edgemem"),

@@ -14,11 +14,14 @@ import click
 
 from edgemem.cli.android import android
 from edgemem.cli.bench import bench
+from edgemem.cli.checking import check
+from edgemem.cli.comparing import diff
 from edgemem.cli.fit import fit
 from edgemem.cli.measuring import measure
 from edgemem.cli.options import FILE, FileCommand
 from edgemem.cli.planning import plan
 from edgemem.cli.probing import probe
+from edgemem.cli.reporting import report
 from edgemem.cli.running import run, size
 from edgemem.cli.shrinking import shrink
 from edgemem.cli.tracing import trace
@@ -112,6 +115,7 @@ def _first_sentence(command: click.Command) -> str:
 _TASKS: Final = {
     "Plan a model": ("plan", "shrink", "fit", "strategies"),
     "Check and run it": ("verify", "run", "show", "export", "android"),
+    "See and compare it": ("report", "diff", "check"),
     "Measure": ("size", "measure", "trace", "bench", "probe"),
     "More": ("help",),
 }
@@ -150,6 +154,9 @@ main.add_command(trace)
 main.add_command(bench)
 main.add_command(android)
 main.add_command(verify)
+main.add_command(report)
+main.add_command(diff)
+main.add_command(check)
 
 
 @main.command()

@@ -14,7 +14,7 @@ from edgemem.system.file_bytes import FileBytes
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["LENGTH_DELIMITED", "Content", "Field", "encode_field", "fields", "pair"]
+__all__ = ["LENGTH_DELIMITED", "Content", "Field", "encode_field", "encode_number", "fields", "pair"]
 
 Content: TypeAlias = bytes | FileBytes
 
@@ -79,6 +79,11 @@ def pair(data: Content, entry: Field) -> tuple[bytes, bytes]:
 def encode_field(number: int, payload: bytes) -> bytes:
     """A length-delimited field as bytes."""
     return _to_varint(number << 3 | LENGTH_DELIMITED) + _to_varint(len(payload)) + payload
+
+
+def encode_number(number: int, value: int) -> bytes:
+    """A field of an integer from 0 to 2**64 - 1 as bytes."""
+    return _to_varint(number << 3 | _VARINT) + _to_varint(value)
 
 
 def _to_varint(value: int) -> bytes:

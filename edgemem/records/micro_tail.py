@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 
     from edgemem.model.graph import Graph, Op
     from edgemem.records.micro_builds import MicroBuild
+    from edgemem.targets import Target
 
-__all__ = ["kind_bytes", "operator_bytes", "predicted_tail"]
+__all__ = ["has_tail", "kind_bytes", "operator_bytes", "predicted_tail"]
 
+_MICRO: Final = "tflm"
 _ALIGNMENT: Final = 16
 # Where the output channels are among the dimensions of the weights.
 _CHANNELS: Final[Mapping[str, int]] = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 3, "TRANSPOSE_CONV": 0}
@@ -52,6 +54,17 @@ _COPIED: Final = frozenset(
     )
 )
 _INTEGERS: Final = frozenset(("int8", "uint8", "int16"))
+
+
+def has_tail(default_target: str, target: Target) -> bool:
+    """Whether a runtime has a tail: TensorFlow Lite Micro, or that of a device that a user's own target describes.
+
+    Args:
+        default_target: of the model's format.
+        target: whose rules count memory.
+    """
+    is_micro = target.name == _MICRO or target.name not in BUILT_IN
+    return default_target == _MICRO and is_micro and target.is_dense
 
 
 def predicted_tail(graph: Graph, build: MicroBuild) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
+from edgemem.notebook.card import html_card
+from edgemem.report.plan_text import strategy_text, subject_of
 from edgemem.report.sizes import ratio_text, size_text
 
 if TYPE_CHECKING:
@@ -20,8 +22,6 @@ __all__ = [
     "memory_line",
     "origin_of",
     "report_from",
-    "strategy_text",
-    "subject_of",
 ]
 
 Source: TypeAlias = Literal["file", "cache", "made now", "given", "runtime's own"]
@@ -51,7 +51,7 @@ class Origin:
     strategy: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class MemoryReport:
     """The memory of an executor's runs. Sizes are bytes.
 
@@ -81,18 +81,16 @@ class MemoryReport:
     def __str__(self) -> str:
         return memory_line(self)
 
+    def __repr__(self) -> str:
+        """The class and the line that says what a run took."""
+        return f"{type(self).__name__}({self.executor}: {memory_line(self)})"
 
-def strategy_text(plan: Plan) -> str:
-    """A plan's strategy with its options: `search effort=max`."""
-    return " ".join((plan.strategy, *(f"{name}={value}" for name, value in plan.options.items())))
-
-
-def subject_of(planset: PlanSet) -> str:
-    """What a plan set is a plan of: `graph under TARGET`, `recording of RUNTIME VERSION`, or `usage records`."""
-    if planset.recording is not None:
-        fingerprint = planset.recording.fingerprint
-        return f"recording of {fingerprint.runtime} {fingerprint.version}"
-    return "usage records" if planset.target is None else f"graph under {planset.target.name}"
+    def _repr_html_(self) -> str:
+        """For notebooks: the sizes of the run, and which plan it kept to."""
+        sizes = {"planned": self.planned, "lower bound": self.lower_bound, "reserved": self.reserved}
+        sizes |= {"outside": self.outside, **self.details}
+        facts = [(name, f"{size:,}") for name, size in sizes.items() if size]
+        return html_card(f"{self.executor}: {self.mode}", [*facts, ("in words", memory_line(self))])
 
 
 def origin_of(planset: PlanSet, plan: Plan, source: Source) -> Origin:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from edgemem.notebook.card import html_card
+
 __all__ = ["Ordering", "Solved", "Start", "Stopped"]
 
 # Why a search ended: the peak is at the lower bound; a better bound was proved; a fixed rule was done; it ran out of
@@ -80,3 +82,15 @@ class Ordering:
         names = ("method", "peak", "given_peak", "lower_bound", "optimal", "stopped")
         figures = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
         return f"Ordering({figures}, seconds={self.seconds:.3g}, operators={len(self.order)})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the peaks, and how the order was found."""
+        saved = f", {self.given_peak / self.peak:.2f}x less" if self.peak and self.peak < self.given_peak else ""
+        facts = (
+            ("peak", f"{self.peak:,}{' (optimal)' if self.optimal else ''}"),
+            ("as given", f"{self.given_peak:,}{saved}"),
+            ("lower bound", f"{self.lower_bound:,}"),
+            ("method", f"{self.method}, {self.seconds:.3g} s"),
+            ("operators", f"{len(self.order):,}"),
+        )
+        return html_card("Order of operators", facts)

@@ -13,12 +13,11 @@ from edgemem.passes.protocol import PassContext, apply_pass
 from edgemem.passes.recompute.recompute_pass import RecomputeOperators
 from edgemem.passes.tiling.choice import TileSearch
 from edgemem.records.micro_builds import build_of
-from edgemem.records.micro_tail import predicted_tail
+from edgemem.records.micro_tail import has_tail, predicted_tail
 from edgemem.runtime.onnxruntime.baked_file import baked_note
 from edgemem.runtime.onnxruntime.optimise_pass import OptimiseGraph
 from edgemem.schedule.peak import peak_of
 from edgemem.shrinking.candidate import Candidate
-from edgemem.targets import BUILT_IN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -89,8 +88,7 @@ class Workshop:
     @cached_property
     def counts_tail(self) -> bool:
         """Whether the target is TensorFlow Lite Micro, where operators cost memory in the tail of the arena."""
-        is_micro = self.target.name == "tflm" or self.target.name not in BUILT_IN  # a user's own is of a device
-        return self._model.default_target == "tflm" and is_micro and self.target.is_dense
+        return has_tail(self._model.default_target, self.target)
 
     def tail(self, graph: Graph) -> int:
         """Bytes of TensorFlow Lite Micro's tail on the target's device; 0 for other runtimes."""

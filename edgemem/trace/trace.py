@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from edgemem.errors import ModelError
+from edgemem.notebook.card import html_card
 from edgemem.records.problem import Problem
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class Section:
     is_dynamic: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Trace:
     """The events of a run, or of several iterations, as columns; read-only int64 arrays of one length.
 
@@ -110,6 +111,19 @@ class Trace:
 
     def __len__(self) -> int:
         return len(self.size)
+
+    def __repr__(self) -> str:
+        """The figures instead of the columns."""
+        return f"Trace({len(self)} events, {len(self.requests)} requests, peak {self.peak} bytes)"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: how many requests, and the most bytes alive at once."""
+        facts = (
+            ("events", f"{len(self):,}"),
+            ("requests", f"{len(self.requests):,}"),
+            ("peak", f"{self.peak:,} bytes"),
+        )
+        return html_card("Recorded requests", facts)
 
     @property
     def events(self) -> NDArray[np.int64]:

@@ -27,6 +27,7 @@ TARGETS: Final = {
     "toml": "tests.fuzz.toml_files",
     "snapshot": "tests.fuzz.snapshot_files",
     "trace": "tests.fuzz.trace_files",
+    "report": "tests.fuzz.report_pages",
     "cache": "tests.fuzz.cache_entries",
     "kernels": "tests.fuzz.kernel_calls",
 }

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Sequence
 
-__all__ = ["EDGES", "INTERESTING", "edge", "mutate_bytes", "mutate_text", "reread"]
+__all__ = ["EDGES", "INTERESTING", "edge", "mutate_bytes", "mutate_json", "mutate_text", "reread"]
 
 # Where types of numbers end, and what is likely to be added to, multiplied with or taken for a length.
 EDGES = (
@@ -154,3 +155,47 @@ def reread(write: Callable[[], bytes], otherwise: bytes) -> bytes:
         return write()
     except Exception:  # noqa: BLE001 - the writer is not what is tested
         return otherwise
+
+
+def mutate_json(chance: random.Random, data: bytes, others: Sequence[bytes], words: Sequence[str]) -> bytes:
+    """Changes of values in JSON, or of its bytes; `words` are texts that mean something in it."""
+    if chance.random() < 0.4:
+        return mutate_bytes(chance, data, others)
+    try:
+        content = json.loads(data)
+        for _ in range(chance.randint(1, 3)):
+            _change(chance, content, words)
+        return json.dumps(content).encode()
+    except (ValueError, RecursionError, TypeError):
+        return mutate_bytes(chance, data, others)
+
+
+def _change(chance: random.Random, content: Any, words: Sequence[str]) -> None:
+    """Give a value somewhere another one, or move a row of a list."""
+    at = content
+    for _ in range(8):
+        keys = list(at) if isinstance(at, dict) else list(range(len(at)))
+        if not keys:
+            return
+        key = chance.choice(keys)
+        if isinstance(at[key], dict | list) and at[key] and chance.random() < 0.9:
+            at = at[key]
+        elif isinstance(at, list) and chance.random() < 0.7:
+            at.insert(chance.choice(keys), at.pop(key))
+            return
+        elif isinstance(at, dict) and chance.random() < 0.1:
+            del at[key]
+            return
+        else:
+            given: tuple[Any, ...] = (
+                edge(chance),
+                chance.choice(INTERESTING),
+                chance.choice(words),
+                None,
+                [],
+                {},
+                [0, 1],
+                0.5,
+            )
+            at[key] = chance.choice(given)
+            return

@@ -10,7 +10,7 @@ from edgemem.trace.caching import simulate
 from edgemem.trace.cycle import Cycle
 from edgemem_converters.snapshot.histories import histories_of
 from tests.fuzz.cases import Target
-from tests.fuzz.mutation import INTERESTING, edge, mutate_bytes
+from tests.fuzz.mutation import mutate_json
 from tests.snapshots import FRAMES, Device, snapshot
 
 if TYPE_CHECKING:
@@ -66,46 +66,7 @@ def _seeds() -> list[bytes]:
 
 
 def _mutate(chance: random.Random, data: bytes, others: Sequence[bytes]) -> bytes:
-    if chance.random() < 0.4:
-        return mutate_bytes(chance, data, others)
-    try:
-        content = _content(data)
-        for _ in range(chance.randint(1, 3)):
-            _change(chance, content)
-        return json.dumps(content).encode()
-    except (ModelError, RecursionError, TypeError):
-        return mutate_bytes(chance, data, others)
-
-
-def _change(chance: random.Random, content: Any) -> None:
-    """Give a value somewhere in a snapshot another one, or move a row of a list."""
-    at = content
-    for _ in range(8):
-        keys = list(at) if isinstance(at, dict) else list(range(len(at)))
-        if not keys:
-            return
-        key = chance.choice(keys)
-        if isinstance(at[key], dict | list) and at[key] and chance.random() < 0.9:
-            at = at[key]
-        elif isinstance(at, list) and chance.random() < 0.7:
-            at.insert(chance.choice(keys), at.pop(key))
-            return
-        elif isinstance(at, dict) and chance.random() < 0.1:
-            del at[key]
-            return
-        else:
-            given: tuple[Any, ...] = (
-                edge(chance),
-                chance.choice(INTERESTING),
-                chance.choice(_WORDS),
-                None,
-                [],
-                {},
-                [0, 1],
-                0.5,
-            )
-            at[key] = chance.choice(given)
-            return
+    return mutate_json(chance, data, others, _WORDS)
 
 
 TARGET = Target(_run, _seeds, _mutate)

@@ -19,6 +19,7 @@ CASES = {
     "snapshot": 500,
     "trace": 100,
     "log": 400,
+    "report": 3000,
     "cache": 200,
     "kernels": 8000,
 }

@@ -13,34 +13,38 @@ LIBRARY = sorted((ROOT / "edgemem").rglob("*.py"))
 # Package or module -> what it may import of the other rows. Imports under TYPE_CHECKING count, too.
 MAY_IMPORT = {
     "system": "",
+    "notebook": "",
     "errors": "system",
     "model": "errors",
     "targets": "errors model system",
     "records": "errors model system targets",
     "native": "errors records",
-    "trace": "errors native records system",
-    "plans": "model records targets trace",
+    "trace": "notebook errors native records system",
+    "plans": "errors notebook model records targets trace",
     "formats": "errors model plans records targets trace",
     "planfile": "errors model plans records system targets trace",
     "strategy": "errors native plans records system",
     "proof": "errors model native plans records targets trace",
-    "schedule": "errors model native plans records strategy targets",
+    "schedule": "notebook errors model native plans records strategy targets",
     "remat": "errors model native schedule strategy targets",
     "planning": "errors formats model planfile plans proof records strategy system targets trace",
     "passes": "errors formats model native records remat schedule strategy targets",
-    "report": "errors model native plans proof records targets trace",
+    "report": "errors model native planfile plans proof records targets trace",
+    "difference": "errors report system",
     "api": "errors formats model planfile planning plans proof records report schedule system targets",
     "replay": "errors native planfile plans proof system trace",
     "torch": "errors model native planfile planning plans remat replay system targets trace",
-    "runtime": "errors formats model native passes planfile planning plans proof records replay report "
+    "runtime": "notebook errors formats model native passes planfile planning plans proof records replay report "
     "system targets trace",
     "shrinking": "api errors formats model passes planfile planning plans records report runtime schedule system "
     "targets",
-    "commands": "errors formats model passes planning plans proof report runtime system targets trace",
+    "commands": "difference errors formats model passes planning plans proof records report runtime shrinking "
+    "system targets trace",
+    "guard": "commands errors formats report system targets",
     "android": "commands errors model planfile planning plans proof report runtime system",
     "bench": "api errors formats planning plans proof records strategy system",
-    "cli": "android api bench commands errors formats model planning plans proof report runtime schedule shrinking "
-    "strategy system targets",
+    "cli": "android api bench commands difference errors formats guard model planning plans proof report runtime "
+    "schedule shrinking strategy system targets",
 }
 RUNTIMES = ("onnxruntime", "ai_edge_litert", "tflite_runtime", "tflite_micro", "torch", "wgpu")
 FORMATS = ("onnx", "edgemem_converters")

@@ -7,7 +7,9 @@ import edgemem
 
 NAMES = {
     "Arena",
+    "Checked",
     "DecoderState",
+    "Difference",
     "GpuExecutor",
     "InferenceSession",
     "Interpreter",
@@ -20,11 +22,14 @@ NAMES = {
     "Shrunk",
     "Target",
     "UsageRecord",
+    "check",
+    "diff",
     "load",
     "lower_bounds",
     "order",
     "plan",
     "save",
+    "save_report",
     "shrink",
     "strategies",
     "verify",
@@ -42,7 +47,8 @@ def test_verbs_are_functions_whatever_was_imported_before() -> None:
     code = (
         "import edgemem.api, edgemem.planning, edgemem.shrinking.search, edgemem.cli.main\n"
         "import edgemem_converters.onnx.model, edgemem\n"
-        "for verb in ('load', 'order', 'plan', 'shrink', 'verify', 'save', 'lower_bounds', 'strategies'):\n"
+        "verbs = 'check diff load order plan shrink verify save save_report lower_bounds strategies'\n"
+        "for verb in verbs.split():\n"
         "    assert type(getattr(edgemem, verb)).__name__ == 'function', verb\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

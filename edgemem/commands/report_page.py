@@ -1,0 +1,142 @@
+"""`save_report`: the memory of a model or a plan as a page, and in the forms of other tools."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from edgemem.commands.planned_memory import memory_of, memory_of_file, planned_file
+from edgemem.commands.verify import report_of
+from edgemem.difference.comparison import compare_memory
+from edgemem.difference.text import difference_data
+from edgemem.errors import PlanError
+from edgemem.formats import Bindings
+from edgemem.planning.verification import verdict_of
+from edgemem.report.markdown_summary import as_markdown
+from edgemem.report.model_explorer import as_node_data
+from edgemem.report.perfetto import as_perfetto
+from edgemem.report.planned_memory import planned_memory
+from edgemem.report.report_page import PageProof, PageRow, ReportPage, page_html
+from edgemem.report.svg import as_svg
+from edgemem.system.files import atomic_write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from edgemem.planning.verification import Verdict
+    from edgemem.report.planned_memory import PlannedMemory
+    from edgemem.shrinking.result import Found
+    from edgemem.targets import Target
+
+__all__ = ["REPORT_SUFFIXES", "save_report"]
+
+_FORMS: Final[Mapping[str, Callable[[PlannedMemory], bytes | str]]] = {
+    ".pftrace": as_perfetto,
+    ".json": as_node_data,
+    ".md": as_markdown,
+}
+REPORT_SUFFIXES: Final = (".html", ".svg", *_FORMS)
+
+
+def save_report(
+    source: str | Path,
+    path: str | Path,
+    *,
+    target: str | Target | None = None,
+    dims: Mapping[str, int | str] | None = None,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    budget: int | None = None,
+    against: str | Path | None = None,
+    found: Found | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Write a report about the memory of a model, in the form that the name of the file says.
+
+    | suffix | form |
+    |---|---|
+    | `.html` | a page that loads nothing else, and that `edgemem.diff` reads |
+    | `.pftrace` | a trace for Perfetto: a slice a record, and a counter of the bytes alive |
+    | `.json` | node data for Model Explorer: the bytes alive at each operator |
+    | `.svg` | a picture of the arena |
+    | `.md` | a section of Markdown |
+
+    Args:
+        source: a model, a planned model, a `.edgemem` plan, or usage records (.csv). The plan in a file is taken as it
+            is; where there is none, one is made.
+        path: the file, written atomically.
+        target: as for `edgemem.plan`; a plan in the file is then left alone.
+        dims: as for `edgemem.load`; a plan in the file is then left alone.
+        input_shapes: as `dims`.
+        budget: bytes that the runtime may take, shown beside what it takes; for a page alone.
+        against: an older model, plan or page to compare with, and to switch to; for a page alone.
+        found: what a search for less memory found (`edgemem.shrink(...).found`), shown as a table with commands; for a
+            page alone.
+        progress: called with what is done next.
+
+    Raises:
+        PlanError: there is no such form, or the plan has not what it shows.
+        InvalidPlanError: the plan in a file is wrong. PlanFileError: a plan or a page cannot be read.
+        Others as `edgemem.load` and `edgemem.plan`.
+    """
+    source, path, bindings = Path(source), Path(path), Bindings.of(dims, input_shapes)
+    suffix = path.suffix.lower()
+    if suffix not in REPORT_SUFFIXES:
+        raise PlanError(f"{path.name}: a report ends in {', '.join(REPORT_SUFFIXES)}")
+    planned = planned_file(source, target=target, bindings=bindings, progress=progress)
+    progress("the report")
+    memory = memory_of(planned, source.name)
+    if suffix == ".html":
+        before = None if against is None else memory_of_file(against, target=target, bindings=bindings)
+        verdict = verdict_of(source) if planned.is_stored else verdict_of(planned.planset, planned.graph)
+        others = [("Before", before)] if before is not None else []
+        others += [
+            ("Recording" if n == 1 else f"Recording {n}", planned_memory(recording, name=source.name))
+            for n, recording in enumerate((r for r in verdict.recordings if r is not verdict.planset), 1)
+        ]
+        page = ReportPage(
+            memory,
+            _proof(source, verdict),
+            budget,
+            tuple(others),
+            "After" if before is not None else "Graph",
+            None if before is None else difference_data(compare_memory(before, memory)),
+            None if found is None else _front(found, source, target),
+            "" if found is None else found.explanation,
+        )
+        data = page_html(page).encode()
+    elif suffix == ".svg":
+        data = as_svg(planned.planset).encode()
+    else:
+        made = _FORMS[suffix](memory)
+        data = made if isinstance(made, bytes) else made.encode()
+    with atomic_write(path) as file:
+        file.write(data)
+
+
+def _proof(path: Path, verdict: Verdict) -> PageProof:
+    report = report_of(path, verdict)
+    checked = tuple(f"{leg.name}: {leg.checked}" for leg in report.legs)
+    return PageProof(not verdict.violations, checked, report.not_checked, report.runtimes)
+
+
+def _front(found: Found, source: Path, target: str | Target | None) -> tuple[PageRow, ...]:
+    """The model as it is, and the candidates that no other one beats."""
+    best = found.best
+    listed = {c.text: c for c in (found.candidates[0], *found.front, *((best,) if best is not None else ()))}
+    named = f" --target {shlex.quote(target)}" if isinstance(target, str) else ""
+    return tuple(
+        PageRow(
+            c.memory,
+            c.macs,
+            c.operators,
+            c.text,
+            f"edgemem shrink {shlex.quote(source.name)}{named} --steps {shlex.quote(c.text)} "
+            f"-o {shlex.quote(f'{source.stem}.small{source.suffix}')}"
+            if c.text
+            else "",
+            c.is_planned,
+            best is not None and c.text == best.text,
+        )
+        for c in sorted(listed.values(), key=lambda c: (c.price, -c.memory))
+    )

@@ -1,0 +1,145 @@
+"""`check`: plan every model that a file of budgets names, and compare with its budget and its baseline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from edgemem.commands.planned_memory import memory_of_file
+from edgemem.errors import EdgememError
+from edgemem.formats import Bindings
+from edgemem.guard.baseline import BaselineRow, baseline_row, read_baseline, write_baseline
+from edgemem.guard.settings import GuardedModel, GuardSettings, read_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from edgemem.report.planned_memory import PlannedMemory
+
+__all__ = ["Checked", "CheckedModel", "check"]
+
+CheckStatus: TypeAlias = Literal["ok", "over budget", "grew", "no baseline", "error"]
+_MAGIC: Final = frozenset("*?[")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedModel:
+    """One model.
+
+    Attributes:
+        name: its path from the folder of the file of budgets, with its target and sizes where they are named.
+        path: of the file.
+        status: "ok", or why it fails.
+        text: what is wrong, or worth knowing, in words; "" for nothing.
+        memory: its plan; None where it could not be planned.
+        budget: bytes; None for any number.
+        baseline: what it took before; None where it is not in the baseline.
+    """
+
+    name: str
+    path: Path
+    status: CheckStatus
+    text: str
+    memory: PlannedMemory | None = None
+    budget: int | None = None
+    baseline: BaselineRow | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """All models in the order of the file, and what is in the baseline and no longer there."""
+
+    models: tuple[CheckedModel, ...]
+    gone: tuple[str, ...]
+
+    @property
+    def is_right(self) -> bool:
+        """Whether no model fails."""
+        return all(model.status == "ok" for model in self.models)
+
+
+def check(settings: str | Path, *, update: bool = False, progress: Callable[[str], None] = lambda _: None) -> Checked:
+    """Plan the models that a file of budgets names; one that cannot be planned is told of, and ends nothing.
+
+    Args:
+        settings: a TOML file (docs/compare.md), or a `pyproject.toml` with a table `tool.edgemem`.
+        update: write what the models take now as their baseline; budgets still count, growth does not.
+        progress: called with each model's name.
+
+    Raises:
+        ModelError: the file cannot be read, or says what cannot be.
+        PlanFileError: the baseline is damaged.
+    """
+    read = read_settings(Path(settings))
+    known = None if update else read_baseline(read.baseline)
+    models = tuple(
+        _checked(model, name, path, known, progress) for model in read.models for name, path in _files(read, model)
+    )
+    if update:
+        write_baseline(read.baseline, {m.name: baseline_row(m.memory) for m in models if m.memory is not None})
+    names = {m.name for m in models}
+    return Checked(models, tuple(name for name in known or () if name not in names))
+
+
+def _files(settings: GuardSettings, model: GuardedModel) -> Iterator[tuple[str, Path | None]]:
+    """Names and paths; None where there is no such file."""
+    more = [model.target, *(f"{k}={v}" for k, v in model.dims.items())]
+    more += [f"{name}={','.join(map(str, shape))}" for name, shape in model.input_shapes.items()]
+    suffix = f" ({' '.join(filter(None, more))})" if any(more) else ""
+    if not _MAGIC & set(model.pattern):
+        path = settings.folder / model.pattern
+        yield f"{model.pattern}{suffix}", path if path.is_file() else None
+        return
+    found = sorted(p for p in settings.folder.glob(model.pattern) if p.is_file())
+    if not found:
+        yield f"{model.pattern}{suffix}", None
+    for path in found:
+        yield f"{path.relative_to(settings.folder).as_posix()}{suffix}", path
+
+
+def _checked(
+    model: GuardedModel,
+    name: str,
+    path: Path | None,
+    known: dict[str, BaselineRow] | None,
+    progress: Callable[[str], None],
+) -> CheckedModel:
+    if path is None:
+        return CheckedModel(name, Path(model.pattern), "error", "there is no such file")
+    progress(name)
+    try:
+        bindings = Bindings.of(model.dims, model.input_shapes)
+        memory = memory_of_file(path, target=model.target or None, bindings=bindings)
+    except (EdgememError, OSError) as e:
+        return CheckedModel(name, path, "error", str(e), None, model.budget)
+    before = known.get(name) if known is not None else None
+    status, text = _verdict(model, memory, before, is_known=known is not None)
+    return CheckedModel(name, path, status, text, memory, model.budget, before)
+
+
+def _verdict(
+    model: GuardedModel, memory: PlannedMemory, before: BaselineRow | None, *, is_known: bool
+) -> tuple[CheckStatus, str]:
+    taken = memory.memory
+    if model.budget is not None and taken > model.budget:
+        over = taken - model.budget
+        best = (
+            "; no plan of the model as it is fits, `edgemem shrink` looks for a changed one"
+            if memory.lower_bound + memory.tail > model.budget
+            else ""
+        )
+        return "over budget", f"{over:,} {memory.unit} over the budget of {model.budget:,}{best}"
+    if not is_known:
+        return "ok", ""
+    if before is None:
+        return "no baseline", "it is not in the baseline: write it with --update"
+    change = taken - before.memory
+    share = f", {change / before.memory:+.1%}".replace("%", " %") if before.memory else ""
+    if not model.tolerance.allows(taken, before.memory):
+        now = memory.label(memory.peak_op)
+        peak = f"the peak is at {now}" if now == before.peak else f"the peak is at {now}, it was at {before.peak}"
+        return "grew", f"{change:+,} {memory.unit}{share}, more than {model.tolerance}; {peak}"
+    if change < 0:
+        return "ok", f"{change:+,} {memory.unit}{share}: --update keeps the gain"
+    return "ok", f"{change:+,} {memory.unit}{share}" if change else ""

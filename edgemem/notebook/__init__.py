@@ -1,0 +1,1 @@
+"""How results look in a notebook: plain HTML without scripts, from figures alone."""
