@@ -30,7 +30,6 @@ _FIELDS: dict[str, tuple[Any, ...]] = {
     "aliasing": ("none", "elementwise", "tflm", "litert", "gpu", "gpu-views"),
     "bodies": ("inline", "outside"),
     "sub_byte": ("packed", "unpacked"),
-    "pointer_bytes": (4, 8),
     "scratch": ("unknown", "litert"),
     "texels": (False, True),
     "storage": ("plain", "phwc4"),
