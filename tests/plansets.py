@@ -103,6 +103,7 @@ def targets(draw: DrawFn) -> Target:
         regions += [Region(name) for name in draw(st.lists(texts, max_size=2, unique=True)) if name != regions[0].name]
         names = st.dictionaries(texts, texts, max_size=2)
         target = replace(target, regions=tuple(regions), pins=draw(pins), states=draw(names))
+        target = replace(target, pointer_bytes=draw(st.sampled_from((4, 8))))
         if target.is_dense:
             target = replace(target, kernels=draw(st.sampled_from(PROFILES)), slots=draw(st.booleans()))
         else:

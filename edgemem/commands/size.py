@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING, Any
 from edgemem.commands.run_litert import bind_litert
 from edgemem.errors import BudgetExceededError, PlanError
 from edgemem.planning.verification import plans_of
-from edgemem.records.micro_builds import build_of
-from edgemem.records.micro_tail import predicted_tail
 from edgemem.runtime.executors import LITERT
 from edgemem.runtime.litert.probe import probe_apart
 from edgemem.runtime.tflite_file import open_model
 from edgemem.runtime.tflm import size as tflm
-from edgemem.targets import BUILT_IN
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -132,7 +129,7 @@ def _in_tflm(path: Path, model: TfliteModel, timeout_s: float | None) -> ModelSi
         activations=made.tensors,
         workspace=made.workspace,
         tail=made.tail,
-        device_tail=predicted_tail(model.graph(), build_of(BUILT_IN["tflm"])),
+        device_tail=made.device_tail,
         arena=made.arena,
         planned=made.tensors if made.origin is not None else None,
         plan=plan,

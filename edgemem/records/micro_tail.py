@@ -4,7 +4,7 @@ Every tensor has a `TfLiteEvalTensor` and every operator a node. As an operator 
 of the file, and its kernel allocates a structure of its own; convolutions also allocate a multiplier and a shift for
 every output channel, so that each further convolution costs memory by its channels. What kernels allocate is aligned to
 16 bytes. The sizes of structures are those of a build (`edgemem.records.micro_builds`): with the 32-bit pointers of
-microcontrollers the tail is about two thirds of that on a computer.
+microcontrollers the tail is smaller than on a computer.
 """
 
 from __future__ import annotations

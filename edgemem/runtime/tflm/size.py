@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING
 from edgemem.errors import ModelError, RuntimeBindError
 from edgemem.formats import MicroPlanned
 from edgemem.records.micro_buffers import buffers_of
+from edgemem.records.micro_builds import build_of
+from edgemem.records.micro_tail import predicted_tail
 from edgemem.runtime.executors import MICRO_KERNELS
 from edgemem.runtime.memory import Origin, origin_of
 from edgemem.runtime.tflm.execution import execute, input_values, is_installed
 from edgemem.runtime.tflm.file_plan import file_plan
 from edgemem.system.distribution import requirement
+from edgemem.targets import BUILT_IN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,8 +40,10 @@ class TflmSize:
     Attributes:
         tensors: the head without workspace, as predicted from the file.
         planned: tensors whose place the file decides.
+        device_tail: the tail on a device with 32-bit pointers, as predicted.
         workspace: what kernels' workspace adds to the head; None if that was not measured.
-        tail: structures and state that live as long as the interpreter; None if that was not measured.
+        tail: structures and state that live as long as the interpreter, on this computer; None if that was not
+            measured.
         arena: the smallest arena in which the model runs; None if that was not measured.
         reason: why something was not measured, or "".
         origin: the plan that the file has for TensorFlow Lite Micro; None if it places everything by itself.
@@ -47,6 +52,7 @@ class TflmSize:
 
     tensors: int
     planned: int
+    device_tail: int
     workspace: int | None = None
     tail: int | None = None
     arena: int | None = None
@@ -92,6 +98,7 @@ def size_of(
     size = TflmSize(
         predicted_head(graph, offline),
         len(offline),
+        predicted_tail(graph, build_of(BUILT_IN["tflm"])),
         origin=origin_of(plan.planset, best, "file") if plan.planset and best else None,
         refusal=f"{plan.refusal.why}; {plan.refusal.advice}" if plan.refusal else "",
     )
