@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from edgemem.runtime.onnxruntime.session import InferenceSession as InferenceSession
     from edgemem.runtime.webgpu.executor import GpuExecutor as GpuExecutor
     from edgemem.schedule.ordering import Ordering as Ordering
+    from edgemem.shrinking.api import shrink as shrink
     from edgemem.shrinking.result import Shrunk as Shrunk
-    from edgemem.shrinking.search import shrink as shrink
     from edgemem.strategy.bounds import lower_bounds as lower_bounds
     from edgemem.strategy.catalogue import registered as strategies
     from edgemem.targets import Target as Target
@@ -97,7 +97,7 @@ _HOMES = {
     "plan": "api:plan",
     "save": "api:save",
     "save_report": "commands.report_page:save_report",
-    "shrink": "shrinking.search:shrink",
+    "shrink": "shrinking.api:shrink",
     "strategies": "strategy.catalogue:registered",
     "verify": "api:verify",
 }

@@ -142,9 +142,15 @@ class RowNet:
         options = schema.ResizeBilinearOptionsT(halfPixelCenters=kind == "half pixel")
         return self._add("RESIZE_BILINEAR", [x, size], out, options)
 
+    def decompressed(self, like: int) -> int:
+        """A float16 constant of the size of a value, which an operator makes float32."""
+        height, width, channels = self.shape(like)
+        values = self.rng.standard_normal((1, height, width, channels)).astype(np.float16)
+        return self._add("DEQUANTIZE", [self.constant(values)], self.activation(height, width, channels), None)
+
     def constant(self, values: NDArray[Any], quantised: tuple[list[float], int] | None = None) -> int:
         """Quantised with (steps, dimension) and a zero point of 0."""
-        kind = {"float32": "FLOAT32", "int8": "INT8", "int32": "INT32"}[str(values.dtype)]
+        kind = {"float32": "FLOAT32", "float16": "FLOAT16", "int8": "INT8", "int32": "INT32"}[str(values.dtype)]
         tensor = self._tensor(values.shape, kind, f"k{len(self.tensors)}")
         tensor.buffer = len(self.buffers)
         self.buffers.append(schema.BufferT(np.frombuffer(values.tobytes(), np.uint8)))

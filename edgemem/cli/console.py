@@ -10,7 +10,9 @@ from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
+from rich.spinner import Spinner
 from rich.table import Table
 
 from edgemem.cli.printable_text import PrintableStream, printable
@@ -20,7 +22,16 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-__all__ = ["console_for", "echo_folded", "echo_labelled", "logged_steps", "print_folded", "print_table", "progress"]
+__all__ = [
+    "console_for",
+    "echo_folded",
+    "echo_labelled",
+    "live_table",
+    "logged_steps",
+    "print_folded",
+    "print_table",
+    "progress",
+]
 
 _UNIT = re.compile(r"(\d) (%|[KMG]iB|B\b)")  # a number and its unit stay on one line
 _PIPED_WIDTH = 120  # columns where the output is no terminal
@@ -53,6 +64,23 @@ def progress(what: str = "planning") -> Iterator[Callable[[str], None]]:
         return
     with console.status(what) as status:
         yield lambda name: status.update(f"{what}: {printable(name)}")
+
+
+@contextmanager
+def live_table() -> Iterator[Callable[[str, Sequence[str]], None] | None]:
+    """Lines on stderr that are replaced as they change, and end with the block; None unless stderr is a terminal."""
+    console = _console(sys.stderr)
+    if not console.is_terminal:
+        yield None
+        return
+    with Live(console=console, transient=True) as live:
+        spinner = Spinner("dots")
+
+        def show(what: str, lines: Sequence[str]) -> None:
+            spinner.update(text=printable(what))
+            live.update(Group(spinner, *(printable(line) for line in lines)))
+
+        yield show
 
 
 @contextmanager

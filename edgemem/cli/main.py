@@ -170,13 +170,16 @@ def show(planned: Path, top: int, *, all_plans: bool, tensors: bool, profile: bo
     """Show the plan in a planned model or .edgemem file; a wrong plan is refused."""
     from edgemem.cli import plan_view, view
     from edgemem.planning.verification import graph_for, right_plan
+    from edgemem.shrinking.note import notes_in
 
     proved, model = right_plan(planned)
     planset = proved.planset
+    notes = () if model is None else notes_in(model)
     if as_json:
-        view.print_json(planset, graph_for(planset, model) if model is not None and proved.graph else None)
+        view.print_json(planset, graph_for(planset, model) if model is not None and proved.graph else None, notes)
     else:
-        plan_view.show_plan(planset, top=top, rows=None if all_plans else 4)
+        said = "\n".join(f"made by shrink {note}" for note in notes)
+        plan_view.show_plan(planset, top=top, rows=None if all_plans else 4, note=said)
         if tensors:
             plan_view.show_tensors(planset)
         if profile:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -141,7 +142,7 @@ def plan(
                 progress=progress,
             )
         except BudgetExceededError as e:
-            if carrier is None or states or bindings.ranges:
+            if carrier is None or states:
                 raise
             progress("changes that may fit")
             raise _with_remedies(e, source, target, bindings) from None
@@ -184,7 +185,7 @@ def _with_remedies(
     from edgemem.shrinking.search import Search
 
     limits = CandidateLimits(error.available)
-    command = f"edgemem shrink {source}" + (f" -t {target}" if target else "")
+    command = shlex.join(["edgemem", "shrink", str(source), *(["-t", target] if target else []), *bindings.options])
     lines = [f"changes of the model that keep its outputs: {command} --budget {error.available}"]
     try:
         search = Search(source, limits, bindings=bindings, target=target, time_limit=_SEARCH_S)
@@ -192,9 +193,7 @@ def _with_remedies(
     except EdgememError as e:
         lines.append(f"they were not tried: {e}")
     else:
-        rows = rows_of(found, limits)
-        numbered = [f"{n}: {text}" for n, text in enumerate(rows.commands, 1)]
-        lines += [*answer_lines(found, limits), *table_lines(rows), *numbered]
+        lines += [*answer_lines(found, limits), *table_lines(rows_of(found, limits))]
     return BudgetExceededError(
         str(error),
         required=error.required,

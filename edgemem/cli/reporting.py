@@ -60,7 +60,9 @@ def report(
         found = None
         if with_shrink:
             limits, sizes = CandidateLimits(budget), Bindings.of(dims, input_shapes)
-            found = Search(source, limits, bindings=sizes, target=target, progress=progress).found()
+            found = Search(
+                source, limits, bindings=sizes, target=target, progress=lambda step: progress(step.doing)
+            ).found()
         save_report(
             source,
             output,

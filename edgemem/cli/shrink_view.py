@@ -1,25 +1,46 @@
-"""What `shrink` prints: the answer first, then the candidates, each with the steps that make it."""
+"""What `shrink` prints: the answer first, then the candidates, each with the command that makes it."""
 
 from __future__ import annotations
 
-import shlex
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
+from edgemem.cli.console import live_table
 from edgemem.model.profiles import VERSIONS
 from edgemem.report.sizes import size_text
 from edgemem.shrinking.candidate import thinned
 
 if TYPE_CHECKING:
-    from edgemem.shrinking.candidate import Candidate, CandidateLimits
-    from edgemem.shrinking.result import Found
+    from collections.abc import Callable, Iterator
 
-__all__ = ["Rows", "answer_lines", "found_data", "rows_of", "table_lines"]
+    from edgemem.shrinking.candidate import Candidate, CandidateLimits
+    from edgemem.shrinking.result import Found, Progress
+
+__all__ = ["Rows", "answer_lines", "found_data", "live_progress", "rows_of", "table_lines"]
 
 _ROWS: Final = 8
 _COLUMNS: Final = ("", "memory", "of it", "arithmetic", "operators", "time")
-_WORDS: Final = {"stream": "stripes", "tile": "tiles", "fold": "plain constants", "recompute": "recomputation"}
+_WORDS: Final = {
+    "stream": "stripes",
+    "tile": "tiles",
+    "split": "parts",
+    "fold": "plain constants",
+    "recompute": "recomputation",
+}
+# What the memory of a target is, what the time of a run is compared with, and what else holds.
+_RUNTIMES: Final = {
+    "tflm": ("TensorFlow Lite Micro's arena", "of the original there", ""),
+    "litert": ("LiteRT's arena", "of LiteRT's default kernels", "run it with edgemem.Interpreter or stock LiteRT"),
+    "litert-release": (
+        "the arena of edgemem.Interpreter, LiteRT with builtin kernels",
+        "of LiteRT's default kernels",
+        "set its inputs before every run: their memory is used again",
+    ),
+    "generic": ("the arena of an ONNX Runtime session", "of a default session", ""),
+    "onnxruntime": ("the arena of an ONNX Runtime session", "of a default session", ""),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +50,7 @@ class Rows:
     Attributes:
         columns: headings.
         cells: a row each.
-        commands: what follows the name of the model on the command line, a row each.
+        commands: the command that makes each row.
     """
 
     columns: tuple[str, ...]
@@ -43,31 +64,51 @@ def answer_lines(found: Found, limits: CandidateLimits) -> list[str]:
     if best is None:
         lines = [f"does not fit: {found.explanation}"]
     else:
-        first = found.candidates[0]
-        took = size_text(best.memory)
-        of = (
-            f"{took} of {size_text(limits.budget)}"
-            if limits.budget is not None
-            else f"{took}, {first.memory / max(best.memory, 1):.2g}x less"
-        )
-        what = "fits" if limits.budget is not None else "least"
+        where, today, also = _RUNTIMES.get(best.target.name, (f"the target {best.target.name}", "of the original", ""))
         parts = [f"arithmetic {best.macs:.3f}x"]
         if best.latency is not None:
-            parts.append(f"{best.latency:.2f}x the time")
-        if best.operators != first.operators:
-            more = best.operators - first.operators
+            parts.append(f"{best.latency:.2f}x the time {today}")
+        more = best.operators - found.candidates[0].operators
+        if more:
             parts.append(f"{abs(more):,} {'more' if more > 0 else 'fewer'} operators")
-        lines = [f"{what}: {of} with {_ways(best)}, {', '.join(parts)}"]
+        lines = [f"{_headline(best, found, limits)}, {', '.join(parts)}"]
         said = "measured" if best.is_measured else "planned"
-        tail = f", head {best.arena:,} and tail {best.tail:,}" if best.tail else ""
-        outputs = best.outputs or "not compared"
-        lines.append(f"{best.memory:,} bytes for {best.target.name}, {said}{tail}; outputs {outputs}")
+        how = f" ({_head_and_tail(best, said)})" if best.tail else f", {said}"
+        lines.append(f"{best.memory:,} bytes of {where}{how}; outputs {best.outputs or 'not compared'}")
+        check = best.tail_check
+        if check is not None and not check.is_near:
+            lines.append(
+                f"the tail is uncertain: {check.predicted:,} bytes were predicted for this computer, "
+                f"{check.measured:,} measured"
+            )
+        lines += [also] if also else []
         if best.kernels != "none":
             lines.append(f"it holds for the kernels of {best.kernels} alone: {VERSIONS[best.kernels]}")
         if found.explanation:
-            lines.append(f"without --target {best.target.name}: {found.explanation}")
+            lines.append(f"in {_RUNTIMES['tflm'][0]}: {found.explanation}")
+    if found.ranges and best is not None:
+        sizes = ", ".join(f"{name}={made}" for name, made in found.ranges.items())
+        lines.append(f"for all sizes of {sizes} in one file; memory, arithmetic and time are of the largest")
+        lines += [f"left out: {reason}" for reason in found.refusals]
+    lines += [f"shrink made this model with {note}" for note in found.notes]
     hint = _overlap_hint(found, limits)
     return [*lines, *([hint] if hint else [])]
+
+
+def _head_and_tail(best: Candidate, said: str) -> str:
+    device = f"a {8 * best.target.pointer_bytes}-bit device"
+    here = f"; {best.tail_check.measured:,} measured here on 64 bits" if best.tail_check is not None else ""
+    return f"head {best.arena:,} {said}, tail {best.tail:,} predicted for {device}{here}"
+
+
+def _headline(best: Candidate, found: Found, limits: CandidateLimits) -> str:
+    took = size_text(best.memory)
+    if limits.budget is not None:
+        return f"fits: {took} of {size_text(limits.budget)} with {_ways(best)}"
+    first = found.candidates[0].memory
+    if not best.steps:
+        return f"least: {took}, no change within the limits saves memory"
+    return f"least: {took}, {first / max(best.memory, 1):.2g}x less with {_ways(best)}"
 
 
 def _ways(candidate: Candidate) -> str:
@@ -101,50 +142,72 @@ def rows_of(found: Found, limits: CandidateLimits) -> Rows:
     )
     chosen = thinned(front, _ROWS, found.best, found.knee, *nearest)
     first = found.candidates[0].memory or 1
-    cells, commands = [], []
+    cells = []
     for number, c in enumerate(chosen, 1):
         mark = "*" if c is found.best else "knee" if c is found.knee else ""
         memory = f"{c.memory:,}" if c.is_planned else f">= {c.memory:,}"
         time = "" if c.latency is None else f"{c.latency:.2f}x"
-        cells.append(
-            (
-                f"{number}{mark and ' ' + mark}",
-                memory,
-                f"{c.memory / first:.3f}x",
-                f"{c.macs:.3f}x",
-                f"{c.operators:,}",
-                time,
-            )
-        )
-        commands.append(f"--steps {shlex.quote(c.text)}" if c.text else "as it is")
-    return Rows(_COLUMNS, tuple(cells), tuple(commands))
+        row = (f"{number}{mark and ' ' + mark}", memory, f"{c.memory / first:.3f}x", f"{c.macs:.3f}x")
+        cells.append((*row, f"{c.operators:,}", time))
+    return Rows(_COLUMNS, tuple(cells), tuple(map(found.command, chosen)))
 
 
 def table_lines(rows: Rows) -> list[str]:
-    """The table as lines of plain text, for what is printed where an error is."""
+    """The table as lines of plain text, and the command of each row."""
     widths = [max(map(len, column)) for column in zip(rows.columns, *rows.cells, strict=True)]
-    return [
+    table = [
         "  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in (rows.columns, *rows.cells)
     ]
+    return [*table, "", *(f"{number}: {command}" for number, command in enumerate(rows.commands, 1))]
+
+
+@contextmanager
+def live_progress(limits: CandidateLimits) -> Iterator[Callable[[Progress], None] | None]:
+    """Shows what a search found so far, on stderr; None unless that is a terminal."""
+    with live_table() as show:
+        if show is None:
+            yield None
+            return
+
+        def update(progress: Progress) -> None:
+            rows = rows_of(progress.found, limits) if progress.found.front else None
+            show(f"shrinking: {progress}", table_lines(rows)[: len(rows.cells) + 1] if rows else [])
+
+        yield update
 
 
 def found_data(found: Found) -> dict[str, Any]:
     """What a search found, for JSON."""
     return {
-        "best": None if found.best is None else _data(found.best),
-        "front": [_data(c) for c in found.front],
-        "overlapping": [_data(c) for c in found.overlapping],
+        "best": None if found.best is None else _data(found.best, found),
+        "front": [_data(c, found) for c in found.front],
+        "overlapping": [_data(c, found) for c in found.overlapping],
         "knee": found.knee.text if found.knee is not None else None,
         "refusals": list(found.refusals),
         "explanation": found.explanation,
+        "shrunk": [asdict(note) for note in found.notes],
     }
 
 
-def _data(candidate: Candidate) -> dict[str, object]:
-    names = ("memory", "arena", "tail", "macs", "operators", "file", "is_planned", "is_measured", "latency", "outputs")
+def _data(candidate: Candidate, found: Found) -> dict[str, object]:
+    names = (
+        "memory",
+        "arena",
+        "tail",
+        "macs",
+        "operators",
+        "file",
+        "is_planned",
+        "is_measured",
+        "latency",
+        "outputs",
+        "runtime",
+    )
     return {
         "steps": candidate.text,
         "kernels": candidate.kernels,
         "target": candidate.target.name,
         **{name: getattr(candidate, name) for name in names},
+        "tail_here": None if candidate.tail_check is None else candidate.tail_check.measured,
+        "command": found.command(candidate),
     }

@@ -19,7 +19,7 @@ __all__ = ["shrink"]
 
 
 # As `edgemem.shrinking.steps.CHANGES`, which loads what help does not need.
-_CHANGES: Final = ("fold", "optimize", "order", "stream", "tile", "recompute", "overlap")
+_CHANGES: Final = ("fold", "optimize", "order", "stream", "tile", "split", "recompute", "overlap")
 
 
 def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[str, ...] | None:
@@ -99,9 +99,9 @@ def shrink(
     or tiles, which of them run twice, and at which of ONNX Runtime's levels. Nothing is written without -o.
     """
     from edgemem.cli import shrink_view
-    from edgemem.cli.console import console_for, echo_folded, print_table
-    from edgemem.cli.console import progress as progress_line
-    from edgemem.errors import BudgetExceededError
+    from edgemem.cli.console import echo_folded
+    from edgemem.cli.printable_text import printable
+    from edgemem.errors import BudgetExceededError, UnsupportedError
     from edgemem.formats import Bindings
     from edgemem.runtime.executors import where_it_runs
     from edgemem.shrinking.candidate import CandidateLimits
@@ -110,7 +110,7 @@ def shrink(
     if output is not None and output.resolve() == model.resolve():
         raise click.UsageError("the changed model would replace the model itself; write it into another file with -o")
     limits = CandidateLimits(budget, max_macs, max_latency, max_operators, max_file, outputs or "as-runtime")
-    with progress_line("shrinking") as progress:
+    with shrink_view.live_progress(limits) as progress:
         search = Search(
             model,
             limits,
@@ -134,15 +134,15 @@ def shrink(
             echo_folded(line)
         rows = shrink_view.rows_of(found, limits)
         if rows.cells:
-            click.echo()
-            print_table(console_for(), rows.columns, rows.cells)
-            click.echo()
-            for number, command in enumerate(rows.commands, 1):
-                echo_folded(f"{number}: {command}")
+            # Commands are not folded, so that they can be copied.
+            for line in ("", *shrink_view.table_lines(rows)):
+                click.echo(printable(line))
         if output is None and found.best is not None and found.best.steps:
-            echo_folded("\nnothing was written: add -o FILE to write the model of the row with *")
+            echo_folded("\nnothing was written: add -o FILE to a command")
     if output is not None and shrunk is not None:
         echo_folded(f"wrote {output}: {where_it_runs(plansets, output.suffix, shrunk.model, output)}")
+    if found.best is None and limits.budget is None:
+        raise UnsupportedError(f"{model.name}: nothing within the limits can be used; the reasons are above")
     if found.best is None:
         least = min(c.memory for c in found.candidates)
         raise BudgetExceededError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from edgemem.commands.verify import Report
     from edgemem.model.graph import Graph
     from edgemem.plans import PlanSet
+    from edgemem.shrinking.note import ShrinkNote
 
 __all__ = [
     "print_json",
@@ -37,9 +39,11 @@ __all__ = [
 def print_json(
     planset: PlanSet,
     graph: Graph | None = None,
+    notes: Sequence[ShrinkNote] = (),
 ) -> None:
-    """The plans as JSON."""
-    click.echo(json.dumps(document(planset, graph)))
+    """The plans as JSON, and how `shrink` made the model that they are in."""
+    shrunk = {"shrunk": [asdict(note) for note in notes]} if notes else {}
+    click.echo(json.dumps({**document(planset, graph), **shrunk}))
 
 
 def show_recorded(recorded: PlanSet, budget: int | None = None) -> None:
@@ -105,7 +109,10 @@ def show_size(size: ModelSize) -> None:
             ("dynamic", size.dynamic, "allocated while it runs"),
         ]
     else:
-        rows.append(("tail", size.tail, "structures and state of the interpreter"))
+        rows += [
+            ("tail", size.tail, "structures and state of the interpreter, with 64-bit pointers"),
+            ("device tail", size.device_tail, "the same with 32-bit pointers, predicted"),
+        ]
     rows += [("file", size.file, "flash: the whole file"), ("weights", size.weights, "constants in it")]
     for name, value, about in rows:
         shown = f"{'not measured':>14}" if value is None else f"{value:>14,}  {size_text(value):>10}"

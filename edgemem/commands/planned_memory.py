@@ -11,6 +11,7 @@ from edgemem.formats import Bindings, MicroPlanned, Model, load
 from edgemem.planning.model_plan import plan_model, plan_problem
 from edgemem.planning.verification import graph_for, right_plan
 from edgemem.plans import Settings
+from edgemem.records.micro_builds import build_of
 from edgemem.records.micro_tail import predicted_tail
 from edgemem.report.memory_data import memory_of_page
 from edgemem.report.planned_memory import planned_memory
@@ -125,4 +126,4 @@ def _tail(planned: PlannedFile) -> int:
     if planned.graph is None or model is None or target is None or model.default_target != _MICRO:
         return 0
     is_micro = target.name == _MICRO or target.name not in BUILT_IN
-    return predicted_tail(planned.graph) if is_micro and target.is_dense else 0
+    return predicted_tail(planned.graph, build_of(target)) if is_micro and target.is_dense else 0

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 from edgemem.commands.run_litert import bind_litert
 from edgemem.errors import BudgetExceededError, PlanError
 from edgemem.planning.verification import plans_of
+from edgemem.records.micro_builds import build_of
+from edgemem.records.micro_tail import predicted_tail
 from edgemem.runtime.executors import LITERT
 from edgemem.runtime.litert.probe import probe_apart
 from edgemem.runtime.tflite_file import open_model
 from edgemem.runtime.tflm import size as tflm
+from edgemem.targets import BUILT_IN
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +34,8 @@ class ModelSize:
         weights: all constants in the file, as they are stored.
         activations: the arena for the model's tensors, without workspace. For `litert` their sum.
         workspace: what kernels need besides. For `litert` its sum; the arena is less, because all share it.
-        tail: what lives as long as the interpreter: structures and state.
+        tail: what lives as long as the interpreter: structures and state, on this computer.
+        device_tail: the same on a device with 32-bit pointers, as predicted; None for `litert`.
         arena: the smallest one that is enough: activations, workspace and tail together.
         persistent: what LiteRT keeps between runs; `dynamic`: what it allocates as it runs.
         planned: the arena of the plan in the file, where the runtime runs it.
@@ -45,6 +49,7 @@ class ModelSize:
     activations: int | None = None
     workspace: int | None = None
     tail: int | None = None
+    device_tail: int | None = None
     arena: int | None = None
     persistent: int | None = None
     dynamic: int | None = None
@@ -127,6 +132,7 @@ def _in_tflm(path: Path, model: TfliteModel, timeout_s: float | None) -> ModelSi
         activations=made.tensors,
         workspace=made.workspace,
         tail=made.tail,
+        device_tail=predicted_tail(model.graph(), build_of(BUILT_IN["tflm"])),
         arena=made.arena,
         planned=made.tensors if made.origin is not None else None,
         plan=plan,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkab
 
 from edgemem.errors import ModelError
 from edgemem.formats.one_operator import OneOperator, OneOperatorWriter, OperandValue
-from edgemem.formats.onnx_editing import Form, OnnxEditor, Parts, Piece
+from edgemem.formats.onnx_editing import Form, OnnxEditor, OpenForm, Parts, Piece
 from edgemem.model.bindings import Bindings
 
 if TYPE_CHECKING:
@@ -36,9 +36,11 @@ __all__ = [
     "Form",
     "MicroPlanned",
     "Model",
+    "Noted",
     "OneOperator",
     "OneOperatorWriter",
     "OnnxEditor",
+    "OpenForm",
     "OperandValue",
     "Parts",
     "Piece",
@@ -94,6 +96,17 @@ class Model(Protocol):
 
     def save(self, path: Path) -> None:
         """Write the file atomically: an existing file is replaced whole or stays as it is."""
+
+
+@runtime_checkable
+class Noted(Protocol):
+    """A model whose file has room for notes beside its plan, by name. Plans and digests do not depend on them."""
+
+    def note(self, name: str) -> bytes | None:
+        """The note of this name, or None. Raises ModelError where the file has several."""
+
+    def with_note(self, name: str, note: bytes) -> Model:
+        """The model with a note in UTF-8, replacing an older one; its plan stays."""
 
 
 @runtime_checkable

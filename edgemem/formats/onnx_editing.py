@@ -12,10 +12,11 @@ if TYPE_CHECKING:
 
     from edgemem.model.graph import Graph
 
-__all__ = ["Form", "OnnxEditor", "Parts", "Piece"]
+__all__ = ["Form", "OnnxEditor", "OpenForm", "Parts", "Piece"]
 
-# A dtype (a key of `DTYPE_BITS`) and a shape.
+# A dtype (a key of `DTYPE_BITS`) and a shape; an open one has symbols by name, and None for what is not said.
 Form: TypeAlias = "tuple[str, tuple[int, ...]]"
+OpenForm: TypeAlias = "tuple[str, tuple[int | str | None, ...]]"
 
 
 class Piece(Protocol):
@@ -117,7 +118,7 @@ class OnnxEditor(Protocol):
     def completed(self, data: bytes, inputs: Sequence[str], folder: Path) -> bytes:
         """A file that ONNX Runtime saved, with its weights inside and only these graph inputs."""
 
-    def with_forms(self, data: bytes, forms: Mapping[str, Form]) -> bytes:
+    def with_forms(self, data: bytes, forms: Mapping[str, OpenForm]) -> bytes:
         """The file with dtype and shape of these values written down; inputs and outputs among them take no others."""
 
     def elem_type(self, dtype: str) -> int:

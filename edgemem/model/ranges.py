@@ -11,9 +11,21 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from edgemem.errors import ModelError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["Dimension", "Points", "Range", "Sum", "corners_of", "in_ranges", "parse_dimension", "points_of", "resolve"]
+__all__ = [
+    "Dimension",
+    "Points",
+    "Range",
+    "Sum",
+    "corners_of",
+    "in_ranges",
+    "open_shape",
+    "parse_dimension",
+    "points_of",
+    "resolve",
+    "samples_of",
+]
 
 _MOST_CORNERS: Final = 4  # ranges whose ends are all combined
 _RANGE: Final = re.compile(r"(\d{1,18})\.\.(\d{1,18})")
@@ -154,6 +166,34 @@ def corners_of(ranges: Mapping[str, Dimension], most: int = 3) -> list[dict[str,
     for row in product(*((spans[name].high, spans[name].low) for name in combined)):
         chosen += [{**rest, **dict(zip(combined, row, strict=True))} for rest in (high, low)]
     return [point for k, point in enumerate(chosen) if point not in chosen[:k]]
+
+
+def samples_of(dims: Mapping[str, int], ranges: Mapping[str, Dimension]) -> tuple[dict[str, int], ...]:
+    """Values of all symbols at the ends of the ranges and in the middle, the highest first; `dims` without ranges."""
+    if not ranges:
+        return (dict(dims),)
+    middle = {name: (made.low + made.high) // 2 for name, made in ranges.items() if isinstance(made, Range)}
+    corners = corners_of(ranges)
+    return tuple(resolve(dims, ranges, point) for point in (*corners, *([] if middle in corners else [middle])))
+
+
+def open_shape(
+    shapes: Sequence[Sequence[int]], points: Sequence[Mapping[str, int]], symbols: Iterable[str]
+) -> tuple[int | str | None, ...]:
+    """A tensor's shape in symbols, from what it is at several of their values.
+
+    Args:
+        shapes: of one rank.
+        points: the values of all symbols for each shape.
+        symbols: that a size may be called by.
+
+    Returns the size where it is the same everywhere, else the only symbol that has its value everywhere, or None.
+    """
+    made: list[int | str | None] = []
+    for sizes in zip(*shapes, strict=True):
+        named = [name for name in symbols if all(p[name] == d for p, d in zip(points, sizes, strict=True))]
+        made.append(sizes[0] if len({*sizes}) == 1 else named[0] if len(named) == 1 else None)
+    return tuple(made)
 
 
 def _spread(made: Range) -> Sequence[int]:

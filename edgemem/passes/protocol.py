@@ -23,9 +23,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from edgemem.errors import ModelError, PassError
+from edgemem.formats import Ranged
+from edgemem.model.ranges import samples_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -110,13 +112,26 @@ def apply_pass(step: Pass, model: Model, context: PassContext) -> Model:
     changed = step.apply(model, context)
     if changed is model:
         return model
-    if changed.bindings.ranges != model.bindings.ranges:
+    if model.bindings.ranges and not changed.bindings.ranges:
         raise ModelError(f"{context.path.name}: {step.name} gives a model of one size; give numbers instead of ranges")
-    before, after = model.graph(), changed.graph()
-    for what, given, made in (("input", before.inputs, after.inputs), ("output", before.outputs, after.outputs)):
-        if _forms(before, given) != _forms(after, made):
-            raise PassError(f"{context.path.name}: the pass {step.name} changed an {what}: this is a defect of edgemem")
+    for before, after in zip(_graphs(model, model), _graphs(changed, model), strict=True):
+        for what, given, made in (("input", before.inputs, after.inputs), ("output", before.outputs, after.outputs)):
+            if _forms(before, given) != _forms(after, made):
+                raise PassError(
+                    f"{context.path.name}: the pass {step.name} changed an {what}: this is a defect of edgemem"
+                )
     return changed
+
+
+def _graphs(model: Model, original: Model) -> Iterator[Graph]:
+    """The graphs of a model; where it was made from one with ranges, at their ends and in the middle."""
+    bindings = original.bindings
+    if not bindings.ranges or not isinstance(model, Ranged):
+        yield model.graph()
+        return
+    open_ = model.bindings.dims.keys()
+    points = samples_of(bindings.dims, bindings.ranges)
+    yield from model.graphs([{name: value for name, value in point.items() if name in open_} for point in points])
 
 
 def _forms(graph: Graph, tensors: Sequence[int]) -> list[tuple[str, str, tuple[int, ...]]]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from edgemem.model.graph import Graph, Op
 
-__all__ = ["Dimension", "Need", "Window", "axis_of", "window_of"]
+__all__ = ["POINTWISE", "Dimension", "Need", "Window", "axis_of", "window_of"]
 
 Dimension: TypeAlias = Literal["height", "width"]
 
@@ -296,7 +296,7 @@ def _space_to_depth(case: _Case) -> Window:
     return Window(case.given, case.made, block, block)
 
 
-_POINTWISE: Final = (
+POINTWISE: Final = (
     # TensorFlow Lite
     *("ABS", "ADD", "CAST", "CEIL", "COS", "DEQUANTIZE", "DIV", "ELU", "EQUAL", "EXP", "FLOOR", "FLOOR_DIV"),
     *("FLOOR_MOD", "GELU", "GREATER", "GREATER_EQUAL", "HARD_SWISH", "LEAKY_RELU", "LESS", "LESS_EQUAL", "LOG"),
@@ -316,7 +316,7 @@ _POINTWISE_IN_THE_FIRST: Final = (
     "BatchNormalization",
 )
 _RULES: Final[Mapping[str, Callable[[_Case], Window]]] = {
-    **dict.fromkeys(_POINTWISE, _pointwise),
+    **dict.fromkeys(POINTWISE, _pointwise),
     **dict.fromkeys(_POINTWISE_IN_THE_FIRST, _pointwise_in_the_first),
     **dict.fromkeys(("DequantizeLinear", "QuantizeLinear"), _scaled),
     **dict.fromkeys(("CONCATENATION", "Concat"), _along_another_axis),

@@ -18,7 +18,17 @@ if TYPE_CHECKING:
 __all__ = ["TargetMaps", "target_from", "target_maps"]
 
 # Absent in older files, where they have their defaults.
-_LATER: Final = ("kernels", "slots", "storage", "precision", "texel_row", "layer_rows", "texture_side", "binding")
+_LATER: Final = (
+    "pointer_bytes",
+    "kernels",
+    "slots",
+    "storage",
+    "precision",
+    "texel_row",
+    "layer_rows",
+    "texture_side",
+    "binding",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,167 +1,132 @@
 """The tail of TensorFlow Lite Micro's arena, predicted from a graph: what lives as long as the interpreter.
 
-The sizes are those of the structures in a 64-bit build; on a 32-bit microcontroller the tail is smaller. Every tensor
-has a `TfLiteEvalTensor` and every operator a node. As an operator is prepared, its options are copied out of the file,
-and its kernel allocates a structure of its own; convolutions also allocate a multiplier and a shift for every output
-channel, so that each further convolution costs memory by its channels. Kernels' structures are aligned to 16 bytes.
+Every tensor has a `TfLiteEvalTensor` and every operator a node. As an operator is prepared, its options are copied out
+of the file, and its kernel allocates a structure of its own; convolutions also allocate a multiplier and a shift for
+every output channel, so that each further convolution costs memory by its channels. What kernels allocate is aligned to
+16 bytes. The sizes of structures are those of a build (`edgemem.records.micro_builds`): with the 32-bit pointers of
+microcontrollers the tail is about two thirds of that on a computer.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from edgemem.records.micro_builds import structures_of
 from edgemem.records.sizes import padded, tensor_bytes
 from edgemem.targets import BUILT_IN
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from edgemem.model.graph import Graph, Op
+    from edgemem.records.micro_builds import MicroBuild
 
-__all__ = ["TENSOR", "operator_bytes", "predicted_tail"]
+__all__ = ["kind_bytes", "operator_bytes", "predicted_tail"]
 
-TENSOR: Final = 24  # bytes of a TfLiteEvalTensor
-_NODE: Final = 64
 _ALIGNMENT: Final = 16
-_INTERPRETER: Final = 496  # the allocator, the planner and the lists of subgraphs, whatever the model
-_END: Final = 64  # of an input or output of the graph: its TfLiteTensor
-_QUANTISED: Final = 32  # of a quantised input or output, besides
-_POINTER: Final = 8
-_WORKSPACE: Final = 8  # the handle of a piece of workspace
-_RESOURCE: Final = 32  # of a variable that operators read and assign, besides its bytes
-
-# Bytes of an operator's options, and of its kernel's structure.
-_STRUCTURES: Final[Mapping[str, tuple[int, int]]] = {
-    "ABS": (0, 16),
-    "ADD": (8, 60),
-    "ARG_MAX": (4, 0),
-    "ARG_MIN": (4, 0),
-    "ASSIGN_VARIABLE": (0, 4),
-    "AVERAGE_POOL_2D": (40, 32),
-    "BATCH_MATMUL": (4, 64),
-    "CALL_ONCE": (4, 8),
-    "CAST": (8, 0),
-    "CEIL": (0, 0),
-    "CONCATENATION": (8, 80),
-    "CONV_2D": (28, 80),
-    "COS": (0, 0),
-    "DEPTHWISE_CONV_2D": (28, 80),
-    "DEQUANTIZE": (0, 32),
-    "DIV": (4, 32),
-    "ELU": (0, 256),
-    "EQUAL": (0, 28),
-    "EXP": (0, 0),
-    "EXPAND_DIMS": (0, 0),
-    "FLOOR": (0, 0),
-    "FULLY_CONNECTED": (16, 80),
-    "GATHER": (8, 0),
-    "GREATER": (0, 28),
-    "GREATER_EQUAL": (0, 28),
-    "HARD_SWISH": (0, 20),
-    "L2_NORMALIZATION": (4, 16),
-    "LEAKY_RELU": (4, 24),
-    "LESS": (0, 28),
-    "LESS_EQUAL": (0, 28),
-    "LOG": (0, 0),
-    "LOGISTIC": (0, 16),
-    "LOG_SOFTMAX": (0, 32),
-    "MAXIMUM": (0, 0),
-    "MAX_POOL_2D": (40, 32),
-    "MEAN": (1, 48),
-    "MINIMUM": (0, 0),
-    "MIRROR_PAD": (4, 24),
-    "MUL": (4, 36),
-    "NEG": (0, 0),
-    "NOT_EQUAL": (0, 28),
-    "PACK": (8, 0),
-    "PAD": (0, 56),
-    "PADV2": (0, 56),
-    "PRELU": (0, 28),
-    "QUANTIZE": (0, 28),
-    "READ_VARIABLE": (0, 0),
-    "REDUCE_MAX": (1, 48),
-    "REDUCE_MIN": (1, 48),
-    "RELU": (0, 48),
-    "RELU6": (0, 8),
-    "RESHAPE": (36, 0),
-    "RESIZE_BILINEAR": (4, 0),
-    "RESIZE_NEAREST_NEIGHBOR": (4, 0),
-    "ROUND": (0, 0),
-    "RSQRT": (0, 16),
-    "SELECT_V2": (0, 16),
-    "SHAPE": (4, 0),
-    "SIN": (0, 0),
-    "SLICE": (0, 0),
-    "SOFTMAX": (4, 80),
-    "SPACE_TO_DEPTH": (4, 0),
-    "SPLIT": (4, 0),
-    "SPLIT_V": (4, 0),
-    "SQRT": (0, 0),
-    "SQUARE": (0, 0),
-    "SQUARED_DIFFERENCE": (0, 48),
-    "SQUEEZE": (36, 0),
-    "STRIDED_SLICE": (24, 96),
-    "SUB": (8, 52),
-    "SUM": (1, 48),
-    "SVDF": (12, 80),
-    "TANH": (0, 16),
-    "TRANSPOSE": (0, 0),
-    "TRANSPOSE_CONV": (20, 104),
-    "UNPACK": (8, 0),
-    "VAR_HANDLE": (16, 4),
-    "WHILE": (8, 16),
-}
-_UNKNOWN: Final = (16, 32)  # for operators that are not listed
 # Where the output channels are among the dimensions of the weights.
 _CHANNELS: Final[Mapping[str, int]] = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 3, "TRANSPOSE_CONV": 0}
-# How many pieces of workspace a kernel asks for, and one more where its input is quantised.
+# How many pieces of workspace a kernel asks for, and how many more where its input is quantised.
 _PIECES: Final[Mapping[str, tuple[int, int]]] = {
+    "ADD_N": (1, 0),
     "MEAN": (2, 1),
-    "SUM": (2, 1),
+    "MIRROR_PAD": (2, 0),
+    "REDUCE_ALL": (2, 0),
     "REDUCE_MAX": (2, 0),
     "REDUCE_MIN": (2, 0),
+    "SUM": (2, 1),
+    "SVDF": (1, 1),
     "TRANSPOSE_CONV": (0, 1),
-    "SVDF": (1, 0),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": (4, 0),
 }
+# Operators whose output gets a copy of its dimensions.
+_COPIED: Final = frozenset(
+    (
+        "BATCH_MATMUL",
+        "DEPTH_TO_SPACE",
+        "EMBEDDING_LOOKUP",
+        "GATHER",
+        "GATHER_ND",
+        "L2_POOL_2D",
+        "SPACE_TO_DEPTH",
+    )
+)
 _INTEGERS: Final = frozenset(("int8", "uint8", "int16"))
 
 
-def predicted_tail(graph: Graph) -> int:
-    """Bytes of the tail for the graph of a .tflite file, bodies included, in a 64-bit build.
+def predicted_tail(graph: Graph, build: MicroBuild) -> int:
+    """Bytes of the tail for the graph of a .tflite file, bodies included, with reference kernels.
 
     In a rewritten graph (`edgemem.model.rewrite`) the constants that tell a SLICE or a PAD what to do are not among the
     tensors; each is counted once, as it will be in the file.
     """
-    total = _INTERPRETER + _of_ends(graph, graph.inputs) + _of_ends(graph, graph.outputs)
-    return padded(total + _of_subgraph(graph) + TENSOR * _left_out(graph), _ALIGNMENT)
+    total = build.interpreter + _of_variables(graph, build) + build.tensor * _left_out(graph)
+    total += sum(_of_subgraph(each, build) for each in _subgraphs(graph))
+    operators = [(each, op) for each in _subgraphs(graph) for op in each.ops]
+    handles = build.pointer * sum(_pieces(each, op) for each, op in operators)
+    sizes = (structures_of(op.type, build)[1] for _, op in operators)
+    first = next(filter(None, sizes), 0)  # the first structure begins where the options end
+    total = padded(total - handles - padded(first, _ALIGNMENT) + first, _ALIGNMENT) + handles
+    for ends in (graph.inputs, graph.outputs):  # a list of pointers, and a tensor for each
+        quantised = sum(graph.tensors[i].dtype in _INTEGERS for i in ends)
+        total = padded(total + build.pointer * len(ends), _ALIGNMENT)
+        total += build.end * len(ends) + build.quantised * quantised
+    return total
 
 
-def operator_bytes(graph: Graph, op: Op) -> int:
-    """What one more operator of this kind adds to the tail, in bytes, without its tensors.
+def kind_bytes(kind: str, build: MicroBuild) -> int:
+    """What an operator of a kind, such as `ADD`, adds to the tail at the least, in bytes, without its tensors."""
+    options, structure = structures_of(kind, build)
+    return build.node + options + padded(structure, _ALIGNMENT)
+
+
+def operator_bytes(graph: Graph, op: Op, build: MicroBuild) -> int:
+    """What an operator adds to the tail, in bytes, without its tensors.
 
     Args:
         graph: which the operator's tensors are in; the tensor of weights must be among them.
         op: the operator.
+        build: which TensorFlow Lite Micro it is.
     """
-    options, structure = _STRUCTURES.get(op.type, _UNKNOWN)
-    total = _NODE + options + padded(structure, _ALIGNMENT)
+    total = kind_bytes(op.type, build)
     axis = _CHANNELS.get(op.type)
     if axis is not None and len(op.inputs) > 1 and op.inputs[1] >= 0:
         shape = graph.tensors[op.inputs[1]].shape
         total += 2 * padded(4 * shape[axis], _ALIGNMENT) if axis < len(shape) else 0
+    if op.type in _COPIED:
+        total += padded(4 + 4 * len(graph.tensors[op.outputs[0]].shape), _ALIGNMENT)
     if op.type == "READ_VARIABLE" and op.outputs:
-        total += _RESOURCE + padded(tensor_bytes(graph.tensors[op.outputs[0]], BUILT_IN["tflm"], "nhwc"), _ALIGNMENT)
+        total += padded(tensor_bytes(graph.tensors[op.outputs[0]], BUILT_IN["tflm"], "nhwc"), _ALIGNMENT)
+    return total + build.pointer * _pieces(graph, op)
+
+
+def _pieces(graph: Graph, op: Op) -> int:
+    """How many pieces of workspace an operator's kernel asks for."""
     pieces, more = _PIECES.get(op.type, (0, 0))
     first = graph.tensors[op.inputs[0]].dtype if op.inputs and op.inputs[0] >= 0 else ""
-    return total + _WORKSPACE * (pieces + (more if first in _INTEGERS else 0))
+    return pieces + (more if first in _INTEGERS else 0)
 
 
-def _of_subgraph(graph: Graph) -> int:
-    total = TENSOR * len(graph.tensors) + sum(operator_bytes(graph, op) for op in graph.ops)
+def _subgraphs(graph: Graph) -> Iterator[Graph]:
+    yield graph
+    for op in graph.ops:
+        for body in op.bodies:
+            yield from _subgraphs(body)
+
+
+def _of_subgraph(graph: Graph, build: MicroBuild) -> int:
+    total = build.subgraph + build.tensor * len(graph.tensors)
+    total += sum(operator_bytes(graph, op, build) for op in graph.ops)
     for tensor in graph.tensors:
         if tensor.kind == "variable":
             total += padded(tensor_bytes(tensor, BUILT_IN["tflm"], "nhwc"), _ALIGNMENT)
-    return total + sum(_of_subgraph(body) for op in graph.ops for body in op.bodies)
+    return total
+
+
+def _of_variables(graph: Graph, build: MicroBuild) -> int:
+    """The list of the variables that operators read and assign."""
+    count = sum(op.type == "READ_VARIABLE" for each in _subgraphs(graph) for op in each.ops)
+    return _ALIGNMENT + padded(build.resource * count, _ALIGNMENT) if count else 0
 
 
 def _left_out(graph: Graph) -> int:
@@ -174,9 +139,3 @@ def _left_out(graph: Graph) -> int:
         for name in needed.get(op.type, ())
     }
     return len(values)
-
-
-def _of_ends(graph: Graph, ends: tuple[int, ...]) -> int:
-    """Of the inputs or the outputs of the graph: a list of pointers, and a tensor for each."""
-    quantised = sum(graph.tensors[i].dtype in _INTEGERS for i in ends)
-    return padded(_POINTER * len(ends), _ALIGNMENT) + _END * len(ends) + _QUANTISED * quantised

@@ -11,6 +11,8 @@ from edgemem.formats.workspace import graph_under
 from edgemem.model.macs import count_macs
 from edgemem.passes.protocol import PassContext, apply_pass
 from edgemem.passes.recompute.recompute_pass import RecomputeOperators
+from edgemem.passes.tiling.choice import TileSearch
+from edgemem.records.micro_builds import build_of
 from edgemem.records.micro_tail import predicted_tail
 from edgemem.runtime.onnxruntime.baked_file import baked_note
 from edgemem.runtime.onnxruntime.optimise_pass import OptimiseGraph
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.formats import Model
+    from edgemem.model.graph import Graph
     from edgemem.passes.protocol import Pass
     from edgemem.passes.streaming.stages import StripeChoice
     from edgemem.shrinking.candidate import CandidateLimits
@@ -73,6 +76,7 @@ class Workshop:
         self._folder, self._allow, self._feeds, self._progress = folder, allow, feeds, progress
         self._model = model
         self._made: dict[tuple[Branch, Pass, bool], Branch] = {}
+        self._tile_searches: dict[tuple[int, tuple[int, ...]], TileSearch] = {}  # by model, which `_made` keeps
         is_baked = ".onnx" in model.suffixes and baked_note(model.content()) is not None
         self._given = frozenset({OptimiseGraph.name} if is_baked else ())
 
@@ -87,6 +91,10 @@ class Workshop:
         """Whether the target is TensorFlow Lite Micro, where operators cost memory in the tail of the arena."""
         is_micro = self.target.name == "tflm" or self.target.name not in BUILT_IN  # a user's own is of a device
         return self._model.default_target == "tflm" and is_micro and self.target.is_dense
+
+    def tail(self, graph: Graph) -> int:
+        """Bytes of TensorFlow Lite Micro's tail on the target's device; 0 for other runtimes."""
+        return predicted_tail(graph, build_of(self.target)) if self.counts_tail else 0
 
     def allows(self, name: str) -> bool:
         """Whether the user allows a change with this name."""
@@ -121,6 +129,13 @@ class Workshop:
         graph = model.graph()
         return Branch(model, (*base.steps, step), base.target, len(graph.ops), count_macs(graph))
 
+    def tile_search(self, base: Branch, threads: tuple[int, ...]) -> TileSearch:
+        """The search for tiles of a model, which keeps what it computed for the next limits."""
+        key = (id(base.model), threads)
+        if key not in self._tile_searches:
+            self._tile_searches[key] = TileSearch(base.model.graph(), base.target, threads)
+        return self._tile_searches[key]
+
     def overlapping(self, base: Branch, kernels: str, *, slots: bool = False) -> Branch:
         """A branch under rules that let results overlap inputs."""
         rules = self.target.changed(kernels=kernels, slots=slots or kernels != "none")
@@ -134,7 +149,7 @@ class Workshop:
             branch.target.kernels,
             branch.target,
             peak_of(graph_under(branch.model, branch.target), branch.target),
-            predicted_tail(graph) if self.counts_tail else 0,
+            self.tail(graph),
             count_macs(graph) / branch.macs if branch.macs else 1.0,
             len(graph.ops),
             len(graph.ops) / max(branch.given, 1),
@@ -153,6 +168,7 @@ class Workshop:
             choice.operators,
             choice.operators / max(base.given, 1),
             lambda: self.apply(base, step).model,
+            is_made=False,
         )
 
     def recomputed(self, base: Branch) -> Iterator[Candidate]:
@@ -160,7 +176,7 @@ class Workshop:
         if not self.allows(RecomputeOperators.name) or self.limits.max_macs <= 1:
             return
         peak = peak_of(graph_under(base.model, base.target), base.target)
-        tail = predicted_tail(base.model.graph()) if self.counts_tail else 0
+        tail = self.tail(base.model.graph())
         wanted = self.limits.budget
         budgets = [wanted - tail] if wanted is not None else [int(peak * part) for part in _PARTS]
         least = peak

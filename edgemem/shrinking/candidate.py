@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from edgemem.passes.protocol import Pass
     from edgemem.targets import Target
 
-__all__ = ["Candidate", "CandidateLimits", "OutputRule", "front_of", "knee_of", "thinned"]
+__all__ = ["Candidate", "CandidateLimits", "OutputRule", "TailCheck", "front_of", "knee_of", "thinned"]
 
 OutputRule: TypeAlias = Literal["as-runtime", "identical", "close"]
 
+_NEAR: Final = 0.03  # how far a prediction of the tail may be off
 _OPERATOR: Final = 0.02  # of a model's arithmetic: what twice as many operators cost, for choosing alone
 
 
@@ -46,6 +47,24 @@ class CandidateLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class TailCheck:
+    """TensorFlow Lite Micro's tail on this computer, in bytes, as it was measured and as it was predicted for it.
+
+    Attributes:
+        measured: of the installed build, which has 64-bit pointers.
+        predicted: for that build.
+    """
+
+    measured: int
+    predicted: int
+
+    @property
+    def is_near(self) -> bool:
+        """Whether the prediction holds, and with it most likely that for the device."""
+        return abs(self.predicted - self.measured) <= _NEAR * self.measured
+
+
+@dataclass(frozen=True, slots=True)
 class Candidate:
     """A way to run a model.
 
@@ -54,16 +73,19 @@ class Candidate:
         kernels: the library for whose kernels alone it holds, because results overlap inputs; "none" for any.
         target: whose rules count its memory.
         arena: bytes (texels for textures) of intermediate tensors: of its plan, or a lower bound (`is_planned`).
-        tail: bytes of TensorFlow Lite Micro's arena besides, as predicted for a 64-bit build or as measured.
+        tail: bytes of TensorFlow Lite Micro's arena besides, as predicted for the device that the target describes.
         macs: multiply-accumulate operations / those of the model.
         operators: of the graph that runs.
         added: operators / those of the graph that it was made from; for choosing between candidates.
-        file: bytes without the plan; None where the model was not made.
+        file: bytes without the plan; None where it is not planned.
+        is_made: its model is there; else it is made when it is wanted.
         is_planned: a proved plan has this size.
-        is_measured: the runtime said so.
+        is_measured: the runtime said so of `arena`.
+        tail_check: how the tail was predicted and measured on this computer; None where it was not measured.
         latency: processor time of a run / that of the model in its runtime as it is today; None if it was not measured.
         outputs: how they compare with the model's: `identical`, `close` with the difference, or why they were not
             compared; "" while they were not.
+        runtime: what compared them, with its version; "" while nothing did.
         model: makes it.
     """
 
@@ -77,10 +99,13 @@ class Candidate:
     added: float
     model: Callable[[], Model] = field(repr=False, compare=False)
     file: int | None = None
+    is_made: bool = True
     is_planned: bool = False
     is_measured: bool = False
+    tail_check: TailCheck | None = None
     latency: float | None = None
     outputs: str = ""
+    runtime: str = ""
 
     @property
     def memory(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import sqrt
 from typing import TYPE_CHECKING
 
 from edgemem.report.sizes import size_text
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from edgemem.shrinking.candidate import Candidate, CandidateLimits
     from edgemem.targets import Target
 
-__all__ = ["LargestOperator", "explain", "largest_operator"]
+__all__ = ["LargestOperator", "change_needed", "explain", "largest_operator"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class LargestOperator:
         needs: bytes (texels for textures) that are alive while it runs, in any order.
         reads: what it reads, as text: the sum of bytes, and the largest tensors.
         writes: what it writes, in the same form.
+        index: of it in the graph.
     """
 
     name: str
@@ -39,6 +41,7 @@ class LargestOperator:
     needs: int
     reads: str
     writes: str
+    index: int
 
     def __str__(self) -> str:
         moved = f"it reads {self.reads} and writes {self.writes}"
@@ -63,7 +66,33 @@ def largest_operator(graph: Graph, target: Target) -> LargestOperator | None:
         max(needs[k] - problem.padding, 0),
         _sizes(graph, op.inputs),
         _sizes(graph, op.outputs),
+        k,
     )
+
+
+def change_needed(graph: Graph, largest: LargestOperator, available: int) -> str:
+    """What the network would have to be for its largest operator to take no more than so many bytes, as text.
+
+    The channels are those of its largest tensor where the other tensors leave room for some; a side or length scales
+    all of them.
+    """
+    op = graph.ops[largest.index]
+    own = [graph.tensors[i] for i in (*op.inputs, *op.outputs) if i >= 0 and graph.tensors[i].kind == "activation"]
+    tensor = max(own, key=lambda t: t.size, default=None)
+    text = f"its inputs and results together must be at most {max(available, 0):,}"
+    if tensor is None or available <= 0 or len(tensor.shape) < 2:
+        return text
+    place = 1 if graph.layout == "nchw" and len(tensor.shape) > 3 else -1
+    channels = tensor.shape[place]
+    fewer = channels * (available - largest.needs + tensor.size) // tensor.size
+    ways = [f"{channels} -> {fewer} channels of {tensor.name!r}"] if fewer > 0 else []
+    if len(tensor.shape) == 4:
+        sides = tensor.shape[2:] if place == 1 else tensor.shape[1:3]
+        less = tuple(int(side * sqrt(available / largest.needs)) for side in sides)
+        ways += [f"sides of {sides[0]}x{sides[1]} -> {less[0]}x{less[1]}"] if min(less) else []
+    elif (length := tensor.shape[-2] * available // largest.needs) > 0:
+        ways.append(f"a length of {tensor.shape[-2]} -> {length}")
+    return f"{text}: {' or '.join(ways)}" if ways else text
 
 
 def explain(shop: Workshop, candidates: Sequence[Candidate], limits: CandidateLimits) -> str:
@@ -76,7 +105,10 @@ def explain(shop: Workshop, candidates: Sequence[Candidate], limits: CandidateLi
         within = f"what takes {limits.budget:,} bytes or less breaks {ways}" if ways else ""
         overlaps = sorted({c.kernels for c, name in broken if not name and c.kernels != "none"})
         if overlaps:
-            within = f"only results that overlap inputs fit, which holds for one kernel library: kernels={overlaps[0]}"
+            within = (
+                "it fits where results overlap inputs, which holds for one kernel library: add --kernels "
+                f"{overlaps[0]}, or that of the device"
+            )
         if within:
             return f"{within}. {'; '.join(dict.fromkeys(shop.refusals))}".rstrip(" .") + "."
     held = [c for c in candidates if c.kernels == shop.target.kernels]
@@ -90,8 +122,11 @@ def explain(shop: Workshop, candidates: Sequence[Candidate], limits: CandidateLi
         text += f" (head {least.arena:,}, tail {least.tail:,})"
     model = least.model()
     largest = largest_operator(model.graph(), least.target)
-    if largest is not None and largest.needs > limits.budget - least.tail:
-        text += f". Of it {largest}; no order and no recomputation goes below that: make its tensors smaller"
+    # A session may run an operator in place, in less than it reads and writes.
+    is_true = largest is not None and not (least.is_measured and least.arena < largest.needs)
+    if largest is not None and is_true and largest.needs > limits.budget - least.tail:
+        needed = change_needed(model.graph(), largest, limits.budget - least.tail)
+        text += f". Of it {largest}; no order, parts or recomputation that was found goes below that: {needed}"
     if shop.refusals:
         text += f". Not possible: {'; '.join(dict.fromkeys(shop.refusals))}"
     return text

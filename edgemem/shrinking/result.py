@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,11 +12,15 @@ from edgemem.runtime.onnxruntime.recording import embed
 from edgemem.shrinking.candidate import knee_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from edgemem.formats import Model
+    from edgemem.model.ranges import Dimension
     from edgemem.plans import PlanSet
     from edgemem.shrinking.candidate import Candidate
+    from edgemem.shrinking.note import ShrinkNote
 
-__all__ = ["Found", "Shrunk"]
+__all__ = ["Found", "Progress", "Shrunk"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,9 @@ class Found:
             budget and the limits.
         refusals: why candidates could not be made or taken, in plain words.
         explanation: where none is within the budget: how near they come, and what is in the way; else "".
+        words: of the command that makes a candidate, but its steps.
+        notes: the changes that `shrink` made of the model before, by the note in its file.
+        ranges: the symbols that have a range; all that is said holds at every size, and costs are of the largest.
     """
 
     candidates: tuple[Candidate, ...]
@@ -38,11 +46,34 @@ class Found:
     best: Candidate | None
     refusals: tuple[str, ...] = ()
     explanation: str = ""
+    words: tuple[str, ...] = ("edgemem", "shrink")
+    notes: tuple[ShrinkNote, ...] = ()
+    ranges: Mapping[str, Dimension] = field(default_factory=dict)
+
+    def command(self, candidate: Candidate) -> str:
+        """The command that makes a candidate."""
+        return shlex.join((*self.words, "--steps", candidate.text))
 
     @property
     def knee(self) -> Candidate | None:
         """The candidate of the front behind which memory gets dear; None for a front of fewer than three."""
         return knee_of(self.front)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a search is.
+
+    Attributes:
+        doing: what is done next, in a word or two.
+        found: what was found so far; nothing is chosen yet.
+    """
+
+    doing: str
+    found: Found
+
+    def __str__(self) -> str:
+        return self.doing
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +86,6 @@ class Shrunk:
         chosen: the candidate that it is: its steps and costs.
         found: all that the search looked at.
         recorded: plans of what ONNX Runtime asks for, which its sessions run.
-        command: the command that gives the same file.
     """
 
     model: Model
@@ -63,8 +93,12 @@ class Shrunk:
     chosen: Candidate
     found: Found
     recorded: tuple[PlanSet, ...]
-    command: str
     _folder: Any = field(repr=False)  # files that the model is read from
+
+    @property
+    def command(self) -> str:
+        """The command that gives the same file."""
+        return self.found.command(self.chosen)
 
     def save(self, path: str | Path) -> tuple[PlanSet, ...]:
         """Write the model with its plans, atomically; returns the plans. Errors as `edgemem.save`."""

@@ -1,110 +1,45 @@
-"""`shrink`: the cheapest way to run a model within a budget, or the one with the least memory."""
+"""The search for the cheapest way to run a model within a budget, or for the one with the least memory."""
 
 from __future__ import annotations
 
-import shlex
 import time
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from math import inf
+from typing import TYPE_CHECKING, Any, Final
 
-from edgemem.errors import BudgetExceededError, EdgememError, ModelError, NumericDifferenceError
+from edgemem.errors import BudgetExceededError, EdgememError, ModelError, NumericDifferenceError, UnsupportedError
 from edgemem.formats import Bindings, Model, load
-from edgemem.planning.model_plan import plan_model
 from edgemem.plans import Settings
 from edgemem.shrinking.branch import Workshop
 from edgemem.shrinking.candidate import Candidate, CandidateLimits, front_of
+from edgemem.shrinking.candidate_plan import plan_candidate
 from edgemem.shrinking.explanation import explain
+from edgemem.shrinking.note import note_of, notes_in, with_notes
 from edgemem.shrinking.onnx import onnx_candidates
-from edgemem.shrinking.result import Found, Shrunk
+from edgemem.shrinking.result import Found, Progress, Shrunk
 from edgemem.shrinking.steps import CHANGES, parse_steps
 from edgemem.shrinking.tflite import tflite_candidates
-from edgemem.shrinking.trial import try_candidate
+from edgemem.shrinking.trial import SESSIONS, try_candidate
 from edgemem.system.files import KeptFolder
 from edgemem.targets import BUILT_IN, Target, find_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
     from edgemem.plans import PlanSet
-    from edgemem.shrinking.candidate import OutputRule
 
-__all__ = ["Search", "shrink"]
+__all__ = ["Search"]
 
 _PLANNED: Final = 12  # candidates that are planned before a search gives up
 _SEARCHES: Final = 5  # until something fits: for what runtimes need besides, and other outputs
 _RUN: Final = 4  # candidates whose outputs are compared before it gives up
 _QUICK: Final = Settings(effort="fast")  # for choosing between candidates
+_ALREADY: Final = "This model was made by shrink: shrink the model that it was made from for other changes"
+_LITERT: Final = ("litert", "litert-release")  # targets that follow where TensorFlow Lite Micro's cannot meet a budget
 _LEAST: Final = 4  # candidates with the least bounds that are planned where there is no budget
-
-
-def shrink(
-    model: str | Path,
-    *,
-    budget: int | None = None,
-    target: str | Target | None = None,
-    kernels: str | None = None,
-    allow: Iterable[str] | None = None,
-    steps: str | None = None,
-    max_macs: float = 1.15,
-    max_latency: float | None = None,
-    max_operators: int | None = None,
-    max_file: int | None = None,
-    outputs: OutputRule = "as-runtime",
-    dims: Mapping[str, int | str] | None = None,
-    input_shapes: Mapping[str, Sequence[int]] | None = None,
-    feeds: Mapping[str, NDArray[Any]] | None = None,
-    time_limit: float | None = None,
-    progress: Callable[[str], None] = lambda _: None,
-) -> Shrunk:
-    """Change a model so that it runs in less memory, with the same outputs, and plan it.
-
-    The cheapest candidate within the budget is taken: the one with the least arithmetic, and among equals with the
-    fewest operators. Without a budget it is the one with the least memory. Without a time limit the same input gives
-    the same model, except that `max_latency` is a limit of measured times.
-
-    Args:
-        model: an .onnx or .tflite file.
-        budget: bytes that the runtime may take: the head and tail of TensorFlow Lite Micro's arena, LiteRT's arena, or
-            that of an ONNX Runtime session.
-        target: as for `edgemem.plan`.
-        kernels: the kernel library of the device (`edgemem.model.profiles.PROFILES`); results then overlap inputs as
-            far as it allows, and the plan holds for that library alone.
-        allow: names of the changes to choose from (`edgemem.shrinking.steps.CHANGES`); all by default.
-        steps: the changes to apply as they are, such as "fold,order,stream=0:5:56", instead of a search.
-        max_macs: the most multiply-accumulate operations, as a multiple of the model's.
-        max_latency: the most processor time of a run, as a multiple of what the runtime takes for the model today.
-        max_operators: the most operators of the changed model.
-        max_file: the most bytes of the changed model, without its plan.
-        outputs: how near they must be to those of the model: "identical" in every bit; "as-runtime", which for ONNX
-            allows what its own levels of optimisation differ by on the same inputs; "close" for whatever comes of it.
-        dims: as for `edgemem.load`.
-        input_shapes: as for `edgemem.load`.
-        feeds: inputs of the first of the runs that compare outputs; the others are made up.
-        time_limit: seconds after which no other candidate is looked for; the result then depends on the machine.
-        progress: called with what is done next.
-
-    Raises:
-        ModelError: the file cannot be read, or holds usage records; a step is none.
-        BudgetExceededError: nothing is within the budget and the limits; it says how near the candidates come, and
-            what is in the way.
-        NumericDifferenceError: the outputs of all that fits differ by more than `outputs` allows.
-        PassError: a pass broke its guarantee: a defect of edgemem.
-    """
-    search = Search(
-        Path(model),
-        CandidateLimits(budget, max_macs, max_latency, max_operators, max_file, outputs),
-        bindings=Bindings.of(dims, input_shapes),
-        target=target,
-        kernels=kernels,
-        allow=allow,
-        feeds=feeds,
-        time_limit=time_limit,
-        progress=progress,
-    )
-    return search.by_hand(steps) if steps is not None else search.shrunk()
 
 
 def _checked(allow: Iterable[str] | None) -> frozenset[str]:
@@ -113,9 +48,6 @@ def _checked(allow: Iterable[str] | None) -> frozenset[str]:
     if unknown:
         raise ModelError(f"no change is named {unknown[0]!r}; there are {', '.join(CHANGES)}")
     return names
-
-
-_Family = Literal["offsets", "shared_objects"]
 
 
 class Search:
@@ -132,7 +64,7 @@ class Search:
         allow: Iterable[str] | None = None,
         feeds: Mapping[str, NDArray[Any]] | None = None,
         time_limit: float | None = None,
-        progress: Callable[[str], None] = lambda _: None,
+        progress: Callable[[Progress], None] | None = None,
     ) -> None:
         bindings = bindings or Bindings()
         opened = load(path, bindings)
@@ -141,17 +73,22 @@ class Search:
         rules = find_target(target) if isinstance(target, str) else target or BUILT_IN[opened.default_target]
         if kernels not in (None, "none") and ".tflite" not in opened.suffixes:
             raise ModelError(f"{path.name}: a kernel library is of TensorFlow Lite Micro, which runs .tflite files")
+        self._notes = notes_in(opened)
+        # A model in stripes was planned with its slots.
+        striped = any(step.split("=")[0] == "stream" for note in self._notes for step in note.steps.split(","))
+        rules = rules.changed(kernels=kernels, slots=striped and rules.is_dense)
         if rules.region.capacity is not None:
             limits = replace(limits, budget=min(rules.region.capacity, limits.budget or rules.region.capacity))
         self._path, self._model, self._limits, self._feeds = path, opened, limits, feeds
         self._target, self._kernels = target, kernels
         self._refused: set[str] = set()  # candidates whose outputs were
         self._other: Search | None = None  # whose files the model may be read from
-        self._rules = rules.changed(kernels=kernels)
+        self._rules = rules
         self._kept = KeptFolder()
         self._progress, self._until = progress, None if time_limit is None else time.monotonic() + time_limit
         self._allow, folder = allow, self._kept.path
-        self._shop = Workshop(opened, path, folder, self._rules, limits, _checked(allow), feeds, progress)
+        self._shop = Workshop(opened, path, folder, self._rules, limits, _checked(allow), feeds, self._tell)
+        self._known: list[Candidate] = []
         self._plans: dict[str, tuple[Model, PlanSet, tuple[PlanSet, ...]]] = {}
 
     def found(self, *, runs: bool = True) -> Found:
@@ -159,26 +96,31 @@ class Search:
 
         Candidates whose results overlap inputs are among them for a model that runs in TensorFlow Lite Micro, but none
         is chosen unless the user named the kernel library. Where TensorFlow Lite Micro's arena cannot meet the budget
-        and the user named no target, LiteRT's may.
+        and the user named no target, LiteRT's may, at last with inputs that are set before every run.
         """
         found = self._found(runs=runs)
         is_micro = self._target is None and self._kernels is None and self._shop.counts_tail
-        if found.best is not None or self._limits.budget is None or not is_micro or self._is_over():
+        if found.best is not None or self._limits.budget is None or not is_micro:
             return found
-        try:
-            other = self._in_litert().found(runs=runs)
-        except EdgememError:  # it is not installed, or does not run the model
-            return found
-        return found if other.best is None else replace(other, explanation=found.explanation)
+        for target in _LITERT:
+            if self._is_over():
+                break
+            try:
+                other = self._for(target).found(runs=runs)
+            except EdgememError:  # it is not installed, or does not run the model
+                break
+            if other.best is not None:
+                return replace(other, explanation=found.explanation)
+        return found
 
-    def _in_litert(self) -> Search:
-        """The same search for LiteRT's arena, which shares what is made with this one."""
+    def _for(self, target: str) -> Search:
+        """The same search under another target's rules, which shares what is made with this one."""
         left = None if self._until is None else max(self._until - time.monotonic(), 0.0)
         other = Search(
             self._path,
             self._limits,
             bindings=self._model.bindings,
-            target="litert",
+            target=target,
             allow=self._allow,
             feeds=self._feeds,
             time_limit=left,
@@ -189,24 +131,55 @@ class Search:
         return other
 
     def _found(self, *, runs: bool) -> Found:
-        make = onnx_candidates if ".onnx" in self._model.suffixes else tflite_candidates
-        known: list[Candidate] = []
         best: Candidate | None = None
+        is_whole = False
         for _ in range(_SEARCHES):
-            seen = {c.text for c in known}
-            for candidate in make(self._shop):
-                if candidate.text not in seen:
-                    known.append(candidate)
-                if self._is_over():
-                    break
-            best = self._best(known, runs=runs)
-            if best is not None or self._is_over() or not self._looks_further(known):
+            is_whole = self._collect(all_=is_whole)
+            best = self._best(self._known, runs=runs)
+            if best is not None or self._is_over() or (is_whole and not self._looks_further(self._known)):
                 break
-        inside = [c for c in known if not c.breaks(self._limits)]
+            is_whole = True
+        if best is None and runs:
+            best = self._measured_start(self._known, inf)
+        explanation = "" if best is not None else explain(self._shop, self._known, self._limits)
+        return self._so_far(best, explanation)
+
+    def _collect(self, *, all_: bool) -> bool:
+        """Add candidates to those that are known; whether there are no others.
+
+        Candidates come in the order of their price, apart from those that are made when they are wanted. So the first
+        one with a plan within the budget ends the search, unless all are asked for.
+        """
+        make = onnx_candidates if ".onnx" in self._model.suffixes else tflite_candidates
+        seen = {c.text for c in self._known}
+        for candidate in make(self._shop):
+            if candidate.text not in seen:
+                self._known.append(candidate)
+                self._tell("look for candidates")
+                if not all_ and self._limits.budget is not None and self._may_end(candidate):
+                    self._known[-1] = self._planned_if_possible(candidate)
+                    if self._known[-1].is_planned and self._fits(self._known[-1]):
+                        return False
+            if self._is_over():
+                return False
+        return True
+
+    def _may_end(self, candidate: Candidate) -> bool:
+        return candidate.is_made and self._is_wanted(candidate) and self._fits(candidate)
+
+    def _so_far(self, best: Candidate | None = None, explanation: str = "") -> Found:
+        inside = [c for c in self._known if not c.breaks(self._limits)]
         own, other = ([c for c in inside if (c.kernels == self._rules.kernels) is held] for held in (True, False))
-        explanation = "" if best is not None else explain(self._shop, known, self._limits)
+        if explanation and self._notes:
+            explanation = f"{explanation.rstrip('.')}. {_ALREADY}"
         refusals = tuple(dict.fromkeys(self._shop.refusals))
-        return Found(tuple(known), front_of(own), front_of(other), best, refusals, explanation)
+        return Found(
+            tuple(self._known), front_of(own), front_of(other), best, refusals, explanation, **self._of_the_model()
+        )
+
+    def _tell(self, doing: str) -> None:
+        if self._progress is not None:
+            self._progress(Progress(doing, self._so_far()))
 
     def shrunk(self) -> Shrunk:
         """The model as the best candidate has it. Raises where there is none."""
@@ -231,8 +204,6 @@ class Search:
                 branch = self._shop.overlapping(branch, branch.target.kernels, slots=True)
             branch = self._shop.apply(branch, step)
         candidate = self._tried(self._planned(self._shop.candidate(branch)))
-        if candidate is None:
-            raise NumericDifferenceError(f"{self._path.name}: {self._shop.refusals[-1]}", largest=float("inf"))
         if self._limits.budget is not None and candidate.memory > self._limits.budget:
             raise BudgetExceededError(
                 f"{self._path.name}: {candidate.memory:,} bytes with {text}, {self._limits.budget:,} are allowed",
@@ -240,17 +211,21 @@ class Search:
                 available=self._limits.budget,
                 op="",
             )
-        return self.made(candidate, Found((candidate,), (candidate,), (), candidate))
+        before = () if not candidate.text else (self._shop.candidate(self._shop.start),)
+        return self.made(candidate, Found((*before, candidate), (candidate,), (), candidate, **self._of_the_model()))
 
     def made(self, chosen: Candidate, found: Found) -> Shrunk:
         """The model of a candidate that was planned."""
         model, planset, recorded = self._plans[chosen.text]
-        words = ["edgemem", "shrink", str(self._path), "--steps", chosen.text]
-        if isinstance(self._target, str):
-            words += ["-t", self._target]
-        elif chosen.target.name != self._rules.name:
-            words += ["-t", chosen.target.name]
-        return Shrunk(model, planset, chosen, found, recorded, shlex.join(words), (self._kept, self._other))
+        made = (note_of(chosen, found.candidates[0]),) if chosen.text else ()
+        model = with_notes(model, (*self._notes, *made))
+        return Shrunk(model, planset, chosen, found, recorded, (self._kept, self._other))
+
+    def _of_the_model(self) -> dict[str, Any]:
+        """What every result says of the model: the command but its steps, its notes and its ranges."""
+        target = ("-t", self._target) if isinstance(self._target, str) else ()
+        words = ("edgemem", "shrink", str(self._path), *target, *self._model.bindings.options)
+        return {"words": words, "notes": self._notes, "ranges": self._model.bindings.ranges}
 
     def _is_over(self) -> bool:
         return self._until is not None and time.monotonic() > self._until
@@ -261,19 +236,40 @@ class Search:
         A runtime may need more than the plan of the graph, for the workspace of kernels. Without a budget candidates
         are tried until what one needs is no more than what the next one does at least.
         """
-        best: Candidate | None = None
+        budget = self._limits.budget
+        best = self._measured_start(known, 2 * budget) if runs and budget is not None else None
+        if best is not None:
+            return best
         for tried, place in enumerate(self._planned_in_turn(known)):
             if tried == _RUN or (best is not None and best.memory <= known[place].memory):
                 break
-            made = self._tried(known[place]) if runs else self._planned(known[place])
-            if made is None:
+            try:
+                made = self._tried(known[place]) if runs else self._planned(known[place])
+            except UnsupportedError as e:
+                self._refuse(known[place], str(e))
                 continue
             known[place] = made
             if self._fits(made) and (best is None or made.memory < best.memory):
                 best = made
-            if best is not None and self._limits.budget is not None:
+            if best is not None and budget is not None:
                 break
-        return best
+        start = self._measured_start(known, 2 * best.memory) if runs and best is not None and budget is None else None
+        return start if best is not None and start is not None and start.memory <= best.memory else best
+
+    def _measured_start(self, known: list[Candidate], most: float) -> Candidate | None:
+        """The model as it is, with what a session of ONNX Runtime takes for it; None where that does not fit.
+
+        Sessions write results over inputs where kernels allow it, so that they may need less than the plan of the
+        graph, down to about half of it; above `most` bytes, none is opened.
+        """
+        start = known[0]
+        is_session = ".onnx" in self._model.suffixes and start.target.name in SESSIONS
+        is_session &= not self._model.bindings.ranges
+        if not is_session or not self._is_wanted(start) or (start.memory > most and not start.is_measured):
+            return None
+        if not start.is_measured:
+            known[0] = start = self._tried(start) or start
+        return start if start.is_measured and self._fits(start) else None
 
     def _looks_further(self, known: Sequence[Candidate]) -> bool:
         """Whether there may be other candidates, for which the limits of the search are changed.
@@ -301,8 +297,9 @@ class Search:
         if self._limits.budget is None:
             open_.sort(key=lambda n: (known[n].memory, known[n].price))
             for n in open_[:_LEAST]:
-                known[n] = self._planned(known[n])
-            yield from sorted(open_, key=lambda n: (not known[n].is_planned, known[n].memory, known[n].price))
+                known[n] = self._planned_if_possible(known[n])
+            left = [n for n in open_ if known[n].text not in self._refused]
+            yield from sorted(left, key=lambda n: (not known[n].is_planned, known[n].memory, known[n].price))
             return
         budget = limit = self._limits.budget
         open_.sort(key=lambda n: (known[n].price, known[n].memory))
@@ -316,7 +313,9 @@ class Search:
             n = inside[0]
             open_.remove(n)
             bound = known[n].memory
-            known[n] = self._planned(known[n])
+            known[n] = self._planned_if_possible(known[n])
+            if known[n].text in self._refused:
+                continue
             if self._fits(known[n]):
                 yield n
             else:  # the plans of its like exceed their bounds as much
@@ -333,19 +332,29 @@ class Search:
             return False
         return self._limits.budget is None or candidate.memory <= self._limits.budget
 
+    def _refuse(self, candidate: Candidate, reason: str) -> None:
+        self._refused.add(candidate.text)
+        self._shop.refusals.append(reason)
+
+    def _planned_if_possible(self, candidate: Candidate) -> Candidate:
+        """As `_planned`; a candidate of which no plan can be made is refused."""
+        try:
+            return self._planned(candidate)
+        except UnsupportedError as e:
+            self._refuse(candidate, f"{candidate.text or 'the model as it is'}: {e}")
+            return candidate
+
     def _planned(self, candidate: Candidate) -> Candidate:
         """A candidate with the size of a proved plan."""
         if candidate.text in self._plans:
             return candidate
-        self._progress("plan")
+        self._tell("plan")
         model = candidate.model()
-        fits = None if self._limits.budget is None else self._limits.budget - candidate.tail
-        families: tuple[_Family, ...] = ("offsets",) if candidate.target.is_dense else ("offsets", "shared_objects")
-        planset = plan_model(model, candidate.target, _QUICK, families=families, fits=fits)
-        best = planset.best_offsets or planset.best_shared_objects
-        assert best is not None
+        tail = self._shop.tail(model.graph())
+        fits = None if self._limits.budget is None else self._limits.budget - tail
+        planset, size = plan_candidate(model, candidate.target, _QUICK, fits)
         self._plans[candidate.text] = (model, planset, ())
-        return replace(candidate, arena=best.size, is_planned=True, file=len(model.content()))
+        return replace(candidate, arena=size, tail=tail, is_planned=True, file=len(model.content()))
 
     def _best_planned(self, candidate: Candidate) -> Candidate:
         """A planned candidate with the plan that `edgemem.plan` makes, which searches longer."""
@@ -353,26 +362,21 @@ class Search:
         known = planset.best_offsets or planset.best_shared_objects
         if known is None or known.optimal or planset.settings != _QUICK:
             return candidate
-        families: tuple[_Family, ...] = ("offsets",) if candidate.target.is_dense else ("offsets", "shared_objects")
-        planset = plan_model(model, candidate.target, Settings(), families=families)
-        best = planset.best_offsets or planset.best_shared_objects
-        assert best is not None
+        planset, size = plan_candidate(model, candidate.target, Settings())
         self._plans[candidate.text] = (model, planset, recorded)
-        return replace(candidate, arena=best.size)
+        return replace(candidate, arena=size)
 
-    def _tried(self, candidate: Candidate) -> Candidate | None:
-        """A candidate with what its runtime says; None where its outputs are not near enough."""
+    def _tried(self, candidate: Candidate) -> Candidate:
+        """A candidate with what its runtime says.
+
+        Raises NumericDifferenceError where its outputs are not near enough, and UnsupportedError where its plan does
+        not hold for all sizes of a range.
+        """
         candidate = self._best_planned(self._planned(candidate))
-        self._progress("run")
+        self._tell("run")
         model, planset, _ = self._plans[candidate.text]
-        try:
-            trial = try_candidate(self._model, self._path, candidate, model, planset, self._limits.outputs, self._feeds)
-        except EdgememError as e:
-            self._shop.refusals.append(f"{candidate.text or 'the model as it is'}: {e}")
-            raise
+        trial = try_candidate(self._model, self._path, candidate, model, planset, self._limits.outputs, self._feeds)
         self._plans[candidate.text] = (model, planset, trial.recorded)
         if trial.refusal:
-            self._refused.add(candidate.text)
-            self._shop.refusals.append(trial.refusal)
-            return None
+            raise NumericDifferenceError(trial.refusal, largest=float("inf"))
         return trial.candidate

@@ -12,6 +12,7 @@ from edgemem.passes.recompute.recompute_pass import RecomputeOperators
 from edgemem.passes.streaming.stream_pass import StreamOperators
 from edgemem.runtime.onnxruntime.optimise_pass import OptimiseGraph
 from edgemem.runtime.onnxruntime.tile_pass import TileOperators
+from edgemem.runtime.split_pass import SplitOperators
 from edgemem.targets import parse_size
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ _MAKERS: Final[Mapping[str, Callable[[str], Pass]]] = {
     OrderOperators.name: lambda text: OrderOperators(text) if text else OrderOperators(),
     StreamOperators.name: StreamOperators.parse,
     TileOperators.name: TileOperators.parse,
+    SplitOperators.name: SplitOperators.parse,
     RecomputeOperators.name: lambda text: RecomputeOperators(parse_size(text)) if text else RecomputeOperators(),
 }
 CHANGES: Final = (*_MAKERS, OVERLAP)

@@ -7,19 +7,30 @@ how long a run takes beside what the user runs today.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem import planfile
-from edgemem.errors import EdgememError, MissingDependencyError, PassError, RuntimeBindError
+from edgemem.errors import EdgememError, MissingDependencyError, PassError, RuntimeBindError, UnsupportedError
+from edgemem.formats import Bindings, Foldable, onnx_editor
 from edgemem.model.macs import count_macs
-from edgemem.runtime.differences import same
+from edgemem.model.ranges import points_of
+from edgemem.records.micro_builds import INSTALLED
+from edgemem.records.micro_tail import predicted_tail
+from edgemem.runtime.differences import compare_values, same
 from edgemem.runtime.executors import MICRO_KERNELS
+from edgemem.runtime.feeds import make_feeds
+from edgemem.runtime.litert.memory import InterpreterMemory
 from edgemem.runtime.litert.process import ask_litert
-from edgemem.runtime.onnxruntime.baked_file import baked_note
+from edgemem.runtime.memory import report_from
+from edgemem.runtime.onnxruntime.baked_file import baked_note, onnxruntime
 from edgemem.runtime.onnxruntime.file_recording import add_recording
+from edgemem.runtime.onnxruntime.optimise_pass import OptimiseGraph
+from edgemem.runtime.onnxruntime.session import InferenceSession
 from edgemem.runtime.onnxruntime.session_comparison import compare_with_session, latency_ratio
 from edgemem.runtime.tflite_file import TfliteModel
 from edgemem.runtime.tflm.execution import execute, input_values
+from edgemem.shrinking.candidate import TailCheck
 from edgemem.system.files import temporary_folder
 
 if TYPE_CHECKING:
@@ -32,11 +43,15 @@ if TYPE_CHECKING:
     from edgemem.plans import PlanSet
     from edgemem.shrinking.candidate import Candidate, OutputRule
 
-__all__ = ["Trial", "try_candidate"]
+__all__ = ["SESSIONS", "Trial", "try_candidate"]
 
-_SESSIONS: Final = frozenset({"generic", "onnxruntime"})  # targets whose arena is that of a session
+SESSIONS: Final = frozenset({"generic", "onnxruntime"})  # targets whose arena is that of a session
+_LEVELS: Final = frozenset({OptimiseGraph.name})  # what is compared with a session at the same level
+_AS_WRITTEN: Final = "none"  # the level at which a session runs the operators of a file
+_ROUNDING: Final = 1e-3  # of an output's largest element: more than float kernels differ by for other blocks of rows
 _RUNS: Final = 3
 _DIRT: Final = 0xCD  # what memory is filled with before a run
+_MOST_SIZES: Final = 16  # of a range, at which memory is measured
 _MOST_MACS: Final = 3_000_000_000  # of a model that TensorFlow Lite Micro's reference kernels run: about ten seconds
 
 
@@ -79,7 +94,8 @@ def try_candidate(
         threads: of an ONNX Runtime session; 0 is as many as it has by default.
 
     Where the runtime is not installed, or cannot run one of the two, the candidate says so and is taken as it is: every
-    pass guarantees its outputs by construction. Raises PassError where one breaks that guarantee.
+    pass guarantees its outputs by construction. Raises PassError where one breaks that guarantee, and UnsupportedError
+    for a size in a range at which ONNX Runtime does not stay inside the plan.
     """
     try:
         if ".onnx" in original.suffixes:
@@ -87,7 +103,7 @@ def try_candidate(
         if not isinstance(model, TfliteModel) or not isinstance(original, TfliteModel):
             return Trial(replace(candidate, outputs="not run: no runtime is known for this format"))
         if candidate.target.scratch == "litert":
-            return _in_litert(original, path, candidate, model, rule)
+            return _in_litert(original, path, candidate, model, planset, rule)
         if candidate.tail:
             return _in_tflm(original, candidate, model, planset)
     except (MissingDependencyError, RuntimeBindError) as e:
@@ -111,18 +127,27 @@ def _in_onnxruntime(
         file = folder / path.name
         model.with_plan(planfile.encode_all((planset,)), planset).save(file)
         try:
-            if candidate.target.name in _SESSIONS:
+            if candidate.target.name in SESSIONS:
                 recorded = add_recording(file, feeds, bindings=bindings, threads=threads)
         except EdgememError as e:
             return Trial(replace(candidate, outputs=f"not run: {str(e).splitlines()[0]}"))
+        over_range = _arena_over_range(file, bindings, threads, candidate.text) if recorded and bindings.ranges else 0
     sizes = [plan.best_offsets.size for plan in recorded if plan.best_offsets is not None]
     if sizes:
-        candidate = replace(candidate, arena=max(sizes), is_measured=True)
+        candidate = replace(candidate, arena=max(*sizes, over_range), is_measured=True)
+    runtime = f"onnxruntime {onnxruntime().__version__}"
+    if not candidate.steps:
+        return Trial(replace(candidate, outputs="identical", latency=1.0, runtime=runtime), recorded=recorded)
     counts = tuple(dict.fromkeys((1, threads)))
     found = compare_with_session(path, model, bindings=bindings, feeds=feeds, threads=counts)
     note = baked_note(model.content())
-    if rule == "identical" and not found.is_identical and note is not None:
-        found = compare_with_session(path, model, bindings=bindings, feeds=feeds, threads=counts, level=note.level)
+    level = note.level if note is not None else _AS_WRITTEN
+    is_promised = all(step.guarantee.outputs == "identical" for step in candidate.steps if step.name not in _LEVELS)
+    if not found.is_identical and (is_promised or (rule == "identical" and note is not None)):
+        beside = compare_with_session(path, model, bindings=bindings, feeds=feeds, threads=counts, level=level)
+        if is_promised and not beside.is_identical:
+            raise PassError(f"{candidate.text}: {beside}, compared with level {level}; all its steps keep every bit")
+        found = beside if rule == "identical" and note is not None else found
     refusal = ""
     if found.is_identical:
         outputs = "identical"
@@ -132,22 +157,64 @@ def _in_onnxruntime(
         apart = f", and ONNX Runtime's levels by {found.levels:.2g} from each other"
         refusal = "" if is_near or rule == "close" else f"{candidate.text}: {found}{apart}"
     latency = latency_ratio(path, model, bindings=bindings, feeds=feeds)
-    return Trial(replace(candidate, outputs=outputs, latency=latency), refusal, recorded)
+    return Trial(replace(candidate, outputs=outputs, latency=latency, runtime=runtime), refusal, recorded)
 
 
-def _in_litert(original: TfliteModel, path: Path, candidate: Candidate, model: TfliteModel, rule: OutputRule) -> Trial:
+def _arena_over_range(file: Path, bindings: Bindings, threads: int, steps: str) -> int:
+    """Bytes of the arenas of a session that runs every size of the ranges, or many where there are more.
+
+    Raises UnsupportedError for a size at which a run of the file, which these steps made, leaves the plan.
+    """
+    options = onnxruntime().SessionOptions()
+    options.intra_op_num_threads = threads
+    forms = onnx_editor().parts(file.read_bytes(), file.parent).input_forms()
+    most = 0
+    with InferenceSession(file, options, cache=False, record="never", poison=True) as session:
+        for number, dims in enumerate(points_of(bindings.dims, bindings.ranges, _MOST_SIZES).values, 1):
+            session.run(None, make_feeds(forms, Bindings(dims, bindings.input_shapes), seed=number))
+            memory = session.memory
+            if memory.replayed < number:
+                at = " ".join(f"{name}={dims[name]}" for name in bindings.ranges)
+                is_ordered = baked_note(file) is not None
+                remedy = "give a smaller range" if is_ordered else "the order of its operators is open without optimize"
+                raise UnsupportedError(
+                    f"{steps or 'the model as it is'}: a run at {at} leaves the plan of the range ({memory.reason}); "
+                    f"{remedy}"
+                )
+            most = max(most, memory.arena)
+    return most
+
+
+def _in_litert(
+    original: TfliteModel, path: Path, candidate: Candidate, model: TfliteModel, planset: PlanSet, rule: OutputRule
+) -> Trial:
+    """Outputs are compared with those of the original in the same kernels, and time with LiteRT's default ones."""
     with temporary_folder() as folder:
-        found = []
-        for name, each in (("original", original), ("changed", model)):
-            file = folder / f"{name}-{path.name}"
-            each.save(file)
-            found.append(ask_litert("plain", file, each, runs=_RUNS))
-    (before, wanted), (after, made) = found
+        file, planned = folder / f"original-{path.name}", folder / path.name
+        original.save(file)
+        model.with_plan(planfile.encode_all((planset,)), planset).save(planned)
+        today, _ = ask_litert("made-up", file, original, runs=_RUNS, kernels="default")
+        _, wanted = ask_litert("made-up", file, original, runs=_RUNS, kernels="builtin")
+        try:
+            after, made = ask_litert("made-up", planned, model, runs=_RUNS, kernels="planned")
+        except RuntimeBindError as e:  # the model has a part that cannot run in a planned arena
+            why = str(e).splitlines()[0]
+            return Trial(
+                replace(candidate, outputs=f"not run: {why}"), f"{candidate.text or 'the model as it is'}: {why}"
+            )
+    memory = report_from(after["memory"], InterpreterMemory)
+    candidate = replace(candidate, arena=memory.planned, is_measured=True)
     is_same = len(wanted) == len(made) and all(map(same, wanted, made))
-    latency = after["seconds"] / max(before["seconds"], 1e-9)
-    outputs = "identical" if is_same else "differ in the last bits: LiteRT's float kernels compute in blocks of rows"
+    differences = [compare_values(*pair)[1] for pair in zip(wanted, made, strict=True)]
+    largest = max(differences, default=0.0)
+    allowed = _ROUNDING if any(value.dtype.kind == "f" for value in made) else 0.0
+    if largest > allowed:
+        raise PassError(f"{candidate.text}: outputs in LiteRT differ by {largest:.2g} of their largest element")
+    latency = after["seconds"] / max(today["seconds"], 1e-9)
+    outputs = "identical" if is_same else f"differ by {largest:.1g}: LiteRT's float kernels compute in blocks of rows"
     refusal = "" if is_same or rule == "close" else f"{candidate.text}: outputs {outputs}"
-    return Trial(replace(candidate, outputs=outputs, latency=latency), refusal)
+    runtime = f"ai-edge-litert {version('ai-edge-litert')}"
+    return Trial(replace(candidate, outputs=outputs, latency=latency, runtime=runtime), refusal)
 
 
 def _in_tflm(original: TfliteModel, candidate: Candidate, model: TfliteModel, planset: PlanSet) -> Trial:
@@ -159,15 +226,22 @@ def _in_tflm(original: TfliteModel, candidate: Candidate, model: TfliteModel, pl
     first, *then = [input_values(graph, seed=seed) for seed in range(_RUNS)]
     planned = model.with_plan(planfile.encode_all((planset,)), planset).content()
     after = execute(planned, first, outputs=len(graph.outputs), then=then, fill=_DIRT)
-    candidate = replace(candidate, arena=after.head, tail=after.tail, is_measured=True)
+    check = TailCheck(after.tail, predicted_tail(model.graph(), INSTALLED))
+    candidate = replace(candidate, arena=after.head, is_measured=True, tail_check=check)
+    outputs = "identical"
     try:
         before = execute(original.content(), first, outputs=len(graph.outputs), then=then)
-    except RuntimeBindError as e:  # it cannot decompress float16 constants, for one
-        return Trial(replace(candidate, outputs=f"ran; not compared: {str(e).splitlines()[0]}"))
+    except RuntimeBindError as e:
+        folded = original.folded() if isinstance(original, Foldable) else original
+        if folded is original:
+            return Trial(replace(candidate, outputs=f"ran; not compared: {str(e).splitlines()[0]}"))
+        before = execute(folded.content(), first, outputs=len(graph.outputs), then=then)
+        outputs = "identical to those with plain constants"  # it cannot decompress the model's own
     if not _are_same(before.each, after.each):
         raise PassError(f"{candidate.text}: outputs in TensorFlow Lite Micro differ from those of the model")
     latency = after.seconds / max(before.seconds, 1e-9)
-    return Trial(replace(candidate, outputs="identical", latency=latency))
+    runtime = f"tflite-micro {version('tflite-micro')}"
+    return Trial(replace(candidate, outputs=outputs, latency=latency, runtime=runtime))
 
 
 def _are_same(here: Sequence[Sequence[NDArray[Any]]], there: Sequence[Sequence[NDArray[Any]]]) -> bool:

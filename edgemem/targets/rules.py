@@ -52,6 +52,8 @@ class Target:
             runtime.
         sub_byte: elements narrower than a byte (int4, int2) are `packed`, with the last byte filled up, or `unpacked`,
             a byte each.
+        pointer_bytes: of the device, 4 or 8: how large TensorFlow Lite Micro's structures are there, in the tail of
+            its arena.
         scratch: operators' workspace is not in the plan (`unknown`), or read from the installed LiteRT (`litert`).
         kernels: the kernel profile whose operators may write over an input that they have not read to the end, at a
             distance (`edgemem.model.overlap`). With a profile, of `aliasing` only the views hold: which result may lie
@@ -82,6 +84,7 @@ class Target:
     aliasing: str = "elementwise"
     bodies: Literal["inline", "outside"] = "inline"
     sub_byte: Literal["packed", "unpacked"] = "packed"
+    pointer_bytes: int = 4
     scratch: Literal["unknown", "litert"] = "unknown"
     kernels: str = "none"
     slots: bool = False
@@ -153,6 +156,8 @@ class Target:
 
 def _conflict(target: Target) -> str:
     """What about a target's rules cannot be; "" if nothing."""
+    if target.pointer_bytes not in (4, 8):
+        return f"pointer_bytes is 4 or 8, not {short_repr(target.pointer_bytes)}"
     if not 1 <= target.texture_side <= _LARGEST_SIDE:
         return f"texture_side {short_repr(target.texture_side)} is not 1 to {_LARGEST_SIDE}"
     if not 0 <= target.texel_row <= target.texture_side:

@@ -21,6 +21,7 @@ from edgemem.records.problem import Problem
 from edgemem.runtime.onnxruntime.baked_file import baked_note
 from edgemem.runtime.onnxruntime.file import model_digest, plans_in
 from edgemem.schedule.order import find_order
+from edgemem.shrinking.note import ShrinkNote, decode_notes, encode_notes
 from edgemem.targets import BUILT_IN
 from edgemem_converters.onnx.model import OnnxConverter
 from tests.fuzz.cases import Target
@@ -81,6 +82,7 @@ _MOST_OPERATORS = 200  # of a graph that is planned
 _MOST_ORDERED = 30
 _MOST_ALONE = 5  # that are written as models of one operator
 _NOTE = b'{"level": "all", "onnxruntime": "1", "machine": "x", "dims": {"N": 1}}'
+_SHRUNK = encode_notes((ShrinkNote("order", "generic", 1, 2, 1.0, 3, 4, 1.5, "identical", "onnxruntime 1", "0.1.0"),))
 
 
 def use(path: Path, bindings: Bindings) -> str:
@@ -133,6 +135,8 @@ def _as_sessions_read(data: bytes) -> None:
     model_digest(data, _PLACE)
     with suppress(ModelError, PlanFileError):
         baked_note(data)
+    with suppress(ModelError, PlanFileError):
+        decode_notes(onnx_editor().metadata(data, "edgemem.shrunk") or b"")
     with suppress(PlanFileError):
         plans_in(data)
 
@@ -203,9 +207,10 @@ def _change_more(model: ModelProto, node: onnx.NodeProto, kind: int, chance: ran
         for k in range(len(copied.output)):
             copied.output[k] = f"{copied.output[k]}{len(model.graph.node)}"
     elif kind == 12:
-        note = mutate_text(chance, _NOTE, (), ('"level"', "all", "[]", "{}", "null", "1", "dims", "-1", "NaN"))
-        value = note.decode("utf-8", "replace")
-        model.metadata_props.add(key=chance.choice(("edgemem.plan", "edgemem.trace", "edgemem.baked")), value=value)
+        key = chance.choice(("edgemem.plan", "edgemem.trace", "edgemem.baked", "edgemem.shrunk"))
+        known = _SHRUNK if key == "edgemem.shrunk" else _NOTE
+        note = mutate_text(chance, known, (), ('"level"', "all", "[]", "{}", "null", "1", "dims", "-1", "NaN"))
+        model.metadata_props.add(key=key, value=note.decode("utf-8", "replace"))
 
 
 def _fields_changed(chance: random.Random, data: bytes) -> bytes:

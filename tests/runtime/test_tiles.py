@@ -26,6 +26,7 @@ from edgemem.runtime.onnxruntime.optimise_pass import OptimiseGraph
 from edgemem.runtime.onnxruntime.session import InferenceSession
 from edgemem.runtime.onnxruntime.session_comparison import compare_with_session
 from edgemem.runtime.onnxruntime.tile_pass import TileOperators
+from edgemem.schedule.peak import peak_of
 from edgemem.targets import BUILT_IN
 from models.build import build
 
@@ -278,3 +279,31 @@ def test_a_file_in_stripes_keeps_its_order_when_it_is_optimised(tmp_path: Path) 
     assert plans[0] is not None
     assert plans[1] is not None
     assert plans[1].size <= plans[0].size
+
+
+def test_operators_with_bodies_count_what_is_alive_inside(tmp_path: Path) -> None:
+    """The operators of an If's branches are steps of their own, and no operators of the graph that is cut."""
+    path = tmp_path / "if.onnx"
+    value = helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 4, 16, 16))
+    body = [helper.make_node("Relu", ["c"], ["b0"])]
+    body += [helper.make_node("Abs", [f"b{k}"], [f"b{k + 1}"]) for k in range(12)]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, 4, 16, 16)) for name in ("b12", "e")]
+    branches = {
+        "then_branch": helper.make_graph(body, "then", [], ends[:1]),
+        "else_branch": helper.make_graph([helper.make_node("Neg", ["c"], ["e"])], "else", [], ends[1:]),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1] * 4),
+        helper.make_node("ReduceMax", ["c"], ["m"], keepdims=0),
+        helper.make_node("Greater", ["m", "zero"], ["go"]),
+        helper.make_node("If", ["go"], ["y"], **branches),
+    ]
+    weights = np.random.default_rng(0).standard_normal((4, 3, 3, 3)).astype(np.float32)
+    constants = [numpy_helper.from_array(weights, "w"), numpy_helper.from_array(np.array(0, np.float32), "zero")]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 3, 16, 16))
+    graph = helper.make_graph(nodes, "if", [x], [value], constants)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    opened = load_model(path).graph()
+    assert find_stages(opened, BUILT_IN["onnxruntime"], max_macs=1.5, threads=()).peak == (
+        peak_of(opened, BUILT_IN["onnxruntime"])
+    )

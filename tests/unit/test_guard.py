@@ -18,7 +18,9 @@ from edgemem.errors import ModelError, PlanFileError
 from edgemem.guard.check import Checked, CheckedModel
 from edgemem.guard.settings import Tolerance, read_settings
 from edgemem.guard.text import check_markdown, github_lines, junit_xml
+from edgemem.records.micro_builds import build_of
 from edgemem.records.micro_tail import predicted_tail
+from edgemem.targets import BUILT_IN
 from models.build import build_tflite
 from tests.difference_models import Layers
 from tests.unit.test_hostile_names import HOSTILE
@@ -103,7 +105,7 @@ def test_the_budget_of_a_microcontroller_counts_the_tail(tmp_path: Path) -> None
     best = planset.best_offsets
     assert best is not None
     assert hasattr(loaded, "graph")
-    needed = best.size + predicted_tail(loaded.graph())
+    needed = best.size + predicted_tail(loaded.graph(), build_of(BUILT_IN["tflm"]))
     for budget, code in ((needed, 0), (needed - 1, 1)):
         assert run("check", settings(tmp_path, f"[[model]]\npath = 'm.tflite'\nbudget = {budget}\n")).exit_code == code
 

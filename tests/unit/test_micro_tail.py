@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
+import pytest
+
+from edgemem.errors import ModelError
 from edgemem.model.graph import Graph, Op, Tensor
-from edgemem.records.micro_tail import TENSOR, operator_bytes, predicted_tail
+from edgemem.records.micro_builds import INSTALLED, MicroBuild, build_of
+from edgemem.records.micro_tail import operator_bytes, predicted_tail
+from edgemem.targets import BUILT_IN, find_target
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DEVICE = build_of(BUILT_IN["tflm"])
+builds = pytest.mark.parametrize("build", [DEVICE, INSTALLED])
 
 
 def network(channels: int, convolutions: int, dtype: str = "int8") -> Graph:
@@ -23,19 +35,33 @@ def network(channels: int, convolutions: int, dtype: str = "int8") -> Graph:
     return Graph("chain", tuple(tensors), tuple(ops), (0,), (len(tensors) - 1,))
 
 
-def test_a_convolution_costs_memory_by_its_output_channels() -> None:
-    few, many = (operator_bytes(graph := network(c, 1), graph.ops[0]) for c in (8, 72))
+@builds
+def test_a_convolution_costs_memory_by_its_output_channels(build: MicroBuild) -> None:
+    few, many = (operator_bytes(graph := network(c, 1), graph.ops[0], build) for c in (8, 72))
     assert many - few == 2 * 4 * 64
 
 
-def test_every_operator_and_every_tensor_is_counted() -> None:
+@builds
+def test_every_operator_and_every_tensor_is_counted(build: MicroBuild) -> None:
     graph = network(8, 2)
-    more = predicted_tail(graph) - predicted_tail(network(8, 1))
-    assert abs(more - operator_bytes(graph, graph.ops[0]) - 3 * TENSOR) < 16
+    more = predicted_tail(graph, build) - predicted_tail(network(8, 1), build)
+    assert abs(more - operator_bytes(graph, graph.ops[0], build) - 3 * build.tensor) < 16
 
 
-def test_quantised_inputs_and_outputs_cost_more() -> None:
-    assert predicted_tail(network(8, 1)) - predicted_tail(network(8, 1, "float32")) == 64
+@pytest.mark.parametrize(("build", "more"), [(DEVICE, 36), (INSTALLED, 64)])
+def test_quantised_inputs_and_outputs_cost_more(build: MicroBuild, more: int) -> None:
+    """20 bytes each with 32-bit pointers, of which the input's lie in part in what aligns the list of outputs."""
+    assert predicted_tail(network(8, 1), build) - predicted_tail(network(8, 1, "float32"), build) == more
+
+
+def test_a_target_says_how_large_pointers_are(tmp_path: Path) -> None:
+    board = tmp_path / "board.toml"
+    board.write_text("pointer_bytes = 8")
+    graph = network(8, 4)
+    assert predicted_tail(graph, build_of(find_target(str(board)))) > predicted_tail(graph, DEVICE)
+    board.write_text("pointer_bytes = 2")
+    with pytest.raises(ModelError, match="pointer_bytes is 4 or 8"):
+        find_target(str(board))
 
 
 def test_constants_that_a_rewritten_graph_leaves_out_are_counted_once() -> None:
@@ -50,4 +76,4 @@ def test_constants_that_a_rewritten_graph_leaves_out_are_counted_once() -> None:
         tensors=(*graph.tensors, *written),
         ops=tuple(replace(op, inputs=(0, 4 + k, 7)) for k, op in enumerate(slices)),
     )
-    assert predicted_tail(graph) == predicted_tail(full)
+    assert predicted_tail(graph, DEVICE) == predicted_tail(full, DEVICE)

@@ -45,6 +45,8 @@ def candidate(memory: int, macs: float = 1.0, operators: int = 10, **more: objec
         "order",
         "order=greedy",
         "stream=0:5:56",
+        "split=0:5:4/3+6:9:2/1",
+        "optimize=extended,tile=0:9:14x1,split=20:24:4/1@all",
         "fold,order,stream=0:5:4+6:9:2,overlap=tflm-reference",
         "optimize=extended,order,tile=0:9:14x1+10:12:2x3@all,recompute=4096",
         "optimize=none",
@@ -66,6 +68,8 @@ def test_steps_are_the_text_that_names_them(text: str) -> None:
         ("stream=0:5:-1", "FIRST:LAST:STRIPES"),
         ("stream", "FIRST:LAST:STRIPES"),
         ("tile=0:9", "no stage"),
+        ("split=0:9:2", "FIRST:LAST:PARTS/AXIS"),
+        ("split=0:9:2/1@some", "no level 'some'"),
         ("tile=0:9:2x2@some", "no level 'some'"),
         ("overlap=mine", "no kernel profile"),
         ("recompute=much", "much"),
@@ -158,8 +162,8 @@ def test_figures_that_are_not_known_break_no_limit() -> None:
 def test_every_candidate_is_what_its_text_makes(file: Path) -> None:
     """The bound of a candidate is never above what its steps, applied by hand, are planned with."""
     found = Search(file, CandidateLimits()).found(runs=False)
-    assert len(found.front) > 3
-    for c in found.front[::3]:
+    assert len(found.front) >= 3
+    for c in found.front:
         made = Search(file, CandidateLimits(outputs="close")).by_hand(c.text)
         assert made.chosen.arena >= c.arena
         assert made.chosen.macs == pytest.approx(c.macs)

@@ -162,7 +162,8 @@ def _transposed(case: _Case) -> Mapping[str, Attribute]:
     return {"kernel": kernel, "stride": stride, "dilation": dilation, "pads": pads, "group": group}
 
 
-def _concatenation(case: _Case) -> Mapping[str, Attribute]:
+def _named_axis(case: _Case) -> Mapping[str, Attribute]:
+    """The axis where the node names it: there is no default, or another one in each operator set."""
     return _axis(case, None)
 
 
@@ -173,6 +174,36 @@ def _scaled(case: _Case) -> Mapping[str, Attribute]:
 
 def _split(case: _Case) -> Mapping[str, Attribute]:
     return _axis(case, 0)
+
+
+def _gather(case: _Case) -> Mapping[str, Attribute]:
+    axis, rank = case.number("axis", 0), len(case.given)
+    return {"axis": axis % rank} if rank and -rank <= axis < rank else _NONE
+
+
+def _normalization(case: _Case) -> Mapping[str, Attribute]:
+    return _axis(case, -1)
+
+
+def _product(case: _Case) -> Mapping[str, Attribute]:
+    names = ("transA", "transB", "transBatchA", "transBatchB")
+    return {name: int(bool(case.number(name, 0))) for name in names}
+
+
+def _transpose(case: _Case) -> Mapping[str, Attribute]:
+    permutation = case.numbers("perm") or tuple(reversed(range(len(case.given))))
+    is_one = len(case.given) == len(case.made) and sorted(permutation) == list(range(len(case.given)))
+    return {"permutation": permutation} if is_one else _NONE
+
+
+def _reduction(case: _Case) -> Mapping[str, Attribute]:
+    """The axes that are summed up; all of them where the node names none."""
+    rank = len(case.given)
+    axes = case.numbers("axes") or (case.constant(1) if case.has_input(1) else None)
+    if axes is None and (case.has_input(1) or case.number("noop_with_empty_axes", 0)):
+        return _NONE
+    axes = axes or tuple(range(rank))
+    return {"axes": tuple(sorted(a % rank for a in axes))} if all(-rank <= a < rank for a in axes) else _NONE
 
 
 def _axis(case: _Case, default: int | None) -> Mapping[str, Attribute]:
@@ -251,11 +282,19 @@ _RULES: Final[Mapping[str, Callable[[_Case], Mapping[str, Attribute]]]] = {
     "ConvTranspose": _transposed,
     "MaxPool": _pool,
     "AveragePool": _pool,
-    "Concat": _concatenation,
+    "Concat": _named_axis,
     "DequantizeLinear": _scaled,
     "QuantizeLinear": _scaled,
     "Slice": _slice,
     "Split": _split,
     "Pad": _pad,
     "Resize": _resize,
+    "Gather": _gather,
+    "Transpose": _transpose,
+    **dict.fromkeys(("Softmax", "LogSoftmax"), _named_axis),
+    **dict.fromkeys(("LayerNormalization", "SimplifiedLayerNormalization"), _normalization),
+    **dict.fromkeys(("MatMul", "Gemm", "QLinearMatMul"), _product),
+    **dict.fromkeys(("com.microsoft::FusedMatMul", "com.microsoft::FusedGemm"), _product),
+    **dict.fromkeys(("ReduceL1", "ReduceL2", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin"), _reduction),
+    **dict.fromkeys(("ReduceProd", "ReduceSum", "ReduceSumSquare"), _reduction),
 }

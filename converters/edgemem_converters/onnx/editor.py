@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from edgemem.formats import Form
+    from edgemem.formats import OpenForm
     from edgemem.planfile.protobuf import Content
 
 __all__ = ["Editor"]
@@ -49,7 +49,7 @@ class Editor:
         """A file that ONNX Runtime saved, with its weights inside and only these graph inputs."""
         return edit.completed(data, inputs, folder)
 
-    def with_forms(self, data: bytes, forms: Mapping[str, Form]) -> bytes:
+    def with_forms(self, data: bytes, forms: Mapping[str, OpenForm]) -> bytes:
         """The file with dtype and shape of these values declared."""
         return edit.with_forms(data, forms)
 

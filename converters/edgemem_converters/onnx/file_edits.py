@@ -21,7 +21,7 @@ from edgemem_converters.onnx.wire import permute_nodes
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from edgemem.formats import Form
+    from edgemem.formats import OpenForm
 
 __all__ = ["completed", "outlined", "prioritised", "priority_order", "reordered", "with_forms"]
 
@@ -101,7 +101,7 @@ def outlined(data: bytes) -> bytes:
     return bytes(model.SerializeToString(deterministic=True))
 
 
-def with_forms(data: bytes, forms: Mapping[str, Form]) -> bytes:
+def with_forms(data: bytes, forms: Mapping[str, OpenForm]) -> bytes:
     """The model with dtype and shape of these values declared; inputs and outputs among them get these types alone."""
     model = ModelProto.FromString(data)
     graph = model.graph

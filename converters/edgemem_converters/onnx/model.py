@@ -18,13 +18,14 @@ from onnx import ModelProto
 
 from edgemem.errors import ModelError, PlanFileError, UnsupportedError
 from edgemem.formats import Bindings
+from edgemem.model.ranges import open_shape, samples_of
 from edgemem.model.states import decode_pairs, encode_pairs
 from edgemem.system.files import atomic_write
 from edgemem.system.regular_files import open_regular
 from edgemem_converters.onnx.cache import carried_over, write_in_place
 from edgemem_converters.onnx.computation.tensor_program import Computation
 from edgemem_converters.onnx.external_data import bring_along, locations
-from edgemem_converters.onnx.file_edits import outlined, prioritised, priority_order, reordered
+from edgemem_converters.onnx.file_edits import outlined, prioritised, priority_order, reordered, with_forms
 from edgemem_converters.onnx.functions import has_functions
 from edgemem_converters.onnx.graph import graph_of
 from edgemem_converters.onnx.limits import MAX_FILE_BYTES
@@ -38,6 +39,7 @@ from edgemem_converters.onnx.wire import check_depth, metadata, permute_nodes, w
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from edgemem.formats import OpenForm
     from edgemem.model.graph import Graph
     from edgemem.model.rewrite import Rewrite
     from edgemem.model.states import StatePair
@@ -189,20 +191,31 @@ class OnnxConverter:
     def rewritten(self, rewrite: Rewrite) -> Self:
         """The model with the operators of a rewrite of `graph()`, with the sizes of all values and without its plan.
 
+        Where symbols have ranges, sizes that follow them stay open; the rewrite must be right for all of the sizes.
         Weights stay where they are. In a baked file the operators run in the order of the new graph. Raises
         UnsupportedError as `write_rewrite`.
         """
         with _parsing(self._path):
             model = ModelProto.FromString(self._data)
-            write_rewrite(model, self.graph(), rewrite, self._path.parent)
+            write_rewrite(model, self.graph(), rewrite, self._path.parent, is_open=bool(self.bindings.ranges))
             data = without_metadata(model.SerializeToString(deterministic=True), PLAN_KEY)
         if metadata(data, _BAKED_KEY) is not None:
             data = reordered(data, priority_order(data))
-        return self._with(data)
+        made = self._with(data)
+        return self._with(with_forms(data, _open_forms(made))) if self.bindings.ranges else made
 
     def with_plan(self, plan: bytes, planset: PlanSet) -> Self:  # noqa: ARG002 - ONNX has no other place for a plan
         """The model with the plan as the last entry of its metadata, replacing all older ones."""
         data = with_metadata(self._data, PLAN_KEY, base64.b64encode(plan))
+        return type(self)(data, self._path, self.bindings, self._weight_files, self._graph)
+
+    def note(self, name: str) -> bytes | None:
+        """The note of this name in the metadata, or None."""
+        return metadata(self._data, name)
+
+    def with_note(self, name: str, note: bytes) -> Self:
+        """The model with a note in its metadata, which is UTF-8, replacing an older one; its plan stays."""
+        data = with_metadata(self._data, name, note)
         return type(self)(data, self._path, self.bindings, self._weight_files, self._graph)
 
     def states(self, patterns: Mapping[str, str]) -> tuple[StatePair, ...]:
@@ -293,3 +306,17 @@ def _parsing(path: Path) -> Iterator[None]:
         yield
     except (DecodeError, EncodeError, UnicodeDecodeError, RecursionError) as e:
         raise ModelError(f"{path} is damaged or no ONNX model: {e}") from None
+
+
+def _open_forms(model: OnnxConverter) -> dict[str, OpenForm]:
+    """Dtype and shape of what the operators write, with symbols where sizes follow ranges."""
+    bindings = model.bindings
+    points = samples_of(bindings.dims, bindings.ranges)
+    graphs = list(model.graphs(points))
+    ends = {graphs[0].tensors[i].name for i in (*graphs[0].inputs, *graphs[0].outputs)}
+    shapes = [{t.name: t.shape for t in graph.tensors} for graph in graphs]
+    return {
+        t.name: (t.dtype, open_shape([each[t.name] for each in shapes], points, bindings.ranges))
+        for t in graphs[0].tensors
+        if t.kind == "activation" and t.name not in ends
+    }

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from onnx import NodeProto
 
-    from edgemem.formats import Form
+    from edgemem.formats import Form, OpenForm
     from edgemem.model.graph import Graph
     from edgemem_converters.onnx.scopes import Scope, ScopeNode
 
@@ -239,7 +239,7 @@ def _unique_names(nodes: tuple[ScopeNode, ...], taken: set[str]) -> tuple[str, .
     return tuple(names)
 
 
-def value_info(name: str, form: Form) -> ValueInfoProto:
+def value_info(name: str, form: OpenForm) -> ValueInfoProto:
     """A value's dtype and shape as an ONNX message."""
     return ValueInfoProto(name=name, type=tensor_type(elem_type(form[0]), form[1]))
 

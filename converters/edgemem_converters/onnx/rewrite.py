@@ -5,23 +5,25 @@ Weights stay where they are, in the file or beside it, and are shared by all nod
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from onnx import AttributeProto, NodeProto, helper, numpy_helper
 
-from edgemem.errors import UnsupportedError
+from edgemem.errors import ModelError, UnsupportedError
 from edgemem.model.rewrite import NEW
 from edgemem_converters.onnx.functions import has_functions
 from edgemem_converters.onnx.parts import value_info
 from edgemem_converters.onnx.scopes import scope_of
+from edgemem_converters.onnx.weights import with_values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Set as AbstractSet
     from pathlib import Path
 
     from numpy.typing import NDArray
-    from onnx import ModelProto
+    from onnx import GraphProto, ModelProto, TensorProto
 
     from edgemem.model.graph import Attribute, Graph, Op
     from edgemem.model.rewrite import Rewrite
@@ -32,7 +34,7 @@ __all__ = ["write_rewrite"]
 _LEAST_OPSET: Final = 11  # Slice and Pad as they are written here
 
 
-def write_rewrite(model: ModelProto, graph: Graph, rewrite: Rewrite, folder: Path) -> None:
+def write_rewrite(model: ModelProto, graph: Graph, rewrite: Rewrite, folder: Path, *, is_open: bool = False) -> None:
     """Change the model's nodes to those of a rewrite of its graph, and declare the sizes of all their values.
 
     Args:
@@ -40,6 +42,7 @@ def write_rewrite(model: ModelProto, graph: Graph, rewrite: Rewrite, folder: Pat
         graph: of it, as `OnnxConverter.graph` gives it.
         rewrite: of that graph.
         folder: where the model's weight files lie.
+        is_open: the graph's sizes are some of many, and are not declared.
 
     Raises UnsupportedError for a model with functions of its own, a new operator other than Slice, Pad and Concat, an
     attribute that cannot be written, and an operator set below 11 where operators are not just repeated.
@@ -53,14 +56,19 @@ def write_rewrite(model: ModelProto, graph: Graph, rewrite: Rewrite, folder: Pat
         raise UnsupportedError(
             f"a model of operator set {version} cannot be rewritten; convert it to {_LEAST_OPSET} or later first"
         )
+    before = _read_names(model.graph.node)
     made = [writer.node(op, source) for op, source in zip(rewrite.graph.ops, rewrite.sources, strict=True)]
+    writer.add_parts(rewrite, folder)
     places = {node.index for node in nodes}
     constants = [node for k, node in enumerate(model.graph.node) if k not in places]
     kept = [NodeProto.FromString(node.SerializeToString()) for node in constants]
     del model.graph.node[:]
     model.graph.node.extend([*kept, *made])
     model.graph.initializer.extend(writer.constants)
-    _declare(model, rewrite.graph)
+    _drop_constants(model.graph, before - _read_names(model.graph.node) - {v.name for v in model.graph.output})
+    del model.graph.value_info[:]
+    if not is_open:
+        _declare(model, rewrite.graph)
 
 
 def _declare(model: ModelProto, graph: Graph) -> None:
@@ -69,8 +77,40 @@ def _declare(model: ModelProto, graph: Graph) -> None:
     ends = {v.name: v for v in (*model.graph.input, *model.graph.output)}
     for name in ends.keys() & forms.keys():
         ends[name].CopyFrom(value_info(name, forms[name]))
-    del model.graph.value_info[:]
     model.graph.value_info.extend(value_info(n, form) for n, form in forms.items() if n not in ends)
+
+
+def _values(tensor: TensorProto, folder: Path) -> NDArray[Any]:
+    try:
+        return numpy_helper.to_array(with_values(tensor, folder))
+    except (OSError, ValueError, TypeError, RuntimeError) as e:
+        raise ModelError(f"the values of constant {tensor.name!r} cannot be read: {e}") from None
+
+
+def _read_names(nodes: Iterable[NodeProto]) -> set[str]:
+    """What nodes and the graphs inside them read."""
+    found = set()
+    for node in nodes:
+        found.update(node.input)
+        for attribute in node.attribute:
+            graphs = [*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])]
+            found.update(v.name for graph in graphs for v in graph.output)
+            found.update(name for graph in graphs for name in _read_names(graph.node))
+    return found
+
+
+def _drop_constants(graph: GraphProto, names: AbstractSet[str]) -> None:
+    """Leave constants out that were read and are not read any more."""
+    gone = names & {t.name for t in graph.initializer}
+    _keep(graph.initializer, [t.name not in gone for t in graph.initializer])
+    _keep(graph.input, [v.name not in gone for v in graph.input])  # old files name initializers there, too
+    _keep(graph.node, [n.op_type != "Constant" or not names >= {*n.output} for n in graph.node])
+
+
+def _keep(entries: Any, kept: Sequence[bool]) -> None:
+    for place in reversed(range(len(kept))):
+        if not kept[place]:
+            del entries[place]
 
 
 class _Writer:
@@ -78,7 +118,7 @@ class _Writer:
 
     def __init__(self, model: ModelProto, old: Graph, graph: Graph, nodes: Sequence[ScopeNode]) -> None:
         self.constants = []  # type: ignore[var-annotated] # of TensorProto, which has no types
-        self._old, self._graph, self._nodes = old, graph, nodes
+        self._model, self._old, self._graph, self._nodes = model, old, graph, nodes
         self._names = {t.name for t in graph.tensors} | {t.name for t in model.graph.initializer}
         self._names |= {name for node in model.graph.node for name in node.output}
         self._known: dict[bytes, str] = {}  # content -> name
@@ -101,8 +141,25 @@ class _Writer:
         if outputs != list(self._nodes[source].outputs):
             made.name = op.name
             if not self._is_whole(op, self._old.ops[source]):
-                self._change(made, op)
+                self._change(made, op, self._old.ops[source])
         return made
+
+    def add_parts(self, rewrite: Rewrite, folder: Path) -> None:
+        """Add the constants that are parts of others."""
+        known = {t.name: t for t in self._model.graph.initializer}
+        for node in self._model.graph.node:
+            if node.op_type == "Constant":
+                known.update((node.output[0], a.t) for a in node.attribute if a.name == "value")
+        values: dict[int, NDArray[Any]] = {}
+        for index, (axis, begin) in rewrite.parts.items():
+            tensor, like = self._graph.tensors[index], rewrite.likes[index]
+            if like not in values:
+                name = self._old.tensors[like].name
+                if name not in known:
+                    raise UnsupportedError(f"the constant {name!r} is stored in a way that cannot be cut")
+                values[like] = _values(known[name], folder)
+            cut = (slice(None),) * axis + (slice(begin, begin + tensor.shape[axis]),)
+            self.constants.append(numpy_helper.from_array(np.ascontiguousarray(values[like][cut]), tensor.name))
 
     def is_repetition(self, sources: Sequence[int]) -> bool:
         """Whether every operator is one of the old graph, or a copy of one."""
@@ -138,9 +195,16 @@ class _Writer:
     def _name(self, index: int) -> str:
         return self._graph.tensors[index].name if index >= 0 else ""
 
-    def _change(self, node: NodeProto, op: Op) -> None:
+    def _change(self, node: NodeProto, op: Op, source: Op) -> None:
         """Give a node that computes a part the attributes of its operator."""
-        if "paddings" in op.attributes:
+        if op.attributes.get("group") != source.attributes.get("group"):
+            _drop(node, ("group",))
+            node.attribute.append(helper.make_attribute("group", op.attributes["group"]))
+        if node.op_type == "Reshape":
+            shape = self._graph.tensors[op.outputs[0]].shape
+            _drop(node, ("shape", "allowzero"))
+            _set_input(node, 1, self.constant(np.array(shape, np.int64)))
+        elif "paddings" in op.attributes:
             _drop(node, ("pads", "paddings"))
             _set_input(node, 1, self.constant(_pads(op)))
         elif node.op_type == "Resize":

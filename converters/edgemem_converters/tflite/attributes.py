@@ -146,6 +146,22 @@ def _axis(axis: int, rank: int) -> Mapping[str, Attribute]:
     return {"axis": axis % rank} if rank and -rank <= axis < rank else {}
 
 
+def _transposition(case: _Case) -> Mapping[str, Attribute]:
+    permutation = case.constant(1) or ()
+    return {"permutation": permutation} if sorted(permutation) == list(range(len(case.output))) else {}
+
+
+def _reduction(case: _Case) -> Mapping[str, Attribute]:
+    axes, rank = case.constant(1), len(case.shape(0) or ())
+    if axes is None or any(not -rank <= a < rank for a in axes):
+        return {}
+    return {"axes": tuple(sorted({a % rank for a in axes}))}
+
+
+def _product(case: _Case) -> Mapping[str, Attribute]:
+    return {name: int(bool(case.options[name])) for name in ("adj_x", "adj_y")}
+
+
 def _resize(case: _Case) -> Mapping[str, Attribute]:
     return {name: case.options[name] for name in ("align_corners", "half_pixel_centers")}
 
@@ -163,4 +179,7 @@ _RULES: Final[Mapping[str, Callable[[_Case], Mapping[str, Attribute]]]] = {
     "CONCATENATION": _concatenation,
     "RESIZE_BILINEAR": _resize,
     "RESIZE_NEAREST_NEIGHBOR": _resize,
+    "TRANSPOSE": _transposition,
+    "BATCH_MATMUL": _product,
+    **dict.fromkeys(("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD"), _reduction),
 }

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["TfliteConverter"]
 
 _PLAN: Final = "edgemem.plan"
+_SHRUNK: Final = "edgemem.shrunk"  # the note of how a model was made (edgemem.shrinking.note)
 
 
 class TfliteConverter:
@@ -159,6 +160,8 @@ class TfliteConverter:
     def with_offsets(self, planset: PlanSet) -> Self:
         """The model with the offsets of a plan's smallest arena for TensorFlow Lite Micro, and without the plan.
 
+        The note of how it was shrunk is left out, too: nothing on a device reads either.
+
         Raises InvalidPlanError for a plan that TensorFlow Lite Micro does not run, UnsupportedError for sizes that are
         not the file's, and otherwise as `edgemem_converters.tflite.offsets.encode_offsets`.
         """
@@ -167,7 +170,7 @@ class TfliteConverter:
             raise InvalidPlanError(
                 f"TensorFlow Lite Micro cannot run the plan: {refusal.why}; plan with {refusal.remedy}"
             )
-        changes = {**self._changes, _PLAN: None, OFFLINE: self._encoded(planset)}
+        changes = {**self._changes, _PLAN: None, _SHRUNK: None, OFFLINE: self._encoded(planset)}
         return type(self)(self._base, changes, self.bindings, self._file)
 
     @classmethod
@@ -182,6 +185,14 @@ class TfliteConverter:
     def plan(self) -> bytes | None:
         """The encoded plan it carries, or None."""
         return self._entry(_PLAN)
+
+    def note(self, name: str) -> bytes | None:
+        """The metadata entry of this name, or None. Raises ModelError if there are several."""
+        return self._entry(name)
+
+    def with_note(self, name: str, note: bytes) -> Self:
+        """The model with a metadata entry, replacing an older one; its plan stays."""
+        return type(self)(self._base, {**self._changes, name: note}, self.bindings, self._file)
 
     def offline_metadata(self) -> bytes | None:
         """The bytes of the file's OfflineMemoryAllocation, for tools that put it into another copy of the model."""

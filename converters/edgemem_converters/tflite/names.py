@@ -61,4 +61,5 @@ OPTIONS: Final = {
     "CONCATENATION": (10, (("axis", 0, "<i", 0), ("activation", 1, "<b", 0))),
     "RESIZE_BILINEAR": (15, (("align_corners", 2, "<B", 0), ("half_pixel_centers", 3, "<B", 0))),
     "RESIZE_NEAREST_NEIGHBOR": (74, (("align_corners", 0, "<B", 0), ("half_pixel_centers", 1, "<B", 0))),
+    "BATCH_MATMUL": (101, (("adj_x", 0, "<B", 0), ("adj_y", 1, "<B", 0))),
 }

@@ -11,11 +11,13 @@ are equal (options, quantisation, shapes, constants) are stored once.
 from __future__ import annotations
 
 import copy
+from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from edgemem.errors import ModelError, UnsupportedError
+from edgemem.model.dtypes import DTYPE_BITS
 from edgemem.model.rewrite import NEW
 from edgemem_converters.tflite.names import DTYPES, OPERATOR_CODES
 from edgemem_converters.tflite.objects import drop_buffers, listed, packed, read_errors, unpacked
@@ -25,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import ModuleType
 
-    from edgemem.model.graph import Graph, Op
-    from edgemem.model.rewrite import Rewrite
+    from edgemem.model.graph import Graph, Op, Tensor
+    from edgemem.model.rewrite import ConstantPart, Rewrite
 
 __all__ = ["rewrite_file"]
 
@@ -92,12 +94,12 @@ class _Once:
     """A part of the file that is stored once, however many others refer to it."""
 
     def __init__(self, part: Any) -> None:
-        self._part = part
+        self.part = part
         self._at: int | None = None
 
     def Pack(self, builder: Any) -> int:  # noqa: N802 -- the generated code calls it so
         if self._at is None:
-            self._at = int(self._part.Pack(builder))
+            self._at = int(self.part.Pack(builder))
         return self._at
 
 
@@ -161,7 +163,9 @@ class _Writer:
         for index, (tensor, like) in enumerate(zip(self._new.tensors, rewrite.likes, strict=True)):
             old = main.tensors[like]
             old.quantization = self._share(old.quantization)
-            if tensor.name == self._old.tensors[like].name:
+            if index in rewrite.parts:
+                self._tensors.append(self._part(tensor, like, rewrite.parts[index]))
+            elif tensor.name == self._old.tensors[like].name:
                 self._places[like] = index
                 old.shapeSignature = None  # slices fix all sizes: the runtime is to refuse others
                 self._tensors.append(old)
@@ -186,6 +190,33 @@ class _Writer:
         main.tensors = self._tensors
         drop_buffers(self._model, dropped)
 
+    def _part(self, tensor: Tensor, like: int, part: ConstantPart) -> Any:
+        """A constant that is a part of an old one, with its share of the scales."""
+        old, shape = self._main.tensors[like], self._old.tensors[like].shape
+        content, bits = self._model.buffers[old.buffer].data, DTYPE_BITS[tensor.dtype]
+        if content is None or old.sparsity is not None or bits % 8 or len(content) != prod(shape) * bits // 8:
+            name = self._old.tensors[like].name
+            raise UnsupportedError(f"the constant {name!r} is stored in a way that cannot be cut")
+        end = part.begin + tensor.shape[part.axis]
+        items = np.asarray(content, np.uint8).reshape(*shape, bits // 8)
+        cut = np.ascontiguousarray(items[(slice(None),) * part.axis + (slice(part.begin, end),)])
+        made = self._schema.TensorT(np.array(tensor.shape, "<i4"), old.type, len(self._model.buffers), tensor.name)
+        made.hasRank = old.hasRank
+        self._model.buffers.append(self._schema.BufferT(cut.reshape(-1)))
+        made.quantization = self._quantization_part(old.quantization, part.axis, part.begin, end)
+        return made
+
+    def _quantization_part(self, shared: Any, axis: int, begin: int, end: int) -> Any:
+        old = shared.part if isinstance(shared, _Once) else shared
+        if old is None or old.quantizedDimension != axis or old.scale is None or len(old.scale) < 2:
+            return shared
+        made = copy.copy(old)
+        for name in ("scale", "zeroPoint", "min", "max"):
+            values = getattr(old, name)
+            if values is not None and len(values) > 1:
+                setattr(made, name, values[begin:end])
+        return made
+
     def _operator(self, op: Op, source: Any | None) -> Any:
         made = self._schema.OperatorT() if source is None else copy.copy(source)
         made.inputs = self._inputs(op)
@@ -197,7 +228,10 @@ class _Writer:
         if source.intermediates is not None:
             made.intermediates = np.array([self._place(i) for i in listed(source.intermediates)], "<i4")
         made.builtinOptions = self._share(source.builtinOptions)
-        if op.type in _WINDOWS and op.attributes.get("pads") == (0, 0, 0, 0):
+        if op.type == "RESHAPE" and len(op.inputs) == 1 and source.builtinOptions is not None:
+            made.builtinOptions = copy.copy(source.builtinOptions)
+            made.builtinOptions.newShape = np.array(self._new.tensors[op.outputs[0]].shape, "<i4")
+        elif op.type in _WINDOWS and op.attributes.get("pads") == (0, 0, 0, 0):
             made.builtinOptions = self._without_padding(source.builtinOptions)
         return made
 
@@ -210,6 +244,8 @@ class _Writer:
             inputs[1:2] = [self._numbers(op, "paddings", (len(shape), 2))]
             if op.type == "PADV2" and op.attributes.get("value") == "lowest":
                 inputs.append(self._lowest(op.inputs[0]))
+        elif op.type == "RESHAPE" and len(inputs) == 1:
+            inputs.append(self._constant(shape, (len(shape),)))
         elif op.type in _RESIZES and len(inputs) == 1:
             inputs.append(self._constant(shape[1:3], (2,)))
         return np.array(inputs, "<i4")

@@ -7,8 +7,10 @@ stop at a few times the length of the file.
 
 from __future__ import annotations
 
-from importlib.util import find_spec, module_from_spec
-from types import ModuleType, SimpleNamespace
+from functools import cache
+from importlib.abc import InspectLoader
+from importlib.util import find_spec
+from types import CodeType, ModuleType, SimpleNamespace
 from typing import Any, Final
 
 from flatbuffers import encode, number_types, packer, util
@@ -29,19 +31,26 @@ def load_schema(length: int, verb: str, participle: str) -> ModuleType:
     Its readers raise ModelError once they have read more than a few times that many bytes. Raises
     MissingDependencyError if ai-edge-litert, which has the module, is not installed.
     """
-    try:
-        spec = find_spec(_NAME)
-    except ImportError:
-        spec = None
-    if spec is None or spec.loader is None:
+    code = _code()
+    if code is None:
         raise MissingDependencyError("ai-edge-litert", purpose=f"{verb} a .tflite file")
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = ModuleType(_NAME)
+    exec(code, module.__dict__)  # noqa: S102 -- what an import does, without compiling the file each time
     table = SimpleNamespace(Table=_counting(_TIMES * length + (1 << 12), participle))
     module.__dict__["flatbuffers"] = SimpleNamespace(
         table=table, encode=encode, number_types=number_types, packer=packer, util=util
     )
     return module
+
+
+@cache
+def _code() -> CodeType | None:
+    """The generated module, compiled once; None if it is not installed. Without its bytecode that takes a second."""
+    try:
+        spec = find_spec(_NAME)
+    except ImportError:
+        return None
+    return spec.loader.get_code(_NAME) if spec is not None and isinstance(spec.loader, InspectLoader) else None
 
 
 def _counting(most: int, participle: str) -> Any:

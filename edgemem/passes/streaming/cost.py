@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 
 from edgemem.errors import TilingError
-from edgemem.records.micro_tail import TENSOR
+from edgemem.records.micro_tail import kind_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -34,10 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["RegionCost", "StageCost"]
 
 _MOST_PIECES: Final = 10  # inputs of a CONCATENATION in TensorFlow Lite Micro
-_NODE: Final = 64 + TENSOR
-# What an operator that streaming adds takes of the tail, with its result; a SLICE also has a constant of its own.
-_SLICE: Final = _NODE + TENSOR
-_CONCATENATION: Final = _NODE + 88
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +109,10 @@ class RegionCost:
         self._over_inner = [order.get(v, -1) for _, v in over]
         self._tails = np.array([layers.tails[node.output] for node in nodes], np.int64)
         constants = [layers.constants[k] for k in range(first, last + 1) if k in layers.constants]
+        # What an operator that streaming adds takes of the tail, with its result; a SLICE also has a constant.
+        build = layers.build
+        self._slice = kind_bytes("SLICE", build) + 2 * build.tensor
+        self._join = kind_bytes("CONCATENATION", build) + build.tensor
         self._constant_ops, self._constant_tail = len(constants), sum(constants)
 
     @property
@@ -238,7 +238,7 @@ class RegionCost:
                 joined = np.where(left > 1, -(-left // _MOST_PIECES), 0)
                 joins, left = joins + joined, joined
         operators = pieces.sum(axis=0) + slices + joins
-        return operators, self._tails @ pieces + slices * _SLICE + joins * _CONCATENATION
+        return operators, self._tails @ pieces + slices * self._slice + joins * self._join
 
 
 class _Times:

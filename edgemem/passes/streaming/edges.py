@@ -14,7 +14,8 @@ from edgemem.passes.streaming.chains import Edge
 from edgemem.passes.streaming.cost import RegionCost
 from edgemem.passes.streaming.layers import Layers
 from edgemem.records.lifetime import find_lives
-from edgemem.records.micro_tail import TENSOR, operator_bytes
+from edgemem.records.micro_builds import build_of
+from edgemem.records.micro_tail import operator_bytes
 from edgemem.records.sizes import tensor_bytes
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class StageGraph:
                 first = -1 if life.present else life.first
                 last = len(graph.ops) if life.kept or index in graph.outputs else life.last
                 self._spans[index] = _Span(first, last, tensor_bytes(tensor, target, graph.layout))
-        self.layers = Layers(graph, target.kernels)
+        self.layers = Layers(graph, target.kernels, build_of(target))
         self._regions: dict[tuple[int, int], RegionCost | None] = {}
 
     @cached_property
@@ -176,5 +177,6 @@ class StageGraph:
                 gap = distance(self.target.kernels, self.graph, op, position)
                 if gap is not None:
                     saved = max(saved, min(size - max(gap, 0), span.size))
-        tail = operator_bytes(self.graph, op) + TENSOR * len(made)
+        build = self.layers.build
+        tail = operator_bytes(self.graph, op, build) + build.tensor * len(made)
         return Edge(number, number + 1, 0, total - saved, 1, tail)

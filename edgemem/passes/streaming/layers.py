@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from edgemem.errors import TilingError
 from edgemem.model.overlap import distance
 from edgemem.model.rewrite import NEW
 from edgemem.passes.streaming.region import StripeStage, region_of
-from edgemem.records.micro_tail import TENSOR, operator_bytes
+from edgemem.records.micro_tail import kind_bytes, operator_bytes
 
 if TYPE_CHECKING:
     from edgemem.model.graph import Graph, Tensor
     from edgemem.passes.streaming.region import StripeNode
+    from edgemem.records.micro_builds import MicroBuild
 
 __all__ = ["Layers", "Map"]
-
-_PAD: Final = 64 + 64 + TENSOR  # of the tail: the operator, its kernel's structure, its result
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +47,13 @@ class Layers:
         maps: the values that nodes read row by row or make.
         cut: a node, by its output -> the values that it reads row by row.
         overlapping: a node, by its output -> the inputs that its result may overlap.
+        build: whose tail is counted.
         tails: a node, by its output -> bytes of the tail for one operator of this kind, with its result.
     """
 
-    def __init__(self, graph: Graph, kernels: str) -> None:
-        """Of a graph, for a profile of kernels (`edgemem.model.overlap`)."""
+    def __init__(self, graph: Graph, kernels: str, build: MicroBuild) -> None:
+        """Of a graph, for a profile of kernels (`edgemem.model.overlap`) and a build of TensorFlow Lite Micro."""
+        self.build = build
         self.nodes: dict[int, tuple[StripeNode, ...] | None] = {}
         self.constants: dict[int, int] = {}
         self.maps: dict[int, Map] = {}
@@ -71,7 +72,8 @@ class Layers:
             region = region_of(graph, StripeStage(number, number, 1))
         except TilingError:
             return None
-        tail = TENSOR + operator_bytes(graph, op)
+        tail = self.build.tensor + operator_bytes(graph, op, self.build)
+        pad = self.build.tensor + kind_bytes("PAD", self.build)
         if region.constant_ops:
             self.constants[number] = tail
         first, own = len(graph.tensors), self._next
@@ -87,7 +89,7 @@ class Layers:
             made.append(node)
             self.cut[node.output] = tuple(dict.fromkeys(node.inputs[k] for k in node.window.cut))
             self.overlapping[node.output] = self._overlapping(node)
-            self.tails[node.output] = _PAD if node.source == NEW else tail
+            self.tails[node.output] = pad if node.source == NEW else tail
         for value in (*region.readers, *region.made):
             self.maps[renamed(value)] = _map_of(tensors[value])
         return tuple(made)

@@ -18,6 +18,7 @@ from edgemem.passes.streaming.edges import StageGraph
 from edgemem.passes.streaming.region import StripeStage
 from edgemem.passes.streaming.stream import stream
 from edgemem.records.lifetime import lifetimes
+from edgemem.records.micro_builds import build_of
 from edgemem.records.micro_tail import predicted_tail
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ def find_front(graph: Graph, target: Target, *, limits: StripeLimits | None = No
     if allowed is not None:
         found += chains(edges, count, by_operators=True)
         found = [chain for chain in found if chain.operators <= allowed]
-    rest = predicted_tail(graph) - sum(edge.tail for edge in network.plain)
+    rest = predicted_tail(graph, build_of(target)) - sum(edge.tail for edge in network.plain)
     return _front([_choice(chain, rest) for chain in found])
 
 
@@ -145,7 +146,8 @@ def measure_stages(graph: Graph, target: Target, stages: Sequence[StripeStage]) 
     problem = lifetimes(streamed, target).problem
     offsets, bound, *_ = search_offsets(problem, _WORK, seed=_SEED)
     head = int((offsets + problem.size).max(initial=0))
-    return StripeChoice(tuple(stages), bound, head, predicted_tail(streamed), len(streamed.ops))
+    tail = predicted_tail(streamed, build_of(target))
+    return StripeChoice(tuple(stages), bound, head, tail, len(streamed.ops))
 
 
 def _cheapest_below(graph: Graph, target: Target, front: Sequence[StripeChoice], head: int) -> StripeChoice:

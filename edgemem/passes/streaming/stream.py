@@ -13,18 +13,19 @@ stripes of a result, `r` the result of a resize before its surplus rows are drop
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from edgemem.errors import ModelError
-from edgemem.model.graph import Graph, Op
-from edgemem.model.rewrite import Rewrite
+from edgemem.passes.sheet import Sheet
 from edgemem.passes.streaming.region import StripeStage, region_of
-from edgemem.passes.streaming.stripes import Draft, Sheet, write_stage
+from edgemem.passes.streaming.stripes import write_stage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from edgemem.model.graph import Graph
+    from edgemem.model.rewrite import Rewrite
 
 __all__ = ["StripeStage", "stream"]
 
@@ -58,44 +59,10 @@ def stream(graph: Graph, stages: Sequence[StripeStage], slot_alignment: int = 16
         region = regions.get(index)
         if region is None:
             places[index] = len(sheet.ops)
-            sheet.ops.append((index, graph.ops[index]))
+            sheet.copy(index)
             index += 1
         else:
             write_stage(graph, region, sheet, slot_alignment)
             index = region.stage.last_op + 1
     precedence = tuple((places[first], places[then]) for first, then in graph.precedence)
-    return _compacted(replace(graph, ops=(), outputs=graph.inputs, precedence=()), graph.outputs, sheet, precedence)
-
-
-def _compacted(
-    frame: Graph, outputs: tuple[int, ...], sheet: Sheet, precedence: tuple[tuple[int, int], ...]
-) -> Rewrite:
-    """The new graph without unused tensors. Old ones keep their order, and come before new ones."""
-    used = {*frame.inputs, *outputs}
-    for entry in sheet.ops:
-        op = entry if isinstance(entry, Draft) else entry[1]
-        used.update(op.inputs)
-        used.update(op.outputs)
-    kept = sorted(used - {-1})
-    place = {old: new for new, old in enumerate(kept)}
-    place[-1] = -1
-    ops, sources = [], []
-    for entry in sheet.ops:
-        op, source = (entry, entry.source) if isinstance(entry, Draft) else (entry[1], entry[0])
-        inputs, made = tuple([place[i] for i in op.inputs]), tuple([place[i] for i in op.outputs])
-        if isinstance(op, Draft):
-            ops.append(Op(op.name, op.type, inputs, made, (), op.scratch, attributes=op.attributes))
-        else:
-            ops.append(replace(op, inputs=inputs, outputs=made))
-        sources.append(source)
-    graph = Graph(
-        frame.name,
-        tuple(sheet.tensors[i] for i in kept),
-        tuple(ops),
-        tuple(place[i] for i in frame.inputs),
-        tuple(place[i] for i in outputs),
-        frame.layout,
-        precedence,
-        frame.number,
-    )
-    return Rewrite(graph, tuple(sources), tuple(sheet.likes[i] for i in kept))
+    return sheet.rewrite(precedence)

@@ -8,66 +8,21 @@ rows kept from before ─ concat ───┴─► window ─► readers of thi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING
 
-from edgemem.model.graph import Tensor
-from edgemem.model.rewrite import NEW
 from edgemem.passes.reach import axis_of
+from edgemem.passes.sheet import Draft
 from edgemem.passes.streaming.progress import progress_of
 from edgemem.passes.streaming.region import DIALECTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from edgemem.model.graph import Attribute, Graph, Op
+    from edgemem.model.graph import Attribute, Graph, Tensor
+    from edgemem.passes.sheet import Sheet
     from edgemem.passes.streaming.region import StripeNode, StripeRegion
 
-__all__ = ["Draft", "Sheet", "write_stage"]
-
-_LONGEST: Final = 24  # characters of an old name in a new one; a file holds thousands of them
-
-
-class Draft(NamedTuple):
-    """An operator before its tensors have their final numbers; the fields are those of `Op`, and its source."""
-
-    name: str
-    type: str
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    attributes: Mapping[str, Attribute]
-    scratch: tuple[int, ...] = ()
-    source: int = NEW
-
-
-class Sheet:
-    """Tensors and operators of the new graph while it is written. Old tensors keep their index."""
-
-    def __init__(self, graph: Graph) -> None:
-        """Starts with the tensors of the graph, and no operators."""
-        self.tensors = list(graph.tensors)
-        self.likes = list(range(len(graph.tensors)))
-        self.ops: list[Draft | tuple[int, Op]] = []  # new ones; old ones with their index
-        self._taken = {tensor.name for tensor in graph.tensors}
-        self._stems: set[str] = set()
-
-    def stem(self, name: str) -> str:
-        """A short name for the parts of a tensor, which no other tensor has."""
-        short = stem = name.partition(";")[0][-_LONGEST:]
-        number = 1
-        while stem in self._stems:
-            number += 1
-            stem = f"{short}.{number}"
-        self._stems.add(stem)
-        return stem
-
-    def add_tensor(self, name: str, dtype: str, shape: tuple[int, ...], like: int) -> int:
-        """Append a tensor; returns its index."""
-        while name in self._taken:
-            name += "'"
-        self._taken.add(name)
-        self.tensors.append(Tensor(name, dtype, shape))
-        self.likes.append(like)
-        return len(self.tensors) - 1
+__all__ = ["write_stage"]
 
 
 def write_stage(graph: Graph, region: StripeRegion, sheet: Sheet, slot_alignment: int) -> None:
@@ -120,7 +75,7 @@ class _Writer:
 
     def write(self) -> None:
         for index in self._region.constant_ops:
-            self._sheet.ops.append((index, self._graph.ops[index]))
+            self._sheet.copy(index)
         progress = progress_of(self._region)
         cuts = [tuple(dict.fromkeys(node.inputs[k] for k in node.window.cut)) for node in self._region.nodes]
         before = [0] * len(cuts)

@@ -22,22 +22,22 @@ from edgemem.passes.tiling.cost import Costs
 from edgemem.passes.tiling.kernels import workspace
 from edgemem.passes.tiling.stage import TileStage
 from edgemem.records.lifetime import lifetimes
-from edgemem.schedule.peak import peak_of
 from edgemem.strategy.bounds import operator_breadths
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from edgemem.model.graph import Graph
     from edgemem.targets import Target
 
-__all__ = ["TileChoice", "find_stages", "peak_without_stages"]
+__all__ = ["TileChoice", "TileSearch", "find_stages"]
 
 _ROWS: Final = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64)
 _COLUMNS: Final = (1, 2, 4)
 _MOST_TILES: Final = 64
 _MOST_ENDS: Final = 48  # places where a stage may end
 _LONGEST: Final = 48  # operators in a stage
+_OPERATOR: Final = 100_000  # multiply-accumulate operations in the time that one more operator takes (measured: 3.5 us)
 _PRECISION: Final = 1 / 256  # of the least peak
 _SLACK: Final = 1 / 64  # by which the peak may exceed the least for less arithmetic
 
@@ -65,6 +65,10 @@ class _Way:
     operators: int
     stage: TileStage | None = None
     before: _Way | None = None
+
+    def cost(self, price: int) -> tuple[int, int]:
+        """What ways are compared by, where an operator costs so much arithmetic."""
+        return self.extra + price * self.operators, self.operators
 
     def rows(self, op: int) -> int:
         """In how many rows of tiles an operator before the place ran; 1 if it ran as it is."""
@@ -99,56 +103,66 @@ def find_stages(
             these numbers of threads; () for a graph that ONNX Runtime will optimise to the level `all`, whose kernels
             have the same blocks for every part.
 
-    Returns the same for the same graph on every machine. Raises UnsupportedError for a target with layers of textures.
+    Returns the same for the same graph on every machine, and no stages for one with loops or branches. Raises
+    UnsupportedError for a target with layers of textures.
     """
-    if target.layer_rows:
-        raise UnsupportedError(
-            f"the target {target.name!r} gives every tile whole layers, which costs what tiles save; "
-            "tile for gpu-buffer"
-        )
-    search = _Search(graph, target, threads, max_macs)
-    before, allowed = search.peak_without(), search.allowed
-    low, high = search.least(), before
-    best: tuple[int, _Way] | None = None
-    if budget is not None and before <= budget:
-        return TileChoice((), before, 1.0)
-    if budget is not None and (way := search.best(budget)) is not None and way.extra <= allowed:
-        best = (budget, way)
-    fits = best is not None
-    while not fits and high - low > max(high * _PRECISION, 1):
-        limit = (low + high) // 2
-        way = search.best(limit)
-        if way is not None and way.extra <= allowed:
-            best, high = (limit, way), limit
-        else:
-            low = limit
-    if best is None:
-        return TileChoice((), before, 1.0)
-    if not fits:  # the last bytes often cost most of the arithmetic
-        relaxed = search.best(limit := min(before, best[0] + int(best[0] * _SLACK)))
-        best = (limit, relaxed) if relaxed is not None and relaxed.extra < best[1].extra else best
-    total = max(sum(search.costs.macs), 1)
-    return TileChoice(best[1].stages(), best[0], 1 + best[1].extra / total)
+    return TileSearch(graph, target, threads).find(max_macs=max_macs, budget=budget)
 
 
-def peak_without_stages(graph: Graph, target: Target) -> int:
-    """Bytes that no plan of a graph goes below, in the order of its operators and as they are."""
-    return peak_of(graph, target)
+class TileSearch:
+    """The ways to run one graph. Arguments as `find_stages`; what one search has computed, the next one finds."""
 
-
-class _Search:
-    """The ways to run one graph."""
-
-    def __init__(self, graph: Graph, target: Target, threads: Sequence[int], max_macs: float) -> None:
+    def __init__(self, graph: Graph, target: Target, threads: Sequence[int] = (1,)) -> None:
+        if target.layer_rows:
+            raise UnsupportedError(
+                f"the target {target.name!r} gives every tile whole layers, which costs what tiles save; "
+                "tile for gpu-buffer"
+            )
         self.graph = graph
         self.costs = Costs(graph, target, threads=threads)
         self._count = len(graph.ops)
         breadths = operator_breadths(lifetimes(graph, target).problem)
-        self.allowed = int((max_macs - 1) * sum(self.costs.macs))
+        self._allowed = 0
         self._alone = np.array([self._workspace(k) for k in range(self._count)], np.int64)
-        self._alone[: len(breadths)] += breadths
+        self._peak = int(breadths.max(initial=0))
+        # Operators of bodies are steps among those of the graph, which no stage counts.
+        self._is_countable = not any(op.bodies for op in graph.ops)
+        if self._is_countable:
+            self._alone[: len(breadths)] += breadths
         self._can = [self.costs.region(k, k) is not None for k in range(self._count)]
         self._ends = self._find_ends()
+
+    def find(self, *, max_macs: float, budget: int | None = None) -> TileChoice:
+        """As `find_stages`."""
+        if not self._is_countable:
+            return TileChoice((), self._peak, 1.0)
+        total = sum(self.costs.macs)
+        self._allowed = int((max_macs - 1) * total)
+        before = self.peak_without()
+        low, high = self.least(), before
+        best: tuple[int, _Way] | None = None
+        if budget is not None and before <= budget:
+            return TileChoice((), before, 1.0)
+        if budget is not None and (way := self._cheapest_way(budget)) is not None:
+            best = (budget, way)
+        fits = best is not None
+        while not fits and high - low > max(high * _PRECISION, 1):
+            limit = (low + high) // 2
+            way = self._cheapest_way(limit)
+            if way is not None:
+                best, high = (limit, way), limit
+            else:
+                low = limit
+        if best is None:
+            return TileChoice((), before, 1.0)
+        if not fits:  # the last bytes often cost most of the arithmetic
+            relaxed = self._cheapest_way(limit := min(before, best[0] + int(best[0] * _SLACK)))
+            best = (limit, relaxed) if relaxed is not None and relaxed.extra < best[1].extra else best
+        return TileChoice(best[1].stages(), best[0], 1 + best[1].extra / max(total, 1))
+
+    def uncut(self) -> frozenset[int]:
+        """Operators that cannot run in tiles."""
+        return frozenset(k for k, can in enumerate(self._can) if not can)
 
     def peak_without(self) -> int:
         """Bytes without tiles."""
@@ -193,8 +207,16 @@ class _Search:
             k for k in range(self._count) if self._can[k] and (k == 0 or not self._can[k - 1] or k - 1 in self._ends)
         )
 
-    def best(self, limit: int) -> _Way | None:
-        """The way with the least arithmetic whose peak is within the limit; None if there is none."""
+    def _cheapest_way(self, limit: int) -> _Way | None:
+        """The cheapest way whose peak is within the limit and whose arithmetic is allowed; None if none is found."""
+        for price in (_OPERATOR, 0):
+            way = self._best(limit, price)
+            if way is not None and way.extra <= self._allowed:
+                return way
+        return None
+
+    def _best(self, limit: int, price: int) -> _Way | None:
+        """The cheapest way whose peak is within the limit, where an operator costs so much arithmetic."""
         # ways[k][t]: operators before k have run; t: the last of them in tiles
         ways: list[list[_Way | None]] = [[None, None] for _ in range(self._count + 1)]
         ways[0][0] = _Way(0, 0)
@@ -204,52 +226,54 @@ class _Search:
                 if way is None:
                     continue
                 if self._whole(k, way) <= limit:
-                    _offer(ways[k + 1], 0, _Way(way.extra, way.operators + 1, None, way))
+                    _offer(ways[k + 1], 0, _Way(way.extra, way.operators + 1, None, way), price)
                 if k not in begins:
                     continue
                 for last in self._ends:
                     if not k <= last < k + _LONGEST:
                         continue
-                    stage = self._cheapest(k, last, limit, way)
+                    stage = self._cheapest(k, last, limit, way, price)
                     if stage is not None:
                         extra = way.extra + (self.costs.macs_of(stage) or 0) - sum(self.costs.macs[k : last + 1])
                         operators = way.operators + self.costs.operators(stage)
-                        _offer(ways[last + 1], 1, _Way(extra, operators, stage, way))
+                        _offer(ways[last + 1], 1, _Way(extra, operators, stage, way), price)
         ends = [w for w in ways[self._count] if w is not None]
-        return min(ends, key=lambda w: (w.extra, w.operators), default=None)
+        return min(ends, key=lambda w: w.cost(price), default=None)
 
-    def _cheapest(self, first: int, last: int, limit: int, way: _Way) -> TileStage | None:
-        """The stage of these operators with the least arithmetic within the limit, after the others ran so."""
+    def _cheapest(self, first: int, last: int, limit: int, way: _Way, price: int) -> TileStage | None:
+        """The cheapest stage of these operators within the limit, after the others ran so."""
         region = self.costs.region(first, last) if self._can_all(first, last) else None
         if region is None:
             return None
-        rows = ((i, way.rows(self.costs.producer(i))) for i in region.inputs)
-        in_parts = frozenset((i, count) for i, count in rows if count > 1)
+        counts = ((i, way.rows(self.costs.producer(i))) for i in region.inputs)
+        in_parts = frozenset((i, count) for i, count in counts if count > 1)
         if not in_parts and int(self._alone[first : last + 1].max()) <= limit:
             return None  # they need no tiles
         if self.costs.least(first, last, in_parts=bool(in_parts)) > limit:
             return None
-        paid = sum(self.costs.macs[first : last + 1]) + self.allowed - way.extra
-        for stage in self._stages(first, last):
-            macs = self.costs.macs_of(stage)
-            if macs is None or macs > paid:
-                continue
-            peak = self.costs.peak(stage, in_parts)
-            if peak is not None and peak <= limit:
-                return stage  # more rows would compute more twice
-        return None
+        found: list[tuple[int, TileStage]] = []
+        paid = sum(self.costs.macs[first : last + 1]) + self._allowed - way.extra
+        for columns in _COLUMNS:
+            for rows in _ROWS:
+                if rows * columns > _MOST_TILES:
+                    break
+                stage = TileStage(first, last, rows, columns)
+                macs = self.costs.macs_of(stage)
+                if macs is None:
+                    continue
+                if macs > paid:
+                    break  # more rows would compute more twice
+                peak = self.costs.peak(stage, in_parts)
+                if peak is not None and peak <= limit:
+                    found.append((macs + price * self.costs.operators(stage), stage))
+                    break
+        return min(found, key=lambda each: each[0], default=(0, None))[1]
 
     def _can_all(self, first: int, last: int) -> bool:
         return all(self._can[first : last + 1])
 
-    def _stages(self, first: int, last: int) -> Iterator[TileStage]:
-        for columns in _COLUMNS:
-            for rows in _ROWS:
-                if rows * columns <= _MOST_TILES:
-                    yield TileStage(first, last, rows, columns)
 
-
-def _offer(ways: list[_Way | None], place: int, way: _Way) -> None:
+def _offer(ways: list[_Way | None], place: int, way: _Way, price: int) -> None:
     known = ways[place]
-    if known is None or (way.extra, way.operators) < (known.extra, known.operators):
+    if known is None or way.cost(price) < known.cost(price):
         ways[place] = way

@@ -26,6 +26,7 @@ class ArenaLayout:
         origin: the plan that it is.
         reason: why it is not the plan in the file, where there is one; else "".
         lower_bound: what no plan of the same tensors can go below; None if it is not known.
+        keeps_inputs: whether inputs keep their memory for the whole run; else they are to be set before every run.
     """
 
     places: tuple[tuple[int, int, int], ...]
@@ -34,6 +35,7 @@ class ArenaLayout:
     origin: Origin
     reason: str = ""
     lower_bound: int | None = None
+    keeps_inputs: bool = True
 
 
 def encode_layout(layout: ArenaLayout) -> dict[str, Any]:
@@ -45,6 +47,7 @@ def encode_layout(layout: ArenaLayout) -> dict[str, Any]:
         "origin": [origin.source, origin.of, origin.strategy],
         "reason": layout.reason,
         "lower_bound": layout.lower_bound,
+        "keeps_inputs": layout.keeps_inputs,
     }
 
 
@@ -57,6 +60,7 @@ def decode_layout(data: Mapping[str, Any] | None) -> ArenaLayout | None:
         bound = data["lower_bound"]
         origin = Origin(source, of, strategy)  # type: ignore[arg-type]
         bound = None if bound is None else int(bound)
-        return ArenaLayout(places, int(data["size"]), None, origin, str(data["reason"]), bound)
+        keeps = data["keeps_inputs"] is not False
+        return ArenaLayout(places, int(data["size"]), None, origin, str(data["reason"]), bound, keeps)
     except (AssertionError, KeyError, TypeError, ValueError, OverflowError):
         return None

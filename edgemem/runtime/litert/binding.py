@@ -64,7 +64,8 @@ class Binding:
             place: gives tensors their places, once LiteRT has prepared the model.
             arena: to run in.
             reason: why there is no delegate.
-            inputs_kept: whether inputs are kept after a run; else they are to be set before every run.
+            inputs_kept: whether inputs are kept after a run where the plan keeps them; else they are to be set before
+                every run.
             poison: fill the arena before every run.
             plain: makes an interpreter without our arena, which replaces this one where the model cannot be bound.
             has_other_kernels: whether the interpreter that `plain` makes runs other kernels than this one.
@@ -139,7 +140,7 @@ class Binding:
         with self.arena.lock:
             self._check_turn("its inputs were set")
             guard.check()
-            if not self._inputs_kept:
+            if not self._inputs_kept or (self.layout is not None and not self.layout.keeps_inputs):
                 self._check_inputs()
             if self._poison:
                 self._poison_all_but_inputs()

@@ -88,7 +88,7 @@ def compare_run(
     values: Sequence[NDArray[Any]] | None = None,
     plan: WantedPlan = None,
     resize: Mapping[int, Sequence[int]] | None = None,
-    inputs: Inputs = "keep",
+    inputs: Inputs | None = None,
 ) -> RunReport:
     """Run a .tflite model inside its plan with builtin kernels, poisoned, and compare every operator.
 

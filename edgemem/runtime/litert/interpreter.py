@@ -54,7 +54,8 @@ class Interpreter(_LiteRT):  # type: ignore[misc]
         mode: `planned` runs builtin kernels inside a plan, `plain` leaves everything to LiteRT; None is `planned` where
             builtin kernels run the model, and else `plain`.
         inputs: `keep` them after a run, as LiteRT does, or `release` their memory to what comes after their last use:
-            a smaller arena, but they must be set before every run. With a plan in the file, that plan decides.
+            a smaller arena, but they must be set before every run. By default as the plan in the file has it; without
+            one they are kept.
         plan: `file` runs the plan in the file as it stands, proved against the model inside this LiteRT; `make` makes
             a new one; a plan set for this model under the target `litert` is proved and run. By default the plan in
             the file, if it can be run and no strategy is named, and else one that is made now; `memory.origin` and
@@ -84,7 +85,7 @@ class Interpreter(_LiteRT):  # type: ignore[misc]
         experimental_preserve_all_tensors: bool = False,
         *,
         mode: Mode | None = None,
-        inputs: Inputs = "keep",
+        inputs: Inputs | None = None,
         plan: WantedPlan = None,
         strategy: str | Sequence[str] | None = None,
         arena: Arena | None = None,
@@ -156,7 +157,7 @@ class Interpreter(_LiteRT):  # type: ignore[misc]
             place,
             arena or Arena(),
             reason=reason,
-            inputs_kept=inputs == "keep",
+            inputs_kept=inputs != "release",
             poison=poison,
             # Where there is no plan after all, the kernels are those that the caller has asked for.
             plain=None if is_strict else (lambda: make([], kernels=experimental_op_resolver_type)),

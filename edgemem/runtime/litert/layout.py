@@ -39,16 +39,10 @@ _ALIGNMENT: Final = 64
 _REMEDY: Final = "plan again with `edgemem plan --target litert`, or let one be made now: Interpreter(..., plan='make')"
 
 
-def bound_target(inputs: Inputs) -> Target:
-    """The rules of an arena that LiteRT's builtin kernels run in."""
-    return replace(
-        BUILT_IN["litert"],
-        name=f"litert-{inputs}",
-        inputs="whole_run" if inputs == "keep" else "until_last_use",
-        unread="one_op",
-        variables="outside",
-        aliasing="elementwise",
-    )
+def bound_target(inputs: Inputs | None) -> Target:
+    """The rules of an arena that LiteRT's builtin kernels run in. None keeps inputs."""
+    released = BUILT_IN["litert-release"]
+    return released if inputs == "release" else replace(released, name="litert-keep", inputs="whole_run")
 
 
 def open_tflite(data: bytes) -> Model:
@@ -93,7 +87,7 @@ def choose_layout(probed: Probe, source: ModelSource, request: PlanRequest, resi
 
 
 def _replacement_layout(
-    graph: Graph, probed: Probe, inputs: Inputs, why: str, plansets: Sequence[PlanSet]
+    graph: Graph, probed: Probe, inputs: Inputs | None, why: str, plansets: Sequence[PlanSet]
 ) -> ArenaLayout:
     """The layout by a plan that is made now, with the settings of the file's plan, which cannot be run."""
     reason = f"the plan in the file is not used: {why}"
@@ -124,7 +118,7 @@ def _file_layout(
     graph: Graph,
     probed: Probe,
     plansets: Collection[PlanSet],
-    inputs: Inputs,
+    inputs: Inputs | None,
     *,
     in_file: Graph,
     is_resized: bool = False,
@@ -138,7 +132,7 @@ def _file_layout(
         graph: as this LiteRT runs it.
         probed: what LiteRT shows of it.
         plansets: what the file carries.
-        inputs: whether they are to be kept after a run.
+        inputs: whether they are to be kept after a run; None is as the plan has it.
         in_file: the graph in the sizes of the file.
         is_resized: whether the caller has resized inputs.
 
@@ -158,8 +152,8 @@ def _file_layout(
     assert rules is not None
     if inputs == "keep" and rules.inputs == "until_last_use":
         raise RuntimeBindError(
-            "the plan in the file gives the memory of inputs away after their last use: make the interpreter with "
-            "inputs='release' and set them before every run, or plan with `edgemem plan --target litert`"
+            "the plan in the file gives the memory of inputs away after their last use: make the interpreter without "
+            "inputs='keep' and set them before every run, or plan with `edgemem plan --target litert`"
         )
     if planset.digest != digest(graph) and _has_other_inputs(planset, graph, in_file):
         if is_resized:
@@ -181,7 +175,7 @@ def _has_other_inputs(planset: PlanSet, graph: Graph, in_file: Graph) -> bool:
 
 
 def _plan_layout(
-    graph: Graph, probed: Probe, inputs: Inputs, settings: Settings | None = None, *, reason: str = ""
+    graph: Graph, probed: Probe, inputs: Inputs | None, settings: Settings | None = None, *, reason: str = ""
 ) -> ArenaLayout:
     """The layout by a plan that is made now: the smallest that the settings give, by default of a few quick strategies.
 
@@ -190,7 +184,7 @@ def _plan_layout(
     Raises as `edgemem.planning.model_plan.plan_graph`.
     """
     # Under LiteRT's rules its own planner is among the strategies, so the plan is never larger than LiteRT's.
-    rules = (bound_target(inputs), *((BUILT_IN["litert"],) if inputs == "keep" else ()))
+    rules = (bound_target(inputs), *(() if inputs == "release" else (BUILT_IN["litert"],)))
     candidates = [_made(graph, target, settings or _QUICK) for target in rules]
     proved = min(candidates, key=lambda p: p.planset.best_offsets.size if p.planset.best_offsets else 0)
     return _layout(graph, probed, proved, "made now", reason=reason)
@@ -251,7 +245,8 @@ def _layout(graph: Graph, probed: Probe, proved: Proved, source: Source, *, reas
             raise StalePlanError(f"the plan has no place for the workspace {name!r} of this LiteRT; {_REMEDY}")
     sized = tuple((i, offset, tensors[i].size) for i, offset in sorted(places.items()))
     size = max((best.size, *(o + s for _, o, s in sized)))
-    return ArenaLayout(sized, size, planset, origin_of(planset, best, source), reason, planset.bounds.offsets)
+    keeps = planset.target is None or planset.target.inputs != "until_last_use"
+    return ArenaLayout(sized, size, planset, origin_of(planset, best, source), reason, planset.bounds.offsets, keeps)
 
 
 def _left_out(graph: Graph, planset: PlanSet) -> list[int]:

@@ -74,7 +74,9 @@ def find_layout(
 
 
 def _wrong(structure: Structure, layout: ArenaLayout, request: PlanRequest) -> str:
-    return wrong_places(structure, layout.places, layout.size, inputs_kept=request.inputs == "keep")
+    if request.inputs == "keep" and not layout.keeps_inputs:
+        return "the memory of inputs is used again"
+    return wrong_places(structure, layout.places, layout.size, inputs_kept=layout.keeps_inputs)
 
 
 def _path(structure: Structure, source: ModelSource, request: PlanRequest, resized: Resized) -> Path | None:

@@ -26,13 +26,13 @@ class PlanRequest:
         plan: a plan set; `file`, the one in the file; `make`, one that is made now; None is the one in the file if
             there is one and no strategy is named, and else one that is made now.
         strategies: what a new plan is made with; quick ones if there are none.
-        inputs: whether inputs are kept after a run.
+        inputs: whether inputs are kept after a run; None is as the plan in the file has it, and else `keep`.
         options: of LiteRT's interpreter, which another process makes one with; None where it cannot.
         is_strict: whether a plan in the file that cannot be run is an error; else one is made now in its place.
     """
 
     plan: WantedPlan = None
     strategies: tuple[str, ...] = ()
-    inputs: Inputs = "keep"
+    inputs: Inputs | None = None
     options: Mapping[str, Any] | None = None
     is_strict: bool = False

@@ -1,6 +1,6 @@
 """Runs a .tflite model in LiteRT, in a process of its own, for `edgemem.runtime.litert.process.ask_litert`.
 
-The question's `task` is `run`, `bind`, `compare`, `plain` or `reference`.
+The question's `task` is `run`, `bind`, `compare`, `made-up` or `reference`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__: list[str] = []
 
 def _answer(question: Message) -> Message:
     check_here()
-    task = {"run": _run, "bind": _bind, "compare": _compare, "plain": _plain, "reference": _reference}[
+    task = {"run": _run, "bind": _bind, "compare": _compare, "made-up": _made_up, "reference": _reference}[
         question.data["task"]
     ]
     try:
@@ -65,18 +65,28 @@ def _run(question: Message) -> Message:
     return Message(found, [np.asarray(value) for value in results[-1].values()])
 
 
-def _plain(question: Message) -> Message:
-    """The outputs of runs on made-up inputs, one run after the other, as LiteRT has the model."""
-    plain = interpreter_class()(**_options(question))
-    details = _prepared(plain, question.data["shapes"])
+def _made_up(question: Message) -> Message:
+    """The outputs of runs on made-up inputs, one run after the other, and the seconds of the quickest.
+
+    `kernels` is `default` for LiteRT's default ones, `builtin`, or `planned` for builtin ones in the file's plan, in
+    memory that is filled with a pattern before every run.
+    """
+    kernels, options = question.data["kernels"], _options(question)
+    if kernels == "default":
+        options = {"model_content": question.content}
+    runner = (
+        Interpreter(**options, plan="file", poison=True) if kernels == "planned" else interpreter_class()(**options)
+    )
+    details = _prepared(runner, question.data["shapes"])
     forms = [(str(k), np.dtype(d["dtype"]).name, tuple(d["shape"].tolist())) for k, d in enumerate(details)]
     values = [values_of(forms, {}, seed=seed) for seed in range(question.data["runs"])]
     runs, seconds = [], []
     for given in values:
         begun = time.process_time()
-        runs.append(_outputs(plain, details, given))
+        runs.append(_outputs(runner, details, given))
         seconds.append(time.process_time() - begun)
-    found = {"outputs": list(runs[0]), "seconds": min(seconds)}
+    memory = as_data(runner.memory) if isinstance(runner, Interpreter) else None
+    found = {"outputs": list(runs[0]), "seconds": min(seconds), "memory": memory}
     return Message(found, [np.asarray(value) for run in runs for value in run.values()])
 
 

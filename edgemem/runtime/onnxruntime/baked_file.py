@@ -73,6 +73,7 @@ def bake(
     *,
     order: Sequence[int] | None = None,
     dims: Mapping[str, int] | None = None,
+    disabled: Sequence[str] = (),
 ) -> Baked:
     """Write ONNX Runtime's optimised graph of a model, its nodes in the order in which they will run.
 
@@ -86,6 +87,7 @@ def bake(
             Constant nodes); None keeps ONNX Runtime's own. `Shape` and `Size` run as early as they can in any case,
             and the file says so.
         dims: values for symbolic dimensions, which the optimiser then knows.
+        disabled: names of ONNX Runtime's transformations that are left out.
 
     Raises:
         RuntimeLoadError: ONNX Runtime cannot load the model.
@@ -100,7 +102,7 @@ def bake(
         raise ModelError(f"cannot read {source}: {e}") from None
     note = baked_note(data)
     if note is None:
-        data = optimised(source, level, dims=dims or {})
+        data = optimised(source, level, dims=dims or {}, disabled=disabled)
         note = Baked(level, ort.__version__, platform.machine(), dict(dims or {}))
     parts = onnx_editor().parts(data, source.parent)
     wanted = tuple(order) if order is not None else tuple(range(len(parts.names)))
@@ -191,8 +193,8 @@ def baked_options(model_metadata: Mapping[str, str], options: Any) -> Iterator[N
         options.graph_optimization_level, options.execution_order = before
 
 
-def optimised(model_path: Path, level: str, *, dims: Mapping[str, int]) -> bytes:
-    """ONNX Runtime's optimised graph of a model as a file, weights inside.
+def optimised(model_path: Path, level: str, *, dims: Mapping[str, int], disabled: Sequence[str] = ()) -> bytes:
+    """ONNX Runtime's optimised graph of a model as a file, weights inside, without the transformations in `disabled`.
 
     Raises ModelError for a level that there is not, and RuntimeLoadError where ONNX Runtime cannot load the model.
     """
@@ -207,7 +209,9 @@ def optimised(model_path: Path, level: str, *, dims: Mapping[str, int]) -> bytes
         path = folder / "optimised.onnx"
         options.optimized_model_filepath = str(path)
         try:
-            session = ort.InferenceSession(str(model_path), options, providers=["CPUExecutionProvider"])
+            session = ort.InferenceSession(
+                str(model_path), options, providers=["CPUExecutionProvider"], disabled_optimizers=list(disabled)
+            )
         except runtime_errors() as e:
             raise RuntimeLoadError(f"ONNX Runtime cannot load {model_path}: {e}") from None
         inputs = [a.name for a in (*session.get_inputs(), *session.get_overridable_initializers())]

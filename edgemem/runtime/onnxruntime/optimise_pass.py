@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from edgemem.errors import ModelError
 from edgemem.formats import load_model, onnx_editor
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from edgemem.passes.protocol import PassContext
 
 __all__ = ["OptimiseGraph", "optimised_again"]
+
+# Makes one Split of the slices of a tensor, all of which are in memory then until the last part has run.
+_JOINING: Final = ("GatherSliceToSplitFusion",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,7 @@ class OptimiseGraph:
             return model
         path = Path(tempfile.mkdtemp(dir=context.folder)) / context.path.name
         bake_sized(context.path, path, self.level, feeds=context.feeds, bindings=context.bindings)
-        baked = load_model(path)
+        baked = load_model(path, context.bindings.left_open)
         written = onnx_editor().parts(model.content(), context.path.parent).node_outputs
         return baked.with_order(order_like(baked.graph(), written))
 
@@ -79,8 +82,8 @@ def optimised_again(model: Model, level: str, context: PassContext) -> Model:
     folder = Path(tempfile.mkdtemp(dir=context.folder))
     source, path = folder / "source.onnx", folder / context.path.name
     source.write_bytes(data)
-    bake_sized(source, path, level, feeds=context.feeds, bindings=context.bindings)
+    bake_sized(source, path, level, feeds=context.feeds, bindings=context.bindings, disabled=_JOINING)
     source.unlink()
-    baked = load_model(path)
+    baked = load_model(path, context.bindings.left_open)
     written = editor.parts(data, folder).node_outputs
     return baked.with_order(depth_first_order(baked.graph(), written, context.target))

@@ -12,7 +12,8 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.errors import ModelError
-from edgemem.formats import onnx_editor
+from edgemem.formats import Bindings, onnx_editor
+from edgemem.model.ranges import samples_of
 from edgemem.runtime.differences import compare_values
 from edgemem.runtime.feeds import make_feeds
 from edgemem.runtime.onnxruntime.baked_file import (
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from edgemem.formats import Bindings, Model
+    from edgemem.formats import Model
 
     Requests = list[dict[str, NDArray[Any]]]
 
@@ -85,6 +86,8 @@ def compare_with_session(
     level: str = _DEFAULT,
 ) -> OutputComparison:
     """Run a file in ONNX Runtime, and a model that was made from it as its own file runs.
+
+    Where dimensions have ranges, the inputs are of the ends of the ranges and of the middle.
 
     The result says, too, what ONNX Runtime's own levels of optimisation differ by (`levels`), where a bit differs.
 
@@ -170,7 +173,11 @@ def _requests(
 ) -> Requests:
     forms = onnx_editor().parts(content, folder).input_forms()
     given = [dict(feeds)] if feeds else []
-    return given + [make_feeds(forms, bindings, seed=seed) for seed in range(_RUNS - len(given))]
+    if bindings is None or not bindings.ranges:
+        return given + [make_feeds(forms, bindings, seed=seed) for seed in range(_RUNS - len(given))]
+    points = samples_of(bindings.dims, bindings.ranges)
+    made = [make_feeds(forms, Bindings(dims, bindings.input_shapes), seed=k) for k, dims in enumerate(points)]
+    return [*made, *given]
 
 
 @contextmanager
@@ -184,7 +191,7 @@ def _told() -> Iterator[None]:
 
 def _session(file: Path, level: str, threads: int, bindings: Bindings | None) -> Any:
     ort = onnxruntime()
-    options = bind_dimensions(ort.SessionOptions(), bindings.dims if bindings else {})
+    options = bind_dimensions(ort.SessionOptions(), bindings.fixed if bindings else {})
     options.log_severity_level = _ERRORS_ONLY
     options.intra_op_num_threads = threads
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, LEVELS[level])

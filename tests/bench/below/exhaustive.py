@@ -31,6 +31,7 @@ from edgemem.passes.recompute.recompute_pass import RecomputeOperators
 from edgemem.passes.streaming.stages import find_front
 from edgemem.passes.streaming.stream_pass import StreamOperators
 from edgemem.passes.tiling.choice import find_stages
+from edgemem.records.micro_builds import build_of
 from edgemem.records.micro_tail import predicted_tail
 from edgemem.runtime.onnxruntime.baked_file import LEVELS
 from edgemem.runtime.onnxruntime.optimise_pass import OptimiseGraph
@@ -113,7 +114,7 @@ class _Combinations:
     def memory(self, model: Model, target: Target) -> int:
         best = api.plan(model, target=target, strategy="offsets/search", effort="fast").best_offsets
         assert best is not None
-        return best.size + (predicted_tail(model.graph()) if self.is_micro else 0)
+        return best.size + (predicted_tail(model.graph(), build_of(target)) if self.is_micro else 0)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

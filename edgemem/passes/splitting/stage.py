@@ -1,0 +1,63 @@
+"""Stages: which operators run in parts together, along which axis, and in how many parts."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from edgemem.errors import ModelError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["SplitStage", "check_stages", "parse_stages"]
+
+_STAGE: Final = re.compile(r"(\d{1,9}):(\d{1,9}):(\d{1,9})/(\d{1,2})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class SplitStage:
+    """Operators that run in parts.
+
+    Attributes:
+        first: the first of them in the graph.
+        last: the last of them, inclusive.
+        parts: how many.
+        axis: of the results of the last operator, along which they are cut.
+    """
+
+    first: int
+    last: int
+    parts: int
+    axis: int
+
+    def __str__(self) -> str:
+        """As the command line takes it."""
+        return f"{self.first}:{self.last}:{self.parts}/{self.axis}"
+
+
+def parse_stages(text: str) -> tuple[SplitStage, ...]:
+    """Stages from "FIRST:LAST:PARTS/AXIS+...". Raises ModelError for another text."""
+    stages = []
+    for part in text.split("+"):
+        found = _STAGE.fullmatch(part.strip())
+        if found is None:
+            raise ModelError(f"{part.strip()!r} is no stage: give FIRST:LAST:PARTS/AXIS, such as 20:24:4/1")
+        stages.append(SplitStage(*map(int, found.groups())))
+    return tuple(stages)
+
+
+def check_stages(stages: Iterable[SplitStage], count: int) -> tuple[SplitStage, ...]:
+    """The stages in the order of the graph. Raises ModelError where they overlap or are not in the graph."""
+    ordered = tuple(sorted(stages, key=lambda stage: stage.first))
+    end = -1
+    for stage in ordered:
+        if not 0 <= stage.first <= stage.last < count:
+            raise ModelError(f"stage {stage} is not in the graph, whose operators are 0 to {count - 1}")
+        if stage.first <= end:
+            raise ModelError(f"stage {stage} overlaps the one before it; an operator is in one stage at most")
+        if stage.parts < 1:
+            raise ModelError(f"stage {stage} has no part; give 1 or more")
+        end = stage.last
+    return ordered
