@@ -13,7 +13,7 @@ import pytest
 from edgemem.runtime.webgpu.lowering import Lowering, lower
 from edgemem.runtime.webgpu.packing import from_image, pack, to_image, unpack
 from edgemem.runtime.webgpu.shaders import OUTPUT, PARAMETERS, WEIGHTS, Precision, Reach, assemble
-from tests.webgpu_adapters import LAVAPIPE, need_adapter
+from tests.webgpu_adapters import ADAPTERS, need_adapter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ _SPARE: Final = 256  # bytes of NaN before and behind each tensor in a buffer
 
 
 @cache
-def device(adapter: str = LAVAPIPE) -> Any:
+def device(adapter: str = ADAPTERS[0]) -> Any:
     """A device of the adapter with this in its name, with timestamps where it has them; skips the test without one."""
     name = need_adapter(adapter)
     found = pytest.importorskip("wgpu").gpu.enumerate_adapters_sync()

@@ -3,6 +3,8 @@
 lavapipe is in Debian's package mesa-vulkan-drivers. SwiftShader is in chromium-common, from which .ci/run takes the
 library alone into `$EDGEMEM_CACHE/swiftshader`. The loader of Vulkan reads its environment once, when wgpu first asks
 it: conftest.py imports this module before any test does.
+
+`EDGEMEM_TEST_ADAPTERS` names others instead, with commas between them: `NVIDIA` runs the same tests on such a GPU.
 """
 
 from __future__ import annotations
@@ -15,16 +17,17 @@ from typing import Final
 
 import pytest
 
-__all__ = ["ADAPTERS", "LAVAPIPE", "SWIFTSHADER", "names", "need_adapter"]
+__all__ = ["ADAPTERS", "names", "need_adapter"]
 
-LAVAPIPE: Final = "llvmpipe"
-SWIFTSHADER: Final = "SwiftShader"
-ADAPTERS: Final = (LAVAPIPE, SWIFTSHADER)  # parts of the adapters' names, as `--adapter` takes them
+_LAVAPIPE: Final = "llvmpipe"
+_SWIFTSHADER: Final = "SwiftShader"
+# Parts of the adapters' names, as `--adapter` takes them. Most tests run on the first alone.
+ADAPTERS: Final = tuple(os.environ.get("EDGEMEM_TEST_ADAPTERS", f"{_LAVAPIPE},{_SWIFTSHADER}").split(","))
 
 _DRIVER: Final = "vk_swiftshader_icd.json"
 _REMEDIES: Final = {
-    LAVAPIPE: "apt-get install libvulkan1 mesa-vulkan-drivers",
-    SWIFTSHADER: "apt-get install chromium, or run .ci/run",
+    _LAVAPIPE: "apt-get install libvulkan1 mesa-vulkan-drivers",
+    _SWIFTSHADER: "apt-get install chromium, or run .ci/run",
 }
 
 
@@ -47,7 +50,7 @@ def names() -> tuple[str, ...]:
     return tuple(info["device"] for info in infos if info["backend_type"] == "Vulkan")
 
 
-def need_adapter(name: str = LAVAPIPE) -> str:
+def need_adapter(name: str = ADAPTERS[0]) -> str:
     """The whole name of the adapter of which this is a part. Skips the test, with the remedy, where there is none."""
     found = [full for full in names() if name.lower() in full.lower()]
     if not found:

@@ -16,7 +16,7 @@ namespace edgemem::caching {
 
 struct AllocatorState {
   SegmentSource& source;
-  const CachingSettings settings;
+  CachingSettings settings;
   CachingStats stats{};
   Blocks blocks{};
   Pool small{.is_small = true};

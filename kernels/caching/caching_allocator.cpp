@@ -164,6 +164,8 @@ bool CachingAllocator::give(std::uintptr_t address) noexcept {
 
 std::int64_t CachingAllocator::release_cached() noexcept { return state_->release_cached(); }
 
+void CachingAllocator::set_max_split_size(std::int64_t bytes) noexcept { state_->settings.max_split_size = bytes; }
+
 const CachingStats& CachingAllocator::stats() const noexcept { return state_->stats; }
 
 std::vector<BlockView> CachingAllocator::blocks() const {

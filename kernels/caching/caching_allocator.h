@@ -79,6 +79,9 @@ class CachingAllocator {
   CachingAllocator(const CachingAllocator&) = delete;
   CachingAllocator& operator=(const CachingAllocator&) = delete;
 
+  // From the next request on; as CachingSettings::max_split_size, and not checked: `large_segment_size` or more.
+  void set_max_split_size(std::int64_t bytes) noexcept;
+
   // The address of a block of at least `bytes` > 0 for this stream, aligned to 512 bytes as its segment is; 0 if there
   // is no memory.
   std::uintptr_t take(std::int64_t bytes, std::uint64_t stream) noexcept;

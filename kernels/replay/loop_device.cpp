@@ -79,7 +79,11 @@ void* LoopDevice::take_fallback(int64_t bytes, void* stream, Origin origin) noex
   if (fallback_ == nullptr) {
     fallback_ = make_fallback(number_);
   }
-  return fallback_ == nullptr ? nullptr : fallback_->take(bytes, stream, origin);
+  if (fallback_ == nullptr) {
+    return nullptr;
+  }
+  fallback_->keep_large_whole(active_ != nullptr && active_->run_of_plan() == 0);
+  return fallback_->take(bytes, stream, origin);
 }
 
 LoopArena* LoopDevice::enter(em_arena& arena, int32_t& code) noexcept {

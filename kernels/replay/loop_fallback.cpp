@@ -22,6 +22,7 @@ class HostFallback final : public LoopFallback {
     return run == 0 || origin_of(block).run == run ? blocks_.give(block) : give_with_pages(block);
   }
   void share(void* /*block*/, void* /*stream*/) noexcept override {}
+  void keep_large_whole(bool /*is_on*/) noexcept override {}
   void give_withheld() noexcept override {}
   int64_t empty_cache() noexcept override { return trim_pool(); }
   em_torch_memory memory() const noexcept override { return {}; }
@@ -88,6 +89,10 @@ class DeviceFallback final : public LoopFallback {
     if (found != entries_.end() && found->second.stream != stream) {
       found->second.is_shared = true;
     }
+  }
+
+  void keep_large_whole(bool is_on) noexcept override {
+    caching_.set_max_split_size(is_on ? CachingSettings{}.large_segment_size : CachingSettings::kNoLimit);
   }
 
   void give_withheld() noexcept override {

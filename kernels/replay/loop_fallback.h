@@ -22,6 +22,10 @@ class LoopFallback {
   // The block is in use on this stream, too: when it is freed, it is withheld. Nothing happens if there is none.
   virtual void share(void* block, void* stream) noexcept = 0;
 
+  // Whether large segments serve large requests alone from now on. What lives long, such as an optimizer's state, then
+  // lies in segments of its own, and those of short-lived tensors can be given back before an arena is taken.
+  virtual void keep_large_whole(bool is_on) noexcept = 0;
+
   // Frees what was withheld.
   virtual void give_withheld() noexcept = 0;
 

@@ -84,6 +84,25 @@ TEST(the_fallback_of_a_device_keeps_streams_apart) {
   give(c, first, device);
 }
 
+TEST(before_there_is_a_plan_what_lives_long_takes_nothing_of_large_segments) {
+  const Source source;
+  const int device = next_device++;
+  const int64_t large = int64_t{64} << 20;
+  const int64_t state = int64_t{4} << 20;
+  give(take(large, first, device), first, device);
+  void* a = take(state, first, device);  // without a session by PyTorch's rules: a part of the large one
+  CHECK(em_torch_empty_cache(device) == 0);
+  give(a, first, device);
+  CHECK(em_torch_empty_cache(device) == large);
+  StartedLoop loop(device);
+  loop.begin();
+  give(take(large, first, device), first, device);
+  void* b = take(state, first, device);
+  loop.end();
+  CHECK(em_torch_empty_cache(device) == large);
+  give(b, first, device);
+}
+
 TEST(only_the_stream_of_the_plan_gets_places) {
   const Source source;
   const int device = next_device++;

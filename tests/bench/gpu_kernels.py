@@ -170,10 +170,10 @@ def main() -> None:
             variants |= {f"{t.lanes}/{t.repeat}/{t.block}": tiled(op, context, t) for t in TILINGS}
         times = alternate(variants, context, timer, args)
         plain_ms, tuned_ms = times.pop("plain"), times.pop("tuned")
-        others = "  ".join(f"{name} {ms:.2f}" for name, ms in times.items())
+        others = "  ".join(f"{name} {ms:.3f}" for name, ms in times.items())
         rate = layer.operations() / tuned_ms * 1e3
         print(
-            f"{layer.name:28} {plain_ms:8.2f} {tuned_ms:9.2f} {plain_ms / tuned_ms:6.1f} {rate:8.1f}  {others}",
+            f"{layer.name:28} {plain_ms:8.3f} {tuned_ms:9.3f} {plain_ms / tuned_ms:6.2f} {rate:8.1f}  {others}",
             flush=True,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -161,6 +162,19 @@ def test_weights_too_large_for_a_binding_are_in_several_dispatches(monkeypatch: 
     ):
         assert len(lower(one, Lowering({0: feed.shape, 1: out}, "nhwc"))) > 1
         check(one, {0: feed}, out)
+
+
+def test_a_large_gpu_gets_more_workgroups() -> None:
+    x, shape = random(1, 1, 14, 14, 64), (1, 14, 14, 96)
+    op = Convolution(input=0, output=1, weights=random(2, 96, 1, 1, 64))
+    counts = []
+    for busy in (32, 1024):
+        context = Lowering({0: x.shape, 1: shape}, "nhwc", busy=busy)
+        dispatches = lower(op, context)
+        counts.append(sum(math.prod(d.workgroups) for d in dispatches))
+        found = run(dispatches, context, {0: x})[1]
+        np.testing.assert_allclose(found, evaluate(op, {0: x}, shape, "nhwc"), rtol=0, atol=1e-4)
+    assert counts[0] < counts[1]
 
 
 def test_more_workgroups_than_a_side_of_the_grid_holds() -> None:

@@ -82,7 +82,7 @@ def test_the_provider_is_told_the_allocators_addresses(monkeypatch: pytest.Monke
 
 def test_where_onnxruntime_goes_on_without_the_device_host_memory_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
     if has_gpu():
-        pytest.skip("there is a device")
+        pytest.skip("this ONNX Runtime has CUDA")
     model = small("resnet18")
     given = feeds(plain(model))
     known = [CUDA, "CPUExecutionProvider"]

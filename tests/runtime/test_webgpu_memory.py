@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from edgemem.errors import AdapterError, MissingDependencyError, RuntimeBindErro
 from edgemem.model.graph import Tensor
 from edgemem.runtime.webgpu import device as device_module
 from edgemem.runtime.webgpu.constants import Constants
-from edgemem.runtime.webgpu.device import adapters, checked, open_device
+from edgemem.runtime.webgpu.device import adapters, busy_workgroups, checked, open_device
 from edgemem.runtime.webgpu.memory import GpuMemory
 from edgemem.runtime.webgpu.places import separate_places
 from edgemem.runtime.webgpu.profile import GpuProfile, portable_profile
@@ -95,10 +96,13 @@ def test_devices_are_opened_once_for_each_adapter_and_profile() -> None:
 def test_adapters_are_chosen_by_name_and_software_comes_last() -> None:
     name = need_adapter()
     found = adapters()
-    assert any(adapter.name == name and adapter.kind == "CPU" for adapter in found)
+    assert any(adapter.name == name for adapter in found)
+    chosen = next(adapter for adapter in found if adapter.name == name)
+    assert busy_workgroups(name) == (1024 if chosen.kind == "DiscreteGPU" else 32)
+    assert busy_workgroups("Voodoo") == 32
     ranks = [adapter.kind == "CPU" for adapter in found]
     assert ranks == sorted(ranks)
-    with pytest.raises(AdapterError, match=r"there is no GPU adapter 'Voodoo'; there are .*llvmpipe"):
+    with pytest.raises(AdapterError, match=rf"there is no GPU adapter 'Voodoo'; there are .*{re.escape(name)}"):
         open_device("Voodoo")
     with pytest.raises(AdapterError, match="no GPU adapter 'Voodoo'"):
         edgemem.GpuExecutor(pyramid(), adapter="Voodoo")

@@ -12,6 +12,7 @@ from onnx import helper as make
 
 import edgemem
 from edgemem.errors import EdgememError, PlanFileError, RuntimeBindError, StalePlanError, UnsupportedError
+from edgemem.runtime.webgpu import executor
 from edgemem.runtime.webgpu.gpu_model import target_name
 from edgemem.targets import BUILT_IN
 from models.build import build
@@ -73,7 +74,7 @@ def network(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 @pytest.mark.full
 @pytest.mark.parametrize(("network", "storage", "precision"), [*FIRST, *OTHERS], indirect=["network"])
 def test_networks_run_inside_the_plan_in_their_file(network: Path, storage: str, precision: str) -> None:
-    name = need_adapter(ADAPTERS[0])
+    name = need_adapter()
     file = planned(network, target_name(storage, precision))
     feeds = onnx_feeds(network)
     wanted = onnxruntime.InferenceSession(network, providers=["CPUExecutionProvider"]).run(None, feeds)
@@ -97,10 +98,29 @@ def test_networks_run_inside_the_plan_in_their_file(network: Path, storage: str,
     ("network", "storage"), [("mobilenet_v2", "buffer"), ("deeplab_v3", "texture2d")], indirect=["network"]
 )
 def test_networks_run_on_a_second_driver(network: Path, storage: str) -> None:
-    name = need_adapter(ADAPTERS[1])
+    name = need_adapter(ADAPTERS[-1])
     file = planned(network, target_name(storage, "fp32"))
     feeds = onnx_feeds(network)
     wanted = onnxruntime.InferenceSession(network, providers=["CPUExecutionProvider"]).run(None, feeds)
+    with (
+        edgemem.GpuExecutor(file, adapter=name, poison=True) as inside,
+        edgemem.GpuExecutor(file, adapter=name, sharing=False) as apart,
+    ):
+        for a, b, reference in zip(inside.run(None, feeds), apart.run(None, feeds), wanted, strict=True):
+            assert a.tobytes() == b.tobytes()
+            close(a, reference, "fp32")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("network", "storage"), [("mobilenet_v2", "texture2d"), ("unet", "buffer")], indirect=["network"]
+)
+def test_networks_run_as_cut_for_a_large_gpu(network: Path, storage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = need_adapter()
+    file = planned(network, target_name(storage, "fp32"))
+    feeds = onnx_feeds(network)
+    wanted = onnxruntime.InferenceSession(network, providers=["CPUExecutionProvider"]).run(None, feeds)
+    monkeypatch.setattr(executor, "busy_workgroups", lambda _: 1024)
     with (
         edgemem.GpuExecutor(file, adapter=name, poison=True) as inside,
         edgemem.GpuExecutor(file, adapter=name, sharing=False) as apart,

@@ -15,6 +15,7 @@ from edgemem.errors import RuntimeBindError  # noqa: E402
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch finds no CUDA device")
 
 TRAIN = """
+import os
 import sys
 
 import torch
@@ -52,6 +53,7 @@ def trained(planned):
     return training.losses, bits(p.cpu() for p in training.model.parameters())
 
 
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # else cuBLAS is refused as not deterministic
 torch.use_deterministic_algorithms(True)
 """
 

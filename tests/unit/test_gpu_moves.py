@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -121,6 +122,18 @@ def test_borders(before: tuple[int, ...], border: affine.Border, layout: Layout)
     x = numbers(*shape)
     found = compute(op, {0: x}, ends, layout=layout)
     np.testing.assert_array_equal(found, evaluate(op, {0: x}, ends, layout))
+
+
+@pytest.mark.parametrize("border", ["value", "edge", "reflect", "symmetric"])
+def test_remainders_are_taken_of_numbers_that_cannot_be_negative(border: affine.Border) -> None:
+    """Vulkan leaves others undefined: software drivers give what is meant, and NVIDIA's does not."""
+    padded = affine.pad(0, 1, FOUR, (0, 3, 2, 2), (2, 12, 12, 14), border)
+    blocks, source, result, _, _ = MAPS["space to batch"]
+    shapes = ((padded, FOUR, (2, 12, 12, 14)), (blocks, source, result))
+    made = [d for op, old, new in shapes for d in lower(op, Lowering({0: old, 1: new}, "nchw"))]
+    texts = [str(text) for dispatch in made for _, text in dispatch.defines]
+    remainders = re.findall(r"(\w+) %", "\n".join(texts))
+    assert set(remainders) == {"rest"}  # of the number of an element or a position
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

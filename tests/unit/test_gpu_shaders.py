@@ -170,7 +170,7 @@ def test_packed_weights_stand_where_the_kernel_reads_them(groups: int, ins: int,
 
 def test_tilings_leave_few_threads_idle() -> None:
     for positions, outs in ((1, 1000), (49, 1024), (12544, 32), (289, 192), (64, 3)):
-        tiling = choose(positions, outs, 32, 1)
+        tiling = choose(positions, outs, 32, 1, busy=32)
         assert WORKGROUP % tiling.lanes == 0
         blocks = len(reading(outs, 32, 1, tiling.block)[0])
         done = tiling.workgroups(positions, blocks) * WORKGROUP * tiling.repeat * tiling.block

@@ -17,6 +17,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.errors import AdapterError, EdgememError, MissingDependencyError, RuntimeBindError
+from edgemem.runtime.webgpu.dispatch import SMALL
 from edgemem.runtime.webgpu.profile import profile_named
 from edgemem.system.text import join_names
 
@@ -25,11 +26,12 @@ if TYPE_CHECKING:
 
     from edgemem.runtime.webgpu.profile import GpuProfile
 
-__all__ = ["Adapter", "GpuDevice", "adapters", "checked", "open_device"]
+__all__ = ["Adapter", "GpuDevice", "adapters", "busy_workgroups", "checked", "open_device"]
 
 # Kinds of adapters and interfaces to them, the best first.
 _KINDS: Final = ("DiscreteGPU", "IntegratedGPU", "VirtualGPU", "Unknown", "CPU")
 _INTERFACES: Final = ("Vulkan", "Metal", "D3D12", "D3D11", "OpenGL", "OpenGLES")
+_LARGE: Final = 1024  # workgroups of 64 that keep a large GPU busy: the best of 32 and 1024 on an NVIDIA H100
 _TIMES: Final = "timestamp-query"
 _COPY_SRC: Final = 0x4  # GPUBufferUsage
 _LOST: Final = "lost"  # in every error of a device that is gone
@@ -113,6 +115,19 @@ def adapters() -> tuple[Adapter, ...]:
             )
         )
     return tuple(sorted(found, key=lambda a: (_rank(_KINDS, a.kind), _rank(_INTERFACES, a.interface))))
+
+
+def busy_workgroups(name: str | None = None) -> int:
+    """Workgroups that keep the adapter busy which `open_device` takes, without opening a device.
+
+    By its kind: WebGPU does not tell how many workgroups a GPU runs at once. Where there is no adapter, those of a
+    small one: `open_device` says what is missing.
+    """
+    try:
+        with _lock:
+            return _LARGE if _chosen(name).kind == "DiscreteGPU" else SMALL
+    except (MissingDependencyError, AdapterError):
+        return SMALL
 
 
 def open_device(name: str | None = None, profile: str = "portable") -> GpuDevice:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     import numpy as np
@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
     from edgemem.model.tensor_ops import Function
 
-__all__ = ["Dispatch"]
+__all__ = ["SMALL", "Dispatch"]
+
+SMALL: Final = 32  # workgroups of 64 that keep a small GPU busy, and a processor that acts as one
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -16,7 +16,7 @@ from edgemem.errors import ModelError, RuntimeBindError
 from edgemem.runtime.memory import MemoryReport, origin_of
 from edgemem.runtime.webgpu.arguments import Argument, argument
 from edgemem.runtime.webgpu.cpu_ops import cpu_operator
-from edgemem.runtime.webgpu.device import checked, open_device
+from edgemem.runtime.webgpu.device import busy_workgroups, checked, open_device
 from edgemem.runtime.webgpu.gpu_model import read_gpu_model, storage_of
 from edgemem.runtime.webgpu.graph_binding import bind_graph
 from edgemem.runtime.webgpu.graph_lowering import lower_graph, needed_tensors
@@ -106,7 +106,7 @@ class GpuExecutor:
         self._lock = threading.Lock()
         self._times: tuple[OpTime, ...] = ()
         self._last_ms = 0.0
-        lowered, context = lower_graph(prepared, cpu_ops=cpu_ops)
+        lowered, context = lower_graph(prepared, cpu_ops=cpu_ops, busy=busy_workgroups(adapter))
         needed = needed_tensors(graph, lowered, context)
         planned = planned_places(prepared.proved, graph, needed)  # refused also where each has memory of its own
         layout = planned if sharing else separate_places(prepared.target, graph, needed)

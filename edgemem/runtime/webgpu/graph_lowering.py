@@ -12,6 +12,7 @@ import numpy as np
 from edgemem.errors import UnsupportedError
 from edgemem.model.tensor_ops import ArgMax
 from edgemem.model.texture_layout import SLICE
+from edgemem.runtime.webgpu.dispatch import SMALL
 from edgemem.runtime.webgpu.lowering import Lowering, lower
 from edgemem.runtime.webgpu.shaders import Reach, assemble
 from edgemem.runtime.webgpu.values import DTYPES, EXACT
@@ -50,16 +51,19 @@ class LoweredOperator:
     on_cpu: bool = False
 
 
-def lower_graph(prepared: GpuModel, *, cpu_ops: bool = False) -> tuple[tuple[LoweredOperator, ...], Lowering]:
+def lower_graph(
+    prepared: GpuModel, *, cpu_ops: bool = False, busy: int = SMALL
+) -> tuple[tuple[LoweredOperator, ...], Lowering]:
     """The operators that compute something, in the order of the plan, and the context they were lowered in.
 
     Args:
         prepared: the model.
         cpu_ops: run on the CPU what no kernel computes.
+        busy: workgroups that keep the GPU busy.
 
     Raises UnsupportedError, which lists every operator that cannot run.
     """
-    lowered, context, missing = _lower(prepared, cpu_ops=cpu_ops)
+    lowered, context, missing = _lower(prepared, cpu_ops=cpu_ops, busy=busy)
     if missing is not None:
         raise UnsupportedError(f"{prepared.name} does not run on the GPU, {missing}{missing.remedy(cpu_ops=cpu_ops)}")
     return lowered, context
@@ -67,7 +71,7 @@ def lower_graph(prepared: GpuModel, *, cpu_ops: bool = False) -> tuple[tuple[Low
 
 def missing_kernels(prepared: GpuModel) -> Missing | None:
     """What of a model has no kernel; None if all of it runs on a GPU."""
-    return _lower(prepared, cpu_ops=False)[2]
+    return _lower(prepared, cpu_ops=False, busy=SMALL)[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +102,11 @@ class Missing:
         return made + ("" if cpu_ops or not self.operators else "; --cpu-ops runs single operators on the CPU")
 
 
-def _lower(prepared: GpuModel, *, cpu_ops: bool) -> tuple[tuple[LoweredOperator, ...], Lowering, Missing | None]:
+def _lower(
+    prepared: GpuModel, *, cpu_ops: bool, busy: int
+) -> tuple[tuple[LoweredOperator, ...], Lowering, Missing | None]:
     graph = prepared.graph
-    context = Lowering.of(prepared.program)
+    context = Lowering.of(prepared.program, busy)
     read = {i for op in graph.ops for i in op.inputs} | set(graph.outputs)
     found: list[LoweredOperator] = []
     tensors = [*_uncounted(graph, context), *_refused_tensors(graph)]

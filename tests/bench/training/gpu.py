@@ -4,13 +4,15 @@ python tests/bench/training/gpu.py [--steps 30] [NAME ...]
 
 Each way has a process of its own. Memory is what the driver says is gone from the device since before the model was
 made (cudaMemGetInfo), at most, looked at after each step; PyTorch caches what it has reserved, so that this is its
-peak. Allocated is the most that was alive at once (PyTorch's own count), the same in both ways.
+peak. Allocated is the most that was alive at once (PyTorch's own count), the same in both ways. Kernels are PyTorch's
+deterministic ones: others add in an order that changes from run to run, so that no two runs have the same losses.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import time
@@ -51,6 +53,9 @@ def child(name: str, way: str, steps: int) -> None:
     """Train in one way; print what was measured as JSON."""
     if way == "planned":
         edgemem.torch.use_cuda_allocator()
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # else cuBLAS is refused as not deterministic
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # it takes time, and reads would differ without it
     torch.manual_seed(0)
     model, given, target = SUBJECTS[name]()
     torch.cuda.init()
@@ -72,8 +77,8 @@ def child(name: str, way: str, steps: int) -> None:
     found: dict[str, Any] = {}
     times = []
     if way == "planned":
-        dynamic = ("*.experts",) if name == "experts" else ()
-        edgemem.torch.mark(model, dynamic=dynamic)
+        if name == "experts":
+            edgemem.torch.mark(model, dynamic=("*.experts",))
         plan = edgemem.torch.profile(step, device="cuda").plan()
         taken = 0
         with plan.session() as session:
@@ -82,8 +87,15 @@ def child(name: str, way: str, steps: int) -> None:
                 with session.iteration():
                     step()
                 times.append(time.perf_counter() - began)
-            last = session.stats.last
-        found = {"arena": plan.size, "bound": plan.lower_bound, "hits": last.hits, "requests": last.requests}
+            stats = session.stats
+        found = {
+            "arena": stats.arena,
+            "room": stats.room,
+            "bound": stats.lower_bound,
+            "hits": stats.last.hits + stats.last.dynamic_hits,
+            "requests": stats.last.requests,
+            "kept": stats.fallback.reserved - stats.fallback.used,
+        }
     else:
         for _ in range(PROFILED):
             step()
@@ -120,13 +132,14 @@ def main() -> None:
         print(
             f"{name}: {plain['allocated'] / MIB:.0f} MiB allocated; PyTorch takes {plain['taken'] / MIB:.0f} MiB, "
             f"the plan {planned['taken'] / MIB:.0f} MiB ({planned['hits']} of {planned['requests']} requests in an "
-            f"arena of {planned['arena'] / MIB:.0f} MiB); beyond what is allocated {waste[0] / MIB:.0f} and "
-            f"{waste[1] / MIB:.0f} MiB"
+            f"arena of {planned['arena'] / MIB:.0f} MiB, {planned['room'] / MIB:.0f} of it for dynamic requests; the "
+            f"fallback keeps {planned['kept'] / MIB:.0f} MiB free); beyond what is allocated {waste[0] / MIB:.0f} and "
+            f"{waste[1] / MIB:.0f} MiB; a step takes {plain['seconds'] * 1e3:.1f} and {planned['seconds'] * 1e3:.1f} ms"
         )
         checks.holds(f"{name}: losses", plain["losses"] == planned["losses"])
         checks.at_least(f"{name}: throughput", plain["seconds"] / planned["seconds"], LEAST_THROUGHPUT)
         checks.at_most(f"{name}: memory of the device", planned["taken"] / plain["taken"], 1.0)
-        checks.at_most(f"{name}: arena over lower bound", planned["arena"] / planned["bound"], 1.01)
+        checks.at_most(f"{name}: arena over lower bound", (planned["arena"] - planned["room"]) / planned["bound"], 1.01)
     checks.end()
 
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 __all__ = ["WORKGROUP", "Tiling", "bias_texels", "choose", "pack_weights", "parts", "reading"]
 
 WORKGROUP: Final = 64
-_BUSY: Final = 32  # workgroups that keep a small GPU busy
 _MOST_BYTES: Final = 1 << 27  # of weights in one binding, that every WebGPU device has
 
 
@@ -62,17 +61,21 @@ def choose(
     outs: int,
     per_group: int,
     groups: int,
+    busy: int,
     *,
     repeats: tuple[int, ...] = (4, 2, 1),
     blocks: tuple[int, ...] = (4, 2, 1),
 ) -> Tiling:
-    """The tiling with the least work, loads counted as measured on software drivers, without idle workgroups."""
+    """The tiling with the least work, loads counted as measured on software drivers, without idle workgroups.
+
+    Fewer workgroups than `busy` count as if they were so many: the GPU waits for the largest anyway.
+    """
 
     def cost(tiling: Tiling) -> float:
         firsts, slices = reading(outs, per_group, groups, tiling.block)
         count = tiling.workgroups(positions, len(firsts))
         work = 2 * tiling.repeat + 4 * tiling.block + tiling.block * tiling.repeat
-        return max(count, _BUSY) * slices * work
+        return max(count, busy) * slices * work
 
     # Of equal ones the first: lanes of few positions read fewer different weights at a time.
     return min((Tiling(n, r, b) for n in (16, 8, 4, 2, 1) for r in repeats for b in blocks), key=cost)

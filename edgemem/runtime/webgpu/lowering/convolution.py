@@ -52,7 +52,7 @@ def convolution(op: Convolution, context: Lowering) -> list[Dispatch]:
             context,
         )
     positions = result.batch * result.height * result.width
-    return tiled(op, context, choose(positions, outs, per_group, op.groups))
+    return tiled(op, context, choose(positions, outs, per_group, op.groups, context.busy))
 
 
 def tiled(op: Convolution, context: Lowering, tiling: Tiling) -> list[Dispatch]:
@@ -144,7 +144,8 @@ def transposed_convolution(op: TransposedConvolution, context: Lowering) -> list
     _check(op, context)
     source, result = context.stored(op.input), context.stored(op.output)
     outs, height, width, per_group = op.weights.shape
-    block = choose(result.height * result.width, outs, per_group, op.groups, repeats=(2,), blocks=(2, 1)).block
+    positions = result.height * result.width
+    block = choose(positions, outs, per_group, op.groups, context.busy, repeats=(2,), blocks=(2, 1)).block
     packed = pack_weights(op.weights, op.groups, block)
     bias = bias_texels(op.bias, outs, packed.shape[0], block)
     columns = -(-result.width // (2 * op.stride[1])) * op.stride[1]

@@ -69,8 +69,9 @@ _BORDERS: Final = {
     "reflect": "select(size - 1 - abs(size - 1 - turn(index, max(2 * size - 2, 1))), 0, size == 1)",
     "symmetric": "min(turn(index, 2 * size), 2 * size - 1 - turn(index, 2 * size))",
 }
+# Without `%`, which Vulkan leaves undefined where a number is negative: NVIDIA's driver takes it as unsigned.
 _TURN: Final = """fn turn(index: i32, period: i32) -> i32 {
-    let rest = index % period;
+    let rest = index - index / period * period;
     return select(rest, rest + period, rest < 0);
 }
 """
@@ -249,7 +250,7 @@ def _source(op: AffineMap) -> str:
     for d in reversed(range(len(op.out_dims))):
         size, shift, split = op.out_dims[d], op.shift[d], op.split[d]
         lines += [f"let i_{d} = rest % {size} + {shift};", f"rest /= {size};"]
-        lines += [f"let q_{d} = i_{d} / {split};", f"let r_{d} = i_{d} % {split};"]
+        lines += [f"let q_{d} = i_{d} / {split};", f"let r_{d} = i_{d} - q_{d} * {split};"]
     lines.append("var found = 0;")
     for k, size in enumerate(op.in_dims):
         terms = [f"({n}) * q_{d}" for d, n in enumerate(op.quotients[k]) if n]

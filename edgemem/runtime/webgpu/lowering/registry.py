@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from edgemem.errors import UnsupportedError
 from edgemem.model.texture_layout import stored
-from edgemem.runtime.webgpu.dispatch import Dispatch
+from edgemem.runtime.webgpu.dispatch import SMALL, Dispatch
 from edgemem.runtime.webgpu.shaders import grid
 
 if TYPE_CHECKING:
@@ -35,17 +35,19 @@ class Lowering:
         shapes: by index, as the graph has them.
         layout: the graph's.
         constants: values of constant operands, by index.
+        busy: workgroups that keep the GPU busy.
     """
 
     shapes: Mapping[int, tuple[int, ...]]
     layout: Layout = ""
     constants: Mapping[int, NDArray[np.float32]] = field(default_factory=dict)
+    busy: int = SMALL
 
     @classmethod
-    def of(cls, program: TensorProgram) -> Lowering:
+    def of(cls, program: TensorProgram, busy: int = SMALL) -> Lowering:
         """What a program says."""
         shapes = {i: t.shape for i, t in enumerate(program.graph.tensors)}
-        return cls(shapes, program.graph.layout, program.constants)
+        return cls(shapes, program.graph.layout, program.constants, busy)
 
     def shape(self, tensor: int) -> tuple[int, ...]:
         """Its dimensions as the graph has them."""
