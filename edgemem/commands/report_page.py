@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -101,7 +102,7 @@ def save_report(
             tuple(others),
             "After" if before is not None else "Graph",
             None if before is None else difference_data(compare_memory(before, memory)),
-            None if found is None else _front(found, source, target),
+            None if found is None else _front(found, source),
             "" if found is None else found.explanation,
         )
         data = page_html(page).encode()
@@ -120,21 +121,20 @@ def _proof(path: Path, verdict: Verdict) -> PageProof:
     return PageProof(not verdict.violations, checked, report.not_checked, report.runtimes)
 
 
-def _front(found: Found, source: Path, target: str | Target | None) -> tuple[PageRow, ...]:
+def _front(found: Found, source: Path) -> tuple[PageRow, ...]:
     """The model as it is, and the candidates that no other one beats."""
+    # A page is sent to others, whom the folder of the model does not concern.
+    found = replace(found, words=tuple(source.name if word == str(source) else word for word in found.words))
     best = found.best
     listed = {c.text: c for c in (found.candidates[0], *found.front, *((best,) if best is not None else ()))}
-    named = f" --target {shlex.quote(target)}" if isinstance(target, str) else ""
+    written = shlex.join(("-o", f"{source.stem}.small{source.suffix}"))
     return tuple(
         PageRow(
             c.memory,
             c.macs,
             c.operators,
             c.text,
-            f"edgemem shrink {shlex.quote(source.name)}{named} --steps {shlex.quote(c.text)} "
-            f"-o {shlex.quote(f'{source.stem}.small{source.suffix}')}"
-            if c.text
-            else "",
+            f"{found.command(c)} {written}" if c.text else "",
             c.is_planned,
             best is not None and c.text == best.text,
         )

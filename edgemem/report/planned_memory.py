@@ -118,7 +118,8 @@ class PlannedMemory:
         objects: size of each shared object of the smallest such plan; () without one.
         lower_bound: what no plan can go below, as far as it is proved.
         naive: without sharing.
-        tail: bytes of TensorFlow Lite Micro's arena besides, as predicted for a 64-bit build; 0 for other runtimes.
+        tail: bytes of TensorFlow Lite Micro's arena besides, as predicted for the target's device;
+            0 for other runtimes.
         peak_op: index of the first operator with the most alive.
         peak: the sum of what is alive there.
         operators, tensors, records, plans: rows.
