@@ -13,12 +13,12 @@ from edgemem.report.sizes import size_text
 from edgemem.shrinking.candidate import thinned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from edgemem.shrinking.candidate import Candidate, CandidateLimits
-    from edgemem.shrinking.result import Found, Progress
+    from edgemem.shrinking.result import Found, Progress, StepEffect
 
-__all__ = ["Rows", "answer_lines", "found_data", "live_progress", "rows_of", "table_lines"]
+__all__ = ["Rows", "answer_lines", "found_data", "live_progress", "rows_of", "step_lines", "table_lines"]
 
 _ROWS: Final = 8
 _COLUMNS: Final = ("", "memory", "of it", "arithmetic", "operators", "time")
@@ -99,6 +99,14 @@ def _head_and_tail(best: Candidate, said: str) -> str:
     device = f"a {8 * best.target.pointer_bytes}-bit device"
     here = f"; {best.tail_check.measured:,} measured here on 64 bits" if best.tail_check is not None else ""
     return f"head {best.arena:,} {said}, tail {best.tail:,} predicted for {device}{here}"
+
+
+def step_lines(effects: Sequence[StepEffect]) -> list[str]:
+    """What each of several steps did to the lower bound of the memory, in one line."""
+    if len(effects) < 2:
+        return []
+    words = [f"{_WORDS.get(name := e.step.partition('=')[0], name)} -> {size_text(e.after)}" for e in effects]
+    return [f"by step: {size_text(effects[0].before)}, {', '.join(words)}"]
 
 
 def _headline(best: Candidate, found: Found, limits: CandidateLimits) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -124,13 +125,15 @@ def shrink(
         )
         shrunk = search.by_hand(steps) if steps is not None else None
         found = shrunk.found if shrunk is not None else search.found()
-        if shrunk is None and found.best is not None and output is not None:
+        if shrunk is None and found.best is not None:
             shrunk = search.made(found.best, found)
         plansets = shrunk.save(output) if shrunk is not None and output is not None else ()
+    effects = shrunk.steps if shrunk is not None else ()
     if as_json:
-        click.echo(json.dumps({"model": str(model), **shrink_view.found_data(found)}))
+        by_step = [asdict(effect) for effect in effects]
+        click.echo(json.dumps({"model": str(model), **shrink_view.found_data(found), "steps": by_step}))
     else:
-        for line in shrink_view.answer_lines(found, limits):
+        for line in (*shrink_view.answer_lines(found, limits), *shrink_view.step_lines(effects)):
             echo_folded(line)
         rows = shrink_view.rows_of(found, limits)
         if rows.cells:

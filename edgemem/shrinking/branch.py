@@ -75,6 +75,7 @@ class Workshop:
         self._folder, self._allow, self._feeds, self._progress = folder, allow, feeds, progress
         self._model = model
         self._made: dict[tuple[Branch, Pass, bool], Branch] = {}
+        self._before: dict[int, tuple[Branch, Branch]] = {}  # by model, which `_made` keeps
         self._tile_searches: dict[tuple[int, tuple[int, ...]], TileSearch] = {}  # by model, which `_made` keeps
         is_baked = ".onnx" in model.suffixes and baked_note(model.content()) is not None
         self._given = frozenset({OptimiseGraph.name} if is_baked else ())
@@ -106,8 +107,19 @@ class Workshop:
         """
         key = (base, step, restart)
         if key not in self._made:
-            self._made[key] = self._applied(base, step, restart=restart)
+            made = self._made[key] = self._applied(base, step, restart=restart)
+            if made is not base:
+                self._before.setdefault(id(made.model), (base, made))
         return self._made[key]
+
+    def memory_by_step(self, model: Model) -> tuple[int, ...]:
+        """Bytes that no plan goes below: of the model as it is, and of what each step made of it, up to this one."""
+        sizes: list[int] = []
+        while id(model) in self._before:
+            base, branch = self._before[id(model)]
+            sizes.append(self.candidate(branch).memory)
+            model = base.model
+        return (self.candidate(self.start).memory, *reversed(sizes))
 
     def _applied(self, base: Branch, step: Pass, *, restart: bool) -> Branch:
         self._progress(step.name)

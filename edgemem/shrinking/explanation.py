@@ -118,9 +118,12 @@ def explain(shop: Workshop, candidates: Sequence[Candidate], limits: CandidateLi
         f"nothing found takes {limits.budget:,} bytes ({size_text(limits.budget)}) or less within the limits; "
         f"{least.text or 'the model as it is'} comes nearest with {least.memory:,}"
     )
-    if least.tail:
-        text += f" (head {least.arena:,}, tail {least.tail:,})"
+    if not least.is_planned:
+        text += " or more"
     model = least.model()
+    if least.tail:
+        given = sum(model.graph().tensors[i].size for i in model.graph().inputs)
+        text += f" (head {least.arena:,}, in which inputs take {given:,}, and tail {least.tail:,})"
     largest = largest_operator(model.graph(), least.target)
     # A session may run an operator in place, in less than it reads and writes.
     is_true = largest is not None and not (least.is_measured and least.arena < largest.needs)

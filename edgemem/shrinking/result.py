@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgemem import api
+from edgemem.notebook.card import html_card, html_table
 from edgemem.runtime.onnxruntime.recording import embed
 from edgemem.shrinking.candidate import knee_of
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from edgemem.shrinking.candidate import Candidate
     from edgemem.shrinking.note import ShrinkNote
 
-__all__ = ["Found", "Progress", "Shrunk"]
+__all__ = ["Found", "Progress", "Shrunk", "StepEffect"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,21 @@ class Progress:
         return self.doing
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
+class StepEffect:
+    """What a step did to the memory of a model.
+
+    Attributes:
+        step: as `edgemem shrink --steps` takes it.
+        before, after: bytes that no plan goes below, TensorFlow Lite Micro's tail included.
+    """
+
+    step: str
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Shrunk:
     """A model that takes less memory, and how it was found.
 
@@ -86,6 +101,7 @@ class Shrunk:
         chosen: the candidate that it is: its steps and costs.
         found: all that the search looked at.
         recorded: plans of what ONNX Runtime asks for, which its sessions run.
+        steps: what each step did, in order.
     """
 
     model: Model
@@ -93,12 +109,35 @@ class Shrunk:
     chosen: Candidate
     found: Found
     recorded: tuple[PlanSet, ...]
+    steps: tuple[StepEffect, ...]
     _folder: Any = field(repr=False)  # files that the model is read from
 
     @property
     def command(self) -> str:
         """The command that gives the same file."""
         return self.found.command(self.chosen)
+
+    def __repr__(self) -> str:
+        """In one line."""
+        made = self.chosen
+        return f"<Shrunk {made.memory:,} bytes for {made.target.name}, steps {made.text or 'none'!r}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what was chosen, what it costs, what each step did, and what else there is."""
+        made = self.chosen
+        facts = [
+            ("memory", f"{made.memory:,} bytes for {made.target.name}"),
+            ("as it was", f"{self.found.candidates[0].memory:,}"),
+            ("arithmetic", f"{made.macs:.3f}x"),
+            *([("time", f"{made.latency:.2f}x")] if made.latency is not None else []),
+            ("outputs", made.outputs or "not compared"),
+            ("command", self.command),
+        ]
+        steps = [(s.step, f"{s.before:,}", f"{s.after:,}") for s in self.steps]
+        front = self.found.front
+        rows = [(c.text or "as it is", f"{c.memory:,}", f"{c.macs:.3f}x", f"{c.operators:,}") for c in front]
+        parts = [html_table(("step", "before", "after"), steps)] if steps else []
+        return html_card("Shrunk", facts, *parts, html_table(("steps", "memory", "arithmetic", "operators"), rows))
 
     def save(self, path: str | Path) -> tuple[PlanSet, ...]:
         """Write the model with its plans, atomically; returns the plans. Errors as `edgemem.save`."""

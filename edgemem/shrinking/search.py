@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from itertools import pairwise
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,7 +17,7 @@ from edgemem.shrinking.candidate_plan import plan_candidate
 from edgemem.shrinking.explanation import explain
 from edgemem.shrinking.note import note_of, notes_in, with_notes
 from edgemem.shrinking.onnx import onnx_candidates
-from edgemem.shrinking.result import Found, Progress, Shrunk
+from edgemem.shrinking.result import Found, Progress, Shrunk, StepEffect
 from edgemem.shrinking.steps import CHANGES, parse_steps
 from edgemem.shrinking.tflite import tflite_candidates
 from edgemem.shrinking.trial import SESSIONS, try_candidate
@@ -82,7 +83,7 @@ class Search:
         self._path, self._model, self._limits, self._feeds = path, opened, limits, feeds
         self._target, self._kernels = target, kernels
         self._refused: set[str] = set()  # candidates whose outputs were
-        self._other: Search | None = None  # whose files the model may be read from
+        self._other: Search | None = None  # under another target's rules
         self._rules = rules
         self._kept = KeptFolder()
         self._progress, self._until = progress, None if time_limit is None else time.monotonic() + time_limit
@@ -216,10 +217,14 @@ class Search:
 
     def made(self, chosen: Candidate, found: Found) -> Shrunk:
         """The model of a candidate that was planned."""
+        if self._other is not None and chosen.target.name != self._rules.name:
+            return self._other.made(chosen, found)
         model, planset, recorded = self._plans[chosen.text]
+        sizes = self._shop.memory_by_step(model)
+        effects = tuple(StepEffect(str(step), *pair) for step, pair in zip(chosen.steps, pairwise(sizes), strict=True))
         made = (note_of(chosen, found.candidates[0]),) if chosen.text else ()
         model = with_notes(model, (*self._notes, *made))
-        return Shrunk(model, planset, chosen, found, recorded, (self._kept, self._other))
+        return Shrunk(model, planset, chosen, found, recorded, effects, self._kept)
 
     def _of_the_model(self) -> dict[str, Any]:
         """What every result says of the model: the command but its steps, its notes and its ranges."""

@@ -99,5 +99,5 @@ def test_a_model_that_nothing_makes_smaller_stays_as_it_is(tmp_path: Path) -> No
     path.write_bytes(build("transformer", size="small").SerializeToString())
     done = edgemem("shrink", path, "--allow", "tile", "-o", out)
     assert done.exit_code == 0, done.output
-    assert "with no change" in done.output
+    assert "no change" in done.output
     assert onnx_editor().without_metadata(out.read_bytes(), "edgemem.plan") == path.read_bytes()

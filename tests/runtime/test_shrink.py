@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import edgemem
 from edgemem.cli.main import main
 from edgemem.errors import BudgetExceededError, EdgememError, NumericDifferenceError, PassError
 from edgemem.formats import Foldable, Model, load_model
+from edgemem.runtime.litert.package import op_resolvers
 from edgemem.runtime.tflm.execution import execute, input_values
 from edgemem.shrinking.candidate import CandidateLimits
 from edgemem.shrinking.search import Search
@@ -265,3 +267,42 @@ def test_a_plan_that_litert_does_not_run_is_not_taken(tmp_path: Path) -> None:
         edgemem.shrink(path, target="litert", steps="")
     with pytest.raises(EdgememError):
         edgemem.shrink(path, budget=128)
+
+
+def test_each_step_says_what_it_did(small: Path) -> None:
+    """The lower bounds begin with that of the model, end with that of the chosen one, and stand in notebooks, too."""
+    pytest.importorskip("tflite_micro")
+    made = edgemem.shrink(small, steps="order,stream=0:5:4")
+    names = [effect.step for effect in made.steps]
+    assert names == made.chosen.text.split(",")
+    assert made.steps[0].before == Search(small, CandidateLimits()).found(runs=False).candidates[0].memory
+    assert all(a.after == b.before for a, b in pairwise(made.steps))
+    assert made.steps[-1].after <= made.chosen.memory < made.steps[0].before
+    assert "\n" not in repr(made)
+    assert f"{made.steps[-1].after:,}" in made._repr_html_()
+
+
+def test_litert_runs_what_its_arena_holds_with_inputs_released(tmp_path: Path) -> None:
+    """Where TensorFlow Lite Micro and LiteRT as it is need more, an arena that uses the memory of inputs again."""
+    pytest.importorskip("ai_edge_litert")
+    path, out = tmp_path / "m.tflite", tmp_path / "out.tflite"
+    path.write_bytes(mobilenet_v2(alpha=0.35, size=96, int8=False, classes=10))
+    kept = edgemem.shrink(path, target="litert").chosen.memory
+    made = edgemem.shrink(path, budget=kept - 1)
+    assert made.chosen.target.name == "litert-release"
+    assert made.chosen.memory < kept
+    assert made.command.startswith(f"edgemem shrink {path} -t litert-release --steps ")
+    made.save(out)
+    runner = edgemem.Interpreter(str(out), poison=True)
+    runner.allocate_tensors()
+    assert runner.memory.planned == made.chosen.memory
+    given = np.random.default_rng(7).standard_normal((1, 96, 96, 3)).astype(np.float32)
+    outputs = []
+    for model in (path, out):
+        kernels = op_resolvers().BUILTIN_WITHOUT_DEFAULT_DELEGATES
+        one = edgemem.Interpreter(str(model), experimental_op_resolver_type=kernels, poison=True)
+        one.allocate_tensors()
+        one.set_tensor(one.get_input_details()[0]["index"], given)
+        one.invoke()
+        outputs.append(one.get_tensor(one.get_output_details()[0]["index"]))
+    assert outputs[0].tobytes() == outputs[1].tobytes()
