@@ -10,7 +10,7 @@ from edgemem.errors import EdgememError, RuntimeLoadError
 from edgemem.formats import Rewritable
 from edgemem.passes.order_pass import OrderOperators
 from edgemem.runtime.onnxruntime.baked_file import LEVELS
-from edgemem.runtime.onnxruntime.cut_graph import CUT_LEVEL
+from edgemem.runtime.onnxruntime.cut_graph import CUT_LEVEL, can_cut
 from edgemem.runtime.onnxruntime.optimise_pass import OptimiseGraph
 from edgemem.runtime.onnxruntime.tile_pass import TileOperators
 from edgemem.runtime.split_pass import SplitOperators
@@ -31,6 +31,8 @@ _SLOWER: Final = (
 )  # of the memory of tiles at the highest level: what tiles below it, which run slower, have to save
 _SHARES: Final = (1.0, 0.4, 0.15, 0.05)  # of the arithmetic that may be added, for fronts
 _FEW: Final = (1.0, 0.15)
+_FINE: Final = (1.0,)
+_FINEST: Final = "basic"  # the level whose graph has most operators
 _TIGHTER: Final = 3  # searches, where the optimised graph takes more memory or arithmetic than was estimated
 # Numbers of threads for which sums of the graph that is cut keep their blocks, so that every bit stays the same; more
 # numbers allow fewer tiles. Kernels of the level `all` have blocks of their own: one thread only keeps parts from
@@ -70,8 +72,12 @@ def onnx_candidates(shop: Workshop) -> Iterator[Candidate]:
         if least is None or found.arena < least * (1 - _WORTH):
             least = found.arena
             yield found
+        if level == _HIGHEST and shop.allows(SplitOperators.name) and can_cut(base.model.graph()):
+            yield from split_candidates(shop, base)
         if level == CUT_LEVEL and (shop.allows(TileOperators.name) or shop.allows(SplitOperators.name)):
             yield from _cut(shop, base, bases.get(_HIGHEST))
+        if level == _FINEST and shop.limits.budget is None and shop.allows(TileOperators.name):
+            yield from _tiled_at(shop, base, "", _FINE)  # with more operators there are more places to cut
     if not bases:
         return
     lowest = min(bases.values(), key=lambda b: shop.candidate(b).arena)

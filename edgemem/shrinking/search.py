@@ -249,7 +249,7 @@ class Search:
             if tried == _RUN or (best is not None and best.memory <= known[place].memory):
                 break
             try:
-                made = self._tried(known[place]) if runs else self._planned(known[place])
+                made = self._tried(known[place]) if runs else self._best_planned(self._planned(known[place]))
             except UnsupportedError as e:
                 self._refuse(known[place], str(e))
                 continue

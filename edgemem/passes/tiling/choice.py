@@ -36,6 +36,7 @@ _ROWS: Final = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56,
 _COLUMNS: Final = (1, 2, 4)
 _MOST_TILES: Final = 64
 _MOST_ENDS: Final = 48  # places where a stage may end
+_MANY: Final = 200  # operators from which on every other number of rows is tried, and half as many places
 _LONGEST: Final = 48  # operators in a stage
 _OPERATOR: Final = 100_000  # multiply-accumulate operations in the time that one more operator takes (measured: 3.5 us)
 _PRECISION: Final = 1 / 256  # of the least peak
@@ -123,6 +124,7 @@ class TileSearch:
         self._count = len(graph.ops)
         breadths = operator_breadths(lifetimes(graph, target).problem)
         self._allowed = 0
+        self._rows = _ROWS if self._count < _MANY else _ROWS[::2]
         self._alone = np.array([self._workspace(k) for k in range(self._count)], np.int64)
         self._peak = int(breadths.max(initial=0))
         # Operators of bodies are steps among those of the graph, which no stage counts.
@@ -197,9 +199,10 @@ class TileSearch:
             and (k == self._count - 1 or not self._can[k + 1] or kept[k] <= kept[k + 1])
             and (k == 0 or kept[k] <= kept[k - 1])
         ]
-        if len(places) > _MOST_ENDS:
+        most = _MOST_ENDS if self._count < _MANY else _MOST_ENDS // 2
+        if len(places) > most:
             heavy = sorted(places, key=lambda k: (-max(self._alone[max(0, k - 8) : k + 9]), k))
-            places = sorted(heavy[:_MOST_ENDS])
+            places = sorted(heavy[:most])
         return tuple(places)
 
     def _begins(self) -> tuple[int, ...]:
@@ -254,7 +257,7 @@ class TileSearch:
         found: list[tuple[int, TileStage]] = []
         paid = sum(self.costs.macs[first : last + 1]) + self._allowed - way.extra
         for columns in _COLUMNS:
-            for rows in _ROWS:
+            for rows in self._rows:
                 if rows * columns > _MOST_TILES:
                     break
                 stage = TileStage(first, last, rows, columns)
@@ -263,6 +266,8 @@ class TileSearch:
                     continue
                 if macs > paid:
                     break  # more rows would compute more twice
+                if self.costs.least(first, last, in_parts=bool(in_parts), tiles=rows * columns) > limit:
+                    continue
                 peak = self.costs.peak(stage, in_parts)
                 if peak is not None and peak <= limit:
                     found.append((macs + price * self.costs.operators(stage), stage))

@@ -71,7 +71,8 @@ class Costs:
         self._simulations: dict[TileStage, _Simulation | None] = {}
         self._same: dict[tuple[int, int], bool] = {}
         self._macs: dict[TileStage, int | None] = {}
-        self._least: dict[tuple[int, int], tuple[int, int]] = {}
+        self._ends: dict[tuple[int, int], tuple[int, int, int]] = {}
+        self._across: dict[tuple[int, int], int] = {}
         self._regions: dict[tuple[int, int], TileRegion | None] = {}
         self._ranges: dict[tuple[int, int, int, int], _Ranges | None] = {}
         self._readers: dict[tuple[int, int], dict[int, int]] = {}
@@ -83,6 +84,9 @@ class Costs:
         self._sizes = {
             i: 0 if i in held or t.kind != "activation" else _padded(t.size) for i, t in enumerate(graph.tensors)
         }
+
+        kept = [(size, self._first.get(i, -1), self._last.get(i, -1)) for i, size in self._sizes.items() if size]
+        self._kept_sizes, self._kept_first, self._kept_last = np.array(kept, np.int64).reshape(len(kept), 3).T
 
     def region(self, first: int, last: int) -> TileRegion | None:
         """The operators from first to last, inclusive; None if they cannot be computed in parts."""
@@ -96,11 +100,10 @@ class Costs:
 
     def across(self, first: int, last: int) -> int:
         """Bytes of what is there before an operator and still there after another."""
-        return sum(
-            size
-            for i, size in self._sizes.items()
-            if size and self._first.get(i, -1) < first and self._last.get(i, -1) > last
-        )
+        key = (first, last)
+        if key not in self._across:
+            self._across[key] = int(self._kept_sizes[(self._kept_first < first) & (self._kept_last > last)].sum())
+        return self._across[key]
 
     def peak(self, stage: TileStage, in_parts: Parts) -> int | None:
         """Bytes at the worst moment of a stage, with what other operators keep and the workspace of kernels.
@@ -125,19 +128,30 @@ class Costs:
         """The operator that writes a tensor; -1 if none does."""
         return self._first.get(index, -1)
 
-    def least(self, first: int, last: int, *, in_parts: bool) -> int:
+    def least(self, first: int, last: int, *, in_parts: bool, tiles: int = 0) -> int:
         """Bytes that no stage of these operators goes below: its inputs, or its results, beside what is kept.
 
-        More if none of its inputs is in parts: they stay to the end.
+        More if none of its inputs is in parts: they stay to the end. With a number of tiles, a tile's share of what the
+        largest operator reads and writes inside the stage is there, too.
         """
         key = (first, last)
-        if key not in self._least:
+        if key not in self._ends:
             region = self.region(first, last)
             ending = [i for i in region.inputs if self._last[i] <= last] if region else []
             inputs, results = (sum(self._sizes[i] for i in side) for side in (ending, region.results if region else ()))
-            across = self.across(first, last)
-            self._least[key] = across + inputs + results // 2, across + max(inputs, results)
-        return self._least[key][in_parts]
+            self._ends[key] = inputs, results, self._largest(region) if region else 0
+        inputs, results, inner = self._ends[key]
+        used = max(inputs, results - results // max(tiles, 2)) if in_parts else inputs + results // 2
+        return self.across(first, last) + used + (inner // tiles if tiles else 0)
+
+    def _largest(self, region: TileRegion) -> int:
+        """The most bytes that an operator of a region reads and writes of what nothing else has."""
+        outer, most = {*region.inputs, *region.results}, 0
+        for k in region.ops:
+            op = self.graph.ops[k]
+            own = [self._sizes[i] for i in {*op.inputs, *op.outputs} if i >= 0 and i not in outer]
+            most = max(most, max(own, default=0) if self.in_place(op.type) else sum(own))
+        return most
 
     def macs_of(self, stage: TileStage) -> int | None:
         """Multiply-accumulate operations of a stage's tiles; None if it cannot be done, or changes the sums' blocks."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from edgemem.model.rewrite import Rewrite
     from edgemem.passes.protocol import PassContext
 
-__all__ = ["CUT_LEVEL", "cut_model", "level_of"]
+__all__ = ["CUT_LEVEL", "can_cut", "cut_model", "level_of"]
 
 CUT_LEVEL: Final = "extended"  # the highest level whose graph can be cut
 
@@ -34,6 +34,11 @@ def level_of(text: str) -> tuple[str, str]:
     if level and level not in LEVELS:
         raise ModelError(f"no level {level!r}; there are {', '.join(LEVELS)}")
     return stages, level
+
+
+def can_cut(graph: Graph) -> bool:
+    """Whether a graph has no tensors that are laid out in blocks of channels."""
+    return not any(op.type.startswith("com.microsoft.nchwc::") for op in graph.ops)
 
 
 def cut_model(model: Model, cut: Callable[[Graph], Rewrite], level: str, context: PassContext) -> Model:
@@ -53,7 +58,7 @@ def cut_model(model: Model, cut: Callable[[Graph], Rewrite], level: str, context
     if not isinstance(model, Rewritable):
         raise ModelError(f"{context.path.name}: operators of its format cannot be cut")
     graph = model.graph()
-    if any(op.type.startswith("com.microsoft.nchwc::") for op in graph.ops):
+    if not can_cut(graph):
         why = "its graph was optimised to the level `all` and keeps channels in blocks, which cannot be cut"
         raise TilingError(context.path.name, f"{why}; cut the model that it was made from")
     made = model.rewritten(cut(graph))
