@@ -249,7 +249,11 @@ class Search:
             if tried == _RUN or (best is not None and best.memory <= known[place].memory):
                 break
             try:
-                made = self._tried(known[place]) if runs else self._best_planned(self._planned(known[place]))
+                planned = self._planned(known[place])
+                if runs:
+                    made = self._tried(planned)
+                else:
+                    made = planned if self._until is not None else self._best_planned(planned)
             except UnsupportedError as e:
                 self._refuse(known[place], str(e))
                 continue
