@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.errors import BudgetExceededError, EdgememError, ModelError, NumericDifferenceError, UnsupportedError
 from edgemem.formats import Bindings, Model, load
-from edgemem.plans import Settings
 from edgemem.shrinking.branch import Workshop
 from edgemem.shrinking.candidate import Candidate, CandidateLimits, front_of
-from edgemem.shrinking.candidate_plan import plan_candidate
 from edgemem.shrinking.explanation import explain
 from edgemem.shrinking.note import note_of, notes_in, with_notes
 from edgemem.shrinking.onnx import onnx_candidates
 from edgemem.shrinking.result import Found, Progress, Shrunk, StepEffect
 from edgemem.shrinking.steps import CHANGES, parse_steps
 from edgemem.shrinking.tflite import tflite_candidates
-from edgemem.shrinking.trial import SESSIONS, try_candidate
+from edgemem.shrinking.trial import SESSIONS
+from edgemem.shrinking.trials import Trials
 from edgemem.system.files import KeptFolder
 from edgemem.targets import BUILT_IN, Target, find_target
 
@@ -30,14 +29,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from edgemem.plans import PlanSet
 
 __all__ = ["Search"]
 
 _PLANNED: Final = 12  # candidates that are planned before a search gives up
 _SEARCHES: Final = 5  # until something fits: for what runtimes need besides, and other outputs
 _RUN: Final = 4  # candidates whose outputs are compared before it gives up
-_QUICK: Final = Settings(effort="fast")  # for choosing between candidates
 _ALREADY: Final = "This model was made by shrink: shrink the model that it was made from for other changes"
 _LITERT: Final = ("litert", "litert-release")  # targets that follow where TensorFlow Lite Micro's cannot meet a budget
 _LEAST: Final = 4  # candidates with the least bounds that are planned where there is no budget
@@ -90,7 +87,7 @@ class Search:
         self._allow, folder = allow, self._kept.path
         self._shop = Workshop(opened, path, folder, self._rules, limits, _checked(allow), feeds, self._tell)
         self._known: list[Candidate] = []
-        self._plans: dict[str, tuple[Model, PlanSet, tuple[PlanSet, ...]]] = {}
+        self._trials = Trials(opened, path, self._shop, limits, feeds, self._tell)
 
     def found(self, *, runs: bool = True) -> Found:
         """What there is, with the best candidate tried in its runtime, or only planned if nothing is to be run.
@@ -127,7 +124,6 @@ class Search:
             time_limit=left,
             progress=self._progress,
         )
-        other._plans = self._plans = {}
         self._other = other
         return other
 
@@ -142,6 +138,9 @@ class Search:
             is_whole = True
         if best is None and runs:
             best = self._measured_start(self._known, inf)
+        if best is not None and best.latency is None:
+            place = next(n for n, c in enumerate(self._known) if c is best)
+            self._known[place] = best = self._trials.timed(best)
         explanation = "" if best is not None else explain(self._shop, self._known, self._limits)
         return self._so_far(best, explanation)
 
@@ -204,7 +203,7 @@ class Search:
             if step.name == "stream":
                 branch = self._shop.overlapping(branch, branch.target.kernels, slots=True)
             branch = self._shop.apply(branch, step)
-        candidate = self._tried(self._planned(self._shop.candidate(branch)))
+        candidate = self._trials.timed(self._trials.tried(self._shop.candidate(branch)))
         if self._limits.budget is not None and candidate.memory > self._limits.budget:
             raise BudgetExceededError(
                 f"{self._path.name}: {candidate.memory:,} bytes with {text}, {self._limits.budget:,} are allowed",
@@ -219,7 +218,7 @@ class Search:
         """The model of a candidate that was planned."""
         if self._other is not None and chosen.target.name != self._rules.name:
             return self._other.made(chosen, found)
-        model, planset, recorded = self._plans[chosen.text]
+        model, planset, recorded = self._trials.plans_of(chosen)
         sizes = self._shop.memory_by_step(model)
         effects = tuple(StepEffect(str(step), *pair) for step, pair in zip(chosen.steps, pairwise(sizes), strict=True))
         made = (note_of(chosen, found.candidates[0]),) if chosen.text else ()
@@ -249,11 +248,11 @@ class Search:
             if tried == _RUN or (best is not None and best.memory <= known[place].memory):
                 break
             try:
-                planned = self._planned(known[place])
+                planned = self._trials.planned(known[place])
                 if runs:
-                    made = self._tried(planned)
+                    made = self._trials.tried(planned)
                 else:
-                    made = planned if self._until is not None else self._best_planned(planned)
+                    made = planned if self._until is not None else self._trials.best_planned(planned)
             except UnsupportedError as e:
                 self._refuse(known[place], str(e))
                 continue
@@ -277,7 +276,7 @@ class Search:
         if not is_session or not self._is_wanted(start) or (start.memory > most and not start.is_measured):
             return None
         if not start.is_measured:
-            known[0] = start = self._tried(start) or start
+            known[0] = start = self._trials.tried(start)
         return start if start.is_measured and self._fits(start) else None
 
     def _looks_further(self, known: Sequence[Candidate]) -> bool:
@@ -346,46 +345,9 @@ class Search:
         self._shop.refusals.append(reason)
 
     def _planned_if_possible(self, candidate: Candidate) -> Candidate:
-        """As `_planned`; a candidate of which no plan can be made is refused."""
+        """A candidate with the size of its plan; one of which no plan can be made is refused."""
         try:
-            return self._planned(candidate)
+            return self._trials.planned(candidate)
         except UnsupportedError as e:
             self._refuse(candidate, f"{candidate.text or 'the model as it is'}: {e}")
             return candidate
-
-    def _planned(self, candidate: Candidate) -> Candidate:
-        """A candidate with the size of a proved plan."""
-        if candidate.text in self._plans:
-            return candidate
-        self._tell("plan")
-        model = candidate.model()
-        tail = self._shop.tail(model.graph())
-        fits = None if self._limits.budget is None else self._limits.budget - tail
-        planset, size = plan_candidate(model, candidate.target, _QUICK, fits)
-        self._plans[candidate.text] = (model, planset, ())
-        return replace(candidate, arena=size, tail=tail, is_planned=True, file=len(model.content()))
-
-    def _best_planned(self, candidate: Candidate) -> Candidate:
-        """A planned candidate with the plan that `edgemem.plan` makes, which searches longer."""
-        model, planset, recorded = self._plans[candidate.text]
-        known = planset.best_offsets or planset.best_shared_objects
-        if known is None or known.optimal or planset.settings != _QUICK:
-            return candidate
-        planset, size = plan_candidate(model, candidate.target, Settings())
-        self._plans[candidate.text] = (model, planset, recorded)
-        return replace(candidate, arena=size)
-
-    def _tried(self, candidate: Candidate) -> Candidate:
-        """A candidate with what its runtime says.
-
-        Raises NumericDifferenceError where its outputs are not near enough, and UnsupportedError where its plan does
-        not hold for all sizes of a range.
-        """
-        candidate = self._best_planned(self._planned(candidate))
-        self._tell("run")
-        model, planset, _ = self._plans[candidate.text]
-        trial = try_candidate(self._model, self._path, candidate, model, planset, self._limits.outputs, self._feeds)
-        self._plans[candidate.text] = (model, planset, trial.recorded)
-        if trial.refusal:
-            raise NumericDifferenceError(trial.refusal, largest=float("inf"))
-        return trial.candidate

@@ -27,21 +27,21 @@ from edgemem.runtime.onnxruntime.baked_file import baked_note, onnxruntime
 from edgemem.runtime.onnxruntime.file_recording import add_recording
 from edgemem.runtime.onnxruntime.optimise_pass import OptimiseGraph
 from edgemem.runtime.onnxruntime.session import InferenceSession
-from edgemem.runtime.onnxruntime.session_comparison import compare_with_session, latency_ratio
 from edgemem.runtime.tflite_file import TfliteModel
 from edgemem.runtime.tflm.execution import execute, input_values
 from edgemem.shrinking.candidate import TailCheck
 from edgemem.system.files import temporary_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from edgemem.formats import Model
     from edgemem.plans import PlanSet
-    from edgemem.shrinking.candidate import Candidate, OutputRule
+    from edgemem.runtime.onnxruntime.session_comparison import OriginalRuns
+    from edgemem.shrinking.candidate import Candidate, CandidateLimits, OutputRule
 
 __all__ = ["SESSIONS", "Trial", "try_candidate"]
 
@@ -76,12 +76,13 @@ def try_candidate(
     candidate: Candidate,
     model: Model,
     planset: PlanSet,
-    rule: OutputRule,
+    limits: CandidateLimits,
     feeds: Mapping[str, NDArray[Any]] | None,
-    *,
-    threads: int = 0,
+    runs: Callable[[], OriginalRuns],
 ) -> Trial:
     """Run a candidate and its original on the same three inputs, and compare outputs, memory and time.
+
+    The time in ONNX Runtime is measured only where it is limited: `OriginalRuns.latency_ratio` tells it.
 
     Args:
         original: the model as the user gave it.
@@ -89,9 +90,9 @@ def try_candidate(
         candidate: what is tried.
         model: the candidate's.
         planset: its plan.
-        rule: how near its outputs must be.
+        limits: how near its outputs must be, and whether its time matters.
         feeds: inputs of the first run; the others are made up.
-        threads: of an ONNX Runtime session; 0 is as many as it has by default.
+        runs: gives those of the original in ONNX Runtime.
 
     Where the runtime is not installed, or cannot run one of the two, the candidate says so and is taken as it is: every
     pass guarantees its outputs by construction. Raises PassError where one breaks that guarantee, and UnsupportedError
@@ -99,11 +100,11 @@ def try_candidate(
     """
     try:
         if ".onnx" in original.suffixes:
-            return _in_onnxruntime(original, path, candidate, model, planset, rule, feeds, threads)
+            return _in_onnxruntime(original, path, candidate, model, planset, limits, feeds, runs)
         if not isinstance(model, TfliteModel) or not isinstance(original, TfliteModel):
             return Trial(replace(candidate, outputs="not run: no runtime is known for this format"))
         if candidate.target.scratch == "litert":
-            return _in_litert(original, path, candidate, model, planset, rule)
+            return _in_litert(original, path, candidate, model, planset, limits.outputs)
         if candidate.tail:
             return _in_tflm(original, candidate, model, planset)
     except (MissingDependencyError, RuntimeBindError) as e:
@@ -117,34 +118,33 @@ def _in_onnxruntime(
     candidate: Candidate,
     model: Model,
     planset: PlanSet,
-    rule: OutputRule,
+    limits: CandidateLimits,
     feeds: Mapping[str, NDArray[Any]] | None,
-    threads: int,
+    runs: Callable[[], OriginalRuns],
 ) -> Trial:
-    bindings = original.bindings
+    bindings, rule = original.bindings, limits.outputs
     recorded: tuple[PlanSet, ...] = ()
     with temporary_folder() as folder:
         file = folder / path.name
         model.with_plan(planfile.encode_all((planset,)), planset).save(file)
         try:
             if candidate.target.name in SESSIONS:
-                recorded = add_recording(file, feeds, bindings=bindings, threads=threads)
+                recorded = add_recording(file, feeds, bindings=bindings)
         except EdgememError as e:
             return Trial(replace(candidate, outputs=f"not run: {str(e).splitlines()[0]}"))
-        over_range = _arena_over_range(file, bindings, threads, candidate.text) if recorded and bindings.ranges else 0
+        over_range = _arena_over_range(file, bindings, candidate.text) if recorded and bindings.ranges else 0
     sizes = [plan.best_offsets.size for plan in recorded if plan.best_offsets is not None]
     if sizes:
         candidate = replace(candidate, arena=max(*sizes, over_range), is_measured=True)
     runtime = f"onnxruntime {onnxruntime().__version__}"
     if not candidate.steps:
         return Trial(replace(candidate, outputs="identical", latency=1.0, runtime=runtime), recorded=recorded)
-    counts = tuple(dict.fromkeys((1, threads)))
-    found = compare_with_session(path, model, bindings=bindings, feeds=feeds, threads=counts)
+    found = runs().compare(model)
     note = baked_note(model.content())
     level = note.level if note is not None else _AS_WRITTEN
     is_promised = all(step.guarantee.outputs == "identical" for step in candidate.steps if step.name not in _LEVELS)
     if not found.is_identical and (is_promised or (rule == "identical" and note is not None)):
-        beside = compare_with_session(path, model, bindings=bindings, feeds=feeds, threads=counts, level=level)
+        beside = runs().compare(model, level=level)
         if is_promised and not beside.is_identical:
             raise PassError(f"{candidate.text}: {beside}, compared with level {level}; all its steps keep every bit")
         found = beside if rule == "identical" and note is not None else found
@@ -156,20 +156,18 @@ def _in_onnxruntime(
         is_near = rule == "as-runtime" and found.largest <= found.levels
         apart = f", and ONNX Runtime's levels by {found.levels:.2g} from each other"
         refusal = "" if is_near or rule == "close" else f"{candidate.text}: {found}{apart}"
-    latency = latency_ratio(path, model, bindings=bindings, feeds=feeds)
+    latency = runs().latency_ratio(model) if limits.max_latency is not None and not refusal else None
     return Trial(replace(candidate, outputs=outputs, latency=latency, runtime=runtime), refusal, recorded)
 
 
-def _arena_over_range(file: Path, bindings: Bindings, threads: int, steps: str) -> int:
+def _arena_over_range(file: Path, bindings: Bindings, steps: str) -> int:
     """Bytes of the arenas of a session that runs every size of the ranges, or many where there are more.
 
     Raises UnsupportedError for a size at which a run of the file, which these steps made, leaves the plan.
     """
-    options = onnxruntime().SessionOptions()
-    options.intra_op_num_threads = threads
     forms = onnx_editor().parts(file.read_bytes(), file.parent).input_forms()
     most = 0
-    with InferenceSession(file, options, cache=False, record="never", poison=True) as session:
+    with InferenceSession(file, cache=False, record="never", poison=True) as session:
         for number, dims in enumerate(points_of(bindings.dims, bindings.ranges, _MOST_SIZES).values, 1):
             session.run(None, make_feeds(forms, Bindings(dims, bindings.input_shapes), seed=number))
             memory = session.memory

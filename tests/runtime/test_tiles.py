@@ -24,7 +24,7 @@ from edgemem.runtime.onnxruntime.baked_file import baked_note
 from edgemem.runtime.onnxruntime.baking import bake_sized
 from edgemem.runtime.onnxruntime.optimise_pass import OptimiseGraph
 from edgemem.runtime.onnxruntime.session import InferenceSession
-from edgemem.runtime.onnxruntime.session_comparison import compare_with_session
+from edgemem.runtime.onnxruntime.session_comparison import OriginalRuns
 from edgemem.runtime.onnxruntime.tile_pass import TileOperators
 from edgemem.schedule.peak import peak_of
 from edgemem.targets import BUILT_IN
@@ -84,7 +84,7 @@ def test_parts_with_the_same_blocks_have_the_same_bits(
     parts = {(side * (k + 1) // rows - side * k // rows) * side for k in range(rows)}
     assume(is_same_sum(product, parts, threads=(threads,)))
     made = model.rewritten(tile(graph, [TileStage(0, 0, rows)]))
-    found = compare_with_session(path, made, threads=(threads,), level="none")
+    found = OriginalRuns(path, threads=(threads,)).compare(made, level="none")
     assert found.is_identical, found
 
 
@@ -130,14 +130,14 @@ def test_a_tiled_model_runs_as_planned(level: str, network: Path, tmp_path: Path
 def test_a_difference_from_the_default_session_is_told(network: Path) -> None:
     """The same file differs in no bit; weights that are a little larger differ by more than levels do."""
     same = load_model(network)
-    assert compare_with_session(network, same, threads=(1,)).is_identical
+    assert OriginalRuns(network, threads=(1,)).compare(same).is_identical
     graph = onnx.load(network)
     weights = next(i for i in graph.graph.initializer if len(i.dims) == 4)
     larger = numpy_helper.from_array(numpy_helper.to_array(weights) * np.float32(1.01), weights.name)
     weights.CopyFrom(larger)
     other = open_bytes(graph.SerializeToString(), ".onnx")
     assert isinstance(other, Model)
-    found = compare_with_session(network, other, threads=(1,))
+    found = OriginalRuns(network, threads=(1,)).compare(other)
     assert not found.is_identical
     assert found.largest > 100 * found.levels
 

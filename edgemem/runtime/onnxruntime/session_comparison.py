@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,8 +36,9 @@ if TYPE_CHECKING:
     from edgemem.formats import Model
 
     Requests = list[dict[str, NDArray[Any]]]
+    _Outputs = list[list[NDArray[Any]]]  # of each run
 
-__all__ = ["OutputComparison", "compare_with_session", "latency_ratio"]
+__all__ = ["OriginalRuns", "OutputComparison"]
 
 _RUNS: Final = 3
 _ERRORS_ONLY: Final = 4  # log severity
@@ -76,96 +78,94 @@ class OutputComparison:
         return f"output {self.output!r} differs by up to {self.largest:.2g} of its largest element with {threads}"
 
 
-def compare_with_session(
-    path: Path,
-    changed: Model,
-    *,
-    bindings: Bindings | None = None,
-    feeds: Mapping[str, NDArray[Any]] | None = None,
-    threads: Sequence[int] = (1, 0),
-    level: str = _DEFAULT,
-) -> OutputComparison:
-    """Run a file in ONNX Runtime, and a model that was made from it as its own file runs.
+class OriginalRuns:
+    """Runs of a file in ONNX Runtime on a few inputs, which models that were made from it are compared with.
 
-    Where dimensions have ranges, the inputs are of the ends of the ranges and of the middle.
-
-    The result says, too, what ONNX Runtime's own levels of optimisation differ by (`levels`), where a bit differs.
+    Where dimensions have ranges, the inputs are of the ends of the ranges and of the middle. What ran stays known, so
+    that several models are compared for the runs of one.
 
     Args:
         path: an .onnx file.
-        changed: made from it.
         bindings: values for open dimensions and shapes.
         feeds: inputs of the first run; the others are made up.
         threads: numbers of threads to run with; 0 is as many as a session has by default.
-        level: of the session that the file runs in.
 
-    Raises ModelError where ONNX Runtime cannot load or run one of them.
+    All methods raise ModelError where ONNX Runtime cannot load or run a model.
     """
-    requests = _requests(path.read_bytes(), path.parent, bindings, feeds)
-    with temporary_folder() as folder, _told():
-        file = folder / "changed.onnx"
-        changed.save(file)
-        found = _compared(path, file, requests, level, threads, bindings)
-        if found.is_identical:
-            return found
-        apart = (
-            compare_values(here, there)[1]
-            for count in threads
-            for sessions in [[_session(path, name, count, bindings) for name in LEVELS]]
-            for request in requests
-            for one, other in combinations([session.run(None, request) for session in sessions], 2)
-            for here, there in zip(one, other, strict=True)
-        )
-        return replace(found, levels=max(apart, default=0.0))
 
+    def __init__(
+        self,
+        path: Path,
+        *,
+        bindings: Bindings | None = None,
+        feeds: Mapping[str, NDArray[Any]] | None = None,
+        threads: Sequence[int] = (1, 0),
+    ) -> None:
+        self._path, self._bindings, self._threads = path, bindings, tuple(dict.fromkeys(threads))
+        self._requests = _requests(path.read_bytes(), path.parent, bindings, feeds)
+        self._known: dict[tuple[str, int], tuple[list[str], _Outputs]] = {}
 
-def latency_ratio(
-    path: Path,
-    changed: Model,
-    *,
-    bindings: Bindings | None = None,
-    feeds: Mapping[str, NDArray[Any]] | None = None,
-) -> float:
-    """Processor time of a run of a changed model as its file runs / that of the default session of its original.
+    def compare(self, changed: Model, *, level: str = _DEFAULT) -> OutputComparison:
+        """A model that was made from the file, as its own file runs, beside a session of the file at a level.
 
-    Both run in turn in one process on one thread; of each the quickest of several runs counts. Arguments and errors are
-    those of `compare_with_session`.
-    """
-    request = _requests(path.read_bytes(), path.parent, bindings, feeds)[0]
-    with temporary_folder() as folder, _told():
-        file = folder / "changed.onnx"
-        changed.save(file)
-        sessions = [_session(path, _DEFAULT, 1, bindings), _session(file, _DEFAULT, 1, bindings)]
-        taken: tuple[list[float], list[float]] = ([], [])
-        for session in sessions:
-            session.run(None, request)
-        least, most = _ROUNDS
-        while len(taken[0]) < least or (len(taken[0]) < most and sum(map(sum, taken)) < _ENOUGH_S):
-            for session, times in zip(sessions, taken, strict=True):
-                begun = time.process_time()
+        The result says, too, what ONNX Runtime's own levels of optimisation differ by (`levels`), where a bit differs.
+        """
+        found = OutputComparison(len(self._requests), 0.0, "", self._threads[0], is_identical=True)
+        with temporary_folder() as folder, _told():
+            file = folder / "changed.onnx"
+            changed.save(file)
+            for count in self._threads:
+                names, wanted = self._outputs(level, count)
+                session = _session(file, level, count, self._bindings)
+                for request, values in zip(self._requests, wanted, strict=True):
+                    for name, here, there in zip(names, values, session.run(None, request), strict=True):
+                        is_same, difference = compare_values(here, there)
+                        if not is_same and (found.is_identical or difference > found.largest):
+                            found = OutputComparison(len(self._requests), difference, name, count, is_identical=False)
+        return found if found.is_identical else replace(found, levels=self.levels)
+
+    @cached_property
+    def levels(self) -> float:
+        """What ONNX Runtime's own levels of optimisation differ by from each other on these inputs, at most."""
+        with _told():
+            apart = (
+                compare_values(here, there)[1]
+                for count in self._threads
+                for one, other in combinations([self._outputs(name, count)[1] for name in LEVELS], 2)
+                for values, others in zip(one, other, strict=True)
+                for here, there in zip(values, others, strict=True)
+            )
+            return max(apart, default=0.0)
+
+    def latency_ratio(self, changed: Model) -> float:
+        """Processor time of a run of a changed model as its file runs / that of the default session of the file.
+
+        Both run in turn in one process on one thread; of each the quickest of several runs counts.
+        """
+        request = self._requests[0]
+        with temporary_folder() as folder, _told():
+            file = folder / "changed.onnx"
+            changed.save(file)
+            sessions = [_session(each, _DEFAULT, 1, self._bindings) for each in (self._path, file)]
+            taken: tuple[list[float], list[float]] = ([], [])
+            for session in sessions:
                 session.run(None, request)
-                times.append(time.process_time() - begun)
-    return min(taken[1]) / max(min(taken[0]), 1e-9)
+            least, most = _ROUNDS
+            while len(taken[0]) < least or (len(taken[0]) < most and sum(map(sum, taken)) < _ENOUGH_S):
+                for session, times in zip(sessions, taken, strict=True):
+                    begun = time.process_time()
+                    session.run(None, request)
+                    times.append(time.process_time() - begun)
+        return min(taken[1]) / max(min(taken[0]), 1e-9)
 
-
-def _compared(
-    original: Path,
-    changed: Path,
-    requests: Requests,
-    level: str,
-    threads: Sequence[int],
-    bindings: Bindings | None,
-) -> OutputComparison:
-    found = OutputComparison(len(requests), 0.0, "", threads[0], is_identical=True)
-    for count in threads:
-        sessions = [_session(file, level, count, bindings) for file in (original, changed)]
-        names = [o.name for o in sessions[0].get_outputs()]
-        for request in requests:
-            for name, here, there in zip(names, *(s.run(None, request) for s in sessions), strict=True):
-                is_same, difference = compare_values(here, there)
-                if not is_same and (found.is_identical or difference > found.largest):
-                    found = OutputComparison(len(requests), difference, name, count, is_identical=False)
-    return found
+    def _outputs(self, level: str, threads: int) -> tuple[list[str], _Outputs]:
+        """The names of the outputs, and their values in each run of a session of the file."""
+        key = level, threads
+        if key not in self._known:
+            session = _session(self._path, level, threads, self._bindings)
+            names = [o.name for o in session.get_outputs()]
+            self._known[key] = names, [session.run(None, request) for request in self._requests]
+        return self._known[key]
 
 
 def _requests(
