@@ -31,7 +31,6 @@ _SLOWER: Final = (
 )  # of the memory of tiles at the highest level: what tiles below it, which run slower, have to save
 _SHARES: Final = (1.0, 0.4, 0.15, 0.05)  # of the arithmetic that may be added, for fronts
 _FEW: Final = (1.0, 0.15)
-_FINE: Final = (1.0,)
 _FINEST: Final = "basic"  # the level whose graph has most operators
 _TIGHTER: Final = 3  # searches, where the optimised graph takes more memory or arithmetic than was estimated
 # Numbers of threads for which sums of the graph that is cut keep their blocks, so that every bit stays the same; more
@@ -77,7 +76,7 @@ def onnx_candidates(shop: Workshop) -> Iterator[Candidate]:
         if level == CUT_LEVEL and (shop.allows(TileOperators.name) or shop.allows(SplitOperators.name)):
             yield from _cut(shop, base, bases.get(_HIGHEST))
         if level == _FINEST and shop.limits.budget is None and shop.allows(TileOperators.name):
-            yield from _tiled_at(shop, base, "", _FINE)  # with more operators there are more places to cut
+            yield from _tiled_at(shop, base, "", ())  # with more operators there are more places to cut
     if not bases:
         return
     lowest = min(bases.values(), key=lambda b: shop.candidate(b).arena)
@@ -155,7 +154,7 @@ def _tiled_at(shop: Workshop, base: Branch, level: str, shares: Sequence[float])
 
     ways = _THREADS if limits.outputs == "identical" else _ANY_SUM
     if limits.budget is None:
-        wanted = [(ways[0], share) for share in shares] + [(threads, 1.0) for threads in ways[1:]]
+        wanted = [*((ways[0], share) for share in shares), *((threads, 1.0) for threads in ways[1:])]
         for threads, share in wanted:
             most = 1 + (limits.max_macs - 1) * share
             for _ in range(_TIGHTER):
