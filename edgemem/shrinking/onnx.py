@@ -31,7 +31,7 @@ _SLOWER: Final = (
 )  # of the memory of tiles at the highest level: what tiles below it, which run slower, have to save
 _SHARES: Final = (1.0, 0.4, 0.15, 0.05)  # of the arithmetic that may be added, for fronts
 _FEW: Final = (1.0, 0.15)
-_FINEST: Final = "basic"  # the level whose graph has most operators
+_FINE: Final = ("basic", "none")  # the levels whose graphs have most operators
 _TIGHTER: Final = 3  # searches, where the optimised graph takes more memory or arithmetic than was estimated
 # Numbers of threads for which sums of the graph that is cut keep their blocks, so that every bit stays the same; more
 # numbers allow fewer tiles. Kernels of the level `all` have blocks of their own: one thread only keeps parts from
@@ -75,8 +75,11 @@ def onnx_candidates(shop: Workshop) -> Iterator[Candidate]:
             yield from split_candidates(shop, base)
         if level == CUT_LEVEL and (shop.allows(TileOperators.name) or shop.allows(SplitOperators.name)):
             yield from _cut(shop, base, bases.get(_HIGHEST))
-        if level == _FINEST and shop.limits.budget is None and shop.allows(TileOperators.name):
-            yield from _tiled_at(shop, base, "", ())  # with more operators there are more places to cut
+        if level in _FINE and shop.limits.budget is None:  # with more operators there are more places to cut
+            if level == _FINE[0] and shop.allows(TileOperators.name):
+                yield from _tiled_at(shop, base, "", ())
+            if shop.allows(SplitOperators.name):
+                yield from split_candidates(shop, base, halves=False)
     if not bases:
         return
     lowest = min(bases.values(), key=lambda b: shop.candidate(b).arena)
