@@ -5,7 +5,8 @@
 Each model is shrunk with the command line, without a budget and to 0.6 of what it takes as it is, and then run on three
 random inputs, others than `shrink` tried. ONNX: in `edgemem.InferenceSession` in poisoned memory, beside a default
 session of ONNX Runtime; outputs differ by no more than 1.5 times what ONNX Runtime's own levels do (on the inputs that
-`shrink` tries, by no more than they do), the arena is that which was said, and every request is served by it. TFLite: in TensorFlow Lite Micro in dirty memory; bits, head and tail are the same as was said.
+`shrink` tries, by no more than they do), the arena is that which was said, and every request is served by it. TFLite:
+in TensorFlow Lite Micro in dirty memory; bits, head and tail are the same as was said.
 `--built` makes .tflite networks of random architectures; `foreign_models.py` exports .onnx files.
 """
 
