@@ -1,4 +1,4 @@
-"""The search for the cheapest way to run a model within a budget, or for the one with the least memory."""
+"""The search for the cheapest way to run a model within a budget, or for the one that takes least of a process."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 from edgemem.errors import BudgetExceededError, EdgememError, ModelError, NumericDifferenceError, UnsupportedError
 from edgemem.formats import Bindings, Model, load
 from edgemem.shrinking.branch import Workshop
-from edgemem.shrinking.candidate import Candidate, CandidateLimits, front_of
+from edgemem.shrinking.candidate import SESSIONS, Candidate, CandidateLimits, front_of
 from edgemem.shrinking.explanation import explain
 from edgemem.shrinking.note import note_of, notes_in, with_notes
 from edgemem.shrinking.onnx import onnx_candidates
 from edgemem.shrinking.result import Found, Progress, Shrunk, StepEffect
 from edgemem.shrinking.steps import CHANGES, parse_steps
 from edgemem.shrinking.tflite import tflite_candidates
-from edgemem.shrinking.trial import SESSIONS
 from edgemem.shrinking.trials import Trials
 from edgemem.system.files import KeptFolder
 from edgemem.targets import BUILT_IN, Target, find_target
@@ -238,14 +237,14 @@ class Search:
         """The best candidate, planned and tried. What planning and running says of others stands in `known` then.
 
         A runtime may need more than the plan of the graph, for the workspace of kernels. Without a budget candidates
-        are tried until what one needs is no more than what the next one does at least.
+        are tried until what one takes of the process is no more than what the next one does at least.
         """
         budget = self._limits.budget
         best = self._measured_start(known, 2 * budget) if runs and budget is not None else None
         if best is not None:
             return best
         for tried, place in enumerate(self._planned_in_turn(known)):
-            if tried == _RUN or (best is not None and best.memory <= known[place].memory):
+            if tried == _RUN or (best is not None and best.process <= known[place].process):
                 break
             try:
                 planned = self._trials.planned(known[place])
@@ -257,12 +256,12 @@ class Search:
                 self._refuse(known[place], str(e))
                 continue
             known[place] = made
-            if self._fits(made) and (best is None or made.memory < best.memory):
+            if self._fits(made) and (best is None or made.process < best.process):
                 best = made
             if best is not None and budget is not None:
                 break
         start = self._measured_start(known, 2 * best.memory) if runs and best is not None and budget is None else None
-        return start if best is not None and start is not None and start.memory <= best.memory else best
+        return start if best is not None and start is not None and start.process <= best.process else best
 
     def _measured_start(self, known: list[Candidate], most: float) -> Candidate | None:
         """The model as it is, with what a session of ONNX Runtime takes for it; None where that does not fit.
@@ -303,11 +302,11 @@ class Search:
         """Places of candidates, the one that is wanted most first, once each is planned."""
         open_ = [n for n, c in enumerate(known) if self._is_wanted(c)]
         if self._limits.budget is None:
-            open_.sort(key=lambda n: (known[n].memory, known[n].price))
+            open_.sort(key=lambda n: (known[n].process, known[n].price))
             for n in open_[:_LEAST]:
                 known[n] = self._planned_if_possible(known[n])
             left = [n for n in open_ if known[n].text not in self._refused]
-            yield from sorted(left, key=lambda n: (not known[n].is_planned, known[n].memory, known[n].price))
+            yield from sorted(left, key=lambda n: (not known[n].is_planned, known[n].process, known[n].price))
             return
         budget = limit = self._limits.budget
         open_.sort(key=lambda n: (known[n].price, known[n].memory))

@@ -29,7 +29,7 @@ from edgemem.runtime.onnxruntime.optimise_pass import OptimiseGraph
 from edgemem.runtime.onnxruntime.session import InferenceSession
 from edgemem.runtime.tflite_file import TfliteModel
 from edgemem.runtime.tflm.execution import execute, input_values
-from edgemem.shrinking.candidate import TailCheck
+from edgemem.shrinking.candidate import SESSIONS, TailCheck
 from edgemem.system.files import temporary_folder
 
 if TYPE_CHECKING:
@@ -43,9 +43,8 @@ if TYPE_CHECKING:
     from edgemem.runtime.onnxruntime.session_comparison import OriginalRuns
     from edgemem.shrinking.candidate import Candidate, CandidateLimits, OutputRule
 
-__all__ = ["SESSIONS", "Trial", "try_candidate"]
+__all__ = ["Trial", "try_candidate"]
 
-SESSIONS: Final = frozenset({"generic", "onnxruntime"})  # targets whose arena is that of a session
 _LEVELS: Final = frozenset({OptimiseGraph.name})  # what is compared with a session at the same level
 _AS_WRITTEN: Final = "none"  # the level at which a session runs the operators of a file
 _ROUNDING: Final = 1e-3  # of an output's largest element: more than float kernels differ by for other blocks of rows
