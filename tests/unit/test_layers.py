@@ -36,8 +36,8 @@ MAY_IMPORT = {
     "torch": "errors model native planfile planning plans remat replay system targets trace",
     "runtime": "notebook errors formats model native passes planfile planning plans proof records replay report "
     "system targets trace",
-    "shrinking": "api errors formats model passes planfile planning plans records report runtime schedule system "
-    "targets",
+    "shrinking": "api errors formats model notebook passes planfile planning plans records report runtime schedule "
+    "system targets",
     "commands": "difference errors formats model passes planning plans proof records report runtime shrinking "
     "system targets trace",
     "guard": "commands errors formats report system targets",
