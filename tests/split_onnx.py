@@ -62,8 +62,9 @@ def _binary(net: _Net, x: str) -> str:
     shape = net.shapes[x]
     same = [n for n, s in net.shapes.items() if s == shape]
     other = net.turn(net.weights(*_broadcast_shape(net, shape)), net.turn(*same))
-    pair = [x, other] if net.turn(0, 1) else [other, x]
-    return net.add(net.turn("Add", "Mul", "Sub", "Max", "PRelu"), [x, other] if net.turn(0, 1) else pair, shape)
+    kind = net.turn("Add", "Mul", "Sub", "Max", "PRelu")
+    is_turned = kind != "PRelu" and net.turn(0, 1)  # the slope of PRelu comes second
+    return net.add(kind, [other, x] if is_turned else [x, other], shape)
 
 
 def _unary(net: _Net, x: str) -> str:

@@ -28,7 +28,7 @@ def compare_values(here: Any, there: Any) -> tuple[bool, float]:
         return True, 0.0
     a, b = here.astype(np.float64), there.astype(np.float64)
     both = np.isfinite(a) & np.isfinite(b)
-    apart = bool((a[~both] != b[~both]).any()) and not bool(np.isnan(a[~both]).all())
+    apart = not np.array_equal(a[~both], b[~both], equal_nan=True)
     scale = float(max(np.abs(a[both]).max(initial=0.0), np.abs(b[both]).max(initial=0.0))) or 1.0
     return False, float("inf") if apart else float(np.abs(a - b)[both].max(initial=0.0)) / scale
 

@@ -13,7 +13,7 @@ from edgemem.schedule.problem import order_problem
 from edgemem.system.text import join_names
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from edgemem.model.graph import Graph
     from edgemem.shrinking.branch import Workshop
@@ -95,10 +95,18 @@ def change_needed(graph: Graph, largest: LargestOperator, available: int) -> str
     return f"{text}: {' or '.join(ways)}" if ways else text
 
 
-def explain(shop: Workshop, candidates: Sequence[Candidate], limits: CandidateLimits) -> str:
-    """How near candidates come to a budget, and what is in the way, in sentences."""
+def explain(
+    shop: Workshop, candidates: Sequence[Candidate], limits: CandidateLimits, refused: Collection[str] = ()
+) -> str:
+    """How near candidates come to a budget, and what is in the way, in sentences.
+
+    `refused` are the texts of those that ran and were not taken.
+    """
+    why = "; ".join(dict.fromkeys(shop.refusals))
     if limits.budget is None:
-        return "; ".join(shop.refusals) or "nothing is within the limits"
+        return why or "nothing is within the limits"
+    if any(c.memory <= limits.budget and c.text in refused for c in candidates):
+        return f"what takes {limits.budget:,} bytes or less was refused: {why}"
     broken = [(c, c.breaks(limits)) for c in candidates if c.memory <= limits.budget]
     if broken:
         ways = join_names(dict.fromkeys(name for _, name in broken if name), most=4)
@@ -110,7 +118,7 @@ def explain(shop: Workshop, candidates: Sequence[Candidate], limits: CandidateLi
                 f"{overlaps[0]}, or that of the device"
             )
         if within:
-            return f"{within}. {'; '.join(dict.fromkeys(shop.refusals))}".rstrip(" .") + "."
+            return f"{within}. {why}".rstrip(" .") + "."
     held = [c for c in candidates if c.kernels == shop.target.kernels]
     allowed = [c for c in held if not c.breaks(limits)] or held
     least = min(allowed, key=lambda c: c.memory)
@@ -131,7 +139,7 @@ def explain(shop: Workshop, candidates: Sequence[Candidate], limits: CandidateLi
         needed = change_needed(model.graph(), largest, limits.budget - least.tail)
         text += f". Of it {largest}; no order, parts or recomputation that was found goes below that: {needed}"
     if shop.refusals:
-        text += f". Not possible: {'; '.join(dict.fromkeys(shop.refusals))}"
+        text += f". Not possible: {why}"
     return text
 
 

@@ -74,7 +74,7 @@ class ShrinkNote:
 def note_of(chosen: Candidate, before: Candidate) -> ShrinkNote:
     """What a note says of a candidate that was made of a model; `before` is the model as it is."""
     return ShrinkNote(
-        chosen.text[:_MOST_TEXT],
+        chosen.text if len(chosen.text) <= _MOST_TEXT else f"{chosen.text[: _MOST_TEXT - 1]}…",
         chosen.target.name,
         chosen.memory,
         before.memory,
@@ -102,8 +102,12 @@ def with_notes(model: Model, notes: Sequence[ShrinkNote]) -> Model:
 
 
 def encode_notes(notes: Sequence[ShrinkNote]) -> bytes:
-    """The note: a JSON list with an object for each change."""
-    return json.dumps([asdict(note) for note in notes]).encode()
+    """The note: a JSON list with an object for each change, without the first ones where there is no room for all."""
+    while True:
+        data = json.dumps([asdict(note) for note in notes], ensure_ascii=False).encode()
+        if len(data) <= _MOST_BYTES or len(notes) < 2:
+            return data
+        notes = notes[1:]
 
 
 def decode_notes(data: bytes) -> tuple[ShrinkNote, ...]:

@@ -140,7 +140,7 @@ class Search:
         if best is not None and best.latency is None:
             place = next(n for n, c in enumerate(self._known) if c is best)
             self._known[place] = best = self._trials.timed(best)
-        explanation = "" if best is not None else explain(self._shop, self._known, self._limits)
+        explanation = "" if best is not None else explain(self._shop, self._known, self._limits, self._refused)
         return self._so_far(best, explanation)
 
     def _collect(self, *, all_: bool) -> bool:
@@ -202,7 +202,10 @@ class Search:
             if step.name == "stream":
                 branch = self._shop.overlapping(branch, branch.target.kernels, slots=True)
             branch = self._shop.apply(branch, step)
-        candidate = self._trials.timed(self._trials.tried(self._shop.candidate(branch)))
+        try:
+            candidate = self._trials.timed(self._trials.tried(self._shop.candidate(branch)))
+        except NumericDifferenceError as e:
+            raise NumericDifferenceError(f"{self._path.name}: {e}", largest=e.largest) from None
         if self._limits.budget is not None and candidate.memory > self._limits.budget:
             raise BudgetExceededError(
                 f"{self._path.name}: {candidate.memory:,} bytes with {text}, {self._limits.budget:,} are allowed",
@@ -256,6 +259,9 @@ class Search:
                 self._refuse(known[place], str(e))
                 continue
             known[place] = made
+            if runs and self._limits.max_latency is not None and made.latency is None:
+                self._refuse(made, f"{made.text or 'the model as it is'}: its time could not be measured")
+                continue
             if self._fits(made) and (best is None or made.process < best.process):
                 best = made
             if best is not None and budget is not None:

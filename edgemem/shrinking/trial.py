@@ -8,10 +8,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from importlib.metadata import version
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem import planfile
-from edgemem.errors import EdgememError, MissingDependencyError, PassError, RuntimeBindError, UnsupportedError
+from edgemem.errors import (
+    EdgememError,
+    MissingDependencyError,
+    ModelError,
+    PassError,
+    RuntimeBindError,
+    UnsupportedError,
+)
 from edgemem.formats import Bindings, Foldable, onnx_editor
 from edgemem.model.macs import count_macs
 from edgemem.model.ranges import points_of
@@ -129,8 +137,10 @@ def _in_onnxruntime(
         try:
             if candidate.target.name in SESSIONS:
                 recorded = add_recording(file, feeds, bindings=bindings)
+        except MissingDependencyError:
+            raise
         except EdgememError as e:
-            return Trial(replace(candidate, outputs=f"not run: {str(e).splitlines()[0]}"))
+            return _failed(candidate, e, can_run=runs().can_run)
         over_range = _arena_over_range(file, bindings, candidate.text) if recorded and bindings.ranges else 0
     sizes = [plan.best_offsets.size for plan in recorded if plan.best_offsets is not None]
     if sizes:
@@ -138,7 +148,10 @@ def _in_onnxruntime(
     runtime = f"onnxruntime {onnxruntime().__version__}"
     if not candidate.steps:
         return Trial(replace(candidate, outputs="identical", latency=1.0, runtime=runtime), recorded=recorded)
-    found = runs().compare(model)
+    try:
+        found = runs().compare(model)
+    except ModelError as e:
+        return _failed(candidate, e, can_run=runs().can_run)
     note = baked_note(model.content())
     level = note.level if note is not None else _AS_WRITTEN
     is_promised = all(step.guarantee.outputs == "identical" for step in candidate.steps if step.name not in _LEVELS)
@@ -152,11 +165,18 @@ def _in_onnxruntime(
         outputs = "identical"
     else:
         outputs = f"differ by {found.largest:.1g}, ONNX Runtime's levels by {found.levels:.1g}"
-        is_near = rule == "as-runtime" and found.largest <= found.levels
+        is_near = rule == "as-runtime" and found.largest <= found.levels < inf
         apart = f", and ONNX Runtime's levels by {found.levels:.2g} from each other"
         refusal = "" if is_near or rule == "close" else f"{candidate.text}: {found}{apart}"
     latency = runs().latency_ratio(model) if limits.max_latency is not None and not refusal else None
     return Trial(replace(candidate, outputs=outputs, latency=latency, runtime=runtime), refusal, recorded)
+
+
+def _failed(candidate: Candidate, error: EdgememError, *, can_run: bool) -> Trial:
+    """What comes of a candidate that its runtime did not run: it is refused where the original runs."""
+    why = str(error).splitlines()[0]
+    refusal = f"{candidate.text}: it does not run: {why}" if can_run and candidate.steps else ""
+    return Trial(replace(candidate, outputs=f"not run: {why}"), refusal)
 
 
 def _arena_over_range(file: Path, bindings: Bindings, steps: str) -> int:
@@ -222,7 +242,10 @@ def _in_tflm(original: TfliteModel, candidate: Candidate, model: TfliteModel, pl
         return Trial(replace(candidate, outputs="not run: reference kernels would take minutes"))
     first, *then = [input_values(graph, seed=seed) for seed in range(_RUNS)]
     planned = model.with_plan(planfile.encode_all((planset,)), planset).content()
-    after = execute(planned, first, outputs=len(graph.outputs), then=then, fill=_DIRT)
+    try:
+        after = execute(planned, first, outputs=len(graph.outputs), then=then, fill=_DIRT)
+    except RuntimeBindError as e:
+        return _failed(candidate, e, can_run=_runs_in_tflm(original))
     check = TailCheck(after.tail, predicted_tail(model.graph(), INSTALLED))
     candidate = replace(candidate, arena=after.head, is_measured=True, tail_check=check)
     outputs = "identical"
@@ -239,6 +262,15 @@ def _in_tflm(original: TfliteModel, candidate: Candidate, model: TfliteModel, pl
     latency = after.seconds / max(before.seconds, 1e-9)
     runtime = f"tflite-micro {version('tflite-micro')}"
     return Trial(replace(candidate, outputs=outputs, latency=latency, runtime=runtime))
+
+
+def _runs_in_tflm(original: TfliteModel) -> bool:
+    graph = original.graph()
+    try:
+        execute(original.content(), input_values(graph), outputs=len(graph.outputs))
+    except RuntimeBindError:
+        return False
+    return True
 
 
 def _are_same(here: Sequence[Sequence[NDArray[Any]]], there: Sequence[Sequence[NDArray[Any]]]) -> bool:

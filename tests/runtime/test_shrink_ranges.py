@@ -142,8 +142,8 @@ def test_several_ranges_and_sums(tmp_path: Path) -> None:
 def test_a_size_that_leaves_the_plan_refuses_the_range(network: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A recording of the smallest size alone stands for a model whose requests depend on sizes between the ends."""
 
-    def lie(planned: Path, feeds: Feeds | None, *, bindings: Bindings, threads: int) -> tuple[PlanSet, ...]:
-        return add_recording(planned, feeds, bindings=Bindings({**bindings.dims, "batch": 1}), threads=threads)
+    def lie(planned: Path, feeds: Feeds | None, *, bindings: Bindings) -> tuple[PlanSet, ...]:
+        return add_recording(planned, feeds, bindings=Bindings({**bindings.dims, "batch": 1}))
 
     monkeypatch.setattr("edgemem.shrinking.trial.add_recording", lie)
     with pytest.raises(

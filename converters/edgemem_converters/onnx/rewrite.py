@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["write_rewrite"]
 
+_OVERRIDABLE: Final = 4  # from this version of the format on initializers that are inputs may be fed
 _LEAST_OPSET: Final = 11  # Slice and Pad as they are written here
 
 
@@ -150,11 +151,14 @@ class _Writer:
         for node in self._model.graph.node:
             if node.op_type == "Constant":
                 known.update((node.output[0], a.t) for a in node.attribute if a.name == "value")
+        fed = {i.name for i in self._model.graph.input} if self._model.ir_version >= _OVERRIDABLE else set()
         values: dict[int, NDArray[Any]] = {}
         for index, (axis, begin) in rewrite.parts.items():
             tensor, like = self._graph.tensors[index], rewrite.likes[index]
             if like not in values:
                 name = self._old.tensors[like].name
+                if name in fed:
+                    raise UnsupportedError(f"callers may replace the constant {name!r}, so that it cannot be cut")
                 if name not in known:
                     raise UnsupportedError(f"the constant {name!r} is stored in a way that cannot be cut")
                 values[like] = _values(known[name], folder)

@@ -103,6 +103,16 @@ class _Once:
         return self._at
 
 
+def _check_scales(shared: Any, tensor: Tensor) -> None:
+    """Raise UnsupportedError for a tensor that has a scale for each item of an axis of which it is a part."""
+    old = shared.part if isinstance(shared, _Once) else shared
+    if old is None or old.scale is None or len(old.scale) < 2:
+        return
+    axis = old.quantizedDimension
+    if not 0 <= axis < len(tensor.shape) or tensor.shape[axis] != len(old.scale):
+        raise UnsupportedError(f"{tensor.name!r} is a part of a tensor with scales along axis {axis}")
+
+
 def _striped(schema: ModuleType) -> Any:
     """The class of tensors that hold a part of an old one."""
     shapes: dict[tuple[int, ...], int] = {}
@@ -170,6 +180,7 @@ class _Writer:
                 old.shapeSignature = None  # slices fix all sizes: the runtime is to refuse others
                 self._tensors.append(old)
             else:
+                _check_scales(old.quantization, tensor)
                 self._tensors.append(striped(tensor.shape, old, tensor.name))
         made = [
             self._operator(op, None if source == NEW else operators[source])

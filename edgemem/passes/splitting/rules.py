@@ -372,7 +372,7 @@ _RULES: Final[Mapping[str, Callable[[_Case], Cut]]] = {
     "FULLY_CONNECTED": _fully_connected,
     **dict.fromkeys(("Softmax", "LogSoftmax"), _before_axis()),
     **dict.fromkeys(("SOFTMAX", "LOG_SOFTMAX", "L2_NORMALIZATION"), _before_axis(default=-1)),
-    **dict.fromkeys(("LayerNormalization", "SimplifiedLayerNormalization"), _before_axis()),
+    **dict.fromkeys(("LayerNormalization", "SimplifiedLayerNormalization"), _before_axis((1, 2))),
     "com.microsoft::SkipLayerNormalization": _before_axis((1,), default=-1),
     "com.microsoft::SkipSimplifiedLayerNormalization": _before_axis((1,), default=-1),
     **dict.fromkeys(("Transpose", "TRANSPOSE"), _transposed),

@@ -90,6 +90,7 @@ class Binding:
         self._resized: dict[int, tuple[Any, bool]] = {}
         self._memory: InterpreterMemory | None = None
         self._ran = False
+        self._are_inputs_lost = False  # their memory was used since they were set
         self._is_touched = False  # whether LiteRT's tensors were ever put into our arena
         self._is_settled = False  # whether a run has shown that LiteRT moves no tensor
         self._set: set[int] = set()  # inputs that were set since the last run
@@ -140,7 +141,7 @@ class Binding:
         with self.arena.lock:
             self._check_turn("its inputs were set")
             guard.check()
-            if not self._inputs_kept or (self.layout is not None and not self.layout.keeps_inputs):
+            if self._are_inputs_lost:
                 self._check_inputs()
             if self._poison:
                 self._poison_all_but_inputs()
@@ -153,6 +154,7 @@ class Binding:
                 return result
             finally:
                 self._ran = True
+                self._are_inputs_lost = not self._inputs_kept or self.layout is None or not self.layout.keeps_inputs
                 self._set.clear()
                 if self._viewed:
                     self._note_views()
@@ -168,6 +170,8 @@ class Binding:
         with self.arena.lock:
             if not subgraph and index in self._spans:
                 self._check_turn("it ran")
+                if self._are_inputs_lost and index in self._native.InputIndices():
+                    self._check_input(index)
             return self._native.GetTensor(index, subgraph)
 
     def tensor(self, base: Any, index: int) -> Any:
@@ -176,7 +180,8 @@ class Binding:
         with self.arena.lock:
             if index in self._native.InputIndices():
                 self._take_turn()
-                self._viewed.setdefault(index, -1)
+                is_lost = self._are_inputs_lost and index not in self._set
+                self._viewed.setdefault(index, zlib.crc32(self._bytes_of(index).data) if is_lost else -1)
             else:
                 self._check_turn("it ran")
             like = self._native.tensor(base, index)
@@ -216,16 +221,18 @@ class Binding:
         self._viewed.clear()
 
     def _check_inputs(self) -> None:
-        if not self._ran:
-            return
         for i in self._native.InputIndices():
-            if i in self._set or i not in self._spans:
-                continue
-            if i not in self._viewed or zlib.crc32(self._bytes_of(i).data) == self._viewed[i]:
-                raise RuntimeBindError(
-                    f"input {i} was not set since the last run, which has released its memory: set it before every "
-                    'run, or make the interpreter with inputs="keep"'
-                )
+            self._check_input(i)
+
+    def _check_input(self, i: int) -> None:
+        """Raise RuntimeBindError for an input whose memory was used since it was set."""
+        if i in self._set or i not in self._spans:
+            return
+        if i not in self._viewed or zlib.crc32(self._bytes_of(i).data) == self._viewed[i]:
+            raise RuntimeBindError(
+                f"input {i} was not set since its memory was used, by the last run or by another interpreter in the "
+                'arena: set it before every run, or make the interpreter with inputs="keep" and an arena of its own'
+            )
 
     def _take_turn(self) -> None:
         guard = self._guard
@@ -237,6 +244,7 @@ class Binding:
             guard.point(self.arena.address)
         self._set.clear()
         self._viewed.clear()
+        self._are_inputs_lost = True
         self.arena.holder = self._turn
 
     def _check_turn(self, since: str) -> None:

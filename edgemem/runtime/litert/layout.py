@@ -245,7 +245,7 @@ def _layout(graph: Graph, probed: Probe, proved: Proved, source: Source, *, reas
             raise StalePlanError(f"the plan has no place for the workspace {name!r} of this LiteRT; {_REMEDY}")
     sized = tuple((i, offset, tensors[i].size) for i, offset in sorted(places.items()))
     size = max((best.size, *(o + s for _, o, s in sized)))
-    keeps = planset.target is None or planset.target.inputs != "until_last_use"
+    keeps = planset.target is not None and planset.target.inputs != "until_last_use"
     return ArenaLayout(sized, size, planset, origin_of(planset, best, source), reason, planset.bounds.offsets, keeps)
 
 

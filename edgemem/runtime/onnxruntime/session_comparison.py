@@ -125,6 +125,16 @@ class OriginalRuns:
         return found if found.is_identical else replace(found, levels=self.levels)
 
     @cached_property
+    def can_run(self) -> bool:
+        """Whether a default session runs the file."""
+        try:
+            with _told():
+                self._outputs(_DEFAULT, self._threads[0])
+        except ModelError:
+            return False
+        return True
+
+    @cached_property
     def levels(self) -> float:
         """What ONNX Runtime's own levels of optimisation differ by from each other on these inputs, at most."""
         with _told():
