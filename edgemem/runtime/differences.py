@@ -30,7 +30,7 @@ def compare_values(here: Any, there: Any) -> tuple[bool, float]:
     both = np.isfinite(a) & np.isfinite(b)
     apart = not np.array_equal(a[~both], b[~both], equal_nan=True)
     scale = float(max(np.abs(a[both]).max(initial=0.0), np.abs(b[both]).max(initial=0.0))) or 1.0
-    return False, float("inf") if apart else float(np.abs(a - b)[both].max(initial=0.0)) / scale
+    return False, float("inf") if apart else float(np.abs(a[both] - b[both]).max(initial=0.0)) / scale
 
 
 def same(a: Any, b: Any) -> bool:
