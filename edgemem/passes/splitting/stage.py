@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from edgemem.errors import ModelError
+from edgemem.passes.stage_order import ordered_stages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -50,14 +51,8 @@ def parse_stages(text: str) -> tuple[SplitStage, ...]:
 
 def check_stages(stages: Iterable[SplitStage], count: int) -> tuple[SplitStage, ...]:
     """The stages in the order of the graph. Raises ModelError where they overlap or are not in the graph."""
-    ordered = tuple(sorted(stages, key=lambda stage: stage.first))
-    end = -1
+    ordered = ordered_stages(stages, count)
     for stage in ordered:
-        if not 0 <= stage.first <= stage.last < count:
-            raise ModelError(f"stage {stage} is not in the graph, whose operators are 0 to {count - 1}")
-        if stage.first <= end:
-            raise ModelError(f"stage {stage} overlaps the one before it; an operator is in one stage at most")
         if stage.parts < 1:
             raise ModelError(f"stage {stage} has no part; give 1 or more")
-        end = stage.last
     return ordered

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from edgemem.errors import ModelError
+from edgemem.passes.stage_order import ordered_stages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -53,14 +54,8 @@ def _parsed(text: str) -> TileStage:
 
 def check_stages(stages: Iterable[TileStage], count: int) -> tuple[TileStage, ...]:
     """The stages in the order of the graph. Raises ModelError where they overlap or are not in the graph."""
-    ordered = tuple(sorted(stages, key=lambda stage: stage.first))
-    end = -1
+    ordered = ordered_stages(stages, count)
     for stage in ordered:
-        if not 0 <= stage.first <= stage.last < count:
-            raise ModelError(f"stage {stage} is not in the graph, whose operators are 0 to {count - 1}")
-        if stage.first <= end:
-            raise ModelError(f"stage {stage} overlaps the one before it; an operator is in one stage at most")
         if min(stage.rows, stage.columns) < 1:
             raise ModelError(f"stage {stage} has no tile; give 1 or more rows and columns")
-        end = stage.last
     return ordered
