@@ -74,16 +74,20 @@ def each_file(
 
             progress(place)
             if file.path is None:
-                results.append(FileResult(file.name, text="there is no such file", code=EXIT_FAILED))
+                why = "no model is in this folder" if Path(file.name).is_dir() else "there is no such file"
+                results.append(_failed(file.name, why, EXIT_FAILED))
                 continue
             try:
                 results.append(work(file, file.path, say))
             except (*REPORTED, click.ClickException) as e:
                 if received() or isinstance(e, BrokenPipeError):  # the error came of it
                     raise
-                message, code = failure_of(e)
-                results.append(FileResult(file.name, text=message, code=code, data={"error": message}))
+                results.append(_failed(file.name, *failure_of(e)))
     return tuple(results)
+
+
+def _failed(name: str, message: str, code: int) -> FileResult:
+    return FileResult(name, text=message, code=code, data={"error": message})
 
 
 def output_files(files: Sequence[FoundFile], output: Path) -> dict[FoundFile, Path]:

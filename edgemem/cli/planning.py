@@ -151,7 +151,9 @@ def plan(
     results = many.each_file(
         "planning",
         files,
-        lambda file, path, progress: _plan_in_row(file.name, path, outputs.get(file), partial(work, progress=progress)),
+        lambda file, path, progress: _plan_in_row(
+            file.name, path, outputs.get(file), partial(work, progress=progress), as_json=as_json
+        ),
     )
     done = "planned" if output is None else f"planned and written to {output}"
     code = many.show_results(("arena", "lower bound"), results, done, as_json=as_json)
@@ -199,7 +201,9 @@ def _plan_one(
         echo_folded(f"wrote {output}: {runs}")
 
 
-def _plan_in_row(name: str, source: Path, output: Path | None, work: Callable[..., _Planned]) -> FileResult:
+def _plan_in_row(
+    name: str, source: Path, output: Path | None, work: Callable[..., _Planned], *, as_json: bool
+) -> FileResult:
     from edgemem.cli.many import FileResult
     from edgemem.report.sizes import ratio_text, size_text
 
@@ -217,7 +221,8 @@ def _plan_in_row(name: str, source: Path, output: Path | None, work: Callable[..
     if made.unrecorded:
         said.append("no recording")
     figures = (size_text(best.size, texels=texels), size_text(bound, texels=texels))
-    data = {"output": str(output) if output is not None else None, "unrecorded": made.unrecorded, "plan": made.data()}
+    written = str(output) if output is not None else None
+    data = {"output": written, "unrecorded": made.unrecorded, "plan": made.data()} if as_json else {}
     return FileResult(name, figures, ", ".join(said), data=data)
 
 

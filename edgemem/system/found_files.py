@@ -33,7 +33,7 @@ class FoundFile:
 def names_several(text: str, folder: Path = Path()) -> bool:
     """Whether an argument is a folder or a glob, and no file with such a name."""
     path = folder / text
-    return not path.is_file() and (path.is_dir() or bool(_MAGIC & set(text)))
+    return bool(text) and not path.is_file() and (path.is_dir() or bool(_MAGIC & set(text)))
 
 
 def found_files(
@@ -63,7 +63,10 @@ def _named(text: str, suffixes: Collection[str], folder: Path, without: Path | N
     parts, is_folder = PurePath(text).parts, path.is_dir()
     first = len(parts) if is_folder else next(k for k, part in enumerate(parts) if _MAGIC & set(part))
     base = folder.joinpath(*parts[:first])
-    matches = [p for p in base.glob("**/*" if is_folder else "/".join(parts[first:])) if p.is_file()]
+    try:
+        matches = [p for p in base.glob("**/*" if is_folder else "/".join(parts[first:])) if p.is_file()]
+    except ValueError:  # such as `**.onnx`, in which Python's globs have no meaning
+        matches = []
     left_out = without.resolve() if without is not None else None
     if left_out is not None and base.resolve() in left_out.parents:
         matches = [p for p in matches if left_out not in p.resolve().parents]
