@@ -14,10 +14,12 @@ from click.testing import CliRunner, Result
 
 import edgemem
 from edgemem.cli.main import main
+from edgemem.records.problem import Problem, UsageRecord
 from edgemem.system.found_files import found_files, names_several
 from tests.difference_models import Layers
 from tests.terminal import in_terminal
 
+RECORDS = Problem([UsageRecord(f"t{k}", k % 7, k % 7 + k % 5 + 1, 16 * (k * 37 % 23 + 1)) for k in range(40)])
 CSV = "tensor,first_op,last_op,size\na,0,1,16\nb,1,2,24\n"
 LONG = "a_rather_long_name_of_a_model_that_somebody_exported_on_a_morning_in_november.onnx"
 
@@ -220,12 +222,46 @@ def test_no_word_is_broken_at_80_columns(command: str, is_long: bool, folder: Pa
     assert all(len(line) <= 80 for line in shown.splitlines() if LONG not in line)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="signals come another way there")
+def test_no_name_of_a_tensor_is_broken_at_80_columns(tmp_path: Path) -> None:
+    name = "model/encoder/stage_two/a_block_with_a_long_name_in_it/"
+    model = Layers(names=name).save(tmp_path / "m.onnx")
+    assert run("plan", model, "--no-record", "-o", tmp_path / "planned.onnx").exit_code == 0
+    shown = shown_at(80, "show", str(tmp_path / "planned.onnx"), "--tensors", "--profile")
+    for label in (*(f"conv{k}" for k in range(6)), "add"):
+        assert len(re.findall(rf"{name}{label}(?:,|\s)", shown)) >= 2 - (label == "conv5")
+    assert shown.count(name) == shown.count("a_block_with_a_long")
+    assert max(map(len, shown.splitlines())) <= 80
+
+
 @pytest.mark.usefixtures("folder")
 def test_nothing_is_said_of_progress_in_a_pipe() -> None:
     assert run("plan", "models/a.onnx", "models/sub").stderr == ""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="signals come another way there")
-@pytest.mark.usefixtures("folder")
-def test_a_terminal_sees_how_far_it_is() -> None:
-    assert "3 of 3, 1 failed: models/sub/b.onnx" in in_terminal("plan", "models", columns=200)
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        ("plan models", "planning: 3 of 3, 1 failed: models/sub/b.onnx"),
+        ("verify models", "verifying: 3 of 3, 2 failed: models/sub/b.onnx"),
+        ("check models.toml", "planning: 3 of 3, 1 failed: models/sub/b.onnx"),
+        ("bench models -s naive", "planning and timing: 3 of 3, 1 left out: b.onnx"),
+    ],
+)
+def test_a_terminal_sees_how_far_it_is(command: str, line: str, folder: Path) -> None:
+    (folder / "models.toml").write_text("[[model]]\npath = 'models'\n")
+    assert line in in_terminal(*command.split(), columns=200)
+
+
+def test_planning_says_the_best_so_far() -> None:
+    lines: list[str] = []
+    planset = edgemem.plan(RECORDS, strategy="auto", progress=lines.append)
+    best = min(plan.size for plan in planset.offsets)
+    said = [re.fullmatch(r"\S.*; best so far ([\d,]+), no less than ([\d,]+)", line) for line in lines]
+    figures = [tuple(int(figure.replace(",", "")) for figure in match.groups()) for match in said if match]
+    assert said[0] is None  # nothing is planned before the first strategy
+    assert figures
+    offsets = figures[: len(planset.offsets) - 1]
+    assert all(bound <= best <= size for size, bound in offsets)
+    assert [size for size, _ in offsets] == sorted((size for size, _ in offsets), reverse=True)
