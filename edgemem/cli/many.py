@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from rich.cells import cell_len
+from rich.table import Table
 
 from edgemem.cli.console import console_for, print_folded
 from edgemem.cli.console import progress as progress_line
@@ -133,8 +135,6 @@ def show_results(headings: Sequence[str], results: Sequence[FileResult], done: s
 
 def _show_table(headings: Sequence[str], results: Sequence[FileResult]) -> None:
     """A row a file. Where names and figures leave a terminal no room for texts, these stand below each name."""
-    from rich.table import Table
-
     console = console_for()
     rows = [(printable(r.name), *(r.figures or ("",) * len(headings)), _text(r)) for r in results]
     table = Table(box=None, pad_edge=False)
@@ -143,11 +143,12 @@ def _show_table(headings: Sequence[str], results: Sequence[FileResult]) -> None:
         table.add_column(heading, justify="left" if is_text else "right", no_wrap=number <= len(headings))
     for row in rows:
         table.add_row(*row)
-    widths = [max(map(len, column)) for column in zip(("", *headings, ""), *rows, strict=True)]
+    widths = [max(map(cell_len, column)) for column in zip(("", *headings, ""), *rows, strict=True)]
     fixed = sum(widths[:-1]) + _GAP * (len(widths) - 1)
+    longest = max((cell_len(word) for row in rows for word in row[-1].split()), default=0)
     if not console.is_terminal:
         console.width = max(console.width, fixed + widths[-1])
-    elif fixed + min(widths[-1], _LEAST_TEXT) > console.width:
+    elif fixed + max(longest, min(widths[-1], _LEAST_TEXT)) > console.width:
         for name, *figures, text in rows:
             said = [f"{heading} {cell}" for heading, cell in zip(headings, figures, strict=True) if cell]
             print_folded(console, name)

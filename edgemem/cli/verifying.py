@@ -64,7 +64,7 @@ def verify(
     if timeout is not None and not run_too:
         raise click.UsageError("--timeout ends a run: give --run, too")
     if model is not None and planned is None:
-        raise click.UsageError("--model is the model of one plan: verify its plans one by one")
+        raise click.UsageError("--model is the model of one stand-alone plan: give that plan alone")
     work = partial(
         _verified,
         model=model,
