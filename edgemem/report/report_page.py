@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["PageProof", "PageRow", "ReportPage", "page_html"]
 
 _FOLDER: Final = Path(__file__).parent / "page"
-_SCRIPTS: Final = ("data", "dom", "tables", "paint", "map", "sections", "page")
+_SCRIPTS: Final = ("data", "dom", "tables", "paint", "raster", "map", "sections", "page")
 
 
 @dataclass(frozen=True, slots=True)
