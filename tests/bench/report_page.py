@@ -3,9 +3,9 @@
     python -m tests.bench.report_page
 
 Pages of 10,000 operators with long names, and of 100,000 records. A gesture of 240 frames zooms in as far as the column
-says, moves to and fro, and zooms out. "work" is the processor time of the page's thread for a frame (scripts, layout and
-painting); "frame" is the median from one frame to the next, of which there is one every 16.7 ms, and "late" are those
-that missed one, on a machine that does nothing else. The processor draws; a GPU is not used.
+says, moves to and fro, and zooms out. "work" is the processor time of the page's thread for a frame: scripts, layout
+and painting. "frame" is the median from one frame to the next, of which there is one every 16.7 ms, and "late" are
+those that missed one; both ask for a machine that does nothing else. The processor draws; a GPU is not used.
 """
 
 from __future__ import annotations
