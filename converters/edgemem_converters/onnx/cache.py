@@ -160,6 +160,8 @@ class _Rewriting:
     made: dict[str, NodeProto] = field(default_factory=dict)
     places: dict[str, int] = field(default_factory=dict)  # output -> number of its node
     forms: dict[str, tuple[int | str | None, ...]] = field(default_factory=dict)
+    types: dict[str, int] = field(default_factory=dict)  # element types of inputs
+    whole: dict[tuple[object, ...], str] = field(default_factory=dict)  # `_is_whole` by shape and axis
 
     def begin(self, pairs: Sequence[StatePair]) -> None:
         """How many rows there are before and after this run."""
@@ -167,6 +169,7 @@ class _Rewriting:
         self.made = writers(graph)
         self.places = {name: number for number, node in enumerate(graph.node) for name in node.output}
         self.forms = {v.name: declared_dims(v) for v in (*graph.input, *graph.output)}
+        self.types = {v.name: v.type.tensor_type.elem_type for v in graph.input}
         states = {pair.past for pair in pairs}
         mask, tokens = _mask_of(graph, _length(self.forms, pairs[0])), _tokens_of(graph, states)
         first = self._concat(pairs[0])
@@ -193,12 +196,36 @@ class _Rewriting:
         concat = self._concat(pair)
         nodes = self.replaced.setdefault(self.places[concat.output[0]], [])
         rows = self._rows(nodes, pair)
-        nodes.append(self._named("ScatterND", [pair.past, rows, concat.input[1]], [pair.present]))
+        nodes.append(self._either(pair, self._is_whole(nodes, pair), rows, concat.input[1]))
         start, axes = self._constant(0), self._constant(pair.axis)
         valid = self._node(nodes, "Slice", pair.present, start, self.total, axes)
         # The graph's output takes the buffer, and everything else reads the rows that are there.
         self.renamed.update(dict.fromkeys(self._copies(concat.output[0], pair), valid))
         self._shapes_of_past(pair)
+
+    def _is_whole(self, nodes: list[NodeProto], pair: StatePair) -> str:
+        """Whether the past has no row without a token, as a scalar; one value for all caches of equal shape."""
+        key = (*self.forms[pair.past], pair.axis)
+        if key not in self.whole:
+            length = self._node(nodes, "Slice", self._shape(nodes, pair.past), *self._range(pair.axis, pair.axis + 1))
+            self.whole[key] = self._scalar(nodes, self._node(nodes, "Equal", length, self.past))
+        return self.whole[key]
+
+    def _either(self, pair: StatePair, is_whole: str, rows: str, new: str) -> NodeProto:
+        """The node If that writes new rows into the buffer, or puts them behind a past without unused rows."""
+        bodies = {}
+        for body, kind, inputs, attributes in (
+            ("then_branch", "Concat", [pair.past, new], {"axis": pair.axis}),
+            ("else_branch", "ScatterND", [pair.past, rows, new], {}),
+        ):
+            output = self.names.new(f"{pair.present}/{kind}")
+            info = ValueInfoProto(name=output)
+            info.type.tensor_type.elem_type = self.types[pair.past]
+            node = self._named(kind, inputs, [output], **attributes)
+            bodies[body] = helper.make_graph([node], self.names.new(f"{output}/{body}"), [], [info])
+        node = self._named("If", [is_whole], [pair.present])
+        node.attribute.extend(helper.make_attribute(name, body) for name, body in bodies.items())
+        return node
 
     def finish(self, pairs: Sequence[StatePair]) -> None:
         """Write the nodes in their new order, and the caches' new shapes."""
