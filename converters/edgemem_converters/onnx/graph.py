@@ -56,7 +56,7 @@ def graph_of(scope: Scope, sizes: InferredSizes) -> Graph:
     shapes = {t.name: t.shape for t in tensors if t.kind in ("activation", "constant")}
     ops = []
     for node in scope.nodes:
-        does = _sole_node(node, sizes, index) or node
+        does = _written_rows(node, sizes, index) or node
         inputs = (*does.inputs, *_besides((*node.inputs, *node.captured), does.inputs))
         op = Op(
             name=node.label,
@@ -72,17 +72,18 @@ def graph_of(scope: Scope, sizes: InferredSizes) -> Graph:
     return Graph(scope.name, tuple(tensors), tuple(ops), sources, results, layout="nchw")
 
 
-def _sole_node(node: ScopeNode, sizes: InferredSizes, known: Collection[str]) -> ScopeNode | None:
-    """The only node of the only branch of an If that is taken at these sizes; None for anything else.
+def _written_rows(node: ScopeNode, sizes: InferredSizes, known: Collection[str]) -> ScopeNode | None:
+    """The ScatterND that is all that an If does at these sizes; None for anything else.
 
-    ONNX Runtime has it write into the If's own output, so that the If does to memory what this node does.
+    `edgemem_converters.onnx.cache` makes such ones. ONNX Runtime has it write into the If's own output, so that the If
+    does to memory what this node does.
     """
     taken = [body for body in node.bodies if not sizes.dead.issuperset(body.outputs)]
     if op_type(node.proto) != "If" or len(node.bodies) < 2 or len(taken) != 1 or len(taken[0].nodes) != 1:
         return None
     sole = taken[0].nodes[0]
-    is_alone = sole.outputs == taken[0].outputs and not sole.bodies and all(n in known for n in sole.inputs)
-    return sole if is_alone else None
+    is_all = op_type(sole.proto) == "ScatterND" and sole.outputs == taken[0].outputs
+    return sole if is_all and all(name in known for name in sole.inputs) else None
 
 
 def _besides(names: Sequence[str], others: Sequence[str]) -> list[str]:
