@@ -62,6 +62,7 @@ ALLOWED: Final = (
         "tflite-micro has no wheel for Python 3.13 and later",
         in_ci=sys.version_info >= (3, 13),
     ),
+    Allowed(r"could not import 'onnxruntime_genai'", "has no wheel for some Pythons; it is in the extra `dev`"),
     Allowed(r"could not import 'torch'", "PyTorch is in the extra `torch`; a stage of .ci/run installs it"),
     # A stage of .ci/run installs these where it is root and has apt-get.
     Allowed(
