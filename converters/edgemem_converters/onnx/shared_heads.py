@@ -180,6 +180,9 @@ def _replace(graph: GraphProto, nodes: Sequence[NodeProto], changed: AbstractSet
             needed.update((*node.input, *_captured(node)))
             kept.append(NodeProto.FromString(node.SerializeToString()))
     infos = [value for value in graph.value_info if value.name in needed and value.name not in changed]
+    lost = {name for node in graph.node for name in node.input} - needed - {value.name for value in graph.input}
+    for number in reversed([k for k, tensor in enumerate(graph.initializer) if tensor.name in lost]):
+        del graph.initializer[number]
     del graph.node[:]
     graph.node.extend(reversed(kept))
     del graph.value_info[:]
