@@ -83,6 +83,16 @@ def test_forks_of_a_planned_session_and_of_a_state_without_tokens(tmp_path: Path
         assert np.array_equal(other.step(TAILS[0]), alone(plain, TAILS[0]))
 
 
+def test_forks_share_a_temporary_file_where_there_is_no_memfd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "memfd_create", raising=False)
+    session, plain = session_of("concat", tmp_path, placed=True)
+    state = edgemem.DecoderState(session, 200)
+    state.step(COMMON)
+    forks = [state.fork() for _ in TAILS]
+    for tail, fork in zip(TAILS, forks, strict=True):
+        assert np.array_equal(fork.step(tail), alone(plain, COMMON, tail))
+
+
 def test_the_report_says_what_is_shared(tmp_path: Path) -> None:
     session, _ = session_of("concat", tmp_path, placed=True)
     state = edgemem.DecoderState(session, 200)

@@ -103,13 +103,13 @@ def share_heads(graph: GraphProto, shapes: Mapping[str, Sequence[int]]) -> int:
         if first is last:
             before[grouped] = before.pop(result)
         last.output[0] = grouped
+        made.pop(result)  # a Reshape makes it now
         behind[grouped] = write.named("Reshape", [grouped, whole], [result])
     if behind:
         placed: list[NodeProto] = []
         for node in graph.node:
-            placed += [*before.get(node.output[0], ()), node]
-            if node.output[0] in behind:
-                placed.append(behind[node.output[0]])
+            output = next(iter(node.output), "")
+            placed += [*before.get(output, ()), node, *([behind[output]] if output in behind else ())]
         _replace(graph, placed, changed)
     return len(behind)
 
