@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -33,6 +33,7 @@ from edgemem_converters.onnx.limits import MAX_FILE_BYTES
 from edgemem_converters.onnx.rewrite import write_rewrite
 from edgemem_converters.onnx.scopes import scope_of
 from edgemem_converters.onnx.shapes import infer
+from edgemem_converters.onnx.shared_heads import share_heads, trial_sizes
 from edgemem_converters.onnx.states import declared_dims, find_pairs
 from edgemem_converters.onnx.weights import dtype_of
 from edgemem_converters.onnx.wire import check_depth, metadata, permute_nodes, with_metadata, without_metadata
@@ -234,6 +235,8 @@ class OnnxConverter:
         with _parsing(self._path):
             model = ModelProto.FromString(self._data)
             before = _forms(model)
+            if any(pair.growth == "appended" for pair in pairs):
+                self._share_heads(model, pairs)
             noted = write_in_place(model, pairs)
             data = self._data
             if noted != tuple(pairs):
@@ -242,6 +245,13 @@ class OnnxConverter:
         bindings = carried_over(self.bindings, changed, before, _forms(model))
         data = with_metadata(data, STATES_KEY, encode_pairs(noted))
         return type(self)(data, self._path, bindings, self._weight_files)
+
+    def _share_heads(self, model: ModelProto, pairs: Sequence[StatePair]) -> None:
+        """Leave out copies of keys and values for heads that share them, if the sizes of the model can be inferred."""
+        sizes = trial_sizes(model.graph, pairs, self.bindings.dims)
+        with suppress(ModelError):
+            graph = type(self)(self._data, self._path, Bindings(sizes), self._weight_files).graph()
+            share_heads(model.graph, {tensor.name: tensor.shape for tensor in graph.tensors})
 
     def noted_states(self) -> tuple[StatePair, ...]:
         """The states in the model's note; () without one. Raises ModelError for a damaged note."""
