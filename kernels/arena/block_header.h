@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "arena/blocks.h"
+#include "arena/budget.h"
 
 namespace edgemem {
 
@@ -18,6 +19,7 @@ struct alignas(kBlockAlignment) BlockHeader {
   uint32_t region = 0;    // number of the region
   bool is_free = false;   // the fields below matter only for free pieces
   bool is_clean = false;  // its whole pages have been given back, or were never touched
+  em_budget* budget = nullptr;  // that a block in use counts in, or null
 
   void* payload() { return this + 1; }
   static BlockHeader* of(void* block) { return static_cast<BlockHeader*>(block) - 1; }
@@ -25,5 +27,10 @@ struct alignas(kBlockAlignment) BlockHeader {
 static_assert(sizeof(BlockHeader) == kBlockAlignment);
 
 constexpr int64_t rounded_up(int64_t bytes, int64_t step) { return (bytes + step - 1) / step * step; }
+
+// Bytes of a block that is asked for as so many, with its header.
+constexpr int64_t block_bytes(int64_t bytes) {
+  return rounded_up(bytes, kBlockAlignment) + int64_t{sizeof(BlockHeader)};
+}
 
 }  // namespace edgemem

@@ -13,6 +13,8 @@ namespace edgemem {
 
 namespace {
 
+constexpr int64_t kWorthACall = 64 * 1024;  // bytes of a block whose pages are given to the system
+
 std::nullptr_t fail(std::size_t bytes) {
   set_error("no memory for a block of %zu bytes", bytes);
   return nullptr;
@@ -31,11 +33,19 @@ class HostBlocks final : public Blocks {
       return fail(bytes);
     }
     const auto size = static_cast<int64_t>(bytes);
+    em_budget* budget = budget_here();
+    if (budget != nullptr && !budget->charge(block_bytes(size))) {
+      return nullptr;
+    }
     BlockHeader* block = pool().take(size);
     if (block == nullptr) {
+      if (budget != nullptr) {
+        budget->discharge(block_bytes(size));
+      }
       return fail(bytes);
     }
     block->bytes = size;
+    block->budget = budget;
     block->origin = origin;
     count_heap(size);
     return block->payload();
@@ -49,7 +59,14 @@ class HostBlocks final : public Blocks {
       std::free(block);
     } else {
       count_heap(-was.bytes);
+      em_budget* budget = block->budget;
+      if (budget != nullptr && block->size >= kWorthACall) {
+        Pool::give_pages(*block);  // what is free holds no memory of the budget's process
+      }
       pool().give(block);
+      if (budget != nullptr) {
+        budget->discharge(block_bytes(was.bytes));
+      }
     }
     return was;
   }
@@ -144,7 +161,6 @@ void* reserve(std::size_t bytes) noexcept {
 }
 
 Freed give_with_pages(void* block) noexcept {
-  constexpr int64_t kWorthACall = 64 * 1024;  // bytes
   const BlockHeader& header = *BlockHeader::of(block);
   if (header.size >= kWorthACall) {
     Pool::give_pages(header);

@@ -78,6 +78,7 @@ enum {
 typedef struct em_arena em_arena;
 typedef struct em_plan em_plan;
 typedef struct em_context em_context;
+typedef struct em_budget em_budget;
 
 /* Requests count from 0 in the order in which they came. */
 typedef struct em_event {
@@ -139,6 +140,27 @@ EM_EXPORT void* em_arena_base(const em_arena* arena);
 EM_EXPORT int64_t em_arena_size(const em_arena* arena);
 EM_EXPORT int64_t em_arena_left(const em_arena* arena); /* blocks in use */
 
+/* Gives the arena's pages to the system; its contents are lost, and it takes pages again as they are used. EM_BUSY while
+   a run or a block is inside, and for memory of the caller's; EM_REFUSED for null. */
+EM_EXPORT int32_t em_arena_give_pages(em_arena* arena);
+
+/* A cap of `most` bytes on host memory. Null if `most` is negative or memory is short. A released budget lives on until
+   the last arena and block that counts in it is freed. */
+EM_EXPORT em_budget* em_budget_create(int64_t most);
+EM_EXPORT void em_budget_release(em_budget* budget); /* null does nothing */
+
+/* Arenas that the calling thread makes from now on, and blocks outside the arenas that it is given, count in this budget
+   until they are freed on any thread; what would exceed it fails as if memory were short. Free blocks of it keep no
+   pages. Null: they count in none. Gives the budget before. The caller keeps the budget while it is the thread's. */
+EM_EXPORT em_budget* em_budget_enter(em_budget* budget);
+
+/* Bytes of whole pages and blocks that count in it now; 0 for null. */
+EM_EXPORT int64_t em_budget_held(const em_budget* budget);
+
+/* The bytes that a budget would have held with what it refused last on the calling thread; 0 if it refused nothing since
+   the last call. */
+EM_EXPORT int64_t em_budget_refused(void);
+
 /* A plan for an arena of `size` bytes whose base is a multiple of `alignment`, a power of two up to 64. events[i] > 0
    asks for that many bytes, events[i] < 0 frees request -events[i] - 1; there are `count` events. offsets[k] is the
    place of request k in bytes, a multiple of `alignment`, or -1 for the heap; there are `requests` offsets. Both are
@@ -176,6 +198,9 @@ EM_EXPORT int64_t em_events(const em_context* context, const em_event** out);
 
 /* Drops the record, which may be large. Null, or an active context, does nothing. */
 EM_EXPORT void em_events_drop(em_context* context);
+
+/* The largest `peak` of the context's runs that have ended since the last call; 0 for null. Only while it is inactive. */
+EM_EXPORT int64_t em_recent_peak(em_context* context);
 
 /* The context of this kind that is active on the calling thread, or null. */
 EM_EXPORT em_context* em_active(int32_t kind);
