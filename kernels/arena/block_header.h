@@ -12,8 +12,9 @@ namespace edgemem {
 inline constexpr int64_t kBlockAlignment = 64;  // also of what runtimes' kernels expect
 
 struct alignas(kBlockAlignment) BlockHeader {
-  int64_t size = 0;    // bytes of the piece in the pool, with this header; 0: the block is the system heap's
-  int64_t before = 0;  // bytes of the piece before it in its region; 0 for the first
+  int64_t size = 0;    // bytes of the piece in the pool, with this header; 0: the block is the system's
+  // Bytes of the piece before it in its region; 0 for the first. Where `size` is 0: those that are mapped for it, or 0.
+  int64_t before = 0;
   int64_t bytes = 0;   // asked for
   Origin origin;
   uint32_t region = 0;    // number of the region

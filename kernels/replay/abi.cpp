@@ -13,6 +13,7 @@
 #include "replay/context.h"
 #include "replay/context_binding.h"
 #include "replay/edgemem_arena.h"
+#include "replay/edgemem_budget.h"
 #include "replay/refusal.h"
 #include "replay/replay_plan.h"
 

@@ -78,7 +78,6 @@ enum {
 typedef struct em_arena em_arena;
 typedef struct em_plan em_plan;
 typedef struct em_context em_context;
-typedef struct em_budget em_budget;
 
 /* Requests count from 0 in the order in which they came. */
 typedef struct em_event {
@@ -144,23 +143,6 @@ EM_EXPORT int64_t em_arena_left(const em_arena* arena); /* blocks in use */
    a run or a block is inside, and for memory of the caller's; EM_REFUSED for null. */
 EM_EXPORT int32_t em_arena_give_pages(em_arena* arena);
 
-/* A cap of `most` bytes on host memory. Null if `most` is negative or memory is short. A released budget lives on until
-   the last arena and block that counts in it is freed. */
-EM_EXPORT em_budget* em_budget_create(int64_t most);
-EM_EXPORT void em_budget_release(em_budget* budget); /* null does nothing */
-
-/* Arenas that the calling thread makes from now on, and blocks outside the arenas that it is given, count in this budget
-   until they are freed on any thread; what would exceed it fails as if memory were short. Free blocks of it keep no
-   pages. Null: they count in none. Gives the budget before. The caller keeps the budget while it is the thread's. */
-EM_EXPORT em_budget* em_budget_enter(em_budget* budget);
-
-/* Bytes of whole pages and blocks that count in it now; 0 for null. */
-EM_EXPORT int64_t em_budget_held(const em_budget* budget);
-
-/* The bytes that a budget would have held with what it refused last on the calling thread; 0 if it refused nothing since
-   the last call. */
-EM_EXPORT int64_t em_budget_refused(void);
-
 /* A plan for an arena of `size` bytes whose base is a multiple of `alignment`, a power of two up to 64. events[i] > 0
    asks for that many bytes, events[i] < 0 frees request -events[i] - 1; there are `count` events. offsets[k] is the
    place of request k in bytes, a multiple of `alignment`, or -1 for the heap; there are `requests` offsets. Both are
@@ -213,6 +195,11 @@ EM_EXPORT int64_t em_trim(void);
    multiples of 64, those from an arena at multiples of the plan's alignment. Null for 0 bytes, for a size above the
    limit, and when memory is short. */
 EM_EXPORT void* em_allocate(size_t size);
+
+/* Not 0: the calling thread loads a model, and what it asks for outside a run is no block of the pool but of the C
+   library, as weights are: weights in another form take the memory of those that they replace. 0: it does not. */
+EM_EXPORT void em_loading(int32_t is_on);
+
 EM_EXPORT void em_free(void* block); /* null does nothing */
 
 /* ONNX Runtime finds this name in the library (SessionOptions::RegisterCustomOpsLibrary) and owns the OrtStatus that it
