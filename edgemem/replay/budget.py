@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from edgemem.replay.arena import ArenaMemory
     from edgemem.replay.families import Family, ReadyPlan
     from edgemem.replay.lanes import Lane
-    from edgemem.replay.replayer import Run
+    from edgemem.replay.replayer import Call
     from edgemem.trace.recording import Signature
 
 __all__ = ["BudgetedReplayer", "MemoryCap"]
@@ -155,10 +155,15 @@ class BudgetedReplayer(Replayer):
                 place = self._gate.enter_alone()
                 self._is_alone = True
                 self.trim()
-                if error.__cause__ is not None and family.mode == "replay":  # more than its plan, which may grow
-                    records = self.policy.record == "first-run"
-                    self._learner.deviates(family, str(error), is_useless=False, records=records)
-                return self._within(before, family, described, call, *arguments)
+                is_above_plan = error.__cause__ is not None and family.mode == "replay"
+                if is_above_plan:  # it is recorded, if it may be
+                    self._deviates(family, error, records=self.policy.record == "first-run")
+                try:
+                    return self._within(before, family, described, call, *arguments)
+                except BudgetExceededError as last:
+                    if is_above_plan:
+                        self._deviates(family, last, records=False)
+                    raise
         finally:
             self._is_alone = False
             self._gate.leave(place)
@@ -187,6 +192,9 @@ class BudgetedReplayer(Replayer):
         finally:
             cap.enter(before)
 
+    def _deviates(self, family: Family, error: BudgetExceededError, *, records: bool) -> None:
+        self._learner.deviates(family, str(error), is_useless=False, records=records)
+
     def _refusal(self, signature: Signature, need: int, held: int) -> BudgetExceededError:
         feeds = ", ".join(f"{name} [{', '.join(map(str, shape))}]" for name, _, shape in signature.inputs)
         kept = f", with {held:,} that were held before it" if held else ""
@@ -198,7 +206,7 @@ class BudgetedReplayer(Replayer):
         )
 
     def _in_lane(
-        self, run: Run[_Result], served: ReadyPlan | None, flags: int, lane: Lane
+        self, run: Call[_Result], served: ReadyPlan | None, flags: int, lane: Lane
     ) -> tuple[_Result, bool, bytes | None]:
         return super()._in_lane(run, None if self._is_alone else served, flags, lane)
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["MOST_FAMILIES", "Learner"]
 
 MOST_FAMILIES: Final = 256  # of one session
+_ROOMY: Final = 4  # a plan has headroom within 1 / this of what there is, so that several runs fit at once
 
 
 class Learner:
@@ -44,7 +45,7 @@ class Learner:
         generation: grows when the plans change; arenas of an older one are replaced.
         arena_size: bytes for the largest plan of all families, which share their arenas; 0 without a plan.
         run_bytes: bytes of the run that takes most, with its arena and what lies outside it; 0 without a plan.
-        most_arena: bytes; plans that need more do not count in `arena_size` and `run_bytes`, and have no headroom.
+        most_arena: bytes; plans that need more do not count in `arena_size` and `run_bytes`.
         replans: plans made beyond the first of each family.
         is_closed: the session is closed.
     """
@@ -174,7 +175,7 @@ class Learner:
         if not len(trace):
             family.reason = self._silent
             return
-        wanted = family.wanted(trace, signature.inputs, most=0 if is_asked else self.most_arena)
+        wanted = family.wanted(trace, signature.inputs, most=0 if is_asked else self.most_arena // _ROOMY)
         if wanted is None:
             if family.is_plain:
                 self.give_up(family, family.reason)
