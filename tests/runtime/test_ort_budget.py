@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import time
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -203,6 +206,47 @@ def test_a_run_that_fits_alone_waits_for_those_that_are_on() -> None:
         assert order == ["first", "second"]
 
 
+def test_a_run_inside_another_one_of_the_thread_waits_for_nothing() -> None:
+    given = rows(4)
+    with opened(model(), max_bytes=48 * MEBIBYTE) as session:
+        for _ in range(2):
+            session.run(None, given)
+        replayer = session._replayer
+        assert isinstance(replayer, BudgetedReplayer)
+        family = next(iter(session._families.values()))
+        done: list[Any] = []
+
+        def work() -> None:
+            done.append(
+                replayer.run(family, lambda: session._signature("run", None, given), lambda: session.run(None, given))
+            )
+
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        thread.join(30)
+        assert same(done[0], expected(model(), given))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_runs_within_the_cap_and_gives_idle_memory_back() -> None:
+    given = rows(2)
+    wanted = expected(model(), given)
+    with opened(model(), max_bytes=24 * MEBIBYTE, idle_seconds=0.05) as session:
+        for _ in range(2):
+            session.run(None, given)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # forks of threads, since Python 3.12
+            child = os.fork()
+        if not child:
+            is_right = same(session.run(None, given), wanted)
+            end = time.monotonic() + 20
+            while session.memory.arena and time.monotonic() < end:
+                time.sleep(0.02)
+            os._exit(0 if is_right and session.memory.arena == 0 else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert same(session.run(None, given), wanted)
+
+
 def test_a_plan_above_the_cap_leaves_smaller_runs_to_the_pool() -> None:
     data, small, large = model(), rows(1), rows(8)
     with opened(data, max_bytes=6 * MEBIBYTE) as session:
@@ -281,7 +325,7 @@ def test_an_arena_gives_the_pages_back_that_recent_runs_did_not_need() -> None:
         replayer = session._replayer
         assert replayer is not None
         replayer.shrink_idle(0.0, 1e9)
-        full = resident_bytes() or pytest.skip("the memory of a process is not told here")
+        full = resident_bytes() or pytest.skip("no /proc here")
         for _ in range(3):
             session.run(None, small)
         replayer.shrink_idle(1.0, 1e9)
