@@ -12,14 +12,14 @@ namespace edgemem {
 inline constexpr int64_t kBlockAlignment = 64;  // also of what runtimes' kernels expect
 
 struct alignas(kBlockAlignment) BlockHeader {
-  int64_t size = 0;    // bytes of the piece in the pool, with this header; 0: the block is the system's
+  int64_t size = 0;  // bytes of the piece in the pool, with this header; 0: the block is the system's
   // Bytes of the piece before it in its region; 0 for the first. Where `size` is 0: those that are mapped for it, or 0.
   int64_t before = 0;
-  int64_t bytes = 0;   // asked for
+  int64_t bytes = 0;  // asked for
   Origin origin;
-  uint32_t region = 0;    // number of the region
-  bool is_free = false;   // the fields below matter only for free pieces
-  bool is_clean = false;  // its whole pages have been given back, or were never touched
+  uint32_t region = 0;          // number of the region
+  bool is_free = false;         // the fields below matter only for free pieces
+  bool is_clean = false;        // its whole pages have been given back, or were never touched
   em_budget* budget = nullptr;  // that a block in use counts in, or null
 
   void* payload() { return this + 1; }

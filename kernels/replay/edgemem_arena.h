@@ -139,8 +139,8 @@ EM_EXPORT void* em_arena_base(const em_arena* arena);
 EM_EXPORT int64_t em_arena_size(const em_arena* arena);
 EM_EXPORT int64_t em_arena_left(const em_arena* arena); /* blocks in use */
 
-/* Gives the arena's pages to the system; its contents are lost, and it takes pages again as they are used. EM_BUSY while
-   a run or a block is inside, and for memory of the caller's; EM_REFUSED for null. */
+/* Gives the arena's pages to the system; its contents are lost, and it takes pages again as they are used. EM_BUSY
+   while a run or a block is inside, and for memory of the caller's; EM_REFUSED for null. */
 EM_EXPORT int32_t em_arena_give_pages(em_arena* arena);
 
 /* A plan for an arena of `size` bytes whose base is a multiple of `alignment`, a power of two up to 64. events[i] > 0
@@ -181,7 +181,8 @@ EM_EXPORT int64_t em_events(const em_context* context, const em_event** out);
 /* Drops the record, which may be large. Null, or an active context, does nothing. */
 EM_EXPORT void em_events_drop(em_context* context);
 
-/* The largest `peak` of the context's runs that have ended since the last call; 0 for null. Only while it is inactive. */
+/* The largest `peak` of the context's runs that have ended since the last call; 0 for null. Only while it is inactive.
+ */
 EM_EXPORT int64_t em_recent_peak(em_context* context);
 
 /* The context of this kind that is active on the calling thread, or null. */
