@@ -9,7 +9,7 @@
     │       └── NumericDifferenceError  a changed model's outputs differ from the original's
     ├── PlanError                no plan was made
     │   ├── UnknownStrategyError the name or an option is not registered; names the ones that are
-    │   ├── BudgetExceededError  the plan needs more than the budget or the region holds
+    │   ├── BudgetExceededError  the plan or the run needs more than the budget or the region holds
     │   └── SolverError          an optional solver failed or found nothing within its limits
     ├── InvalidPlanError         a plan was refused by `verify`; carries every violation
     │   └── StalePlanError       the plan belongs to another graph, order or target
@@ -113,11 +113,11 @@ class UnknownStrategyError(PlanError):
 
 
 class BudgetExceededError(PlanError):
-    """The plan does not fit.
+    """The plan, or a run of a session, does not fit.
 
-    `required` and `available` are bytes; `op` is the operator at the peak, `tensors` those alive there with their
-    bytes, largest first. `impossible`: it is proved that no plan of these records fits, rather than that none was
-    found; a changed model has others. `remedies`: lines that say what changes of the model would take.
+    `required` and `available` are bytes; `op` is the operator at the peak, "" for a run, `tensors` those alive there
+    with their bytes, largest first. `impossible`: it is proved that no plan of these records fits, rather than that
+    none was found; a changed model has others. `remedies`: lines that say what changes of the model would take.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class BudgetExceededError(PlanError):
         *,
         required: int,
         available: int,
-        op: str,
+        op: str = "",
         tensors: Sequence[tuple[str, int]] = (),
         impossible: bool = False,
         remedies: Sequence[str] = (),

@@ -5,7 +5,6 @@ Colours are the notebook's own, so that dark themes stay dark.
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -68,4 +67,6 @@ def svg_map(rows: Sequence[tuple[str, int, int, int, int]], steps: int, height: 
 
 
 def _text(text: str) -> str:
+    from html import escape  # for notebooks alone: its table of entities takes 0.5 MiB
+
     return escape("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text))

@@ -44,6 +44,10 @@ class ArenaMemory(Handle):
         view._owner = self  # type: ignore[attr-defined]  # noqa: SLF001 - the array refers to the view
         return np.ctypeslib.as_array(view)
 
+    def give_pages(self) -> None:
+        """Give its pages to the system, and its contents up, unless a run or a block is in it."""
+        library().c.em_arena_give_pages(self.pointer)
+
     @property
     def left(self) -> int:
         """Blocks in use."""

@@ -86,6 +86,10 @@ class Context(Handle):
         """The statistics of the last run."""
         return Stats.from_raw(bytes(self._out))
 
+    def recent_peak(self) -> int:
+        """The most bytes that were alive at once in a run that has ended since the last call."""
+        return int(self._c.em_recent_peak(self.pointer))
+
     def take_events(self) -> bytes:
         """The record of the last run as `trace_of` reads it; the context forgets it."""
         start = ctypes.c_void_p()

@@ -64,6 +64,11 @@ class ReadyPlan:
         return len(self.trace.requests)
 
     @property
+    def outside(self) -> int:
+        """Bytes of the requests without a place in the plan: results, and blocks that outlive the run."""
+        return int(self.trace.size.sum() - self.found.planset.problem.size.sum())
+
+    @property
     def trace(self) -> Trace:
         """What the plan is made for."""
         return self.found.trace
@@ -105,9 +110,9 @@ class Family:
         return "plain" if self.is_plain else "replay" if self._served else "record"
 
     @property
-    def most_bytes(self) -> int:
-        """The largest arena that one of its plans needs."""
-        return max((s.ready.size for s in self._served.values()), default=0)
+    def plans(self) -> tuple[ReadyPlan, ...]:
+        """The plans that serve its runs."""
+        return tuple(self._served.values())
 
     @property
     def may_learn(self) -> bool:
@@ -186,10 +191,10 @@ class Family:
         self.latest = None
         self.settle()
 
-    def wanted(self, trace: Trace, shapes: Hashable, *, headroom: bool) -> Trace | None:
+    def wanted(self, trace: Trace, shapes: Hashable, *, most: int) -> Trace | None:
         """What the next plan has to serve after this recording; None if nothing is to be planned.
 
-        `headroom`: leave room for shapes that grow further.
+        `most`: leave room for shapes that grow further, within so many bytes alive at once.
         """
         self._attempts += 1
         requests = len(trace.requests)
@@ -200,7 +205,7 @@ class Family:
         is_one_too_many = known is None and len(self._served) >= _MOST_SERVED
         if self.is_single or self._conflicts > _MOST_CONFLICTS or is_one_too_many:
             return self._single(trace)
-        return trace if known is None else _larger(known.trace, trace, headroom=headroom)
+        return trace if known is None else _larger(known.trace, trace, most)
 
     def widest(self, signature: Signature, trace: Trace) -> Signature:
         """The signature of a plan for this trace: the largest shapes that it serves."""
@@ -238,8 +243,9 @@ class Family:
         return whole
 
 
-def _larger(known: Trace, trace: Trace, *, headroom: bool) -> Trace | None:
-    """A trace of which both are parts; None if the known one is that already."""
+def _larger(known: Trace, trace: Trace, most: int) -> Trace | None:
+    """A trace of which both are parts, with headroom within `most` bytes; None if the known one is that already."""
     if is_part_of(trace, known):
         return None
-    return with_headroom(known, trace) if headroom else merge_traces(known, trace)
+    roomy = with_headroom(known, trace) if most else None
+    return roomy if roomy is not None and roomy.peak <= most else merge_traces(known, trace)

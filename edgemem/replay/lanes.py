@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections import deque
-from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from edgemem.replay.context import Context
+from edgemem.replay.turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from edgemem.replay.arena import Arena, ArenaMemory
 
 __all__ = ["Counters", "Lane", "Lanes"]
-
-_LOOK_AGAIN: Final = 0.05  # seconds; an exception may have taken a lane away without a word
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +45,17 @@ class Lane:
         memory: its arena, if it ever had one.
         generation: of the plans that the arena was made for.
         counts: runs, runs that were served whole, and runs that were not.
+        touched: bytes that runs used at once since the arena had no pages, at most.
+        seen, since: `counts[0]` when `look` saw it last, and when it saw another number before, in seconds.
     """
 
     context: Context
     memory: ArenaMemory | None = None
     generation: int = -1
     counts: list[int] = field(default_factory=lambda: [0, 0, 0])
+    touched: int = 0
+    seen: int = -1
+    since: float = 0.0
 
 
 class Lanes:
@@ -79,9 +81,8 @@ class Lanes:
 
     def start_again(self) -> None:
         """Begin with the idle lanes alone."""
-        # No threading.Condition: a signal's exception inside its Python code would leave it locked for good.
         self._lock = threading.Lock()
-        self._waiters: deque[threading.Lock] = deque()  # locked; opened when a lane is idle
+        self._turns = Turns()
         self._lanes: weakref.WeakSet[Lane] = weakref.WeakSet(self._idle)
 
     def take_idle(self) -> Lane | None:
@@ -93,42 +94,27 @@ class Lanes:
 
     def take(self) -> Lane:
         """A lane of this run's own, until `give`. A thread that has one waits for ever if there is no other."""
-        return self.take_idle() or self._new() or self._wait()
+        return self._found() or self._turns.wait(self._found)
 
     def give(self, lane: Lane) -> None:
         """Let other runs have it."""
         self._idle.append(lane)
-        if self._waiters or self._is_closed:
+        if self._turns or self._is_closed:
             self._given()
 
     def _given(self) -> None:
         if self._is_closed:
             self.close()
-        with suppress(IndexError):
-            self._waiters.popleft().release()
+        self._turns.next()
 
-    def _wait(self) -> Lane:
-        turn = threading.Lock()
-        turn.acquire()
-        try:
-            while True:
-                self._waiters.append(turn)  # before the look, so that no lane is missed
-                lane = self.take_idle() or self._new()
-                if lane is not None:
-                    return lane
-                turn.acquire(timeout=_LOOK_AGAIN)
-                self._withdraw(turn)
-        finally:
-            self._withdraw(turn)
-
-    def _withdraw(self, turn: threading.Lock) -> None:
-        with suppress(ValueError):
-            self._waiters.remove(turn)
+    def _found(self) -> Lane | None:
+        return self.take_idle() or self._new()
 
     def _new(self) -> Lane | None:
         with self._lock:
-            if len(self._lanes) >= self._most:
-                return None
+            found = self.take_idle()  # one that was looked at meanwhile
+            if found is not None or len(self._lanes) >= self._most:
+                return found
             lane = Lane(Context(self._kind))
             self._lanes.add(lane)
             self._counts.append(lane.counts)
@@ -141,7 +127,7 @@ class Lanes:
         """
         self.drop_memory(lane)
         lane.memory = self._make(size)
-        lane.generation = generation
+        lane.generation, lane.touched = generation, 0
         return lane.memory
 
     def drop_memory(self, lane: Lane) -> None:
@@ -152,13 +138,47 @@ class Lanes:
 
     def drop_idle_memory(self) -> None:
         """Release the arenas in which nothing runs now."""
-        for _ in range(len(self._idle)):
-            try:
-                lane = self._idle.pop(0)
-            except IndexError:
+        self._each_idle(self.drop_memory)
+
+    def shrink_idle(self, now: float, idle_s: float) -> bool:
+        """Give back what the last runs did not need; whether no lane has run for `idle_s` seconds.
+
+        Called again and again. An arena in which nothing ran for so long is released. One whose pages are more than
+        twice what its runs used since the last call has them given back, and takes those that it needs again.
+
+        Args:
+            now: seconds of a clock.
+            idle_s: seconds.
+        """
+        busy: list[Lane] = []
+
+        def look(lane: Lane) -> None:
+            if lane.counts[0] != lane.seen:
+                lane.seen, lane.since = lane.counts[0], now
+                used = lane.context.recent_peak()
+                if lane.memory is not None and 2 * used < lane.touched:
+                    lane.memory.give_pages()
+                    lane.touched = 0
+                lane.touched = max(lane.touched, used)
+            elif now - lane.since >= idle_s:
+                self.drop_memory(lane)
                 return
-            self.drop_memory(lane)
-            self.give(lane)
+            busy.append(lane)
+
+        self._each_idle(look)
+        return not busy and len(self._idle) == len(self._lanes)
+
+    def _each_idle(self, call: Callable[[Lane], object]) -> None:
+        for _ in range(len(self._idle)):
+            with self._lock:  # a run that finds no lane meanwhile waits for this one, and makes no other
+                try:
+                    lane = self._idle.pop(0)
+                except IndexError:
+                    return
+                try:
+                    call(lane)
+                finally:
+                    self.give(lane)
 
     def counters(self, plain_runs: int, replans: int) -> Counters:
         """What has happened so far, with the runs outside the lanes and the plans that were made anew."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import TYPE_CHECKING, Final
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["MOST_FAMILIES", "Learner"]
 
 MOST_FAMILIES: Final = 256  # of one session
+_ROOMY: Final = 4  # a plan has headroom within 1 / this of what there is, so that several runs fit at once
 
 
 class Learner:
@@ -42,6 +44,8 @@ class Learner:
         lock: held by whoever changes a family.
         generation: grows when the plans change; arenas of an older one are replaced.
         arena_size: bytes for the largest plan of all families, which share their arenas; 0 without a plan.
+        run_bytes: bytes of the run that takes most, with its arena and what lies outside it; 0 without a plan.
+        most_arena: bytes; plans that need more do not count in `arena_size` and `run_bytes`.
         replans: plans made beyond the first of each family.
         is_closed: the session is closed.
     """
@@ -59,6 +63,8 @@ class Learner:
         self.lock = threading.Lock()
         self.generation = 0
         self.arena_size = 0
+        self.run_bytes = 0
+        self.most_arena = sys.maxsize
         self.replans = 0
         self.is_closed = False
         self._plans = plans
@@ -169,7 +175,7 @@ class Learner:
         if not len(trace):
             family.reason = self._silent
             return
-        wanted = family.wanted(trace, signature.inputs, headroom=not is_asked)
+        wanted = family.wanted(trace, signature.inputs, most=0 if is_asked else self.most_arena // _ROOMY)
         if wanted is None:
             if family.is_plain:
                 self.give_up(family, family.reason)
@@ -226,7 +232,9 @@ class Learner:
 
     def _count(self) -> None:
         """The plans have changed: runs take new arenas, of the size that the largest plan needs now."""
-        self.arena_size = max((family.most_bytes for family in self._families.values()), default=0)
+        plans = [s for family in self._families.values() for s in family.plans if s.ready.size <= self.most_arena]
+        self.arena_size = max((s.ready.size for s in plans), default=0)
+        self.run_bytes = max((s.ready.size + s.outside for s in plans), default=0)
         self.generation += 1
 
 

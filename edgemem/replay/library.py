@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import cache
 from importlib.util import find_spec
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from edgemem.errors import RuntimeBindError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 __all__ = ["DEVICE", "HOST", "Handle", "Library", "Stats", "Totals", "find_library", "library"]
 
@@ -89,6 +90,12 @@ class Library:
             ("em_arena_release", None, (pointer,)),
             ("em_arena_base", pointer, (pointer,)),
             ("em_arena_left", number, (pointer,)),
+            ("em_arena_give_pages", flags, (pointer,)),
+            ("em_budget_create", pointer, (number,)),
+            ("em_budget_release", None, (pointer,)),
+            ("em_budget_enter", pointer, (pointer,)),
+            ("em_budget_held", number, (pointer,)),
+            ("em_budget_refused", number, ()),
             ("em_plan_create", pointer, (pointer, number, pointer, number, number, number)),
             ("em_plan_release", None, (pointer,)),
             ("em_context_create", pointer, (flags,)),
@@ -98,8 +105,10 @@ class Library:
             ("em_end", flags, (pointer, pointer)),
             ("em_events", number, (pointer, pointer)),
             ("em_events_drop", None, (pointer,)),
+            ("em_recent_peak", number, (pointer,)),
             ("em_active", pointer, (flags,)),
             ("em_trim", number, ()),
+            ("em_loading", None, (flags,)),
             ("em_ort_version", ctypes.c_char_p, ()),
             ("em_ort_error", ctypes.c_char_p, ()),
             ("em_cuda_source", None, (pointer, pointer)),
@@ -136,6 +145,15 @@ class Library:
     def error(self) -> str:
         """Why the last call on this thread was refused."""
         return bytes(self.c.em_last_error()).decode(errors="replace")
+
+    @contextmanager
+    def loading(self) -> Iterator[None]:
+        """Meanwhile this thread loads a model: weights in another form take the memory of those that they replace."""
+        self.c.em_loading(1)
+        try:
+            yield
+        finally:
+            self.c.em_loading(0)
 
     def trim(self) -> int:
         """Give the free memory outside the arenas back to the system; the bytes that edgemem's pool gave back."""

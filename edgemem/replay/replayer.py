@@ -23,10 +23,10 @@ from edgemem.replay.learner import Learner
 from edgemem.replay.library import HOST, Stats, library
 from edgemem.replay.logger import logger
 from edgemem.replay.policy import ReplayPolicy
+from edgemem.replay.stack import is_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from types import FrameType
 
     from edgemem.plans import PlanSet
     from edgemem.replay.arena import Arena
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from edgemem.replay.store import StoredPlans
     from edgemem.trace.recording import Recording, Signature
 
-__all__ = ["Replayer"]
+__all__ = ["Call", "Replayer"]
 
 _Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
-class _Run(Generic[_Result]):
+class Call(Generic[_Result]):
     """One run, which is done by calling this."""
 
     family: Family
@@ -110,12 +110,12 @@ class Replayer:
         generation = self._learner.generation
         served = family.only
         if served is None or not self._is_direct:
-            return self._decide(_Run(family, generation, described, call, arguments))
+            return self._decide(Call(family, generation, described, call, arguments))
         # The usual case, in few steps: they are all that a run costs.
         self.current = family
         lane = self._lanes.take_idle()
         if lane is None:
-            return self._replayed(_Run(family, generation, described, call, arguments), served)
+            return self._replayed(Call(family, generation, described, call, arguments), served)
         try:
             context, memory = lane.context, lane.memory
             is_ready = (
@@ -134,7 +134,7 @@ class Replayer:
             raise
         if not is_ready:
             self._lanes.give(lane)
-            return self._replayed(_Run(family, generation, described, call, arguments), served)
+            return self._replayed(Call(family, generation, described, call, arguments), served)
         self._last = context.raw_stats()
         lane.counts[0] += 1
         if is_whole:
@@ -180,13 +180,22 @@ class Replayer:
         """Bytes of all arenas that the session has now, the shared one included."""
         return self._lanes.arena_bytes()
 
+    def trim(self) -> None:
+        """Give back what no run uses now: arenas, the free pages of the pool, and what the C library keeps."""
+        self._lanes.drop_idle_memory()
+        library().trim()
+
+    def shrink_idle(self, now: float, idle_s: float) -> bool:
+        """As `Lanes.shrink_idle`."""
+        return self._lanes.shrink_idle(now, idle_s)
+
     def close(self) -> None:
         """Release every arena and plan; what is in use follows when its run ends."""
         self._learner.close()
         self._lanes.close()
         library().trim()
 
-    def _learnt(self, run: _Run[_Result]) -> _Result:
+    def _learnt(self, run: Call[_Result]) -> _Result:
         family, signature = run.family, run.described()
         # A user who holds the shared arena may run, too: it is the first that is taken, always.
         with nullcontext() if self._shared is None else self._shared.lock, family.gate:
@@ -201,7 +210,7 @@ class Replayer:
                 self._learner.plan(family, events, signature, is_asked=True, is_hurried=False)
         return result
 
-    def _decide(self, run: _Run[_Result]) -> _Result:
+    def _decide(self, run: Call[_Result]) -> _Result:
         """A run of a family that has no plan, has several, or may get another one."""
         if self._learning:
             return self._learnt(run)
@@ -236,14 +245,14 @@ class Replayer:
         finally:
             self._learner.leave_pool(family, run.generation)
 
-    def _replayed(self, run: _Run[_Result], served: ReadyPlan) -> _Result:
+    def _replayed(self, run: Call[_Result], served: ReadyPlan) -> _Result:
         result, is_whole, events = self._executed(run, served, 0)
         if is_whole and events is not None and run.family.only is None:
             with self._learner.lock:
                 run.family.fits(run.described().inputs, served)
         return result
 
-    def _recorded(self, run: _Run[_Result], served: ReadyPlan | None) -> _Result:
+    def _recorded(self, run: Call[_Result], served: ReadyPlan | None) -> _Result:
         family, signature = run.family, run.described()
         is_planned = False
         try:
@@ -262,7 +271,7 @@ class Replayer:
                 family.is_pending = False
         return result
 
-    def _executed(self, run: _Run[_Result], served: ReadyPlan | None, flags: int) -> tuple[_Result, bool, bytes | None]:
+    def _executed(self, run: Call[_Result], served: ReadyPlan | None, flags: int) -> tuple[_Result, bool, bytes | None]:
         """A run in a lane: its result, whether the plan served it whole, and its events if `flags` has RECORD.
 
         The events are None if there was no run: it was inside another one of this thread.
@@ -282,7 +291,7 @@ class Replayer:
                 self._learner.leave_pool(run.family, run.generation)
 
     def _in_lane(
-        self, run: _Run[_Result], served: ReadyPlan | None, flags: int, lane: Lane
+        self, run: Call[_Result], served: ReadyPlan | None, flags: int, lane: Lane
     ) -> tuple[_Result, bool, bytes | None]:
         context = lane.context
         if served is None:
@@ -291,6 +300,7 @@ class Replayer:
             memory = self._memory(run.family, served, lane)
             begun = memory is not None and self._begun(lane, served, memory, flags)
         if not begun:
+            lane.counts[0] += 1
             return run(), False, None
         result = run()
         is_whole = context.end() and served is not None
@@ -368,12 +378,8 @@ def _is_inside_run(kind: int) -> bool:
     active = active_context(kind)
     if active is None:
         return False
-    frame: FrameType | None = sys._getframe()  # noqa: SLF001 - the stack tells which runs are still on
-    while frame is not None:
-        lane = frame.f_locals.get("lane") if frame.f_code in _RUNS else None
-        if lane is not None and lane.context is active:
-            return True
-        frame = frame.f_back
+    if is_on(_RUNS, lambda names: (lane := names.get("lane")) is not None and lane.context is active):
+        return True
     active.end_if_active()
     return False
 

@@ -47,17 +47,31 @@ em_arena* em_arena::create(int64_t size, bool guard) {
   }
   const std::size_t needed = size ? static_cast<std::size_t>(size) : 1;
   const std::size_t pages = (needed + page - 1) / page * page;
-  const std::size_t mapped = pages + (guard ? page : 0);
+  em_budget* budget = edgemem::budget_here();
+  if (budget != nullptr && !budget->charge(static_cast<int64_t>(pages))) {
+    return nullptr;
+  }
+  em_arena* arena = map(needed, pages, guard ? page : 0);
+  if (arena != nullptr) {
+    arena->budget_ = budget;
+  } else if (budget != nullptr) {
+    budget->discharge(static_cast<int64_t>(pages));
+  }
+  return arena;
+}
+
+em_arena* em_arena::map(std::size_t needed, std::size_t pages, std::size_t guard) {
+  const std::size_t mapped = pages + guard;
   void* memory = edgemem::system_may_give()
                      ? mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
                      : MAP_FAILED;
   if (memory == MAP_FAILED) {
-    edgemem::set_error("no memory for an arena of %lld bytes", static_cast<long long>(size));
+    edgemem::set_error("no memory for an arena of %zu bytes", needed);
     return nullptr;
   }
   auto* base = static_cast<std::byte*>(memory);
-  if (guard) {
-    if (mprotect(base + pages, page, PROT_NONE) != 0) {
+  if (guard != 0) {
+    if (mprotect(base + pages, guard, PROT_NONE) != 0) {
       edgemem::set_error("no guard page: %s", std::strerror(errno));
       munmap(memory, mapped);
       return nullptr;
@@ -133,6 +147,10 @@ em_arena::~em_arena() {
     const auto page = static_cast<std::uintptr_t>(getpagesize());
     munmap(base_ - reinterpret_cast<std::uintptr_t>(base_) % page, mapped_);
   }
+  if (budget_ != nullptr) {
+    const auto page = static_cast<int64_t>(getpagesize());
+    budget_->discharge((size_ + page - 1) / page * page);
+  }
 }
 
 em_arena* em_arena::of(const void* block) {
@@ -162,6 +180,17 @@ bool em_arena::enter() {
 void em_arena::leave() {
   entered_.store(false, std::memory_order_release);
   release();
+}
+
+bool em_arena::give_pages() {
+  if (mapped_ == 0 || !enter()) {
+    return false;
+  }
+  const auto page = static_cast<std::uintptr_t>(getpagesize());
+  const auto before = reinterpret_cast<std::uintptr_t>(base_) % page;
+  madvise(base_ - before, static_cast<std::size_t>(size_) + before, MADV_DONTNEED);
+  leave();
+  return true;
 }
 
 void em_arena::poison(int64_t offset, int64_t bytes) {

@@ -5,13 +5,15 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "arena/budget.h"
 #include "arena/memory.h"
 
 // It is freed with its last reference. There is one for the creator, one for each run that is inside and one for each
 // block that is in use.
 struct em_arena {
  public:
-  // Null, with the error set, if the size is impossible or there is no memory. An arena of 0 bytes has 1.
+  // Null, with the error set, if the size is impossible, there is no memory, or the thread's budget has no room for it.
+  // An arena of 0 bytes has 1.
   static em_arena* create(int64_t size, bool guard);
   // Null, with the error set, if the size is impossible or another arena has some of these bytes.
   static em_arena* wrap(void* base, int64_t size, edgemem::MemoryKind kind);
@@ -35,6 +37,8 @@ struct em_arena {
   }
   bool enter();  // false while another run or a block of one is inside
   void leave();
+  // Gives the pages to the system; the contents are lost. False while a run or a block is inside.
+  bool give_pages();
   void block_taken() {
     references_.fetch_add(1, std::memory_order_relaxed);
     blocks_.fetch_add(1, std::memory_order_relaxed);
@@ -59,6 +63,7 @@ struct em_arena {
   em_arena(std::byte* base, int64_t size, edgemem::MemoryKind kind, std::size_t mapped)
       : base_(base), size_(size), kind_(kind), mapped_(mapped) {}
   ~em_arena();
+  static em_arena* map(std::size_t needed, std::size_t pages, std::size_t guard);
   bool listed();
 
   std::byte* base_;
@@ -70,6 +75,7 @@ struct em_arena {
   std::atomic<bool> entered_{false};
   bool has_stream_ = false;
   void* stream_ = nullptr;
+  em_budget* budget_ = nullptr;  // that it counts in, or null
 };
 
 namespace edgemem {

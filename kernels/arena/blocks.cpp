@@ -1,5 +1,12 @@
 #include "arena/blocks.h"
 
+#include <sys/mman.h>
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
+#include <atomic>
 #include <cstdlib>
 #include <mutex>
 #include <new>
@@ -12,6 +19,24 @@
 namespace edgemem {
 
 namespace {
+
+constexpr int64_t kWorthACall = 64 * 1024;  // bytes of a block whose pages are given to the system
+
+// Large weights are mapped. A runtime frees one form of a weight while it makes the next, and the C library would keep
+// the memory of what is freed between others: it is told to give that back each time so much is mapped.
+constexpr int64_t kMapped = int64_t{1} << 20;
+constexpr std::size_t kTrimAfter = std::size_t{8} << 20;
+
+void* map(std::size_t bytes) {
+#ifdef __GLIBC__
+  static std::atomic<std::size_t> mapped{0};
+  if (mapped.fetch_add(bytes, std::memory_order_relaxed) % kTrimAfter + bytes >= kTrimAfter) {
+    malloc_trim(0);
+  }
+#endif
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return memory == MAP_FAILED ? nullptr : memory;
+}
 
 std::nullptr_t fail(std::size_t bytes) {
   set_error("no memory for a block of %zu bytes", bytes);
@@ -31,11 +56,19 @@ class HostBlocks final : public Blocks {
       return fail(bytes);
     }
     const auto size = static_cast<int64_t>(bytes);
+    em_budget* budget = budget_here();
+    if (budget != nullptr && !budget->charge(block_bytes(size))) {
+      return nullptr;
+    }
     BlockHeader* block = pool().take(size);
     if (block == nullptr) {
+      if (budget != nullptr) {
+        budget->discharge(block_bytes(size));
+      }
       return fail(bytes);
     }
     block->bytes = size;
+    block->budget = budget;
     block->origin = origin;
     count_heap(size);
     return block->payload();
@@ -46,10 +79,21 @@ class HostBlocks final : public Blocks {
     const Freed was{block->origin, block->bytes};
     if (block->size == 0) {
       totals().reserve_live.fetch_sub(was.bytes, std::memory_order_relaxed);
-      std::free(block);
+      if (block->before != 0) {
+        munmap(block, static_cast<std::size_t>(block->before));
+      } else {
+        std::free(block);
+      }
     } else {
       count_heap(-was.bytes);
+      em_budget* budget = block->budget;
+      if (budget != nullptr && block->size >= kWorthACall) {
+        Pool::give_pages(*block);  // what is free holds no memory of the budget's process
+      }
       pool().give(block);
+      if (budget != nullptr) {
+        budget->discharge(block_bytes(was.bytes));
+      }
     }
     return was;
   }
@@ -133,18 +177,22 @@ void* reserve(std::size_t bytes) noexcept {
   }
   const auto size = static_cast<int64_t>(bytes);
   const auto whole = static_cast<std::size_t>(rounded_up(size, kBlockAlignment)) + sizeof(BlockHeader);
-  void* memory = nullptr;
-  if (posix_memalign(&memory, kBlockAlignment, whole) != 0) {  // older than aligned_alloc on Android
+  const bool is_mapped = size >= kMapped;
+  void* memory = is_mapped ? map(whole) : nullptr;
+  if (!is_mapped && posix_memalign(&memory, kBlockAlignment, whole) != 0) {  // older than aligned_alloc on Android
+    memory = nullptr;
+  }
+  if (memory == nullptr) {
     return fail(bytes);
   }
   totals().reserve_live.fetch_add(size, std::memory_order_relaxed);
   auto* block = new (memory) BlockHeader{};
   block->bytes = size;
+  block->before = is_mapped ? static_cast<int64_t>(whole) : 0;
   return block->payload();
 }
 
 Freed give_with_pages(void* block) noexcept {
-  constexpr int64_t kWorthACall = 64 * 1024;  // bytes
   const BlockHeader& header = *BlockHeader::of(block);
   if (header.size >= kWorthACall) {
     Pool::give_pages(header);

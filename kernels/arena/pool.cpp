@@ -83,7 +83,7 @@ bool Pool::contains(const void* address) const noexcept {
 }
 
 BlockHeader* Pool::take(int64_t bytes) noexcept {
-  const int64_t size = rounded_up(bytes, kBlockAlignment) + kHeader;
+  const int64_t size = block_bytes(bytes);
   const std::scoped_lock lock(mutex_);
   const auto found = free_.lower_bound({size, nullptr});
   BlockHeader* piece = nullptr;

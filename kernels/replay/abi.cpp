@@ -8,10 +8,12 @@
 
 #include "arena/arena.h"
 #include "arena/blocks.h"
+#include "arena/budget.h"
 #include "arena/totals.h"
 #include "replay/context.h"
 #include "replay/context_binding.h"
 #include "replay/edgemem_arena.h"
+#include "replay/edgemem_budget.h"
 #include "replay/refusal.h"
 #include "replay/replay_plan.h"
 
@@ -67,6 +69,33 @@ em_arena* em_arena_wrap(void* base, int64_t size, int32_t kind) {
   const std::optional<MemoryKind> known = kind_of(kind);
   return known ? em_arena::wrap(base, size, *known) : nullptr;
 }
+
+int32_t em_arena_give_pages(em_arena* arena) {
+  if (arena == nullptr) {
+    return refuse("no arena");
+  }
+  return arena->give_pages() ? EM_OK : refuse("the arena is in use, or in memory of the caller's", EM_BUSY);
+}
+
+em_budget* em_budget_create(int64_t most) {
+  em_budget* budget = most < 0 ? nullptr : new (std::nothrow) em_budget(most);
+  if (budget == nullptr) {
+    refuse("a budget is 0 bytes or more, and needs memory itself");
+  }
+  return budget;
+}
+
+void em_budget_release(em_budget* budget) {
+  if (budget != nullptr) {
+    budget->release();
+  }
+}
+
+em_budget* em_budget_enter(em_budget* budget) { return edgemem::enter_budget(budget); }
+
+int64_t em_budget_held(const em_budget* budget) { return budget == nullptr ? 0 : budget->held(); }
+
+int64_t em_budget_refused(void) { return edgemem::take_refused(); }
 
 void em_arena_release(em_arena* arena) {
   if (arena != nullptr) {
@@ -145,6 +174,8 @@ int32_t em_end(em_context* context, em_stats* out) {
   }
   return EM_OK;
 }
+
+int64_t em_recent_peak(em_context* context) { return context == nullptr ? 0 : context->take_recent_peak(); }
 
 int64_t em_events(const em_context* context, const em_event** out) {
   if (context == nullptr || out == nullptr) {

@@ -81,6 +81,7 @@ int32_t em_context::begin_replay(em_plan& plan, em_arena& arena, bool poison, bo
 
 em_stats em_context::end() noexcept {
   const em_stats summary = statistics_.summary(arena_ == nullptr ? 0 : arena_->left());
+  recent_peak_ = std::max(recent_peak_, summary.peak);
   if (mode_ == Mode::replaying) {
     arena_->leave();
     plan_->release();

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "arena/arena.h"
@@ -38,6 +39,8 @@ struct em_context {
   // Of the last run, if it was recorded.
   const std::vector<em_event>& events() const { return recorder_.events(); }
   void forget_events() { recorder_.clear(); }
+  // The largest `peak` of the runs that have ended since the last call.
+  int64_t take_recent_peak() noexcept { return std::exchange(recent_peak_, 0); }
 
  private:
   enum class Mode { idle, recording, replaying };
@@ -51,6 +54,7 @@ struct em_context {
   Mode mode_ = Mode::idle;
   int64_t run_ = 0;  // a number that no other run of the process has
   edgemem::RunStatistics statistics_;
+  int64_t recent_peak_ = 0;
   edgemem::Recorder recorder_;
   // While replaying, else null. Another rule is another class beside the one below, chosen by begin_replay.
   edgemem::Matcher* matcher_ = nullptr;

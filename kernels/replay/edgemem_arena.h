@@ -139,6 +139,10 @@ EM_EXPORT void* em_arena_base(const em_arena* arena);
 EM_EXPORT int64_t em_arena_size(const em_arena* arena);
 EM_EXPORT int64_t em_arena_left(const em_arena* arena); /* blocks in use */
 
+/* Gives the arena's pages to the system; its contents are lost, and it takes pages again as they are used. EM_BUSY
+   while a run or a block is inside, and for memory of the caller's; EM_REFUSED for null. */
+EM_EXPORT int32_t em_arena_give_pages(em_arena* arena);
+
 /* A plan for an arena of `size` bytes whose base is a multiple of `alignment`, a power of two up to 64. events[i] > 0
    asks for that many bytes, events[i] < 0 frees request -events[i] - 1; there are `count` events. offsets[k] is the
    place of request k in bytes, a multiple of `alignment`, or -1 for the heap; there are `requests` offsets. Both are
@@ -177,6 +181,10 @@ EM_EXPORT int64_t em_events(const em_context* context, const em_event** out);
 /* Drops the record, which may be large. Null, or an active context, does nothing. */
 EM_EXPORT void em_events_drop(em_context* context);
 
+/* The largest `peak` of the context's runs that have ended since the last call; 0 for null. Only while it is inactive.
+ */
+EM_EXPORT int64_t em_recent_peak(em_context* context);
+
 /* The context of this kind that is active on the calling thread, or null. */
 EM_EXPORT em_context* em_active(int32_t kind);
 
@@ -188,6 +196,11 @@ EM_EXPORT int64_t em_trim(void);
    multiples of 64, those from an arena at multiples of the plan's alignment. Null for 0 bytes, for a size above the
    limit, and when memory is short. */
 EM_EXPORT void* em_allocate(size_t size);
+
+/* Not 0: the calling thread loads a model, and what it asks for outside a run is no block of the pool but of the C
+   library, as weights are: weights in another form take the memory of those that they replace. 0: it does not. */
+EM_EXPORT void em_loading(int32_t is_on);
+
 EM_EXPORT void em_free(void* block); /* null does nothing */
 
 /* ONNX Runtime finds this name in the library (SessionOptions::RegisterCustomOpsLibrary) and owns the OrtStatus that it

@@ -14,11 +14,11 @@ from tests.bench.serving.children import environment
 pytest.importorskip("onnxruntime")
 
 FOLDER = Path(__file__).parents[1] / "bench" / "serving"
-OF_TIME = re.compile(r"time of|added to a run|first run, against|RSS|growth|two clients")
+OF_TIME = re.compile(r"time of|added to a run|first run, against|RSS|growth|two clients|rate")
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", ["decode", "loop", "overhead", "robustness"])
+@pytest.mark.parametrize("name", ["budget", "decode", "embeddings", "loop", "overhead", "robustness"])
 def test_facts_hold_in_a_short_run(name: str) -> None:
     command = [sys.executable, str(FOLDER / f"{name}.py"), "--quick"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env=environment())

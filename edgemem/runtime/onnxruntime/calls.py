@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from edgemem.trace.recording import REUSE, Fingerprint
-
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from edgemem.trace.recording import Fingerprint
 
 __all__ = ["copied", "copy", "described", "fingerprint_of"]
 
 
 def fingerprint_of(session: Any, version: str, digest: str) -> Fingerprint:
     """The session's fingerprint without a signature. A thread count of 0 is recorded as the number it stands for."""
+    from edgemem.trace.recording import REUSE, Fingerprint  # when the model is loaded, as session_replayer.py
+
     options = session.get_session_options()
     depends_on: dict[str, str | int] = {
         "level": options.graph_optimization_level.name,

@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING
 
 from edgemem import planfile
 from edgemem.errors import ModelError, PlanFileError
-from edgemem.model.bindings import Bindings
-from edgemem.model.ranges import resolve
 from edgemem.native.digest import sha256
 from edgemem.planfile.protobuf import LENGTH_DELIMITED, encode_field, fields, pair
 from edgemem.system.file_bytes import FileBytes
@@ -27,6 +25,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from edgemem.model.bindings import Bindings
     from edgemem.planfile.protobuf import Content, Field
     from edgemem.plans import PlanSet
 
@@ -211,6 +210,9 @@ def planned_bindings(data: bytes, given: Bindings) -> Bindings:
 
     Raises PlanFileError if the plan is damaged.
     """
+    from edgemem.model.bindings import Bindings  # no session needs them
+    from edgemem.model.ranges import resolve
+
     graph = next((p for p in plans_in(data) if p.recording is None), None)
     if graph is None:
         return given

@@ -10,49 +10,36 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from edgemem.errors import MissingDependencyError, RuntimeBindError
-from edgemem.plans import Settings
-from edgemem.proof import prove
-from edgemem.replay.arena import ArenaMemory
-from edgemem.replay.cache import PlanCache, cache_folder
-from edgemem.replay.cuda import DeviceMemory
-from edgemem.replay.library import DEVICE, HOST, library
+from edgemem.replay.library import library
 from edgemem.replay.logger import logger
 from edgemem.replay.policy import RecordPolicy, ReplayPolicy
-from edgemem.replay.replayer import Replayer
-from edgemem.replay.store import StoredPlans
-from edgemem.replay.worker import worker
 from edgemem.runtime.onnxruntime.calls import copied, copy, described, fingerprint_of
 from edgemem.runtime.onnxruntime.cuda import CUDA, planned_providers, without_device
 from edgemem.runtime.onnxruntime.file import digest_later, opened
 from edgemem.runtime.onnxruntime.file_options import options_for_file
 from edgemem.runtime.onnxruntime.install import obstacle, planned_options
-from edgemem.runtime.onnxruntime.session_memory import found_plan, memory_of, report_of
-from edgemem.runtime.onnxruntime.session_plans import import_planner, plan_recording, read_plans
-from edgemem.trace.recording import Signature
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Hashable, Iterable, Sequence
     from concurrent.futures import ThreadPoolExecutor
+    from pathlib import Path
     from types import TracebackType
 
     from edgemem.plans import PlanSet
     from edgemem.replay.arena import Arena
     from edgemem.replay.families import Family
+    from edgemem.replay.replayer import Replayer
     from edgemem.runtime.memory import MemoryReport
     from edgemem.runtime.onnxruntime.cuda import Providers
     from edgemem.runtime.onnxruntime.session_memory import SessionMemory
+    from edgemem.trace.recording import Signature
 
 __all__ = ["InferenceSession"]
 _WORKER_NAME: Final = "edgemem-run"
-_SILENT: Final = (
-    "the run asked edgemem's allocator for nothing: it had nothing to compute, or another allocator was registered for "
-    "the process"
-)
 _MOST_CALLS: Final = 256  # whose families are remembered; others are looked up
 _MOST_ROUNDS: Final = 4  # of a warm-up, until every run fits
 
@@ -84,6 +71,9 @@ class InferenceSession:
             returns, and others wait for it.
         most_arenas: how many runs at once have an arena, as many as there are processors by default; further ones wait
             for their turn.
+        max_bytes: the most that arenas, and blocks of runs outside them, may take; results count until they are freed,
+            weights do not. Runs wait while others take too much; one that does not fit even alone is refused.
+        idle_seconds: arenas go that no run used for so long, and what runs of that time did not need is given back.
         poison: fill unused arena memory with a pattern, to prove that nothing reads it. Slow.
         guard: place a page behind each arena that cannot be read or written.
         keep_reuse: leave ONNX Runtime's own reuse on, which its Java API cannot switch off. A plan that is recorded so
@@ -92,7 +82,7 @@ class InferenceSession:
 
     Raises:
         MissingDependencyError: onnxruntime is not installed.
-        RuntimeBindError: the allocator is missing or ONNX Runtime refuses it.
+        RuntimeBindError: the allocator is missing or ONNX Runtime refuses it, or arguments exclude each other.
         PlanFileError, InvalidPlanError: the plan in the model file is damaged or wrong.
     """
 
@@ -112,6 +102,8 @@ class InferenceSession:
         record: RecordPolicy = "first-run",
         background: bool = True,
         most_arenas: int | None = None,
+        max_bytes: int | None = None,
+        idle_seconds: float | None = None,
         poison: bool = False,
         guard: bool = False,
         keep_reuse: bool = False,
@@ -126,8 +118,11 @@ class InferenceSession:
             raise MissingDependencyError("onnxruntime", purpose="running ONNX models") from None
         if record not in get_args(RecordPolicy):
             raise RuntimeBindError(f"record is one of {', '.join(get_args(RecordPolicy))}, not {record!r}")
-        if most_arenas is not None and most_arenas < 1:
-            raise RuntimeBindError(f"most_arenas is 1 or more, not {most_arenas}")
+        for name, given, least in (("most_arenas", most_arenas, 1), ("max_bytes", max_bytes, 0)):
+            if given is not None and given < least:
+                raise RuntimeBindError(f"{name} is {least} or more, not {given}")
+        if idle_seconds is not None and not idle_seconds > 0:
+            raise RuntimeBindError(f"idle_seconds is above 0, not {idle_seconds}")
         self._onnxruntime = onnxruntime
         self._record = record
         if bind_outputs and share_outputs:
@@ -140,10 +135,12 @@ class InferenceSession:
         self._families: dict[Hashable, Family] = {}
         options = onnxruntime.SessionOptions() if sess_options is None else sess_options
         self._plain = obstacle(onnxruntime, options, fallback=fallback)
+        if self._plain and max_bytes is not None:
+            raise RuntimeBindError(f"max_bytes cannot be kept: {self._plain}")
 
         def load(chosen: Providers) -> Any:
             own = planned_options(options, host=not chosen.is_device, keep_reuse=keep_reuse)
-            with nullcontext() if self._plain else own:
+            with nullcontext() if self._plain else own, nullcontext() if self._plain else library().loading():
                 return PlainSession(path_or_bytes, options, chosen.named, chosen.options, **kwargs)
 
         chosen = planned_providers(onnxruntime, options, providers, provider_options)
@@ -153,47 +150,48 @@ class InferenceSession:
             if chosen.is_device and CUDA not in self._session.get_providers():
                 chosen = without_device(self._session.get_providers())
                 self._session = load(chosen)
-            plansets = () if self._plain else read_plans(data, stored=stored)
+            if not self._plain:
+                library().trim()  # what ONNX Runtime freed while it loaded the model, before anything else is in memory
+                from edgemem.runtime.onnxruntime.session_plans import read_plans  # not before that
+
+                plansets = read_plans(data, stored=stored)
         self._outputs = tuple(o.name for o in self._session.get_outputs())
         self._inputs = tuple(i.name for i in self._session.get_inputs())
         if digest is not None:
-            library().trim()  # what ONNX Runtime freed while it loaded the model, before anything else is in memory
-            # The settings of the graph's plan apply to recordings, too, within what a file may ask for.
-            settings = next((p.settings for p in plansets if p.recording is None), Settings())
-            recordings = [prove(p, remedy="record it again") for p in plansets if p.recording is not None and stored]
-            folder = cache_folder() if cache is True else Path(cache) if cache else None
-            plans = StoredPlans(
+            from edgemem.runtime.onnxruntime.session_replayer import replayer_for  # not before, as it says
+
+            self._replayer = replayer_for(
                 fingerprint_of(self._session, onnxruntime.__version__, digest.result()),
-                recordings,
-                settings,
-                PlanCache(folder) if folder is not None else None,
-            )
-            if plans.is_empty and record != "never":
-                import_planner(background=background)
-            self._replayer = Replayer(
-                plans,
-                first=partial(plan_recording, settings=settings, is_first=True),
-                better=partial(plan_recording, settings=settings),
-                policy=ReplayPolicy(record, background, most_arenas, poison),
-                silent=_SILENT,
-                shared=arena,
-                kind=DEVICE if chosen.is_device else HOST,
-                make=DeviceMemory if chosen.is_device else partial(ArenaMemory, guard=guard),
+                plansets,
+                ReplayPolicy(record, background, most_arenas, poison),
+                stored=stored,
+                cache=cache,
+                arena=arena,
+                is_device=chosen.is_device,
+                guard=guard,
+                max_bytes=max_bytes,
+                idle_seconds=idle_seconds,
             )
 
     @property
     def memory(self) -> SessionMemory:
         """The memory that the runs need now and have needed so far."""
+        from edgemem.runtime.onnxruntime.session_memory import memory_of  # as are all below: not to load a model
+
         return memory_of(self._active_replayer(), self._plain)
 
     @property
     def memory_report(self) -> MemoryReport:
         """The same in the form that all executors have, with the plan that the last call ran in."""
+        from edgemem.runtime.onnxruntime.session_memory import found_plan, report_of
+
         return report_of(self.memory, found_plan(self._active_replayer()))
 
     @property
     def recorded_plan(self) -> PlanSet | None:
         """The plan that served the last run, with its recording, or None before there is one."""
+        from edgemem.runtime.onnxruntime.session_memory import found_plan
+
         found = found_plan(self._active_replayer())
         return found.planset if found is not None else None
 
@@ -201,7 +199,10 @@ class InferenceSession:
         return None if self._plain else self._replayer
 
     def run(self, output_names: Iterable[str] | None, input_feed: Mapping[str, Any], run_options: Any = None) -> Any:
-        """As ONNX Runtime has it; the arrays are copies with `bind_outputs`, and in the arena with `share_outputs`."""
+        """As ONNX Runtime has it; the arrays are copies with `bind_outputs`, and in the arena with `share_outputs`.
+
+        Raises BudgetExceededError if the run does not fit into `max_bytes`; the session goes on.
+        """
         session = self._session or self._open()
         replayer = self._replayer
         if replayer is None:
@@ -259,11 +260,20 @@ class InferenceSession:
         with nullcontext() if self._replayer is None else self._replayer.learning():
             yield
 
+    def trim(self) -> None:
+        """Give back to the system what no run uses now; the next run makes its arena anew."""
+        if self._replayer is not None:
+            self._replayer.trim()
+
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until no plan of any session is being made, at most so many seconds; whether none is."""
+        from edgemem.replay.worker import worker
+
         return worker().wait(seconds)
 
     def _signature(self, call: str, output_names: Iterable[str] | None, feed: Mapping[str, Any]) -> Signature:
+        from edgemem.trace.recording import Signature
+
         names = tuple(output_names or ())
         # () for all outputs in their order, whether they were named or not.
         wanted = () if names == self._outputs else names
@@ -318,6 +328,8 @@ class InferenceSession:
 
     def _binding_signature(self, iobinding: Any) -> Signature:
         """With the shapes as far as ONNX Runtime tells them; the family is the same for all bindings."""
+        from edgemem.trace.recording import Signature
+
         bound = getattr(iobinding, "_bound_inputs", {})
         values = {name: bound.get(name) for name in self._inputs}
         known = {name: value for name, value in values.items() if value is not None}

@@ -26,6 +26,7 @@ from tests.bench.serving.children import child_output
 NAMES = ("densenet121", "mobilevit_s", "convnext_tiny", "swin_t", "hrnet_w18", "gpt2-T128")
 BUILT = ("mobilenet_v2", "resnet50", "unet", "transformer")
 READ_AFTER = (1, 3, 20)
+MOST_AT_LOAD = 1.03
 WAYS = ("plain", "trimmed", "tuned", "first", "stored")
 
 
@@ -61,6 +62,9 @@ def show(name: str, threads: int, rows: dict[str, dict[str, Any]], checks: Check
         sizes = [row[key] / 2**20 for key in ("loaded", *map(str, READ_AFTER), "peak", "total")]
         times = [row["load_s"] * 1e3, row["first_s"] * 1e3]
         print(f"{way:8} " + " ".join(f"{v:8.1f}" for v in (*sizes, *times)) + f"  {row.get('mode', '')}")
+    for way in ("first", "stored"):
+        ratio = rows[way]["load_peak"] / rows["plain"]["load_peak"]
+        checks.at_most(f"{name}, {threads} threads, {way} / plain, the process's peak at load", ratio, MOST_AT_LOAD)
     for mine, other in (("first", "plain"), ("stored", "tuned")):
         worst = max(READ_AFTER, key=lambda k: rows[mine][str(k)] / rows[other][str(k)])
         ratio = rows[mine][str(worst)] / rows[other][str(worst)]

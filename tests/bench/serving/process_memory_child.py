@@ -27,6 +27,7 @@ def main(path: str, threads: int, way: str, cache: str) -> None:
     if way == "trimmed":
         ctypes.CDLL(None).malloc_trim(0)
     print(f"load_s={time.perf_counter() - began}")
+    print(f"load_peak={readings.peak()}")
     feeds = sessions.feeds_for(session)
     time.sleep(SETTLE_S)
     print(f"loaded={readings.resident() - before}")

@@ -1,0 +1,218 @@
+"""A hard cap on the memory of a session's runs: which of them run at once, and which are refused.
+
+The allocator counts every arena and every block that a run takes, results included until they are freed, and refuses
+what would exceed the cap; the runtime makes a failure of it. Such a run is done again with no other run of the session
+beside it, no idle arena and no plan, because a plan that does not fit takes memory beside what the run takes. A run
+that does not fit even then is refused.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from edgemem.errors import BudgetExceededError
+from edgemem.replay.library import Handle, library
+from edgemem.replay.replayer import Replayer
+from edgemem.replay.stack import is_on
+from edgemem.replay.turns import Turns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from edgemem.replay.arena import ArenaMemory
+    from edgemem.replay.families import Family, ReadyPlan
+    from edgemem.replay.lanes import Lane
+    from edgemem.replay.replayer import Call
+    from edgemem.trace.recording import Signature
+
+__all__ = ["BudgetedReplayer", "MemoryCap"]
+
+_Result = TypeVar("_Result")
+
+
+class MemoryCap(Handle):
+    """At most `most` bytes of arenas and of blocks outside them, of all threads that are within it."""
+
+    def __init__(self, most: int) -> None:
+        c = library().c
+        super().__init__(c.em_budget_create(most), c.em_budget_release, "no budget")
+        self.most = most
+        self.enter = c.em_budget_enter  # with its pointer or that of the budget before, which it gives
+
+    @property
+    def held(self) -> int:
+        """Bytes that count in it now."""
+        return int(library().c.em_budget_held(self.pointer))
+
+
+class _RefusedArenaError(Exception):
+    """The budget has no room for an arena now."""
+
+
+class _Place:
+    """What a run has that may run; one that an exception takes away is given back with its last reference."""
+
+    __slots__ = ("__weakref__",)
+
+
+class _Gate:
+    """Lets runs in: several at once, or one alone."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._turns = Turns()
+        self._inside: weakref.WeakSet[_Place] = weakref.WeakSet()
+        self._alone: weakref.WeakSet[_Place] = weakref.WeakSet()  # that are alone, or wait to be
+
+    def enter(self, most: int) -> _Place:
+        """As one of at most `most` runs at once."""
+
+        def look() -> _Place | None:
+            with self._lock:
+                if self._alone or len(self._inside) >= most:
+                    return None
+                place = _Place()
+                self._inside.add(place)
+                return place
+
+        return look() or self._turns.wait(look)
+
+    def enter_alone(self) -> _Place:
+        """As the only run; runs that come later wait."""
+        place = _Place()
+        self._alone.add(place)
+
+        def look() -> _Place | None:
+            with self._lock:
+                if self._inside:
+                    return None
+                self._inside.add(place)
+                return place
+
+        return look() or self._turns.wait(look)
+
+    def leave(self, place: _Place) -> None:
+        """The run has ended."""
+        with self._lock:
+            self._inside.discard(place)
+            self._alone.discard(place)
+        self._turns.all()
+
+
+class BudgetedReplayer(Replayer):
+    """As `Replayer`, within `most_bytes`. Further arguments as it has them; the memory is the host's, and not shared.
+
+    Raises RuntimeBindError without the compiled allocator.
+    """
+
+    def __init__(self, *arguments: Any, most_bytes: int, make: Callable[[int], ArenaMemory], **options: Any) -> None:
+        self._cap: Final = MemoryCap(most_bytes)
+        self._gate = _Gate()
+        self._is_alone = False  # the one run that is inside
+
+        def made(size: int) -> ArenaMemory:
+            try:
+                return make(size)
+            except MemoryError:
+                need = library().c.em_budget_refused()
+                if not need:
+                    raise
+                raise _RefusedArenaError(need) from None
+
+        super().__init__(*arguments, make=made, **options)
+        self._learner.most_arena = most_bytes
+
+    @property
+    def held(self) -> int:
+        """Bytes that arenas and blocks of the runs take now."""
+        return self._cap.held
+
+    def start_again(self) -> None:
+        """As `Replayer.start_again`."""
+        super().start_again()
+        self._gate = _Gate()
+
+    def run(
+        self, family: Family, described: Callable[[], Signature], call: Callable[..., _Result], *arguments: object
+    ) -> _Result:
+        """As `Replayer.run`. Raises BudgetExceededError for a run that does not fit."""
+        cap = self._cap
+        before = cap.enter(None)
+        if before is not None:
+            cap.enter(before)
+            if before == cap.pointer and is_on((_WITHIN,), lambda names: names.get("self") is self):
+                return super().run(family, described, call, *arguments)
+        need = self._learner.run_bytes
+        place = self._gate.enter(cap.most // need if 0 < need <= cap.most else sys.maxsize)
+        try:
+            try:
+                return self._within(before, family, described, call, *arguments)
+            except BudgetExceededError as error:
+                self._gate.leave(place)
+                place = self._gate.enter_alone()
+                self._is_alone = True
+                self.trim()
+                is_above_plan = error.__cause__ is not None and family.mode == "replay"
+                if is_above_plan:  # it is recorded, if it may be
+                    self._deviates(family, error, records=self.policy.record == "first-run")
+                try:
+                    return self._within(before, family, described, call, *arguments)
+                except BudgetExceededError as last:
+                    if is_above_plan:
+                        self._deviates(family, last, records=False)
+                    raise
+        finally:
+            self._is_alone = False
+            self._gate.leave(place)
+
+    def _within(
+        self,
+        before: int | None,
+        family: Family,
+        described: Callable[[], Signature],
+        call: Callable[..., _Result],
+        *arguments: object,
+    ) -> _Result:
+        cap, c = self._cap, library().c
+        held = cap.held
+        cap.enter(cap.pointer)
+        try:
+            c.em_budget_refused()
+            return super().run(family, described, call, *arguments)
+        except _RefusedArenaError as error:
+            raise self._refusal(described(), error.args[0], held) from None
+        except Exception as error:
+            need = c.em_budget_refused()
+            if not need:
+                raise
+            raise self._refusal(described(), need, held) from error
+        finally:
+            cap.enter(before)
+
+    def _deviates(self, family: Family, error: BudgetExceededError, *, records: bool) -> None:
+        self._learner.deviates(family, str(error), is_useless=False, records=records)
+
+    def _refusal(self, signature: Signature, need: int, held: int) -> BudgetExceededError:
+        feeds = ", ".join(f"{name} [{', '.join(map(str, shape))}]" for name, _, shape in signature.inputs)
+        kept = f", with {held:,} that were held before it" if held else ""
+        return BudgetExceededError(
+            f"a run with {feeds or 'no inputs'} needs at least {need:,} bytes{kept}; max_bytes is "
+            f"{self._cap.most:,}. Run smaller inputs, drop results of earlier runs, or raise max_bytes",
+            required=need,
+            available=self._cap.most,
+        )
+
+    def _in_lane(
+        self, run: Call[_Result], served: ReadyPlan | None, flags: int, lane: Lane
+    ) -> tuple[_Result, bool, bytes | None]:
+        return super()._in_lane(run, None if self._is_alone else served, flags, lane)
+
+    def _memory(self, family: Family, served: ReadyPlan, lane: Lane) -> ArenaMemory | None:
+        # The pool serves a run whose plan is of larger ones.
+        return super()._memory(family, served, lane) if served.ready.size <= self._cap.most else None
+
+
+_WITHIN: Final = BudgetedReplayer._within.__code__  # noqa: SLF001

@@ -1,0 +1,101 @@
+"""One thread of the process that gives back what sessions have not used for a while."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import weakref
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from edgemem.replay.logger import logger
+
+if TYPE_CHECKING:
+    from edgemem.replay.replayer import Replayer
+
+__all__ = ["watch"]
+
+_LONGEST_S: Final = 1.0  # between two looks
+_LOOKS: Final = 4  # within the time after which something is idle
+
+
+@dataclass(slots=True)
+class _Session:
+    """What is known of a session's runs.
+
+    Attributes:
+        idle_s: seconds without a run, after which all goes.
+        runs: when it was looked at last.
+        since: when there was another number, by the clock.
+        is_trimmed: nothing is left to be given back.
+    """
+
+    idle_s: float
+    runs: int = 0
+    since: float = 0.0
+    is_trimmed: bool = True
+
+    def look(self, replayer: Replayer, now: float) -> None:
+        runs = replayer.totals().runs
+        if runs != self.runs:
+            self.runs, self.since, self.is_trimmed = runs, now, False
+        is_idle = replayer.shrink_idle(now, self.idle_s)
+        if is_idle and not self.is_trimmed and now - self.since >= self.idle_s:
+            self.is_trimmed = True
+            replayer.trim()
+
+
+class _Watch:
+    """The sessions that are looked at; the thread ends with the last of them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._sessions: weakref.WeakKeyDictionary[Replayer, _Session] = weakref.WeakKeyDictionary()
+        self._is_running = False
+
+    def add(self, replayer: Replayer, seconds: float) -> None:
+        with self._lock:
+            self._sessions[replayer] = _Session(seconds)
+            self._start()
+
+    def start_again(self) -> None:
+        """In a forked child: the thread is not there, and may have held the lock."""
+        self._lock = threading.Lock()
+        self._is_running = False
+        self._start()
+
+    def _start(self) -> None:
+        if self._sessions and not self._is_running:
+            threading.Thread(target=self._work, name="edgemem-idle", daemon=True).start()
+            self._is_running = True
+
+    def _work(self) -> None:
+        while (pause := self._look()) is not None:
+            time.sleep(pause)
+
+    def _look(self) -> float | None:
+        """Look at each session; the seconds until the next time, or None if there is no session."""
+        with self._lock:
+            sessions = list(self._sessions.items())
+            if not sessions:
+                self._is_running = False
+                return None
+        for replayer, session in sessions:
+            try:
+                session.look(replayer, time.monotonic())
+            except Exception:  # noqa: BLE001 - the session goes on, whatever the matter is
+                logger().exception("edgemem could not give idle memory back")
+        return min(_LONGEST_S, min(session.idle_s for _, session in sessions) / _LOOKS)
+
+
+_WATCH: Final = _Watch()
+
+
+def watch(replayer: Replayer, seconds: float) -> None:
+    """Give back what a session has not used for so many seconds. Raises RuntimeError if no thread can be started."""
+    _WATCH.add(replayer, seconds)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_WATCH.start_again)
