@@ -74,6 +74,14 @@ def _states(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...
 @click.option("--android", "for_android", is_flag=True, help="Record as an Android app runs it (docs/mobile.md).")
 @inputs_option
 @click.option(
+    "--weights",
+    type=click.Choice(("plain", "mapped")),
+    default="plain",
+    show_default=True,
+    help="mapped: write the weights packed for this processor and ONNX Runtime beside the planned ONNX model, in files "
+    "that sessions map and share.",
+)
+@click.option(
     "--offsets-only",
     is_flag=True,
     help="Write into a TFLite file only the offsets that TFLite Micro reads, to save flash.",
@@ -96,6 +104,7 @@ def plan(
     record: bool | None,
     for_android: bool,
     inputs: dict[str, Path],
+    weights: str,
     offsets_only: bool,
     as_json: bool,
 ) -> None:
@@ -110,6 +119,7 @@ def plan(
     from edgemem.planning.verification import graph_for
     from edgemem.runtime.executors import where_it_runs
     from edgemem.runtime.onnxruntime.file_recording import add_recording, add_recording_if_possible
+    from edgemem.runtime.onnxruntime.weights.packed_files import pack_beside
     from edgemem.system.files import restored_on_failure, temporary_folder
 
     if for_android and record is False:
@@ -120,6 +130,8 @@ def plan(
         raise click.UsageError("--record stores a plan in an ONNX model: give -o PLANNED.onnx")
     if offsets_only and (output is None or output.suffix.lower() != ".tflite"):
         raise click.UsageError("--offsets-only writes offsets into a TFLite model: give -o PLANNED.tflite")
+    if weights == "mapped" and (output is None or output.suffix.lower() != ".onnx"):
+        raise click.UsageError("--weights mapped writes beside an ONNX model: give -o PLANNED.onnx")
     begin = time.perf_counter()
     values = feeds(inputs)
     bindings = Bindings.of(dims, input_shapes)
@@ -163,6 +175,10 @@ def plan(
                     recorded, unrecorded = add_recording_if_possible(output, values or {}, planset, **to_run)
         elif output:
             plansets = api.save(carrier, planset, output, offsets_only=offsets_only)
+        packed = None
+        if weights == "mapped" and output:
+            progress("packing weights")
+            packed = pack_beside(output)
     if as_json:
         view.print_json(planset, graph_for(planset, carrier) if carrier is not None else None)
         return
@@ -172,6 +188,8 @@ def plan(
     if unrecorded:
         echo_folded(f"\nno recording was added: {unrecorded}")
     if output:
+        if packed is not None:
+            echo_folded(f"\n{packed}")
         echo_folded(f"wrote {output}: {where_it_runs((*plansets, *recorded), output.suffix, carrier, output)}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -51,12 +52,14 @@ def verify(
     from edgemem.cli import view
     from edgemem.cli.console import progress as progress_line
     from edgemem.commands.verify import report_of
+    from edgemem.commands.verify_weights import ExaminedWeights, examine_weights
     from edgemem.planning.verification import verdict_of
 
     if timeout is not None and not run_too:
         raise click.UsageError("--timeout ends a run: give --run, too")
     verdict = verdict_of(planned, model, kernels)
-    violations = verdict.violations
+    weights = examine_weights(planned) if planned.suffix.lower() == ".onnx" else ExaminedWeights()
+    violations = (*verdict.violations, *weights.violations)
     runs: tuple[ExecutorRun, ...] = ()
     if run_too and not violations:
         with progress_line("running the plans in poisoned memory, and without them"):
@@ -74,6 +77,8 @@ def verify(
                 runs = verify_run(planned, feeds(inputs))
         violations = tuple(v for run in runs for v in run.violations)
     report = report_of(planned, verdict, is_run=run_too)
+    legs, not_checked = (*report.legs, *weights.legs), (*report.not_checked, *weights.not_checked)
+    report = replace(report, legs=legs, not_checked=not_checked)
     if as_json:
         _print_verified_json(violations, report, runs)
     elif violations:

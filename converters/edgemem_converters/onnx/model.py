@@ -51,6 +51,7 @@ __all__ = ["PLAN_KEY", "STATES_KEY", "OnnxConverter"]
 
 PLAN_KEY = "edgemem.plan"
 STATES_KEY = "edgemem.states"  # the note of which inputs are outputs of the run before
+_WEIGHTS_KEY = "edgemem.weights"  # the note that names packed weights
 _BAKED_KEY = "edgemem.baked"  # the note of a file whose nodes run in their order
 
 
@@ -206,7 +207,8 @@ class OnnxConverter:
 
     def with_plan(self, plan: bytes, planset: PlanSet) -> Self:  # noqa: ARG002 - ONNX has no other place for a plan
         """The model with the plan as the last entry of its metadata, replacing all older ones."""
-        data = with_metadata(self._data, PLAN_KEY, base64.b64encode(plan))
+        data = without_metadata(self._data, _WEIGHTS_KEY)  # of files beside the one that was read
+        data = with_metadata(data, PLAN_KEY, base64.b64encode(plan))
         return type(self)(data, self._path, self.bindings, self._weight_files, self._graph)
 
     def note(self, name: str) -> bytes | None:

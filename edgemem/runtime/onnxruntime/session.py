@@ -27,11 +27,12 @@ from edgemem.replay.store import StoredPlans
 from edgemem.replay.worker import worker
 from edgemem.runtime.onnxruntime.calls import copied, copy, described, fingerprint_of
 from edgemem.runtime.onnxruntime.cuda import CUDA, planned_providers, without_device
-from edgemem.runtime.onnxruntime.file import digest_later, opened
+from edgemem.runtime.onnxruntime.file import opened
 from edgemem.runtime.onnxruntime.file_options import options_for_file
 from edgemem.runtime.onnxruntime.install import obstacle, planned_options
 from edgemem.runtime.onnxruntime.session_memory import found_plan, memory_of, report_of
 from edgemem.runtime.onnxruntime.session_plans import import_planner, plan_recording, read_plans
+from edgemem.runtime.onnxruntime.session_weights import SessionWeights
 from edgemem.trace.recording import Signature
 
 if TYPE_CHECKING:
@@ -144,11 +145,13 @@ class InferenceSession:
         def load(chosen: Providers) -> Any:
             own = planned_options(options, host=not chosen.is_device, keep_reuse=keep_reuse)
             with nullcontext() if self._plain else own:
-                return PlainSession(path_or_bytes, options, chosen.named, chosen.options, **kwargs)
+                return weights.load(lambda path: PlainSession(path, options, chosen.named, chosen.options, **kwargs))
 
         chosen = planned_providers(onnxruntime, options, providers, provider_options)
-        digest = None if self._plain else digest_later(path_or_bytes)
         with opened(path_or_bytes) as (data, _), options_for_file(data, options):
+            weights = SessionWeights(path_or_bytes, data, options, chosen.named, kwargs, cache)
+            if not self._plain:
+                weights.begin_digest()
             self._session: Any = load(chosen)
             if chosen.is_device and CUDA not in self._session.get_providers():
                 chosen = without_device(self._session.get_providers())
@@ -156,14 +159,14 @@ class InferenceSession:
             plansets = () if self._plain else read_plans(data, stored=stored)
         self._outputs = tuple(o.name for o in self._session.get_outputs())
         self._inputs = tuple(i.name for i in self._session.get_inputs())
-        if digest is not None:
+        if not self._plain:
             library().trim()  # what ONNX Runtime freed while it loaded the model, before anything else is in memory
             # The settings of the graph's plan apply to recordings, too, within what a file may ask for.
             settings = next((p.settings for p in plansets if p.recording is None), Settings())
             recordings = [prove(p, remedy="record it again") for p in plansets if p.recording is not None and stored]
             folder = cache_folder() if cache is True else Path(cache) if cache else None
             plans = StoredPlans(
-                fingerprint_of(self._session, onnxruntime.__version__, digest.result()),
+                fingerprint_of(self._session, onnxruntime.__version__, weights.digest(), weights.level),
                 recordings,
                 settings,
                 PlanCache(folder) if folder is not None else None,

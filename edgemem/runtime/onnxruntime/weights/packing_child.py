@@ -1,0 +1,47 @@
+"""Lets ONNX Runtime optimise a model and save it with its constants packed. A process of its own; see packing.py.
+
+ONNX Runtime holds the weights several times while it packs them. The memory goes with the process.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from edgemem.errors import RuntimeLoadError
+from edgemem.runtime.onnxruntime.baked_file import onnxruntime, runtime_errors
+from edgemem.runtime.onnxruntime.file import opened
+from edgemem.runtime.onnxruntime.file_options import options_for_file
+from edgemem.runtime.onnxruntime.weights.note import CPU, file_name
+from edgemem.system.child_call import Message, serve
+
+_LEAST_BYTES = "1024"  # of a constant that leaves the graph; smaller ones are shapes and scalars
+_ERRORS_ONLY = 3  # log severity; ONNX Runtime warns that the file is for this environment
+
+
+def pack(question: Message) -> Message:
+    """Write both files into a folder, as a session of this model with default options has them.
+
+    Raises RuntimeLoadError where ONNX Runtime cannot load the model.
+    """
+    model, folder, name = Path(question.data["model"]), Path(question.data["folder"]), question.data["name"]
+    ort = onnxruntime()
+    options = ort.SessionOptions()
+    options.log_severity_level = _ERRORS_ONLY
+    options.intra_op_num_threads = 1
+    options.optimized_model_filepath = str(folder / file_name(name, "graph"))
+    for key, value in (
+        ("optimized_model_external_initializers_file_name", file_name(name, "weights")),
+        ("optimized_model_external_initializers_min_size_in_bytes", _LEAST_BYTES),
+        ("save_external_prepacked_constant_initializers", "1"),
+    ):
+        options.add_session_config_entry(f"session.{key}", value)
+    try:
+        with opened(model) as (data, _), options_for_file(data, options):
+            ort.InferenceSession(str(model), options, providers=[CPU])
+    except runtime_errors() as e:
+        raise RuntimeLoadError(f"ONNX Runtime cannot pack {model.name}: {str(e).splitlines()[0]}") from None
+    return Message({})
+
+
+if __name__ == "__main__":
+    serve(pack)
