@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from edgemem.formats import Bindings
     from edgemem.model.ranges import Dimension
     from edgemem.plans import PlanSet
+    from edgemem.runtime.onnxruntime.weights.packed_files import PackedSize
 
 __all__ = ["plan"]
 
@@ -119,7 +120,7 @@ def plan(
     from edgemem.planning.verification import graph_for
     from edgemem.runtime.executors import where_it_runs
     from edgemem.runtime.onnxruntime.file_recording import add_recording, add_recording_if_possible
-    from edgemem.runtime.onnxruntime.weights.packed_files import pack_beside
+    from edgemem.runtime.onnxruntime.weights.packed_files import pack_beside, remember_packed_file
     from edgemem.system.files import restored_on_failure, temporary_folder
 
     if for_android and record is False:
@@ -130,6 +131,8 @@ def plan(
         raise click.UsageError("--record stores a plan in an ONNX model: give -o PLANNED.onnx")
     if offsets_only and (output is None or output.suffix.lower() != ".tflite"):
         raise click.UsageError("--offsets-only writes offsets into a TFLite model: give -o PLANNED.tflite")
+    if weights == "mapped" and for_android:
+        raise click.UsageError("--weights mapped is for this processor, and --android for another: leave one out")
     if weights == "mapped" and (output is None or output.suffix.lower() != ".onnx"):
         raise click.UsageError("--weights mapped writes beside an ONNX model: give -o PLANNED.onnx")
     begin = time.perf_counter()
@@ -162,10 +165,12 @@ def plan(
         recorded: tuple[PlanSet, ...] = ()
         plansets: tuple[PlanSet, ...] = ()
         unrecorded = ""
+        packed: PackedSize | None = None
         if output and carrier is not None and output.suffix.lower() == ".onnx" and record is not False:
             progress("recording")
             with restored_on_failure(output):
                 plansets = api.save(carrier, planset, output)
+                packed = pack_beside(output) if weights == "mapped" else None
                 to_run: dict[str, Any] = {"bindings": carrier.bindings, "threads": threads or 0}
                 if record:
                     recorded = add_recording(output, values, for_android=for_android, **to_run)
@@ -173,12 +178,11 @@ def plan(
                         api.check_budget(made, budget)
                 else:
                     recorded, unrecorded = add_recording_if_possible(output, values or {}, planset, **to_run)
+                if packed is not None:
+                    remember_packed_file(output)  # with the recording in it
         elif output:
             plansets = api.save(carrier, planset, output, offsets_only=offsets_only)
-        packed = None
-        if weights == "mapped" and output:
-            progress("packing weights")
-            packed = pack_beside(output)
+            packed = pack_beside(output) if weights == "mapped" else None
     if as_json:
         view.print_json(planset, graph_for(planset, carrier) if carrier is not None else None)
         return

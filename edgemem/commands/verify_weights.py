@@ -52,9 +52,9 @@ def examine_weights(path: Path) -> ExaminedWeights:
                 here = place_here(ort.__version__, options.graph_optimization_level.name, [CPU])
         if different := note.place.difference(here):
             return ExaminedWeights(not_checked=(f"the packed weights: {different}; sessions here use the plain ones",))
-        check(path, note, checks_folder(cache=True), afresh=True)
+        check(path, note, checks_folder(), afresh=True)
     except (UnusableError, PlanFileError) as e:
         return ExaminedWeights(violations=(Violation(Cause.DIFFERENT_WEIGHTS, f"packed weights: {e}"),))
     size = sum(file.stat().st_size for file in note.files(path))
-    text = f"{size_text(size)} beside the model are, byte for byte, what packing it gives here (onnxruntime"
+    text = f"{size_text(size)} beside the model are what packing it gives here (onnxruntime"
     return ExaminedWeights((Leg("weights", f"{text} {here.onnxruntime}, {here.level})"),))

@@ -149,7 +149,7 @@ class InferenceSession:
 
         chosen = planned_providers(onnxruntime, options, providers, provider_options)
         with opened(path_or_bytes) as (data, _), options_for_file(data, options):
-            weights = SessionWeights(path_or_bytes, data, options, chosen.named, kwargs, cache)
+            weights = SessionWeights(path_or_bytes, data, options, chosen.named, kwargs)
             if not self._plain:
                 weights.begin_digest()
             self._session: Any = load(chosen)

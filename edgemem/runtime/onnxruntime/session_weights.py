@@ -10,7 +10,6 @@ from edgemem.runtime.onnxruntime.file import WEIGHTS_KEY, Later, digest_later, m
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
     from edgemem.planfile.protobuf import Content
     from edgemem.runtime.onnxruntime.weights.mapped import MappedWeights
@@ -27,7 +26,6 @@ class SessionWeights:
         options: the session's, as they are when it is made.
         providers: of the session.
         kwargs: what else ONNX Runtime is given.
-        cache: as `edgemem.InferenceSession` has it.
 
     Attributes:
         level: the optimisation level of the graph that runs.
@@ -40,7 +38,6 @@ class SessionWeights:
         options: Any,
         providers: Sequence[Any] | None,
         kwargs: Mapping[str, Any],
-        cache: bool | Path,
     ) -> None:
         self._model, self._options = path_or_bytes, options
         self.level: str = options.graph_optimization_level.name
@@ -49,7 +46,7 @@ class SessionWeights:
             from edgemem.runtime.onnxruntime.weights.mapped import UnusableError, find_mapped  # only for these files
 
             try:
-                self._mapped = find_mapped(path_or_bytes, data, options, providers, kwargs, cache)
+                self._mapped = find_mapped(path_or_bytes, data, options, providers, kwargs)
             except UnusableError as e:
                 self._warn(str(e))
         self._later: Later | None = None

@@ -1,7 +1,8 @@
 """Whether packed weights are what packing the model beside them gives here.
 
-Nothing in the files is believed. They are compared with those that ONNX Runtime makes of the model on this machine, and
-the answer is kept in the user's folder for caches by two keys:
+Nothing in the files is believed. They are compared with those that ONNX Runtime makes of the model on this machine: the
+weights byte by byte, the graph by what it computes (`OnnxEditor.computation_digest`). The answer is kept in the user's
+folder for caches by two keys:
 
 content     the SHA-256 of the model and of the packed files, for a place: ONNX Runtime's version, processor and so on
 identity    device, inode, size and times of these files, so that the next session reads none of them again
@@ -17,7 +18,6 @@ import stat
 import time
 from contextlib import suppress
 from dataclasses import astuple, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from edgemem.errors import EdgememError
@@ -30,6 +30,7 @@ from edgemem.system.regular_files import open_regular, read_bounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from edgemem.runtime.onnxruntime.weights.note import Note
 
@@ -70,10 +71,10 @@ class Checked:
     compared: bool
 
 
-def checks_folder(*, cache: bool | Path) -> Path | None:
-    """Where checks are remembered: beside the user's recorded plans, in a given folder, or nowhere."""
-    plans = cache_folder() if cache is True else None
-    return plans.with_name("weights") if plans is not None else Path(cache) if not isinstance(cache, bool) else None
+def checks_folder() -> Path | None:
+    """Where checks are remembered: beside the user's recorded plans; None if the user has no folder for caches."""
+    plans = cache_folder()
+    return plans.with_name("weights") if plans is not None else None
 
 
 def check(model: Path, note: Note, folder: Path | None, *, afresh: bool = False) -> Checked:
@@ -146,10 +147,11 @@ def _compare(model: Path, note: Note) -> None:
 
     with temporary_folder() as folder:
         try:
-            made = digests_of(*pack(model, folder, note.name))
+            made = pack(model, folder, note.name, note.files(model)[0])
+            is_same = made.is_same and digests_of(made.graph, made.weights)[1] == note.weights
         except EdgememError as e:
             raise UnusableError(f"they cannot be compared: {e}") from None
-    if made != (note.graph, note.weights):
+    if not is_same:
         raise UnusableError("they are not what packing the model gives here")
 
 
@@ -182,6 +184,8 @@ def _recall(folder: Path | None, key: str) -> str:
 def _remember(folder: Path | None, key: str, digest: str) -> None:
     if folder is None:
         return
+    path = folder / f"{key}{_SUFFIX}"
     with suppress(OSError):
-        write_entry(folder / f"{key}{_SUFFIX}", digest.encode("ascii"))
+        path.unlink(missing_ok=True)  # one that is not believed, whose permissions a new one would keep
+        write_entry(path, digest.encode("ascii"))
         prune(folder, f"*{_SUFFIX}", _MOST_ENTRIES, _MOST_BYTES)

@@ -84,7 +84,6 @@ def find_mapped(
     options: Any,
     providers: Sequence[Any] | None,
     kwargs: Mapping[str, Any],
-    cache: bool | Path,
 ) -> MappedWeights | None:
     """The packed weights of a model for a session; None for a model without any.
 
@@ -94,7 +93,6 @@ def find_mapped(
         options: the session's, with the level that it will have.
         providers: those that it is made with, None for those in the options.
         kwargs: what else ONNX Runtime is given.
-        cache: as `edgemem.InferenceSession` has it.
 
     Raises UnusableError for packed weights that are not for this session, or are wrong.
     """
@@ -117,7 +115,7 @@ def find_mapped(
     for entry in _GRAPH_ENTRIES:
         if _is_set(options, entry):
             raise UnusableError(f"the session's options have {entry}")
-    return MappedWeights(Path(path), note, check(Path(path), note, checks_folder(cache=cache)))
+    return MappedWeights(Path(path), note, check(Path(path), note, checks_folder()))
 
 
 def _is_set(options: Any, entry: str) -> bool:

@@ -26,14 +26,14 @@ from edgemem.runtime.onnxruntime.weights.checking import (
     plain_digests,
     remember_packed,
 )
-from edgemem.runtime.onnxruntime.weights.note import CPU, Note, place_here
+from edgemem.runtime.onnxruntime.weights.note import CPU, Note, note_in, place_here
 from edgemem.runtime.onnxruntime.weights.packing import pack
 from edgemem.system.files import atomic_write, temporary_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["PackedSize", "pack_beside"]
+__all__ = ["PackedSize", "pack_beside", "remember_packed_file"]
 
 _DIGITS: Final = 16  # of the key in a name
 
@@ -71,19 +71,33 @@ def pack_beside(model: Path) -> PackedSize:
         name = f"{model.stem}.{sha256([repr((place, plain)).encode()])[:_DIGITS]}"
         with temporary_folder(model.parent) as folder:
             made = pack(model, folder, name)
-            note = Note(name, place, *digests_of(*made))
-            for source, target in zip(reversed(made), reversed(note.files(model)), strict=True):  # first the weights
+            note = Note(name, place, *digests_of(made.graph, made.weights))
+            graph, weights = note.files(model)
+            for source, target in ((made.weights, weights), (made.graph, graph)):
                 _sync(source)
                 source.replace(target)
         with atomic_write(model) as file:
             file.write(with_entry(model.read_bytes(), WEIGHTS_KEY, note.encode()))
         _remove_others(model, note)
-        folder_of_checks = checks_folder(cache=True)
-        remember_packed(note, plain, folder_of_checks)
-        check(model, note, folder_of_checks)
+        remember_packed(note, plain, checks_folder())
+        check(model, note, checks_folder())
         return PackedSize(*(sum(f.stat().st_size for f in files) for files in (note.files(model), [model, *outside])))
     except (OSError, UnusableError) as e:
         raise ModelError(f"cannot write the packed weights of {model}: {e}") from None
+
+
+def remember_packed_file(model: Path) -> None:
+    """Remember that the packed weights of a model are right after something else in its metadata has changed.
+
+    Raises ModelError where they are not, or cannot be read.
+    """
+    try:
+        with opened(model) as (data, _):
+            note = note_in(data)
+        if note is not None:
+            check(model, note, checks_folder())
+    except (OSError, UnusableError) as e:
+        raise ModelError(f"cannot read the packed weights of {model}: {e}") from None
 
 
 def _sync(path: Path) -> None:

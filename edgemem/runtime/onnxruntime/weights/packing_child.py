@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from edgemem.errors import RuntimeLoadError
+from edgemem.errors import ModelError, RuntimeLoadError
+from edgemem.formats import onnx_editor
 from edgemem.runtime.onnxruntime.baked_file import onnxruntime, runtime_errors
-from edgemem.runtime.onnxruntime.file import opened
+from edgemem.runtime.onnxruntime.file import BAKED_KEY, metadata_of, opened
 from edgemem.runtime.onnxruntime.file_options import options_for_file
 from edgemem.runtime.onnxruntime.weights.note import CPU, file_name
 from edgemem.system.child_call import Message, serve
@@ -21,14 +22,17 @@ _ERRORS_ONLY = 3  # log severity; ONNX Runtime warns that the file is for this e
 def pack(question: Message) -> Message:
     """Write both files into a folder, as a session of this model with default options has them.
 
-    Raises RuntimeLoadError where ONNX Runtime cannot load the model.
+    The answer has `is_same`: whether the graph computes what another one does, which the question may name.
+
+    Raises RuntimeLoadError where ONNX Runtime cannot load the model, ModelError where a baked one is not kept whole.
     """
     model, folder, name = Path(question.data["model"]), Path(question.data["folder"]), question.data["name"]
     ort = onnxruntime()
     options = ort.SessionOptions()
     options.log_severity_level = _ERRORS_ONLY
     options.intra_op_num_threads = 1
-    options.optimized_model_filepath = str(folder / file_name(name, "graph"))
+    graph = folder / file_name(name, "graph")
+    options.optimized_model_filepath = str(graph)
     for key, value in (
         ("optimized_model_external_initializers_file_name", file_name(name, "weights")),
         ("optimized_model_external_initializers_min_size_in_bytes", _LEAST_BYTES),
@@ -38,9 +42,29 @@ def pack(question: Message) -> Message:
     try:
         with opened(model) as (data, _), options_for_file(data, options):
             ort.InferenceSession(str(model), options, providers=[CPU])
+            if metadata_of(data, (BAKED_KEY,)):
+                graph.write_bytes(_in_order_of(model, graph))
     except runtime_errors() as e:
         raise RuntimeLoadError(f"ONNX Runtime cannot pack {model.name}: {str(e).splitlines()[0]}") from None
-    return Message({})
+    other = question.data["other"]
+    digests = {onnx_editor().computation_digest(Path(file).read_bytes()) for file in (graph, other or graph)}
+    return Message({"is_same": len(digests) == 1})
+
+
+def _in_order_of(model: Path, graph: Path) -> bytes:
+    """The graph with its nodes in the order of a baked model's file, which ONNX Runtime does not save."""
+    editor = onnx_editor()
+    data = graph.read_bytes()
+    places = {
+        outputs[0]: k
+        for k, outputs in enumerate(editor.parts(model.read_bytes(), model.parent).node_outputs)
+        if outputs
+    }
+    try:
+        order = [places[outputs[0]] for outputs in editor.parts(data, graph.parent).node_outputs]
+    except (KeyError, IndexError):
+        raise ModelError(f"ONNX Runtime changes the graph of {model.name}; use --weights plain") from None
+    return editor.prioritised(editor.reordered(data, sorted(range(len(order)), key=order.__getitem__)))
 
 
 if __name__ == "__main__":
