@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -13,9 +12,11 @@ from edgemem.runtime.onnxruntime.weights.packed_files import pack_beside, rememb
 from tests.onnx_sessions import feeds, options, plain
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
-__all__ = ["eight_bits", "four_bits", "mapped_files", "products", "served"]
+__all__ = ["eight_bits", "four_bits", "products", "served"]
 
 _FLOAT: Final = TensorProto.FLOAT
 
@@ -81,9 +82,3 @@ def served(folder: Path, content: bytes) -> Path:
     embed(path, (record(path, feeds(plain(path)), sess_options=options()),), path)
     remember_packed_file(path)
     return path
-
-
-def mapped_files() -> set[str]:
-    """Names of the packed files that this process has mapped."""
-    lines = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
-    return {Path(line.split()[-1]).name for line in lines if line.endswith(".weights")}

@@ -23,8 +23,9 @@ from edgemem.runtime.onnxruntime.session import InferenceSession
 from edgemem.runtime.onnxruntime.session_weights import SessionWeights
 from edgemem.runtime.onnxruntime.weights import checking, note, packing
 from edgemem.runtime.onnxruntime.weights.packed_files import pack_beside
+from tests.mapped_files import mapped_files
 from tests.onnx_sessions import feeds, options, plain, same, small
-from tests.weighted_models import eight_bits, four_bits, mapped_files, products, served
+from tests.weighted_models import eight_bits, four_bits, products, served
 
 if TYPE_CHECKING:
     from collections.abc import Callable
