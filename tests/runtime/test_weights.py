@@ -11,9 +11,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import onnx
 import pytest
 from click.testing import CliRunner, Result
+from onnx import TensorProto, helper
 
 from edgemem.cli.main import main
 from edgemem.report.sizes import size_text
@@ -425,3 +427,30 @@ def test_what_cannot_be_packed_is_an_error_that_says_so(tmp_path: Path) -> None:
     assert "no constants of 1 KiB" in done.output
     done = edgemem("plan", source, "--weights", "mapped", "-o", tmp_path / "plan.edgemem")
     assert done.exit_code == 2
+
+
+@pytest.mark.full
+def test_more_weights_than_a_protobuf_message_holds_are_packed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    width, layers = 12288, 4  # 2.25 GiB
+    path = tmp_path / "model.onnx"
+    names = ["x", *(f"y{k}" for k in range(layers))]
+    nodes = [helper.make_node("MatMul", [names[k], f"w{k}"], [names[k + 1]]) for k in range(layers)]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, width]) for name in (names[0], names[-1])]
+    constants = []
+    for k in range(layers):
+        constants.append(TensorProto(name=f"w{k}", dims=[width, width], data_type=TensorProto.FLOAT))
+        constants[-1].data_location = TensorProto.EXTERNAL
+        size = 4 * width * width
+        for key, value in (("location", "plain.data"), ("offset", str(k * size)), ("length", str(size))):
+            constants[-1].external_data.add(key=key, value=value)
+    rows = np.random.default_rng(0).standard_normal((64, width), np.float32) / width**0.5
+    with (tmp_path / "plain.data").open("wb") as file:
+        for k in range(layers * width // len(rows)):
+            file.write(np.roll(rows, k, axis=1).tobytes())
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], constants)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+    on_disk = pack_beside(path)
+    assert on_disk.packed > on_disk.plain > 2**31
+    assert warnings_of(path, caplog) == ""

@@ -7,12 +7,12 @@ digests mean that the same operators read the same values.
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING
 
 from onnx import AttributeProto, ModelProto
 
 from edgemem.errors import ModelError
-from edgemem.native.digest import sha256
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -87,8 +87,8 @@ def _value(name: str, values: Mapping[str, str]) -> str:
 
 
 def _encoded(message: Message) -> str:
-    return sha256([message.SerializeToString(deterministic=True)])
+    return hashlib.sha256(message.SerializeToString(deterministic=True)).hexdigest()
 
 
 def _digest(kind: str, *parts: Iterable[object] | object) -> str:
-    return sha256([repr((kind, parts)).encode()])
+    return hashlib.sha256(repr((kind, parts)).encode()).hexdigest()

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from edgemem.runtime.onnxruntime.weights.note import Note
 
 __all__ = [
-    "Checked",
+    "CheckedWeights",
     "UnusableError",
     "check",
     "checks_folder",
@@ -57,7 +57,7 @@ class UnusableError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedWeights:
     """Packed weights that are right.
 
     Attributes:
@@ -77,7 +77,7 @@ def checks_folder() -> Path | None:
     return plans.with_name("weights") if plans is not None else None
 
 
-def check(model: Path, note: Note, folder: Path | None, *, afresh: bool = False) -> Checked:
+def check(model: Path, note: Note, folder: Path | None, *, afresh: bool = False) -> CheckedWeights:
     """Compare the packed weights of a model with what packing it gives here.
 
     Args:
@@ -91,7 +91,7 @@ def check(model: Path, note: Note, folder: Path | None, *, afresh: bool = False)
     try:
         identity = identity_of(model, note)
         if not afresh and (known := _recall(folder, identity)):
-            return Checked(known, identity, compared=False)
+            return CheckedWeights(known, identity, compared=False)
         _wait_a_tick()
         if digests_of(*note.files(model)) != (note.graph, note.weights):
             raise UnusableError("the packed files are not those that were written with the model")
@@ -106,7 +106,7 @@ def check(model: Path, note: Note, folder: Path | None, *, afresh: bool = False)
         _remember(folder, identity, plain[0])
     except (OSError, ValueError) as e:
         raise UnusableError(str(e)) from None
-    return Checked(plain[0], identity, compared)
+    return CheckedWeights(plain[0], identity, compared)
 
 
 def identity_of(model: Path, note: Note) -> str:

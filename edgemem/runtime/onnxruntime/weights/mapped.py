@@ -7,7 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.errors import PlanFileError
-from edgemem.runtime.onnxruntime.weights.checking import Checked, UnusableError, check, checks_folder, identity_of
+from edgemem.runtime.onnxruntime.weights.checking import (
+    CheckedWeights,
+    UnusableError,
+    check,
+    checks_folder,
+    identity_of,
+)
 from edgemem.runtime.onnxruntime.weights.note import Note, note_in, place_here
 
 if TYPE_CHECKING:
@@ -49,7 +55,7 @@ class MappedWeights:
         digest: of the plain model, as `model_digest` has it.
     """
 
-    def __init__(self, model: Path, note: Note, checked: Checked) -> None:
+    def __init__(self, model: Path, note: Note, checked: CheckedWeights) -> None:
         self._model, self._note, self._identity = model, note, checked.identity
         self.graph = str(note.files(model)[0])
         self.digest = checked.model

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from edgemem.planfile.protobuf import Content
 
-__all__ = ["CPU", "Note", "Place", "file_name", "note_in", "place_here", "processor_features"]
+__all__ = ["CPU", "Note", "PackedFor", "file_name", "note_in", "place_here", "processor_features"]
 
 CPU: Final = "CPUExecutionProvider"
 _NAME: Final = re.compile(r"[^/\\:\x00.][^/\\:\x00]*\.[0-9a-f]{16}")  # of a file in the model's folder
@@ -31,7 +31,7 @@ _OTHERS: Final = re.compile(r"avx_vnni\w*|avx512_bf16|avx_ne_convert|amx_\w+|i8m
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PackedFor:
     """What packed weights depend on besides the model.
 
     Attributes:
@@ -46,7 +46,7 @@ class Place:
     providers: str
     processor: str
 
-    def difference(self, here: Place) -> str:
+    def difference(self, here: PackedFor) -> str:
         """Why weights for this place are not for another one, or ""."""
         for name, what in (("onnxruntime", "onnxruntime "), ("level", ""), ("providers", ""), ("processor", "")):
             made, found = getattr(self, name), getattr(here, name)
@@ -67,7 +67,7 @@ class Note:
     """
 
     name: str
-    place: Place
+    place: PackedFor
     graph: str
     weights: str
 
@@ -92,7 +92,7 @@ def note_in(data: Content) -> Note | None:
         return None
     try:
         entry = json.loads(text)
-        note = Note(**{**entry, "place": Place(**entry["place"])})
+        note = Note(**{**entry, "place": PackedFor(**entry["place"])})
     except (ValueError, TypeError, KeyError, RecursionError):
         raise PlanFileError(f"the note {WEIGHTS_KEY} in the model is damaged; plan the model again") from None
     values = (note.name, note.graph, note.weights, *asdict(note.place).values())
@@ -103,13 +103,13 @@ def note_in(data: Content) -> Note | None:
     return note
 
 
-def place_here(version: str, level: str, providers: Sequence[str]) -> Place:
+def place_here(version: str, level: str, providers: Sequence[str]) -> PackedFor:
     """The place that a session on this machine has."""
-    return Place(version, level, ", ".join(providers), processor_features())
+    return PackedFor(version, level, ", ".join(providers), processor_features())
 
 
 def processor_features() -> str:
-    """The machine and its instructions, as in `Place.processor`."""
+    """The machine and its instructions, as in `PackedFor.processor`."""
     found = {name for name, is_there in _numpy_features().items() if is_there and _INSTRUCTIONS.fullmatch(name)}
     with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:  # noqa: PTH123
         line = next((line for line in lines if line.startswith(("flags", "Features"))), "")
