@@ -105,19 +105,25 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     given = parser.parse_args()
     print(HEADER, flush=True)
-    for model in given.models:
-        with tempfile.TemporaryDirectory() as folder:
-            os.environ["EDGEMEM_CACHE"] = str(Path(folder, "cache"))
-            files = {}
-            for way in WAYS:
-                files[way] = Path(folder, way, model.name)
-                files[way].parent.mkdir()
-                for file in (model, *model.parent.glob(f"{model.stem}.data")):
-                    files[way].with_name(file.name).write_bytes(file.read_bytes())
-            pack_beside(files["mapped"])
-            add_recording(files["mapped"], feeds_for(plain(model), SIZES), threads=1)
-            remember_packed_file(files["mapped"])
-            print(row(model.stem, files, figures(files, given.rounds, Path(folder, "bytecode"))), flush=True)
+    with tempfile.TemporaryDirectory() as bytecode:
+        for model in given.models:
+            measure(model, given.rounds, Path(bytecode))
+
+
+def measure(model: Path, rounds: int, bytecode: Path) -> None:
+    """Print the row of a model."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["EDGEMEM_CACHE"] = str(Path(folder, "cache"))
+        files = {}
+        for way in WAYS:
+            files[way] = Path(folder, way, model.name)
+            files[way].parent.mkdir()
+            for file in (model, *model.parent.glob(f"{model.stem}.data")):
+                files[way].with_name(file.name).write_bytes(file.read_bytes())
+        pack_beside(files["mapped"])
+        add_recording(files["mapped"], feeds_for(plain(model), SIZES), threads=1)
+        remember_packed_file(files["mapped"])
+        print(row(model.stem, files, figures(files, rounds, bytecode)), flush=True)
 
 
 if __name__ == "__main__":
