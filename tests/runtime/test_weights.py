@@ -454,3 +454,33 @@ def test_more_weights_than_a_protobuf_message_holds_are_packed(
     on_disk = pack_beside(path)
     assert on_disk.packed > on_disk.plain > 2**31
     assert warnings_of(path, caplog) == ""
+
+
+TWO = """
+import sys
+import numpy as np
+import edgemem
+from edgemem.system.process_memory import anonymous_bytes
+sessions, taken = [], []
+for _ in range(3):
+    before = anonymous_bytes()
+    sessions.append(edgemem.InferenceSession(sys.argv[1], background=False))
+    for _ in range(3):
+        sessions[-1].run(None, {"x": np.ones((1, 1024), np.float32)})
+    taken.append(anonymous_bytes() - before)
+print(min(taken[1:]))  # the first one loads libraries
+"""
+
+
+def test_further_sessions_of_a_process_take_no_memory_for_weights(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(products(width=1024, layers=8))
+
+    def further() -> int:
+        done = subprocess.run([sys.executable, "-c", TWO, str(path)], check=True, capture_output=True, text=True)
+        return int(done.stdout)
+
+    weights = 8 * 1024 * 1024 * 4
+    assert further() > 0.9 * weights, "a plain session has its own"
+    pack_beside(path)
+    assert further() < 0.1 * weights
