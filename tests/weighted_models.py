@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import logging
+import os
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
+from edgemem.runtime.onnxruntime.file import opened
 from edgemem.runtime.onnxruntime.recording import embed, record
+from edgemem.runtime.onnxruntime.session import InferenceSession
+from edgemem.runtime.onnxruntime.weights import note
 from edgemem.runtime.onnxruntime.weights.packed_files import pack_beside, remember_packed_file
-from tests.onnx_sessions import feeds, options, plain
+from tests.mapped_files import mapped_files
+from tests.onnx_sessions import feeds, options, plain, same
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
+    import pytest
     from numpy.typing import NDArray
 
-__all__ = ["eight_bits", "four_bits", "products", "served"]
+__all__ = ["change_weights", "eight_bits", "four_bits", "packed", "products", "served", "warnings_of"]
 
 _FLOAT: Final = TensorProto.FLOAT
 
@@ -82,3 +91,38 @@ def served(folder: Path, content: bytes) -> Path:
     embed(path, (record(path, feeds(plain(path)), sess_options=options()),), path)
     remember_packed_file(path)
     return path
+
+
+def packed(path: Path) -> tuple[Path, Path]:
+    """The graph and the weights beside a model."""
+    with opened(path) as (data, _):
+        found = note.note_in(data)
+    assert found is not None
+    return found.files(path)
+
+
+def warnings_of(path: Path, caplog: pytest.LogCaptureFixture, make: Callable[[], Any] = options, **kwargs: Any) -> str:
+    """The warnings of a session with options that `make` gives, which must give the bits of a plain one.
+
+    It maps packed weights, or there is one warning.
+    """
+    source = onnxruntime.InferenceSession(path, make(), providers=["CPUExecutionProvider"], **kwargs)
+    values = feeds(source, seed=5)
+    expected = source.run(None, values)
+    caplog.clear()
+    with caplog.at_level(logging.WARNING), InferenceSession(path, make(), **kwargs) as session:
+        assert same(session.run(None, values), expected)
+        assert bool(mapped_files()) == (not caplog.records)
+    assert len(caplog.records) <= 1
+    return caplog.text
+
+
+def change_weights(path: Path) -> None:
+    """Flip bits of weights in place, and give the file the times that it had."""
+    status = path.stat()
+    with path.open("r+b") as file:
+        file.seek(status.st_size // 2)
+        byte = file.read(1)
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte[0] ^ 0xFF]))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -120,7 +121,11 @@ def plan(
     from edgemem.planning.verification import graph_for
     from edgemem.runtime.executors import where_it_runs
     from edgemem.runtime.onnxruntime.file_recording import add_recording, add_recording_if_possible
-    from edgemem.runtime.onnxruntime.weights.packed_files import pack_beside, remember_packed_file
+    from edgemem.runtime.onnxruntime.weights.packed_files import (
+        pack_beside,
+        remember_packed_file,
+        writing_into,
+    )
     from edgemem.system.files import restored_on_failure, temporary_folder
 
     if for_android and record is False:
@@ -168,7 +173,8 @@ def plan(
         packed: PackedSize | None = None
         if output and carrier is not None and output.suffix.lower() == ".onnx" and record is not False:
             progress("recording")
-            with restored_on_failure(output):
+            in_turn = writing_into(output.parent) if weights == "mapped" else nullcontext()
+            with in_turn, restored_on_failure(output):
                 plansets = api.save(carrier, planset, output)
                 packed = pack_beside(output) if weights == "mapped" else None
                 to_run: dict[str, Any] = {"bindings": carrier.bindings, "threads": threads or 0}
@@ -181,8 +187,9 @@ def plan(
                 if packed is not None:
                     remember_packed_file(output)  # with the recording in it
         elif output:
-            plansets = api.save(carrier, planset, output, offsets_only=offsets_only)
-            packed = pack_beside(output) if weights == "mapped" else None
+            with writing_into(output.parent) if weights == "mapped" else nullcontext():
+                plansets = api.save(carrier, planset, output, offsets_only=offsets_only)
+                packed = pack_beside(output) if weights == "mapped" else None
     if as_json:
         view.print_json(planset, graph_for(planset, carrier) if carrier is not None else None)
         return

@@ -1,14 +1,14 @@
 """Writes packed weights beside a model, and the note into it.
 
-A file that a process may have mapped is never changed: each is written under another name, and renamed. Two writers
-leave the files of one of them, which are the same, and whose note is read is right for both.
+A file that a process may have mapped is never changed: each is written under another name, and renamed. Writers into
+one folder take turns (`writing_into`), because a graph that is packed twice has other names in it.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -31,9 +31,10 @@ from edgemem.runtime.onnxruntime.weights.packing import pack
 from edgemem.system.files import atomic_write, temporary_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["PackedSize", "pack_beside", "remember_packed_file"]
+__all__ = ["PackedSize", "pack_beside", "remember_packed_file", "writing_into"]
 
 _DIGITS: Final = 16  # of the key in a name
 
@@ -52,6 +53,27 @@ class PackedSize:
 
     def __str__(self) -> str:
         return f"weights packed: {size_text(self.packed)} on disk beside {size_text(self.plain)} with the plain ones"
+
+
+@contextmanager
+def writing_into(folder: Path) -> Iterator[None]:
+    """A block in which no other process that writes packed weights is in its block of this folder.
+
+    Without effect where folders have no locks, and for a folder that cannot be opened: writing into it says why.
+    """
+    try:
+        import fcntl  # not on Windows
+
+        descriptor = os.open(folder, os.O_RDONLY)
+    except (ImportError, OSError):
+        yield
+        return
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def pack_beside(model: Path) -> PackedSize:
