@@ -126,6 +126,20 @@ def test_weights_in_other_files_are_packed_and_their_changes_are_seen(
     assert "not what packing the model gives here" in warnings_of(path, caplog)
 
 
+def test_constants_of_any_size_lie_where_vectors_may_be_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = served(tmp_path / "served", products(width=129))
+    graph, _ = packed(path)
+    places = []
+    for tensor in onnx.load(graph, load_external_data=False).graph.initializer:
+        entries = {entry.key: entry.value for entry in tensor.external_data}
+        places.append(int(entries.pop("offset")))
+        packed_parts = [part for key, value in entries.items() if key != "location" for part in value.split("|")[1:]]
+        places += [int(part.split(";")[0]) for part in packed_parts]
+    assert len(places) == 8, "four constants, plain and packed"
+    assert not [place for place in places if place % 64]
+    assert warnings_of(path, caplog) == ""
+
+
 @pytest.mark.usefixtures("no_packing")
 def test_what_was_packed_here_is_not_packed_again(path: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert warnings_of(path, caplog) == ""
