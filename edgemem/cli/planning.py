@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from edgemem.formats import Bindings, Model
     from edgemem.model.ranges import Dimension
     from edgemem.plans import PlanSet
+    from edgemem.runtime.onnxruntime.weights.packed_files import PackedSize
 
 __all__ = ["plan"]
 
@@ -86,6 +88,14 @@ def _states(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...
 @click.option("--android", "for_android", is_flag=True, help="Record as an Android app runs it (docs/mobile.md).")
 @inputs_option
 @click.option(
+    "--weights",
+    type=click.Choice(("plain", "mapped")),
+    default="plain",
+    show_default=True,
+    help="mapped: write the weights packed for this processor and ONNX Runtime beside the planned ONNX model, in files "
+    "that sessions map and share.",
+)
+@click.option(
     "--offsets-only",
     is_flag=True,
     help="Write into a TFLite file only the offsets that TFLite Micro reads, to save flash.",
@@ -108,6 +118,7 @@ def plan(
     record: bool | None,
     for_android: bool,
     inputs: dict[str, Path],
+    weights: str,
     offsets_only: bool,
     as_json: bool,
 ) -> None:
@@ -140,6 +151,7 @@ def plan(
         record=True if for_android else record,
         for_android=for_android,
         values=values,
+        weights=weights,
         offsets_only=offsets_only,
     )
     if source is not None:
@@ -162,7 +174,7 @@ def plan(
 
 @dataclass(frozen=True, slots=True)
 class _Planned:
-    """What planning one file gave: its plans, those of recordings, and why there is no recording."""
+    """What planning one file gave: its plans, those of recordings, why there is no recording, and packed weights."""
 
     planset: PlanSet
     carrier: Model | None
@@ -170,6 +182,7 @@ class _Planned:
     plansets: tuple[PlanSet, ...] = ()
     recorded: tuple[PlanSet, ...] = ()
     unrecorded: str = ""
+    packed: PackedSize | None = None
 
     def data(self) -> dict[str, Any]:
         """The plans for JSON."""
@@ -196,6 +209,8 @@ def _plan_one(
         view.show_recorded(planned, budget)
     if made.unrecorded:
         echo_folded(f"\nno recording was added: {made.unrecorded}")
+    if made.packed is not None:
+        echo_folded(f"\n{made.packed}")
     if output:
         runs = where_it_runs((*made.plansets, *made.recorded), output.suffix, made.carrier, output)
         echo_folded(f"wrote {output}: {runs}")
@@ -220,6 +235,8 @@ def _plan_in_row(
     said += [f"recorded arena {size_text(size)}" for size in recorded]
     if made.unrecorded:
         said.append("no recording")
+    if made.packed is not None:
+        said.append(str(made.packed))
     figures = (size_text(best.size, texels=texels), size_text(bound, texels=texels))
     written = str(output) if output is not None else None
     data = {"output": written, "unrecorded": made.unrecorded, "plan": made.data()} if as_json else {}
@@ -236,6 +253,7 @@ def _planned(
     record: bool | None,
     for_android: bool,
     values: dict[str, NDArray[Any]] | None,
+    weights: str,
     offsets_only: bool,
     with_remedies: bool,
     progress: Callable[[str], None],
@@ -246,12 +264,21 @@ def _planned(
     from edgemem.errors import BudgetExceededError
     from edgemem.formats import Model
     from edgemem.runtime.onnxruntime.file_recording import add_recording, add_recording_if_possible
+    from edgemem.runtime.onnxruntime.weights.packed_files import (
+        pack_beside,
+        remember_packed_file,
+        writing_into,
+    )
     from edgemem.system.files import restored_on_failure, temporary_folder
 
     if record and (output is None or output.suffix.lower() != ".onnx"):
         raise click.UsageError("--record stores a plan in an ONNX model: give -o PLANNED.onnx")
     if offsets_only and (output is None or output.suffix.lower() != ".tflite"):
         raise click.UsageError("--offsets-only writes offsets into a TFLite model: give -o PLANNED.tflite")
+    if weights == "mapped" and for_android:
+        raise click.UsageError("--weights mapped is for this processor, and --android for another: leave one out")
+    if weights == "mapped" and (output is None or output.suffix.lower() != ".onnx"):
+        raise click.UsageError("--weights mapped writes beside an ONNX model: give -o PLANNED.onnx")
     begin = time.perf_counter()
     with temporary_folder() as folder:
         model, kept = open_with_states(source, folder, bindings, states, values)
@@ -269,10 +296,13 @@ def _planned(
         recorded: tuple[PlanSet, ...] = ()
         plansets: tuple[PlanSet, ...] = ()
         unrecorded = ""
+        packed: PackedSize | None = None
         if output and carrier is not None and output.suffix.lower() == ".onnx" and record is not False:
             progress("recording")
-            with restored_on_failure(output):
+            in_turn = writing_into(output.parent) if weights == "mapped" else nullcontext()
+            with in_turn, restored_on_failure(output):
                 plansets = api.save(carrier, planset, output)
+                packed = pack_beside(output) if weights == "mapped" else None
                 to_run: dict[str, Any] = {"bindings": carrier.bindings, "threads": options["threads"] or 0}
                 if record:
                     recorded = add_recording(output, values, for_android=for_android, **to_run)
@@ -280,9 +310,13 @@ def _planned(
                         api.check_budget(made, options["budget"])
                 else:
                     recorded, unrecorded = add_recording_if_possible(output, values or {}, planset, **to_run)
+                if packed is not None:
+                    remember_packed_file(output)  # with the recording in it
         elif output:
-            plansets = api.save(carrier, planset, output, offsets_only=offsets_only)
-    return _Planned(planset, carrier, elapsed, plansets, recorded, unrecorded)
+            with writing_into(output.parent) if weights == "mapped" else nullcontext():
+                plansets = api.save(carrier, planset, output, offsets_only=offsets_only)
+                packed = pack_beside(output) if weights == "mapped" else None
+    return _Planned(planset, carrier, elapsed, plansets, recorded, unrecorded, packed)
 
 
 def _with_remedies(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -143,11 +143,13 @@ def _verified(
 ) -> _Verified:
     """Prove the plans in one file, and run them."""
     from edgemem.commands.verify import report_of
+    from edgemem.commands.verify_weights import ExaminedWeights, examine_weights
     from edgemem.planning.verification import verdict_of
 
     progress("the proof")
     verdict = verdict_of(planned, model, kernels)
-    violations = verdict.violations
+    weights = examine_weights(planned) if planned.suffix.lower() == ".onnx" else ExaminedWeights()
+    violations = (*verdict.violations, *weights.violations)
     runs: tuple[ExecutorRun, ...] = ()
     if run_too and not violations:
         progress("running the plans in poisoned memory, and without them")
@@ -164,7 +166,9 @@ def _verified(
 
             runs = verify_run(planned, values, progress=progress)
         violations = tuple(v for run in runs for v in run.violations)
-    return _Verified(violations, report_of(planned, verdict, is_run=run_too), runs)
+    report = report_of(planned, verdict, is_run=run_too)
+    legs, not_checked = (*report.legs, *weights.legs), (*report.not_checked, *weights.not_checked)
+    return _Verified(violations, replace(report, legs=legs, not_checked=not_checked), runs)
 
 
 def _in_row(name: str, done: _Verified) -> FileResult:

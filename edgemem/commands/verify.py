@@ -25,7 +25,7 @@ class Leg:
     """One of the arguments that together make the proof.
 
     Attributes:
-        name: `sweep`, `rehearsal`, `range`, `stream` or `file`.
+        name: `sweep`, `rehearsal`, `range`, `stream`, `file` or `weights`.
         checked: what it went through, in words.
     """
 

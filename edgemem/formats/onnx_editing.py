@@ -121,5 +121,17 @@ class OnnxEditor(Protocol):
     def with_forms(self, data: bytes, forms: Mapping[str, OpenForm]) -> bytes:
         """The file with dtype and shape of these values written down; inputs and outputs among them take no others."""
 
+    def align_constants(self, data: bytes, source: Path, target: Path) -> bytes:
+        """The file with its constants at aligned places, copied from one file of external data to another.
+
+        The name of the external data stays.
+        """
+
+    def computation_digest(self, data: bytes) -> str:
+        """A digest that is the same for graphs that differ in the names of results and the order of nodes alone.
+
+        Constants in other files count by where they lie there.
+        """
+
     def elem_type(self, dtype: str) -> int:
         """ONNX's number for a dtype. Raises ValueError for one that it does not know."""

@@ -50,6 +50,7 @@ class Cause(StrEnum):
     NOT_PERMITTED = "shares what the graph keeps apart"
     DIFFERENT_OFFSET = "offsets that are not the plan's"
     DIFFERENT_OUTPUT = "another result than without reuse"
+    DIFFERENT_WEIGHTS = "packed weights that are not the model's"
 
 
 @dataclass(frozen=True, slots=True)

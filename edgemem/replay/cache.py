@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
@@ -18,7 +17,7 @@ from edgemem import planfile
 from edgemem.errors import EdgememError
 from edgemem.native.digest import sha256
 from edgemem.proof import prove
-from edgemem.system.caches import cache_folder
+from edgemem.system.caches import cache_folder, last_used, prune
 from edgemem.system.files import write_entry
 from edgemem.system.regular_files import read_bounded
 
@@ -34,7 +33,6 @@ __all__ = ["PlanCache", "cache_folder"]
 MOST_BYTES: Final = 1 << 25  # of one file; the plan of a million events, the most that are recorded, is smaller
 MOST_FILES: Final = 512
 MOST_TOTAL: Final = 1 << 27  # bytes of all files
-MOST_DAYS: Final = 90  # since the last use of a file
 _MOST_OF_A_SESSION: Final = 32  # files that are read
 
 
@@ -47,7 +45,8 @@ class PlanCache:
     def load(self, session: Fingerprint, settings: Settings) -> tuple[Proved, ...]:
         """The proved plans that such sessions recorded and made with these settings, the latest first."""
         found = []
-        for path in self._files(f"{_digest(_session_key(session), asdict(settings))}-*.edgemem")[:_MOST_OF_A_SESSION]:
+        pattern = f"{_digest(_session_key(session), asdict(settings))}-*.edgemem"
+        for path in last_used(self.folder, pattern)[:_MOST_OF_A_SESSION]:
             try:
                 planset = planfile.decode(read_bounded(path, MOST_BYTES, follow=False))
                 recording = planset.recording
@@ -63,7 +62,7 @@ class PlanCache:
         """Keep the plan of a recording, whole or not at all, in place of an older one for as many requests."""
         with suppress(OSError, ValueError, EdgememError):
             write_entry(self._path(planset), planfile.encode(planset))
-            self._prune()
+            prune(self.folder, "*.edgemem", MOST_FILES, MOST_TOTAL)
 
     def _path(self, planset: PlanSet) -> Path:
         recording = planset.recording
@@ -71,25 +70,6 @@ class PlanCache:
         session = _digest(_session_key(recording.fingerprint), asdict(planset.settings))
         run = _digest(repr(recording.fingerprint.signature.family), len(recording.trace.requests))
         return self.folder / f"{session}-{run[:16]}.edgemem"
-
-    def _files(self, pattern: str) -> list[Path]:
-        """The files of this name, the last used first."""
-        found = []
-        with suppress(OSError):
-            for path in self.folder.glob(pattern):
-                with suppress(FileNotFoundError):  # another process has removed it
-                    found.append((path.lstat().st_mtime, path))
-        return [path for _, path in sorted(found, reverse=True)]
-
-    def _prune(self) -> None:
-        oldest = time.time() - MOST_DAYS * 86400
-        total = 0
-        for number, path in enumerate(self._files("*.edgemem")):
-            with suppress(FileNotFoundError):  # as in _files
-                status = path.lstat()
-                total += status.st_size
-                if number >= MOST_FILES or total > MOST_TOTAL or status.st_mtime < oldest:
-                    path.unlink()
 
 
 def _session_key(fingerprint: Fingerprint) -> str:

@@ -144,11 +144,15 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def temporary_folder() -> Iterator[Path]:
-    """An empty folder that only this user can read, and that vanishes with its content when the block ends."""
+def temporary_folder(parent: Path | None = None) -> Iterator[Path]:
+    """An empty folder that only this user can read, and that vanishes with its content when the block ends.
+
+    It lies in `parent`, by default in the system's folder for temporary files.
+    """
     import tempfile  # only where a command or a child needs a folder
 
-    folder = Path(tempfile.gettempdir(), f"edgemem-{os.urandom(8).hex()}")
+    name = f"edgemem-{os.urandom(8).hex()}"
+    folder = Path(tempfile.gettempdir(), name) if parent is None else parent / f".{name}"
     try:
         with _making:
             _unfinished.add(folder)

@@ -21,13 +21,14 @@ from edgemem.planning.recording_plan import plan_recording
 from edgemem.plans import OffsetPlan, Settings
 from edgemem.proof import prove
 from edgemem.replay.arena import Arena
-from edgemem.replay.cache import MOST_BYTES, MOST_DAYS, PlanCache, cache_folder
+from edgemem.replay.cache import MOST_BYTES, PlanCache, cache_folder
 from edgemem.replay.context import MOST_EVENTS
 from edgemem.replay.library import library
 from edgemem.replay.plan import replay_plan
 from edgemem.replay.policy import ReplayPolicy
 from edgemem.replay.replayer import Replayer
 from edgemem.replay.store import StoredPlans
+from edgemem.system.caches import MOST_DAYS
 from edgemem.trace import Trace
 from edgemem.trace.recording import Fingerprint, Recording, Signature
 from tests.onnx_sessions import feeds, options, plain, same, small

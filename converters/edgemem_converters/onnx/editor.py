@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from onnx import ModelProto
+
+from edgemem.errors import ModelError
 from edgemem_converters.onnx import file_edits as edit
+from edgemem_converters.onnx.aligned_constants import align_constants
+from edgemem_converters.onnx.computation_digest import computation_digest
 from edgemem_converters.onnx.parts import ModelParts, elem_type
 from edgemem_converters.onnx.wire import metadata, with_metadata, without_metadata
 
@@ -52,6 +58,22 @@ class Editor:
     def with_forms(self, data: bytes, forms: Mapping[str, OpenForm]) -> bytes:
         """The file with dtype and shape of these values declared."""
         return edit.with_forms(data, forms)
+
+    def align_constants(self, data: bytes, source: Path, target: Path) -> bytes:
+        """The file with its constants at aligned places, copied from one file of external data to another."""
+        try:
+            model = ModelProto.FromString(data)
+        except DecodeError as e:
+            raise ModelError(f"the graph is damaged: {e}") from None
+        align_constants(model, source, target)
+        return bytes(model.SerializeToString(deterministic=True))
+
+    def computation_digest(self, data: bytes) -> str:
+        """A digest that is the same for graphs that differ in the names of results and the order of nodes alone."""
+        try:
+            return computation_digest(ModelProto.FromString(data))
+        except (DecodeError, RecursionError) as e:
+            raise ModelError(f"the graph is damaged: {e}") from None
 
     def elem_type(self, dtype: str) -> int:
         """ONNX's number for a dtype. Raises ValueError for one that it does not know."""

@@ -53,6 +53,7 @@ __all__ = ["PLAN_KEY", "STATES_KEY", "OnnxConverter"]
 
 PLAN_KEY = "edgemem.plan"
 STATES_KEY = "edgemem.states"  # the note of which inputs are outputs of the run before
+_WEIGHTS_KEY = "edgemem.weights"  # the note that names packed weights
 _BAKED_KEY = "edgemem.baked"  # the note of a file whose nodes run in their order
 
 
@@ -208,7 +209,8 @@ class OnnxConverter:
 
     def with_plan(self, plan: bytes, planset: PlanSet) -> Self:
         """The model with the plan as the last entry of its metadata, behind its summary, replacing all older ones."""
-        data = with_metadata(self._data, SUMMARY_KEY, plan_summary(planset))
+        data = without_metadata(self._data, _WEIGHTS_KEY)  # of files beside the one that was read
+        data = with_metadata(data, SUMMARY_KEY, plan_summary(planset))
         data = with_metadata(data, PLAN_KEY, base64.b64encode(plan))
         return type(self)(data, self._path, self.bindings, self._weight_files, self._graph)
 

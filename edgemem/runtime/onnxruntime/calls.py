@@ -15,13 +15,16 @@ if TYPE_CHECKING:
 __all__ = ["copied", "copy", "described", "fingerprint_of"]
 
 
-def fingerprint_of(session: Any, version: str, digest: str) -> Fingerprint:
-    """The session's fingerprint without a signature. A thread count of 0 is recorded as the number it stands for."""
+def fingerprint_of(session: Any, version: str, digest: str, level: str) -> Fingerprint:
+    """The session's fingerprint without a signature; `level` is that of its graph.
+
+    A thread count of 0 is recorded as the number it stands for.
+    """
     from edgemem.trace.recording import REUSE, Fingerprint  # when the model is loaded, as session_replayer.py
 
     options = session.get_session_options()
     depends_on: dict[str, str | int] = {
-        "level": options.graph_optimization_level.name,
+        "level": level,
         "intra_threads": options.intra_op_num_threads or os.cpu_count() or 1,
         "inter_threads": options.inter_op_num_threads or 1,
         "providers": ", ".join(session.get_providers()),

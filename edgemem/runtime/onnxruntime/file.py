@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 __all__ = [
     "BAKED_KEY",
     "PLAN_KEY",
+    "WEIGHTS_KEY",
+    "Later",
     "digest_later",
     "metadata_of",
     "model_digest",
@@ -39,11 +41,13 @@ __all__ = [
     "planned_bindings",
     "plans_in",
     "weight_files",
+    "with_entry",
     "with_plans",
 ]
 
 PLAN_KEY = "edgemem.plan"
 BAKED_KEY = "edgemem.baked"  # of the note that identifies a baked file (optimise.py)
+WEIGHTS_KEY = "edgemem.weights"  # of the note that names packed weights beside the file (weights/note.py)
 
 _OURS = b"edgemem."
 _METADATA, _GRAPH, _INITIALIZER, _EXTERNAL = 14, 7, 5, 13
@@ -153,17 +157,24 @@ def plans_in(data: Content) -> tuple[PlanSet, ...]:
 
 
 def with_plans(data: bytes, plansets: Sequence[PlanSet]) -> bytes:
-    """The model with these plan sets, in place of those it had, as the last entry of its metadata; other bytes stay.
+    """The model with these plan sets, in place of those it had, as `with_entry` writes them.
 
-    Raises ModelError for bytes that are no ONNX model, PlanFileError for plan sets that one file cannot hold.
+    Raises as `with_entry`, and PlanFileError for plan sets that one file cannot hold.
+    """
+    return with_entry(data, PLAN_KEY, base64.b64encode(planfile.encode_all(plansets)))
+
+
+def with_entry(data: bytes, key: str, value: bytes) -> bytes:
+    """The model with a value in place of the one it had, as the last entry of its metadata; other bytes stay.
+
+    Raises ModelError for bytes that are no ONNX model.
     """
     parts, position = [], 0
     for entry in _entries(data):
-        if pair(data, entry)[0] == PLAN_KEY.encode():
+        if pair(data, entry)[0] == key.encode():
             parts.append(data[position : entry.start])
             position = entry.end
-    text = base64.b64encode(planfile.encode_all(plansets))
-    made = encode_field(1, PLAN_KEY.encode()) + encode_field(2, text)
+    made = encode_field(1, key.encode()) + encode_field(2, value)
     return b"".join((*parts, data[position:], encode_field(_METADATA, made)))
 
 

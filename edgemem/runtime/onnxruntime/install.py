@@ -67,35 +67,37 @@ def _install(onnxruntime: Any) -> None:
 
 
 @contextmanager
-def planned_options(options: Any, *, host: bool, keep_reuse: bool = False) -> Iterator[None]:
-    """Sets the user's options as a planned session needs them, and restores them; `host`: host memory is planned.
+def planned_options(options: Any, *, host: bool, reuse: bool = False) -> Iterator[None]:
+    """Sets the user's options as a planned session needs them, while this thread loads its model, and restores them.
+
+    `host`: host memory is planned.
 
     Memory patterns and ONNX Runtime's own reuse merge requests before the planner sees them, which makes plans up to
-    2.4 times larger. `keep_reuse` leaves the reuse on, and the order of operators to ONNX Runtime, as in sessions of
+    2.4 times larger. `reuse` leaves the reuse on, and the order of operators to ONNX Runtime, as in sessions of
     its Java API. The entry for the allocator stays: ONNX Runtime cannot remove an
     entry, and logs a warning when one is overwritten.
     """
-    with _ONE_AT_A_TIME[0]:
-        yield from _changed(options, host=host, keep_reuse=keep_reuse)
+    with _ONE_AT_A_TIME[0], library().loading():
+        yield from _changed(options, host=host, reuse=reuse)
 
 
-def _changed(options: Any, *, host: bool, keep_reuse: bool) -> Iterator[None]:
-    pattern, reuse = options.enable_mem_pattern, options.enable_mem_reuse
-    order = options.execution_order if keep_reuse else None
+def _changed(options: Any, *, host: bool, reuse: bool) -> Iterator[None]:
+    before = options.enable_mem_pattern, options.enable_mem_reuse
+    order = options.execution_order if reuse else None
     try:
         asked = options.get_session_config_entry(_ENV_ALLOCATORS) == "1"
     except Exception:  # noqa: BLE001 - ONNX Runtime raises its own class where there is no entry
         asked = False
     try:
         options.enable_mem_pattern = False
-        options.enable_mem_reuse = keep_reuse
+        options.enable_mem_reuse = reuse
         if order is not None:  # the Java API has the default alone
             options.execution_order = type(order).DEFAULT
         if host and not asked:
             options.add_session_config_entry(_ENV_ALLOCATORS, "1")
         yield
     finally:
-        options.enable_mem_pattern, options.enable_mem_reuse = pattern, reuse
+        options.enable_mem_pattern, options.enable_mem_reuse = before
         if order is not None:
             options.execution_order = order
 

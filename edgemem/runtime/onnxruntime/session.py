@@ -18,9 +18,10 @@ from edgemem.replay.logger import logger
 from edgemem.replay.policy import RecordPolicy, ReplayPolicy
 from edgemem.runtime.onnxruntime.calls import copied, copy, described, fingerprint_of
 from edgemem.runtime.onnxruntime.cuda import CUDA, planned_providers, without_device
-from edgemem.runtime.onnxruntime.file import digest_later, opened
+from edgemem.runtime.onnxruntime.file import opened
 from edgemem.runtime.onnxruntime.file_options import options_for_file
 from edgemem.runtime.onnxruntime.install import obstacle, planned_options
+from edgemem.runtime.onnxruntime.session_weights import SessionWeights
 
 if TYPE_CHECKING:
     import os
@@ -127,8 +128,7 @@ class InferenceSession:
         self._record = record
         if bind_outputs and share_outputs:
             raise RuntimeBindError("results are either copied out of the arena or shared in it: bind or share outputs")
-        self._bind_outputs = bind_outputs
-        self._share_outputs = share_outputs
+        self._bind_outputs, self._share_outputs = bind_outputs, share_outputs
         self._workers: ThreadPoolExecutor | None = None
         self._starting = threading.Lock()
         self._replayer: Replayer | None = None
@@ -139,13 +139,16 @@ class InferenceSession:
             raise RuntimeBindError(f"max_bytes cannot be kept: {self._plain}")
 
         def load(chosen: Providers) -> Any:
-            own = planned_options(options, host=not chosen.is_device, keep_reuse=keep_reuse)
-            with nullcontext() if self._plain else own, nullcontext() if self._plain else library().loading():
-                return PlainSession(path_or_bytes, options, chosen.named, chosen.options, **kwargs)
+            with (
+                nullcontext() if self._plain else planned_options(options, host=not chosen.is_device, reuse=keep_reuse)
+            ):
+                return weights.load(lambda path: PlainSession(path, options, chosen.named, chosen.options, **kwargs))
 
         chosen = planned_providers(onnxruntime, options, providers, provider_options)
-        digest = None if self._plain else digest_later(path_or_bytes)
         with opened(path_or_bytes) as (data, _), options_for_file(data, options):
+            weights = SessionWeights(path_or_bytes, data, options, chosen.named, kwargs)
+            if not self._plain:
+                weights.begin_digest()
             self._session: Any = load(chosen)
             if chosen.is_device and CUDA not in self._session.get_providers():
                 chosen = without_device(self._session.get_providers())
@@ -157,11 +160,11 @@ class InferenceSession:
                 plansets = read_plans(data, stored=stored)
         self._outputs = tuple(o.name for o in self._session.get_outputs())
         self._inputs = tuple(i.name for i in self._session.get_inputs())
-        if digest is not None:
+        if not self._plain:
             from edgemem.runtime.onnxruntime.session_replayer import replayer_for  # not before, as it says
 
             self._replayer = replayer_for(
-                fingerprint_of(self._session, onnxruntime.__version__, digest.result()),
+                fingerprint_of(self._session, onnxruntime.__version__, weights.digest(), weights.level),
                 plansets,
                 ReplayPolicy(record, background, most_arenas, poison),
                 stored=stored,

@@ -1,0 +1,125 @@
+"""The note in a model that has packed weights beside it: which files they are, and for what they were packed."""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+from edgemem.errors import PlanFileError
+from edgemem.runtime.onnxruntime.file import WEIGHTS_KEY, metadata_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from edgemem.planfile.protobuf import Content
+
+__all__ = ["CPU", "Note", "PackedFor", "file_name", "note_in", "place_here", "processor_features"]
+
+CPU: Final = "CPUExecutionProvider"
+_NAME: Final = re.compile(r"[^/\\:\x00.][^/\\:\x00]*\.[0-9a-f]{16}")  # of a file in the model's folder
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+# The instructions by which ONNX Runtime's kernels, and with them the layouts of weights, are chosen: by numpy's names,
+# which it asks the processor for, and by those of Linux for what numpy does not know.
+_INSTRUCTIONS: Final = re.compile(r"AVX2?|F16C|FMA3|AVX512(F|CD|BW|DQ|VL|VNNI)|NEON|ASIMD(HP|DP)?|SVE")
+_OTHERS: Final = re.compile(r"avx_vnni\w*|avx512_bf16|avx_ne_convert|amx_\w+|i8mm|bf16|sve2|svei8mm|svebf16|sme2?")
+
+
+@dataclass(frozen=True, slots=True)
+class PackedFor:
+    """What packed weights depend on besides the model.
+
+    Attributes:
+        onnxruntime: its version.
+        level: the name of its optimisation level.
+        providers: the execution providers that run the model, in their order.
+        processor: the machine, and those of its instructions that ONNX Runtime chooses kernels by.
+    """
+
+    onnxruntime: str
+    level: str
+    providers: str
+    processor: str
+
+    def difference(self, here: PackedFor) -> str:
+        """Why weights for this place are not for another one, or ""."""
+        for name, what in (("onnxruntime", "onnxruntime "), ("level", ""), ("providers", ""), ("processor", "")):
+            made, found = getattr(self, name), getattr(here, name)
+            if made != found:
+                return f"they were packed for {what}{made[:200]}, and this is {what}{found}"
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a model says of its packed weights. It is a claim until `checking` has compared it.
+
+    Attributes:
+        name: of the two files without their suffixes.
+        place: what they were packed for.
+        graph: the digest of the graph file, as `model_digest` has it.
+        weights: the SHA-256 of the weights file.
+    """
+
+    name: str
+    place: PackedFor
+    graph: str
+    weights: str
+
+    def files(self, model: Path) -> tuple[Path, Path]:
+        """The graph and the weights that belong to a model's file."""
+        return model.parent / file_name(self.name, "graph"), model.parent / file_name(self.name, "weights")
+
+    def encode(self) -> bytes:
+        """As it stands in the model's metadata."""
+        return json.dumps(asdict(self)).encode()
+
+
+def file_name(name: str, kind: str) -> str:
+    """The name of a file: `kind` is graph or weights."""
+    return f"{name}.{kind}"
+
+
+def note_in(data: Content) -> Note | None:
+    """The note in a model's bytes; None without one. Raises PlanFileError for one that is damaged."""
+    text = metadata_of(data, (WEIGHTS_KEY,)).get(WEIGHTS_KEY)
+    if text is None:
+        return None
+    try:
+        entry = json.loads(text)
+        note = Note(**{**entry, "place": PackedFor(**entry["place"])})
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise PlanFileError(f"the note {WEIGHTS_KEY} in the model is damaged; plan the model again") from None
+    values = (note.name, note.graph, note.weights, *asdict(note.place).values())
+    if not all(isinstance(value, str) for value in values):
+        raise PlanFileError(f"the note {WEIGHTS_KEY} in the model is damaged; plan the model again")
+    if not (_NAME.fullmatch(note.name) and _DIGEST.fullmatch(note.graph) and _DIGEST.fullmatch(note.weights)):
+        raise PlanFileError(f"the note {WEIGHTS_KEY} in the model names no files beside it; plan the model again")
+    return note
+
+
+def place_here(version: str, level: str, providers: Sequence[str]) -> PackedFor:
+    """The place that a session on this machine has."""
+    return PackedFor(version, level, ", ".join(providers), processor_features())
+
+
+def processor_features() -> str:
+    """The machine and its instructions, as in `PackedFor.processor`."""
+    found = {name for name, is_there in _numpy_features().items() if is_there and _INSTRUCTIONS.fullmatch(name)}
+    with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:  # noqa: PTH123
+        line = next((line for line in lines if line.startswith(("flags", "Features"))), "")
+        found |= set(filter(_OTHERS.fullmatch, line.partition(":")[2].split()))
+    return " ".join((platform.machine(), *sorted(found)))
+
+
+def _numpy_features() -> Mapping[str, bool]:
+    for module in ("numpy._core._multiarray_umath", "numpy.core._multiarray_umath"):  # of numpy 2, and of numpy 1
+        with suppress(ImportError):
+            found: Mapping[str, bool] = import_module(module).__cpu_features__
+            return found
+    return {}

@@ -1,0 +1,273 @@
+"""Packed weights beside a model: sessions map them, give the bits of a plain session, and use no others."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner, Result
+from onnx import TensorProto, helper
+
+from edgemem.cli.main import main
+from edgemem.report.sizes import size_text
+from edgemem.runtime.onnxruntime.baked_file import bake
+from edgemem.runtime.onnxruntime.file import WEIGHTS_KEY, metadata_of
+from edgemem.runtime.onnxruntime.session import InferenceSession
+from edgemem.runtime.onnxruntime.weights import packing
+from edgemem.runtime.onnxruntime.weights.packed_files import pack_beside
+from tests.mapped_files import mapped_files
+from tests.onnx_sessions import feeds, options, plain, same, small
+from tests.weighted_models import change_weights, eight_bits, four_bits, packed, products, served, warnings_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+onnxruntime = pytest.importorskip("onnxruntime")
+
+MODELS: Final[dict[str, Callable[[], bytes]]] = {
+    "convolutions": lambda: small("resnet18"),
+    "products": products,
+    "int4": four_bits,
+    "int8": eight_bits,
+    "transformer": lambda: small("transformer"),
+}
+
+
+@pytest.fixture(scope="module")
+def ready(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a model, its packed weights, and the cache that remembers them."""
+    folder = tmp_path_factory.mktemp("ready")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EDGEMEM_CACHE", str(folder / "cache"))
+        (folder / "model.onnx").write_bytes(products())
+        pack_beside(folder / "model.onnx")
+    return folder
+
+
+@pytest.fixture
+def path(ready: Path, tmp_path: Path) -> Path:
+    """A copy of that model with everything."""
+    shutil.copytree(ready, tmp_path, dirs_exist_ok=True)
+    return tmp_path / "model.onnx"
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDGEMEM_CACHE", str(tmp_path / "cache"))
+
+
+def edgemem(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(a) for a in arguments])
+
+
+@pytest.fixture
+def no_packing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packing is an error."""
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("the weights are packed")
+
+    monkeypatch.setattr(packing, "pack", refuse)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_session_maps_packed_weights_and_gives_the_same_bits_inside_the_plan_of_the_plain_model(
+    name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    content = MODELS[name]()
+    path = served(tmp_path / "served", content)
+    source = plain(content)
+    values = feeds(source, seed=3)
+    expected = source.run(None, values)
+    given = options()
+    before = given.graph_optimization_level, given.execution_order
+    with caplog.at_level(logging.WARNING), InferenceSession(path, given, record="never", poison=True) as session:
+        for _ in range(2):
+            assert same(session.run(None, values), expected)
+        assert mapped_files()
+        assert not caplog.records
+        assert (session.memory.replayed, session.memory.bails) == (2, 0)
+        origin = session.memory_report.origin
+        assert origin is not None
+        assert origin.source == "file"
+    assert (given.graph_optimization_level, given.execution_order) == before
+
+
+def test_a_baked_file_keeps_its_order_and_its_plan(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    source = tmp_path / "model.onnx"
+    source.write_bytes(small("resnet18"))
+    bake(source, tmp_path / "baked.onnx", "all")
+    path = served(tmp_path / "served", (tmp_path / "baked.onnx").read_bytes())
+    assert warnings_of(path, caplog) == ""
+    with InferenceSession(path, options(), record="never") as session:
+        session.run(None, feeds(session))
+        assert (session.memory.replayed, session.memory.bails) == (1, 0)
+
+
+def test_weights_in_other_files_are_packed_and_their_changes_are_seen(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = onnx.load_from_string(products())
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path, save_as_external_data=True, location="plain.data", size_threshold=1024)
+    pack_beside(path)
+    assert warnings_of(path, caplog) == ""
+    data = bytearray((tmp_path / "plain.data").read_bytes())
+    data[4096:8192] = bytes(4096)  # as large as before
+    (tmp_path / "plain.data").write_bytes(data)
+    assert "not what packing the model gives here" in warnings_of(path, caplog)
+
+
+def test_constants_of_any_size_lie_where_vectors_may_be_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = served(tmp_path / "served", products(width=129))
+    graph, _ = packed(path)
+    places = []
+    for tensor in onnx.load(graph, load_external_data=False).graph.initializer:
+        entries = {entry.key: entry.value for entry in tensor.external_data}
+        places.append(int(entries.pop("offset")))
+        packed_parts = [part for key, value in entries.items() if key != "location" for part in value.split("|")[1:]]
+        places += [int(part.split(";")[0]) for part in packed_parts]
+    assert len(places) == 8, "four constants, plain and packed"
+    assert not [place for place in places if place % 64]
+    assert warnings_of(path, caplog) == ""
+
+
+@pytest.mark.usefixtures("no_packing")
+def test_what_was_packed_here_is_not_packed_again(path: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert warnings_of(path, caplog) == ""
+    for file in (path, *packed(path)):  # other files with the same bytes: they are read once more
+        shutil.copy(file, tmp_path / "copy")
+        (tmp_path / "copy").replace(file)
+    assert warnings_of(path, caplog) == ""
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    for file in (path, *packed(path)):
+        shutil.copy(file, moved)
+    (moved / path.name).rename(moved / "other.onnx")
+    assert warnings_of(moved / "other.onnx", caplog) == ""
+
+
+def test_a_check_is_remembered_only_where_nobody_else_can_write(
+    path: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = list((tmp_path / "cache" / "weights").iterdir())
+    assert entries
+    calls: list[Path] = []
+    pack = packing.pack
+
+    def counted(model: Path, *given: Any) -> packing.Packed:
+        calls.append(model)
+        return pack(model, *given)
+
+    monkeypatch.setattr(packing, "pack", counted)
+    for entry in entries:
+        entry.chmod(0o666)
+    assert warnings_of(path, caplog) == ""
+    assert len(calls) == 1
+    assert warnings_of(path, caplog) == ""
+    assert len(calls) == 1, "the check has made entries of its own"
+    monkeypatch.setenv("EDGEMEM_CACHE", str(path / "no folder"))  # nothing can be remembered there
+    for count in (2, 3):
+        assert warnings_of(path, caplog) == ""
+        assert len(calls) == count
+
+
+def test_the_command_packs_and_verify_packs_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    source, path = tmp_path / "source.onnx", tmp_path / "model.onnx"
+    source.write_bytes(small("resnet18"))
+    done = edgemem("plan", source, "--weights", "mapped", "-o", path)
+    assert done.exit_code == 0, done.output
+    size = sum(f.stat().st_size for f in packed(path))
+    assert f"weights packed: {size_text(size)} on disk" in done.output
+    assert warnings_of(path, caplog) == ""
+    done = edgemem("verify", "--json", path)
+    assert done.exit_code == 0, done.output
+    assert [leg["checked"] for leg in json.loads(done.stdout)["legs"] if leg["leg"] == "weights"]
+    with monkeypatch.context() as patch:
+        patch.setattr(onnxruntime, "__version__", f"{onnxruntime.__version__}+other")
+        done = edgemem("verify", "--json", path)
+    assert done.exit_code == 0
+    assert any("the packed weights: " in text for text in json.loads(done.stdout)["not_checked"])
+    change_weights(packed(path)[1])
+    done = edgemem("verify", "--json", path)
+    assert done.exit_code == 4
+    assert [v["cause"] for v in json.loads(done.stdout)["violations"]] == ["different_weights"]
+    assert edgemem("plan", path, "-o", path).exit_code == 0
+    assert not metadata_of(path.read_bytes(), (WEIGHTS_KEY,)), "a plan without packed weights names none"
+
+
+def test_what_cannot_be_packed_is_an_error_that_says_so(tmp_path: Path) -> None:
+    source = tmp_path / "source.onnx"
+    source.write_bytes(products(width=8, layers=1))
+    done = edgemem("plan", source, "--dim", "rows=2", "--weights", "mapped", "-o", tmp_path / "model.onnx")
+    assert done.exit_code == 1
+    assert "no constants of 1 KiB" in done.output
+    done = edgemem("plan", source, "--weights", "mapped", "-o", tmp_path / "plan.edgemem")
+    assert done.exit_code == 2
+
+
+@pytest.mark.full
+def test_more_weights_than_a_protobuf_message_holds_are_packed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    width, layers = 12288, 4  # 2.25 GiB
+    path = tmp_path / "model.onnx"
+    names = ["x", *(f"y{k}" for k in range(layers))]
+    nodes = [helper.make_node("MatMul", [names[k], f"w{k}"], [names[k + 1]]) for k in range(layers)]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, width]) for name in (names[0], names[-1])]
+    constants = []
+    for k in range(layers):
+        constants.append(TensorProto(name=f"w{k}", dims=[width, width], data_type=TensorProto.FLOAT))
+        constants[-1].data_location = TensorProto.EXTERNAL
+        size = 4 * width * width
+        for key, value in (("location", "plain.data"), ("offset", str(k * size)), ("length", str(size))):
+            constants[-1].external_data.add(key=key, value=value)
+    rows = np.random.default_rng(0).standard_normal((64, width), np.float32) / width**0.5
+    with (tmp_path / "plain.data").open("wb") as file:
+        for k in range(layers * width // len(rows)):
+            file.write(np.roll(rows, k, axis=1).tobytes())
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], constants)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+    on_disk = pack_beside(path)
+    assert on_disk.packed > on_disk.plain > 2**31
+    assert warnings_of(path, caplog) == ""
+
+
+TWO = """
+import sys
+import numpy as np
+import edgemem
+from edgemem.system.process_memory import anonymous_bytes
+sessions, taken = [], []
+for _ in range(3):
+    before = anonymous_bytes()
+    sessions.append(edgemem.InferenceSession(sys.argv[1], background=False))
+    for _ in range(3):
+        sessions[-1].run(None, {"x": np.ones((1, 1024), np.float32)})
+    taken.append(anonymous_bytes() - before)
+print(min(taken[1:]))  # the first one loads libraries
+"""
+
+
+def test_further_sessions_of_a_process_take_no_memory_for_weights(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(products(width=1024, layers=8))
+
+    def further() -> int:
+        done = subprocess.run([sys.executable, "-c", TWO, str(path)], check=True, capture_output=True, text=True)
+        return int(done.stdout)
+
+    weights = 8 * 1024 * 1024 * 4
+    assert further() > 0.9 * weights, "a plain session has its own"
+    pack_beside(path)
+    assert further() < 0.1 * weights
