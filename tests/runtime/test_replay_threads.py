@@ -312,12 +312,12 @@ def test_a_child_opens_sessions_while_a_thread_of_its_parent_did() -> None:
     is_on, may_end = threading.Event(), threading.Event()
 
     def opens() -> None:
-        with install.planned_options(Options(), host=True):
+        with install.planned_options(Options(), is_device=False):
             is_on.set()
             may_end.wait(20)
 
     def child() -> None:
-        with install.planned_options(Options(), host=True):
+        with install.planned_options(Options(), is_device=False):
             pass
 
     thread = begun(opens)

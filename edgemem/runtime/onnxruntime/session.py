@@ -139,9 +139,7 @@ class InferenceSession:
             raise RuntimeBindError(f"max_bytes cannot be kept: {self._plain}")
 
         def load(chosen: Providers) -> Any:
-            with (
-                nullcontext() if self._plain else planned_options(options, host=not chosen.is_device, reuse=keep_reuse)
-            ):
+            with nullcontext() if self._plain else planned_options(options, chosen.is_device, reuse=keep_reuse):
                 return weights.load(lambda path: PlainSession(path, options, chosen.named, chosen.options, **kwargs))
 
         chosen = planned_providers(onnxruntime, options, providers, provider_options)
