@@ -1,0 +1,46 @@
+"""The parts of a process that serves a model: what `size` says it will take, and what `measure` finds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["MemoryPart", "opened_parts"]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPart:
+    """A part of the resident memory of a process.
+
+    Attributes:
+        name: what it is for.
+        size: bytes; below 0 only where it corrects another part that was not touched as a whole.
+        shared: those of the bytes that all processes of the model share: pages of files.
+        known: how it is known.
+    """
+
+    name: str
+    size: int
+    known: str
+    shared: int = 0
+
+
+def opened_parts(opened: Mapping[str, Any], weights: int) -> list[MemoryPart]:
+    """What a process takes with its session open and nothing run.
+
+    Args:
+        opened: what `measure_child` says of a session that it opened.
+        weights: bytes of the model's constants, as its file has them.
+    """
+    mapped, grown = opened["weights_mapped"], max(opened["anonymous"] - opened["before"], 0)
+    inside = min(max(weights - mapped, 0), grown)
+    measured = "measured here"
+    return [
+        MemoryPart("libraries", opened["before"] + opened["code"], measured, opened["code"]),
+        MemoryPart("weights, mapped", mapped, measured, mapped),
+        MemoryPart("weights, anonymous", inside, "from the file"),
+        MemoryPart("packed copies, graph", grown - inside, measured),
+    ]
