@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from edgemem.commands.onnx_file import read_onnx
-from edgemem.commands.process_parts import MemoryPart, opened_parts
+from edgemem.commands.process_parts import ARENA, INPUTS, OUTPUTS, MemoryPart, opened_parts
 from edgemem.errors import MissingDependencyError, ModelError
 from edgemem.formats import Bindings, onnx_editor
 from edgemem.runtime.feeds import make_feeds
@@ -277,9 +277,9 @@ def _with_memory(
     outside = answers[-1].get("outside", 0)
     parts = [
         *opened_parts(opened, weights),
-        MemoryPart("inputs", answers[-1]["inputs"], "from their shapes"),
-        MemoryPart("arena", (row.activation or 0) - outside, measured),
-        MemoryPart("outputs", outside, measured),
+        MemoryPart(INPUTS, answers[-1]["inputs"], "from their shapes"),
+        MemoryPart(ARENA, (row.activation or 0) - outside, measured),
+        MemoryPart(OUTPUTS, outside, measured),
         MemoryPart("free, kept by malloc", max(row.resident - trimmed, 0), measured),
     ]
     rest = row.resident - sum(part.size for part in parts)

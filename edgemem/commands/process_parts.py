@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["MemoryPart", "opened_parts"]
+__all__ = ["ARENA", "INPUTS", "OUTPUTS", "MemoryPart", "opened_parts"]
+
+INPUTS: Final = "inputs"
+ARENA: Final = "arena, workspace"
+OUTPUTS: Final = "outputs, in the pool"
 
 
 @dataclass(frozen=True, slots=True)

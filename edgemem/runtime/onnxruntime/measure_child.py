@@ -79,8 +79,7 @@ def _memory(task: Task) -> dict[str, Any]:
 
 
 def _opened(task: Task) -> dict[str, Any]:
-    """What the process takes before it opens the session and with it open, in bytes; the C library's free memory is
-    given back before the second reading."""
+    """What the process takes before it opens the session, and with it open and nothing free in the C library; bytes."""
     if task["configuration"] in _SESSIONS:
         import edgemem.runtime.onnxruntime.session  # noqa: F401 - a library, not the model
     gc.collect()
@@ -121,13 +120,13 @@ def _served(task: Task) -> dict[str, Any]:
 
     Of several processes that measure together, each waits until all have served, and then until all have read.
     """
-    requests = _Requests(task)
     gc.collect()
     began = time.perf_counter()
     session = _session(task)
     answer: dict[str, Any] = {"load_ms": (time.perf_counter() - began) * 1e3, "load_peak": peak_bytes()}
     if task["configuration"] == "trimmed":
         _trim()
+    requests = _Requests(task)
     times, outputs = [], 0
     for k in range(task["warm"] + task["repeats"]):
         feeds = requests[k]

@@ -1,0 +1,214 @@
+"""What processes that serve an .onnx model in ONNX Runtime will take, part by part, before they run.
+
+A fresh process opens the model once, which tells libraries, weights and load. The arena is that of a recording: one in
+the file, or one of a single run at the smallest sizes. For other sizes the plan of the graph says how it grows. All
+sizes and numbers of processes are computed from these.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from edgemem.commands.onnx_file import read_onnx
+from edgemem.commands.process_parts import ARENA, INPUTS, OUTPUTS, MemoryPart, opened_parts
+from edgemem.errors import BudgetExceededError, ModelError
+from edgemem.formats import Bindings, load_model, onnx_editor
+from edgemem.model.dtypes import byte_size
+from edgemem.model.ranges import in_ranges
+from edgemem.planning.model_plan import plan_model
+from edgemem.plans import Settings
+from edgemem.runtime.feeds import make_feeds, resolve
+from edgemem.runtime.onnxruntime.file import planned_bindings, plans_in, weight_bytes, weight_files
+from edgemem.system.child_call import ChildError, Message, call_child
+from edgemem.system.files import temporary_folder
+from edgemem.targets import BUILT_IN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from edgemem.plans import PlanSet
+
+__all__ = ["ProcessSize", "SizePoint", "check_processes", "process_size", "process_size_data"]
+
+_TIMEOUT_S: Final = 600.0
+_COMPUTED: Final = "from their shapes"
+
+
+@dataclass(frozen=True, slots=True)
+class SizePoint:
+    """One process at one choice of sizes.
+
+    Attributes:
+        dims: the dimensions that were given.
+        parts: of the resident memory of a process between its runs' beginning and end, when all of the arena is used.
+    """
+
+    dims: Mapping[str, int]
+    parts: tuple[MemoryPart, ...]
+
+    @property
+    def resident(self) -> int:
+        """Bytes of a process."""
+        return sum(part.size for part in self.parts)
+
+    def together(self, processes: int) -> int:
+        """Bytes of so many processes, in which pages of files are there once."""
+        shared = sum(part.shared for part in self.parts)
+        return (self.resident - shared) * processes + shared
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSize:
+    """The prediction. Sizes are bytes.
+
+    Attributes:
+        points: one for every choice of sizes, in the order in which they were given.
+        processes: how many are counted together.
+        threads: of one operator.
+        load_peak: the most that is resident in a process while it opens the session, as measured here.
+    """
+
+    points: tuple[SizePoint, ...]
+    processes: int
+    threads: int
+    load_peak: int
+
+    @property
+    def largest(self) -> int:
+        """The most of all processes at any point, or while all of them open their sessions at once."""
+        shared = min(sum(part.shared for part in point.parts) for point in self.points)
+        loading = (self.load_peak - shared) * self.processes + shared
+        return max(loading, *(point.together(self.processes) for point in self.points))
+
+
+def process_size(
+    path: Path,
+    choices: Sequence[Mapping[str, int]] = ({},),
+    *,
+    input_shapes: Mapping[str, tuple[int, ...]] | None = None,
+    threads: int = 1,
+    processes: int = 1,
+    timeout_s: float | None = None,
+) -> ProcessSize:
+    """What processes with an `edgemem.InferenceSession` will take that has its plan.
+
+    Args:
+        path: an .onnx file.
+        choices: values of dimensions, each a point of the answer.
+        input_shapes: shapes of inputs by name.
+        threads: of one operator.
+        processes: counted together.
+        timeout_s: of the process that opens the model and of the one that records; None for ten minutes.
+
+    Raises:
+        MissingDependencyError: onnxruntime is not installed.
+        ModelError: the model does not run, or this system does not tell what a process takes.
+        UnknownShapeError: a size is unknown; UnsupportedError: values of an input cannot be made up.
+    """
+    data = read_onnx(path, "size")
+    forms = onnx_editor().parts(data, path.parent).input_forms()
+    bound = [planned_bindings(data, Bindings(dict(dims), dict(input_shapes or {}))) for dims in choices]
+    bound = [Bindings(each.dims, each.input_shapes) for each in bound]
+    plans = [_planned(path, each) for each in bound]
+    with temporary_folder() as folder:
+        task = {
+            "model": str(path),
+            "configuration": "edgemem",
+            "cache": str(folder / "plans"),
+            "dims": {},
+            "threads": threads,
+            "share": False,
+            "record": "never",
+            "weight_files": [str((path.parent / name).resolve()) for name in weight_files(data)],
+        }
+        opened = _answer({**task, "what": "open"}, timeout_s)
+        if not opened:
+            raise ModelError("this system does not tell what a process takes (Linux does)")
+        shapes = [{name: resolve(name, form, each) for name, (_, form) in forms.items()} for each in bound]
+        stored = plans_in(data)
+        recorded = [_stored(stored, shape, dims) for shape, dims in zip(shapes, choices, strict=True)]
+        known = "recorded, in the file"
+        if not any(recorded):
+            first = min(range(len(plans)), key=lambda k: plans[k][0])
+            feeds = make_feeds(forms, bound[first])
+            files = {name: str(folder / f"{place}.npy") for place, name in enumerate(feeds)}
+            for name, file in files.items():
+                np.save(file, feeds[name])
+            recorded[first] = _answer({**task, "what": "record", "requests": [files]}, timeout_s)["planned"]
+            known = "recorded here"
+    base = next((k for k, arena in enumerate(recorded) if arena), None)
+    weights = weight_bytes(data)
+    points = []
+    for k, dims in enumerate(choices):
+        planned, outputs = plans[k]
+        if recorded[k]:
+            arena = MemoryPart(ARENA, recorded[k], known)
+        elif base is None or not plans[base][0]:
+            arena = MemoryPart(ARENA, planned, "planned, without workspace")
+        else:
+            ratio = recorded[base] / plans[base][0]
+            arena = MemoryPart(ARENA, int(planned * ratio), f"planned x{ratio:.2f}")
+        fed = sum(byte_size(forms[name][0], prod(shape)) for name, shape in shapes[k].items())
+        inputs = MemoryPart(INPUTS, fed, _COMPUTED)
+        parts = (*opened_parts(opened, weights), inputs, arena, MemoryPart(OUTPUTS, outputs, _COMPUTED))
+        points.append(SizePoint(dict(dims), parts))
+    return ProcessSize(tuple(points), processes, threads, opened["load_peak"])
+
+
+def process_size_data(size: ProcessSize) -> dict[str, Any]:
+    """The prediction as plain data for JSON."""
+    points = [
+        {**asdict(point), "resident": point.resident, "together": point.together(size.processes)}
+        for point in size.points
+    ]
+    return {"runtime": "onnxruntime", **asdict(size), "points": points, "largest": size.largest}
+
+
+def check_processes(size: ProcessSize, budget: int | None) -> None:
+    """Raise BudgetExceededError if the processes take more than `budget` bytes at any point or while they load."""
+    if budget is not None and size.largest > budget:
+        raise BudgetExceededError(
+            f"the processes take {size.largest:,} bytes, {budget:,} are available; the parts are above",
+            required=size.largest,
+            available=budget,
+            op="",
+        )
+
+
+def _planned(path: Path, bindings: Bindings) -> tuple[int, int]:
+    """Bytes of the arena of a plan of the graph, and of the graph's outputs."""
+    model = load_model(path, bindings)
+    planset = plan_model(model, BUILT_IN["onnxruntime"], Settings(effort="fast"), families=("offsets",))
+    graph = model.graph()
+    outputs = [graph.tensors[i] for i in graph.outputs]
+    best = planset.best_offsets
+    return best.size if best is not None else 0, sum(t.size for t in outputs if t.kind == "activation")
+
+
+def _stored(plans: Sequence[PlanSet], shapes: Mapping[str, tuple[int, ...]], dims: Mapping[str, int]) -> int:
+    """The arena of a recording in the file that serves these inputs; 0 without one."""
+    graph = next((p for p in plans if p.recording is None), None)
+    ranges = graph.ranges if graph is not None else {}
+    in_range = bool(ranges) and graph is not None and not in_ranges(dims, graph.dims, ranges)
+    for plan in plans:
+        if plan.recording is None or plan.best_offsets is None or plan.recording.fingerprint.keeps_reuse:
+            continue
+        ran = {name: shape for name, _, shape in plan.recording.fingerprint.signature.inputs}
+        if in_range or ran == shapes:
+            return plan.best_offsets.size
+    return 0
+
+
+def _answer(task: Mapping[str, Any], timeout_s: float | None) -> dict[str, Any]:
+    try:
+        answer = call_child(
+            "edgemem.runtime.onnxruntime.measure_child", Message(task), timeout_s=timeout_s or _TIMEOUT_S
+        )
+    except ChildError as e:
+        raise ModelError(f"the model does not run in ONNX Runtime: {str(e)[:300]}") from None
+    return dict(answer.data)
