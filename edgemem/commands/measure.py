@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from edgemem.commands.onnx_file import read_onnx
-from edgemem.commands.process_parts import ARENA, INPUTS, OUTPUTS, MemoryPart, opened_parts
+from edgemem.commands.process_parts import ARENA, INPUTS, OUTPUTS, MemoryPart, opened_parts, save_requests
 from edgemem.errors import MissingDependencyError, ModelError
 from edgemem.formats import Bindings, onnx_editor
 from edgemem.runtime.feeds import make_feeds
@@ -165,7 +165,7 @@ def measure(
     with temporary_folder() as folder:
         task = {
             "model": str(path),
-            "requests": _saved(requests, folder),
+            "requests": save_requests(requests, folder),
             "cache": str(folder / "plans"),
             "share": all(signature.shared for signature in recorded),
             "record": "first-run",
@@ -219,16 +219,6 @@ def _varied(
         drawn = {name: int(rng.integers(first, last, endpoint=True)) for name, (first, last) in vary.items()}
         made.append(make_feeds(forms, replace(wanted, dims={**wanted.dims, **drawn}), seed=seed + k))
     return made
-
-
-def _saved(requests: Sequence[Feeds], folder: Path) -> list[dict[str, str]]:
-    """A file for each array, by request and input."""
-    files: list[dict[str, str]] = []
-    for k, request in enumerate(requests):
-        files.append({name: str(folder / f"{k}-{place}.npy") for place, name in enumerate(request)})
-        for name, file in files[-1].items():
-            np.save(file, request[name])
-    return files
 
 
 def _row(name: str, answers: Sequence[Mapping[str, Any]], memory: Mapping[str, Any]) -> MeasureRow:

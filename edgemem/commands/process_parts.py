@@ -5,10 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+import numpy as np
 
-__all__ = ["ARENA", "INPUTS", "OUTPUTS", "MemoryPart", "opened_parts"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from edgemem.runtime.feeds import Feeds
+
+__all__ = ["ARENA", "INPUTS", "OUTPUTS", "MemoryPart", "opened_parts", "save_requests"]
 
 INPUTS: Final = "inputs"
 ARENA: Final = "arena, workspace"
@@ -48,3 +53,13 @@ def opened_parts(opened: Mapping[str, Any], weights: int) -> list[MemoryPart]:
         MemoryPart("weights, anonymous", inside, "from the file"),
         MemoryPart("packed copies, graph", grown - inside, measured),
     ]
+
+
+def save_requests(requests: Sequence[Feeds], folder: Path) -> list[dict[str, str]]:
+    """A file for each array, by request and input, as `measure_child` reads them."""
+    files: list[dict[str, str]] = []
+    for k, request in enumerate(requests):
+        files.append({name: str(folder / f"{k}-{place}.npy") for place, name in enumerate(request)})
+        for name, file in files[-1].items():
+            np.save(file, request[name])
+    return files

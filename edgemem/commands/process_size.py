@@ -11,11 +11,9 @@ from dataclasses import asdict, dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from edgemem.commands.onnx_file import read_onnx
-from edgemem.commands.process_parts import ARENA, INPUTS, OUTPUTS, MemoryPart, opened_parts
-from edgemem.errors import BudgetExceededError, ModelError
+from edgemem.commands.process_parts import ARENA, INPUTS, OUTPUTS, MemoryPart, opened_parts, save_requests
+from edgemem.errors import BudgetExceededError, ModelError, UnsupportedError
 from edgemem.formats import Bindings, load_model, onnx_editor
 from edgemem.model.dtypes import byte_size
 from edgemem.model.ranges import in_ranges
@@ -114,7 +112,13 @@ def process_size(
     forms = onnx_editor().parts(data, path.parent).input_forms()
     bound = [planned_bindings(data, Bindings(dict(dims), dict(input_shapes or {}))) for dims in choices]
     bound = [Bindings(each.dims, each.input_shapes) for each in bound]
+    shapes = [{name: resolve(name, form, each) for name, (_, form) in forms.items()} for each in bound]
     plans = [_planned(path, each) for each in bound]
+    stored = plans_in(data)
+    arenas: dict[int, MemoryPart] = {}
+    for k, dims in enumerate(choices):
+        if size := _stored(stored, shapes[k], None if input_shapes else dims):
+            arenas[k] = MemoryPart(ARENA, size, "recorded, in the file")
     with temporary_folder() as folder:
         task = {
             "model": str(path),
@@ -129,34 +133,23 @@ def process_size(
         opened = _answer({**task, "what": "open"}, timeout_s)
         if not opened:
             raise ModelError("this system does not tell what a process takes (Linux does)")
-        shapes = [{name: resolve(name, form, each) for name, (_, form) in forms.items()} for each in bound]
-        stored = plans_in(data)
-        recorded = [_stored(stored, shape, dims) for shape, dims in zip(shapes, choices, strict=True)]
-        known = "recorded, in the file"
-        if not any(recorded):
-            first = min(range(len(plans)), key=lambda k: plans[k][0])
-            feeds = make_feeds(forms, bound[first])
-            files = {name: str(folder / f"{place}.npy") for place, name in enumerate(feeds)}
-            for name, file in files.items():
-                np.save(file, feeds[name])
-            recorded[first] = _answer({**task, "what": "record", "requests": [files]}, timeout_s)["planned"]
-            known = "recorded here"
-    base = next((k for k, arena in enumerate(recorded) if arena), None)
-    weights = weight_bytes(data)
+        for k in _to_record(plans, arenas):
+            requests = save_requests([make_feeds(forms, bound[k])], folder)
+            answer = _answer({**task, "what": "record", "requests": requests}, timeout_s)
+            arenas[k] = MemoryPart(ARENA, answer["planned"], "recorded here")
+            plans[k] = plans[k] or (answer["planned"], answer["outputs"])
+    base = min(arenas)
+    opened_once = opened_parts(opened, weight_bytes(data))
     points = []
     for k, dims in enumerate(choices):
-        planned, outputs = plans[k]
-        if recorded[k]:
-            arena = MemoryPart(ARENA, recorded[k], known)
-        elif base is None or not plans[base][0]:
-            arena = MemoryPart(ARENA, planned, "planned, without workspace")
-        else:
-            ratio = recorded[base] / plans[base][0]
-            arena = MemoryPart(ARENA, int(planned * ratio), f"planned x{ratio:.2f}")
+        planned, outputs = plans[k] or (0, 0)
+        if k not in arenas:
+            of, _ = plans[base] or (0, 0)
+            ratio = arenas[base].size / of if of else 1.0
+            arenas[k] = MemoryPart(ARENA, int(planned * ratio), f"planned x{ratio:.2f}")
         fed = sum(byte_size(forms[name][0], prod(shape)) for name, shape in shapes[k].items())
-        inputs = MemoryPart(INPUTS, fed, _COMPUTED)
-        parts = (*opened_parts(opened, weights), inputs, arena, MemoryPart(OUTPUTS, outputs, _COMPUTED))
-        points.append(SizePoint(dict(dims), parts))
+        of_runs = (MemoryPart(INPUTS, fed, _COMPUTED), arenas[k], MemoryPart(OUTPUTS, outputs, _COMPUTED))
+        points.append(SizePoint(dict(dims), (*opened_once, *of_runs)))
     return ProcessSize(tuple(points), processes, threads, opened["load_peak"])
 
 
@@ -180,28 +173,45 @@ def check_processes(size: ProcessSize, budget: int | None) -> None:
         )
 
 
-def _planned(path: Path, bindings: Bindings) -> tuple[int, int]:
-    """Bytes of the arena of a plan of the graph, and of the graph's outputs."""
-    model = load_model(path, bindings)
-    planset = plan_model(model, BUILT_IN["onnxruntime"], Settings(effort="fast"), families=("offsets",))
+def _planned(path: Path, bindings: Bindings) -> tuple[int, int] | None:
+    """Bytes of the arena of a plan of the graph, and of the graph's outputs; None where it cannot be planned."""
+    try:
+        model = load_model(path, bindings)
+        planset = plan_model(model, BUILT_IN["onnxruntime"], Settings(effort="fast"), families=("offsets",))
+    except UnsupportedError:
+        return None
     graph = model.graph()
     outputs = [graph.tensors[i] for i in graph.outputs]
     best = planset.best_offsets
     return best.size if best is not None else 0, sum(t.size for t in outputs if t.kind == "activation")
 
 
-def _stored(plans: Sequence[PlanSet], shapes: Mapping[str, tuple[int, ...]], dims: Mapping[str, int]) -> int:
-    """The arena of a recording in the file that serves these inputs; 0 without one."""
+def _stored(plans: Sequence[PlanSet], shapes: Mapping[str, tuple[int, ...]], dims: Mapping[str, int] | None) -> int:
+    """The arena of a recording in the file for these inputs; 0 without one.
+
+    Args:
+        plans: in the file.
+        shapes: of the inputs.
+        dims: what was bound, which may lie in the ranges that the recordings are for; None if shapes were given.
+    """
     graph = next((p for p in plans if p.recording is None), None)
-    ranges = graph.ranges if graph is not None else {}
-    in_range = bool(ranges) and graph is not None and not in_ranges(dims, graph.dims, ranges)
+    in_range = dims is not None and graph is not None and graph.ranges and not in_ranges(dims, graph.dims, graph.ranges)
+    sizes = [0]
     for plan in plans:
         if plan.recording is None or plan.best_offsets is None or plan.recording.fingerprint.keeps_reuse:
             continue
         ran = {name: shape for name, _, shape in plan.recording.fingerprint.signature.inputs}
         if in_range or ran == shapes:
-            return plan.best_offsets.size
-    return 0
+            sizes.append(plan.best_offsets.size)
+    return max(sizes)
+
+
+def _to_record(plans: Sequence[tuple[int, int] | None], arenas: Mapping[int, MemoryPart]) -> list[int]:
+    """Which choices are to be run: those that no plan tells, and the smallest one where nothing is recorded."""
+    unplanned = [k for k, plan in enumerate(plans) if plan is None and k not in arenas]
+    if arenas or unplanned:
+        return unplanned
+    return [min(range(len(plans)), key=lambda k: plans[k] or (0, 0))]
 
 
 def _answer(task: Mapping[str, Any], timeout_s: float | None) -> dict[str, Any]:
@@ -210,5 +220,7 @@ def _answer(task: Mapping[str, Any], timeout_s: float | None) -> dict[str, Any]:
             "edgemem.runtime.onnxruntime.measure_child", Message(task), timeout_s=timeout_s or _TIMEOUT_S
         )
     except ChildError as e:
-        raise ModelError(f"the model does not run in ONNX Runtime: {str(e)[:300]}") from None
+        advice = "; record it with inputs of its own: edgemem plan MODEL --record --input NAME=FILE.npy -o PLANNED"
+        ran = advice if task["what"] == "record" else ""
+        raise ModelError(f"ONNX Runtime does not run the model: {str(e)[:300]}{ran}") from None
     return dict(answer.data)

@@ -103,16 +103,19 @@ def _opened(task: Task) -> dict[str, Any]:
 
 
 def _recorded(task: Task) -> dict[str, Any]:
-    """The arena of a plan that is made of one run, and why there is none."""
+    """The arena of a plan that is made of one run, and what the results take beside it; bytes."""
     from pathlib import Path
 
     from edgemem.runtime.onnxruntime.session import InferenceSession
 
+    feeds = _Requests(task)[0]
     with InferenceSession(task["model"], _options(task), cache=Path(task["cache"]), background=False) as session:
         for _ in range(2):
-            session.run(None, _Requests(task)[0])
-        memory = session.memory
-    return {"planned": memory.planned, "reason": memory.reason}
+            results = session.run(None, feeds)
+        return {
+            "planned": session.memory.planned,
+            "outputs": sum(r.nbytes for r in results if isinstance(r, np.ndarray)),
+        }
 
 
 def _served(task: Task) -> dict[str, Any]:
