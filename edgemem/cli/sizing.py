@@ -124,8 +124,7 @@ def _show(size: ProcessSize) -> None:
     first, last = size.points[0].together(size.processes), size.points[-1].together(size.processes)
     several = f" to {size_text(last)}" if len(size.points) > 1 else ""
     what = "a process takes" if size.processes == 1 else f"{size.processes} processes take"
-    loading = f"opening the model takes up to {size_text(size.load_peak)} in each"
-    echo_folded(f"{what} {size_text(first)}{several}; {loading}")
+    echo_folded(f"{what} {size_text(first)}{several}; loading: up to {size_text(size.load_peak)} each")
     for start in range(0, len(size.points), _COLUMNS):
         _show_points(size, size.points[start : start + _COLUMNS])
     click.echo("\nRuns at the same time need an arena, inputs and outputs each.")

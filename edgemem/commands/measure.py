@@ -68,10 +68,10 @@ class MeasureRow:
         bound: what no plan can go below: of the recorded requests.
         load_peak: the most that was resident at once while the session was opened, libraries included, like the next.
         peak: the same over the process's life.
-        resident: resident memory of a process after the last run.
+        resident: resident memory of a process after the last run, whose results are still there.
         anonymous: what of it no file backs. The rest are pages of files, which processes share.
-        proportional: of all processes, each page that n processes of the system share counted as 1/n (PSS). These
-            five are medians over the processes, this one is their sum.
+        proportional: the sum over all processes, each page that n processes of the system share counted as 1/n (PSS).
+            The four before are medians over the processes.
         parts: where `resident` comes from; they add up to it. () without a system that tells the first two.
         load_ms: to make the session; median over the rounds, like the next.
         first_ms: of the first run.

@@ -119,7 +119,7 @@ def _recorded(task: Task) -> dict[str, Any]:
 
 
 def _served(task: Task) -> dict[str, Any]:
-    """Load the model, serve the requests in turn, and read the memory on the way.
+    """Load the model, serve the requests in turn, and read the memory while the last results are there.
 
     Of several processes that measure together, each waits until all have served, and then until all have read.
     """
@@ -130,14 +130,14 @@ def _served(task: Task) -> dict[str, Any]:
     if task["configuration"] == "trimmed":
         _trim()
     requests = _Requests(task)
-    times, outputs = [], 0
+    times, outputs, results = [], 0, None
     for k in range(task["warm"] + task["repeats"]):
-        feeds = requests[k]
+        feeds, results = requests[k], None  # the last results are dropped before the next run
         began = time.perf_counter()
         results = session.run(None, feeds)
         times.append((time.perf_counter() - began) * 1e3)
         outputs = max(outputs, sum(r.nbytes for r in results if isinstance(r, np.ndarray)))
-        del results, feeds
+        del feeds
         if k < task["warm"] and task["configuration"] in _SESSIONS:
             session.wait(_PLAN_S)  # a plan is made in the background; the timed runs are those with one
         if k == task["warm"] - 1 and task["configuration"] == "trimmed":
@@ -147,6 +147,7 @@ def _served(task: Task) -> dict[str, Any]:
     answer |= {"resident": resident_bytes(), "anonymous": anonymous_bytes(), "proportional": proportional_bytes()}
     answer |= {"peak": peak_bytes(), "inputs": requests.kept}
     _meet(task, "read")
+    del results
     _trim()
     answer["trimmed"] = resident_bytes()
     answer |= {"first_ms": times[0], "latencies_ms": times[task["warm"] :], "outputs": outputs}

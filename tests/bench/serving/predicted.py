@@ -2,14 +2,17 @@
 
 python tests/bench/serving/predicted.py [--models FOLDER] [--processes 4] [--batches 1 8] [--quick] [NAME ...]
 
-The prediction is made from one process that opens the model and one run at the smallest batch. Then `edgemem measure`
-runs as many processes at once at every batch, three warm runs and some more each. Printed are MiB: a process's resident
-memory, and all of them together (the sum of their proportional memory), predicted and measured. Exported models are
-predicted and measured at the sizes that their files have.
+The prediction is made from one process that opens the model and one run at the smallest batch. Then the model is
+planned for every batch, and `edgemem measure` runs as many processes of it at once, three warm runs and some more each.
+Printed are MiB, predicted and measured: a process's resident memory while its last results are there, all of them
+together (the sum of their proportional memory), and the peak while the session is opened. Exported models are predicted
+and measured at the sizes that their files have. Run nothing else from the same environment meanwhile: processes share
+the pages of its libraries.
 """
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -35,14 +38,20 @@ def compare(name: str, path: Path, choices: Sequence[Mapping[str, int]], process
     """A line for every choice of sizes, and its checks."""
     size = process_size(path, choices, processes=processes)
     for point in size.points:
+        bindings = Bindings(dict(point.dims))
+        planned = path.with_name(f"planned-{path.name}")
+        # In a process of its own: pages of libraries that this one had would count as shared with it.
+        command = [sys.executable, "-m", "edgemem", "plan", path, *bindings.options, "--record", "-o", planned]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         (row,) = measure(
-            path,
-            bindings=Bindings(dict(point.dims)),
+            planned,
+            bindings=bindings,
             configurations=("edgemem",),
             processes=processes,
             repeats=RUNS,
             rounds=1,
         )
+        planned.unlink()
         at = " ".join((name, *(f"{dim}={value}" for dim, value in point.dims.items())))
         if row.resident is None or row.proportional is None or row.load_peak is None:
             checks.holds(f"{at} is measured", is_met=False, detail=row.unavailable)
