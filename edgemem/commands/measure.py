@@ -23,7 +23,7 @@ from edgemem.commands.process_parts import ARENA, INPUTS, OUTPUTS, MemoryPart, o
 from edgemem.errors import MissingDependencyError, ModelError
 from edgemem.formats import Bindings, onnx_editor
 from edgemem.runtime.feeds import make_feeds
-from edgemem.runtime.onnxruntime.file import planned_bindings, plans_in, weight_bytes, weight_files
+from edgemem.runtime.onnxruntime.file import planned_bindings, plans_in, weight_bytes
 from edgemem.system.child_call import ChildError, Message, call_child
 from edgemem.system.files import temporary_folder
 
@@ -169,7 +169,7 @@ def measure(
             "cache": str(folder / "plans"),
             "share": all(signature.shared for signature in recorded),
             "record": "first-run",
-            "weight_files": [str((path.parent / name).resolve()) for name in weight_files(data)],
+            "folder": str(path.resolve().parent),
             "together": 1,
             "dims": dict(wanted.dims),
             "threads": threads,

@@ -20,7 +20,7 @@ from edgemem.model.ranges import in_ranges
 from edgemem.planning.model_plan import plan_model
 from edgemem.plans import Settings
 from edgemem.runtime.feeds import make_feeds, resolve
-from edgemem.runtime.onnxruntime.file import planned_bindings, plans_in, weight_bytes, weight_files
+from edgemem.runtime.onnxruntime.file import planned_bindings, plans_in, weight_bytes
 from edgemem.system.child_call import ChildError, Message, call_child
 from edgemem.system.files import temporary_folder
 from edgemem.targets import BUILT_IN
@@ -128,7 +128,7 @@ def process_size(
             "threads": threads,
             "share": False,
             "record": "never",
-            "weight_files": [str((path.parent / name).resolve()) for name in weight_files(data)],
+            "folder": str(path.resolve().parent),
         }
         opened = _answer({**task, "what": "open"}, timeout_s)
         if not opened:

@@ -5,10 +5,6 @@ Imports nothing that an interpreter has not loaded by itself, so that measuring 
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
 __all__ = ["anonymous_bytes", "begin_peak", "mapped_bytes", "peak_bytes", "proportional_bytes", "resident_bytes"]
 
 
@@ -35,21 +31,22 @@ def proportional_bytes() -> int | None:
     return _status("Pss:", "smaps_rollup")
 
 
-def mapped_bytes(files: Collection[str]) -> tuple[int, int]:
-    """How many bytes of these files are mapped, and how many of them are resident; (0, 0) where no one tells.
+def mapped_bytes(folder: str) -> tuple[int, int]:
+    """How many bytes of the files in a folder are mapped, and how many of them are resident; (0, 0) where no one tells.
 
     Args:
-        files: absolute paths without links.
+        folder: an absolute path without links. Folders in it count, too, shared libraries do not.
     """
     sizes = {"Size:": 0, "Rss:": 0}
-    is_file = False
+    is_there = False
     try:
         with open("/proc/self/smaps", encoding="utf-8", errors="surrogateescape") as lines:  # noqa: PTH123 - as below
             for line in lines:
                 key, _, rest = line.partition(" ")
                 if "-" in key:  # BEGIN-END permissions offset device inode path
-                    is_file = line.rstrip("\n").split(maxsplit=5)[-1] in files
-                elif is_file and key in sizes:
+                    path = line.rstrip("\n").split(maxsplit=5)[-1]
+                    is_there = path.startswith(f"{folder}/") and ".so" not in path[path.rindex("/") :]
+                elif is_there and key in sizes:
                     sizes[key] += int(rest.split()[0]) * 1024
     except OSError:
         pass

@@ -89,7 +89,7 @@ def _opened(task: Task) -> dict[str, Any]:
     _trim()
     gc.collect()
     anonymous, resident = anonymous_bytes(), resident_bytes()
-    mapped, touched = mapped_bytes(task["weight_files"])
+    mapped, touched = mapped_bytes(task["folder"])
     del session
     if before is None or anonymous is None or resident is None or load_peak is None:
         return {}

@@ -41,7 +41,7 @@ def compare(name: str, path: Path, choices: Sequence[Mapping[str, int]], process
         bindings = Bindings(dict(point.dims))
         planned = path.with_name(f"planned-{path.name}")
         # In a process of its own: pages of libraries that this one had would count as shared with it.
-        command = [sys.executable, "-m", "edgemem", "plan", path, *bindings.options, "--record", "-o", planned]
+        command = [sys.executable, "-m", "edgemem", "plan", str(path), *bindings.options, "--record", "-o", str(planned)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         (row,) = measure(
             planned,
