@@ -41,7 +41,8 @@ def compare(name: str, path: Path, choices: Sequence[Mapping[str, int]], process
         bindings = Bindings(dict(point.dims))
         planned = path.with_name(f"planned-{path.name}")
         # In a process of its own: pages of libraries that this one had would count as shared with it.
-        command = [sys.executable, "-m", "edgemem", "plan", str(path), *bindings.options, "--record", "-o", str(planned)]
+        options = (*bindings.options, "--record", "-o", str(planned))
+        command = (sys.executable, "-m", "edgemem", "plan", str(path), *options)
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         (row,) = measure(
             planned,
@@ -81,8 +82,8 @@ def main() -> None:
         else:
             for name in args.name or (names()[:1] if args.quick else names()):
                 path = subjects.built(name, Path(folder), batch="batch", small=args.quick)
-                dim = "T" if name == "dynamic" else "batch"
-                choices = [{dim: value} for value in args.batches]
+                more = {"T": 32} if name == "dynamic" else {}
+                choices = [{"batch": value, **more} for value in args.batches]
                 compare(name, path, choices, args.processes, checks)
                 path.unlink()
     checks.end()
