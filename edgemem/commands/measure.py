@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
@@ -19,8 +18,16 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from edgemem.commands.onnx_file import read_onnx
-from edgemem.commands.process_parts import ARENA, INPUTS, OUTPUTS, MemoryPart, opened_parts, save_requests
-from edgemem.errors import MissingDependencyError, ModelError
+from edgemem.commands.process_parts import (
+    ARENA,
+    INPUTS,
+    OUTPUTS,
+    MemoryPart,
+    check_installed,
+    opened_parts,
+    save_requests,
+)
+from edgemem.errors import ModelError
 from edgemem.formats import Bindings, onnx_editor
 from edgemem.runtime.feeds import make_feeds
 from edgemem.runtime.onnxruntime.file import planned_bindings, plans_in, weight_bytes
@@ -144,8 +151,7 @@ def measure(
     """
     path = Path(model_path)
     data = read_onnx(path, "measure")
-    if find_spec("onnxruntime") is None:  # not imported here: its pages would count as shared with this process
-        raise MissingDependencyError("onnxruntime", purpose="running an ONNX model")
+    check_installed()
     if unknown := [c for c in configurations if c not in CONFIGURATIONS]:
         raise ModelError(f"no configuration {unknown[0]!r}; there are {', '.join(CONFIGURATIONS)}")
     if repeats < 1 or rounds < 1 or processes < 1:

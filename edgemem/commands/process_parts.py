@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+
+from edgemem.errors import MissingDependencyError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -13,7 +16,7 @@ if TYPE_CHECKING:
 
     from edgemem.runtime.feeds import Feeds
 
-__all__ = ["ARENA", "INPUTS", "OUTPUTS", "MemoryPart", "opened_parts", "save_requests"]
+__all__ = ["ARENA", "INPUTS", "OUTPUTS", "MemoryPart", "check_installed", "opened_parts", "save_requests"]
 
 INPUTS: Final = "inputs"
 ARENA: Final = "arena, workspace"
@@ -35,6 +38,15 @@ class MemoryPart:
     size: int
     known: str
     shared: int = 0
+
+
+def check_installed() -> None:
+    """Raise MissingDependencyError if onnxruntime is not installed.
+
+    It is not imported: what this process has of its pages would count as shared with those that are measured.
+    """
+    if find_spec("onnxruntime") is None:
+        raise MissingDependencyError("onnxruntime", purpose="running an ONNX model")
 
 
 def opened_parts(opened: Mapping[str, Any], weights: int) -> list[MemoryPart]:

@@ -12,7 +12,15 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.commands.onnx_file import read_onnx
-from edgemem.commands.process_parts import ARENA, INPUTS, OUTPUTS, MemoryPart, opened_parts, save_requests
+from edgemem.commands.process_parts import (
+    ARENA,
+    INPUTS,
+    OUTPUTS,
+    MemoryPart,
+    check_installed,
+    opened_parts,
+    save_requests,
+)
 from edgemem.errors import BudgetExceededError, ModelError, UnsupportedError
 from edgemem.formats import Bindings, load_model, onnx_editor
 from edgemem.model.dtypes import byte_size
@@ -109,6 +117,7 @@ def process_size(
         UnknownShapeError: a size is unknown; UnsupportedError: values of an input cannot be made up.
     """
     data = read_onnx(path, "size")
+    check_installed()
     forms = onnx_editor().parts(data, path.parent).input_forms()
     bound = [planned_bindings(data, Bindings(dict(dims), dict(input_shapes or {}))) for dims in choices]
     bound = [Bindings(each.dims, each.input_shapes) for each in bound]
@@ -116,9 +125,6 @@ def process_size(
     plans = [_planned(path, each) for each in bound]
     stored = plans_in(data)
     arenas: dict[int, MemoryPart] = {}
-    for k, dims in enumerate(choices):
-        if size := _stored(stored, shapes[k], None if input_shapes else dims):
-            arenas[k] = MemoryPart(ARENA, size, "recorded, in the file")
     with temporary_folder() as folder:
         task = {
             "model": str(path),
@@ -133,6 +139,10 @@ def process_size(
         opened = _answer({**task, "what": "open"}, timeout_s)
         if not opened:
             raise ModelError("this system does not tell what a process takes (Linux does)")
+        of_this = [p for p in stored if p.recording is None or p.recording.fingerprint.version == opened["version"]]
+        for k, dims in enumerate(choices):
+            if size := _stored(of_this, shapes[k], None if input_shapes else dims):
+                arenas[k] = MemoryPart(ARENA, size, "recorded, in the file")
         for k in _to_record(plans, arenas):
             requests = save_requests([make_feeds(forms, bound[k])], folder)
             answer = _answer({**task, "what": "record", "requests": requests}, timeout_s)
@@ -190,7 +200,7 @@ def _stored(plans: Sequence[PlanSet], shapes: Mapping[str, tuple[int, ...]], dim
     """The arena of a recording in the file for these inputs; 0 without one.
 
     Args:
-        plans: in the file.
+        plans: in the file; recordings of this version of the runtime.
         shapes: of the inputs.
         dims: what was bound, which may lie in the ranges that the recordings are for; None if shapes were given.
     """

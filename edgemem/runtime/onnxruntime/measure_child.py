@@ -99,6 +99,7 @@ def _opened(task: Task) -> dict[str, Any]:
         "code": resident - anonymous - touched,
         "weights_mapped": mapped,
         "load_peak": load_peak,
+        "version": onnxruntime.__version__,
     }
 
 
