@@ -46,7 +46,7 @@ def compare(name: str, path: Path, choices: Sequence[Mapping[str, int]], process
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         (row,) = measure(
             planned,
-            bindings=bindings,
+            vary={dim: (value, value) for dim, value in point.dims.items()},  # the session leaves them open
             configurations=("edgemem",),
             processes=processes,
             repeats=RUNS,
