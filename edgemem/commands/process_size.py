@@ -139,6 +139,7 @@ def process_size(
         opened = _answer({**task, "what": "open"}, timeout_s)
         if not opened:
             raise ModelError("this system does not tell what a process takes (Linux does)")
+        load_peak = opened["load_peak"]  # of equal processes it differs by some MiB, so the larger one counts
         of_this = [p for p in stored if p.recording is None or p.recording.fingerprint.version == opened["version"]]
         for k, dims in enumerate(choices):
             if size := _stored(of_this, shapes[k], None if input_shapes else dims):
@@ -148,6 +149,7 @@ def process_size(
             answer = _answer({**task, "what": "record", "requests": requests}, timeout_s)
             arenas[k] = MemoryPart(ARENA, answer["planned"], "recorded here")
             plans[k] = plans[k] or (answer["planned"], answer["outputs"])
+            load_peak = max(load_peak, answer["load_peak"])
     base = min(arenas)
     opened_once = opened_parts(opened, weight_bytes(data))
     points = []
@@ -160,7 +162,7 @@ def process_size(
         fed = sum(byte_size(forms[name][0], prod(shape)) for name, shape in shapes[k].items())
         of_runs = (MemoryPart(INPUTS, fed, _COMPUTED), arenas[k], MemoryPart(OUTPUTS, outputs, _COMPUTED))
         points.append(SizePoint(dict(dims), (*opened_once, *of_runs)))
-    return ProcessSize(tuple(points), processes, threads, opened["load_peak"])
+    return ProcessSize(tuple(points), processes, threads, load_peak)
 
 
 def process_size_data(size: ProcessSize) -> dict[str, Any]:

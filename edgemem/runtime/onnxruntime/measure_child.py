@@ -104,19 +104,18 @@ def _opened(task: Task) -> dict[str, Any]:
 
 
 def _recorded(task: Task) -> dict[str, Any]:
-    """The arena of a plan that is made of one run, and what the results take beside it; bytes."""
+    """The arena of a plan that is made of one run, what the results take beside it, and the peak at load; bytes."""
     from pathlib import Path
 
     from edgemem.runtime.onnxruntime.session import InferenceSession
 
-    feeds = _Requests(task)[0]
     with InferenceSession(task["model"], _options(task), cache=Path(task["cache"]), background=False) as session:
+        load_peak = peak_bytes()
+        feeds = _Requests(task)[0]
         for _ in range(2):
             results = session.run(None, feeds)
-        return {
-            "planned": session.memory.planned,
-            "outputs": sum(r.nbytes for r in results if isinstance(r, np.ndarray)),
-        }
+        outputs = sum(r.nbytes for r in results if isinstance(r, np.ndarray))
+        return {"planned": session.memory.planned, "outputs": outputs, "load_peak": load_peak}
 
 
 def _served(task: Task) -> dict[str, Any]:
