@@ -22,8 +22,9 @@ from edgemem.cli.options import FILE, FileCommand
 from edgemem.cli.planning import plan
 from edgemem.cli.probing import probe
 from edgemem.cli.reporting import report
-from edgemem.cli.running import run, size
+from edgemem.cli.running import run
 from edgemem.cli.shrinking import shrink
+from edgemem.cli.sizing import size
 from edgemem.cli.tracing import trace
 from edgemem.cli.verifying import verify
 

@@ -1,4 +1,4 @@
-"""What `measure` prints: three small tables, and a line for each row that needs words."""
+"""What `measure` prints: small tables, and a line for each row that needs words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 from edgemem.cli.console import console_for, print_table
 from edgemem.cli.printable_text import printable
-from edgemem.report.sizes import ratio_text, size_text
+from edgemem.report.sizes import mib_text, ratio_text, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,8 +25,8 @@ _WIDTH = 66  # columns of a table right of its first one
 _Table: TypeAlias = tuple[str, tuple[str, ...], list[tuple[str, ...]]]
 
 
-def show_measured(rows: Sequence[MeasureRow]) -> None:
-    """Three small tables: what the plan is about, the process's memory, and time; a line a configuration in each."""
+def show_measured(rows: Sequence[MeasureRow], processes: int = 1) -> None:
+    """What the plan is about, the process's memory, and time, a line a configuration in each; and what is in memory."""
     default = next((row.activation for row in rows if row.configuration == "default"), None)
     shown = [row for row in rows if not row.unavailable]
     memory: list[tuple[str, ...]] = [
@@ -41,7 +41,8 @@ def show_measured(rows: Sequence[MeasureRow]) -> None:
         for row in shown
     ]
     process: list[tuple[str, ...]] = [
-        (r.configuration, *map(_size_or_dash, (r.rss_loaded, r.rss_first, r.rss_steady, r.rss_peak))) for r in shown
+        (r.configuration, *map(_size_or_dash, (r.resident, r.anonymous, r.proportional, r.load_peak, r.peak)))
+        for r in shown
     ]
     times: list[tuple[str, ...]] = [
         (
@@ -55,13 +56,27 @@ def show_measured(rows: Sequence[MeasureRow]) -> None:
     _print_tables(
         [
             ("but weights", ("activations", "of default", "arena", "of bound", "outputs"), memory),
-            ("process", ("loaded", "first run", "last run", "peak"), process),
+            ("process", ("resident", "anonymous", f"PSS of {processes}", "load peak", "peak"), process),
             ("ms", ("load", "first run", "median", "p99", "of default", "exact"), times),
         ]
     )
+    if shown and all(row.parts for row in shown):
+        _show_parts(shown)
     for row in rows:
         if about := row.unavailable or "; ".join(filter(None, (row.plan, row.note))):
             _print_line(f"{row.configuration}: {about}")
+
+
+def _show_parts(rows: Sequence[MeasureRow]) -> None:
+    """Where the resident memory of a process comes from, in MiB, a column a configuration."""
+    lines = [
+        (parts[0].name, *(mib_text(part.size) for part in parts))
+        for parts in zip(*(row.parts for row in rows), strict=True)
+    ]
+    lines.append(("resident", *(mib_text(row.resident or 0) for row in rows)))
+    console = console_for()
+    print_table(console, ("<MiB", *(row.configuration for row in rows)), lines)
+    console.print()
 
 
 def show_measured_tflite(rows: Sequence[TfliteRow]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -76,6 +77,9 @@ def _requests(_ctx: click.Context, _param: click.Parameter, values: tuple[str, .
 @click.option("--repeats", default=20, show_default=True, type=click.IntRange(min=1), help="Timed runs a process.")
 @click.option("--rounds", default=3, show_default=True, type=click.IntRange(min=1), help="Processes of each kind.")
 @click.option("--threads", default=1, show_default=True, type=click.IntRange(min=1), help="Of one operator.")
+@click.option(
+    "--processes", default=1, show_default=True, type=click.IntRange(min=1), help="That serve an .onnx model at once."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the rows as JSON.")
 def measure(
     *,
@@ -91,13 +95,14 @@ def measure(
     repeats: int,
     rounds: int,
     threads: int,
+    processes: int,
     as_json: bool,
 ) -> None:
     """Measure a model's real memory and latency, as its runtime has it and inside plans.
 
     An .onnx model runs in ONNX Runtime as it is, tuned by hand, and inside plans; a .tflite model in LiteRT and in
     TensorFlow Lite Micro, each as it is and inside a plan. The requests are served in turn by fresh processes, three
-    runs before the timed ones.
+    runs before the timed ones. With --processes as many of them as a server has run at once when their memory is read.
     """
     from edgemem.cli import measured_view
     from edgemem.cli.console import progress
@@ -110,6 +115,8 @@ def measure(
         raise click.UsageError("the dimensions of .tflite models have no names; give --input-shape INPUT=D0,D1,...")
     if not is_tflite and (against or runtime or xnnpack):
         raise click.UsageError("--against, --runtime and --xnnpack are for .tflite models")
+    if is_tflite and processes > 1:
+        raise click.UsageError("--processes is for .onnx models")
     if requests and vary:
         raise click.UsageError("--vary makes up inputs; leave out --input")
     given: list[dict[str, NDArray[Any]]] = [found for files in requests if (found := feeds(files))]
@@ -124,8 +131,10 @@ def measure(
             )
             show: Callable[[Any], None] = measured_view.show_measured_tflite
         else:
-            rows = measure_onnx(model, given, bindings=Bindings(dims, input_shapes), vary=vary, **limits)
-            show = measured_view.show_measured
+            rows = measure_onnx(
+                model, given, bindings=Bindings(dims, input_shapes), vary=vary, processes=processes, **limits
+            )
+            show = partial(measured_view.show_measured, processes=processes)
     if as_json:
         click.echo(json.dumps([dataclasses.asdict(row) for row in rows]))
     else:

@@ -27,6 +27,7 @@ __all__ = [
     "parse_pairs",
     "parsed_size",
     "range_bindings",
+    "shape_option",
     "strategy_option",
     "timeout_option",
     "write_examples",
@@ -131,7 +132,7 @@ def bindings(command: _Command) -> _Command:
     dim = click.option(
         "--dim", "dims", multiple=True, metavar="NAME=VALUE", callback=_dims, help="Bind a dimension; repeatable."
     )
-    return dim(_shape_option(command))
+    return dim(shape_option(command))
 
 
 def range_bindings(command: _Command) -> _Command:
@@ -144,10 +145,11 @@ def range_bindings(command: _Command) -> _Command:
         callback=_dims_or_ranges,
         help="Bind a dimension to a number, a range, or a sum of others such as past+1; repeatable.",
     )
-    return dim(_shape_option(command))
+    return dim(shape_option(command))
 
 
-def _shape_option(command: _Command) -> _Command:
+def shape_option(command: _Command) -> _Command:
+    """`--input-shape`, given to the command as `input_shapes`."""
     shape = click.option(
         "--input-shape",
         "input_shapes",

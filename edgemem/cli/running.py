@@ -1,4 +1,4 @@
-"""`edgemem run` and `edgemem size`: models inside their plans, in real runtimes."""
+"""`edgemem run`: a model inside its plan, in a real runtime."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgemem.cli.options import FILE, FileCommand, bindings, feeds, inputs_option, parsed_size, timeout_option
+from edgemem.cli.options import FILE, FileCommand, bindings, feeds, inputs_option, timeout_option
 from edgemem.cli.running_gpu import gpu_options, named, run_on_gpu, show_gpu
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["run", "size"]
+__all__ = ["run"]
 
 _timeout = timeout_option("End a .tflite model that runs longer, in the process that it has to itself.")
 
@@ -153,35 +153,3 @@ def _check_gpu(*, executor: str | None, device: str | None, threads: int, timeou
         raise click.UsageError("--threads is for CPUs, not for --runtime webgpu")
     if timeout is not None:
         raise click.UsageError("--timeout is for .tflite models on the CPU; Ctrl-C ends a model on a GPU")
-
-
-@click.command(cls=FileCommand)
-@click.argument("model", type=FILE)
-@click.option("--runtime", type=click.Choice(["litert", "tflm"]), default="tflm", show_default=True)
-@click.option(
-    "--budget",
-    metavar="SIZE",
-    callback=parsed_size,
-    help="Exit code 3 if the model needs more RAM than SIZE, workspace and tail included.",
-)
-@_timeout
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
-def size(*, model: Path, runtime: str, budget: int | None, timeout: float | None, as_json: bool) -> None:
-    """Tell how much flash and RAM a .tflite model takes in a runtime, and for what.
-
-    The runtime runs the plan in the file where it can, else places everything by itself. Exit code 1 if something
-    could not be measured.
-    """
-    from edgemem.cli import view
-    from edgemem.cli.console import progress as progress_line
-    from edgemem.commands.size import check_size, size_data, size_of
-
-    with progress_line("running the model to measure its arena"):
-        made = size_of(model, runtime, timeout_s=timeout)
-    if as_json:
-        click.echo(json.dumps(size_data(made)))
-    else:
-        view.show_size(made)
-    check_size(made, budget)
-    if made.reason:
-        click.get_current_context().exit(EXIT_FAILED)

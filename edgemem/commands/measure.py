@@ -2,12 +2,14 @@
 
 Every configuration runs in fresh processes, because ONNX Runtime's allocators belong to a process; the processes of
 the configurations take turns, so that what else the machine does hits all of them alike. A process serves the requests
-in turn, as many runs as are timed and three before them.
+in turn, as many runs as are timed and three before them. Where several processes are asked for, those of a
+configuration run at once for the figures of memory, after the processes that are timed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -16,11 +18,19 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from edgemem.commands.onnx_file import read_onnx
+from edgemem.commands.process_parts import (
+    ARENA,
+    INPUTS,
+    OUTPUTS,
+    MemoryPart,
+    check_installed,
+    opened_parts,
+    save_requests,
+)
 from edgemem.errors import ModelError
 from edgemem.formats import Bindings, onnx_editor
 from edgemem.runtime.feeds import make_feeds
-from edgemem.runtime.onnxruntime.baked_file import onnxruntime
-from edgemem.runtime.onnxruntime.file import planned_bindings, plans_in
+from edgemem.runtime.onnxruntime.file import planned_bindings, plans_in, weight_bytes
 from edgemem.system.child_call import ChildError, Message, call_child
 from edgemem.system.files import temporary_folder
 
@@ -36,12 +46,13 @@ __all__ = ["CONFIGURATIONS", "MeasureRow", "measure"]
 CONFIGURATIONS = {
     "default": "ONNX Runtime as it is",
     "tuned": "ONNX Runtime tuned by hand: an arena that grows by exact sizes, no memory pattern, no reuse of its own",
-    "trimmed": "ONNX Runtime as it is, with malloc_trim after loading and after the first runs",
+    "trimmed": "ONNX Runtime tuned by hand, with malloc_trim after loading and after the first runs",
     "no_arena": "ONNX Runtime without its arena: all memory comes from the C library",
     "recording": "an ordinary session that has no plan yet: it records its first run",
     "edgemem": "an ordinary session whose plan is in the file or the cache",
 }
 _WARM_RUNS: Final = 3  # of each process, which are not among the timed ones
+_MOST_DRAWN: Final = 64  # different requests that are made up
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +73,13 @@ class MeasureRow:
         plan: which plan it ran and what that takes, in one line; "" for ONNX Runtime's own.
         outputs: the graph's outputs, those of the largest request, which `activation` contains.
         bound: what no plan can go below: of the recorded requests.
-        rss_loaded, rss_first, rss_steady: growth of the process's resident memory since before the session was made,
-            with all that was imported for it: once it is loaded, after the first run, and after the last one.
-        rss_peak: the same of its peak. The four are medians over the rounds.
+        load_peak: the most that was resident at once while the session was opened, libraries included, like the next.
+        peak: the same over the process's life.
+        resident: resident memory of a process after the last run, whose results are still there.
+        anonymous: what of it no file backs. The rest are pages of files, which processes share.
+        proportional: the sum over all processes, each page that n processes of the system share counted as 1/n (PSS).
+            The four before are medians over the processes.
+        parts: where `resident` comes from; they add up to it. () without a system that tells the first two.
         load_ms: to make the session; median over the rounds, like the next.
         first_ms: of the first run.
         latency_ms: median of the timed runs of all rounds.
@@ -82,10 +97,12 @@ class MeasureRow:
     planned: int | None = None
     outputs: int | None = None
     bound: int | None = None
-    rss_loaded: int | None = None
-    rss_first: int | None = None
-    rss_steady: int | None = None
-    rss_peak: int | None = None
+    load_peak: int | None = None
+    peak: int | None = None
+    resident: int | None = None
+    anonymous: int | None = None
+    proportional: int | None = None
+    parts: tuple[MemoryPart, ...] = ()
     load_ms: float | None = None
     first_ms: float | None = None
     latency_ms: float | None = None
@@ -106,6 +123,7 @@ def measure(
     repeats: int = 20,
     rounds: int = 3,
     threads: int = 1,
+    processes: int = 1,
     configurations: Sequence[str] = tuple(CONFIGURATIONS),
     timeout_s: float = 600,
 ) -> tuple[MeasureRow, ...]:
@@ -122,6 +140,7 @@ def measure(
         repeats: timed runs in each process; more where there are more requests.
         rounds: processes of each configuration.
         threads: of one operator.
+        processes: of each configuration that run at once when the memory is read.
         configurations: names out of CONFIGURATIONS, in the order of the rows.
         timeout_s: for one process.
 
@@ -132,17 +151,17 @@ def measure(
     """
     path = Path(model_path)
     data = read_onnx(path, "measure")
-    onnxruntime()
+    check_installed()
     if unknown := [c for c in configurations if c not in CONFIGURATIONS]:
         raise ModelError(f"no configuration {unknown[0]!r}; there are {', '.join(CONFIGURATIONS)}")
-    if repeats < 1 or rounds < 1:
-        raise ModelError("measure at least one run in at least one round")
+    if repeats < 1 or rounds < 1 or processes < 1:
+        raise ModelError("measure at least one run in at least one round and process")
     if feeds and vary:
         raise ModelError("sizes vary in made-up inputs alone; give either inputs or what varies")
     wanted = planned_bindings(data, bindings or Bindings())
     forms = onnx_editor().parts(data, path.parent).input_forms()
     if vary:
-        requests = _varied(forms, wanted, vary, _WARM_RUNS + repeats, seed)
+        requests = _varied(forms, wanted, vary, min(_WARM_RUNS + repeats, _MOST_DRAWN), seed)
         # A session's dimension that is bound has one value.
         wanted = replace(wanted, dims={name: value for name, value in wanted.dims.items() if name not in vary})
     else:
@@ -152,9 +171,12 @@ def measure(
     with temporary_folder() as folder:
         task = {
             "model": str(path),
-            "requests": _saved(requests, folder),
+            "requests": save_requests(requests, folder),
             "cache": str(folder / "plans"),
             "share": all(signature.shared for signature in recorded),
+            "record": "first-run",
+            "folder": str(path.resolve().parent),
+            "together": 1,
             "dims": dict(wanted.dims),
             "threads": threads,
             "warm": _WARM_RUNS,
@@ -172,7 +194,16 @@ def measure(
             for name in measured
             if name in ("default", "tuned", "trimmed")
         }
-    rows = [_row(name, answers, memory.get(name, {})) for name, answers in measured.items()]
+        opened = {name: _child({**task, "configuration": name, "what": "open"}, timeout_s) for name in measured}
+        served = dict(measured)
+        if processes > 1:
+            for name in measured:
+                served[name] = _together({**task, "configuration": name, "what": "serve"}, processes, timeout_s)
+    weights = weight_bytes(data)
+    rows = [
+        _with_memory(_row(name, answers, memory.get(name, {})), served[name], opened[name], weights, processes)
+        for name, answers in measured.items()
+    ]
     return tuple(_compared(row, measured[row.configuration], measured.get("default", [])) for row in rows)
 
 
@@ -196,16 +227,6 @@ def _varied(
     return made
 
 
-def _saved(requests: Sequence[Feeds], folder: Path) -> list[dict[str, str]]:
-    """A file for each array, by request and input."""
-    files: list[dict[str, str]] = []
-    for k, request in enumerate(requests):
-        files.append({name: str(folder / f"{k}-{place}.npy") for place, name in enumerate(request)})
-        for name, file in files[-1].items():
-            np.save(file, request[name])
-    return files
-
-
 def _row(name: str, answers: Sequence[Mapping[str, Any]], memory: Mapping[str, Any]) -> MeasureRow:
     failed = next((a["failed"] for a in answers if "failed" in a), "")
     row = MeasureRow(name, CONFIGURATIONS[name], unavailable=failed)
@@ -220,10 +241,6 @@ def _row(name: str, answers: Sequence[Mapping[str, Any]], memory: Mapping[str, A
         planned=planned,
         outputs=last["outputs"],
         bound=last.get("bound"),
-        rss_loaded=_middle(answers, "rss_loaded"),
-        rss_first=_middle(answers, "rss_first"),
-        rss_steady=_middle(answers, "rss_steady"),
-        rss_peak=_middle(answers, "rss_peak"),
         load_ms=median(a["load_ms"] for a in answers),
         first_ms=median(a["first_ms"] for a in answers),
         latency_ms=median(latencies),
@@ -231,6 +248,51 @@ def _row(name: str, answers: Sequence[Mapping[str, Any]], memory: Mapping[str, A
         plan=last.get("plan", ""),
         note="; ".join(filter(None, (last.get("note"), memory.get("note"), memory.get("failed")))),
     )
+
+
+def _with_memory(
+    row: MeasureRow, answers: Sequence[Mapping[str, Any]], opened: Mapping[str, Any], weights: int, processes: int
+) -> MeasureRow:
+    """The row with what its processes took, and of what that consists."""
+    failed = next((a["failed"] for a in answers if "failed" in a), "")
+    if row.unavailable or failed:
+        return replace(row, unavailable=row.unavailable or failed)
+    known = [a["proportional"] for a in answers if a["proportional"] is not None]
+    row = replace(
+        row,
+        load_peak=_middle(answers, "load_peak"),
+        peak=_middle(answers, "peak"),
+        resident=_middle(answers, "resident"),
+        anonymous=_middle(answers, "anonymous"),
+        proportional=int(sum(known) / len(answers) * processes) if len(known) == len(answers) else None,
+    )
+    trimmed = _middle(answers, "trimmed")
+    if row.resident is None or trimmed is None or "before" not in opened:
+        return row
+    measured = "measured here"
+    outside = answers[-1].get("outside", 0)
+    parts = [
+        *opened_parts(opened, weights),
+        MemoryPart(INPUTS, answers[-1]["inputs"], "from their shapes"),
+        MemoryPart(ARENA, (row.activation or 0) - outside, measured),
+        MemoryPart(OUTPUTS, outside, measured),
+        MemoryPart("free, kept by malloc", max(row.resident - trimmed, 0), measured),
+    ]
+    rest = row.resident - sum(part.size for part in parts)
+    return replace(row, parts=(*parts, MemoryPart("rest", rest, "what is left")))
+
+
+def _together(task: Mapping[str, Any], processes: int, timeout_s: float) -> list[dict[str, Any]]:
+    """The figures of processes that run at once, and read their memory when all have served."""
+    with temporary_folder() as meeting, ThreadPoolExecutor(processes) as pool:
+
+        def serve(number: int) -> dict[str, Any]:
+            answer = _child({**task, "together": processes, "number": number, "meeting": str(meeting)}, timeout_s)
+            if "failed" in answer:
+                (meeting / "gone").touch()
+            return answer
+
+        return list(pool.map(serve, range(processes)))
 
 
 def _middle(answers: Sequence[Mapping[str, Any]], key: str) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["ratio_text", "size_text"]
+__all__ = ["mib_text", "ratio_text", "size_text"]
 
 _UNITS = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
@@ -15,6 +15,11 @@ def size_text(size: int, *, texels: bool = False) -> str:
         if size >= unit:
             return f"{size / unit:.2f} {name}"
     return f"{size} B"
+
+
+def mib_text(size: int) -> str:
+    """1572864 -> "1.5": MiB, for columns of them."""
+    return f"{size / 2**20:.1f}"
 
 
 def ratio_text(size: int, of: int, unit: str = "bytes") -> str:

@@ -96,7 +96,8 @@ def test_measure_prints_a_line_a_configuration(model: Path) -> None:
 
 @pytest.mark.full
 def test_measure_fits_a_terminal(model: Path) -> None:
-    text = edgemem("measure", model, "--rounds", 1, "--repeats", 1).output
+    text = edgemem("measure", model, "--rounds", 1, "--repeats", 1, "--processes", 2).output
+    assert "PSS of 2" in text
     assert max(map(len, text.splitlines())) <= 80
     for configuration in ("default", "tuned", "recording", "edgemem"):
         lines = [line for line in text.splitlines() if line.split()[:1] == [configuration]]

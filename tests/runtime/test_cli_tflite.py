@@ -92,7 +92,7 @@ def test_only_tflite_has_it(tmp_path: Path) -> None:
     out = tmp_path / "p.onnx"
     assert edgemem("plan", model, "-o", out).exit_code == 0
     assert edgemem("export", out, "-f", "tflm-metadata").exit_code == 4
-    assert edgemem("size", out).exit_code == 1
+    assert edgemem("size", out, "--runtime", "tflm").exit_code == 2
 
 
 @pytest.mark.full

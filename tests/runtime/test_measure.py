@@ -69,9 +69,11 @@ def test_a_chain_whose_memory_is_known(tmp_path: Path) -> None:
         assert row.first_ms is not None
         assert row.p99_ms is not None
         assert row.p99_ms >= row.latency_ms
-        if row.rss_peak is not None:  # Linux tells it
-            assert row.rss_loaded is not None
-            assert 0 < row.rss_loaded <= row.rss_peak
+        if row.parts:  # Linux tells it
+            assert row.resident is not None
+            assert row.anonymous is not None
+            assert sum(part.size for part in row.parts) == row.resident
+            assert 0 < row.anonymous < row.resident
 
 
 @pytest.mark.full
@@ -81,12 +83,12 @@ def test_mobilenet_v2(tmp_path: Path) -> None:
     rows = measure(path, repeats=1, rounds=1)
     assert [r.configuration for r in rows] == list(CONFIGURATIONS)
     default, tuned, trimmed, no_arena, recording, edgemem = rows
-    assert default.activation == trimmed.activation
     assert no_arena.activation is None
     assert all(row.exact and not row.note for row in (tuned, trimmed, no_arena))
-    if default.rss_steady is not None and platform.libc_ver()[0] == "glibc":
-        assert trimmed.rss_steady is not None
-        assert trimmed.rss_steady < 0.9 * default.rss_steady
+    assert trimmed.activation == tuned.activation
+    if default.resident is not None and platform.libc_ver()[0] == "glibc":
+        assert trimmed.resident is not None
+        assert trimmed.resident < 0.9 * default.resident
     assert recording.plan.endswith("made now")
     assert edgemem.plan.endswith("from the cache")
     assert default.activation is not None

@@ -40,6 +40,7 @@ __all__ = [
     "opened",
     "planned_bindings",
     "plans_in",
+    "weight_bytes",
     "weight_files",
     "with_entry",
     "with_plans",
@@ -98,6 +99,18 @@ def weight_files(data: Content) -> tuple[str, ...]:
         return tuple(sorted(set(_external(data))))
     except ModelError:
         return ()
+
+
+def weight_bytes(data: Content) -> int:
+    """Bytes of a model's initializers, in its file and in others; 0 for what is no ONNX model."""
+    total = 0
+    try:
+        for tensor in _initializers(data):
+            outside = dict(pair(data, entry) for entry in _messages(data, tensor.body, tensor.end, _EXTERNAL))
+            total += int(outside.get(b"length", 0)) if outside else tensor.end - tensor.body
+    except (ModelError, ValueError):
+        return 0
+    return total
 
 
 class Later:
@@ -204,12 +217,16 @@ def _entries(data: Content) -> Iterator[Field]:
 
 def _external(data: Content) -> Iterator[str]:
     """The names of the weight files, one for every tensor in them; the bytes of weights are stepped over."""
+    for tensor in _initializers(data):
+        for entry in _messages(data, tensor.body, tensor.end, _EXTERNAL):
+            key, value = pair(data, entry)
+            if key == b"location":
+                yield value.decode(errors="surrogateescape")
+
+
+def _initializers(data: Content) -> Iterator[Field]:
     for graph in _messages(data, 0, len(data), _GRAPH):
-        for tensor in _messages(data, graph.body, graph.end, _INITIALIZER):
-            for entry in _messages(data, tensor.body, tensor.end, _EXTERNAL):
-                key, value = pair(data, entry)
-                if key == b"location":
-                    yield value.decode(errors="surrogateescape")
+        yield from _messages(data, graph.body, graph.end, _INITIALIZER)
 
 
 def _messages(data: Content, start: int, end: int, number: int) -> Iterator[Field]:

@@ -14,7 +14,13 @@ import numpy as np
 import onnxruntime
 
 from edgemem.system.child_call import Message, serve
-from edgemem.system.process_memory import peak_bytes, resident_bytes
+from edgemem.system.process_memory import (
+    anonymous_bytes,
+    mapped_bytes,
+    peak_bytes,
+    proportional_bytes,
+    resident_bytes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,6 +41,7 @@ _EXACT_ARENA = {
 _PROFILED_RUNS = 3  # the arena grows until the second
 _KEPT_BYTES = 64 << 20  # up to this, all requests are in memory; beyond, each is read before its run
 _SESSIONS = ("recording", "edgemem")
+_POLL_S = 0.01
 _PLAN_S = 60  # for a plan that is being made in the background
 
 
@@ -45,7 +52,7 @@ def _options(task: Task) -> Any:
     options.intra_op_num_threads = task["threads"]
     options.log_severity_level = 3
     options.enable_cpu_mem_arena = task["configuration"] != "no_arena"
-    if task["configuration"] == "tuned":
+    if task["configuration"] in ("tuned", "trimmed"):
         options.enable_mem_pattern = False
         options.enable_mem_reuse = False
         kind = onnxruntime.OrtAllocatorType.ORT_ARENA_ALLOCATOR
@@ -71,37 +78,97 @@ def _memory(task: Task) -> dict[str, Any]:
     return {"activation": max(m["arena_held"] for m in counted) - weights}
 
 
-def _latency(task: Task) -> dict[str, Any]:
-    """Load the model, serve the requests in turn, and read the memory on the way."""
-    requests = _Requests(task)
+def _opened(task: Task) -> dict[str, Any]:
+    """What the process takes before it opens the session, and with it open and nothing free in the C library; bytes."""
+    if task["configuration"] in _SESSIONS:
+        import edgemem.runtime.onnxruntime.session  # noqa: F401 - a library, not the model
     gc.collect()
-    before = resident_bytes()
+    before = anonymous_bytes()
+    session = _session(task)
+    load_peak = peak_bytes()
+    _trim()
+    gc.collect()
+    anonymous, resident = anonymous_bytes(), resident_bytes()
+    mapped, touched = mapped_bytes(task["folder"])
+    del session
+    if before is None or anonymous is None or resident is None or load_peak is None:
+        return {}
+    return {
+        "before": before,
+        "anonymous": anonymous,
+        "code": resident - anonymous - touched,
+        "weights_mapped": mapped,
+        "load_peak": load_peak,
+        "version": onnxruntime.__version__,
+    }
+
+
+def _recorded(task: Task) -> dict[str, Any]:
+    """The arena of a plan that is made of one run, what the results take beside it, and the peak at load; bytes."""
+    from pathlib import Path
+
+    from edgemem.runtime.onnxruntime.session import InferenceSession
+
+    with InferenceSession(task["model"], _options(task), cache=Path(task["cache"]), background=False) as session:
+        load_peak = peak_bytes()
+        feeds = _Requests(task)[0]
+        for _ in range(2):
+            results = session.run(None, feeds)
+        outputs = sum(r.nbytes for r in results if isinstance(r, np.ndarray))
+        return {"planned": session.memory.planned, "outputs": outputs, "load_peak": load_peak}
+
+
+def _served(task: Task) -> dict[str, Any]:
+    """Load the model, serve the requests in turn, and read the memory while the last results are there.
+
+    Of several processes that measure together, each waits until all have served, and then until all have read.
+    """
+    gc.collect()
     began = time.perf_counter()
     session = _session(task)
-    load_ms = (time.perf_counter() - began) * 1e3
+    answer: dict[str, Any] = {"load_ms": (time.perf_counter() - began) * 1e3, "load_peak": peak_bytes()}
     if task["configuration"] == "trimmed":
         _trim()
-    answer: dict[str, Any] = {"load_ms": load_ms, "rss_loaded": _grown(before)}
-    times, outputs = [], 0
+    requests = _Requests(task)
+    times, outputs, results = [], 0, None
     for k in range(task["warm"] + task["repeats"]):
-        feeds = requests[k]
+        feeds, results = requests[k], None  # the last results are dropped before the next run
         began = time.perf_counter()
         results = session.run(None, feeds)
         times.append((time.perf_counter() - began) * 1e3)
         outputs = max(outputs, sum(r.nbytes for r in results if isinstance(r, np.ndarray)))
-        del results, feeds
-        if not k:
-            answer["rss_first"] = _grown(before)
+        del feeds
         if k < task["warm"] and task["configuration"] in _SESSIONS:
             session.wait(_PLAN_S)  # a plan is made in the background; the timed runs are those with one
         if k == task["warm"] - 1 and task["configuration"] == "trimmed":
             _trim()
-    answer |= {"rss_steady": _grown(before), "rss_peak": _grown(before, peak_bytes())}
+    gc.collect()
+    _meet(task, "served")
+    answer |= {"resident": resident_bytes(), "anonymous": anonymous_bytes(), "proportional": proportional_bytes()}
+    answer |= {"peak": peak_bytes(), "inputs": requests.kept}
+    _meet(task, "read")
+    del results
+    _trim()
+    answer["trimmed"] = resident_bytes()
     answer |= {"first_ms": times[0], "latencies_ms": times[task["warm"] :], "outputs": outputs}
     if task["configuration"] in _SESSIONS:
         session.wait(_PLAN_S)
     answer["digest"] = _digest(session, requests)
     return answer | (_plan(session, outputs) if task["configuration"] in _SESSIONS else {})
+
+
+def _meet(task: Task, name: str) -> None:
+    """Wait until all processes that measure together are here. Raises TimeoutError where one of them has gone."""
+    from pathlib import Path
+
+    if task["together"] == 1:
+        return
+    folder = Path(task["meeting"])
+    (folder / f"{name}-{task['number']}").touch()
+    while len(list(folder.glob(f"{name}-*"))) < task["together"]:
+        if (folder / "gone").exists():
+            raise TimeoutError("another one of the processes that measure together has ended")
+        time.sleep(_POLL_S)
 
 
 def _trim() -> None:
@@ -111,13 +178,6 @@ def _trim() -> None:
 
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
-
-
-def _grown(before: int | None, now: int | None = None) -> int | None:
-    """Bytes of resident memory (or of its peak) beyond those before."""
-    gc.collect()
-    now = resident_bytes() if now is None else now
-    return None if before is None or now is None else max(0, now - before)
 
 
 def _plan(session: Any, outputs: int) -> dict[str, Any]:
@@ -144,7 +204,12 @@ def _session(task: Task) -> Any:
             folder, is_stored = (task["cache"], True) if name == "edgemem" else (False, False)
             # Results in the arena as ONNX Runtime has them, unless the file's recording has them outside.
             return InferenceSession(
-                task["model"], _options(task), cache=folder, stored=is_stored, share_outputs=task["share"]
+                task["model"],
+                _options(task),
+                cache=folder,
+                stored=is_stored,
+                share_outputs=task["share"],
+                record=task["record"],
             )
         case _:
             return onnxruntime.InferenceSession(task["model"], _options(task), providers=["CPUExecutionProvider"])
@@ -160,6 +225,7 @@ class _Requests:
         while len(self._kept) < len(self._files) and size <= _KEPT_BYTES:
             self._kept.append(self._read(len(self._kept)))
             size += sum(value.nbytes for value in self._kept[-1].values())
+        self.kept = size
 
     def __len__(self) -> int:
         return len(self._files)
@@ -183,5 +249,7 @@ def _digest(session: Any, requests: _Requests) -> str:
     return sha.hexdigest()
 
 
+_ANSWERS = {"memory": _memory, "open": _opened, "record": _recorded, "serve": _served}
+
 if __name__ == "__main__":
-    serve(lambda question: Message((_memory if question.data["what"] == "memory" else _latency)(question.data)))
+    serve(lambda question: Message(_ANSWERS[question.data["what"]](question.data)))

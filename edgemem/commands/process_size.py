@@ -1,0 +1,238 @@
+"""What processes that serve an .onnx model in ONNX Runtime will take, part by part, before they run.
+
+A fresh process opens the model once, which tells libraries, weights and load. The arena is that of a recording: one in
+the file, or one of a single run at the smallest sizes. For other sizes the plan of the graph says how it grows. All
+sizes and numbers of processes are computed from these.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any, Final
+
+from edgemem.commands.onnx_file import read_onnx
+from edgemem.commands.process_parts import (
+    ARENA,
+    INPUTS,
+    OUTPUTS,
+    MemoryPart,
+    check_installed,
+    opened_parts,
+    save_requests,
+)
+from edgemem.errors import BudgetExceededError, ModelError, UnsupportedError
+from edgemem.formats import Bindings, load_model, onnx_editor
+from edgemem.model.dtypes import byte_size
+from edgemem.model.ranges import in_ranges
+from edgemem.planning.model_plan import plan_model
+from edgemem.plans import Settings
+from edgemem.runtime.feeds import make_feeds, resolve
+from edgemem.runtime.onnxruntime.file import planned_bindings, plans_in, weight_bytes
+from edgemem.system.child_call import ChildError, Message, call_child
+from edgemem.system.files import temporary_folder
+from edgemem.targets import BUILT_IN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from edgemem.plans import PlanSet
+
+__all__ = ["ProcessSize", "SizePoint", "check_processes", "process_size", "process_size_data"]
+
+_TIMEOUT_S: Final = 600.0
+_COMPUTED: Final = "from their shapes"
+
+
+@dataclass(frozen=True, slots=True)
+class SizePoint:
+    """One process at one choice of sizes.
+
+    Attributes:
+        dims: the dimensions that were given.
+        parts: of the resident memory of a process between its runs' beginning and end, when all of the arena is used.
+    """
+
+    dims: Mapping[str, int]
+    parts: tuple[MemoryPart, ...]
+
+    @property
+    def resident(self) -> int:
+        """Bytes of a process."""
+        return sum(part.size for part in self.parts)
+
+    def together(self, processes: int) -> int:
+        """Bytes of so many processes, in which pages of files are there once."""
+        shared = sum(part.shared for part in self.parts)
+        return (self.resident - shared) * processes + shared
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSize:
+    """The prediction. Sizes are bytes.
+
+    Attributes:
+        points: one for every choice of sizes, in the order in which they were given.
+        processes: how many are counted together.
+        threads: of one operator.
+        load_peak: the most that is resident in a process while it opens the session, as measured here.
+    """
+
+    points: tuple[SizePoint, ...]
+    processes: int
+    threads: int
+    load_peak: int
+
+    @property
+    def largest(self) -> int:
+        """The most of all processes at any point, or while all of them open their sessions at once."""
+        shared = min(sum(part.shared for part in point.parts) for point in self.points)
+        loading = (self.load_peak - shared) * self.processes + shared
+        return max(loading, *(point.together(self.processes) for point in self.points))
+
+
+def process_size(
+    path: Path,
+    choices: Sequence[Mapping[str, int]] = ({},),
+    *,
+    input_shapes: Mapping[str, tuple[int, ...]] | None = None,
+    threads: int = 1,
+    processes: int = 1,
+    timeout_s: float | None = None,
+) -> ProcessSize:
+    """What processes with an `edgemem.InferenceSession` will take that has its plan.
+
+    Args:
+        path: an .onnx file.
+        choices: values of dimensions, each a point of the answer.
+        input_shapes: shapes of inputs by name.
+        threads: of one operator.
+        processes: counted together.
+        timeout_s: of the process that opens the model and of the one that records; None for ten minutes.
+
+    Raises:
+        MissingDependencyError: onnxruntime is not installed.
+        ModelError: the model does not run, or this system does not tell what a process takes.
+        UnknownShapeError: a size is unknown; UnsupportedError: values of an input cannot be made up.
+    """
+    data = read_onnx(path, "size")
+    check_installed()
+    forms = onnx_editor().parts(data, path.parent).input_forms()
+    bound = [planned_bindings(data, Bindings(dict(dims), dict(input_shapes or {}))) for dims in choices]
+    bound = [Bindings(each.dims, each.input_shapes) for each in bound]
+    shapes = [{name: resolve(name, form, each) for name, (_, form) in forms.items()} for each in bound]
+    plans = [_planned(path, each) for each in bound]
+    stored = plans_in(data)
+    arenas: dict[int, MemoryPart] = {}
+    with temporary_folder() as folder:
+        task = {
+            "model": str(path),
+            "configuration": "edgemem",
+            "cache": str(folder / "plans"),
+            "dims": {},
+            "threads": threads,
+            "share": False,
+            "record": "never",
+            "folder": str(path.resolve().parent),
+        }
+        opened = _answer({**task, "what": "open"}, timeout_s)
+        if not opened:
+            raise ModelError("this system does not tell what a process takes (Linux does)")
+        load_peak = opened["load_peak"]  # of equal processes it differs by some MiB, so the larger one counts
+        of_this = [p for p in stored if p.recording is None or p.recording.fingerprint.version == opened["version"]]
+        for k, dims in enumerate(choices):
+            if size := _stored(of_this, shapes[k], None if input_shapes else dims):
+                arenas[k] = MemoryPart(ARENA, size, "recorded, in the file")
+        for k in _to_record(plans, arenas):
+            requests = save_requests([make_feeds(forms, bound[k])], folder)
+            answer = _answer({**task, "what": "record", "requests": requests}, timeout_s)
+            arenas[k] = MemoryPart(ARENA, answer["planned"], "recorded here")
+            plans[k] = plans[k] or (answer["planned"], answer["outputs"])
+            load_peak = max(load_peak, answer["load_peak"])
+    base = min(arenas)
+    opened_once = opened_parts(opened, weight_bytes(data))
+    points = []
+    for k, dims in enumerate(choices):
+        planned, outputs = plans[k] or (0, 0)
+        if k not in arenas:
+            of, _ = plans[base] or (0, 0)
+            ratio = arenas[base].size / of if of else 1.0
+            arenas[k] = MemoryPart(ARENA, int(planned * ratio), f"planned x{ratio:.2f}")
+        fed = sum(byte_size(forms[name][0], prod(shape)) for name, shape in shapes[k].items())
+        of_runs = (MemoryPart(INPUTS, fed, _COMPUTED), arenas[k], MemoryPart(OUTPUTS, outputs, _COMPUTED))
+        points.append(SizePoint(dict(dims), (*opened_once, *of_runs)))
+    return ProcessSize(tuple(points), processes, threads, load_peak)
+
+
+def process_size_data(size: ProcessSize) -> dict[str, Any]:
+    """The prediction as plain data for JSON."""
+    points = [
+        {**asdict(point), "resident": point.resident, "together": point.together(size.processes)}
+        for point in size.points
+    ]
+    return {"runtime": "onnxruntime", **asdict(size), "points": points, "largest": size.largest}
+
+
+def check_processes(size: ProcessSize, budget: int | None) -> None:
+    """Raise BudgetExceededError if the processes take more than `budget` bytes at any point or while they load."""
+    if budget is not None and size.largest > budget:
+        raise BudgetExceededError(
+            f"the processes take {size.largest:,} bytes, {budget:,} are available; the parts are above",
+            required=size.largest,
+            available=budget,
+            op="",
+        )
+
+
+def _planned(path: Path, bindings: Bindings) -> tuple[int, int] | None:
+    """Bytes of the arena of a plan of the graph, and of the graph's outputs; None where it cannot be planned."""
+    try:
+        model = load_model(path, bindings)
+        planset = plan_model(model, BUILT_IN["onnxruntime"], Settings(effort="fast"), families=("offsets",))
+    except UnsupportedError:
+        return None
+    graph = model.graph()
+    outputs = [graph.tensors[i] for i in graph.outputs]
+    best = planset.best_offsets
+    return best.size if best is not None else 0, sum(t.size for t in outputs if t.kind == "activation")
+
+
+def _stored(plans: Sequence[PlanSet], shapes: Mapping[str, tuple[int, ...]], dims: Mapping[str, int] | None) -> int:
+    """The arena of a recording in the file for these inputs; 0 without one.
+
+    Args:
+        plans: in the file; recordings of this version of the runtime.
+        shapes: of the inputs.
+        dims: what was bound, which may lie in the ranges that the recordings are for; None if shapes were given.
+    """
+    graph = next((p for p in plans if p.recording is None), None)
+    in_range = dims is not None and graph is not None and graph.ranges and not in_ranges(dims, graph.dims, graph.ranges)
+    sizes = [0]
+    for plan in plans:
+        if plan.recording is None or plan.best_offsets is None or plan.recording.fingerprint.keeps_reuse:
+            continue
+        ran = {name: shape for name, _, shape in plan.recording.fingerprint.signature.inputs}
+        if in_range or ran == shapes:
+            sizes.append(plan.best_offsets.size)
+    return max(sizes)
+
+
+def _to_record(plans: Sequence[tuple[int, int] | None], arenas: Mapping[int, MemoryPart]) -> list[int]:
+    """Which choices are to be run: those that no plan tells, and the smallest one where nothing is recorded."""
+    unplanned = [k for k, plan in enumerate(plans) if plan is None and k not in arenas]
+    if arenas or unplanned:
+        return unplanned
+    return [min(range(len(plans)), key=lambda k: plans[k] or (0, 0))]
+
+
+def _answer(task: Mapping[str, Any], timeout_s: float | None) -> dict[str, Any]:
+    try:
+        answer = call_child(
+            "edgemem.runtime.onnxruntime.measure_child", Message(task), timeout_s=timeout_s or _TIMEOUT_S
+        )
+    except ChildError as e:
+        advice = "; record it with inputs of its own: edgemem plan MODEL --record --input NAME=FILE.npy -o PLANNED"
+        ran = advice if task["what"] == "record" else ""
+        raise ModelError(f"ONNX Runtime does not run the model: {str(e)[:300]}{ran}") from None
+    return dict(answer.data)

@@ -1,0 +1,101 @@
+"""What `edgemem size` says a server's processes will take, against what they take.
+
+python tests/bench/serving/predicted.py [--models FOLDER] [--processes 4] [--batches 1 8] [--quick] [NAME ...]
+
+The prediction is made from one process that opens the model and one run at the smallest batch. Then the model is
+planned for every batch, and `edgemem measure` runs as many processes of it at once, three warm runs and some more each.
+Printed are MiB, predicted and measured: a process's resident memory while its last results are there, all of them
+together (the sum of their proportional memory), and the peak while the session is opened. Exported models are predicted
+and measured at the sizes that their files have. Run nothing else from the same environment meanwhile: processes share
+the pages of its libraries.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+sys.path.append(str(Path(__file__).resolve().parents[3]))
+
+from edgemem.commands.measure import measure
+from edgemem.commands.process_parts import INPUTS
+from edgemem.commands.process_size import process_size
+from edgemem.formats import Bindings
+from models.build import names
+from tests.bench.serving import subjects
+from tests.bench.serving.checks import Checks
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from edgemem.commands.process_parts import MemoryPart
+
+LIMIT_RATIO = 0.05
+RUNS = 5
+
+
+def compare(name: str, path: Path, choices: Sequence[Mapping[str, int]], processes: int, checks: Checks) -> None:
+    """A line for every choice of sizes, and its checks."""
+    size = process_size(path, choices, processes=processes)
+    for point in size.points:
+        bindings = Bindings(dict(point.dims))
+        planned = path.with_name(f"planned-{path.name}")
+        # In a process of its own: pages of libraries that this one had would count as shared with it.
+        options = (*bindings.options, "--record", "-o", str(planned))
+        command = (sys.executable, "-m", "edgemem", "plan", str(path), *options)
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        (row,) = measure(
+            planned,
+            vary={dim: (value, value) for dim, value in point.dims.items()},  # the session leaves them open
+            configurations=("edgemem",),
+            processes=processes,
+            repeats=RUNS,
+            rounds=1,
+        )
+        planned.unlink()
+        at = " ".join((name, *(f"{dim}={value}" for dim, value in point.dims.items())))
+        if row.resident is None or row.proportional is None or row.load_peak is None:
+            checks.holds(f"{at} is measured", is_met=False, detail=row.unavailable)
+            continue
+        kept = _inputs(row.parts) - _inputs(point.parts)  # the measured processes hold several requests
+        pairs = {
+            "resident": (point.resident + kept, row.resident),
+            f"{processes} together": (point.together(processes) + kept * processes, row.proportional),
+            "peak at load": (size.load_peak, row.load_peak),
+        }
+        for what, (predicted, measured) in pairs.items():
+            told = f"{at}, {what}: {predicted / 2**20:.1f} predicted, {measured / 2**20:.1f} MiB measured, error"
+            checks.at_most(told, abs(predicted / measured - 1), LIMIT_RATIO)
+
+
+def _inputs(parts: Sequence[MemoryPart]) -> int:
+    return sum(part.size for part in parts if part.name == INPUTS)
+
+
+def main() -> None:
+    """Print the comparison."""
+    parser = subjects.arguments(__doc__)
+    parser.add_argument("name", nargs="*")
+    parser.add_argument("--processes", type=int, default=4)
+    parser.add_argument("--batches", type=int, nargs="+", default=[1, 8])
+    args = parser.parse_args()
+    checks = Checks()
+    with tempfile.TemporaryDirectory(prefix="edgemem-") as folder:
+        if args.models is not None:
+            for name, path in subjects.exported(args.models, args.name).items():
+                compare(name, path, ({},), args.processes, checks)
+        else:
+            for name in args.name or (names()[:1] if args.quick else names()):
+                path = subjects.built(name, Path(folder), batch="batch", small=args.quick)
+                more = {"T": 32} if name == "dynamic" else {}
+                choices = [{"batch": value, **more} for value in args.batches]
+                compare(name, path, choices, args.processes, checks)
+                path.unlink()
+    checks.end()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""The memory of four workers of a server after 2,000 requests of mixed batch sizes, as Markdown (docs/server.md).
+
+python tests/bench/serving/workers.py [--models FOLDER] [--requests 2000] [--batch 1..4] [--quick] [NAME ...]
+
+Each worker is a process of `edgemem measure`; the four serve a quarter of the requests each and are read while all of
+them still run. Exported models must leave the dimension `batch` open.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[3]))
+
+from edgemem.commands.measure import measure
+from tests.bench.serving import subjects
+
+WORKERS = 4
+CONFIGURATIONS = ("default", "tuned", "trimmed", "edgemem")
+
+
+def mib(size: int | None) -> str:
+    """A cell of the table."""
+    return "-" if size is None else f"{size / 2**20:.0f}"
+
+
+def main() -> None:
+    """Print the table."""
+    parser = subjects.arguments(__doc__)
+    parser.add_argument("name", nargs="*", default=["resnet18", "transformer"])
+    parser.add_argument("--requests", type=int, default=2000)
+    parser.add_argument("--batch", default="1..4")
+    args = parser.parse_args()
+    first, _, last = args.batch.partition("..")
+    repeats = 2 if args.quick else args.requests // WORKERS
+    print("| MiB | | resident | anonymous | proportional, of 4 | peak at load | peak |")
+    print("|---|---|---:|---:|---:|---:|---:|")
+    with tempfile.TemporaryDirectory(prefix="edgemem-") as folder:
+        files = subjects.exported(args.models, args.name) or {
+            name: subjects.built(name, Path(folder), batch="batch", small=args.quick) for name in args.name
+        }
+        for name, path in files.items():
+            vary = {"batch": (int(first), int(last or first))}
+            for row in measure(
+                path,
+                vary=vary,
+                configurations=CONFIGURATIONS,
+                repeats=repeats,
+                rounds=1,
+                processes=WORKERS,
+                timeout_s=3600,
+            ):
+                sizes = (row.resident, row.anonymous, row.proportional, row.load_peak, row.peak)
+                print(f"| {name} | {row.configuration} | {' | '.join(map(mib, sizes))} | {row.unavailable}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
