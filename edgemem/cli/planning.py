@@ -53,8 +53,8 @@ def _states(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...
     "--budget",
     metavar="SIZE",
     callback=parsed_size,
-    help="Fail with exit code 3 if the arena exceeds SIZE, such as 256KiB: in TFLite Micro its head, with --record the "
-    "session's, too. `edgemem shrink` then shows what would fit.",
+    help="Fail with exit code 3 if the arena exceeds SIZE, such as 256KiB: in TFLite Micro head and tail, with "
+    "--record the session's, too. `edgemem shrink` then shows what would fit.",
 )
 @limits_options
 @click.option(
@@ -107,6 +107,7 @@ def plan(
     from edgemem.commands.stateful_model import open_with_states
     from edgemem.errors import BudgetExceededError
     from edgemem.formats import Bindings, Model
+    from edgemem.planning.micro_arenas import micro_arenas
     from edgemem.planning.verification import graph_for
     from edgemem.runtime.executors import where_it_runs
     from edgemem.runtime.onnxruntime.file_recording import add_recording, add_recording_if_possible
@@ -166,12 +167,18 @@ def plan(
     if as_json:
         view.print_json(planset, graph_for(planset, carrier) if carrier is not None else None)
         return
-    plan_view.show_plan(planset, elapsed_s=elapsed, rows=4)
+    arenas = micro_arenas(carrier, planset)
+    plan_view.show_plan(planset, elapsed_s=elapsed, rows=4, note=str(arenas or ""))
     for planned in recorded:
         view.show_recorded(planned, budget)
     if unrecorded:
         echo_folded(f"\nno recording was added: {unrecorded}")
-    if output:
+    if output and arenas is not None and arenas.is_larger:
+        echo_folded(
+            f"wrote {output} without a plan: its head of {arenas.planned.head.total:,} bytes would be larger than the "
+            f"{arenas.own.head.total:,} of TensorFlow Lite Micro's own planner"
+        )
+    elif output:
         echo_folded(f"wrote {output}: {where_it_runs((*plansets, *recorded), output.suffix, carrier, output)}")
 
 

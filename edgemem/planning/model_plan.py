@@ -13,7 +13,9 @@ from edgemem.formats import Assuming, Bindings, Model
 from edgemem.formats.workspace import graph_under
 from edgemem.model.graph import Graph, digest
 from edgemem.model.profiles import kernel_versions
+from edgemem.model.steps import steps_of
 from edgemem.planning.choice import choices
+from edgemem.planning.micro_workspace import plan_workspace
 from edgemem.planning.problem_plan import plan_with_settings
 from edgemem.planning.ranges import check_range, graphs_over, largest_sizes, widened
 from edgemem.proof import prove
@@ -106,7 +108,12 @@ def plan_graph(
     # Under the rules of LiteRT the plan that LiteRT itself would make stands beside ours.
     also = choices("offsets/litert_arena") if target.scratch == "litert" else ()
     problem = widened(lives.problem, least) if least else lives.problem
-    made = plan_with_settings(problem, settings, families=families, also=also, fits=fits, progress=progress)
+
+    def planned(records: Problem) -> PlanSet:
+        return plan_with_settings(records, settings, families=families, also=also, fits=fits, progress=progress)
+
+    has_workspace = target.scratch == "tflm" and any(step.op.scratch for step in steps_of(graph))
+    made = plan_workspace(graph, target, problem, planned) if has_workspace else planned(problem)
     planset = replace(
         made,
         target=target,
