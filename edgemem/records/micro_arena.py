@@ -27,12 +27,14 @@ __all__ = ["MicroArena", "predicted_arena"]
 _ALIGNMENT: Final = 16
 _QUANTISED: Final = frozenset(("int4", "int8", "uint8", "int16"))
 # Which input is the bias.
-_BIASES: Final[Mapping[str, tuple[int, ...]]] = {
-    "CONV_2D": (2,),
-    "DEPTHWISE_CONV_2D": (2,),
-    "FULLY_CONNECTED": (2,),
-    "TRANSPOSE_CONV": (3,),
-}
+_BIAS: Final[Mapping[str, int]] = {"CONV_2D": 2, "DEPTHWISE_CONV_2D": 2, "FULLY_CONNECTED": 2, "TRANSPOSE_CONV": 3}
+# Kernels that ask twice for all of their tensors but the bias; nothing is given back before they are prepared.
+_TWICE: Final = frozenset(
+    (
+        *("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV"),
+        *("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_ALL"),
+    )
+)
 _PIECES: Final = 12  # of workspace that an operator may ask for; there is room for so many more
 _PLANNED: Final = 40  # bytes for a buffer in the planner's lists, whatever the pointers
 
@@ -82,12 +84,13 @@ def _while_prepared(graph: Graph, op: Op, build: MicroBuild) -> int:
     """At most what an operator's tensors take while its kernel is prepared: some weights have a scale a channel."""
     is_quantised = any(i >= 0 and graph.tensors[i].dtype in _QUANTISED for i in op.inputs)
     channels = channels_of(graph, op)
+    bias = _BIAS.get(op.type, -1)
     total = 0
     for position, index in enumerate((*op.inputs, *op.outputs)):
         if index >= 0:
-            total += build.end
-            is_bias = is_quantised and position in _BIASES.get(op.type, ())
-            if graph.tensors[index].dtype in _QUANTISED or is_bias:
-                has_channels = position in (1, *_BIASES.get(op.type, ()))
-                total += build.quantised + (4 * (channels - 1) if has_channels else 0)
+            size = build.end
+            if graph.tensors[index].dtype in _QUANTISED or (is_quantised and position == bias):
+                more = 4 * (channels - 1) if position in (1, bias) else 0
+                size += padded(build.quantised + more, build.pointer)
+            total += 2 * size if op.type in _TWICE and position != bias else size
     return total
