@@ -25,5 +25,5 @@ def graph_under(model: Model, target: Target) -> Graph:
     """
     graph = model.graph()
     if target.scratch == "tflm":
-        return with_workspace(graph, target.pointer_bytes)
+        return with_workspace(graph, target.pointer_bytes, target.kernels)
     return graph if target.scratch == "unknown" else find_probe(target.scratch).annotated(graph, model)

@@ -1,6 +1,7 @@
 """The workspace that TensorFlow Lite Micro's kernels ask for as they are prepared, which no file tells.
 
-These are the reference kernels, as read in tflite-micro 90b983c2b3f1. Each piece lives while its operator runs.
+The reference kernels are as read in tflite-micro 90b983c2b3f1; CMSIS-NN replaces some of them. Each piece lives while
+its operator runs.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Final
+
+from edgemem.model.cmsis_workspace import cmsis_workspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,14 +24,19 @@ _INT: Final = 4
 _ELEMENT: Final[Mapping[str, int]] = {"float32": 4, "int16": 2}
 
 
-def workspace_of(graph: Graph, op: Op, pointer: int = _DEVICE_POINTER) -> tuple[int, ...]:
+def workspace_of(graph: Graph, op: Op, pointer: int = _DEVICE_POINTER, kernels: str = "none") -> tuple[int, ...]:
     """Bytes of each piece of workspace of an operator of a .tflite file, in the order in which its kernel asks.
 
     Args:
         graph: which the operator's tensors are in, weights included.
         op: the operator.
         pointer: bytes of a pointer of the device.
+        kernels: the kernel profile; libraries other than CMSIS-NN count as the reference kernels.
     """
+    if kernels.startswith("cmsis-nn"):
+        found = cmsis_workspace(graph, op, kernels)
+        if found is not None:
+            return found
     rule = _RULES.get(op.type)
     if rule is None:
         return ()
@@ -37,15 +45,15 @@ def workspace_of(graph: Graph, op: Op, pointer: int = _DEVICE_POINTER) -> tuple[
     return rule(read, made, pointer)
 
 
-def with_workspace(graph: Graph, pointer: int = _DEVICE_POINTER) -> Graph:
+def with_workspace(graph: Graph, pointer: int = _DEVICE_POINTER, kernels: str = "none") -> Graph:
     """The graph with the workspace of each operator in `Op.scratch`, those of bodies included."""
     return replace(
         graph,
         ops=tuple(
             replace(
                 op,
-                scratch=workspace_of(graph, op, pointer),
-                bodies=tuple(with_workspace(body, pointer) for body in op.bodies),
+                scratch=workspace_of(graph, op, pointer, kernels),
+                bodies=tuple(with_workspace(body, pointer, kernels) for body in op.bodies),
             )
             for op in graph.ops
         ),

@@ -21,7 +21,9 @@ __all__ = ["MicroArenas", "micro_arenas"]
 
 @dataclass(frozen=True, slots=True)
 class MicroArenas:
-    """The arenas of a model on the device of a plan's target, as predicted for reference kernels.
+    """The arenas of a model on the device of a plan's target, as predicted.
+
+    The head has the workspace of the target's kernel profile, the tail is that of reference kernels.
 
     Attributes:
         own: without offsets, as TensorFlow Lite Micro plans it.
@@ -32,12 +34,13 @@ class MicroArenas:
     planned: MicroArena
 
     def __str__(self) -> str:
-        """Head and tail, before -> after, in one line for people."""
+        """Arena, head and tail, before -> after, in two lines for people."""
         own, head = self.own.head, self.planned.head
         return (
-            f"head {own.total:,} -> {head.total:,} bytes (activations {own.tensors:,} -> {head.tensors:,}, workspace "
-            f"{own.workspace:,} -> {head.workspace:,}), tail {self.planned.tail:,}; arena {self.own.total:,} -> "
-            f"{self.planned.total:,}"
+            f"on the device {self.own.total:,} -> {self.planned.total:,} bytes: head {own.total:,} -> {head.total:,}, "
+            f"tail {self.planned.tail:,}\n"
+            f"in the head: activations {own.tensors:,} -> {head.tensors:,}, workspace {own.workspace:,} -> "
+            f"{head.workspace:,}"
         )
 
     @property
@@ -56,4 +59,4 @@ def micro_arenas(model: Model | None, planset: PlanSet) -> MicroArenas | None:
     except EdgememError:  # it cannot be written either
         return None
     graph, build = model.graph(), build_of(target)
-    return MicroArenas(predicted_arena(graph, {}, build), predicted_arena(graph, offsets, build))
+    return MicroArenas(*(predicted_arena(graph, places, build, target.kernels) for places in ({}, offsets)))

@@ -58,7 +58,7 @@ def _settled(planset: PlanSet, graph: Graph, target: Target) -> PlanSet:
     """The plan set with the workspace of each offset plan where it will be, and the size of the arena that makes."""
     if target.region.reserved:  # nobody keeps TensorFlow Lite Micro from these
         return planset
-    buffers = buffers_of(graph, target.pointer_bytes)
+    buffers = buffers_of(graph, target.pointer_bytes, target.kernels)
     records = planset.problem.records
     workspace = [k for k, record in enumerate(records) if record.kind == "scratch"]
 

@@ -59,13 +59,14 @@ class MicroArena:
         return padded(max(self.head.total + self.tail, self.preparing), _ALIGNMENT)
 
 
-def predicted_arena(graph: Graph, offline: Mapping[str, int], build: MicroBuild) -> MicroArena:
-    """The arena for the graph of a .tflite file with reference kernels.
+def predicted_arena(graph: Graph, offline: Mapping[str, int], build: MicroBuild, kernels: str = "none") -> MicroArena:
+    """The arena for the graph of a .tflite file: the head with the kernels of a profile, the rest with reference ones.
 
     Args:
         graph: of the file.
         offline: offsets that the file decides, by tensor.
         build: which TensorFlow Lite Micro it is.
+        kernels: the profile; `none` for the reference kernels.
     """
     graphs, pointer = subgraphs_of(graph), build.pointer
     operators = [(each, op) for each in graphs for op in each.ops]
@@ -75,9 +76,9 @@ def predicted_arena(graph: Graph, offline: Mapping[str, int], build: MicroBuild)
     kernel = max((_while_prepared(each, op, build) for each, op in operators), default=0)
     buffers = sum(len(each.tensors) for each in graphs) + pieces
     lists = requests + pointer * len(graphs) + (2 * pointer + 16) * buffers
-    planner = padded(lists, _ALIGNMENT) + _PLANNED * len(buffers_of(graph, pointer))
+    planner = padded(lists, _ALIGNMENT) + _PLANNED * len(buffers_of(graph, pointer, kernels))
     preparing = padded(tail.planned, _ALIGNMENT) + max(requests + kernel, planner)
-    return MicroArena(predicted_head(graph, offline, pointer), tail.total, preparing)
+    return MicroArena(predicted_head(graph, offline, pointer, kernels), tail.total, preparing)
 
 
 def _while_prepared(graph: Graph, op: Op, build: MicroBuild) -> int:

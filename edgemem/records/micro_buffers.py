@@ -46,13 +46,18 @@ class Buffer:
     also: tuple[str, ...] = ()
 
 
-def buffers_of(graph: Graph, pointer: int = 4) -> tuple[Buffer, ...]:
+def buffers_of(graph: Graph, pointer: int = 4, kernels: str = "none") -> tuple[Buffer, ...]:
     """All buffers of the graph of a .tflite file, in the order in which TensorFlow Lite Micro asks for their places.
 
     That is the order of subgraphs and tensors in the file, and then that of subgraphs and operators for the workspace
-    of their kernels. Constants and variables are kept elsewhere. `pointer` is the size of the device's pointers.
+    of their kernels. Constants and variables are kept elsewhere.
+
+    Args:
+        graph: of the file.
+        pointer: bytes of the device's pointers.
+        kernels: the kernel profile that says which workspace there is.
     """
-    counter = _Scopes(pointer)
+    counter = _Scopes(pointer, kernels)
     counter.visit(graph)
     tensors = (buffer for _, buffers in sorted(counter.of.items()) for buffer in buffers if buffer is not None)
     workspace = (buffer for _, buffer in sorted(counter.workspace.items(), key=lambda entry: entry[0]))
@@ -67,11 +72,11 @@ class _Scopes:
         workspace: by the number of the subgraph, the operator's place in it, and the number of the piece.
     """
 
-    def __init__(self, pointer: int) -> None:
+    def __init__(self, pointer: int, kernels: str) -> None:
         self.of: dict[int, list[Buffer | None]] = {}
         self.workspace: dict[tuple[int, int, int], Buffer] = {}
         self._scope = 0
-        self._pointer = pointer
+        self._device = pointer, kernels
 
     def visit(self, graph: Graph, path: str = "") -> None:
         """Note the scopes of a subgraph's tensors, and of those in the subgraphs that it runs."""
@@ -90,7 +95,7 @@ class _Scopes:
             label = f"{path}{op.name or op.type}"
             for index in op.outputs:
                 use(index)
-            for k, size in enumerate(workspace_of(graph, op, self._pointer)):
+            for k, size in enumerate(workspace_of(graph, op, *self._device)):
                 self._use_workspace((number, place, k), scratch_name(label, k), size)
             for body in op.bodies:
                 if op.type in _RUN_BODIES:

@@ -39,15 +39,16 @@ class MicroHead:
         return self.total - self.tensors
 
 
-def predicted_head(graph: Graph, offline: Mapping[str, int], pointer: int = 4) -> MicroHead:
-    """The head with reference kernels.
+def predicted_head(graph: Graph, offline: Mapping[str, int], pointer: int = 4, kernels: str = "none") -> MicroHead:
+    """The head with the kernels of a profile.
 
     Args:
         graph: of a .tflite file.
         offline: offsets that the file decides, by tensor.
         pointer: bytes of the device's pointers.
+        kernels: the profile; `none` for the reference kernels.
     """
-    buffers = buffers_of(graph, pointer)
+    buffers = buffers_of(graph, pointer, kernels)
     tensors = [buffer for buffer in buffers if not buffer.is_workspace]
     total, alone = (
         max((offset + buffer.size for buffer, offset in place_buffers(some, offline)), default=0)
