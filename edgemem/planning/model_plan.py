@@ -13,9 +13,8 @@ from edgemem.formats import Assuming, Bindings, Model
 from edgemem.formats.workspace import graph_under
 from edgemem.model.graph import Graph, digest
 from edgemem.model.profiles import kernel_versions
-from edgemem.model.steps import steps_of
 from edgemem.planning.choice import choices
-from edgemem.planning.micro_workspace import plan_workspace
+from edgemem.planning.micro_workspace import settle_workspace
 from edgemem.planning.problem_plan import plan_with_settings
 from edgemem.planning.ranges import check_range, graphs_over, largest_sizes, widened
 from edgemem.proof import prove
@@ -108,12 +107,9 @@ def plan_graph(
     # Under the rules of LiteRT the plan that LiteRT itself would make stands beside ours.
     also = choices("offsets/litert_arena") if target.scratch == "litert" else ()
     problem = widened(lives.problem, least) if least else lives.problem
-
-    def planned(records: Problem) -> PlanSet:
-        return plan_with_settings(records, settings, families=families, also=also, fits=fits, progress=progress)
-
-    has_workspace = target.scratch == "tflm" and any(step.op.scratch for step in steps_of(graph))
-    made = plan_workspace(graph, target, problem, planned) if has_workspace else planned(problem)
+    made = plan_with_settings(problem, settings, families=families, also=also, fits=fits, progress=progress)
+    if target.scratch == "tflm" and any(record.kind == "scratch" for record in problem.records):
+        made = settle_workspace(made, graph, target)
     planset = replace(
         made,
         target=target,
