@@ -158,7 +158,7 @@ def plan(
         pins: tensor of the model -> offset in bytes where it must be, besides the target's.
         states: graph input -> the value that is this input in the next run, besides the target's: the two are one
             record, so that a cache needs no copy. One `*` in both stands for the same text: {"past.*": "present.*"}.
-        progress: called with each strategy's name before it runs.
+        progress: called before each strategy runs, with its name and the best size so far.
 
     Raises:
         ModelError: pins or states of tensors that there are not.

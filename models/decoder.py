@@ -131,12 +131,20 @@ def _by_hand(b: _Builder, flat: list[str], names: list[str], nexts: list[str], b
         whole = b.op("Concat", past, new, name=present, axis=-2 if rows == 2 else 1)
         if rows == 1:
             whole = b.op("Transpose", whole, perm=[0, 2, 1, 3])
-        share = [k * s.groups // s.heads for k in range(s.heads)]
-        pair.append(b.op("Gather", whole, b.constant(share), axis=1))
+        pair.append(_repeated(b, whole, s, rows))
     score = b.op("MatMul", query, b.op("Transpose", pair[0], perm=[0, 1, 3, 2]))
     score = b.op("Add", b.op("Mul", score, b.constant(s.width**-0.5, np.float32)), bias)
     made = b.op("MatMul", b.op("Softmax", score, axis=-1), pair[1])
     return b.op("Reshape", b.op("Transpose", made, perm=[0, 2, 1, 3]), b.constant([0, 0, s.heads * s.width]))
+
+
+def _repeated(b: _Builder, whole: str, s: Sizes, rows: int) -> str:
+    """Keys or values for each head; with `rows` 2 as transformers repeats them."""
+    if rows == 1:
+        return b.op("Gather", whole, b.constant([k * s.groups // s.heads for k in range(s.heads)]), axis=1)
+    apart = b.op("Unsqueeze", whole, b.constant([2]))
+    each = b.op("Expand", apart, b.constant([1, 1, s.heads // s.groups, 1, 1]))
+    return b.op("Reshape", each, b.constant([0, s.heads, -1, s.width]))
 
 
 def _gqa(b: _Builder, flat: list[str], names: list[str], nexts: list[str], s: Sizes) -> str:

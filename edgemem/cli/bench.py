@@ -95,7 +95,8 @@ def bench(
 ) -> None:
     """Compare strategies, and other planners, on the same instances: size / lower bound and CPU seconds.
 
-    INSTANCE is a file of usage records (.csv), a model (.onnx, .tflite), or one made from a name:
+    INSTANCE is a file of usage records (.csv), a model (.onnx, .tflite), a folder of models, a glob in quotes, or one
+    made from a name:
 
     \b
       guillotine:1000                     a puzzle of 1000 records cut straight
@@ -114,6 +115,7 @@ def bench(
     from edgemem.cli.console import progress as progress_line
     from edgemem.errors import EdgememError, PlanError
     from edgemem.system.files import atomic_write
+    from edgemem.system.found_files import found_files, names_several
 
     dash = json_file is not None and str(json_file) == "-"
     if json_file and not dash and not json_file.absolute().parent.is_dir():
@@ -123,29 +125,39 @@ def bench(
     limits = measurement.PeerLimits(peer_limit, peer_records)
     rows: list[Row] = []
     failed: list[str] = []
-    with progress_line() as progress:
-        for text in instances or DEFAULT:
+    listed: list[str] = []
+    for text in instances or DEFAULT:
+        found = found_files([text]) if names_several(text) else ()
+        listed += [str(file.path or file.name) for file in found] or [text]
+    with progress_line("planning and timing") as progress:
+        for number, text in enumerate(listed, 1):
+            place = f"{number} of {len(listed)}{f', {len(failed)} left out' if failed else ''}: "
+
+            def say(doing: str, place: str = place) -> None:
+                progress(f"{place}{doing}")
+
             try:
                 one = instance(text, **options)
-                row = measurement.measure(one, columns, limits=limits, repeat=repeat, progress=progress)
+                row = measurement.measure(one, columns, limits=limits, repeat=repeat, progress=say)
             except EdgememError as e:
                 failed.append(_named(text, str(e)))
                 continue
             if memory:
                 results = []
                 for solver, result in zip(columns, row.results, strict=True):
-                    progress(f"{one.name}, memory of {solver.name}")
+                    say(f"{one.name}, memory of {solver.name}")
                     peak = None if result.size is None else peak_rss(text, options, solver, limits)
                     results.append(replace(result, peak_rss=peak))
                 row = replace(row, results=tuple(results))
             rows.append(row)
-    if not rows:
-        raise PlanError("; ".join(failed))
+    if not rows and len(failed) == 1:
+        raise PlanError(failed[0])
     text = json.dumps(document(rows, columns, limits, repeat), indent=1) + "\n"
     if dash:
         click.echo(text, nl=False)
     else:
-        _show(rows, measurement.summary(rows), memory=memory)
+        if rows:
+            _show(rows, measurement.summary(rows), memory=memory)
         if json_file:
             with atomic_write(json_file) as file:
                 file.write(text.encode())

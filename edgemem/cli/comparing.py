@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgemem.cli.options import FILE, FileCommand, bindings
+from edgemem.cli.options import FileCommand, bindings
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from edgemem.difference.comparison import Difference
 
 __all__ = ["diff"]
@@ -32,8 +30,8 @@ def _share(_ctx: click.Context, _param: click.Parameter, value: str | None) -> f
 
 
 @click.command(cls=FileCommand)
-@click.argument("before", type=FILE)
-@click.argument("after", type=FILE)
+@click.argument("before", type=click.Path(dir_okay=False))
+@click.argument("after", type=click.Path(dir_okay=False))
 @click.option("-t", "--target", metavar="NAME|FILE.toml", help="Plan both for it; see docs/targets.md.")
 @bindings
 @click.option(
@@ -48,8 +46,8 @@ def _share(_ctx: click.Context, _param: click.Parameter, value: str | None) -> f
 @click.option("--json", "as_json", is_flag=True, help="Print all as JSON (docs/json.md).")
 def diff(
     *,
-    before: Path,
-    after: Path,
+    before: str,
+    after: str,
     target: str | None,
     dims: dict[str, int | str],
     input_shapes: dict[str, tuple[int, ...]],
@@ -60,7 +58,8 @@ def diff(
 ) -> None:
     """Compare the memory of two models, plans or reports, and say what made the difference.
 
-    A plan in a file is taken as it is; where there is none, or a target or sizes are named, both are planned now.
+    Either may be REV:PATH, a file as a git commit has it. A plan in a file is taken as it is; where there is none, or a
+    target or sizes are named, both are planned now.
     """
     from edgemem.cli.console import progress as progress_line
     from edgemem.commands.difference import diff as compare

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
 import click
+from rich.cells import cell_len
 from rich.console import Console, Group
 from rich.live import Live
 from rich.spinner import Spinner
@@ -36,6 +37,7 @@ __all__ = [
 _UNIT = re.compile(r"(\d) (%|[KMG]iB|B\b)")  # a number and its unit stay on one line
 _PIPED_WIDTH = 120  # columns where the output is no terminal
 _LABEL = 13  # columns
+_GAP = 2  # columns between those of a table
 
 
 class _PrintableConsole(Console):
@@ -108,16 +110,47 @@ def print_table(
     """Rows of cells under their headings, on the right.
 
     A heading that begins with `<` is one of texts: they stand on the left, and are folded where a terminal is narrow.
+    Where it is narrower than a word of the last texts, each of these stands below its row.
     """
+    listed = [tuple(row) for row in rows]
+    if console.is_terminal and columns[-1].startswith("<") and not _has_room(console.width, columns, listed):
+        *columns, last = columns
+        _print_with_texts_below(console, [*columns], listed, last[1:] if has_header else "")
+        return
     table = Table(box=None, pad_edge=False, show_header=has_header)
     for column in columns:
         if column.startswith("<"):
             table.add_column(column[1:], overflow="fold")
         else:
             table.add_column(column, justify="right", no_wrap=True)
-    for row in rows:
+    for row in listed:
         table.add_row(*row)
     console.print(table)
+
+
+def _widths(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+    cells = [[column.removeprefix("<") for column in columns], *rows]
+    return [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
+
+
+def _has_room(width: int, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Whether a table has room for each word of its last column."""
+    longest = max((cell_len(word) for row in rows for word in row[-1].split()), default=0)
+    return sum(_widths(columns, rows)[:-1]) + _GAP * (len(columns) - 1) + longest <= width
+
+
+def _print_with_texts_below(
+    console: Console, columns: Sequence[str], rows: Sequence[Sequence[str]], heading: str
+) -> None:
+    widths = _widths(columns, [row[:-1] for row in rows])
+    head = [column.removeprefix("<") for column in columns]
+    for cells, text in [(head, heading)] * bool(heading) + [(list(row[:-1]), row[-1]) for row in rows]:
+        lined = [
+            f"{cell:<{width}}" if column.startswith("<") else f"{cell:>{width}}"
+            for cell, width, column in zip(cells, widths, columns, strict=True)
+        ]
+        print_folded(console, (" " * _GAP).join(lined).rstrip())
+        print_folded(console, f"    {text}", indent=4)
 
 
 def echo_labelled(lines: Iterable[tuple[str, str]]) -> None:

@@ -25,7 +25,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, str]]] = {
         "edgemem report model.onnx -o report.html",
         "edgemem report new.tflite --against old.tflite -o report.html",
     ),
-    "diff": ("edgemem diff old.tflite new.tflite", "edgemem diff old.onnx new.onnx --fail-above 2%"),
+    "diff": ("edgemem diff old.tflite new.tflite", "edgemem diff HEAD~1:model.onnx model.onnx"),
     "check": ("edgemem check models.toml", "edgemem check models.toml --update"),
     "size": ("edgemem size model.tflite", "edgemem size model.tflite --runtime litert"),
     "measure": ("edgemem measure model.onnx", "edgemem measure model.tflite --against small.tflite"),

@@ -38,7 +38,12 @@ __all__ = ["fit"]
 @click.option("--threads", default=1, show_default=True, type=click.IntRange(min=1), help="Of one operator.")
 @bindings
 @click.option("--no-run", is_flag=True, help="Do not measure the answer in a fresh process; it is an estimate then.")
-@click.option("-o", "--output", type=FILE, help="Write the values into this genai_config.json; the rest of it stays.")
+@click.option(
+    "-o",
+    "--output",
+    type=FILE,
+    help="Write the values into this genai_config.json; the rest of it stays. A new one describes the model, too.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def fit(
     *,
@@ -62,7 +67,7 @@ def fit(
     from edgemem import api
     from edgemem.cli.console import progress as progress_line
     from edgemem.commands.fit import fit as find_fit
-    from edgemem.commands.genai_config import genai_values, merge_config
+    from edgemem.commands.genai_config import describe_decoder, genai_values, merge_config
     from edgemem.formats import Bindings
 
     def arena(source: Model, states: Mapping[str, str]) -> int:
@@ -70,6 +75,7 @@ def fit(
         kept = sum(r.size for r in planset.problem.records if r.kind == "state" and isinstance(r.size, int))
         return max((planset.best_offsets.size if planset.best_offsets else 0) - kept, 0)
 
+    whole = describe_decoder(model, output) if output and not output.exists() else {}
     with progress_line("fitting") as progress:
         made = find_fit(
             model,
@@ -84,6 +90,8 @@ def fit(
         )
     values = genai_values(made)
     if output:
+        if whole:
+            merge_config(output, whole)
         merge_config(output, values)
     if as_json:
         click.echo(json.dumps({**dataclasses.asdict(made), "genai_config": values}, indent=1))
@@ -103,6 +111,7 @@ def _show(made: Fit, values: Mapping[str, Mapping[str, object]], context: int | 
     click.echo(f"caches {made.mode}: {made.reason}")
     if made.changed:
         click.echo("These figures are for the file that `edgemem plan --state auto -o PLANNED.onnx` writes.")
+        click.echo("A genai_config.json has to name that file as model.decoder.filename.")
     if context is None:
         click.echo(f"The model ran with up to {made.most_context} tokens; give what it was made for with --context.")
     rows = [

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-EXIT_FAILED, EXIT_USAGE, EXIT_BUDGET, EXIT_INVALID = 1, 2, 3, 4
 EXIT_INTERRUPTED = 130
 
 
@@ -60,45 +59,22 @@ class _Commands(click.Group):
             return super().main(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
+        from edgemem.cli.failures import REPORTED, failure_of
         from edgemem.cli.printable_text import printable
         from edgemem.cli.signals import received, say_once
-        from edgemem.errors import (
-            BudgetExceededError,
-            EdgememError,
-            InvalidPlanError,
-            PlanFileError,
-            UnknownAbiError,
-            UnknownStrategyError,
-        )
+        from edgemem.errors import BudgetExceededError
         from edgemem.system.text import abbreviate
 
-        codes: dict[type[EdgememError], int] = {
-            UnknownAbiError: EXIT_USAGE,
-            UnknownStrategyError: EXIT_USAGE,
-            BudgetExceededError: EXIT_BUDGET,
-            InvalidPlanError: EXIT_INVALID,
-            PlanFileError: EXIT_INVALID,
-        }
         remedies: tuple[str, ...] = ()
         try:
             return super().invoke(ctx)
-        except EdgememError as e:
-            message = str(e)
-            remedies = e.remedies if isinstance(e, BudgetExceededError) else ()
-            code = next((code for kind, code in codes.items() if isinstance(e, kind)), EXIT_FAILED)
         except KeyboardInterrupt:
             message, code = "interrupted", EXIT_INTERRUPTED
         except BrokenPipeError:
             raise  # the reader has gone, and click ends quietly
-        except OSError as e:
-            message = f"{e.filename}: {e.strerror}" if e.filename else str(e)
-            code = EXIT_FAILED
-        except ImportError as e:
-            message = f"cannot load {e.name or 'a module'} ({e}): install it again, or give the process more memory"
-            code = EXIT_FAILED
-        except MemoryError as e:
-            message = f"there is not enough memory ({str(e) or 'no more was given'}); give smaller sizes, or free some"
-            code = EXIT_FAILED
+        except REPORTED as e:
+            message, code = failure_of(e)
+            remedies = e.remedies if isinstance(e, BudgetExceededError) else ()
         if ended := received():  # the error may have come of it
             say_once(ended)
             return ctx.exit(ended.code)

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from rich.table import Table
-
 from edgemem.cli.console import console_for, print_folded, print_table
 from edgemem.cli.printable_text import printable
 from edgemem.cli.texture_view import TFLITE_RULES, are_textures, show_textures, textures_text
@@ -282,18 +280,14 @@ def show_profile(planset: PlanSet) -> None:
     """
     breadths = operator_breadths(planset.problem).tolist()
     rows = breadths + [0] * (len(planset.steps) - len(breadths))  # nothing is alive after the last record
-    table = Table(box=None, pad_edge=False)
-    table.add_column("op", justify="right", no_wrap=True)
-    table.add_column("alive", justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True, min_width=_BAR)
-    table.add_column("operator", overflow="fold")
     peak = max(rows, default=0)
+    cells = []
     for op, size in enumerate(rows):
         label = planset.steps[op] if op < len(planset.steps) else ""
-        table.add_row(str(op), f"{size:,}", "#" * (size * _BAR // peak if peak else 0), printable(label))
+        cells.append((str(op), f"{size:,}", "#" * (size * _BAR // peak if peak else 0), printable(label)))
     console = console_for()
     console.print()
-    console.print(table)
+    print_table(console, ("op", "alive", "<", "<operator"), cells)
 
 
 def show_strategies(strategies: Sequence[Strategy], solvers: Sequence[Solver]) -> None:

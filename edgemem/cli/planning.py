@@ -1,15 +1,18 @@
-"""`edgemem plan`: plan a model, and write the plan into it."""
+"""`edgemem plan`: plan models, and write the plans into them."""
 
 from __future__ import annotations
 
+import json
 import shlex
 import time
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from edgemem.cli.options import (
-    FILE,
     FileCommand,
     feeds,
     inputs_option,
@@ -20,10 +23,13 @@ from edgemem.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
+    from numpy.typing import NDArray
+
+    from edgemem.cli.many import FileResult
     from edgemem.errors import BudgetExceededError
-    from edgemem.formats import Bindings
+    from edgemem.formats import Bindings, Model
     from edgemem.model.ranges import Dimension
     from edgemem.plans import PlanSet
 
@@ -43,8 +49,14 @@ def _states(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...
 
 
 @click.command(cls=FileCommand)
-@click.argument("source", type=FILE)
-@click.option("-o", "--output", type=FILE, help="Write the planned model, or a plan alone as FILE.edgemem.")
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE|FOLDER",
+    help="Write the planned model, or a plan alone as FILE.edgemem; of several sources, each into FOLDER.",
+)
 @strategy_option
 @click.option("-t", "--target", metavar="NAME|FILE.toml", help="Rules of the memory planned for; see docs/targets.md.")
 @click.option("--alignment", type=click.IntRange(min=1), help="Of every offset, in bytes; instead of the target's.")
@@ -81,7 +93,7 @@ def _states(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...
 @click.option("--json", "as_json", is_flag=True, help="Print the plans as JSON (docs/json.md).")
 def plan(
     *,
-    source: Path,
+    sources: tuple[str, ...],
     output: Path | None,
     strategy: tuple[str, ...],
     target: str | None,
@@ -99,54 +111,167 @@ def plan(
     offsets_only: bool,
     as_json: bool,
 ) -> None:
-    """Plan the memory of a model or of usage records, prove the plan, and write it into the model."""
-    from edgemem import api
+    """Plan the memory of a model or of usage records, prove the plan, and write it into the model.
+
+    SOURCE is a file, a folder of models, or a glob in quotes. Of several, one that cannot be planned ends nothing.
+    """
+    from edgemem.cli import many
+    from edgemem.formats import Bindings
+    from edgemem.system.found_files import found_files
+
+    source = many.the_only_file(sources)
+    if for_android and record is False:
+        raise click.UsageError("--android says how to record: leave --no-record out")
+    values = feeds(inputs)
+    options: dict[str, Any] = {
+        "strategy": strategy or "auto",
+        "target": target,
+        "alignment": alignment,
+        "budget": budget,
+        "effort": effort,
+        "time_limit": time_limit,
+        "threads": threads,
+    }
+    work = partial(
+        _planned,
+        options=options,
+        bindings=Bindings.of(dims, input_shapes),
+        states=states,
+        record=True if for_android else record,
+        for_android=for_android,
+        values=values,
+        offsets_only=offsets_only,
+    )
+    if source is not None:
+        many.refuse_folder(click.get_current_context(), "output", output)
+        _plan_one(source, output, work, budget, as_json=as_json)
+        return
+    files = found_files(sources, without=output)
+    outputs = many.output_files(files, output) if output is not None else {}
+    results = many.each_file(
+        "planning",
+        files,
+        lambda file, path, progress: _plan_in_row(
+            file.name, path, outputs.get(file), partial(work, progress=progress), as_json=as_json
+        ),
+    )
+    done = "planned" if output is None else f"planned and written to {output}"
+    code = many.show_results(("arena", "lower bound"), results, done, as_json=as_json)
+    click.get_current_context().exit(code)
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """What planning one file gave: its plans, those of recordings, and why there is no recording."""
+
+    planset: PlanSet
+    carrier: Model | None
+    elapsed_s: float
+    plansets: tuple[PlanSet, ...] = ()
+    recorded: tuple[PlanSet, ...] = ()
+    unrecorded: str = ""
+
+    def data(self) -> dict[str, Any]:
+        """The plans for JSON."""
+        from edgemem.planning.verification import graph_for
+        from edgemem.report.document import document
+
+        return document(self.planset, graph_for(self.planset, self.carrier) if self.carrier is not None else None)
+
+
+def _plan_one(
+    source: Path, output: Path | None, work: Callable[..., _Planned], budget: int | None, *, as_json: bool
+) -> None:
     from edgemem.cli import plan_view, view
-    from edgemem.cli.console import echo_folded
-    from edgemem.cli.console import progress as progress_line
+    from edgemem.cli.console import echo_folded, progress
+    from edgemem.planning.micro_arenas import micro_arenas
+    from edgemem.runtime.executors import where_it_runs
+
+    with progress() as say:
+        made = work(source, output, progress=say, with_remedies=True)
+    if as_json:
+        click.echo(json.dumps(made.data()))
+        return
+    arenas = micro_arenas(made.carrier, made.planset)
+    plan_view.show_plan(made.planset, elapsed_s=made.elapsed_s, rows=4, note=str(arenas or ""))
+    for planned in made.recorded:
+        view.show_recorded(planned, budget)
+    if made.unrecorded:
+        echo_folded(f"\nno recording was added: {made.unrecorded}")
+    if output and arenas is not None and arenas.is_larger:
+        echo_folded(
+            f"wrote {output} without a plan: its head of {arenas.planned.head.total:,} bytes would be larger than the "
+            f"{arenas.own.head.total:,} of TensorFlow Lite Micro's own planner"
+        )
+    elif output:
+        runs = where_it_runs((*made.plansets, *made.recorded), output.suffix, made.carrier, output)
+        echo_folded(f"wrote {output}: {runs}")
+
+
+def _plan_in_row(
+    name: str, source: Path, output: Path | None, work: Callable[..., _Planned], *, as_json: bool
+) -> FileResult:
+    from edgemem.cli.many import FileResult
+    from edgemem.report.sizes import ratio_text, size_text
+
+    if output is not None:
+        output.parent.mkdir(parents=True, exist_ok=True)
+    made = work(source, output, with_remedies=False)
+    planset = made.planset
+    best = planset.best_offsets or planset.best_shared_objects
+    bound = planset.proved.shared_objects if planset.best_offsets is None else planset.proved.offsets
+    assert best is not None
+    texels = planset.problem.extents is not None
+    said = ["optimal" if best.optimal else f"{ratio_text(best.size, bound)} of the bound"]
+    recorded = [p.best_offsets.size for p in made.recorded if p.best_offsets is not None]
+    said += [f"recorded arena {size_text(size)}" for size in recorded]
+    if made.unrecorded:
+        said.append("no recording")
+    figures = (size_text(best.size, texels=texels), size_text(bound, texels=texels))
+    written = str(output) if output is not None else None
+    data = {"output": written, "unrecorded": made.unrecorded, "plan": made.data()} if as_json else {}
+    return FileResult(name, figures, ", ".join(said), data=data)
+
+
+def _planned(
+    source: Path,
+    output: Path | None,
+    *,
+    options: dict[str, Any],
+    bindings: Bindings,
+    states: dict[str, str],
+    record: bool | None,
+    for_android: bool,
+    values: dict[str, NDArray[Any]] | None,
+    offsets_only: bool,
+    with_remedies: bool,
+    progress: Callable[[str], None],
+) -> _Planned:
+    """Plan one file, and write it."""
+    from edgemem import api
     from edgemem.commands.stateful_model import open_with_states
     from edgemem.errors import BudgetExceededError
-    from edgemem.formats import Bindings, Model
-    from edgemem.planning.micro_arenas import micro_arenas
-    from edgemem.planning.verification import graph_for
-    from edgemem.runtime.executors import where_it_runs
+    from edgemem.formats import Model
     from edgemem.runtime.onnxruntime.file_recording import add_recording, add_recording_if_possible
     from edgemem.system.files import restored_on_failure, temporary_folder
 
-    if for_android and record is False:
-        raise click.UsageError("--android says how to record: leave --no-record out")
-    if for_android:
-        record = True
     if record and (output is None or output.suffix.lower() != ".onnx"):
         raise click.UsageError("--record stores a plan in an ONNX model: give -o PLANNED.onnx")
     if offsets_only and (output is None or output.suffix.lower() != ".tflite"):
         raise click.UsageError("--offsets-only writes offsets into a TFLite model: give -o PLANNED.tflite")
     begin = time.perf_counter()
-    values = feeds(inputs)
-    bindings = Bindings.of(dims, input_shapes)
-    with temporary_folder() as folder, progress_line() as progress:
+    with temporary_folder() as folder:
         model, kept = open_with_states(source, folder, bindings, states, values)
         carrier = model if isinstance(model, Model) else None
         if output and carrier is None and output.suffix != ".edgemem":
             raise click.UsageError("usage records have no model to write the plan into; use -o FILE.edgemem")
         try:
-            planset = api.plan(
-                model,
-                strategy=strategy or "auto",
-                target=target,
-                alignment=alignment,
-                budget=budget,
-                effort=effort,
-                time_limit=time_limit,
-                threads=threads,
-                states=kept,
-                progress=progress,
-            )
+            planset = api.plan(model, states=kept, progress=progress, **options)
         except BudgetExceededError as e:
-            if carrier is None or states:
+            if carrier is None or states or not with_remedies:
                 raise
             progress("changes that may fit")
-            raise _with_remedies(e, source, target, bindings) from None
+            raise _with_remedies(e, source, options["target"], bindings) from None
         elapsed = time.perf_counter() - begin
         recorded: tuple[PlanSet, ...] = ()
         plansets: tuple[PlanSet, ...] = ()
@@ -155,31 +280,16 @@ def plan(
             progress("recording")
             with restored_on_failure(output):
                 plansets = api.save(carrier, planset, output)
-                to_run: dict[str, Any] = {"bindings": carrier.bindings, "threads": threads or 0}
+                to_run: dict[str, Any] = {"bindings": carrier.bindings, "threads": options["threads"] or 0}
                 if record:
                     recorded = add_recording(output, values, for_android=for_android, **to_run)
                     for made in recorded:
-                        api.check_budget(made, budget)
+                        api.check_budget(made, options["budget"])
                 else:
                     recorded, unrecorded = add_recording_if_possible(output, values or {}, planset, **to_run)
         elif output:
             plansets = api.save(carrier, planset, output, offsets_only=offsets_only)
-    if as_json:
-        view.print_json(planset, graph_for(planset, carrier) if carrier is not None else None)
-        return
-    arenas = micro_arenas(carrier, planset)
-    plan_view.show_plan(planset, elapsed_s=elapsed, rows=4, note=str(arenas or ""))
-    for planned in recorded:
-        view.show_recorded(planned, budget)
-    if unrecorded:
-        echo_folded(f"\nno recording was added: {unrecorded}")
-    if output and arenas is not None and arenas.is_larger:
-        echo_folded(
-            f"wrote {output} without a plan: its head of {arenas.planned.head.total:,} bytes would be larger than the "
-            f"{arenas.own.head.total:,} of TensorFlow Lite Micro's own planner"
-        )
-    elif output:
-        echo_folded(f"wrote {output}: {where_it_runs((*plansets, *recorded), output.suffix, carrier, output)}")
+    return _Planned(planset, carrier, elapsed, plansets, recorded, unrecorded)
 
 
 def _with_remedies(

@@ -27,6 +27,7 @@ _OPEN_WITH: Final = {
 @bindings
 @click.option("--budget", metavar="SIZE", callback=parsed_size, help="Show it beside what the model takes.")
 @click.option("--against", type=FILE, help="An older model, plan or page: show what changed, and switch between both.")
+@click.option("--run", is_flag=True, help="Run an .onnx model in ONNX Runtime, and show how long each layer takes.")
 @click.option("--shrink", "with_shrink", is_flag=True, help="Look for ways to need less (seconds to minutes).")
 def report(
     *,
@@ -37,12 +38,13 @@ def report(
     input_shapes: dict[str, tuple[int, ...]],
     budget: int | None,
     against: Path | None,
+    run: bool,
     with_shrink: bool,
 ) -> None:
     """Show where the memory of a model or a plan goes: a page to look at, or a form of another tool.
 
     .html is one page that loads nothing else, with the memory map, the peak, layers and the proof; .pftrace a trace
-    for Perfetto; .json node data for Model Explorer; .svg a picture; .md a section of Markdown.
+    for Perfetto; .json node data for Model Explorer; .svg and .png a picture; .md a section of Markdown.
     """
     from edgemem.cli.console import echo_folded
     from edgemem.cli.console import progress as progress_line
@@ -54,8 +56,8 @@ def report(
     suffix = output.suffix.lower()
     if suffix not in REPORT_SUFFIXES:
         raise click.UsageError(f"{output.name}: a report ends in {', '.join(REPORT_SUFFIXES)}")
-    if suffix != ".html" and (budget is not None or against is not None or with_shrink):
-        raise click.UsageError("--budget, --against and --shrink are shown on a page: give -o FILE.html")
+    if suffix != ".html" and (budget is not None or against is not None or run or with_shrink):
+        raise click.UsageError("--budget, --against, --run and --shrink are shown on a page: give -o FILE.html")
     with progress_line("reporting") as progress:
         found = None
         if with_shrink:
@@ -70,6 +72,7 @@ def report(
             budget=budget,
             against=against,
             found=found,
+            run=run,
             progress=progress,
         )
     echo_folded(f"wrote {output} ({output.stat().st_size:,} bytes){_OPEN_WITH.get(suffix, '')}")

@@ -32,7 +32,11 @@ _WORDS: Final = {
 # What the memory of a target is, what the time of a run is compared with, and what else holds.
 _RUNTIMES: Final = {
     "tflm": ("TensorFlow Lite Micro's arena", "of the original there", ""),
-    "litert": ("LiteRT's arena", "of LiteRT's default kernels", "run it with edgemem.Interpreter or stock LiteRT"),
+    "litert": (
+        "LiteRT's arena",
+        "of LiteRT's default kernels",
+        "run it with builtin kernels, in stock LiteRT or edgemem.Interpreter: XNNPACK has memory of its own",
+    ),
     "litert-release": (
         "the arena of edgemem.Interpreter, LiteRT with builtin kernels",
         "of LiteRT's default kernels",

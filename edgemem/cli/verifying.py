@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,9 +14,12 @@ from edgemem.cli.options import FILE, FileCommand, feeds, inputs_option, timeout
 from edgemem.model.profiles import PROFILES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
+    from edgemem.cli.many import FileResult
     from edgemem.commands.executor_run import ExecutorRun
     from edgemem.commands.verify import Report
     from edgemem.proof import Violation
@@ -25,7 +30,7 @@ EXIT_INVALID = 4
 
 
 @click.command(cls=FileCommand)
-@click.argument("planned", type=FILE)
+@click.argument("files", nargs=-1, required=True, metavar="PLANNED...")
 @click.option("--model", type=FILE, help="The model that a stand-alone .edgemem plan belongs to.")
 @click.option("--run", "run_too", is_flag=True, help="Run it in poisoned memory, too, and compare with a plain run.")
 @click.option(
@@ -38,7 +43,7 @@ EXIT_INVALID = 4
 @timeout_option("End a run (--run) that takes longer, in a process of its own.", "600 for .tflite, none for .onnx")
 @click.option("--json", "as_json", is_flag=True, help="Print the violations as JSON.")
 def verify(
-    planned: Path,
+    files: tuple[str, ...],
     model: Path | None,
     *,
     run_too: bool,
@@ -47,69 +52,129 @@ def verify(
     timeout: float | None,
     as_json: bool,
 ) -> None:
-    """Prove that a plan is right: exit code 0, or 4 with every violation."""
-    from edgemem.cli import view
-    from edgemem.cli.console import progress as progress_line
-    from edgemem.commands.verify import report_of
-    from edgemem.planning.verification import verdict_of
+    """Prove that a plan is right: exit code 0, or 4 with every violation.
 
+    PLANNED is a file, a folder of planned models, or a glob in quotes. Of several, one that is wrong ends nothing.
+    """
+    from edgemem.cli import many, view
+    from edgemem.cli.console import progress as progress_line
+    from edgemem.system.found_files import MODELS, found_files
+
+    planned = many.the_only_file(files)
     if timeout is not None and not run_too:
         raise click.UsageError("--timeout ends a run: give --run, too")
-    verdict = verdict_of(planned, model, kernels)
-    violations = verdict.violations
-    runs: tuple[ExecutorRun, ...] = ()
-    if run_too and not violations:
-        with progress_line("running the plans in poisoned memory, and without them"):
-            if planned.suffix.lower() == ".tflite":
-                from edgemem.commands.verify_run_tflite import verify_run_tflite
-
-                runs = verify_run_tflite(planned, feeds(inputs), timeout_s=timeout)
-            elif timeout is not None:
-                from edgemem.commands.verify_run_child import verify_run_apart
-
-                runs = verify_run_apart(planned, feeds(inputs), timeout_s=timeout)
-            else:
-                from edgemem.commands.verify_run import verify_run
-
-                runs = verify_run(planned, feeds(inputs))
-        violations = tuple(v for run in runs for v in run.violations)
-    report = report_of(planned, verdict, is_run=run_too)
+    if model is not None and planned is None:
+        raise click.UsageError("--model is the model of one stand-alone plan: give that plan alone")
+    work = partial(
+        _verified,
+        model=model,
+        run_too=run_too,
+        kernels=kernels,
+        values=feeds(inputs) if run_too else None,
+        timeout=timeout,
+    )
+    if planned is None:
+        results = many.each_file(
+            "verifying",
+            found_files(files, (*MODELS, ".edgemem")),
+            lambda file, path, progress: _in_row(file.name, work(path, progress=progress)),
+        )
+        sys.exit(many.show_results(("plans", "arena"), results, "right", as_json=as_json))
+    with progress_line("verifying") as progress:
+        done = work(planned, progress=progress)
+    violations = done.violations
     if as_json:
-        _print_verified_json(violations, report, runs)
+        click.echo(json.dumps(done.data(), indent=1))
     elif violations:
         click.echo(f"{planned}: {len(violations)} violation{'s' if len(violations) > 1 else ''}")
         for violation in violations:
             click.echo(f"  {violation}")
     else:
         click.echo(f"{planned}: right")
-        view.show_report(report)
+        view.show_report(done.report)
     if not as_json:
-        view.show_executor_runs(runs)
+        view.show_executor_runs(done.runs)
     sys.exit(EXIT_INVALID if violations else 0)
 
 
-def _print_verified_json(violations: Sequence[Violation], report: Report, runs: Sequence[ExecutorRun]) -> None:
-    """The violations, what was examined, and what came of each executor."""
-    from edgemem.runtime.memory import as_data
+@dataclass(frozen=True, slots=True)
+class _Verified:
+    """What came of one file: what is wrong, what was examined, and what came of each executor."""
 
-    listed = [
-        {
-            "cause": v.cause.name.lower(),
-            "strategy": v.strategy,
-            "records": list(v.records),
-            "op": v.op,
-            "message": v.message,
-        }
-        for v in violations
-    ]
-    executors = [
-        {
-            "executor": run.executor,
-            "report": as_data(run.report) if run.report else None,
-            "refusal": run.refusal,
-            "note": run.note,
-        }
-        for run in runs
-    ]
-    data = {"right": not violations, "violations": listed, **report.as_data(), "runs": executors}
-    click.echo(json.dumps(data, indent=1))
+    violations: tuple[Violation, ...]
+    report: Report
+    runs: tuple[ExecutorRun, ...]
+
+    def data(self) -> dict[str, Any]:
+        """For JSON."""
+        from edgemem.runtime.memory import as_data
+
+        listed = [
+            {
+                "cause": v.cause.name.lower(),
+                "strategy": v.strategy,
+                "records": list(v.records),
+                "op": v.op,
+                "message": v.message,
+            }
+            for v in self.violations
+        ]
+        executors = [
+            {
+                "executor": run.executor,
+                "report": as_data(run.report) if run.report else None,
+                "refusal": run.refusal,
+                "note": run.note,
+            }
+            for run in self.runs
+        ]
+        return {"right": not self.violations, "violations": listed, **self.report.as_data(), "runs": executors}
+
+
+def _verified(
+    planned: Path,
+    *,
+    model: Path | None,
+    run_too: bool,
+    kernels: str | None,
+    values: dict[str, NDArray[Any]] | None,
+    timeout: float | None,
+    progress: Callable[[str], None],
+) -> _Verified:
+    """Prove the plans in one file, and run them."""
+    from edgemem.commands.verify import report_of
+    from edgemem.planning.verification import verdict_of
+
+    progress("the proof")
+    verdict = verdict_of(planned, model, kernels)
+    violations = verdict.violations
+    runs: tuple[ExecutorRun, ...] = ()
+    if run_too and not violations:
+        progress("running the plans in poisoned memory, and without them")
+        if planned.suffix.lower() == ".tflite":
+            from edgemem.commands.verify_run_tflite import verify_run_tflite
+
+            runs = verify_run_tflite(planned, values, timeout_s=timeout, progress=progress)
+        elif timeout is not None:
+            from edgemem.commands.verify_run_child import verify_run_apart
+
+            runs = verify_run_apart(planned, values, timeout_s=timeout)
+        else:
+            from edgemem.commands.verify_run import verify_run
+
+            runs = verify_run(planned, values, progress=progress)
+        violations = tuple(v for run in runs for v in run.violations)
+    return _Verified(violations, report_of(planned, verdict, is_run=run_too), runs)
+
+
+def _in_row(name: str, done: _Verified) -> FileResult:
+    from edgemem.cli.many import FileResult
+    from edgemem.report.sizes import size_text
+
+    plans = done.report.plans
+    figures = (f"{len(plans)}", size_text(plans[0]["size"], texels=plans[0]["unit"] == "texels") if plans else "")
+    if done.violations:
+        more = f", and {len(done.violations) - 1} more" if len(done.violations) > 1 else ""
+        return FileResult(name, figures, f"{done.violations[0]}{more}", EXIT_INVALID, done.data())
+    ran = [run.executor for run in done.runs if run.report is not None]
+    return FileResult(name, figures, f"right{', run by ' * bool(ran)}{', '.join(ran)}", data=done.data())

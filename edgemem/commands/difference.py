@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgemem.commands.committed_file import file_of
 from edgemem.commands.planned_memory import memory_of_file
 from edgemem.difference.comparison import compare_memory
 from edgemem.formats import Bindings
@@ -34,7 +36,8 @@ def diff(
 
     Args:
         before: what was; a model, a planned model, a `.edgemem` plan, usage records (.csv), a page of `edgemem report`,
-            or what `edgemem.plan` gave. The plan in a file is taken as it is; where there is none, one is made.
+            or what `edgemem.plan` gave; `REV:PATH` is a file as a git commit has it, where no file has such a name. The
+            plan in a file is taken as it is; where there is none, one is made.
         after: as `before`.
         target: as for `edgemem.plan`. Plans in models are then left alone, and both are planned.
         dims: as for `edgemem.load`, for both; plans in models are then left alone.
@@ -44,13 +47,21 @@ def diff(
     Raises:
         PlanError: one plan counts bytes, the other one texels.
         InvalidPlanError: the plan in a file is wrong. PlanFileError: a plan or a report cannot be read.
-        ModelError, UnknownShapeError: as `edgemem.load`.
+        ModelError, UnknownShapeError: as `edgemem.load`; ModelError for a commit or a file that git does not have.
     """
 
     def memory(source: str | Path | PlanSet) -> PlannedMemory:
         if isinstance(source, PlanSet):
             return planned_memory(source)
-        progress(Path(source).name)
-        return memory_of_file(source, target=target, bindings=Bindings.of(dims, input_shapes))
+        name = str(source)
+        progress(name)
+        with file_of(name) as path:
+            found = memory_of_file(
+                path,
+                target=target,
+                bindings=Bindings.of(dims, input_shapes),
+                progress=lambda doing: progress(f"{name}, {doing}"),
+            )
+            return found if path == Path(name) else replace(found, name=name)
 
     return compare_memory(memory(before), memory(after))

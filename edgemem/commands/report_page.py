@@ -11,33 +11,38 @@ from edgemem.commands.planned_memory import memory_of, memory_of_file, planned_f
 from edgemem.commands.verify import report_of
 from edgemem.difference.comparison import compare_memory
 from edgemem.difference.text import difference_data
-from edgemem.errors import PlanError
+from edgemem.errors import PlanError, UnsupportedError
 from edgemem.formats import Bindings
 from edgemem.planning.verification import verdict_of
 from edgemem.report.markdown_summary import as_markdown
 from edgemem.report.model_explorer import as_node_data
 from edgemem.report.perfetto import as_perfetto
 from edgemem.report.planned_memory import planned_memory
+from edgemem.report.png import as_png
 from edgemem.report.report_page import PageProof, PageRow, ReportPage, page_html
 from edgemem.report.svg import as_svg
+from edgemem.runtime.onnxruntime.node_times import node_times
 from edgemem.system.files import atomic_write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from edgemem.commands.planned_memory import PlannedFile
     from edgemem.planning.verification import Verdict
-    from edgemem.report.planned_memory import PlannedMemory
+    from edgemem.report.planned_memory import MemoryOperator, PlannedMemory
     from edgemem.shrinking.result import Found
     from edgemem.targets import Target
 
 __all__ = ["REPORT_SUFFIXES", "save_report"]
 
-_FORMS: Final[Mapping[str, Callable[[PlannedMemory], bytes | str]]] = {
-    ".pftrace": as_perfetto,
-    ".json": as_node_data,
-    ".md": as_markdown,
+_FORMS: Final[Mapping[str, Callable[[PlannedMemory, PlannedFile], bytes | str]]] = {
+    ".svg": lambda _, planned: as_svg(planned.planset),
+    ".png": lambda _, planned: as_png(planned.planset),
+    ".pftrace": lambda memory, _: as_perfetto(memory),
+    ".json": lambda memory, planned: as_node_data(memory, planned.graph.name if planned.graph else ""),
+    ".md": lambda memory, _: as_markdown(memory),
 }
-REPORT_SUFFIXES: Final = (".html", ".svg", *_FORMS)
+REPORT_SUFFIXES: Final = (".html", *_FORMS)
 
 
 def save_report(
@@ -50,6 +55,7 @@ def save_report(
     budget: int | None = None,
     against: str | Path | None = None,
     found: Found | None = None,
+    run: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Write a report about the memory of a model, in the form that the name of the file says.
@@ -59,7 +65,7 @@ def save_report(
     | `.html` | a page that loads nothing else, and that `edgemem.diff` reads |
     | `.pftrace` | a trace for Perfetto: a slice a record, and a counter of the bytes alive |
     | `.json` | node data for Model Explorer: the bytes alive at each operator |
-    | `.svg` | a picture of the arena |
+    | `.svg`, `.png` | a picture of the arena |
     | `.md` | a section of Markdown |
 
     Args:
@@ -73,10 +79,14 @@ def save_report(
         against: an older model, plan or page to compare with, and to switch to; for a page alone.
         found: what a search for less memory found (`edgemem.shrink(...).found`), shown as a table with commands; for a
             page alone.
+        run: whether to run an .onnx model in ONNX Runtime, on made-up inputs, and show how long each operator takes;
+            for a page alone.
         progress: called with what is done next.
 
     Raises:
         PlanError: there is no such form, or the plan has not what it shows.
+        UnsupportedError: only .onnx models are run.
+        MissingDependencyError: resvg-py (for `.png`) or onnxruntime (for `run`) is not installed.
         InvalidPlanError: the plan in a file is wrong. PlanFileError: a plan or a page cannot be read.
         Others as `edgemem.load` and `edgemem.plan`.
     """
@@ -84,6 +94,8 @@ def save_report(
     suffix = path.suffix.lower()
     if suffix not in REPORT_SUFFIXES:
         raise PlanError(f"{path.name}: a report ends in {', '.join(REPORT_SUFFIXES)}")
+    if run and source.suffix.lower() != ".onnx":
+        raise UnsupportedError(f"{source.name}: only .onnx models are run, because only ONNX Runtime tells times")
     planned = planned_file(source, target=target, bindings=bindings, progress=progress)
     progress("the report")
     memory = memory_of(planned, source.name)
@@ -95,6 +107,9 @@ def save_report(
             ("Recording" if n == 1 else f"Recording {n}", planned_memory(recording, name=source.name))
             for n, recording in enumerate((r for r in verdict.recordings if r is not verdict.planset), 1)
         ]
+        if run:
+            progress("timing")
+        timed = node_times(source, bindings) if run else None
         page = ReportPage(
             memory,
             _proof(source, verdict),
@@ -104,21 +119,34 @@ def save_report(
             None if before is None else difference_data(compare_memory(before, memory)),
             None if found is None else _front(found, source),
             "" if found is None else found.explanation,
+            None if found is None else _whole(found, memory),
+            () if timed is None else tuple(timed.ns.get(_first_output(memory, op)) for op in memory.operators),
+            "" if timed is None else timed.about,
         )
         data = page_html(page).encode()
-    elif suffix == ".svg":
-        data = as_svg(planned.planset).encode()
     else:
-        made = _FORMS[suffix](memory)
+        made = _FORMS[suffix](memory, planned)
         data = made if isinstance(made, bytes) else made.encode()
     with atomic_write(path) as file:
         file.write(data)
+
+
+def _first_output(memory: PlannedMemory, op: MemoryOperator) -> str:
+    return memory.tensors[op.writes[0]].name if op.writes else ""
 
 
 def _proof(path: Path, verdict: Verdict) -> PageProof:
     report = report_of(path, verdict)
     checked = tuple(f"{leg.name}: {leg.checked}" for leg in report.legs)
     return PageProof(not verdict.violations, checked, report.not_checked, report.runtimes)
+
+
+def _whole(found: Found, memory: PlannedMemory) -> int | None:
+    """What the model takes as it is, counted as the candidates are; None where only a bound of it is known."""
+    start = found.candidates[0]
+    if start.is_planned or start.is_measured:
+        return start.memory
+    return memory.memory if start.target.name == memory.target else None
 
 
 def _front(found: Found, source: Path) -> tuple[PageRow, ...]:

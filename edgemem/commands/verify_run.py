@@ -46,7 +46,11 @@ _NAMED = 10  # results that a note names
 _RUNS = 2  # the second one finds what the first one left
 
 
-def verify_run(planned: Path, feeds: Mapping[str, NDArray[Any]] | None = None) -> tuple[ExecutorRun, ...]:
+def verify_run(
+    planned: Path,
+    feeds: Mapping[str, NDArray[Any]] | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> tuple[ExecutorRun, ...]:
     """Run the plans in an ONNX file in poisoned memory, and compare with runs without them, bit for bit.
 
     `io-binding` runs the plan of the graph, and is compared with the same nodes where no tensors share memory. `replay`
@@ -55,6 +59,7 @@ def verify_run(planned: Path, feeds: Mapping[str, NDArray[Any]] | None = None) -
     Args:
         planned: an .onnx file with plans.
         feeds: inputs by name; random ones, which are not zero, otherwise.
+        progress: called with the name of each executor before it runs.
 
     Raises:
         RuntimeBindError: no executor ran a plan, so that nothing was verified.
@@ -75,8 +80,8 @@ def verify_run(planned: Path, feeds: Mapping[str, NDArray[Any]] | None = None) -
     remedy = f"add one with: edgemem plan {planned.name} --record -o PLANNED.onnx"
     others = _other_sizes(planned, data, plansets) if feeds is None and len(recordings) == 1 else []
     runs = (
-        _attempt("io-binding", partial(_run_nodes, planned, plansets, feeds)),
-        *(_attempt(_follower(p), partial(_replay, planned, data, p, feeds, others)) for p in recordings),
+        _attempt("io-binding", partial(_run_nodes, planned, plansets, feeds), progress),
+        *(_attempt(_follower(p), partial(_replay, planned, data, p, feeds, others), progress) for p in recordings),
         *(() if recordings else (ExecutorRun("replay", refusal=f"no recording in the file; {remedy}"),)),
         *gpu_runs(planned, plansets, feeds),
     )
@@ -89,7 +94,8 @@ def _names(names: Sequence[str]) -> str:
     return f"{', '.join(names[:_NAMED])}{more}"
 
 
-def _attempt(executor: str, attempt: Callable[[], ExecutorRun]) -> ExecutorRun:
+def _attempt(executor: str, attempt: Callable[[], ExecutorRun], progress: Callable[[str], None]) -> ExecutorRun:
+    progress(f"{executor} in poisoned memory, and without the plan")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a run outside the plan is told by its reason

@@ -40,7 +40,11 @@ _SETS = (
 
 
 def verify_run_tflite(
-    planned: Path, feeds: Mapping[str, NDArray[Any]] | None = None, *, timeout_s: float | None = None
+    planned: Path,
+    feeds: Mapping[str, NDArray[Any]] | None = None,
+    *,
+    timeout_s: float | None = None,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> tuple[ExecutorRun, ...]:
     """Run the plans in a .tflite file on inputs that are not zero, and compare with runs without them, bit for bit.
 
@@ -52,6 +56,7 @@ def verify_run_tflite(
         planned: a .tflite file with a plan, or with offsets for TensorFlow Lite Micro.
         feeds: inputs by tensor name; random ones otherwise.
         timeout_s: seconds until each process that runs the model is ended; None for ten minutes.
+        progress: called with the name of each runtime before it runs.
 
     Raises:
         RuntimeBindError: no runtime ran a plan, so that nothing was verified.
@@ -64,15 +69,16 @@ def verify_run_tflite(
             f"{planned.name} carries no plan; make one with: edgemem plan {planned.name} -o PLANNED.tflite"
         )
     runs = (
-        _attempt("tflm", partial(_in_tflm, planned, model, feeds, timeout_s)),
-        _attempt("litert", partial(_in_litert, planned, model, feeds, timeout_s)),
+        _attempt("tflm", partial(_in_tflm, planned, model, feeds, timeout_s), progress),
+        _attempt("litert", partial(_in_litert, planned, model, feeds, timeout_s), progress),
         *gpu_runs(planned, plans_of(model), feeds),
     )
     check_verified(planned, runs)
     return runs
 
 
-def _attempt(executor: str, attempt: Callable[[], ExecutorRun]) -> ExecutorRun:
+def _attempt(executor: str, attempt: Callable[[], ExecutorRun], progress: Callable[[str], None]) -> ExecutorRun:
+    progress(f"{executor} with the plan, and without it")
     try:
         return attempt()
     except (RuntimeBindError, MissingDependencyError, ModelError) as e:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from edgemem.commands.planned_memory import memory_of_file
 from edgemem.errors import EdgememError
 from edgemem.formats import Bindings
 from edgemem.guard.baseline import BaselineRow, baseline_row, read_baseline, write_baseline
 from edgemem.guard.settings import GuardedModel, GuardSettings, read_settings
+from edgemem.system.found_files import found_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["Checked", "CheckedModel", "check"]
 
 CheckStatus: TypeAlias = Literal["ok", "over budget", "grew", "no baseline", "error"]
-_MAGIC: Final = frozenset("*?[")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ def check(settings: str | Path, *, update: bool = False, progress: Callable[[str
     Args:
         settings: a TOML file (docs/compare.md), or a `pyproject.toml` with a table `tool.edgemem`.
         update: write what the models take now as their baseline; budgets still count, growth does not.
-        progress: called with each model's name.
+        progress: called with how far it is: the model, and what is done with it.
 
     Raises:
         ModelError: the file cannot be read, or says what cannot be.
@@ -73,13 +74,21 @@ def check(settings: str | Path, *, update: bool = False, progress: Callable[[str
     """
     read = read_settings(Path(settings))
     known = None if update else read_baseline(read.baseline)
-    models = tuple(
-        _checked(model, name, path, known, progress) for model in read.models for name, path in _files(read, model)
-    )
+    files = [(model, name, path) for model in read.models for name, path in _files(read, model)]
+    done: list[CheckedModel] = []
+    for number, (model, name, path) in enumerate(files, 1):
+        failed = sum(m.status != "ok" for m in done)
+        place = f"{number} of {len(files)}{f', {failed} failed' if failed else ''}: {name}"
+        done.append(_checked(model, name, path, known, partial(_say, progress, place)))
+    models = tuple(done)
     if update:
         write_baseline(read.baseline, {m.name: baseline_row(m.memory) for m in models if m.memory is not None})
     names = {m.name for m in models}
     return Checked(models, tuple(name for name in known or () if name not in names))
+
+
+def _say(progress: Callable[[str], None], place: str, doing: str) -> None:
+    progress(f"{place}, {doing}" if doing else place)
 
 
 def _files(settings: GuardSettings, model: GuardedModel) -> Iterator[tuple[str, Path | None]]:
@@ -87,15 +96,8 @@ def _files(settings: GuardSettings, model: GuardedModel) -> Iterator[tuple[str, 
     more = [model.target, *(f"{k}={v}" for k, v in model.dims.items())]
     more += [f"{name}={','.join(map(str, shape))}" for name, shape in model.input_shapes.items()]
     suffix = f" ({' '.join(filter(None, more))})" if any(more) else ""
-    if not _MAGIC & set(model.pattern):
-        path = settings.folder / model.pattern
-        yield f"{model.pattern}{suffix}", path if path.is_file() else None
-        return
-    found = sorted(p for p in settings.folder.glob(model.pattern) if p.is_file())
-    if not found:
-        yield f"{model.pattern}{suffix}", None
-    for path in found:
-        yield f"{path.relative_to(settings.folder).as_posix()}{suffix}", path
+    for file in found_files([model.pattern], folder=settings.folder):
+        yield f"{file.name}{suffix}", file.path
 
 
 def _checked(
@@ -107,10 +109,10 @@ def _checked(
 ) -> CheckedModel:
     if path is None:
         return CheckedModel(name, Path(model.pattern), "error", "there is no such file")
-    progress(name)
+    progress("")
     try:
         bindings = Bindings.of(model.dims, model.input_shapes)
-        memory = memory_of_file(path, target=model.target or None, bindings=bindings)
+        memory = memory_of_file(path, target=model.target or None, bindings=bindings, progress=progress)
     except (EdgememError, OSError) as e:
         return CheckedModel(name, path, "error", str(e), None, model.budget)
     before = known.get(name) if known is not None else None

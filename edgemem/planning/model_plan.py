@@ -93,7 +93,7 @@ def plan_graph(
         families: what `auto` covers.
         fits: bytes that the arena should not exceed; `auto` searches again where it does.
         least: bytes that tensors need room for by name, where they may be larger than in this graph.
-        progress: called with each strategy's name before it runs.
+        progress: called before each strategy runs, with its name and the best size so far.
 
     Raises:
         UnknownStrategyError, PlanError: as `make_plans`.

@@ -50,7 +50,7 @@ def make_plans(
         fits: bytes that the arena should not exceed (the objects, where only those are planned). Where it does, and
             no bound forbids it, `auto` searches again whatever the number of records.
         quick: `auto` stops at the first plan that meets a lower bound, uses no optional solver and searches once.
-        progress: called with each strategy's name before it runs.
+        progress: called before each strategy runs, with its name and the best size so far.
 
     Raises:
         UnknownStrategyError: a limit that no strategy takes so.

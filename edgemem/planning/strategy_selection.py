@@ -151,7 +151,9 @@ class AutoPlanner:
         least = 0.0 if takes_limit else self._standing.slowest_s
         if self._standing.best is not None and left is not None and left <= least:
             return []
-        self._progress(str(choice))
+        standing = self._standing
+        so_far = "" if standing.best is None else f"; best so far {standing.best:,}, no less than {standing.bound:,}"
+        self._progress(f"{choice}{so_far}")
         begin = time.monotonic()
         try:
             plan = run(self._problem, choice, self._bounds, left if takes_limit else None)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["PageProof", "PageRow", "ReportPage", "page_html"]
 
 _FOLDER: Final = Path(__file__).parent / "page"
-_SCRIPTS: Final = ("data", "dom", "tables", "paint", "map", "sections", "page")
+_SCRIPTS: Final = ("data", "dom", "tables", "paint", "raster", "map", "sections", "page")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,9 @@ class ReportPage:
         label: the text of this plan's button.
         difference: from an older plan, as JSON-ready data.
         front: ways to need less; None where they were not looked for. explanation: what the search says besides.
+        whole: bytes that the model takes as it is, which ways to need less are compared with; None if no plan says it.
+        times: of each operator, nanoseconds, or None for one that was not timed; () where nothing was.
+        timed: how they were measured, as a sentence.
     """
 
     memory: PlannedMemory
@@ -77,6 +80,9 @@ class ReportPage:
     difference: dict[str, Any] | None = None
     front: tuple[PageRow, ...] | None = None
     explanation: str = field(default="")
+    whole: int | None = None
+    times: tuple[int | None, ...] = ()
+    timed: str = ""
 
 
 def page_html(page: ReportPage) -> str:
@@ -95,7 +101,12 @@ def page_html(page: ReportPage) -> str:
             "difference": page.difference,
             "front": None
             if page.front is None
-            else {"rows": [asdict(row) for row in page.front], "explanation": page.explanation},
+            else {
+                "rows": [asdict(row) for row in page.front],
+                "explanation": page.explanation,
+                "whole": page.whole,
+            },
+            "times": {"ns": page.times, "about": page.timed} if page.times else None,
         },
     }
     size = size_text(memory.memory, texels=memory.unit == "texels")

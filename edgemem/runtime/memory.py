@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
-from edgemem.notebook.card import html_card
 from edgemem.report.plan_text import strategy_text, subject_of
 from edgemem.report.sizes import ratio_text, size_text
 
@@ -87,6 +86,8 @@ class MemoryReport:
 
     def _repr_html_(self) -> str:
         """For notebooks: the sizes of the run, and which plan it kept to."""
+        from edgemem.notebook.card import html_card  # its tables of HTML take 0.5 MiB of every process
+
         sizes = {"planned": self.planned, "lower bound": self.lower_bound, "reserved": self.reserved}
         sizes |= {"outside": self.outside, **self.details}
         facts = [(name, f"{size:,}") for name, size in sizes.items() if size]

@@ -16,6 +16,7 @@ PACKAGES: Final = {
     "ai-edge-litert": ">=2.1",
     "onnxruntime": ">=1.23",
     "ortools": ">=9.10",
+    "resvg-py": ">=0.5",
     "scipy": ">=1.11",
     "tflite-micro": ">=0.dev20250101",
     "torch": ">=2.13",

@@ -59,27 +59,33 @@ def test_one_buffer_gives_the_same_tokens(form: Any, chunk: int, tmp_path: Path)
     assert np.allclose(state.step(tokens[:, 198:199]), logits, atol=1e-5)
 
 
-def test_a_placed_model_takes_buffers_with_room_for_the_new_rows_and_no_shorter_ones(tmp_path: Path) -> None:
-    """As docs/llm.md says."""
-    model = decoder()
+@pytest.mark.parametrize("form", ["concat", "concat_bsnh"])
+def test_a_placed_model_takes_buffers_with_room_and_caches_without_unused_rows(form: Any, tmp_path: Path) -> None:
+    """As docs/llm.md says: the loop of a program that was written for the exported file runs the placed one."""
+    model = decoder(form)
     before, after = plain_session(model), plain_session(in_place(model, tmp_path))
-    count = PROMPT.shape[1]
-    feed: dict[str, Any] = {"input_ids": PROMPT, "attention_mask": np.ones((1, count), np.int64)}
+    axis = 2 if form == "concat" else 1
+    inputs = [value for value in after.get_inputs() if value.name.startswith("past_key_values")]
 
     def caches(rows: int) -> dict[str, NDArray[np.float32]]:
-        return {
-            value.name: np.full([1, value.shape[1], rows, value.shape[3]], np.nan, np.float32)
-            for value in after.get_inputs()
-            if value.name.startswith("past_key_values")
-        }
+        forms = ([1, *(rows if k == axis else value.shape[k] for k in (1, 2, 3))] for value in inputs)
+        return {v.name: np.full(form, np.nan, np.float32) for v, form in zip(inputs, forms, strict=True)}
 
-    known = before.run(None, feed | caches(0))
+    def feed(tokens: NDArray[Any], done: int) -> dict[str, Any]:
+        return {"input_ids": tokens, "attention_mask": np.ones((1, done + tokens.shape[1]), np.int64)}
+
+    count, past = PROMPT.shape[1], caches(0)
+    known = before.run(None, feed(PROMPT, 0) | past)
     for rows in (count, count + 5):
-        for old, new in zip(known, after.run(None, feed | caches(rows)), strict=True):
-            assert np.array_equal(old, new[:, :, :count] if new.ndim == 4 else new)
-    for rows in (0, count - 1):
-        with pytest.raises(Exception, match="ScatterND"):
-            after.run(None, feed | caches(rows))
+        for old, new in zip(known, after.run(None, feed(PROMPT, 0) | caches(rows)), strict=True):
+            assert np.array_equal(old, new.take(range(count), axis) if new.ndim == 4 else new)
+    for done, tokens in ((0, PROMPT), (count, PROMPT[:, :1]), (count + 1, PROMPT[:, 2:5])):
+        results = [session.run(None, feed(tokens, done) | past) for session in (before, after)]
+        assert all(np.array_equal(old, new) for old, new in zip(*results, strict=True))
+        past = dict(zip(past, results[0][1:], strict=True))
+        assert all(value.shape[axis] == done + tokens.shape[1] for value in past.values())
+    with pytest.raises(Exception, match="ScatterND"):
+        after.run(None, feed(PROMPT, 0) | caches(count - 1))
 
 
 @pytest.mark.parametrize("form", ["concat", "concat_bsnh"])

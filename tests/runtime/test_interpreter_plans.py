@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from edgemem.planning.model_plan import plan_graph
 from edgemem.plans import Settings
 from edgemem.runtime.litert.binding import Binding
 from edgemem.runtime.litert.comparison import compare_run
+from edgemem.runtime.litert.delegate import Delegate
 from edgemem.runtime.litert.interpreter import Interpreter
 from edgemem.targets import BUILT_IN
 from edgemem_converters.tflite.model import TfliteConverter
@@ -322,7 +324,11 @@ def test_allocation_is_asked_for_as_litert_s_class_asks() -> None:
         def AllocateTensors(self, *subgraph: int) -> None:
             calls.append(subgraph)
 
-    bound = Binding(Native(), None, lambda *_: pytest.fail("nothing is to be placed"), edgemem.Arena())
+    def no_place(*_: Any) -> Any:
+        raise RuntimeBindError("no plan")
+
+    untouched = lambda: pytest.fail("LiteRT's interpreter is as it was")  # noqa: E731
+    bound = Binding(Native(), Mock(spec=Delegate), no_place, edgemem.Arena(), plain=untouched)
     bound.AllocateTensors()
     bound.AllocateTensors(0)
     bound.AllocateTensors(1)

@@ -14,6 +14,7 @@ import onnx
 import pytest
 
 from edgemem.formats import Bindings
+from edgemem.formats.plan_summary import SUMMARY_KEY
 from edgemem.plans import LowerBounds, PlanSet
 from edgemem.records.problem import Problem
 from edgemem_converters.onnx.model import PLAN_KEY, OnnxConverter
@@ -131,13 +132,14 @@ def test_sizes_are_what_onnxruntime_computes(model: tuple[OnnxConverter, Case], 
     assert compared or not any(op.bodies for op in graph.ops)
 
 
-def test_a_planned_file_is_the_model_with_one_more_entry(model: tuple[OnnxConverter, Case]) -> None:
+def test_a_planned_file_is_the_model_with_a_plan_and_its_summary(model: tuple[OnnxConverter, Case]) -> None:
     converter, _ = model
     planned = converter.with_plan(PLAN, PLANSET)
     run = session(planned.content())
     assert base64.b64decode(run.get_modelmeta().custom_metadata_map[PLAN_KEY]) == PLAN
     before, after = (onnx.ModelProto.FromString(m.content()) for m in (converter, planned))
     assert after.metadata_props.pop().key == PLAN_KEY
+    assert after.metadata_props.pop().key == SUMMARY_KEY
     assert after == before
 
 

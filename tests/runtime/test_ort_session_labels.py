@@ -21,7 +21,7 @@ pytest.importorskip("onnxruntime")
 def kernel(start_ns: int, node: str, sizes: tuple[int, ...]) -> Kernel:
     """A kernel with results of these sizes in bytes; -1 is one of a type without a fixed width."""
     outputs = tuple(("uint8", (size,)) if size >= 0 else ("string", (1,)) for size in sizes)
-    return Kernel(node, "Op", start_ns, outputs)
+    return Kernel(node, "Op", start_ns, 0, outputs)
 
 
 def test_a_request_belongs_to_the_kernel_that_ran_or_to_its_neighbour() -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import time
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 import edgemem
+from edgemem.formats import Model
+from edgemem.report.peak import find_peak
 from edgemem.report.planned_memory import planned_memory
 from edgemem.report.report_page import PageProof, PageRow, ReportPage, page_html
 from tests.chromium import Browser, need_chromium
@@ -66,6 +70,119 @@ def middle(page: Browser, planset: edgemem.PlanSet, name: str) -> tuple[float, f
     across = (int(problem.first_op[k]) + int(problem.last_op[k]) + 1) / 2 / steps
     up = (int(best.offsets[k]) + int(problem.size[k]) / 2) / (best.size * ABOVE)
     return x + LEFT + across * (width - LEFT - RIGHT), y + TOP + (1 - up) * (height - TOP - BOTTOM)
+
+
+def plot(page: Browser) -> np.ndarray[Any, Any]:
+    """The pixels of the map within its axes: rows of red, green, blue, alpha."""
+    page.frame()
+    width, height, data = page.run(
+        "(() => { const c = document.querySelector('.stage canvas'), w = c.width - 88, h = c.height - 34;"
+        " const d = c.getContext('2d').getImageData(76, 10, w, h).data; let s = '';"
+        " for (let k = 0; k < d.length; k += 8192) s += String.fromCharCode(...d.subarray(k, k + 8192));"
+        " return [w, h, btoa(s)]; })()"
+    )
+    return np.frombuffer(base64.b64decode(data), np.uint8).reshape(height, width, 4).astype(int)
+
+
+@pytest.mark.parametrize("steps_in", [0, 7])
+def test_pixels_have_the_colours_of_the_records_there(browser: Browser, tmp_path: Path, steps_in: int) -> None:
+    # 3,000 records, many thinner than a pixel, and one that lives alone for a moment at the end.
+    rng = np.random.default_rng(1)
+    first, lengths = rng.integers(0, 20_000, 3_000), rng.integers(0, 900, 3_000)
+    first, last = np.append(first, 30_000), np.append(first + lengths, 30_000)
+    size = np.append(rng.integers(1, 40, 3_000) ** 3 * 64, 1_000_000)
+    planset = edgemem.plan(edgemem.Problem.from_arrays(first, last, size), strategy="greedy_by_size")
+    best, peak, steps = planset.best_offsets, find_peak(planset).op, 30_001
+    assert best is not None
+    (tmp_path / "p.html").write_text(page_html(ReportPage(planned_memory(planset), PageProof(True))), "utf-8")
+    browser.size(1280, 1400)
+    browser.open(tmp_path / "p.html")
+    browser.run("document.querySelector('select').value = 'peak'")
+    browser.run("document.querySelector('select').dispatchEvent(new Event('change'))")
+    for _ in range(steps_in):
+        browser.run("document.querySelector('[aria-label=\"Zoom in\"]').click()")
+    shown = plot(browser)
+    height, width, _ = shown.shape
+    span = steps * 0.6**steps_in
+    x = (np.array([first, last + 1]) - (steps - span) / 2) / span * width
+    y = (1 - np.array([best.offsets + size, best.offsets]) / (best.size * ABOVE)) * height
+    warm, seen = shown[..., 0] - shown[..., 2], shown[..., 3]  # orange is alive at the peak, grey is not
+    lines = [(1 - level / (best.size * ABOVE)) * height for level in (best.size, planset.bounds.offsets)]
+    found = {True: 0, False: 0}
+    for k in np.flatnonzero((x[0] > 0) & (x[1] < width) & (x[1] - x[0] > 6) & (y[1] - y[0] > 6)):
+        at = int(y[:, k].mean()), int(x[:, k].mean())
+        if min(abs(at[0] - line) for line in lines) > 18:  # where names of lines are
+            is_alive = bool(first[k] <= peak <= last[k])
+            found[is_alive] += 1
+            assert seen[at] > 200
+            assert (warm[at] > 60) == is_alive
+    assert found[False] > 10
+    assert found[True] > 0 or steps_in
+    empty = 0
+    for column, row in zip(rng.integers(0, width, 4_000), rng.integers(0, height, 4_000), strict=True):
+        near = (x[0] < column + 3) & (x[1] > column - 2) & (y[0] < row + 3) & (y[1] > row - 2)
+        if not near.any() and min(abs(row - line) for line in lines) > 18:
+            empty += 1
+            # Only lines of the axes, and the shade of the peak's column, run there.
+            assert warm[row, column] < 60 or abs(column - (peak - (steps - span) / 2) / span * width) < 4
+            assert seen[row, column] < 100 or row in {int(v) for v in np.unique(np.argwhere(seen[:, 0] > 0))}
+    assert empty > 100
+    if not steps_in:  # a thirtieth of a pixel wide, and yet to be seen
+        assert (seen[:, -2:] > 200).any(axis=1).sum() > 0.9 * 1_000_000 / (best.size * ABOVE) * height
+
+
+def test_times_of_layers_are_a_column_where_they_were_measured(browser: Browser, folder: Path, tmp_path: Path) -> None:
+    planset = edgemem.plan(folder / "new.onnx")
+    loaded = edgemem.load(folder / "new.onnx")
+    assert isinstance(loaded, Model)
+    memory = planned_memory(planset, loaded.graph())
+    times = (*(1_000 * (k + 1) for k in range(len(memory.operators) - 1)), None)
+    page = ReportPage(memory, PageProof(True), times=times, timed="As a test says.")
+    (tmp_path / "p.html").write_text(page_html(page), "utf-8")
+    browser.events.clear()
+    browser.open(tmp_path / "p.html")
+    heads = "[...document.querySelectorAll('#layers th')].map(head => head.textContent)"
+    assert browser.run(heads)[-1] == "Time, \N{MICRO SIGN}s"
+    cells = "[...document.querySelectorAll('#layers tbody tr')].map(row => row.lastChild.textContent)"
+    assert browser.run(cells) == [*(str(k + 1) for k in range(len(times) - 1)), "\N{EN DASH}"]
+    assert "As a test says." in browser.run("document.querySelector('#layers .note').textContent")
+    browser.open(folder / "r.html")
+    assert browser.run(heads)[-1] == "MACs"
+    assert not browser.problems()
+
+
+def test_the_peak_says_what_holds_each_tensor(page: Browser) -> None:
+    notes = page.run(
+        "[...document.querySelectorAll('#peak .row')].map(row => row.textContent.replaceAll('\u200b', ''))"
+    )
+    assert notes
+    conv1 = next(note for note in notes if note.startswith("conv1"))
+    assert conv1.endswith("tensor, made by conv1, read last by add")
+
+
+@pytest.mark.parametrize(
+    ("whole", "texts"),
+    [
+        (2_000, ["at most \N{MINUS SIGN}1.46 KiB \N{MIDDLE DOT} 75 %", "\N{MINUS SIGN}500 B \N{MIDDLE DOT} 25 %"]),
+        (None, ["\N{GREATER-THAN OR EQUAL TO} 500 B", "1.46 KiB"]),
+    ],
+)
+def test_ways_to_need_less_say_what_they_remove(
+    browser: Browser, tmp_path: Path, whole: int | None, texts: list[str]
+) -> None:
+    rows = (
+        PageRow(1_990, 1.0, 3, "", "", False, False),
+        PageRow(500, 1.1, 4, "order", "edgemem order", False, False),
+        PageRow(1_500, 1.0, 4, "fold", "edgemem fold", True, True),
+    )
+    page = ReportPage(planned_memory(hostile()), PageProof(True), front=rows, whole=whole)
+    (tmp_path / "p.html").write_text(page_html(page), "utf-8")
+    browser.events.clear()
+    browser.open(tmp_path / "p.html")
+    assert browser.run("[...document.querySelectorAll('#peak .commands .value')].map(e => e.textContent)") == texts
+    commands = "[...document.querySelectorAll('#peak .commands code')].map(e => e.textContent)"
+    assert browser.run(commands) == ["edgemem order", "edgemem fold"]
+    assert not browser.problems()
 
 
 def caption(page: Browser) -> str:

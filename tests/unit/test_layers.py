@@ -40,6 +40,7 @@ MAY_IMPORT = {
     "system targets",
     "commands": "difference errors formats model passes planning plans proof records report runtime shrinking "
     "system targets trace",
+    "model_explorer": "commands errors report",
     "guard": "commands errors formats report system targets",
     "android": "commands errors model planfile planning plans proof report runtime system",
     "bench": "api errors formats planning plans proof records strategy system",

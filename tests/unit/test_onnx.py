@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, parser
 
 from edgemem.errors import ModelError, PlanFileError, UnsupportedError
 from edgemem.formats import Bindings, Model
+from edgemem.formats.plan_summary import SUMMARY_KEY
 from edgemem.model.graph import digest
 from edgemem.plans import LowerBounds, PlanSet
 from edgemem.records.problem import Problem
@@ -241,7 +242,8 @@ def test_a_plan_is_appended_and_taken_off_again(tmp_path: Path) -> None:
     assert planned.plan() == b"\x00plan\xff"
     assert planned.content().startswith(model.content())
     proto = onnx.ModelProto.FromString(planned.content())
-    assert [(p.key, p.value) for p in proto.metadata_props] == [(PLAN_KEY, base64.b64encode(b"\x00plan\xff").decode())]
+    assert [p.key for p in proto.metadata_props] == [SUMMARY_KEY, PLAN_KEY]
+    assert proto.metadata_props[1].value == base64.b64encode(b"\x00plan\xff").decode()
     onnx.checker.check_model(proto, full_check=True)
     assert planned.with_plan(b"\x00plan\xff", PLANSET).content() == planned.content()
     assert planned.with_plan(b"new", PLANSET).content() == model.with_plan(b"new", PLANSET).content()
@@ -258,7 +260,7 @@ def test_a_plan_that_another_tool_moved(tmp_path: Path) -> None:
     again = moved.with_plan(b"new", PLANSET)
     assert again.plan() == b"new"
     keys = [p.key for p in onnx.ModelProto.FromString(again.content()).metadata_props]
-    assert keys == ["author", PLAN_KEY]
+    assert keys == ["author", SUMMARY_KEY, PLAN_KEY]
 
 
 def test_a_damaged_plan(tmp_path: Path) -> None:
@@ -271,6 +273,7 @@ def test_a_damaged_plan(tmp_path: Path) -> None:
 def test_another_order_moves_nodes_and_nothing_else(tmp_path: Path) -> None:
     model = opened(tmp_path, BRANCHES).with_plan(b"old", PLANSET)
     ordered = model.with_order((2, 0, 1))
+    assert (model.note(SUMMARY_KEY) is None, ordered.note(SUMMARY_KEY)) == (False, None)
     before, after = (onnx.ModelProto.FromString(m.content()) for m in (model, ordered))
     assert list(after.graph.node) == [before.graph.node[k] for k in (2, 0, 1)]
     assert ordered.graph() == model.graph().reordered((2, 0, 1))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
@@ -13,7 +15,7 @@ from click.testing import CliRunner
 
 import edgemem
 from edgemem.cli.main import main
-from edgemem.errors import PlanError
+from edgemem.errors import MissingDependencyError, PlanError
 from edgemem.report.markdown_summary import as_markdown
 from edgemem.report.model_explorer import as_node_data
 from edgemem.report.peak import find_peak
@@ -119,12 +121,38 @@ def test_model_explorer_has_what_is_alive_at_each_node(model: Path) -> None:
     data = json.loads(write(model, "r.json"))
     first, last, size = planset.problem.first_op, planset.problem.last_op, planset.problem.size
     alive = [int(size[(first <= k) & (k <= last)].sum()) for k in range(len(planset.steps))]
+    assert list(data) == ["layers"]  # the name of the graph in the file
     # In these models an operator is named as the tensor that it writes.
-    assert {name: node["value"] for name, node in data["results"].items()} == dict(
+    assert {name: node["value"] for name, node in data["layers"]["results"].items()} == dict(
         zip(planset.steps, alive, strict=True)
     )
     with pytest.raises(PlanError, match="names no tensors that operators write"):
-        as_node_data(planned_memory(planset))
+        as_node_data(planned_memory(planset), "")
+
+
+def test_a_png_has_the_rectangles_of_the_plan_and_texts(model: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    picture = np.asarray(image.open(io.BytesIO(write(model, "r.png"))).convert("RGB")).astype(int)
+    assert picture.shape == (2 * (66 + 420 + 44), 2 * (90 + 900 + 20), 3)  # twice the SVG: margins and the plot
+    planset = edgemem.plan(model)
+    best, problem, peak = planset.best_offsets, planset.problem, find_peak(planset)
+    assert best is not None
+    for k, record in enumerate(problem.records):
+        op = next(op for op in range(record.first_op, record.last_op + 1) if op != peak.op)
+        x = 2 * (90 + (op + 0.25) / (int(problem.last_op.max()) + 1) * 900)
+        y = 2 * (66 + 420 - (int(best.offsets[k]) + int(problem.size[k]) / 4) / best.size * 420)
+        assert tuple(picture[round(y), round(x)]) in ((0x8F, 0xB0, 0xE8), (0xA9, 0xC3, 0xEE)), record.name
+    dark = picture.sum(axis=2) < 200
+    assert dark[:120, 180:1200].sum() > 500  # the heading and the legend
+    assert dark[120:1000, :170].any()  # sizes
+    assert dark[980:1020].any()  # operators
+
+
+def test_png_needs_a_package(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "resvg_py", None)
+    with pytest.raises(MissingDependencyError, match=r"drawing a PNG needs resvg-py: pip install 'resvg-py>="):
+        edgemem.save_report(model, model.with_name("r.png"))
+    assert not model.with_name("r.png").exists()
 
 
 def test_a_picture_has_every_record_with_axes_and_the_peak(model: Path) -> None:

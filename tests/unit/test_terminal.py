@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import subprocess
 import sys
 import warnings
@@ -18,6 +16,7 @@ from onnx import TensorProto, helper
 
 from edgemem.cli.main import main
 from edgemem.cli.printable_text import printable
+from tests.terminal import in_terminal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,25 +79,6 @@ def test_json_gives_the_name_itself(planned: Path) -> None:
     text = edgemem("show", planned, "--json").output
     assert text.isascii()
     assert json.loads(text)["model"]["records"][0]["name"] == NAME
-
-
-def in_terminal(*arguments: object) -> str:
-    """What a terminal gets."""
-    parent, child = pty.openpty()
-    process = subprocess.Popen([sys.executable, "-m", "edgemem", *map(str, arguments)], stdout=child, stderr=child)
-    os.close(child)
-    got = b""
-    while True:
-        try:
-            block = os.read(parent, 1 << 16)
-        except OSError:  # the other end is closed
-            break
-        if not block:
-            break
-        got += block
-    os.close(parent)
-    process.wait(60)
-    return got.decode()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="signals come another way there")

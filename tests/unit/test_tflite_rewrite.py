@@ -212,3 +212,26 @@ def test_an_open_batch_is_closed() -> None:
     interpreter = Interpreter(model_content=new)
     with pytest.raises(RuntimeError, match="only allows mutating unknown dimensions"):
         interpreter.resize_tensor_input(interpreter.get_input_details()[0]["index"], [2, 24, 8, 4], strict=True)
+
+
+def with_scales(axis: int) -> bytes:
+    """The network, whose activations have a scale for each item of an axis."""
+    model = unpacked(network())
+    for tensor in model.subgraphs[0].tensors:
+        if len(tensor.shape) == 4 and model.buffers[tensor.buffer].data is None:
+            tensor.quantization.scale = np.full(tensor.shape[axis], 0.05, np.float32)
+            tensor.quantization.zeroPoint = np.zeros(tensor.shape[axis], np.int64)
+            tensor.quantization.quantizedDimension = axis
+    builder = flatbuffers.Builder(0)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+def test_a_part_of_rows_with_scales_of_their_own_is_refused() -> None:
+    """The part would keep all scales, which are those of other rows."""
+    with pytest.raises(UnsupportedError, match="scales along axis 1"):
+        rewritten(with_scales(axis=1), StripeStage(0, 2, 4))
+    channels = unpacked(rewritten(with_scales(axis=3), StripeStage(0, 2, 4))).subgraphs[0].tensors
+    scaled = [t for t in channels if t.quantization and t.quantization.quantizedDimension == 3]
+    assert len(scaled) > 8
+    assert all(len(t.quantization.scale) == t.shape[3] for t in scaled)

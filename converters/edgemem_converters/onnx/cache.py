@@ -21,6 +21,7 @@ from edgemem.formats import Bindings
 from edgemem.model.ranges import Range, Sum, resolve
 from edgemem.model.states import StatePair
 from edgemem_converters.onnx.functions import bodies_of
+from edgemem_converters.onnx.node_writer import NodeWriter
 from edgemem_converters.onnx.scopes import op_type
 from edgemem_converters.onnx.states import declared_dims, source_of, writers
 
@@ -53,7 +54,7 @@ def write_in_place(model: ModelProto, pairs: Sequence[StatePair]) -> tuple[State
     if not wanted:
         return tuple(pairs)
     _check(model, wanted)
-    rewriting = _Rewriting(model.graph, _Names(model.graph))
+    rewriting = _Rewriting(model.graph, NodeWriter(model.graph, "edgemem/cache"))
     rewriting.begin(wanted)
     for pair in wanted:
         rewriting.change(pair)
@@ -129,37 +130,23 @@ def _read_in_bodies(node: NodeProto) -> Iterator[str]:
             yield from _read_in_bodies(inner)
 
 
-class _Names:
-    """Names that are not in the graph yet."""
-
-    def __init__(self, graph: GraphProto) -> None:
-        self._taken = {v.name for v in (*graph.input, *graph.output, *graph.initializer)}
-        self._taken |= {name for node in graph.node for name in (*node.input, *node.output, node.name)}
-
-    def new(self, name: str) -> str:
-        while name in self._taken:
-            name += "_"
-        self._taken.add(name)
-        return name
-
-
 @dataclass(slots=True)
 class _Rewriting:
     """The state of one rewriting: nodes that go before the others, and those that replace them."""
 
     graph: GraphProto
-    names: _Names
+    write: NodeWriter
     before: list[NodeProto] = field(default_factory=list)
     replaced: dict[int, list[NodeProto]] = field(default_factory=dict)  # number of a node -> nodes in its place
     renamed: dict[str, str] = field(default_factory=dict)  # what readers of a value read instead
     rows: dict[tuple[object, ...], str] = field(default_factory=dict)  # indices of new rows, by leading dimensions
-    constants: dict[tuple[int, ...], str] = field(default_factory=dict)
-    count: int = 0  # of new values
     past: str = ""  # [1]: rows that there are already
     total: str = ""  # [1]: rows after this run
     made: dict[str, NodeProto] = field(default_factory=dict)
     places: dict[str, int] = field(default_factory=dict)  # output -> number of its node
     forms: dict[str, tuple[int | str | None, ...]] = field(default_factory=dict)
+    types: dict[str, int] = field(default_factory=dict)  # element types of inputs
+    whole: dict[tuple[object, ...], str] = field(default_factory=dict)  # `_is_whole` by shape and axis
 
     def begin(self, pairs: Sequence[StatePair]) -> None:
         """How many rows there are before and after this run."""
@@ -167,38 +154,73 @@ class _Rewriting:
         self.made = writers(graph)
         self.places = {name: number for number, node in enumerate(graph.node) for name in node.output}
         self.forms = {v.name: declared_dims(v) for v in (*graph.input, *graph.output)}
+        self.types = {v.name: v.type.tensor_type.elem_type for v in graph.input}
         states = {pair.past for pair in pairs}
         mask, tokens = _mask_of(graph, _length(self.forms, pairs[0])), _tokens_of(graph, states)
         first = self._concat(pairs[0])
         if mask and tokens:
-            self.total = self._node(self.before, "Slice", self._shape(self.before, mask), *self._range(1, 2))
-            new = self._node(self.before, "Slice", self._shape(self.before, tokens), *self._range(1, 2))
-            self.past = self._node(self.before, "Sub", self.total, new)
+            self.total = self.write.node(
+                self.before, "Slice", self.write.shape(self.before, mask), *self.write.range(1, 2)
+            )
+            new = self.write.node(self.before, "Slice", self.write.shape(self.before, tokens), *self.write.range(1, 2))
+            self.past = self.write.node(self.before, "Sub", self.total, new)
         else:
-            rows = self.names.new(PAST_ROWS)
+            rows = self.write.name(PAST_ROWS)
             symbol = self.forms[pairs[0].past][pairs[0].axis] or "past"
             graph.input.append(helper.make_tensor_value_info(rows, TensorProto.FLOAT, [symbol, 0]))
-            self.past = self._node(self.before, "Slice", self._shape(self.before, rows), *self._range(0, 1))
+            self.past = self.write.node(
+                self.before, "Slice", self.write.shape(self.before, rows), *self.write.range(0, 1)
+            )
             if tokens:
-                new = self._node(self.before, "Slice", self._shape(self.before, tokens), *self._range(1, 2))
-                self.total = self._node(self.before, "Add", self.past, new)
+                new = self.write.node(
+                    self.before, "Slice", self.write.shape(self.before, tokens), *self.write.range(1, 2)
+                )
+                self.total = self.write.node(self.before, "Add", self.past, new)
             else:
                 nodes = self.replaced.setdefault(self.places[first.output[0]], [])
                 axis = pairs[0].axis
-                new = self._node(nodes, "Slice", self._shape(nodes, first.input[1]), *self._range(axis, axis + 1))
-                self.total = self._node(nodes, "Add", self.past, new)
+                new = self.write.node(
+                    nodes, "Slice", self.write.shape(nodes, first.input[1]), *self.write.range(axis, axis + 1)
+                )
+                self.total = self.write.node(nodes, "Add", self.past, new)
 
     def change(self, pair: StatePair) -> None:
         """Put ScatterND and Slice in the place of a pair's Concat, and give readers of its shape the old one."""
         concat = self._concat(pair)
         nodes = self.replaced.setdefault(self.places[concat.output[0]], [])
         rows = self._rows(nodes, pair)
-        nodes.append(self._named("ScatterND", [pair.past, rows, concat.input[1]], [pair.present]))
-        start, axes = self._constant(0), self._constant(pair.axis)
-        valid = self._node(nodes, "Slice", pair.present, start, self.total, axes)
+        nodes.append(self._either(pair, self._is_whole(nodes, pair), rows, concat.input[1]))
+        start, axes = self.write.constant(0), self.write.constant(pair.axis)
+        valid = self.write.node(nodes, "Slice", pair.present, start, self.total, axes)
         # The graph's output takes the buffer, and everything else reads the rows that are there.
         self.renamed.update(dict.fromkeys(self._copies(concat.output[0], pair), valid))
         self._shapes_of_past(pair)
+
+    def _is_whole(self, nodes: list[NodeProto], pair: StatePair) -> str:
+        """Whether the past has no row without a token, as a scalar; one value for all caches of equal shape."""
+        key = (*self.forms[pair.past], pair.axis)
+        if key not in self.whole:
+            length = self.write.node(
+                nodes, "Slice", self.write.shape(nodes, pair.past), *self.write.range(pair.axis, pair.axis + 1)
+            )
+            self.whole[key] = self.write.scalar(nodes, self.write.node(nodes, "Equal", length, self.past))
+        return self.whole[key]
+
+    def _either(self, pair: StatePair, is_whole: str, rows: str, new: str) -> NodeProto:
+        """The node If that writes new rows into the buffer, or puts them behind a past without unused rows."""
+        bodies = {}
+        for body, kind, inputs, attributes in (
+            ("then_branch", "Concat", [pair.past, new], {"axis": pair.axis}),
+            ("else_branch", "ScatterND", [pair.past, rows, new], {}),
+        ):
+            output = self.write.name(f"{pair.present}/{kind}")
+            info = ValueInfoProto(name=output)
+            info.type.tensor_type.elem_type = self.types[pair.past]
+            node = self.write.named(kind, inputs, [output], **attributes)
+            bodies[body] = helper.make_graph([node], self.write.name(f"{output}/{body}"), [], [info])
+        node = self.write.named("If", [is_whole], [pair.present])
+        node.attribute.extend(helper.make_attribute(name, body) for name, body in bodies.items())
+        return node
 
     def finish(self, pairs: Sequence[StatePair]) -> None:
         """Write the nodes in their new order, and the caches' new shapes."""
@@ -250,7 +272,9 @@ class _Rewriting:
                 self.replaced[number] = []
             elif op_type(node) == "Shape":
                 shape = shape or self._past_shape(pair)
-                self.replaced[number] = [self._named("Slice", [shape, *self._shape_range(node)], list(node.output))]
+                self.replaced[number] = [
+                    self.write.named("Slice", [shape, *self._shape_range(node)], list(node.output))
+                ]
             else:
                 raise UnsupportedError(
                     f"{pair.past!r} is also read by {node.name or node.op_type!r} ({node.op_type}), which would find "
@@ -259,13 +283,13 @@ class _Rewriting:
 
     def _shape_range(self, node: NodeProto) -> tuple[str, str]:
         bounds = {a.name: a.i for a in node.attribute}
-        return self._constant(bounds.get("start", 0)), self._constant(bounds.get("end", 2**31 - 1))
+        return self.write.constant(bounds.get("start", 0)), self.write.constant(bounds.get("end", 2**31 - 1))
 
     def _past_shape(self, pair: StatePair) -> str:
-        shape = self._shape(self.before, pair.past)
-        head = self._node(self.before, "Slice", shape, *self._range(0, pair.axis))
-        tail = self._node(self.before, "Slice", shape, *self._range(pair.axis + 1, 2**31 - 1))
-        return self._node(self.before, "Concat", head, self.past, tail, axis=0)
+        shape = self.write.shape(self.before, pair.past)
+        head = self.write.node(self.before, "Slice", shape, *self.write.range(0, pair.axis))
+        tail = self.write.node(self.before, "Slice", shape, *self.write.range(pair.axis + 1, 2**31 - 1))
+        return self.write.node(self.before, "Concat", head, self.past, tail, axis=0)
 
     def _rows(self, nodes: list[NodeProto], pair: StatePair) -> str:
         """The indices of the new rows, [.., s, axis + 1]; one value for all caches with the same leading dimensions."""
@@ -273,58 +297,30 @@ class _Rewriting:
         key = dims if all(d is not None for d in dims) else (*dims, pair.past)
         if key in self.rows:
             return self.rows[key]
-        begin, end, step = self._scalar(nodes, self.past), self._scalar(nodes, self.total), self._constant_scalar(1)
-        shape = self._shape(nodes, pair.past)
-        lead = self._node(nodes, "Slice", shape, *self._range(0, pair.axis))
-        new = self._node(nodes, "Sub", self.total, self.past)
-        full = self._node(nodes, "Concat", lead, new, self._constant(1), axis=0)
+        begin, end, step = (
+            self.write.scalar(nodes, self.past),
+            self.write.scalar(nodes, self.total),
+            self.write.constant_scalar(1),
+        )
+        shape = self.write.shape(nodes, pair.past)
+        lead = self.write.node(nodes, "Slice", shape, *self.write.range(0, pair.axis))
+        new = self.write.node(nodes, "Sub", self.total, self.past)
+        full = self.write.node(nodes, "Concat", lead, new, self.write.constant(1), axis=0)
         columns = []
         for axis in range(pair.axis + 1):
             if axis == pair.axis:
-                numbers = self._node(nodes, "Range", begin, end, step)
+                numbers = self.write.node(nodes, "Range", begin, end, step)
             else:
-                size = self._node(nodes, "Slice", shape, *self._range(axis, axis + 1))
-                numbers = self._node(nodes, "Range", self._constant_scalar(0), self._scalar(nodes, size), step)
+                size = self.write.node(nodes, "Slice", shape, *self.write.range(axis, axis + 1))
+                numbers = self.write.node(
+                    nodes, "Range", self.write.constant_scalar(0), self.write.scalar(nodes, size), step
+                )
             form = [1] * (pair.axis + 2)
             form[axis] = -1
-            column = self._node(nodes, "Reshape", numbers, self._constant(*form))
-            columns.append(self._node(nodes, "Expand", column, full))
-        self.rows[key] = self._node(nodes, "Concat", *columns, axis=pair.axis + 1)
+            column = self.write.node(nodes, "Reshape", numbers, self.write.constant(*form))
+            columns.append(self.write.node(nodes, "Expand", column, full))
+        self.rows[key] = self.write.node(nodes, "Concat", *columns, axis=pair.axis + 1)
         return self.rows[key]
-
-    def _shape(self, nodes: list[NodeProto], name: str) -> str:
-        return self._node(nodes, "Shape", name)
-
-    def _scalar(self, nodes: list[NodeProto], name: str) -> str:
-        return self._node(nodes, "Squeeze", name, self._constant(0))
-
-    def _range(self, begin: int, end: int) -> tuple[str, str]:
-        return self._constant(begin), self._constant(end)
-
-    def _node(self, nodes: list[NodeProto], kind: str, *inputs: str, **attributes: int) -> str:
-        self.count += 1
-        output = self.names.new(f"edgemem/cache/{kind}_{self.count}")
-        nodes.append(self._named(kind, list(inputs), [output], **attributes))
-        return output
-
-    def _named(self, kind: str, inputs: list[str], outputs: list[str], **attributes: int) -> NodeProto:
-        node = helper.make_node(kind, inputs, outputs, name=self.names.new(f"{outputs[0]}/{kind}"))
-        node.attribute.extend(helper.make_attribute(name, value) for name, value in attributes.items())
-        return node
-
-    def _constant(self, *values: int) -> str:
-        return self._initializer(values, [len(values)])
-
-    def _constant_scalar(self, value: int) -> str:
-        return self._initializer((value,), [])
-
-    def _initializer(self, values: tuple[int, ...], dims: list[int]) -> str:
-        key = (len(dims), *values)
-        if key not in self.constants:
-            name = self.names.new(f"edgemem/cache/constant_{len(self.constants)}")
-            self.graph.initializer.append(helper.make_tensor(name, TensorProto.INT64, dims, list(values)))
-            self.constants[key] = name
-        return self.constants[key]
 
 
 def _copies_one(node: NodeProto) -> bool:

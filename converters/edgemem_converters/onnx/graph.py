@@ -13,12 +13,12 @@ from edgemem_converters.onnx.rules import dims_of
 from edgemem_converters.onnx.scopes import op_type
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from onnx import TypeProto
 
     from edgemem.model.graph import TensorKind
-    from edgemem_converters.onnx.scopes import Scope
+    from edgemem_converters.onnx.scopes import Scope, ScopeNode
     from edgemem_converters.onnx.shapes import InferredSizes
 
 __all__ = ["graph_of"]
@@ -54,20 +54,36 @@ def graph_of(scope: Scope, sizes: InferredSizes) -> Graph:
     )
     index = {t.name: k for k, t in enumerate(tensors)} | {"": -1}
     shapes = {t.name: t.shape for t in tensors if t.kind in ("activation", "constant")}
-    ops = tuple(
-        Op(
+    ops = []
+    for node in scope.nodes:
+        does = _written_rows(node, sizes, index) or node
+        inputs = (*does.inputs, *_besides((*node.inputs, *node.captured), does.inputs))
+        op = Op(
             name=node.label,
-            type=op_type(node.proto),
-            inputs=tuple(index[n] for n in (*node.inputs, *_besides(node.captured, node.inputs))),
+            type=op_type(does.proto),
+            inputs=tuple(index[n] for n in inputs),
             outputs=tuple(index[n] for n in node.outputs),
-            bodies=tuple(graph_of(body, sizes) for body in node.bodies),
-            ordered=op_type(node.proto) in _RANDOM,
-            attributes=attributes_of(node, shapes, scope.constants),
+            bodies=tuple(graph_of(body, sizes) for body in does.bodies),
+            ordered=op_type(does.proto) in _RANDOM,
+            attributes=attributes_of(does, shapes, scope.constants),
         )
-        for node in scope.nodes
-    )
-    inputs = tuple(index[n] for n in scope.inputs)
-    return Graph(scope.name, tuple(tensors), ops, inputs, tuple(index[n] for n in scope.outputs), layout="nchw")
+        ops.append(op)
+    sources, results = (tuple(index[n] for n in names) for names in (scope.inputs, scope.outputs))
+    return Graph(scope.name, tuple(tensors), tuple(ops), sources, results, layout="nchw")
+
+
+def _written_rows(node: ScopeNode, sizes: InferredSizes, known: Collection[str]) -> ScopeNode | None:
+    """The ScatterND that is all that an If does at these sizes; None for anything else.
+
+    `edgemem_converters.onnx.cache` makes such ones. ONNX Runtime has it write into the If's own output, so that the If
+    does to memory what this node does.
+    """
+    taken = [body for body in node.bodies if not sizes.dead.issuperset(body.outputs)]
+    if op_type(node.proto) != "If" or len(node.bodies) < 2 or len(taken) != 1 or len(taken[0].nodes) != 1:
+        return None
+    sole = taken[0].nodes[0]
+    is_all = op_type(sole.proto) == "ScatterND" and sole.outputs == taken[0].outputs
+    return sole if is_all and all(name in known for name in sole.inputs) else None
 
 
 def _besides(names: Sequence[str], others: Sequence[str]) -> list[str]:

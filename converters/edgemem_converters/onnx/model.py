@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -18,6 +18,7 @@ from onnx import ModelProto
 
 from edgemem.errors import ModelError, PlanFileError, UnsupportedError
 from edgemem.formats import Bindings
+from edgemem.formats.plan_summary import SUMMARY_KEY, plan_summary
 from edgemem.model.ranges import open_shape, samples_of
 from edgemem.model.states import decode_pairs, encode_pairs
 from edgemem.system.files import atomic_write
@@ -32,6 +33,7 @@ from edgemem_converters.onnx.limits import MAX_FILE_BYTES
 from edgemem_converters.onnx.rewrite import write_rewrite
 from edgemem_converters.onnx.scopes import scope_of
 from edgemem_converters.onnx.shapes import infer
+from edgemem_converters.onnx.shared_heads import share_heads, trial_sizes
 from edgemem_converters.onnx.states import declared_dims, find_pairs
 from edgemem_converters.onnx.weights import dtype_of
 from edgemem_converters.onnx.wire import check_depth, metadata, permute_nodes, with_metadata, without_metadata
@@ -181,11 +183,11 @@ class OnnxConverter:
                     raise ModelError(f"the order runs {nodes[k].label!r} before {name!r} is written")
             written.update(nodes[k].outputs)
         if metadata(self._data, _BAKED_KEY) is not None:
-            data = reordered(without_metadata(self._data, PLAN_KEY), order)
+            data = reordered(_without_plan(self._data), order)
             return self._with(prioritised(data))
         places = {node.index for node in nodes}
         constants = [k for k in range(count) if k not in places]
-        data = without_metadata(self._data, PLAN_KEY)
+        data = _without_plan(self._data)
         return self._with(permute_nodes(data, (*constants, *(nodes[k].index for k in order))))
 
     def rewritten(self, rewrite: Rewrite) -> Self:
@@ -198,15 +200,16 @@ class OnnxConverter:
         with _parsing(self._path):
             model = ModelProto.FromString(self._data)
             write_rewrite(model, self.graph(), rewrite, self._path.parent, is_open=bool(self.bindings.ranges))
-            data = without_metadata(model.SerializeToString(deterministic=True), PLAN_KEY)
+            data = _without_plan(model.SerializeToString(deterministic=True))
         if metadata(data, _BAKED_KEY) is not None:
             data = reordered(data, priority_order(data))
         made = self._with(data)
         return self._with(with_forms(data, _open_forms(made))) if self.bindings.ranges else made
 
-    def with_plan(self, plan: bytes, planset: PlanSet) -> Self:  # noqa: ARG002 - ONNX has no other place for a plan
-        """The model with the plan as the last entry of its metadata, replacing all older ones."""
-        data = with_metadata(self._data, PLAN_KEY, base64.b64encode(plan))
+    def with_plan(self, plan: bytes, planset: PlanSet) -> Self:
+        """The model with the plan as the last entry of its metadata, behind its summary, replacing all older ones."""
+        data = with_metadata(self._data, SUMMARY_KEY, plan_summary(planset))
+        data = with_metadata(data, PLAN_KEY, base64.b64encode(plan))
         return type(self)(data, self._path, self.bindings, self._weight_files, self._graph)
 
     def note(self, name: str) -> bytes | None:
@@ -232,14 +235,23 @@ class OnnxConverter:
         with _parsing(self._path):
             model = ModelProto.FromString(self._data)
             before = _forms(model)
+            if any(pair.growth == "appended" for pair in pairs):
+                self._share_heads(model, pairs)
             noted = write_in_place(model, pairs)
             data = self._data
             if noted != tuple(pairs):
-                data = without_metadata(model.SerializeToString(deterministic=True), PLAN_KEY)
+                data = _without_plan(model.SerializeToString(deterministic=True))
         changed = [pair for pair, new in zip(pairs, noted, strict=True) if pair != new]
         bindings = carried_over(self.bindings, changed, before, _forms(model))
         data = with_metadata(data, STATES_KEY, encode_pairs(noted))
         return type(self)(data, self._path, bindings, self._weight_files)
+
+    def _share_heads(self, model: ModelProto, pairs: Sequence[StatePair]) -> None:
+        """Leave out copies of keys and values for heads that share them, if the sizes of the model can be inferred."""
+        sizes = trial_sizes(model.graph, pairs, self.bindings.dims)
+        with suppress(ModelError):
+            graph = type(self)(self._data, self._path, Bindings(sizes), self._weight_files).graph()
+            share_heads(model.graph, {tensor.name: tensor.shape for tensor in graph.tensors})
 
     def noted_states(self) -> tuple[StatePair, ...]:
         """The states in the model's note; () without one. Raises ModelError for a damaged note."""
@@ -292,6 +304,10 @@ class OnnxConverter:
     def _nodes(self) -> tuple[ScopeNode, ...]:
         with _parsing(self._path):
             return scope_of(ModelProto.FromString(self._data), self._path.parent)[0].nodes
+
+
+def _without_plan(data: bytes) -> bytes:
+    return without_metadata(without_metadata(data, PLAN_KEY), SUMMARY_KEY)
 
 
 def _forms(model: ModelProto) -> dict[str, tuple[int | str | None, ...]]:

@@ -52,11 +52,13 @@ class InferredSizes:
         types: of every value; all dimensions are known unless the value is in `outside`.
         outside: why a plan has no place for a value: it is never computed, or its size depends on the data.
         values: small values that follow from shapes and constants, by name.
+        dead: values that are never computed.
     """
 
     types: dict[str, TypeProto]
     outside: Mapping[str, str]
     values: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
+    dead: frozenset[str] = frozenset()
 
 
 def infer(scope: Scope, model: ModelProto, bindings: Bindings) -> InferredSizes:
@@ -75,7 +77,7 @@ def infer(scope: Scope, model: ModelProto, bindings: Bindings) -> InferredSizes:
     if any(origin.kind != "data" for origin in origins.values()):
         raise unknown_sizes(origins, types, scope.inputs)
     outside = walk.dead | {n: left_to_runtime(origin) for n, origin in origins.items()}
-    return InferredSizes(types, outside, walk.values)
+    return InferredSizes(types, outside, walk.values, frozenset(walk.dead))
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """TensorFlow Lite files: their graph, their order, and a plan inside them.
 
-A plan is stored as two metadata entries: `edgemem.plan` is the encoded plan, and `OfflineMemoryAllocation` is what
-TensorFlow Lite Micro reads and follows (`edgemem_converters.tflite.offsets`).
+A plan is stored as metadata entries: `edgemem.plan` is the encoded plan, `edgemem.summary` a line for people, and
+`OfflineMemoryAllocation` what TensorFlow Lite Micro reads and follows (`edgemem_converters.tflite.offsets`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 from edgemem.errors import InvalidPlanError, ModelError, UnknownShapeError, UnsupportedError
 from edgemem.formats import Bindings, find_probe
 from edgemem.formats.offline_allocation import micro_refusal
+from edgemem.formats.plan_summary import SUMMARY_KEY, plan_summary
 from edgemem.system.files import atomic_write
 from edgemem_converters.tflite.computation.tensor_program import program_of
 from edgemem_converters.tflite.constant_folding import fold
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["TfliteConverter"]
 
 _PLAN: Final = "edgemem.plan"
+_NO_PLAN: Final = {_PLAN: None, SUMMARY_KEY: None, OFFLINE: None}
 _SHRUNK: Final = "edgemem.shrunk"  # the note of how a model was made (edgemem.shrinking.note)
 
 
@@ -131,7 +133,7 @@ class TfliteConverter:
                 f"the operators of the model are rewritten for {self._resized()}, and the file would keep its own "
                 "sizes: convert the model in these sizes"
             )
-        metadata: dict[str, bytes | None] = {**self._changes, _PLAN: None, OFFLINE: None}
+        metadata: dict[str, bytes | None] = {**self._changes, **_NO_PLAN}
         if self._entry(CONTROL) is not None:
             metadata[CONTROL] = encode_control((rewrite.graph.precedence, *self._control()[1:]))
         return type(self)(rewrite_file(self._base, self.graph(), rewrite, metadata), {}, self.bindings)
@@ -150,7 +152,7 @@ class TfliteConverter:
         No offsets are written for a plan under rules that TensorFlow Lite Micro's kernels do not follow
         (`edgemem.formats.offline_allocation.micro_refusal`). Otherwise raises as `with_offsets`.
         """
-        changes = {**self._changes, _PLAN: plan}
+        changes = {**self._changes, _PLAN: plan, SUMMARY_KEY: plan_summary(planset)}
         if micro_refusal(planset) is None:
             changes[OFFLINE] = self._encoded(planset)
         elif changes.get(OFFLINE):
@@ -170,7 +172,7 @@ class TfliteConverter:
             raise InvalidPlanError(
                 f"TensorFlow Lite Micro cannot run the plan: {refusal.why}; plan with {refusal.remedy}"
             )
-        changes = {**self._changes, _PLAN: None, _SHRUNK: None, OFFLINE: self._encoded(planset)}
+        changes = {**self._changes, **_NO_PLAN, _SHRUNK: None, OFFLINE: self._encoded(planset)}
         return type(self)(self._base, changes, self.bindings, self._file)
 
     @classmethod
@@ -180,7 +182,7 @@ class TfliteConverter:
 
     def without_plan(self) -> Self:
         """The model without a plan, for itself or for TensorFlow Lite Micro."""
-        return type(self)(self._base, {**self._changes, _PLAN: None, OFFLINE: None}, self.bindings, self._file)
+        return type(self)(self._base, {**self._changes, **_NO_PLAN}, self.bindings, self._file)
 
     def plan(self) -> bytes | None:
         """The encoded plan it carries, or None."""

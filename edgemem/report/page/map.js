@@ -1,12 +1,15 @@
 // The memory map: operators to the right, bytes upwards, a rectangle a record; below it the bytes alive.
 
 const MARGIN = { left: 76, right: 12, top: 10, bottom: 24 };
+const SHADES = [1, 0.84, 0.12];  // of every first and second record, and of those that a search has not found
 
 class MemoryMap {
   constructor(memory, choose) {
     this.choose = choose;
     this.by = memory.ops.some((op) => op.type) ? "layer" : "lifetime";
     this.map = new Plot(380, MARGIN);
+    this.raster = new Raster();
+    this.envelope = new Raster();
     this.over = new Plot(380, MARGIN);
     this.curve = new Plot(130, { ...MARGIN, top: 8 });
     this.map.canvas.setAttribute("aria-hidden", "true");
@@ -43,8 +46,8 @@ class MemoryMap {
 
   colour(by) {
     this.by = by;
-    const classes = (this.classes = colouring(this.memory, by)), { size } = this.memory;
-    this.painted = Array.from(size, (_, k) => k).filter((k) => size[k]).sort((a, b) => classes.of[a] - classes.of[b]);
+    const classes = (this.classes = colouring(this.memory, by));
+    this.#tone();
     this.legend.replaceChildren(...classes.classes.map(([name, style]) => {
       const swatch = element("i", { "aria-hidden": "true" });
       swatch.style.background = `var(${style})`;
@@ -60,8 +63,15 @@ class MemoryMap {
       const names = [memory.names[k], ...memory.tensorsOf[k].map((t) => memory.tensors[t].name)];
       if (names.some((name) => name.toLowerCase().includes(wanted))) this.found.push(k);
     }
+    this.#tone();
     this.draw();
     return this.found;
+  }
+
+  // Of each record, the number of its colour and shade; 0 for nothing to draw.
+  #tone() {
+    const { memory, classes } = this, found = this.found && new Set(this.found);
+    this.tones = Uint8Array.from(memory.size, (size, k) => size && 1 + classes.of[k] * SHADES.length + (found && !found.has(k) ? 2 : k & 1));
   }
 
   pin(k, { centre = false } = {}) {
@@ -118,34 +128,19 @@ class MemoryMap {
     this.drawOver();
   }
 
-  // Records by class, so that a class is drawn in one go; neighbours in time differ a little in their shade.
+  // Neighbours in time differ a little in their shade.
   #drawMap() {
-    const { memory, map, base, classes } = this, { pen } = map;
+    const { memory, map, raster, base, classes } = this, { pen, ratio } = map, { left, top } = map.margin;
     map.axes(memory.unit);
+    const inks = Uint32Array.from([0, ...classes.classes.flatMap(([, style]) => SHADES.map((alpha) => ink(pen, colour(style), alpha)))]);
+    const named = [];
+    raster.resize(map);
+    raster.rectangles(map, memory, base, this.tones, inks, (k, x0, y0, x1, y1) => {
+      if (named.length < 400 && (this.tones[k] - 1) % SHADES.length < 2) named.push([k, left + x0 / ratio, top + y0 / ratio, (x1 - x0) / ratio, (y1 - y0) / ratio]);
+    });
+    raster.show(map);
     pen.save();
     map.clip();
-    const found = this.found && new Set(this.found), named = [];
-    const columns = Math.ceil(map.width), drawn = new Uint8Array(columns * Math.ceil(map.height));
-    const across = map.innerWidth / (map.x1 - map.x0), up = map.innerHeight / (map.y1 - map.y0);
-    const floor = map.margin.top + map.innerHeight;
-    let style = -1, alpha = -1;
-    for (const k of this.painted) {
-      const first = memory.first[k], after = memory.last[k] + 1, low = base[k], high = low + memory.size[k];
-      if (after < map.x0 || first > map.x1 || high < map.y0 || low > map.y1) continue;
-      const left = Math.max(map.margin.left + (first - map.x0) * across, 0), right = Math.min(map.margin.left + (after - map.x0) * across, map.width);
-      const top = Math.max(floor - (high - map.y0) * up, 0), bottom = Math.min(floor - (low - map.y0) * up, map.height);
-      const x = Math.round(left), y = Math.round(top), w = Math.max(Math.round(right) - x, 1), h = Math.max(Math.round(bottom) - y, 1);
-      if (w === 1 && h === 1) {  // of many in one pixel one is enough
-        if (drawn[y * columns + x]) continue;
-        drawn[y * columns + x] = 1;
-      }
-      if (classes.of[k] !== style) pen.fillStyle = colour(classes.classes[(style = classes.of[k])][1]);
-      const shade = found && !found.has(k) ? 0.12 : k & 1 ? 0.84 : 1;
-      if (shade !== alpha) pen.globalAlpha = alpha = shade;
-      pen.fillRect(x, y, w > 4 ? w - 1 : w, h > 4 ? h - 1 : h);
-      if (w > 50 && h > 14 && shade > 0.5 && named.length < 400) named.push([k, x, y, w, h]);
-    }
-    pen.globalAlpha = 1;
     pen.textAlign = "left";
     pen.textBaseline = "middle";
     pen.fillStyle = colour("--ink");
@@ -191,33 +186,9 @@ class MemoryMap {
     const { memory, curve, map } = this, { pen } = curve;
     curve.scale(map.x0, map.x1, 0, Math.max(memory.peak, memory.arena, 1) * 1.08);
     curve.axes(memory.unit, { most: 4 });
-    pen.save();
-    curve.clip();
-    pen.beginPath();
-    const floor = curve.y(0), columns = new Map();
-    // One pixel shows the most that is alive in it.
-    let last = floor, begin = curve.margin.left;
-    pen.moveTo(begin, floor);
-    for (let k = 0; k < memory.times.length; k++) {
-      const x = Math.max(curve.margin.left, Math.min(curve.x(memory.times[k]), curve.width));
-      const y = curve.y(memory.live[k]);
-      const pixel = Math.round(x);
-      if (memory.times.length > 4000) {
-        if (columns.has(pixel) && columns.get(pixel) <= y) { last = y; continue; }
-        columns.set(pixel, y);
-      }
-      pen.lineTo(x, last);
-      pen.lineTo(x, y);
-      last = y;
-    }
-    pen.lineTo(curve.width, last);
-    pen.lineTo(curve.width, floor);
-    pen.fillStyle = colour("--area");
-    pen.fill();
-    pen.strokeStyle = colour("--accent");
-    pen.lineWidth = memory.times.length > 2000 ? 0.8 : 1.5;
-    pen.stroke();
-    pen.restore();
+    this.envelope.resize(curve);
+    this.envelope.steps(curve, memory.times, memory.live, ink(pen, colour("--accent"), 0.14), ink(pen, colour("--accent"), 1));
+    this.envelope.show(curve);
     const taken = [];
     if (memory.arena !== memory.bound) curve.level(memory.arena, "arena", "--accent", taken);
     curve.level(memory.bound, "lower bound", "--good", taken);

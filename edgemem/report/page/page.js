@@ -116,8 +116,8 @@ function start() {
     const tensor = [...(memory.ops[op]?.writes ?? []), ...(memory.ops[op]?.reads ?? [])].find((t) => memory.tensors[t].record >= 0);
     return tensor === undefined ? -1 : memory.tensors[tensor].record;
   };
-  const sections = [answerSection(memory, report), differenceSection(report.difference), made, peakSection(memory, go),
-    frontSection(report.front), layerSection(memory, (op) => go(recordOf(op))), tensorSection(memory, go), planSection(memory),
+  const sections = [answerSection(memory, report), differenceSection(report.difference), made, peakSection(memory, report, go),
+    frontSection(report.front), layerSection(memory, report.times, (op) => go(recordOf(op))), tensorSection(memory, go), planSection(memory),
     proofSection(memory, report.proof)].filter(Boolean);
   const links = sections.filter((s) => s.id !== "answer").map((s) => element("a", { href: `#${s.id}`, text: s.querySelector("h2").textContent }));
   const subject = [memory.subject, memory.kernels ? `kernels of ${memory.kernels}` : ""].filter(Boolean).join(" · ");

@@ -54,7 +54,7 @@ class Plot {
   }
 
   resize(width, height = this.height) {
-    const ratio = Math.min(window.devicePixelRatio || 1, 2);
+    const ratio = (this.ratio = Math.min(window.devicePixelRatio || 1, 2));
     this.width = width;
     this.height = height;
     this.canvas.width = Math.round(width * ratio);

@@ -51,7 +51,9 @@ function budgetBar(memory, budget) {
       memory.tail ? part(memory.arena, memory.memory, "tail", `tail ${sizeText(memory.tail, unit)}`) : null, marks));
 }
 
-function peakSection(memory, choose) {
+// What is alive at the peak and what holds it; where ways to need less were looked for, what each of them removes.
+function peakSection(memory, report, choose) {
+  const { front } = report;
   const total = memory.peak || 1, shown = memory.atPeak.slice(0, 12);
   const rows = shown.map((k) => {
     const bar = element("i", { class: "bar", "aria-hidden": "true" });
@@ -59,16 +61,40 @@ function peakSection(memory, choose) {
     return element("li", {}, element("button", { type: "button", class: "row", onclick: () => choose(k) },
       element("span", { class: "name", text: memory.names[k] }),
       element("span", { class: "value", text: `${sizeText(memory.size[k], memory.unit)} · ${((memory.size[k] / total) * 100).toFixed(0)} %` }), bar,
-      element("span", { class: "note", text: `${memory.kinds[memory.kind[k]]}, from ${memory.label(memory.first[k])} to ${memory.label(memory.last[k])}` })));
+      element("span", { class: "note", text: breakable(holding(memory, k)) })));
   });
   const left = memory.atPeak.length - shown.length;
   const overlap = memory.arena < memory.peak ? " They overlap in the plan, which takes less." : "";
+  const ways = front ? commandList(front, report.budget !== null) : [];
   return section("peak", "The peak",
     `${sizeText(memory.peak, memory.unit)} in ${countText(memory.atPeak.length)} records are alive at ${memory.label(memory.peakOp)}. To need less, one of them has to be smaller, or to live elsewhere in time.${overlap}`,
-    element("ol", { class: "list" }, rows), left > 0 ? element("p", { class: "note", text: `and ${countText(left)} more` }) : null);
+    element("ol", { class: "list" }, rows), left > 0 ? element("p", { class: "note", text: `and ${countText(left)} more` }) : null, ways);
 }
 
-function layerSection(memory, choose) {
+// Why a record is there: what made it, and what reads it last.
+function holding(memory, k) {
+  const tensors = memory.tensorsOf[k], made = tensors.map((t) => memory.producer[t]).filter((op) => op >= 0);
+  const read = tensors.flatMap((t) => memory.readers[t]), last = memory.last[k], kind = memory.kinds[memory.kind[k]];
+  if (!made.length && !read.length) return `${kind}, from ${memory.label(memory.first[k])} to ${memory.label(last)}`;
+  const until = Math.max(...read, -1);
+  return [kind, made.length ? `made by ${memory.label(Math.min(...made))}` : null, until >= 0 ? `read last by ${memory.label(until)}` : "read by none",
+    until < last ? `in use to ${memory.label(last)}` : null].filter(Boolean).join(", ");
+}
+
+// The ways to need less, the one that removes most first, each with its command.
+function commandList({ rows, whole }, hasBudget) {
+  const items = rows.filter((row) => row.steps).sort((a, b) => a.memory - b.memory).map((row) => {
+    const less = whole - row.memory;  // `whole` is null where no plan says what the model takes as it is
+    const text = whole === null ? `${row.planned ? "" : "≥ "}${sizeText(row.memory)}` : `${row.planned ? "" : "at most "}−${sizeText(less)} · ${((less / whole) * 100).toFixed(0)} %`;
+    return element("li", { "data-steps": row.steps },
+      element("span", { class: "value", text: whole === null || less > 0 ? text : "no less" }), element("code", { text: row.command }), copyButton(row.command));
+  });
+  return [element("h3", { text: "What would remove it" }), items.length ? element("ul", { class: "commands" }, items)
+    : element("p", { class: "note", text: hasBudget && rows.some((row) => row.chosen)
+      ? "The model is within the budget as it is; the search looked no further." : "No change was found that takes less." })];
+}
+
+function layerSection(memory, times, choose) {
   if (!memory.ops.some((op) => op.type)) return null;
   const sizeOf = (tensors) => [...new Set(tensors.map((t) => memory.tensors[t].record).filter((r) => r >= 0))]
     .reduce((sum, r) => sum + memory.size[r], 0);
@@ -77,8 +103,8 @@ function layerSection(memory, choose) {
     if (memory.kinds[memory.kind[k]] === "scratch") scratch.set(memory.first[k], (scratch.get(memory.first[k]) ?? 0) + memory.size[k]);
   }
   const rows = memory.ops.map((op, k) => ({ op: k, label: op.label, type: op.type, input: sizeOf(op.reads), output: sizeOf(op.writes),
-    workspace: scratch.get(k) ?? 0, alive: memory.aliveAt(k), weights: op.weights, macs: op.macs }));
-  const bytes = (key) => ({ number: true, text: (row) => (row[key] ? countText(row[key]) : "–") });
+    workspace: scratch.get(k) ?? 0, alive: memory.aliveAt(k), weights: op.weights, macs: op.macs, time: times?.ns[k] ?? 0 }));
+  const slowest = Math.max(...rows.map((row) => row.time)), bytes = (key) => ({ number: true, text: (row) => (row[key] ? countText(row[key]) : "–") });
   const columns = [
     { key: "op", title: "#", number: true },
     { key: "label", title: "Operator" },
@@ -89,8 +115,9 @@ function layerSection(memory, choose) {
     { key: "alive", title: "Alive", ...bytes("alive"), bar: (row) => row.alive / (memory.peak || 1) },
     { key: "weights", title: "Weights", ...bytes("weights") },
     { key: "macs", title: "MACs", ...bytes("macs") },
+    ...(times ? [{ key: "time", title: "Time, µs", number: true, text: (row) => (row.time ? countText(row.time / 1000) : "–"), bar: (row) => row.time / (slowest || 1) }] : []),
   ];
-  return section("layers", "Layers", `${memory.unit === "texels" ? "Texels" : "Bytes"} that each operator reads, writes and finds alive; inputs and outputs outside of the plan count as 0.`,
+  return section("layers", "Layers", `${memory.unit === "texels" ? "Texels" : "Bytes"} that each operator reads, writes and finds alive; inputs and outputs outside of the plan count as 0.${times ? ` ${times.about}` : ""}`,
     sortableTable("layers", columns, rows, { file: "layers.csv", choose: (row) => choose(row.op) }));
 }
 
@@ -141,15 +168,15 @@ function frontSection(front) {
     { key: "operators", title: "Operators", number: true, text: (row) => countText(row.operators) },
     { key: "steps", title: "Changes", text: (row) => (row.chosen ? `★ ${row.steps || "none"}` : row.steps || "none") },
   ], rows, { file: "front.csv" });
-  const lines = new Map(rows.filter((row) => row.steps).map((row) =>
-    [row, element("li", {}, element("code", { text: row.command }), copyButton(row.command))]));
   const pick = (row) => {
-    for (const [other, line] of lines) line.classList.toggle("picked", other === row);
-    lines.get(row)?.querySelector("button").focus();
+    for (const line of document.querySelectorAll(".commands li")) {
+      const picked = line.dataset.steps === row.steps;
+      line.classList.toggle("picked", picked);
+      if (picked) line.querySelector("button").focus();
+    }
   };
-  const commands = element("ul", { class: "commands" }, [...lines.values()]);
   return section("front", "Less memory", front.explanation || "What a changed model with the same outputs takes, the cheapest first. ★ is what edgemem shrink would choose. Click a dot for its command.",
-    element("div", { class: "columns wide" }, frontChart(rows, pick), table), element("h3", { text: "Commands" }), commands);
+    element("div", { class: "columns wide" }, frontChart(rows, pick), table));
 }
 
 function frontChart(rows, pick) {

@@ -45,11 +45,10 @@ class Binding:
     def __init__(
         self,
         native: Any,
-        delegate: Delegate | None,
+        delegate: Delegate,
         place: _PlaceTensors,
         arena: Arena,
         *,
-        reason: str = "",
         inputs_kept: bool = True,
         poison: bool = False,
         plain: Callable[[], Any] | None = None,
@@ -60,10 +59,9 @@ class Binding:
 
         Args:
             native: LiteRT's native interpreter.
-            delegate: reads LiteRT's internal structures; None leaves everything to LiteRT.
+            delegate: reads LiteRT's internal structures.
             place: gives tensors their places, once LiteRT has prepared the model.
             arena: to run in.
-            reason: why there is no delegate.
             inputs_kept: whether inputs are kept after a run where the plan keeps them; else they are to be set before
                 every run.
             poison: fill the arena before every run.
@@ -71,14 +69,14 @@ class Binding:
             has_other_kernels: whether the interpreter that `plain` makes runs other kernels than this one.
             file: the path of the model that LiteRT maps, whose pages are given back after the first run.
         """
-        self.delegate = delegate
+        self.delegate: Delegate | None = delegate  # None once everything is left to LiteRT
         self.place = place
         self.arena = arena
         self.layout: ArenaLayout | None = None
         self._native = native
         self._plain = plain
         self._replacement: Any = None  # the interpreter that `plain` made; it owns the native one
-        self._reason = reason
+        self._reason = ""  # why everything is left to LiteRT
         self._inputs_kept = inputs_kept
         self._poison = poison
         self._has_other_kernels = has_other_kernels
@@ -112,11 +110,7 @@ class Binding:
         # delegates out.
         with self.arena.lock:
             result = self._native.AllocateTensors(*subgraph)
-            if any(number > 0 for number in subgraph):
-                return result
-            if self.delegate is None:
-                if self._file is not None:
-                    give_back(self._file)  # delegates have packed weights by now; others are read again
+            if self.delegate is None or any(number > 0 for number in subgraph):
                 return result
             self._unbind()
             try:

@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from edgemem.model.graph import Graph, Op, Tensor
-from edgemem.model.slots import Slot, find_slots
-
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from edgemem.model.graph import Attribute
+    from edgemem.model.graph import Attribute, TensorKind
+    from edgemem.model.slots import Slot
     from edgemem.runtime.litert.probe_data import ProbedTensor
 
 __all__ = ["SLOTTED", "slots_of"]
@@ -40,7 +38,11 @@ def slots_of(
     used = list(dict.fromkeys((*inputs, *outputs)))
     if kind not in SLOTTED or not outputs or min(used) < 0 or set(inputs) & set(outputs):
         return ()
-    shown = tuple(_tensor(native, tensors, index) for index in used)
+    # Loaded here: few models have such operators.
+    from edgemem.model.graph import Graph, Op, Tensor
+    from edgemem.model.slots import Slot, find_slots
+
+    shown = tuple(Tensor(str(index), *_shown(native, tensors, index)) for index in used)
     mine = [[used.index(index) for index in indices] for indices in (inputs, outputs)]
     attributes = _attributes(native, tensors, kind, inputs, outputs)
     op = Op(kind, kind, tuple(mine[0]), tuple(mine[1]), attributes=attributes)
@@ -48,10 +50,11 @@ def slots_of(
     return tuple(Slot(used[slot.piece], used[slot.whole], slot.delta) for slot in slots)
 
 
-def _tensor(native: Any, tensors: Sequence[ProbedTensor], index: int) -> Tensor:
+def _shown(native: Any, tensors: Sequence[ProbedTensor], index: int) -> tuple[str, tuple[int, ...], TensorKind]:
+    """A tensor's element type, shape and kind."""
     tensor = tensors[index]
     dtype = np.dtype(_called(native.TensorType, index)).name
-    return Tensor(str(index), dtype, tensor.shape, "activation" if tensor.allocation == "arena" else "constant")
+    return dtype, tensor.shape, "activation" if tensor.allocation == "arena" else "constant"
 
 
 def _attributes(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import MissingDependencyError, ModelError, PlanFileError, RuntimeBindError, RuntimeLoadError
 from edgemem.formats import onnx_editor
+from edgemem.formats.plan_summary import SUMMARY_KEY
 from edgemem.runtime.onnxruntime.file import BAKED_KEY, PLAN_KEY
 from edgemem.system.files import atomic_write, temporary_folder
 
@@ -107,7 +108,8 @@ def bake(
     parts = onnx_editor().parts(data, source.parent)
     wanted = tuple(order) if order is not None else tuple(range(len(parts.names)))
     parts.check_order(wanted)
-    data = onnx_editor().without_metadata(data, PLAN_KEY)  # of another graph or order
+    for key in (PLAN_KEY, SUMMARY_KEY):  # of another graph or order
+        data = onnx_editor().without_metadata(data, key)
     data = onnx_editor().reordered(data, wanted)
     data = onnx_editor().prioritised(data)
     with atomic_write(Path(out_path)) as file:

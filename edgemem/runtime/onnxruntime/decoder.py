@@ -7,17 +7,18 @@ in turn    past is bound to one buffer and present to another; after the step th
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass
-from math import prod
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
 from edgemem.errors import RuntimeBindError
 from edgemem.report.sizes import size_text
+from edgemem.runtime.onnxruntime.cache_memory import Cache, CacheBudget, lay_out, page_spans, page_total
 from edgemem.runtime.onnxruntime.decoder_inputs import KnownInputs
 from edgemem.runtime.onnxruntime.decoder_states import dtype_of, pairs_of, shape_of, width_of
-from edgemem.runtime.reserved_memory import ReservedMemory
+from edgemem.runtime.reserved_memory import FrozenMemory, ReservedMemory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["DecoderState", "StateReport"]
 
-_ALIGNMENT: Final = 64
 _WARM_ROUNDS: Final = 2  # the second runs inside the plan that the first has made
 _WARM_STEPS: Final = 2
 
@@ -45,6 +45,7 @@ class StateReport:
         length: tokens that are in them now.
         reserved: address space of their buffers.
         used: bytes of the buffers that have been written; the rest takes no memory.
+        shared: of these, bytes that were there when the state was forked, which it shares with others.
     """
 
     mode: Literal["in place", "in turn"]
@@ -54,37 +55,15 @@ class StateReport:
     length: int
     reserved: int
     used: int
+    shared: int
 
     def __str__(self) -> str:
         buffers = "one buffer each" if self.mode == "in place" else "two buffers each"
+        shared = f", {size_text(self.shared)} of it shared" if self.shared else ""
         return (
             f"{self.states} caches {self.mode} ({buffers}): {self.length} of {self.capacity} tokens, "
-            f"{size_text(self.used)} used of {size_text(self.reserved)} reserved; {self.reason}"
+            f"{size_text(self.used)} used of {size_text(self.reserved)} reserved{shared}; {self.reason}"
         )
-
-
-@dataclass(slots=True)
-class _Cache:
-    """One pair with its places in memory.
-
-    Attributes:
-        shape: with 0 for the axis that grows.
-        places: addresses of its buffers, one or two.
-    """
-
-    pair: StatePair
-    dtype: Any
-    shape: tuple[int, ...]
-    places: tuple[int, ...] = ()
-
-    def form(self, rows: int) -> tuple[int, ...]:
-        """The shape with this many rows."""
-        axis = self.pair.axis
-        return (*self.shape[:axis], rows, *self.shape[axis + 1 :])
-
-    def bytes_of(self, rows: int) -> int:
-        """Bytes of this many rows."""
-        return prod(self.form(rows)) * int(np.dtype(self.dtype).itemsize)
 
 
 class DecoderState:
@@ -102,6 +81,7 @@ class DecoderState:
         chunk: the most tokens of one run; longer prompts take several runs.
         states: the caches, instead of those in the file's note: pairs, or a mapping input -> output by name.
         sizes: values of other symbolic dimensions of the caches, by name.
+        max_bytes: the most memory of the caches of this state and all its forks together, in bytes.
 
     Raises:
         RuntimeBindError: there are no caches, or one has a dimension that is not known.
@@ -117,6 +97,7 @@ class DecoderState:
         chunk: int = 512,
         states: Sequence[StatePair] | Mapping[str, str] | None = None,
         sizes: Mapping[str, int] | None = None,
+        max_bytes: int | None = None,
     ) -> None:
         if capacity < 1 or batch < 1 or chunk < 1:
             raise RuntimeBindError("capacity, batch and chunk are 1 or more")
@@ -125,11 +106,12 @@ class DecoderState:
         inputs, outputs = ({v.name: v for v in values} for values in (session.get_inputs(), session.get_outputs()))
         pairs, self._reason = pairs_of(session, states, inputs, outputs)
         known = {**(sizes or {}), "batch": batch, "batch_size": batch}
-        self._caches = [_Cache(p, dtype_of(inputs[p.past]), shape_of(inputs[p.past], p, known, batch)) for p in pairs]
+        self._caches = [Cache(p, dtype_of(inputs[p.past]), shape_of(inputs[p.past], p, known, batch)) for p in pairs]
         self._in_place = all(pair.growth == "in_place" for pair in pairs)
-        self._memory = [ReservedMemory(self._lay_out()) for _ in range(1 if self._in_place else 2)]
-        for cache in self._caches:
-            cache.places = tuple(memory.address + cache.places[0] for memory in self._memory)
+        self._size = lay_out(self._caches, capacity)
+        self._budget = CacheBudget(max_bytes)
+        self._frozen: list[FrozenMemory | None] | None = None  # what the buffers began with
+        self._frozen_rows = 0
         states_in = {pair.past for pair in pairs}
         self._inputs = KnownInputs({n: v for n, v in inputs.items() if n not in states_in}, capacity, batch)
         others = [o for o in outputs.values() if o.name not in {p.present for p in pairs}]
@@ -144,9 +126,7 @@ class DecoderState:
         self._length = 0
         self._turn = 0  # which buffer holds the past
         self._closed = False
-        if self._in_place:
-            for cache in self._caches:
-                self._bind(cache, 0, capacity, 0, capacity)
+        self._take_buffers()
 
     @property
     def length(self) -> int:
@@ -165,6 +145,7 @@ class DecoderState:
             length=self._length,
             reserved=sum(memory.size for memory in self._memory),
             used=sum(cache.bytes_of(written) for cache in self._caches),
+            shared=sum(cache.bytes_of(self._frozen_rows) for cache in self._caches),
         )
 
     def step(self, tokens: ArrayLike, feeds: Mapping[str, Any] | None = None) -> NDArray[Any]:
@@ -177,7 +158,8 @@ class DecoderState:
 
         Returns: the logits of the last token, [batch, vocabulary], which are the caller's.
 
-        Raises RuntimeBindError if the caches have no room for them; they stay as they are then.
+        Raises RuntimeBindError if the caches have no room for them, and BudgetExceededError if they would take more
+        than `max_bytes`; they stay as they are then.
         """
         return self._decode(tokens, feeds, whole=False)
 
@@ -210,19 +192,42 @@ class DecoderState:
         if self._length:
             raise RuntimeBindError("there are tokens in the caches; warm up first, or reset the state")
         singles = min(_WARM_STEPS, self._capacity - self._chunk)
+        begin = self._capacity - self._chunk - singles
+        self._budget.claim(self, self._private(begin if self._in_place else 0, self._capacity), "warming up")
         learning = getattr(self._session, "learning", nullcontext)
         with learning():
             for _ in range(_WARM_ROUNDS):
-                self.skip(self._capacity - self._chunk - singles)
+                self.skip(begin)
                 for count in (self._chunk, *[1] * singles):
                     self._run(np.ones((self._batch, count), self._inputs.tokens_dtype), feeds)
                 self.reset()
+
+    def fork(self) -> DecoderState:
+        """A second state of the same session with the same tokens, for another continuation of them.
+
+        Both share the memory of these tokens; a page of it is copied when one of them writes to it (copy-on-write). To
+        use the tokens of a common prompt again, decode it once and fork that state for every request. What `max_bytes`
+        said holds for all together.
+
+        Raises RuntimeBindError if the state is closed, and BudgetExceededError if the first fork at these tokens, which
+        copies their pages once, takes more than `max_bytes`.
+        """
+        self._refuse_closed()
+        if self._length and (self._frozen is None or self._frozen_rows != self._length):
+            self._freeze()
+        made = copy(self)
+        made._become_another()  # noqa: SLF001 - of this class
+        return made
 
     def reset(self) -> None:
         """Forget all tokens, and give the memory of the caches back."""
         self._length = self._turn = 0
         for memory in (*self._memory, self._results):
             memory.release()
+        if self._frozen is not None:
+            self._frozen, self._frozen_rows = None, 0
+            self._take_buffers()
+        self._budget.claim(self, 0, "")
 
     def skip(self, tokens: int) -> None:
         """Go on as if so many tokens had been decoded, with whatever is in their rows: for measurements."""
@@ -249,22 +254,51 @@ class DecoderState:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _lay_out(self) -> int:
-        """Place all caches one after the other at their capacity; bytes that they take."""
-        end = 0
-        for cache in self._caches:
-            cache.places = (end,)
-            end += -(-cache.bytes_of(self._capacity) // _ALIGNMENT) * _ALIGNMENT
-        return end
+    def _become_another(self) -> None:
+        """Take memory of its own, after all has been copied from another state."""
+        self._caches = [replace(cache) for cache in self._caches]
+        self._results = ReservedMemory(self._results.size)
+        self._binding = self._session.io_binding()
+        self._take_buffers()
 
-    def _bind(self, cache: _Cache, source: int, rows: int, target: int, rows_after: int) -> None:
+    def _take_buffers(self) -> None:
+        """Take buffers that begin with what is frozen."""
+        begin = self._frozen or [None] * (1 if self._in_place else 2)
+        self._memory = [ReservedMemory(self._size, frozen) for frozen in begin]
+        for cache in self._caches:
+            cache.places = tuple(memory.address + cache.offset for memory in self._memory)
+            if self._in_place:
+                self._bind(cache, 0, self._capacity, 0, self._capacity)
+
+    def _freeze(self) -> None:
+        """Put the tokens so far into memory that forks share, and go on with that."""
+        length = self._capacity if self._in_place else self._length
+        rows = [cache.spans(0, self._length, length) for cache in self._caches]
+        frozen = FrozenMemory(self._size)
+        self._budget.claim(frozen, page_total(rows), "sharing the tokens of a state")
+        frozen.copy(self._memory[self._turn], page_spans(rows))
+        self._frozen = [frozen if k == self._turn else None for k in range(len(self._memory))]
+        self._frozen_rows = self._length
+        self._take_buffers()
+        self._budget.claim(self, 0, "")
+
+    def _private(self, begin: int, end: int) -> int:
+        """Bytes of the pages in which rows `begin` to `end` are, those of the second buffer included."""
+        if self._in_place:
+            return page_total([cache.spans(begin, end, self._capacity) for cache in self._caches])
+        return 2 * page_total([cache.spans(0, end, end) for cache in self._caches])
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise RuntimeBindError("the state is closed; make another one")
+
+    def _bind(self, cache: Cache, source: int, rows: int, target: int, rows_after: int) -> None:
         pair = cache.pair
         self._binding.bind_input(pair.past, "cpu", 0, cache.dtype, cache.form(rows), cache.places[source])
         self._binding.bind_output(pair.present, "cpu", 0, cache.dtype, cache.form(rows_after), cache.places[target])
 
     def _decode(self, tokens: ArrayLike, feeds: Mapping[str, Any] | None, *, whole: bool) -> NDArray[Any]:
-        if self._closed:
-            raise RuntimeBindError("the state is closed; make another one")
+        self._refuse_closed()
         ids = np.asarray(tokens)
         ids = np.broadcast_to(ids, (self._batch, len(ids))) if ids.ndim == 1 else ids
         if ids.ndim < 2 or ids.shape[0] != self._batch or not ids.shape[1]:
@@ -277,6 +311,9 @@ class DecoderState:
                 f"the caches hold {self._capacity} tokens, {self._length} of them are taken, and {count} more do not "
                 "fit; make a state of a larger capacity, or reset this one"
             )
+        if self._budget.most is not None:
+            need = self._private(self._frozen_rows, self._length + count)
+            self._budget.claim(self, need, f"a state of {self._length + count} tokens")
         parts = []
         for begin in range(0, count, self._chunk):
             part = np.ascontiguousarray(ids[:, begin : begin + self._chunk], dtype=self._inputs.tokens_dtype)

@@ -36,6 +36,7 @@ class Kernel:
     Attributes:
         node: the name of its node. type: the node's operator type.
         start_ns: when it began, on the clock of the profile or, from `profiled_runs`, of the record.
+        duration_ns: how long it took.
         outputs: (dtype, shape) of each result.
         memory: the arena's counters right after it, in bytes, as the profile names them without `mem_`: held,
             bytes_in_use, in_use_delta, ...; empty without an arena.
@@ -44,6 +45,7 @@ class Kernel:
     node: str
     type: str
     start_ns: int
+    duration_ns: int
     outputs: tuple[tuple[str, tuple[int, ...]], ...]
     memory: Mapping[str, int] = field(default_factory=dict)
 
@@ -113,8 +115,9 @@ def _kernel(event: Mapping[str, Any]) -> Kernel:
         for dtype, shape in form.items()
     ]
     memory = {k.removeprefix("mem_"): int(v) for k, v in args.items() if k.startswith("mem_")}
-    start_ns = int(event["ts"]) * 1000
-    return Kernel(event["name"].removesuffix(_SUFFIX), args.get("op_name", ""), start_ns, tuple(outputs), memory)
+    start_ns, duration_ns = int(event["ts"]) * 1000, int(event["dur"]) * 1000
+    name = event["name"].removesuffix(_SUFFIX)
+    return Kernel(name, args.get("op_name", ""), start_ns, duration_ns, tuple(outputs), memory)
 
 
 def _begin(context: Context) -> int:

@@ -169,26 +169,35 @@ def compare(case: Case, kind: str, planset: PlanSet, tally: Tally) -> None:
     except Exception as e:  # noqa: BLE001 -- what is no error of edgemem's is a finding
         tally.findings.append(f"{case.name}: verify raises {type(e).__name__}: {e} after {kind!r}")
         accepted = False
-    if not accepted and tally.mutations % _THROUGH_A_FILE == 0 and _is_accepted_from_a_file(planset, case.graph):
-        tally.findings.append(f"{case.name}: verify accepts {kind!r} when it comes from a file")
-    if planset.digest == digest(case.graph):  # an executor takes the order of the file, which is the one planned for
-        planset = replace(planset, order=None)
-    try:
-        wrongs = case.checker.wrongs(planset, at_most=1)
-    except Unknown as e:
-        wrongs = [str(e)]
+    if not accepted and tally.mutations % _THROUGH_A_FILE == 0:
+        read = _accepted_from_a_file(planset, case.graph)
+        # Judged as it is read: a file cannot say every fault.
+        for wrong in [] if read is None else _wrongs(case, read):
+            tally.findings.append(f"{case.name}: verify accepts {kind!r} when it comes from a file: {wrong}")
+    wrongs = _wrongs(case, planset)
     tally.changes[kind, bool(wrongs), accepted] += 1
     if wrongs and accepted:
         target = _brief(planset.target) if planset.target else "no target"
         tally.findings.append(f"{case.name}: verify accepts {kind!r} for {target}: {wrongs[0]}")
 
 
-def _is_accepted_from_a_file(planset: PlanSet, graph: Graph) -> bool:
-    """Whether the plan set is accepted as a plan file has it."""
+def _wrongs(case: Case, planset: PlanSet) -> list[str]:
+    """What the checker finds first, if anything."""
+    if planset.digest == digest(case.graph):  # an executor takes the order of the file, which is the one planned for
+        planset = replace(planset, order=None)
     try:
-        return not edgemem.verify(planfile.decode(planfile.encode(planset)), graph)
+        return list(case.checker.wrongs(planset, at_most=1))
+    except Unknown as e:
+        return [str(e)]
+
+
+def _accepted_from_a_file(planset: PlanSet, graph: Graph) -> PlanSet | None:
+    """The plan set as a plan file has it, where it is accepted."""
+    try:
+        read = planfile.decode(planfile.encode(planset))
+        return None if edgemem.verify(read, graph) else read
     except (EdgememError, ValueError, TypeError, OverflowError):  # nobody can write such a file, or read it
-        return False
+        return None
 
 
 def _brief(target: Target) -> str:

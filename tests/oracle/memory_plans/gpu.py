@@ -16,7 +16,7 @@ __all__ = ["extent_of", "places_of", "size_of"]
 _FORMAT = 4  # floats in a texel
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=8)  # arrays of all elements: a weight of VGG takes 90 MB
 def _texels(shape: tuple[int, ...], form: str) -> tuple[np.ndarray, tuple[int, int, int, int]]:
     """Of each element, in order, its batch, y, x, slice and lane [elements, 5]; and the size of the first four."""
     full = shape if len(shape) > 1 else (1, int(np.prod(shape)))
@@ -33,7 +33,7 @@ def _texels(shape: tuple[int, ...], form: str) -> tuple[np.ndarray, tuple[int, i
     return places, (sizes[0], sizes[1], sizes[2], -(-sizes[3] // _FORMAT))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=8)
 def _spots(shape: tuple[int, ...], form: str, row: int, side: int) -> np.ndarray:
     """Of each element its x and y in a texture and its lane; `row` -1: x is the texel in a buffer, and y is 0."""
     places, (batch, height, width, slices) = _texels(shape, form)
@@ -51,20 +51,27 @@ def _spots(shape: tuple[int, ...], form: str, row: int, side: int) -> np.ndarray
     return np.stack((linear % row, linear // row, lane), axis=1)
 
 
-def _of(value: Value, form: str, target: Target) -> np.ndarray:
-    return _spots(value.shape, form, target.texel_row if target.texels else -1, target.texture_side)
+@lru_cache(maxsize=4096)
+def _last(shape: tuple[int, ...], form: str, row: int, side: int) -> tuple[int, int]:
+    """The largest x and y of all elements."""
+    x, y, _ = _spots(shape, form, row, side).max(axis=0).tolist()
+    return x, y
+
+
+def _key(value: Value, form: str, target: Target) -> tuple[tuple[int, ...], str, int, int]:
+    return value.shape, form, target.texel_row if target.texels else -1, target.texture_side
 
 
 def places_of(value: Value, form: str, target: Target) -> object:
     """Equal for two values that have each element at the same place."""
-    return _of(value, form, target).tobytes()
+    return _spots(*_key(value, form, target)).tobytes()
 
 
 def extent_of(value: Value, form: str, target: Target) -> tuple[int, int] | None:
     """Width and height in texels; None for an empty value, and for one that is larger than a texture."""
     if not value.elements:
         return None
-    x, y, _ = _of(value, form, target).max(axis=0).tolist()
+    x, y = _last(*_key(value, form, target))
     return (x + 1, y + 1) if max(x, y) < target.texture_side else None
 
 
@@ -72,7 +79,7 @@ def size_of(value: Value, form: str, target: Target) -> int:
     """Bytes in a buffer, up to the last texel that has an element; in an array of textures to the end of its layer."""
     if not value.elements:
         return 0
-    texels = int(_of(value, form, target)[:, 0].max()) + 1
+    texels = _last(*_key(value, form, target))[0] + 1
     if target.layer_rows:
         layers = (texels - 1) // (target.texel_row * target.layer_rows) + 1
         texels = layers * target.texel_row * target.layer_rows

@@ -1,0 +1,45 @@
+"""Errors as commands report them: the message, and the exit code."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from edgemem.errors import (
+    BudgetExceededError,
+    EdgememError,
+    InvalidPlanError,
+    PlanFileError,
+    UnknownAbiError,
+    UnknownStrategyError,
+)
+
+__all__ = ["REPORTED", "failure_of"]
+
+EXIT_FAILED, EXIT_USAGE, EXIT_BUDGET, EXIT_INVALID = 1, 2, 3, 4
+
+# What a command reports without a traceback, besides what click reports by itself.
+REPORTED: Final = (EdgememError, OSError, ImportError, MemoryError)
+_CODES: Final[dict[type[EdgememError], int]] = {
+    UnknownAbiError: EXIT_USAGE,
+    UnknownStrategyError: EXIT_USAGE,
+    BudgetExceededError: EXIT_BUDGET,
+    InvalidPlanError: EXIT_INVALID,
+    PlanFileError: EXIT_INVALID,
+}
+
+
+def failure_of(error: Exception) -> tuple[str, int]:
+    """The message and the exit code of an error that is one of REPORTED, or click's."""
+    if isinstance(error, click.ClickException):
+        return error.format_message(), error.exit_code
+    if isinstance(error, EdgememError):
+        return str(error), next((code for kind, code in _CODES.items() if isinstance(error, kind)), EXIT_FAILED)
+    if isinstance(error, OSError):
+        return (f"{error.filename}: {error.strerror}" if error.filename else str(error)), EXIT_FAILED
+    if isinstance(error, ImportError):
+        name = error.name or "a module"
+        return f"cannot load {name} ({error}): install it again, or give the process more memory", EXIT_FAILED
+    given = str(error) or "no more was given"
+    return f"there is not enough memory ({given}); give smaller sizes, or free some", EXIT_FAILED

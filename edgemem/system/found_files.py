@@ -1,0 +1,81 @@
+"""The files that an argument names: one file, a folder with all that is in it, or a glob."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+__all__ = ["MODELS", "FoundFile", "found_files", "names_several"]
+
+MODELS: Final = (".onnx", ".tflite")  # endings of files with models
+_MAGIC: Final = frozenset("*?[")
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A file that an argument names.
+
+    Attributes:
+        name: its path as the argument has it, with `/` between folders.
+        path: of the file; None where the argument names none.
+        inside: its path from the folder that was searched; of a file that is named itself, its name alone.
+    """
+
+    name: str
+    path: Path | None
+    inside: PurePath
+
+
+def names_several(text: str, folder: Path = Path()) -> bool:
+    """Whether an argument is a folder or a glob, and no file with such a name."""
+    path = folder / text
+    return bool(text) and not path.is_file() and (path.is_dir() or bool(_MAGIC & set(text)))
+
+
+def found_files(
+    arguments: Iterable[str], suffixes: Collection[str] = MODELS, *, folder: Path = Path(), without: Path | None = None
+) -> tuple[FoundFile, ...]:
+    """The files that arguments name, each once, those of a folder or a glob sorted.
+
+    Args:
+        arguments: files, folders and globs such as `models/**/*.onnx`.
+        suffixes: endings, in lower case, of the files that a folder is searched for. Hidden files and folders in it are
+            left out.
+        folder: where relative arguments begin.
+        without: a folder whose files are left out where it lies inside a searched one.
+    """
+    found: dict[object, FoundFile] = {}
+    for text in arguments:
+        for file in _named(text, suffixes, folder, without):
+            found.setdefault(file.path.resolve() if file.path else file.name, file)
+    return tuple(found.values())
+
+
+def _named(text: str, suffixes: Collection[str], folder: Path, without: Path | None) -> list[FoundFile]:
+    path = folder / text
+    none = FoundFile(text, None, PurePath(PurePath(text).name))
+    if not names_several(text, folder):
+        return [FoundFile(text, path, none.inside) if path.is_file() else none]
+    parts, is_folder = PurePath(text).parts, path.is_dir()
+    first = len(parts) if is_folder else next(k for k, part in enumerate(parts) if _MAGIC & set(part))
+    base = folder.joinpath(*parts[:first])
+    try:
+        matches = [p for p in base.glob("**/*" if is_folder else "/".join(parts[first:])) if p.is_file()]
+    except ValueError:  # such as `**.onnx`, in which Python's globs have no meaning
+        matches = []
+    left_out = without.resolve() if without is not None else None
+    if left_out is not None and base.resolve() in left_out.parents:
+        matches = [p for p in matches if left_out not in p.resolve().parents]
+    insides = sorted((p.relative_to(base), p) for p in matches)
+    if is_folder:
+        insides = [
+            (inside, p)
+            for inside, p in insides
+            if p.suffix.lower() in suffixes and not any(part.startswith(".") for part in inside.parts)
+        ]
+    shown = PurePath(*parts[:first])
+    return [FoundFile((shown / inside).as_posix(), p, inside) for inside, p in insides] or [none]

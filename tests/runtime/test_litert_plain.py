@@ -1,0 +1,131 @@
+"""What runs plain is LiteRT's own interpreter: it loads nothing of what plans need, and reads no more than its plan."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ai_edge_litert")
+
+from ai_edge_litert.compiled_model import CompiledModel
+from ai_edge_litert.interpreter import Interpreter as LiteRT
+from ai_edge_litert.options import CpuOptions, Options
+
+from edgemem import api, planfile
+from edgemem.errors import RuntimeBindError
+from edgemem.runtime.litert.file import ModelSource, encoded_plan
+from edgemem.runtime.litert.interpreter import Interpreter
+from edgemem_converters.tflite.model import TfliteConverter
+from models.tflite_networks import mobilenet_v2
+from tests.runtime.litert_models import MODELS
+from tests.runtime.test_interpreter import same
+from tests.runtime.test_litert_default import outputs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_SCRIPT = """
+import json, sys
+import numpy as np
+from ai_edge_litert.interpreter import Interpreter
+path = sys.argv[1]
+def run(make):
+    one = make(path)
+    one.allocate_tensors()
+    for d in one.get_input_details():
+        one.set_tensor(d["index"], np.full(d["shape"], 0.5, d["dtype"]))
+    one.invoke()
+    return [one.get_tensor(d["index"]).tobytes() for d in one.get_output_details()]
+before = run(Interpreter)
+loaded = set(sys.modules)
+import edgemem
+same = run(edgemem.Interpreter) == before
+print("\\nanswer:" + json.dumps({"same": same, "new": sorted(set(sys.modules) - loaded)}))
+"""
+
+
+@pytest.fixture(scope="module")
+def planned() -> bytes:
+    model = TfliteConverter.from_bytes(mobilenet_v2(alpha=0.25, size=96))
+    planset = api.plan(model, target="litert", strategy="offsets/greedy_by_size")
+    return model.with_plan(planfile.encode(planset), planset).content()
+
+
+def test_the_default_call_loads_nothing_of_plans_and_nothing_that_litert_has_not(tmp_path: Path) -> None:
+    path = tmp_path / "many.tflite"
+    path.write_bytes(MODELS["many"]())
+    done = subprocess.run([sys.executable, "-c", _SCRIPT, str(path)], capture_output=True, text=True, check=False)
+    assert "answer:" in done.stdout, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout.rpartition("answer:")[2])
+    assert found["same"]
+    new = set(found["new"])
+    assert {name for name in new if name.split(".")[0] not in {"edgemem", "importlib"}} == set()
+    runtime = {name for name in new if name.startswith("edgemem.runtime.litert.")}
+    assert runtime == {f"edgemem.runtime.litert.{name}" for name in ("file", "interpreter", "package", "pages")}
+    assert not {name for name in new if name.startswith(("edgemem.replay", "edgemem.model", "edgemem.planning"))}
+
+
+def test_little_more_than_the_plan_is_read_of_a_file(planned: bytes, tmp_path: Path) -> None:
+    class Watched:
+        def __init__(self) -> None:
+            self.taken = 0
+
+        def __getitem__(self, part: slice) -> bytes:
+            self.taken += len(planned[part])
+            return planned[part]
+
+    data: Any = Watched()
+    plan = encoded_plan(data)
+    assert plan is not None
+    assert len(plan) < data.taken < len(plan) + len(planned) / 20
+    path = tmp_path / "planned.tflite"
+    path.write_bytes(planned)
+    assert ModelSource(str(path), None).plan() == plan
+    path.write_bytes(planned[: len(planned) // 2])
+    assert ModelSource(str(path), None).plan() in (None, plan)
+    path.write_bytes(b"")
+    assert ModelSource(str(path), None).plan() is None
+
+
+def test_where_structures_cannot_be_read_the_kernels_are_those_of_the_call(
+    planned: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_: Any) -> Any:
+        raise RuntimeBindError("laid out in another way")
+
+    monkeypatch.setattr("edgemem.runtime.litert.observation.observe", refused)
+    bound, plain = (make(model_content=planned) for make in (Interpreter, LiteRT))
+    for one in (bound, plain):
+        one.allocate_tensors()
+    assert bound.memory.mode == "plain"
+    assert "laid out in another way" in bound.memory.reason
+    assert "DELEGATE" in {op["op_name"] for op in bound._get_ops_details()}
+    assert same(outputs(bound, 1), outputs(plain, 1))
+
+
+def _compiled(path: Path, packed: Path | str) -> np.ndarray[Any, Any]:
+    options = Options(cpu_options=CpuOptions(num_threads=1, xnnpack_weight_cache_path=str(packed)))
+    one = CompiledModel.from_file(str(path), options=options)
+    inputs, results = one.create_input_buffers(0), one.create_output_buffers(0)
+    inputs[0].write(np.random.default_rng(0).uniform(-1, 1, 96 * 96 * 3).astype(np.float32))
+    one.run_by_index(0, inputs, results)
+    return np.array(results[0].read(1000, np.float32))
+
+
+def test_packed_weights_in_a_file_are_believed_without_looking_at_the_model(tmp_path: Path) -> None:
+    # docs/mobile.md warns of it: with the file of another model, LiteRT runs that model's weights.
+    paths = [tmp_path / f"{seed}.tflite" for seed in range(2)]
+    for seed, path in enumerate(paths):
+        path.write_bytes(mobilenet_v2(alpha=0.25, size=96, seed=seed))
+    first, second = (_compiled(path, "") for path in paths)
+    assert not np.array_equal(first, second)
+    packed = tmp_path / "weights.packed"
+    for _ in range(2):  # written, then read
+        np.testing.assert_array_equal(_compiled(paths[0], packed), first)
+    assert packed.stat().st_size > 100_000
+    np.testing.assert_array_equal(_compiled(paths[1], packed), first)
