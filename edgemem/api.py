@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from edgemem import formats, planfile
 from edgemem.errors import BudgetExceededError, ModelError, PlanFileError
 from edgemem.formats import Bindings, MicroPlanned, Model, RecordFile, load_model
 from edgemem.formats.workspace import graph_under
 from edgemem.model.graph import Graph
+from edgemem.planning.micro_arenas import micro_arenas
 from edgemem.planning.model_plan import plan_graph, plan_model, plan_problem
 from edgemem.planning.recording_plan import replan_recording
 from edgemem.planning.verification import bindings_of, graph_for, plans_of, verdict_of
 from edgemem.plans import OffsetPlan, PlanSet, Settings
 from edgemem.proof import prove
+from edgemem.records.micro_builds import build_of
+from edgemem.records.micro_tail import has_tail, predicted_tail
 from edgemem.records.problem import Problem
 from edgemem.report.peak import find_peak
 from edgemem.schedule.order import find_order
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 
     from edgemem.plans import Plan
     from edgemem.proof import Violation
+    from edgemem.records.micro_arena import MicroArena
     from edgemem.schedule.ordering import Ordering
     from edgemem.schedule.registry import Solver
 
@@ -42,6 +46,8 @@ __all__ = [
     "save",
     "verify",
 ]
+
+_BUDGET: Final = "the budget"
 
 Source: TypeAlias = "str | Path | Model | RecordFile | Graph | Problem"
 
@@ -141,8 +147,8 @@ def plan(
         alignment: of every offset in bytes, instead of the target's (1 for usage records).
         dims: as for `load`, when `source` is a path.
         input_shapes: as for `load`, when `source` is a path.
-        budget: bytes that the chosen plan must not exceed. Where a quick search does not find such a plan, `auto`
-            searches with effort "default" before it gives up.
+        budget: bytes that the chosen plan must not exceed, for TensorFlow Lite Micro all of the arena, head and tail.
+            Where a quick search does not find such a plan, `auto` searches with effort "default" before it gives up.
         effort: "fast", "default" or "max"; `auto` tries "fast", and where that
             proves nothing optimal among up to 20,000 records, "default".
         seed: of the searches' random choices, 0 or more.
@@ -181,12 +187,18 @@ def plan(
     rules = _target_of(source, target)
     if pins or states:
         rules = replace(rules, pins={**rules.pins, **(pins or {})}, states={**rules.states, **(states or {})})
-    fits = min((available for available, _ in _available(budget, rules)), default=None)
+    tail = 0
+    if budget is not None and not isinstance(source, Graph) and has_tail(source.default_target, rules):
+        tail = predicted_tail(source.graph(), build_of(rules))
+    beside = None if budget is None else max(budget - tail, 0)
+    fits = min((available for available, _ in _available(beside, rules)), default=None)
     if isinstance(source, Graph):
         planset = plan_graph(source, rules, settings, fits=fits, progress=progress)
-    else:
-        planset = plan_model(source, rules, settings, fits=fits, progress=progress)
-    check_budget(planset, budget, planset.target)
+        check_budget(planset, budget, planset.target)
+        return planset
+    planset = plan_model(source, rules, settings, fits=fits, progress=progress)
+    arenas = micro_arenas(source, planset) if budget is not None else None
+    check_budget(planset, budget, planset.target, arenas.planned if arenas else None)
     return planset
 
 
@@ -213,24 +225,32 @@ def _target_of(source: Model | Graph, target: str | Target | None) -> Target:
 
 def _available(budget: int | None, target: Target | None) -> list[tuple[int, str]]:
     """Bytes that there are, and where."""
-    limits = [(budget, "the budget")] if budget is not None else []
+    limits = [(budget, _BUDGET)] if budget is not None else []
     if target and target.region.capacity is not None:
         limits.append((target.region.capacity, f"region {target.region.name!r}"))
     return limits
 
 
-def check_budget(planset: PlanSet, budget: int | None, target: Target | None = None) -> None:
-    """Raise BudgetExceededError when the best plan exceeds the budget or the target's region."""
+def check_budget(
+    planset: PlanSet, budget: int | None, target: Target | None = None, arena: MicroArena | None = None
+) -> None:
+    """Raise BudgetExceededError when the best plan exceeds the budget or the target's region.
+
+    The budget is for all of TensorFlow Lite Micro's `arena`, if that is given.
+    """
     best = planset.best_offsets or planset.best_shared_objects
     for available, what in _available(budget, target):
-        if best and best.size > available:
+        counted = arena if what == _BUDGET else None
+        required = best.size if best is not None and counted is None else counted.total if counted else 0
+        if best and required > available:
             peak = find_peak(planset)
             alive = join_names((f"{name} {size:,}" for name, size in peak.alive), most=5)
-            hint, impossible = _hint(planset, best, available)
+            hint, impossible = _hint(planset, best, available - (required - best.size))
+            parts = f" (head {counted.head.total:,}, tail {counted.tail:,})" if counted else ""
             raise BudgetExceededError(
-                f"{best.size:,} bytes required, {available:,} available in {what}; "
+                f"{required:,} bytes required{parts}, {available:,} available in {what}; "
                 f"the peak is at {peak.label} with {peak.size:,} alive: {alive}. {hint}",
-                required=best.size,
+                required=required,
                 available=available,
                 op=peak.label,
                 tensors=peak.alive,
@@ -287,7 +307,8 @@ def save(
 ) -> tuple[PlanSet, ...]:
     """Write a plan into a copy of the model it was made for, or to a stand-alone `.edgemem` file.
 
-    Recordings that the model holds go along, planned anew if they were planned with other settings.
+    Recordings that the model holds go along, planned anew if they were planned with other settings. A plan that makes
+    the head of TensorFlow Lite Micro's arena larger than its own planner does is not written: the copy has none.
 
     Args:
         source: the model; None for a stand-alone plan.
@@ -297,7 +318,7 @@ def save(
             takes some kilobytes of flash that nothing on the device reads.
 
     Returns:
-        `planset`, and behind it the plans of the recordings that went along.
+        `planset`, and behind it the plans of the recordings that went along; () if the copy has no plan.
 
     Raises:
         InvalidPlanError, StalePlanError: the plan is wrong, or belongs to another model; or only its offsets are
@@ -315,6 +336,10 @@ def save(
     if path.suffix.lower() not in source.suffixes:
         raise ModelError(f"{path.name}: the planned model is still {' or '.join(source.suffixes)}, or .edgemem alone")
     prove(planset, graph_for(planset, source))
+    arenas = micro_arenas(source, planset)
+    if arenas is not None and arenas.is_larger and isinstance(source, MicroPlanned):
+        source.without_plan().save(path)
+        return ()
     if offsets_only:
         if not isinstance(source, MicroPlanned):
             raise ModelError(f"{path.name}: only .tflite files have offsets without a plan; leave --offsets-only away")

@@ -39,6 +39,7 @@ class Allowed:
 
 ALLOWED: Final = (
     Allowed(r"^no CUDA provider, or no CUDA runtime$", "needs an NVIDIA GPU"),
+    Allowed(r"^no arm-none-eabi-gcc here$", "a Debian package that no extra has"),
     Allowed(r"^PyTorch finds no CUDA device$", "needs an NVIDIA GPU"),
     Allowed(r"^PyTorch finds a CUDA device$", "tests the refusal where there is no GPU"),
     Allowed(r"^onnxruntime has no blocked kernels here$", "only some processors have them"),

@@ -202,24 +202,40 @@ def strategies(*, as_json: bool) -> None:
     "--format",
     "form",
     required=True,
-    type=click.Choice(["json", "csv", "c-array", "c-header", "svg", "tflm-bufferplan", "tflm-metadata"]),
-    help="What to write.",
+    type=click.Choice(
+        [
+            *("json", "csv", "c-array", "c-header", "svg", "tflm-bufferplan", "tflm-metadata"),
+            *("arduino", "espidf", "esphome", "zephyr"),
+        ]
+    ),
+    help="What to write; the last four are folders of files for firmware.",
 )
-@click.option("-o", "--output", type=FILE, help="Write to a file instead of the terminal.")
+@click.option("-o", "--output", type=FILE, help="Write to a file, or a folder, instead of the terminal.")
 def export(planned: Path, form: str, output: Path | None) -> None:
     """Write the plan in a planned model or .edgemem file in a form other tools read; a wrong plan is refused."""
     from edgemem import api
     from edgemem.formats import MicroPlanned
     from edgemem.planning.verification import graph_for, right_plan
     from edgemem.report.export import export as export_text
+    from edgemem.report.firmware import FIRMWARE_FORMS, as_c_array, firmware_files
     from edgemem.system.files import atomic_write
 
     proved, model = right_plan(planned)
     name = planned.name.split(".")[0]
-    if form == "c-array":
-        from edgemem.commands.c_array import c_array_of
+    if form in ("c-array", *FIRMWARE_FORMS):
+        from edgemem.commands.firmware import firmware_of
 
-        data = c_array_of(planned, name).encode()
+        if form != "c-array":
+            if output is None:
+                raise click.UsageError(f"{form} is several files: give -o FOLDER")
+            for path, content in firmware_files(firmware_of(planned), form).items():
+                file_path = output / path
+                file_path.parent.mkdir(parents=True, exist_ok=True)
+                with atomic_write(file_path) as file:
+                    file.write(content)
+                click.echo(f"wrote {file_path}")
+            return
+        data = as_c_array(firmware_of(planned)).encode()
     elif form == "tflm-metadata":
         data = api.offline_metadata(model)
     else:

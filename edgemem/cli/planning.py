@@ -67,8 +67,8 @@ def _states(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...
     "--budget",
     metavar="SIZE",
     callback=parsed_size,
-    help="Fail with exit code 3 if the arena exceeds SIZE, such as 256KiB: in TFLite Micro its head, with --record the "
-    "session's, too. `edgemem shrink` then shows what would fit.",
+    help="Fail with exit code 3 if the arena exceeds SIZE, such as 256KiB: in TFLite Micro head and tail, with "
+    "--record the session's, too. `edgemem shrink` then shows what would fit.",
 )
 @limits_options
 @click.option(
@@ -197,6 +197,7 @@ def _plan_one(
 ) -> None:
     from edgemem.cli import plan_view, view
     from edgemem.cli.console import echo_folded, progress
+    from edgemem.planning.micro_arenas import micro_arenas
     from edgemem.runtime.executors import where_it_runs
 
     with progress() as say:
@@ -204,14 +205,20 @@ def _plan_one(
     if as_json:
         click.echo(json.dumps(made.data()))
         return
-    plan_view.show_plan(made.planset, elapsed_s=made.elapsed_s, rows=4)
+    arenas = micro_arenas(made.carrier, made.planset)
+    plan_view.show_plan(made.planset, elapsed_s=made.elapsed_s, rows=4, note=str(arenas or ""))
     for planned in made.recorded:
         view.show_recorded(planned, budget)
     if made.unrecorded:
         echo_folded(f"\nno recording was added: {made.unrecorded}")
     if made.packed is not None:
         echo_folded(f"\n{made.packed}")
-    if output:
+    if output and arenas is not None and arenas.is_larger:
+        echo_folded(
+            f"wrote {output} without a plan: its head of {arenas.planned.head.total:,} bytes would be larger than the "
+            f"{arenas.own.head.total:,} of TensorFlow Lite Micro's own planner"
+        )
+    elif output:
         runs = where_it_runs((*made.plansets, *made.recorded), output.suffix, made.carrier, output)
         echo_folded(f"wrote {output}: {runs}")
 

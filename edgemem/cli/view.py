@@ -103,6 +103,8 @@ def show_size(size: ModelSize) -> None:
         ("activations", size.activations, "sum of all tensors" if shared else "tensors in the arena"),
         ("workspace", size.workspace, "sum of what kernels ask for" if shared else "what kernels ask for besides"),
     ]
+    if size.own_head is not None and size.planned is not None:
+        rows.insert(1, ("own head", size.own_head, "activations and workspace without the plan in the file"))
     if shared:
         rows += [
             ("persistent", size.persistent, "kept between runs"),
@@ -112,6 +114,7 @@ def show_size(size: ModelSize) -> None:
         rows += [
             ("tail", size.tail, "structures and state of the interpreter, with 64-bit pointers"),
             ("device tail", size.device_tail, "the same with 32-bit pointers, predicted"),
+            ("device", size.device_arena, "the arena there, predicted"),
         ]
     rows += [("file", size.file, "flash: the whole file"), ("weights", size.weights, "constants in it")]
     for name, value, about in rows:

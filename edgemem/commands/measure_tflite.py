@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from edgemem.errors import MissingDependencyError, ModelError, RuntimeBindError
+from edgemem.records.micro_planner import predicted_head
 from edgemem.runtime.litert.probe import probe_apart
 from edgemem.runtime.tflite_file import open_model, values_of
 from edgemem.runtime.tflm.execution import execute
 from edgemem.runtime.tflm.file_plan import file_plan, memory_of
-from edgemem.runtime.tflm.size import predicted_head
 from edgemem.system.child_call import ChildError, Message, call_child
 from edgemem.system.files import temporary_folder
 
@@ -245,7 +245,7 @@ def _prepare_tflm(
     }
     subject.row = replace(subject.row, arena=run.head, tail=run.tail)
     if is_planned:
-        report = memory_of(file_plan(model), run, predicted_head(graph, model.offline()))
+        report = memory_of(file_plan(model), run, predicted_head(graph, model.offline()).tensors)
         subject.row = replace(subject.row, bound=report.lower_bound, plan=str(report))
     return True
 

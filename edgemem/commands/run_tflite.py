@@ -10,12 +10,12 @@ from edgemem.commands.run_litert import run_litert
 from edgemem.errors import PlanError, RuntimeBindError
 from edgemem.formats.offline_allocation import micro_refusal
 from edgemem.planning.verification import plans_of
+from edgemem.records.micro_planner import predicted_head
 from edgemem.runtime.differences import same
 from edgemem.runtime.executors import EXECUTORS, LITERT
 from edgemem.runtime.tflite_file import open_model, values_of
 from edgemem.runtime.tflm.execution import execute
 from edgemem.runtime.tflm.file_plan import file_plan, memory_of
-from edgemem.runtime.tflm.size import predicted_head
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -117,6 +117,6 @@ def _in_tflm(
     if compare:
         plain = run_micro(model.without_plan().content(), values)
         different = tuple(n for n, a, b in zip(names, ran.outputs, plain.outputs, strict=True) if not same(a, b))
-    report = memory_of(plan, ran, predicted_head(graph, model.offline()))
+    report = memory_of(plan, ran, predicted_head(graph, model.offline()).tensors)
     outputs = dict(zip(names, ran.outputs, strict=True))
     return Outcome(outputs, report, report, not different if compare else None, different)

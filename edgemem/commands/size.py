@@ -33,6 +33,8 @@ class ModelSize:
         workspace: what kernels need besides. For `litert` its sum; the arena is less, because all share it.
         tail: what lives as long as the interpreter: structures and state, on this computer.
         device_tail: the same on a device with 32-bit pointers, as predicted; None for `litert`.
+        device_arena: the arena there, as predicted; None for `litert`.
+        own_head: the head of TensorFlow Lite Micro's arena without the plan in the file; None for `litert`.
         arena: the smallest one that is enough: activations, workspace and tail together.
         persistent: what LiteRT keeps between runs; `dynamic`: what it allocates as it runs.
         planned: the arena of the plan in the file, where the runtime runs it.
@@ -47,6 +49,8 @@ class ModelSize:
     workspace: int | None = None
     tail: int | None = None
     device_tail: int | None = None
+    device_arena: int | None = None
+    own_head: int | None = None
     arena: int | None = None
     persistent: int | None = None
     dynamic: int | None = None
@@ -129,7 +133,9 @@ def _in_tflm(path: Path, model: TfliteModel, timeout_s: float | None) -> ModelSi
         activations=made.tensors,
         workspace=made.workspace,
         tail=made.tail,
-        device_tail=made.device_tail,
+        device_tail=made.device.tail,
+        device_arena=made.device.total,
+        own_head=made.own,
         arena=made.arena,
         planned=made.tensors if made.origin is not None else None,
         plan=plan,

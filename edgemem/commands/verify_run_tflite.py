@@ -10,6 +10,7 @@ from edgemem.commands.verify_run_gpu import gpu_runs
 from edgemem.errors import MissingDependencyError, ModelError, PlanFileError, RuntimeBindError
 from edgemem.planning.verification import plans_of
 from edgemem.proof import Cause, Violation
+from edgemem.records.micro_planner import predicted_head
 from edgemem.runtime.differences import same
 from edgemem.runtime.executors import LITERT
 from edgemem.runtime.litert.memory import InterpreterMemory
@@ -20,7 +21,6 @@ from edgemem.runtime.tflm.divergence import depends_on_memory, first_divergence
 from edgemem.runtime.tflm.execution import execute
 from edgemem.runtime.tflm.file_plan import file_plan, memory_of
 from edgemem.runtime.tflm.operators import wrong_by_itself
-from edgemem.runtime.tflm.size import predicted_head
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -115,7 +115,7 @@ def _in_tflm(
         Violation(Cause.DIFFERENT_OUTPUT, f"output {n!r} differs from a run without the offsets{first}", "tflm", (n,))
         for n in different
     )
-    report = memory_of(plan, ran, predicted_head(graph, model.offline()))
+    report = memory_of(plan, ran, predicted_head(graph, model.offline()).tensors)
     return ExecutorRun("tflm", report, violations=violations, note=f"head {ran.head:,} + tail {ran.tail:,} bytes")
 
 

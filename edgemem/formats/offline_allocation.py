@@ -81,7 +81,7 @@ def micro_refusal(planset: PlanSet) -> Refusal | None:
     target = planset.target
     if (refusal := arena_refusal(planset, remedy)) is not None:
         return refusal
-    if target is None or target.scratch != "unknown":
+    if target is None or target.scratch == "litert":
         return Refusal(f"the plan is for {f'the target {target.name}' if target else 'no target'}", remedy)
     shares = any(len(record.tensors) > 1 for record in planset.problem.records)
     keeps_bytes = target.aliasing == "elementwise" and (target.kernels != "none" or not shares)

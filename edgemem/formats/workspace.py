@@ -1,4 +1,4 @@
-"""A model's graph as a target's runtime runs it: with the workspace of kernels, from a runtime that can tell.
+"""A model's graph as a target's runtime runs it: with the workspace of kernels, by rules or from the runtime itself.
 
 Runtimes register themselves by an entry point.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from edgemem.formats import find_probe
+from edgemem.model.micro_workspace import with_workspace
 
 if TYPE_CHECKING:
     from edgemem.formats import Model
@@ -23,4 +24,6 @@ def graph_under(model: Model, target: Target) -> Graph:
     Raises as `Model.graph`, ModelError if the runtime does not run this format, and as its probe does.
     """
     graph = model.graph()
+    if target.scratch == "tflm":
+        return with_workspace(graph, target.pointer_bytes, target.kernels)
     return graph if target.scratch == "unknown" else find_probe(target.scratch).annotated(graph, model)

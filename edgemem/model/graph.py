@@ -70,7 +70,7 @@ class Op:
             unknown. `kernel`, `stride`, `dilation`: (height, width). `pads`: (top, left, bottom, right). `group`.
             `paddings`: before and after each dimension. `begin`, `size`: of a slice, by dimension. `axis`: 0 or more.
             `align_corners`, `half_pixel_centers`: 0 or 1. `mode`: of a resize, `nearest` or `linear`. `value`: `lowest`
-            where a padding is of the least number.
+            where a padding is of the least number. `scales`: of quantised weights, where a dense layer has several.
     """
 
     name: str

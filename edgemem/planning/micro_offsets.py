@@ -82,7 +82,8 @@ def plan_of_offsets(graph: Graph, offsets: Mapping[str, int], kernels: str = "no
     Raises ModelError for an offset of a tensor whose size the file does not tell, such as a resource.
     """
     # A variable with an offset is in the arena, for good.
-    rules = replace(BUILT_IN["tflm"], variables="whole_run")
+    # Workspace has no offset, and lies where nothing else does.
+    rules = replace(BUILT_IN["tflm"], variables="whole_run", scratch="unknown")
     lives = lifetimes(graph, replace(rules, aliasing="none"), apart=True)
     alone = {record.name: record for record in lives.problem.records}
     for name, reason in lives.unplanned:

@@ -14,6 +14,7 @@ from edgemem.formats.workspace import graph_under
 from edgemem.model.graph import Graph, digest
 from edgemem.model.profiles import kernel_versions
 from edgemem.planning.choice import choices
+from edgemem.planning.micro_workspace import settle_workspace
 from edgemem.planning.problem_plan import plan_with_settings
 from edgemem.planning.ranges import check_range, graphs_over, largest_sizes, widened
 from edgemem.proof import prove
@@ -107,6 +108,8 @@ def plan_graph(
     also = choices("offsets/litert_arena") if target.scratch == "litert" else ()
     problem = widened(lives.problem, least) if least else lives.problem
     made = plan_with_settings(problem, settings, families=families, also=also, fits=fits, progress=progress)
+    if target.scratch == "tflm" and any(record.kind == "scratch" for record in problem.records):
+        made = settle_workspace(made, graph, target)
     planset = replace(
         made,
         target=target,

@@ -15,6 +15,7 @@ from edgemem.errors import ModelError, PlanFileError
 from edgemem.formats import Bindings, MicroPlanned, Model, load_model
 from edgemem.formats.workspace import graph_under
 from edgemem.model.graph import Graph
+from edgemem.model.micro_workspace import with_workspace
 from edgemem.model.profiles import PROFILES
 from edgemem.planning.micro_offsets import plan_of_offsets, verify_offsets
 from edgemem.planning.ranges import RangeCheck, check_range, graphs_over
@@ -170,7 +171,13 @@ def _offsets_beside_a_plan(model: object) -> dict[str, int] | None:
 
 
 def graph_for(planset: PlanSet, model: Model | Graph) -> Graph:
-    """The graph that a plan set is to be proved against: the model's under the plan set's target."""
+    """The graph that a plan set is to be proved against: the model's under the plan set's target.
+
+    A graph is taken as it is, with the workspace of TensorFlow Lite Micro's kernels if that is in the plan.
+    """
+    target = planset.target
     if isinstance(model, Graph):
-        return model
-    return model.graph() if planset.target is None else graph_under(model, planset.target)
+        has_workspace = any(record.kind == "scratch" for record in planset.problem.records)
+        is_micro = target is not None and target.scratch == "tflm" and has_workspace
+        return with_workspace(model, target.pointer_bytes, target.kernels) if target and is_micro else model
+    return model.graph() if target is None else graph_under(model, target)

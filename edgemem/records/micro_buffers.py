@@ -1,4 +1,4 @@
-"""The buffers that TensorFlow Lite Micro places in the head of its arena when it is left alone, and for how long.
+"""The buffers that TensorFlow Lite Micro places in the head of its arena, and for how long.
 
 It counts *scopes*: one for the start of every subgraph that an operator runs, and one for every operator. An operator's
 outputs begin in its scope, before the scopes of the subgraphs that it runs, and its inputs end after them. What nothing
@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Final
 
+from edgemem.model.micro_workspace import workspace_of
+from edgemem.model.steps import scratch_name
 from edgemem.records.sizes import padded, tensor_bytes
 from edgemem.targets import BUILT_IN
 
@@ -26,31 +28,40 @@ _NOWHERE: Final = -1
 
 @dataclass(slots=True)
 class Buffer:
-    """A tensor's memory.
+    """The memory of a tensor or of a piece of workspace.
 
     Attributes:
-        name: of the tensor, where its subgraph runs for the first time.
+        name: of the tensor, or of the workspace's record, where its subgraph runs for the first time.
         size: bytes, a multiple of 16.
         first, last: its scopes, inclusive; -1 if nothing uses it.
+        is_workspace: of a kernel; it has no offset in any file.
+        also: names of the workspace's records where its subgraph runs again.
     """
 
     name: str
     size: int
     first: int = _NOWHERE
     last: int = _NOWHERE
+    is_workspace: bool = False
+    also: tuple[str, ...] = ()
 
 
-def buffers_of(graph: Graph) -> tuple[Buffer, ...]:
+def buffers_of(graph: Graph, pointer: int = 4, kernels: str = "none") -> tuple[Buffer, ...]:
     """All buffers of the graph of a .tflite file, in the order in which TensorFlow Lite Micro asks for their places.
 
-    That is the order of subgraphs and tensors in the file. Constants and variables are kept elsewhere. Kernels'
-    workspace comes after these buffers.
+    That is the order of subgraphs and tensors in the file, and then that of subgraphs and operators for the workspace
+    of their kernels. Constants and variables are kept elsewhere.
+
+    Args:
+        graph: of the file.
+        pointer: bytes of the device's pointers.
+        kernels: the kernel profile that says which workspace there is.
     """
-    counter = _Scopes()
+    counter = _Scopes(pointer, kernels)
     counter.visit(graph)
-    return tuple(
-        buffer for _, buffers in sorted(counter.of.items()) for buffer in buffers if buffer is not None and buffer.size
-    )
+    tensors = (buffer for _, buffers in sorted(counter.of.items()) for buffer in buffers if buffer is not None)
+    workspace = (buffer for _, buffer in sorted(counter.workspace.items(), key=lambda entry: entry[0]))
+    return tuple(buffer for buffer in (*tensors, *workspace) if buffer.size)
 
 
 class _Scopes:
@@ -58,15 +69,18 @@ class _Scopes:
 
     Attributes:
         of: the buffers of each subgraph by its number, one for each tensor; None for what is kept elsewhere.
+        workspace: by the number of the subgraph, the operator's place in it, and the number of the piece.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, pointer: int, kernels: str) -> None:
         self.of: dict[int, list[Buffer | None]] = {}
+        self.workspace: dict[tuple[int, int, int], Buffer] = {}
         self._scope = 0
+        self._device = pointer, kernels
 
-    def visit(self, graph: Graph) -> None:
+    def visit(self, graph: Graph, path: str = "") -> None:
         """Note the scopes of a subgraph's tensors, and of those in the subgraphs that it runs."""
-        buffers = self._buffers(graph)
+        number, buffers = self._buffers(graph)
 
         def use(index: int) -> None:
             buffer = buffers[index] if index >= 0 else None
@@ -76,14 +90,17 @@ class _Scopes:
 
         for index in graph.inputs:
             use(index)
-        for op in graph.ops:
+        for place, op in enumerate(graph.ops):
             self._scope += 1
+            label = f"{path}{op.name or op.type}"
             for index in op.outputs:
                 use(index)
+            for k, size in enumerate(workspace_of(graph, op, *self._device)):
+                self._use_workspace((number, place, k), scratch_name(label, k), size)
             for body in op.bodies:
                 if op.type in _RUN_BODIES:
                     self._scope += 1
-                    self.visit(body)
+                    self.visit(body, f"{label}/{body.name}/")
                 else:
                     self._buffers(body)
             for index in (*op.inputs, *op.outputs):
@@ -91,12 +108,20 @@ class _Scopes:
         for index in graph.outputs:
             use(index)
 
-    def _buffers(self, graph: Graph) -> list[Buffer | None]:
+    def _use_workspace(self, key: tuple[int, int, int], name: str, size: int) -> None:
+        buffer = self.workspace.get(key)
+        if buffer is None:
+            bytes_ = padded(size, BUILT_IN["tflm"].alignment)
+            self.workspace[key] = Buffer(name, bytes_, self._scope, self._scope, is_workspace=True)
+        else:
+            buffer.last, buffer.also = self._scope, (*buffer.also, name)
+
+    def _buffers(self, graph: Graph) -> tuple[int, list[Buffer | None]]:
         number = graph.number if graph.number >= 0 else len(self.of)
         if number not in self.of:
             made = {i for op in graph.ops if op.type != "VAR_HANDLE" for i in op.outputs} | set(graph.inputs)
             self.of[number] = [_buffer(t, made=i in made) for i, t in enumerate(graph.tensors)]
-        return self.of[number]
+        return number, self.of[number]
 
 
 def _buffer(tensor: Tensor, *, made: bool) -> Buffer | None:

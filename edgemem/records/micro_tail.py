@@ -3,15 +3,18 @@
 Every tensor has a `TfLiteEvalTensor` and every operator a node. As an operator is prepared, its options are copied out
 of the file, and its kernel allocates a structure of its own; convolutions also allocate a multiplier and a shift for
 every output channel, so that each further convolution costs memory by its channels. What kernels allocate is aligned to
-16 bytes. The sizes of structures are those of a build (`edgemem.records.micro_builds`): with the 32-bit pointers of
-microcontrollers the tail is smaller than on a computer.
+16 bytes. Each piece lies below the last one, from the end of the arena, so that padding depends on the order. The sizes
+of structures are those of a build (`edgemem.records.micro_builds`): with the 32-bit pointers of microcontrollers the
+tail is smaller than on a computer.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from edgemem.records.micro_builds import structures_of
+from edgemem.model.micro_workspace import workspace_of
+from edgemem.records.micro_builds import options_alignment, structures_of
 from edgemem.records.sizes import padded, tensor_bytes
 from edgemem.targets import BUILT_IN
 
@@ -22,25 +25,21 @@ if TYPE_CHECKING:
     from edgemem.records.micro_builds import MicroBuild
     from edgemem.targets import Target
 
-__all__ = ["has_tail", "kind_bytes", "operator_bytes", "predicted_tail"]
+__all__ = [
+    "TailStages",
+    "channels_of",
+    "has_tail",
+    "kind_bytes",
+    "operator_bytes",
+    "predicted_tail",
+    "subgraphs_of",
+    "tail_stages",
+]
 
 _MICRO: Final = "tflm"
 _ALIGNMENT: Final = 16
 # Where the output channels are among the dimensions of the weights.
 _CHANNELS: Final[Mapping[str, int]] = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 3, "TRANSPOSE_CONV": 0}
-# How many pieces of workspace a kernel asks for, and how many more where its input is quantised.
-_PIECES: Final[Mapping[str, tuple[int, int]]] = {
-    "ADD_N": (1, 0),
-    "MEAN": (2, 1),
-    "MIRROR_PAD": (2, 0),
-    "REDUCE_ALL": (2, 0),
-    "REDUCE_MAX": (2, 0),
-    "REDUCE_MIN": (2, 0),
-    "SUM": (2, 1),
-    "SVDF": (1, 1),
-    "TRANSPOSE_CONV": (0, 1),
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": (4, 0),
-}
 # Operators whose output gets a copy of its dimensions.
 _COPIED: Final = frozenset(
     (
@@ -53,6 +52,10 @@ _COPIED: Final = frozenset(
         "SPACE_TO_DEPTH",
     )
 )
+# Kernels that have a structure for quantised inputs alone.
+_QUANTISED: Final = frozenset(("ADD_N", "LOG_SOFTMAX"))
+_PRODUCT: Final = 28  # bytes of the multipliers of a quantised product
+_TABLE: Final = 2 * 513  # bytes of a table of a softmax of int16
 _INTEGERS: Final = frozenset(("int8", "uint8", "int16"))
 
 
@@ -68,23 +71,70 @@ def has_tail(default_target: str, target: Target) -> bool:
 
 
 def predicted_tail(graph: Graph, build: MicroBuild) -> int:
-    """Bytes of the tail for the graph of a .tflite file, bodies included, with reference kernels.
+    """Bytes of the tail for the graph of a .tflite file, bodies included, with reference kernels. See `tail_stages`."""
+    return tail_stages(graph, build).total
+
+
+def tail_stages(graph: Graph, build: MicroBuild) -> TailStages:
+    """The tail for the graph of a .tflite file, bodies included, with reference kernels.
 
     In a rewritten graph (`edgemem.model.rewrite`) the constants that tell a SLICE or a PAD what to do are not among the
     tensors; each is counted once, as it will be in the file.
     """
-    total = build.interpreter + _of_variables(graph, build) + build.tensor * _left_out(graph)
-    total += sum(_of_subgraph(each, build) for each in _subgraphs(graph))
-    operators = [(each, op) for each in _subgraphs(graph) for op in each.ops]
-    handles = build.pointer * sum(_pieces(each, op) for each, op in operators)
-    sizes = (structures_of(op.type, build)[1] for _, op in operators)
-    first = next(filter(None, sizes), 0)  # the first structure begins where the options end
-    total = padded(total - handles - padded(first, _ALIGNMENT) + first, _ALIGNMENT) + handles
+    graphs = subgraphs_of(graph)
+    operators = [(each, op) for each in graphs for op in each.ops]
+    tail = _Pieces()
+    tail.take(build.interpreter - build.options, 1)
+    variables = sum(op.type == "READ_VARIABLE" for _, op in operators)
+    if variables:
+        tail.take(build.variables, _ALIGNMENT)
+        tail.take(build.resource * variables, _ALIGNMENT)
+    tail.take(build.options, build.pointer)
+    tail.take(build.subgraph * len(graphs), build.pointer)
+    for each in graphs:
+        tail.take(build.tensor * (len(each.tensors) + (_left_out(graph) if each is graph else 0)), build.pointer)
+    for each in graphs:
+        tail.take(build.node * len(each.ops), build.pointer)
+    for _, op in operators:
+        tail.take(structures_of(op.type, build)[0], options_alignment(op.type, build))
+    for each, op in operators:
+        for size in _kernel_sizes(each, op, build):
+            tail.take(size, _ALIGNMENT)
+    tail.take(build.pointer * sum(len(workspace_of(each, op, build.pointer)) for each, op in operators), build.pointer)
+    for each in graphs:
+        for tensor in each.tensors:
+            if tensor.kind == "variable":
+                tail.take(tensor_bytes(tensor, BUILT_IN["tflm"], "nhwc"), _ALIGNMENT)
+    planned = tail.used
     for ends in (graph.inputs, graph.outputs):  # a list of pointers, and a tensor for each
         quantised = sum(graph.tensors[i].dtype in _INTEGERS for i in ends)
-        total = padded(total + build.pointer * len(ends), _ALIGNMENT)
-        total += build.end * len(ends) + build.quantised * quantised
-    return total
+        tail.take(build.pointer * len(ends), _ALIGNMENT)
+        tail.take(build.end * len(ends) + build.quantised * quantised, build.pointer)
+    return TailStages(tail.used, planned)
+
+
+@dataclass(frozen=True, slots=True)
+class TailStages:
+    """Bytes of the tail at two times.
+
+    Attributes:
+        total: when the model is prepared.
+        planned: while the memory planner runs, before there is anything for inputs and outputs.
+    """
+
+    total: int
+    planned: int
+
+
+@dataclass(slots=True)
+class _Pieces:
+    """The end of an arena, of which pieces are taken downwards."""
+
+    used: int = 0
+
+    def take(self, size: int, alignment: int) -> None:
+        if size:
+            self.used = padded(self.used + size, alignment)
 
 
 def kind_bytes(kind: str, build: MicroBuild) -> int:
@@ -101,45 +151,63 @@ def operator_bytes(graph: Graph, op: Op, build: MicroBuild) -> int:
         op: the operator.
         build: which TensorFlow Lite Micro it is.
     """
-    total = kind_bytes(op.type, build)
-    axis = _CHANNELS.get(op.type)
-    if axis is not None and len(op.inputs) > 1 and op.inputs[1] >= 0:
-        shape = graph.tensors[op.inputs[1]].shape
-        total += 2 * padded(4 * shape[axis], _ALIGNMENT) if axis < len(shape) else 0
-    if op.type in _COPIED:
-        total += padded(4 + 4 * len(graph.tensors[op.outputs[0]].shape), _ALIGNMENT)
-    if op.type == "READ_VARIABLE" and op.outputs:
-        total += padded(tensor_bytes(graph.tensors[op.outputs[0]], BUILT_IN["tflm"], "nhwc"), _ALIGNMENT)
-    return total + build.pointer * _pieces(graph, op)
+    options = structures_of(op.type, build)[0]
+    pieces = build.pointer * len(workspace_of(graph, op, build.pointer))
+    return build.node + options + pieces + sum(padded(size, _ALIGNMENT) for size in _kernel_sizes(graph, op, build))
 
 
-def _pieces(graph: Graph, op: Op) -> int:
-    """How many pieces of workspace an operator's kernel asks for."""
-    pieces, more = _PIECES.get(op.type, (0, 0))
+def _kernel_sizes(graph: Graph, op: Op, build: MicroBuild) -> Iterator[int]:
+    """What an operator's kernel allocates for good."""
     first = graph.tensors[op.inputs[0]].dtype if op.inputs and op.inputs[0] >= 0 else ""
-    return pieces + (more if first in _INTEGERS else 0)
+    if op.type not in _QUANTISED or first in _INTEGERS:
+        yield structures_of(op.type, build)[1]
+    channels = channels_of(graph, op)
+    if channels > 1 or op.type in _CHANNELS:
+        yield from (4 * channels,) * 2
+    if op.type == "BATCH_MATMUL":
+        yield from _transposed_sizes(graph, op, build)
+        if first in _INTEGERS:
+            yield _PRODUCT
+    if op.type == "SOFTMAX" and first == "int16":
+        yield from (_TABLE,) * 2
+    if op.type in _COPIED:
+        yield 4 + 4 * len(graph.tensors[op.outputs[0]].shape)
+    if op.type == "READ_VARIABLE" and op.outputs:
+        yield tensor_bytes(graph.tensors[op.outputs[0]], BUILT_IN["tflm"], "nhwc")
 
 
-def _subgraphs(graph: Graph) -> Iterator[Graph]:
-    yield graph
-    for op in graph.ops:
-        for body in op.bodies:
-            yield from _subgraphs(body)
+def _transposed_sizes(graph: Graph, op: Op, build: MicroBuild) -> Iterator[int]:
+    """Operands of a product that are kept transposed, each with its tensor and dimensions."""
+    for index, is_kept in zip(op.inputs, (op.attributes.get("adj_x"), not op.attributes.get("adj_y")), strict=False):
+        if is_kept:
+            tensor = graph.tensors[index]
+            yield from (build.tensor, 4 + 4 * len(tensor.shape), tensor_bytes(tensor, BUILT_IN["tflm"], "nhwc"))
 
 
-def _of_subgraph(graph: Graph, build: MicroBuild) -> int:
-    total = build.subgraph + build.tensor * len(graph.tensors)
-    total += sum(operator_bytes(graph, op, build) for op in graph.ops)
-    for tensor in graph.tensors:
-        if tensor.kind == "variable":
-            total += padded(tensor_bytes(tensor, BUILT_IN["tflm"], "nhwc"), _ALIGNMENT)
-    return total
+def channels_of(graph: Graph, op: Op) -> int:
+    """For how many output channels an operator's weights have a scale of their own; 1 for other operators."""
+    scales = op.attributes.get("scales", 1)
+    axis = _CHANNELS.get(op.type)
+    if axis is None or len(op.inputs) < 2 or op.inputs[1] < 0:
+        return scales if isinstance(scales, int) else 1
+    shape = graph.tensors[op.inputs[1]].shape
+    return shape[axis] if axis < len(shape) else 1
 
 
-def _of_variables(graph: Graph, build: MicroBuild) -> int:
-    """The list of the variables that operators read and assign."""
-    count = sum(op.type == "READ_VARIABLE" for each in _subgraphs(graph) for op in each.ops)
-    return _ALIGNMENT + padded(build.resource * count, _ALIGNMENT) if count else 0
+def subgraphs_of(graph: Graph) -> list[Graph]:
+    """The graph of a .tflite file and its bodies, each once, in the order of the file."""
+    found: dict[int, Graph] = {}
+
+    def visit(each: Graph) -> None:
+        number = each.number if each.number >= 0 else len(found)
+        if number not in found:
+            found[number] = each
+            for op in each.ops:
+                for body in op.bodies:
+                    visit(body)
+
+    visit(graph)
+    return [each for _, each in sorted(found.items())]
 
 
 def _left_out(graph: Graph) -> int:

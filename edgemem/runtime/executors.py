@@ -105,7 +105,7 @@ def kernels_refusal(planset: PlanSet, kernels: str = "none") -> Refusal | None:
 
 def _node_by_node(planset: PlanSet) -> Refusal | None:
     refusal, target = arena_refusal(planset, "--target generic"), planset.target
-    if refusal is None and target is not None and target.scratch != "unknown":
+    if refusal is None and target is not None and target.scratch == "litert":
         why = f"the plan is for the target {target.name} with the workspace of other kernels"
         refusal = Refusal(why, "--target onnxruntime")
     return refusal or kernels_refusal(planset)

@@ -57,7 +57,15 @@ BUILT_IN: dict[str, Target] = {
         ),
         # An arena of ours, in which inputs are to be set before every run.
         Target("litert-release", inputs="until_last_use", outputs="to_end", bodies="outside", scratch="litert"),
-        Target("tflm", alignment=16, inputs="until_last_use", outputs="to_end", aliasing="tflm", sub_byte="unpacked"),
+        Target(
+            "tflm",
+            alignment=16,
+            inputs="until_last_use",
+            outputs="to_end",
+            aliasing="tflm",
+            sub_byte="unpacked",
+            scratch="tflm",
+        ),
         _GPU_BUFFER,
         replace(_GPU_BUFFER, name="gpu-buffer-fp16", precision="fp16"),
         _GPU_TEXTURE,

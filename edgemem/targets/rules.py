@@ -54,7 +54,8 @@ class Target:
             a byte each.
         pointer_bytes: of the device, 4 or 8: how large TensorFlow Lite Micro's structures are there, in the tail of
             its arena.
-        scratch: operators' workspace is not in the plan (`unknown`), or read from the installed LiteRT (`litert`).
+        scratch: operators' workspace is not in the plan (`unknown`), is read from the installed LiteRT (`litert`), or
+            is what TensorFlow Lite Micro's reference kernels ask for, where that puts it (`tflm`).
         kernels: the kernel profile whose operators may write over an input that they have not read to the end, at a
             distance (`edgemem.model.overlap`). With a profile, of `aliasing` only the views hold: which result may lie
             on an input is up to the profile. `none`: no operator may but those that `aliasing` names.
@@ -85,7 +86,7 @@ class Target:
     bodies: Literal["inline", "outside"] = "inline"
     sub_byte: Literal["packed", "unpacked"] = "packed"
     pointer_bytes: int = 4
-    scratch: Literal["unknown", "litert"] = "unknown"
+    scratch: Literal["unknown", "litert", "tflm"] = "unknown"
     kernels: str = "none"
     slots: bool = False
     texels: bool = False

@@ -28,7 +28,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "aliasing": tuple(RULES),
     "bodies": ("inline", "outside"),
     "sub_byte": ("packed", "unpacked"),
-    "scratch": ("unknown", "litert"),
+    "scratch": ("unknown", "litert", "tflm"),
     "kernels": PROFILES,
     "storage": ("plain", "phwc4"),
     "precision": ("fp32", "fp16"),

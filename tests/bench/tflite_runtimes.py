@@ -24,12 +24,12 @@ from ai_edge_litert.interpreter import OpResolverType
 import edgemem
 from edgemem import planfile
 from edgemem.errors import RuntimeBindError
+from edgemem.records.micro_planner import predicted_head
 from edgemem.runtime.executors import MICRO_KERNELS
 from edgemem.runtime.litert import probe as litert
 from edgemem.runtime.litert.comparison import random_inputs
 from edgemem.runtime.litert.interpreter import Interpreter
 from edgemem.runtime.litert.layout import bound_target
-from edgemem.runtime.tflm import size as tflm
 from edgemem.runtime.tflm.execution import execute, input_values
 from edgemem.schedule.order import find_order
 from edgemem.targets import BUILT_IN
@@ -113,7 +113,7 @@ def tflm_arenas(model: TfliteConverter) -> list[int | None]:
             heads.append(ours.head)
     except RuntimeBindError:
         return [naive, bound, None, None, None]
-    assert tflm.predicted_head(graph, {}) <= own.head
+    assert predicted_head(graph, {}).total <= own.head
     return [naive, bound, own.head, *heads]
 
 

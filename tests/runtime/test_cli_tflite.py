@@ -102,7 +102,7 @@ def test_what_litert_takes_names_the_plan(tmp_path: Path) -> None:
     assert made["arena"] == 3_080_192
     assert made["planned"] > 9_000_000
     assert "naive, plan of the graph under litert, from the file" in made["plan"]
-    other = planned("mp_hand_recrop", tmp_path, "-s", "offsets/naive")
+    other = planned("mp_hand_recrop", tmp_path)
     made = json.loads(edgemem("size", other, "--runtime", "litert", "--json").output)
     assert made["planned"] is None
     assert "--target litert" in made["plan"]

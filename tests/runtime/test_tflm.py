@@ -159,19 +159,6 @@ def test_bodies_are_planned_with_the_rest(data: bytes, tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-def test_workspace_is_placed_around_the_plan(tmp_path: Path) -> None:
-    # Reductions ask for workspace when they are prepared: the file does not say how much, so no plan can hold it.
-    axes = T("axes", "int32", (2,), np.array([1, 2], "<i4").tobytes())
-    tensors = [T("x", shape=(1, 4, 4, 8)), axes, T("y", shape=(1, 8)), T("z", shape=(1, 8))]
-    data = build(M([S(tensors, [O("MEAN", (0, 1), (2,), (27, (0,))), O("ABS", (2,), (3,))], (0,), (3,))]))
-    model, planset, best = planned(data)
-    before, after = run(data, tmp_path), run(model.with_plan(b"", planset).content(), tmp_path)
-    assert best.size == 512 + 32
-    assert after == before
-    assert after["head"] == best.size + 32  # a float for each of the eight results
-
-
-@pytest.mark.full
 def test_another_order_runs_with_its_own_plan(tmp_path: Path) -> None:
     data = fetched("mww_okay_nabu")
     model = TfliteConverter.from_bytes(data)

@@ -17,7 +17,8 @@ from edgemem.model.graph import digest
 from edgemem.planning.micro_offsets import plan_of_offsets
 from edgemem.proof import Cause, verify_planset
 from edgemem.records import lifetime
-from edgemem.runtime.tflm.size import place_buffers, predicted_head
+from edgemem.records.micro_buffers import buffers_of
+from edgemem.records.micro_planner import place_buffers, predicted_head
 from edgemem.targets import BUILT_IN
 from edgemem_converters.tflite.model import TfliteConverter
 from tests.runtime.control_models import KINDS, control_model
@@ -85,8 +86,8 @@ def test_planned_models_give_the_same_bits_in_no_larger_arena(models: list[tuple
         planned = model.with_plan(b"", planset)
         pairs[name] = model.content(), planned.content()
         sizes[name] = up16(planset.best_offsets.size)
-        own[name] = predicted_head(model.graph(), {})
-        offsets[name] = predicted_head(model.graph(), planned.offline())
+        own[name] = predicted_head(model.graph(), {}).total
+        offsets[name] = predicted_head(model.graph(), planned.offline()).total
     for came in run(pairs, tmp_path):
         name = came["name"]
         assert not came["error"]
@@ -106,7 +107,7 @@ def test_offsets_without_a_plan_are_proved(models: list[tuple[str, int]]) -> Non
     for kind, seed in models:
         model = TfliteConverter.from_bytes(control_model(seed, kind))
         graph = model.graph()
-        own = by_names(model, {buffer.name: offset for buffer, offset in place_buffers(graph, {})})
+        own = by_names(model, {buffer.name: offset for buffer, offset in place_buffers(buffers_of(graph), {})})
         planset = api.plan(model, strategy=STRATEGIES)
         ours = model.with_offsets(planset).offline()
         assert verify_planset(plan_of_offsets(graph, ours), graph) == (), (kind, seed)

@@ -11,8 +11,8 @@ import pytest
 from edgemem import api
 from edgemem.errors import InvalidPlanError, RuntimeBindError, UnsupportedError
 from edgemem.proof import verify_planset
+from edgemem.records.micro_planner import predicted_head
 from edgemem.runtime.tflm.execution import execute
-from edgemem.runtime.tflm.size import predicted_head
 from edgemem.targets import BUILT_IN
 from edgemem_converters.tflite.model import TfliteConverter
 from tests.tflite_models import ADD_OPTIONS, IF, M, O, S, T, build, up16
@@ -60,7 +60,7 @@ def planned(model: TfliteConverter, **rules: str) -> PlanSet:
 def test_int4_takes_a_byte_an_element() -> None:
     model = narrow("int4")
     own = execute(model.content(), feeds(), outputs=2)
-    assert own.head == predicted_head(model.graph(), {}) == 6 * up16(COUNT) + 16
+    assert own.head == predicted_head(model.graph(), {}).total == 6 * up16(COUNT) + 16
     planset = planned(model, sub_byte="unpacked")
     ours = execute(model.with_plan(b"", planset).content(), feeds(), outputs=2)
     assert ours.head == up16(planset.best_offsets.size) <= own.head  # type: ignore[union-attr]
@@ -148,8 +148,8 @@ def test_what_the_offsets_leave_out_is_placed_around_them() -> None:
     planned_model = model.with_plan(b"", planset)
     own, ours = (execute(m.content(), values, outputs=1) for m in (model, planned_model))
     assert own.outputs[0].tobytes() == ours.outputs[0].tobytes()
-    assert own.head == predicted_head(model.graph(), {}) == up16(160) + up16(120)
-    assert ours.head == predicted_head(model.graph(), planned_model.offline()) == own.head
+    assert own.head == predicted_head(model.graph(), {}).total == up16(160) + up16(120)
+    assert ours.head == predicted_head(model.graph(), planned_model.offline()).total == own.head
 
 
 @pytest.mark.full
@@ -163,6 +163,6 @@ def test_weights_that_a_kernel_decompresses_in_every_run_are_placed_around_the_p
     planned_model = model.with_plan(b"", planset)
     own, ours = (execute(m.content(), values, outputs=1, runs=2) for m in (model, planned_model))
     assert own.outputs[0].tobytes() == ours.outputs[0].tobytes()
-    assert own.head == predicted_head(model.graph(), {}) == 48
-    assert ours.head == predicted_head(model.graph(), planned_model.offline()) == 48
+    assert own.head == predicted_head(model.graph(), {}).total == 48
+    assert ours.head == predicted_head(model.graph(), planned_model.offline()).total == 48
     assert planset.best_offsets.size == 32  # type: ignore[union-attr]

@@ -21,7 +21,7 @@ from edgemem.runtime.tflm import execution as tflm
 from edgemem.runtime.tflm.file_plan import file_plan
 from edgemem.targets import BUILT_IN
 from edgemem_converters.tflite.model import TfliteConverter
-from tests.runtime.test_cli_tflite import edgemem, planned
+from tests.runtime.test_cli_tflite import edgemem
 from tests.runtime.test_interpreter import small
 from tests.runtime.test_litert import fetched
 from tests.tflite_models import ADD_OPTIONS, M, O, S, T, build
@@ -65,7 +65,8 @@ def shifted(model: TfliteConverter, by: int) -> tuple[bytes, str]:
 def test_every_consumer_names_the_plan_that_is_in_the_file(target: str, tmp_path: Path) -> None:
     if target == "litert":
         pytest.importorskip("ai_edge_litert")
-    path = planned("mp_hand_recrop", tmp_path, "--target", target, "-s", "offsets/naive")
+    model = with_plan(fetched("mp_hand_recrop"), target=target, strategy="offsets/naive")
+    path = write(tmp_path, model.content(), "mp_hand_recrop")
     size = {"tflm": "6.66 MiB", "litert": "8.85 MiB"}[target]
     line = rf"arena {size} (\d.\d+x of the lower bound), naive, plan of the graph under {target}, from the file"
     first, _, rest = line.partition("(")

@@ -17,9 +17,9 @@ import edgemem
 from edgemem.commands.outcome import Outcome, write_outputs
 from edgemem.model.graph import Graph, Op, Tensor
 from edgemem.records.problem import Problem, UsageRecord
-from edgemem.report.c_array import as_c_array
 from edgemem.report.c_header import as_c_header, comment, identifier, prefix_of
 from edgemem.report.document import document
+from edgemem.report.firmware import Firmware, as_c_array
 from edgemem.report.svg import as_svg
 from edgemem.report.tflm_bufferplan import as_tflm_bufferplan
 
@@ -131,7 +131,7 @@ def test_a_prefix_is_an_identifier_of_both_languages(name: str, tmp_path: Path) 
     prefix = prefix_of(name)
     assert prefix == identifier(prefix)
     assert not prefix.startswith("__")
-    source = as_c_array(b"TFL3", name, arena=64, about=f"{name} */ #error \\")
+    source = as_c_array(Firmware(name, b"TFL3", 64, f"{name} */ #error \\", kernels=name))
     compiled(source, ".c", tmp_path)
     compiled(source, ".cpp", tmp_path)
 

@@ -11,8 +11,8 @@ from edgemem.model.graph import Graph, Op, Tensor
 from edgemem.model.profiles import VERSIONS, kernel_versions
 from edgemem.plans import OffsetPlan, PlanSet
 from edgemem.records.lifetime import lifetimes
-from edgemem.report.c_array import as_c_array
 from edgemem.report.c_header import as_c_header, kernel_warning
+from edgemem.report.firmware import Firmware, as_c_array
 from edgemem.report.tflm_bufferplan import as_tflm_bufferplan
 from edgemem.strategy.bounds import lower_bounds, naive_size
 from edgemem.targets import BUILT_IN, Target
@@ -44,7 +44,7 @@ def test_source_of_a_plan_with_overlaps_names_its_kernels(profile: str) -> None:
     sources = (
         as_c_header(planset, "model"),
         as_tflm_bufferplan(planset, "model", GRAPH),
-        as_c_array(b"TFL3", "model", arena=64, about="a plan", warning=warning),
+        as_c_array(Firmware("model", b"TFL3", 64, "a plan", warning)),
     )
     for source in sources:
         (line,) = [line for line in source.splitlines() if "WARNING" in line]
@@ -60,4 +60,4 @@ def test_other_plans_are_not_warned_about() -> None:
     planset = planned(BUILT_IN["tflm"])
     assert kernel_warning(planset) == ""
     assert "WARNING" not in as_c_header(planset, "model") + as_tflm_bufferplan(planset, "model", GRAPH)
-    assert "WARNING" not in as_c_array(b"TFL3", "model", arena=64, about="a plan")
+    assert "WARNING" not in as_c_array(Firmware("model", b"TFL3", 64, "a plan"))

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import edgemem
+from edgemem.records.micro_planner import predicted_head
 from edgemem.runtime.feeds import random_values
-from edgemem.runtime.tflm.size import predicted_head
 from edgemem_converters.tflite.model import TfliteConverter
 from models import build as command
 from models.build import build_tflite
@@ -43,7 +43,7 @@ def opened(path: Path, **options: Any) -> Any:
 )
 def test_heads_are_those_of_the_published_networks(options: dict[str, Any], head: int, tmp_path: Path) -> None:
     graph = opened(tmp_path / "m.tflite", **options).graph()
-    assert predicted_head(graph, {}) == head
+    assert predicted_head(graph, {}).total == head
     assert sum(op.type in ("CONV_2D", "DEPTHWISE_CONV_2D") for op in graph.ops) == 53
     assert [sum(op.type == kind for op in graph.ops) for kind in ("ADD", "AVERAGE_POOL_2D")] == [10, 1]
 

@@ -64,6 +64,11 @@ class _Case:
         index = self._index(position)
         return None if index < 0 else self._tensors[index].shape
 
+    def scales(self, position: int) -> int:
+        """How many scales the quantisation of an input has; 0 if it is absent."""
+        index = self._index(position)
+        return 0 if index < 0 else self._subgraph.tensors[index].scales
+
     def constant(self, position: int) -> tuple[int, ...] | None:
         """The integers of a constant input; None if it is not a small constant of integers."""
         index = self._index(position)
@@ -158,6 +163,10 @@ def _reduction(case: _Case) -> Mapping[str, Attribute]:
     return {"axes": tuple(sorted({a % rank for a in axes}))}
 
 
+def _dense(case: _Case) -> Mapping[str, Attribute]:
+    return {"scales": case.scales(1)} if case.scales(1) > 1 else {}
+
+
 def _product(case: _Case) -> Mapping[str, Attribute]:
     return {name: int(bool(case.options[name])) for name in ("adj_x", "adj_y")}
 
@@ -181,5 +190,6 @@ _RULES: Final[Mapping[str, Callable[[_Case], Mapping[str, Attribute]]]] = {
     "RESIZE_NEAREST_NEIGHBOR": _resize,
     "TRANSPOSE": _transposition,
     "BATCH_MATMUL": _product,
+    "FULLY_CONNECTED": _dense,
     **dict.fromkeys(("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD"), _reduction),
 }

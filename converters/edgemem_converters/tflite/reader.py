@@ -50,6 +50,7 @@ class FileTensor:
     buffer: int
     variable: bool
     external: bool  # its data are in another file
+    scales: int  # how many its quantisation has
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +210,12 @@ class _Table:
         at = self.reference(field)
         return self._reader.ints(at) if at else ()
 
+    def count(self, field: int, inner: int) -> int:
+        """How many items of four bytes a vector has that is a field of the table in a field."""
+        at = self.reference(field)
+        vector = _Table(self._reader, at).reference(inner) if at else 0
+        return self._reader.vector(vector, 4)[1] if vector else 0
+
     def tables(self, field: int) -> list[_Table]:
         at = self.reference(field)
         return self._reader.tables(at) if at else []
@@ -328,6 +335,7 @@ def _tensor(table: _Table, buffers: int) -> FileTensor:
         table.number(2, "<I"),
         bool(table.number(5, "<B")),
         bool(table.number(10, "<I")),
+        table.count(4, 2),
     )
     rank = max(len(tensor.shape), len(tensor.signature))
     if rank > _MOST_DIMENSIONS:

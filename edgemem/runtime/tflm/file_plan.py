@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgemem import planfile
+from edgemem.formats import Model
 from edgemem.formats.offline_allocation import micro_refusal
 from edgemem.planning.micro_offsets import plan_of_offsets, verify_offsets
+from edgemem.planning.verification import graph_for
 from edgemem.proof import Cause, examine, prove, refuse
 from edgemem.runtime.executors import MICRO_KERNELS, Refusal, kernels_refusal
 from edgemem.runtime.memory import MemoryReport, origin_of
@@ -69,7 +71,8 @@ def file_plan(model: MicroPlanned, kernels: str | None = MICRO_KERNELS) -> FileP
         return FilePlan(None, micro_refusal(plansets[0]))
     refuse(verify_offsets(offsets, plansets), remedy=_REMEDY)
     assert planset is not None
-    graph = model.graph()
+    assert isinstance(model, Model)
+    graph = graph_for(planset, model)
     proved = prove(planset, graph, remedy=_REMEDY)
     refusal = kernels_refusal(planset, kernels) if kernels is not None else None
     if refusal is not None and any(v.cause is not Cause.OVER_CAPACITY for v in examine(planset, graph, kernels)):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from edgemem.model.graph import Graph, Op
 
-__all__ = ["TYPES", "micro_graph_refusal", "wrong_by_itself"]
+__all__ = ["TYPES", "micro_graph_refusal", "resolver_calls", "variables_of", "wrong_by_itself"]
 
 # Operator -> element types of the tensor that decides which kernel runs; no types: whatever has a size.
 _ROWS: Final = """
@@ -60,6 +60,42 @@ _SIZES: Final[Mapping[str, tuple[int, ...]]] = {
     "SLICE": (2,),
 }
 _OF_SHAPES: Final = frozenset({"SHAPE", "RANK", "ZEROS_LIKE"})  # their results depend on sizes alone
+
+
+# Where the method of MicroMutableOpResolver is not called after the operator.
+_ADDED_AS: Final[Mapping[str, str]] = {
+    "AVERAGE_POOL_2D": "AveragePool2D",
+    "BATCH_MATMUL": "BatchMatMul",
+    "CONV_2D": "Conv2D",
+    "CUMSUM": "CumSum",
+    "DEPTHWISE_CONV_2D": "DepthwiseConv2D",
+    "L2_POOL_2D": "L2Pool2D",
+    "MAX_POOL_2D": "MaxPool2D",
+    "PADV2": "PadV2",
+    "SignalFftAutoScale": "FftAutoScale",
+    "SignalIrfft": "Irfft",
+    "SignalRfft": "Rfft",
+    "TFLM_DECODE": "Decode",
+    "TFLite_Detection_PostProcess": "DetectionPostprocess",
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": "UnidirectionalSequenceLSTM",
+}
+
+
+def resolver_calls(graph: Graph) -> dict[str, str]:
+    """The method of `MicroMutableOpResolver` that adds an operator, by the operator's type; "" where it has none."""
+
+    def method(kind: str) -> str:
+        if kind not in TYPES:
+            return ""
+        words = "".join(word.capitalize() for word in kind.split("_")) if kind.isupper() and kind != "PCAN" else kind
+        return f"Add{_ADDED_AS.get(kind, words)}"
+
+    return {op.type: method(op.type) for _, op in _all_ops(graph)}
+
+
+def variables_of(graph: Graph) -> int:
+    """How many resource variables a graph of a .tflite file has, those of bodies included."""
+    return len({op.attributes.get("variable") for _, op in _all_ops(graph) if op.type == "VAR_HANDLE"})
 
 
 def micro_graph_refusal(graph: Graph) -> Refusal | None:

@@ -1,22 +1,19 @@
 """How large an arena a model takes in TensorFlow Lite Micro, and what it is made of.
 
 The *head* of its arena holds tensors and workspace; offsets in the file (`OfflineMemoryAllocation`) decide where the
-tensors are, and its own greedy planner where all others. The *tail* holds what lives as long as the interpreter. The
-head without workspace follows from the file alone; what kernels ask for as they are prepared is in no file, so it
-is measured where tflite-micro is installed.
+tensors are, and its own greedy planner where all others. The *tail* holds what lives as long as the interpreter. Both
+are predicted for reference kernels, and measured on this computer where tflite-micro is installed.
 """
 
 from __future__ import annotations
 
-from bisect import insort
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from edgemem.errors import ModelError, RuntimeBindError
 from edgemem.formats import MicroPlanned
-from edgemem.records.micro_buffers import buffers_of
+from edgemem.records.micro_arena import MicroArena, predicted_arena
 from edgemem.records.micro_builds import build_of
-from edgemem.records.micro_tail import predicted_tail
+from edgemem.records.micro_planner import predicted_head
 from edgemem.runtime.executors import MICRO_KERNELS
 from edgemem.runtime.memory import Origin, origin_of
 from edgemem.runtime.tflm.execution import execute, input_values, is_installed
@@ -24,13 +21,7 @@ from edgemem.runtime.tflm.file_plan import file_plan
 from edgemem.system.distribution import requirement
 from edgemem.targets import BUILT_IN
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from edgemem.model.graph import Graph
-    from edgemem.records.micro_buffers import Buffer
-
-__all__ = ["TflmSize", "place_buffers", "predicted_head", "size_of"]
+__all__ = ["TflmSize", "size_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +31,9 @@ class TflmSize:
     Attributes:
         tensors: the head without workspace, as predicted from the file.
         planned: tensors whose place the file decides.
-        device_tail: the tail on a device with 32-bit pointers, as predicted.
-        workspace: what kernels' workspace adds to the head; None if that was not measured.
+        device: the arena on a device with 32-bit pointers, as predicted.
+        own: the head that TensorFlow Lite Micro would have without the file's offsets, as predicted.
+        workspace: what kernels' workspace adds to the head; as predicted if that was not measured.
         tail: structures and state that live as long as the interpreter, on this computer; None if that was not
             measured.
         arena: the smallest arena in which the model runs; None if that was not measured.
@@ -52,8 +44,9 @@ class TflmSize:
 
     tensors: int
     planned: int
-    device_tail: int
-    workspace: int | None = None
+    device: MicroArena
+    own: int
+    workspace: int
     tail: int | None = None
     arena: int | None = None
     reason: str = ""
@@ -62,8 +55,8 @@ class TflmSize:
 
     @property
     def head(self) -> int:
-        """The head, as far as it is known."""
-        return self.tensors + (self.workspace or 0)
+        """The head."""
+        return self.tensors + self.workspace
 
 
 def size_of(
@@ -95,10 +88,13 @@ def size_of(
             f"TensorFlow Lite Micro cannot run the plan in the file: {plan.refusal.why}; {plan.refusal.advice}"
         )
     best = plan.planset.best_offsets if plan.planset else None
+    device = predicted_arena(graph, offline, build_of(BUILT_IN["tflm"]))
     size = TflmSize(
-        predicted_head(graph, offline),
+        device.head.tensors,
         len(offline),
-        predicted_tail(graph, build_of(BUILT_IN["tflm"])),
+        device,
+        predicted_head(graph, {}).total,
+        device.head.workspace,
         origin=origin_of(plan.planset, best, "file") if plan.planset and best else None,
         refusal=f"{plan.refusal.why}; {plan.refusal.advice}" if plan.refusal else "",
     )
@@ -118,40 +114,3 @@ def size_of(
         return replace(size, reason=str(e))
     workspace = max(run.head - size.tensors, 0)
     return replace(size, workspace=workspace, tail=run.tail, arena=run.smallest, reason=run.reason)
-
-
-def predicted_head(graph: Graph, offline: Mapping[str, int]) -> int:
-    """The head of the arena in bytes, without workspace.
-
-    Args:
-        graph: of a .tflite file.
-        offline: offsets that the file decides, by tensor.
-    """
-    return max((offset + buffer.size for buffer, offset in place_buffers(graph, offline)), default=0)
-
-
-def place_buffers(graph: Graph, offline: Mapping[str, int]) -> list[tuple[Buffer, int]]:
-    """The offset of every buffer in the head, but workspace. Arguments are those of `predicted_head`.
-
-    Tensors without one go where TensorFlow Lite Micro's planner puts them: large ones first, each into the first gap
-    between what is alive at the same time.
-    """
-    made, free = [], []
-    for buffer in buffers_of(graph):
-        if buffer.name in offline:
-            made.append((buffer, offline[buffer.name]))
-        else:
-            free.append(buffer)
-    placed = [(offset, offset + b.size, b.first, b.last) for b, offset in made]
-    placed.sort()
-    free.reverse()  # among equals the last one first
-    for buffer in sorted(free, key=lambda b: -b.size):
-        offset = 0
-        for start, end, first, last in placed:
-            if first <= buffer.last and buffer.first <= last:
-                if start - offset >= buffer.size:
-                    break
-                offset = max(offset, end)
-        insort(placed, (offset, offset + buffer.size, buffer.first, buffer.last))
-        made.append((buffer, offset))
-    return made

@@ -8,6 +8,7 @@ union TfLitePtrUnion {
   float* f;
   int8_t* int8;
   uint8_t* uint8;
+  void* data;
 };
 
 struct TfLiteTensor {

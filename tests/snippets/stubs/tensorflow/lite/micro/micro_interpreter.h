@@ -10,6 +10,9 @@ class MicroInterpreter {
                    MicroResourceVariables* resource_variables = nullptr);
   TfLiteStatus AllocateTensors();
   TfLiteStatus Invoke();
+  TfLiteStatus Reset();
+  size_t inputs_size() const;
+  size_t outputs_size() const;
   TfLiteTensor* input(size_t index);
   TfLiteTensor* output(size_t index);
   size_t arena_used_bytes() const;

@@ -1,0 +1,77 @@
+"""A planned .tflite file for firmware: what its sources need to know, in part from a run on this computer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from edgemem.errors import EdgememError, PlanFileError
+from edgemem.records.micro_arena import predicted_arena
+from edgemem.records.micro_builds import INSTALLED
+from edgemem.report.c_header import kernel_warning
+from edgemem.report.firmware import Firmware, SelfTest
+from edgemem.runtime.tflite_file import open_model
+from edgemem.runtime.tflm.file_plan import file_plan
+from edgemem.runtime.tflm.operators import resolver_calls, variables_of
+from edgemem.runtime.tflm.self_test import digest_of, kind_of
+from edgemem.runtime.tflm.size import size_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from edgemem.model.graph import Graph
+
+__all__ = ["firmware_of"]
+
+
+def firmware_of(path: Path) -> Firmware:
+    """The model with its offsets, and without the plan that nothing on the device reads.
+
+    Where tflite-micro is not installed, the arena is as predicted, and there is no self-test.
+
+    Args:
+        path: a .tflite file planned for TensorFlow Lite Micro.
+
+    Raises:
+        PlanFileError: the file has no plan. InvalidPlanError: the plan or its offsets are wrong.
+        RuntimeBindError: the plan is not one for TensorFlow Lite Micro.
+    """
+    model = open_model(path)
+    plan = file_plan(model, kernels=None)
+    if plan.refusal is not None:
+        raise plan.refusal.error("tflm", path)
+    if plan.planset is None:
+        raise PlanFileError(f"{path.name} carries no plan; make one with: edgemem plan {path.name} -o PLANNED.tflite")
+    size, graph = size_of(model, kernels=None), model.graph()
+    predicted = predicted_arena(graph, model.offline(), INSTALLED)
+    found = "predicted" if size.tail is None else "measured on this computer"
+    tail = predicted.tail if size.tail is None else size.tail
+    arena = size.arena or (predicted.total if size.tail is None else max(predicted.total, size.head + tail))
+    assert size.origin is not None
+    about = (
+        f"{path.name}, planned by {size.origin.strategy}: {size.head} bytes of head ({size.tensors} of activations, "
+        f"{size.workspace} of workspace; {size.own} without the plan) and {tail} of tail in an arena of {arena}, "
+        f"{found}; with 32-bit pointers {size.device.tail} of tail and {size.device.total} in all, predicted for "
+        "reference kernels"
+    )
+    content = (model if model.plan() is None else model.with_offsets(plan.planset)).content()
+    calls = resolver_calls(graph)
+    return Firmware(
+        path.name.split(".")[0],
+        content,
+        arena,
+        about,
+        kernel_warning(plan.planset),
+        plan.planset.kernels,
+        tuple(sorted(call for call in calls.values() if call)),
+        tuple(sorted(kind for kind, call in calls.items() if not call)),
+        variables_of(graph),
+        _self_test(content, graph),
+    )
+
+
+def _self_test(content: bytes, graph: Graph) -> SelfTest | None:
+    try:
+        kinds = tuple(kind_of(graph.tensors[i].dtype) for i in graph.inputs)
+        return SelfTest(kinds, digest_of(content, graph))
+    except (EdgememError, TypeError):  # it does not run here, or has inputs of another kind
+        return None

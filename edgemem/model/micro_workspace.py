@@ -1,0 +1,140 @@
+"""The workspace that TensorFlow Lite Micro's kernels ask for as they are prepared, which no file tells.
+
+The reference kernels are as read in tflite-micro 90b983c2b3f1; CMSIS-NN replaces some of them. Each piece lives while
+its operator runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+from typing import TYPE_CHECKING, Final
+
+from edgemem.model.cmsis_workspace import cmsis_workspace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from edgemem.model.graph import Graph, Op, Tensor
+
+__all__ = ["with_workspace", "workspace_of"]
+
+_DEVICE_POINTER: Final = 4
+_INT: Final = 4
+_ELEMENT: Final[Mapping[str, int]] = {"float32": 4, "int16": 2}
+
+
+def workspace_of(graph: Graph, op: Op, pointer: int = _DEVICE_POINTER, kernels: str = "none") -> tuple[int, ...]:
+    """Bytes of each piece of workspace of an operator of a .tflite file, in the order in which its kernel asks.
+
+    Args:
+        graph: which the operator's tensors are in, weights included.
+        op: the operator.
+        pointer: bytes of a pointer of the device.
+        kernels: the kernel profile; libraries other than CMSIS-NN count as the reference kernels.
+    """
+    if kernels.startswith("cmsis-nn"):
+        found = cmsis_workspace(graph, op, kernels)
+        if found is not None:
+            return found
+    rule = _RULES.get(op.type)
+    if rule is None:
+        return ()
+    read = [graph.tensors[i] if i >= 0 else None for i in op.inputs]
+    made = [graph.tensors[i] if i >= 0 else None for i in op.outputs]
+    return rule(read, made, pointer)
+
+
+def with_workspace(graph: Graph, pointer: int = _DEVICE_POINTER, kernels: str = "none") -> Graph:
+    """The graph with the workspace of each operator in `Op.scratch`, those of bodies included."""
+    return replace(
+        graph,
+        ops=tuple(
+            replace(
+                op,
+                scratch=workspace_of(graph, op, pointer, kernels),
+                bodies=tuple(with_workspace(body, pointer, kernels) for body in op.bodies),
+            )
+            for op in graph.ops
+        ),
+    )
+
+
+def _is_integer(tensor: Tensor | None) -> bool:
+    return tensor is not None and tensor.dtype in ("int8", "int16")
+
+
+def _elements(tensor: Tensor | None) -> int:
+    return prod(tensor.shape) if tensor is not None else 0
+
+
+def _rank(tensor: Tensor | None) -> int:
+    return len(tensor.shape) if tensor is not None else 0
+
+
+def _sums(read: list[Tensor | None], made: list[Tensor | None], _: int) -> tuple[int, ...]:
+    """MEAN and SUM: sums of integers in 32 bits, and as every reduction, a place in the input and the axes."""
+    sums = (_INT * _elements(made[0]),) if _is_integer(read[0]) else ()
+    return (*sums, *_places(read, made, _))
+
+
+def _places(read: list[Tensor | None], _made: list[Tensor | None], _: int) -> tuple[int, ...]:
+    return (_INT * _rank(read[0]), _INT * _elements(read[1]))
+
+
+def _mirrored(read: list[Tensor | None], _made: list[Tensor | None], _: int) -> tuple[int, ...]:
+    return (_INT * _rank(read[0]),) * 2
+
+
+def _pointers(read: list[Tensor | None], _made: list[Tensor | None], pointer: int) -> tuple[int, ...]:
+    return (pointer * len(read),)
+
+
+def _transposed(read: list[Tensor | None], made: list[Tensor | None], _: int) -> tuple[int, ...]:
+    """TRANSPOSE_CONV: a sum for each element of the result; in 16 bits, biases of 16 bits as wide as the sums."""
+    image = read[2]
+    if not _is_integer(image) or image is None:
+        return ()
+    width = 8 if image.dtype == "int16" else 4
+    bias = read[3] if len(read) > 3 else None
+    widened = (width * _elements(bias),) if bias is not None and bias.dtype == "int16" else ()
+    return (width * _elements(made[0]), *widened)
+
+
+def _svdf(read: list[Tensor | None], made: list[Tensor | None], _: int) -> tuple[int, ...]:
+    rows, features = read[0], read[1]
+    if rows is None or features is None:
+        return ()
+    filters = _INT * rows.shape[0] * features.shape[0]
+    return (filters, _INT * _elements(made[0])) if rows.dtype == "int8" else (filters,)
+
+
+def _lstm(read: list[Tensor | None], _made: list[Tensor | None], _: int) -> tuple[int, ...]:
+    """UNIDIRECTIONAL_SEQUENCE_LSTM: four times what is as large as the cells' state, its 20th input."""
+    state = read[19] if len(read) > 19 else None
+    if state is None:
+        return ()
+    return (_ELEMENT.get(state.dtype, 4) * _elements(state),) * 4
+
+
+def _unpacked(read: list[Tensor | None], _made: list[Tensor | None], _: int) -> tuple[int, ...]:
+    """Weights of four bits, a byte each."""
+    weights = read[1]
+    return (_elements(weights),) if weights is not None and weights.dtype == "int4" else ()
+
+
+_RULES: Final[Mapping[str, Callable[[list[Tensor | None], list[Tensor | None], int], tuple[int, ...]]]] = {
+    "ADD_N": _pointers,
+    "CONV_2D": _unpacked,
+    "DEPTHWISE_CONV_2D": _unpacked,
+    "FULLY_CONNECTED": _unpacked,
+    "MEAN": _sums,
+    "MIRROR_PAD": _mirrored,
+    "REDUCE_ALL": _places,
+    "REDUCE_MAX": _places,
+    "REDUCE_MIN": _places,
+    "SUM": _sums,
+    "SVDF": _svdf,
+    "TRANSPOSE_CONV": _transposed,
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": _lstm,
+}

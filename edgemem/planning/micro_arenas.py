@@ -1,0 +1,62 @@
+"""The arena of TensorFlow Lite Micro with a plan and without one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from edgemem.errors import EdgememError
+from edgemem.formats.offline_allocation import micro_offsets, micro_refusal
+from edgemem.records.micro_arena import predicted_arena
+from edgemem.records.micro_builds import build_of
+from edgemem.records.micro_tail import has_tail
+
+if TYPE_CHECKING:
+    from edgemem.formats import Model
+    from edgemem.plans import PlanSet
+    from edgemem.records.micro_arena import MicroArena
+
+__all__ = ["MicroArenas", "micro_arenas"]
+
+
+@dataclass(frozen=True, slots=True)
+class MicroArenas:
+    """The arenas of a model on the device of a plan's target, as predicted.
+
+    The head has the workspace of the target's kernel profile, the tail is that of reference kernels.
+
+    Attributes:
+        own: without offsets, as TensorFlow Lite Micro plans it.
+        planned: with the offsets of the plan.
+    """
+
+    own: MicroArena
+    planned: MicroArena
+
+    def __str__(self) -> str:
+        """Arena, head and tail, before -> after, in two lines for people."""
+        own, head = self.own.head, self.planned.head
+        return (
+            f"on the device {self.own.total:,} -> {self.planned.total:,} bytes: head {own.total:,} -> {head.total:,}, "
+            f"tail {self.planned.tail:,}\n"
+            f"in the head: activations {own.tensors:,} -> {head.tensors:,}, workspace {own.workspace:,} -> "
+            f"{head.workspace:,}"
+        )
+
+    @property
+    def is_larger(self) -> bool:
+        """Whether the plan makes the head larger than TensorFlow Lite Micro's own, so that it is not worth writing."""
+        return self.planned.head.total > self.own.head.total
+
+
+def micro_arenas(model: Model | None, planset: PlanSet) -> MicroArenas | None:
+    """The arenas of a model; None if TensorFlow Lite Micro does not run the plan, or has no other place for it."""
+    target = planset.target
+    if model is None or target is None or not has_tail(model.default_target, target) or micro_refusal(planset):
+        return None
+    try:
+        offsets = micro_offsets(planset)
+    except EdgememError:  # it cannot be written either
+        return None
+    graph, build = model.graph(), build_of(target)
+    return MicroArenas(*(predicted_arena(graph, places, build, target.kernels) for places in ({}, offsets)))

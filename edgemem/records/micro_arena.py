@@ -1,0 +1,97 @@
+"""The whole arena of TensorFlow Lite Micro, predicted: its head, its tail, and what it takes to prepare a model.
+
+While a model is prepared, lists of buffers lie where tensors will be, below a tail that is almost complete. In small
+models they need more than the tensors do, and then they decide how large the arena has to be.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from edgemem.model.micro_workspace import workspace_of
+from edgemem.records.micro_buffers import buffers_of
+from edgemem.records.micro_planner import predicted_head
+from edgemem.records.micro_tail import channels_of, subgraphs_of, tail_stages
+from edgemem.records.sizes import padded
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from edgemem.model.graph import Graph, Op
+    from edgemem.records.micro_builds import MicroBuild
+    from edgemem.records.micro_planner import MicroHead
+
+__all__ = ["MicroArena", "predicted_arena"]
+
+_ALIGNMENT: Final = 16
+_QUANTISED: Final = frozenset(("int4", "int8", "uint8", "int16"))
+# Which input is the bias.
+_BIAS: Final[Mapping[str, int]] = {"CONV_2D": 2, "DEPTHWISE_CONV_2D": 2, "FULLY_CONNECTED": 2, "TRANSPOSE_CONV": 3}
+# Kernels that ask twice for all of their tensors but the bias; nothing is given back before they are prepared.
+_TWICE: Final = frozenset(
+    (
+        *("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV"),
+        *("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_ALL"),
+    )
+)
+_PIECES: Final = 12  # of workspace that an operator may ask for; there is room for so many more
+_PLANNED: Final = 40  # bytes for a buffer in the planner's lists, whatever the pointers
+
+
+@dataclass(frozen=True, slots=True)
+class MicroArena:
+    """The parts of an arena, in bytes.
+
+    Attributes:
+        head: tensors and workspace.
+        tail: structures and state, which live as long as the interpreter.
+        preparing: what the arena has to hold while the model is prepared.
+    """
+
+    head: MicroHead
+    tail: int
+    preparing: int
+
+    @property
+    def total(self) -> int:
+        """The arena in which the model can be prepared and run."""
+        return padded(max(self.head.total + self.tail, self.preparing), _ALIGNMENT)
+
+
+def predicted_arena(graph: Graph, offline: Mapping[str, int], build: MicroBuild, kernels: str = "none") -> MicroArena:
+    """The arena for the graph of a .tflite file: the head with the kernels of a profile, the rest with reference ones.
+
+    Args:
+        graph: of the file.
+        offline: offsets that the file decides, by tensor.
+        build: which TensorFlow Lite Micro it is.
+        kernels: the profile; `none` for the reference kernels.
+    """
+    graphs, pointer = subgraphs_of(graph), build.pointer
+    operators = [(each, op) for each in graphs for op in each.ops]
+    pieces = sum(len(workspace_of(each, op, pointer)) for each, op in operators)
+    requests = (pointer + 8) * (pieces + _PIECES)
+    tail = tail_stages(graph, build)
+    kernel = max((_while_prepared(each, op, build) for each, op in operators), default=0)
+    buffers = sum(len(each.tensors) for each in graphs) + pieces
+    lists = requests + pointer * len(graphs) + (2 * pointer + 16) * buffers
+    planner = padded(lists, _ALIGNMENT) + _PLANNED * len(buffers_of(graph, pointer, kernels))
+    preparing = padded(tail.planned, _ALIGNMENT) + max(requests + kernel, planner)
+    return MicroArena(predicted_head(graph, offline, pointer, kernels), tail.total, preparing)
+
+
+def _while_prepared(graph: Graph, op: Op, build: MicroBuild) -> int:
+    """At most what an operator's tensors take while its kernel is prepared: some weights have a scale a channel."""
+    is_quantised = any(i >= 0 and graph.tensors[i].dtype in _QUANTISED for i in op.inputs)
+    channels = channels_of(graph, op)
+    bias = _BIAS.get(op.type, -1)
+    total = 0
+    for position, index in enumerate((*op.inputs, *op.outputs)):
+        if index >= 0:
+            size = build.end
+            if graph.tensors[index].dtype in _QUANTISED or (is_quantised and position == bias):
+                more = 4 * (channels - 1) if position in (1, bias) else 0
+                size += padded(build.quantised + more, build.pointer)
+            total += 2 * size if op.type in _TWICE and position != bias else size
+    return total

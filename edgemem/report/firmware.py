@@ -1,0 +1,269 @@
+"""A planned .tflite model for firmware: as C, with the arena, the operators and a self-test, packed for each framework.
+
+The C is one text for all frameworks. It includes no header of TensorFlow Lite Micro: what needs its classes is a
+template.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from edgemem.report.c_header import comment, prefix_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["FIRMWARE_FORMS", "Firmware", "SelfTest", "as_c_array", "firmware_files"]
+
+_BYTES_A_LINE: Final = 12
+_ALIGNMENT: Final = 16  # TensorFlow Lite Micro wants the model and the arena at multiples of it
+
+
+@dataclass(frozen=True, slots=True)
+class SelfTest:
+    """One run whose outputs are known.
+
+    Attributes:
+        kinds: of each input (`edgemem.runtime.tflm.self_test.kind_of`).
+        digest: FNV-1a in 64 bits of the bytes of all outputs.
+    """
+
+    kinds: tuple[int, ...]
+    digest: int
+
+
+@dataclass(frozen=True, slots=True)
+class Firmware:
+    """What firmware needs of a model.
+
+    Attributes:
+        name: of the model; it becomes the prefix of every identifier.
+        content: the .tflite file.
+        arena: bytes of the tensor arena; rounded up to a multiple of 16.
+        about: one line on the plan and on how the arena's size was found.
+        warning: one line on what the plan is not right for (`kernel_warning`), or "".
+        kernels: the kernel profile that the plan is for, with its version; "" for any kernels.
+        adders: the methods of `MicroMutableOpResolver` that add the model's operators.
+        others: operators that it has no method for.
+        variables: how many resource variables the model has.
+        self_test: None if it was not made.
+    """
+
+    name: str
+    content: bytes
+    arena: int
+    about: str
+    warning: str = ""
+    kernels: str = ""
+    adders: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    variables: int = 0
+    self_test: SelfTest | None = None
+
+    @property
+    def prefix(self) -> str:
+        """What identifiers begin with."""
+        return prefix_of(self.name)
+
+    @property
+    def arena_size(self) -> int:
+        """Bytes of the arena, a multiple of 16."""
+        return -(-self.arena // _ALIGNMENT) * _ALIGNMENT
+
+
+def as_c_array(firmware: Firmware) -> str:
+    """C and C++ source in one file: the model, its arena, its operators and its self-test."""
+    return _declarations(firmware) + "\n" + _definitions(firmware)
+
+
+def firmware_files(firmware: Firmware, form: str) -> dict[str, bytes]:
+    """The files of one of FIRMWARE_FORMS, by their path in a folder."""
+    return {path: text.encode() if isinstance(text, str) else text for path, text in _FORMS[form](firmware).items()}
+
+
+def _sources(firmware: Firmware, folder: str = "") -> dict[str, str | bytes]:
+    file = f"{firmware.prefix}_model"
+    return {
+        f"{folder}{file}.h": _declarations(firmware),
+        f"{folder}{file}.c": f'#include "{file}.h"\n\n{_definitions(firmware)}',
+    }
+
+
+def _espidf(firmware: Firmware) -> dict[str, str | bytes]:
+    """A component of ESP-IDF."""
+    cmake = f'idf_component_register(SRCS "{firmware.prefix}_model.c" INCLUDE_DIRS ".")\n'
+    manifest = 'dependencies:\n  espressif/esp-tflite-micro: "*"\n'
+    return {"CMakeLists.txt": cmake, "idf_component.yml": manifest, **_sources(firmware)}
+
+
+def _arduino(firmware: Firmware) -> dict[str, str | bytes]:
+    """A library of Arduino."""
+    name = f"{firmware.prefix}_model"
+    properties = (
+        f"name={name}\nversion=1.0.0\nauthor=edgemem\nmaintainer=edgemem\nsentence=A model for TensorFlow Lite Micro.\n"
+        f"paragraph=\ncategory=Data Processing\nurl=\narchitectures=*\nincludes={name}.h\n"
+    )
+    return {"library.properties": properties, **_sources(firmware, "src/")}
+
+
+def _zephyr(firmware: Firmware) -> dict[str, str | bytes]:
+    """A module of Zephyr."""
+    name = f"{firmware.prefix}_model"
+    cmake = f"zephyr_library()\nzephyr_library_sources({name}.c)\nzephyr_include_directories(.)\n"
+    return {"CMakeLists.txt": cmake, "zephyr/module.yml": f"name: {name}\nbuild:\n  cmake: .\n", **_sources(firmware)}
+
+
+def _esphome(firmware: Firmware) -> dict[str, str | bytes]:
+    """A model of ESPHome's micro_wake_word, with its manifest; thresholds are those of its documentation."""
+    file = f"{firmware.prefix}.tflite"
+    micro = {
+        "probability_cutoff": 0.97,
+        "sliding_window_size": 5,
+        "feature_step_size": 10,
+        "tensor_arena_size": firmware.arena_size,
+        "minimum_esphome_version": "2024.7.0",
+    }
+    manifest = {
+        "type": "micro",
+        "wake_word": firmware.name,
+        "author": "",
+        "website": "",
+        "model": file,
+        "trained_languages": [],
+        "version": 2,
+        "micro": micro,
+    }
+    return {f"{firmware.prefix}.json": json.dumps(manifest, indent=2) + "\n", file: firmware.content}
+
+
+_FORMS: Final[Mapping[str, Callable[[Firmware], dict[str, str | bytes]]]] = {
+    "espidf": _espidf,
+    "arduino": _arduino,
+    "esphome": _esphome,
+    "zephyr": _zephyr,
+}
+FIRMWARE_FORMS: Final = tuple(_FORMS)
+
+
+def _declarations(firmware: Firmware) -> str:
+    prefix, upper = firmware.prefix, firmware.prefix.upper()
+    warned = f"/* {comment(firmware.warning)} */\n" if firmware.warning else ""
+    kernels = firmware.kernels or "any kernels"
+    parts = f"""/* {comment(firmware.about)} */
+{warned}#ifndef {upper}_MODEL_H_
+#define {upper}_MODEL_H_
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#ifdef __cplusplus
+#define {upper}_ALIGNED alignas({_ALIGNMENT})
+extern "C" {{
+#else
+#define {upper}_ALIGNED _Alignas({_ALIGNMENT})
+#endif
+
+#define {upper}_TENSOR_ARENA_SIZE {firmware.arena_size}
+#define {upper}_KERNELS "{comment(kernels)}"
+/* What MicroMutableOpResolver and MicroResourceVariables::Create want to know. */
+#define {upper}_OPERATORS {len(firmware.adders) + len(firmware.others)}
+#define {upper}_RESOURCE_VARIABLES {firmware.variables}
+
+extern const unsigned char {prefix}[];
+extern const unsigned int {prefix}_len;
+extern uint8_t {prefix}_tensor_arena[{upper}_TENSOR_ARENA_SIZE];
+
+#ifdef __cplusplus
+}}  // extern "C"
+{_resolver(firmware)}#endif
+{_self_test(firmware)}
+#endif  /* {upper}_MODEL_H_ */
+"""
+    return "\n".join(line.rstrip() for line in parts.split("\n"))
+
+
+def _definitions(firmware: Firmware) -> str:
+    prefix, upper, content = firmware.prefix, firmware.prefix.upper(), firmware.content
+    rows = (content[start : start + _BYTES_A_LINE] for start in range(0, len(content), _BYTES_A_LINE))
+    body = ",\n".join("  " + ", ".join(f"0x{byte:02x}" for byte in row) for row in rows)
+    return f"""{upper}_ALIGNED const unsigned char {prefix}[] = {{
+{body}
+}};
+const unsigned int {prefix}_len = {len(content)};
+
+{upper}_ALIGNED uint8_t {prefix}_tensor_arena[{upper}_TENSOR_ARENA_SIZE];
+"""
+
+
+def _resolver(firmware: Firmware) -> str:
+    calls = " &&\n         ".join(f"resolver.{adder}() == 0" for adder in firmware.adders) or "true"
+    others = f"// Add these yourself: {comment(', '.join(firmware.others))}.\n" if firmware.others else ""
+    unused = "" if firmware.adders else "  (void)resolver;\n"
+    return f"""
+// Adds the model's operators to a tflite::MicroMutableOpResolver. False: there was no room for one.
+{others}template <typename Resolver>
+bool {firmware.prefix}_add_operators(Resolver &resolver) {{
+{unused}  return {calls};
+}}
+"""
+
+
+def _self_test(firmware: Firmware) -> str:
+    if firmware.self_test is None:
+        return ""
+    prefix, upper, test = firmware.prefix, firmware.prefix.upper(), firmware.self_test
+    kinds = ", ".join(str(kind) for kind in test.kinds)
+    return f"""
+/* The self-test: pseudo-random inputs, and a digest of the outputs that they have with reference kernels. Kernels that
+   round in another way give another digest; int8 ones mostly do not. */
+#define {upper}_SELF_TEST_SEED 1u
+#define {upper}_SELF_TEST_DIGEST UINT64_C(0x{test.digest:016x})
+#define {upper}_DIGEST_START UINT64_C(0xcbf29ce484222325)
+
+/* Fills an input. `kind` is 0 for any bytes, 4 for float32; of other types each element, of -kind bytes, is 0 or 1. */
+static inline void {prefix}_self_test_fill(void *input, size_t size, int kind, uint32_t *state) {{
+  const size_t step = kind == 0 ? 1u : (size_t)(kind < 0 ? -kind : kind);
+  uint8_t *const bytes = (uint8_t *)input;
+  for (size_t i = 0; i + step <= size; i += step) {{
+    *state = *state * 1664525u + 1013904223u;
+    const uint8_t drawn = (uint8_t)(*state >> 24);
+    if (kind == 4) {{
+      const float value = (float)((int)drawn - 128) / 128.0f;
+      memcpy(bytes + i, &value, sizeof value);
+    }} else {{
+      memset(bytes + i, 0, step);
+      bytes[i] = kind == 0 ? drawn : (uint8_t)(drawn & 1u);
+    }}
+  }}
+}}
+
+/* FNV-1a of the outputs, one after the other; it begins with {upper}_DIGEST_START. */
+static inline uint64_t {prefix}_digest(uint64_t digest, const void *output, size_t size) {{
+  const uint8_t *const bytes = (const uint8_t *)output;
+  for (size_t i = 0; i < size; ++i) digest = (digest ^ bytes[i]) * UINT64_C(0x100000001b3);
+  return digest;
+}}
+
+#ifdef __cplusplus
+// Runs a tflite::MicroInterpreter once, before all other runs. False: it computes something else here.
+template <typename Interpreter>
+bool {prefix}_self_test(Interpreter &interpreter) {{
+  const int kinds[] = {{{kinds or "0"}}};
+  uint32_t state = {upper}_SELF_TEST_SEED;
+  for (size_t k = 0; k < interpreter.inputs_size(); ++k) {{
+    auto *const tensor = interpreter.input(k);
+    {prefix}_self_test_fill(tensor->data.data, tensor->bytes, kinds[k], &state);
+  }}
+  if (interpreter.Invoke() != 0) return false;
+  uint64_t digest = {upper}_DIGEST_START;
+  for (size_t k = 0; k < interpreter.outputs_size(); ++k) {{
+    auto *const tensor = interpreter.output(k);
+    digest = {prefix}_digest(digest, tensor->data.data, tensor->bytes);
+  }}
+  return digest == {upper}_SELF_TEST_DIGEST;
+}}
+#endif
+"""

@@ -1,0 +1,55 @@
+"""The workspace of CMSIS-NN's kernels is what its own functions say.
+
+The figures are of `arm_convolve_wrapper_s8_get_buffer_size_dsp` and its like in CMSIS-NN 99f736a63036, compiled by GCC
+12 and called on 2026-11-26; 39,230 random cases gave the same.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from edgemem.model.graph import Graph, Op, Tensor
+from edgemem.model.micro_workspace import with_workspace
+
+SAME, WIDE = ((1, 1), (1, 1), (1, 1, 1, 1)), ((1, 1), (2, 2), (2, 2, 2, 2))
+NONE = ((1, 1), (1, 1), (0, 0, 0, 0))
+# Operator, image, weights, result, (stride, dilation, pads), bytes with DSP and with MVE instructions.
+CASES = [
+    ("CONV_2D", (1, 8, 8, 3), (16, 3, 3, 3), (1, 8, 8, 16), SAME, 112, 128),
+    ("CONV_2D", (1, 8, 8, 16), (8, 1, 1, 16), (1, 8, 8, 8), NONE, 0, 0),
+    ("CONV_2D", (1, 8, 8, 16), (8, 1, 1, 8), (1, 8, 8, 8), NONE, 64, 64),
+    ("CONV_2D", (1, 8, 8, 8), (4, 3, 3, 8), (1, 8, 8, 4), WIDE, 288, 320),
+    ("CONV_2D", (1, 1, 16, 4), (8, 1, 3, 4), (1, 1, 16, 8), ((1, 1), (1, 1), (0, 1, 0, 1)), 48, 16),
+    ("DEPTHWISE_CONV_2D", (1, 8, 8, 16), (1, 3, 3, 16), (1, 8, 8, 16), SAME, 0, 4464),
+    ("DEPTHWISE_CONV_2D", (1, 8, 8, 16), (1, 5, 5, 16), (1, 8, 8, 16), ((1, 1), (1, 1), (2, 2, 2, 2)), 800, 12400),
+    ("DEPTHWISE_CONV_2D", (1, 8, 8, 16), (1, 3, 3, 32), (1, 8, 8, 32), SAME, 0, 0),
+    ("DEPTHWISE_CONV_2D", (1, 8, 8, 1), (1, 3, 3, 8), (1, 8, 8, 8), SAME, 0, 136),
+]
+
+
+def graph(kind: str, image: tuple[int, ...], weights: tuple[int, ...], made: tuple[int, ...], window: object) -> Graph:
+    tensors = (Tensor("x", "int8", image), Tensor("w", "int8", weights, "constant"), Tensor("y", "int8", made))
+    attributes = dict(zip(("stride", "dilation", "pads"), window, strict=True))  # type: ignore[call-overload]
+    return Graph("one", tensors, (Op("op", kind, (0, 1), (2,), attributes=attributes),), (0,), (2,))
+
+
+@pytest.mark.parametrize(("kind", "image", "weights", "made", "window", "dsp", "mve"), CASES)
+def test_convolutions(
+    kind: str,
+    image: tuple[int, ...],
+    weights: tuple[int, ...],
+    made: tuple[int, ...],
+    window: object,
+    dsp: int,
+    mve: int,
+) -> None:
+    plain = graph(kind, image, weights, made, window)
+    for kernels, size in (("cmsis-nn-dsp", dsp), ("cmsis-nn-mve", mve), ("tflm-reference", 0), ("none", 0)):
+        assert sum(with_workspace(plain, 4, kernels).ops[0].scratch) == size, kernels
+
+
+def test_a_mean_of_windows_has_a_sum_for_each_channel() -> None:
+    tensors = (Tensor("x", "int8", (1, 8, 8, 24)), Tensor("y", "int8", (1, 4, 4, 24)))
+    pool = Graph("one", tensors, (Op("op", "AVERAGE_POOL_2D", (0,), (1,)),), (0,), (1,))
+    assert with_workspace(pool, 4, "cmsis-nn-dsp").ops[0].scratch == (96,)
+    assert with_workspace(pool, 4, "cmsis-nn-mve").ops[0].scratch == ()
