@@ -61,7 +61,6 @@ def test_a_missing_file_is_told_in_the_same_words(command: str, suffix: str, tmp
         ("plan", "plan.edgemem", "plan.edgemem is a plan without its model"),
         ("run", "records.csv", "no model that run takes; give an .onnx or .tflite file"),
         ("measure", "records.csv", "no model that measure takes; give an .onnx file"),
-        ("size", "model.onnx", "model.onnx is no .tflite model; edgemem plan"),
     ],
 )
 def test_another_file_is_refused_with_what_to_do(

@@ -65,9 +65,9 @@ def test_it_has_the_figures_of_the_plan(model: Path, tmp_path: Path) -> None:
 def test_a_new_plan_replaces_it(model: Path, tmp_path: Path) -> None:
     first, again, anew = (tmp_path / f"{k}{model.suffix}" for k in range(3))
     run("plan", model, "--no-record", "-o", first)
-    run("plan", first, "--no-record", "--alignment", 4096, "-s", "naive", "-o", again)
-    run("plan", model, "--no-record", "--alignment", 4096, "-s", "naive", "-o", anew)
-    assert "; naive; " in (summary(again) or "")
+    run("plan", first, "--no-record", "-s", "greedy_by_breadth", "-o", again)
+    run("plan", model, "--no-record", "-s", "greedy_by_breadth", "-o", anew)
+    assert "; greedy_by_breadth; " in (summary(again) or "")
     assert again.read_bytes() == anew.read_bytes()
     assert again.read_bytes().count(SUMMARY_KEY.encode()) == 1
 
