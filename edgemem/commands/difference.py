@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from edgemem.commands.committed_file import file_of
 from edgemem.commands.planned_memory import memory_of_file
 from edgemem.difference.comparison import compare_memory
+from edgemem.errors import EdgememError
 from edgemem.formats import Bindings
 from edgemem.plans import PlanSet
 from edgemem.report.planned_memory import planned_memory
@@ -56,12 +57,17 @@ def diff(
         name = str(source)
         progress(name)
         with file_of(name) as path:
-            found = memory_of_file(
-                path,
-                target=target,
-                bindings=Bindings.of(dims, input_shapes),
-                progress=lambda doing: progress(f"{name}, {doing}"),
-            )
+            try:
+                found = memory_of_file(
+                    path,
+                    target=target,
+                    bindings=Bindings.of(dims, input_shapes),
+                    progress=lambda doing: progress(f"{name}, {doing}"),
+                )
+            except EdgememError as e:  # which of the two files, and not where its copy lies
+                what = str(e).replace(str(path), path.name).removeprefix(f"{path.name}: ")
+                e.args = (f"{name}: {what}",)
+                raise
             return found if path == Path(name) else replace(found, name=name)
 
     return compare_memory(memory(before), memory(after))

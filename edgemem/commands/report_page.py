@@ -84,7 +84,7 @@ def save_report(
         progress: called with what is done next.
 
     Raises:
-        PlanError: there is no such form, or the plan has not what it shows.
+        PlanError: there is no such form, the plan has not what it shows, or no font is installed (for `.png`).
         UnsupportedError: only .onnx models are run.
         MissingDependencyError: resvg-py (for `.png`) or onnxruntime (for `run`) is not installed.
         InvalidPlanError: the plan in a file is wrong. PlanFileError: a plan or a page cannot be read.

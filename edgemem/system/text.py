@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["abbreviate", "join_names", "short_repr"]
+__all__ = ["abbreviate", "count_text", "join_names", "short_repr"]
 
 _NAMED = 10
 _CHARACTERS = 240  # three lines of a terminal
@@ -38,6 +38,11 @@ def abbreviate(text: str, *, most: int = 760) -> str:
         return text
     first = most * 2 // 3
     return f"{text[:first]} ... {text[first + 5 - most :]}"
+
+
+def count_text(number: int, total: int, failed: int) -> str:
+    """How far work on several things is: `3 of 8, 1 failed`."""
+    return f"{number} of {total}{f', {failed} failed' if failed else ''}"
 
 
 def short_repr(value: object) -> str:
