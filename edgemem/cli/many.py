@@ -19,7 +19,7 @@ from edgemem.cli.options import FILE
 from edgemem.cli.printable_text import printable
 from edgemem.cli.signals import received
 from edgemem.system.found_files import MODELS, FoundFile, names_several
-from edgemem.system.text import abbreviate, count_text
+from edgemem.system.text import abbreviate, count_text, without_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -90,7 +90,8 @@ def each_file(
             try:
                 results.append(work(file, file.path, say))
             except (*REPORTED, click.ClickException) as e:
-                results.append(_failed(file.name, *failure_of_one(e)))
+                message, code = failure_of_one(e)
+                results.append(_failed(file.name, without_name(message, file.path), code))
     return tuple(results)
 
 

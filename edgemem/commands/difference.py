@@ -13,6 +13,7 @@ from edgemem.errors import EdgememError
 from edgemem.formats import Bindings
 from edgemem.plans import PlanSet
 from edgemem.report.planned_memory import planned_memory
+from edgemem.system.text import without_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -65,8 +66,7 @@ def diff(
                     progress=lambda doing: progress(f"{name}, {doing}"),
                 )
             except EdgememError as e:  # which of the two files, and not where its copy lies
-                what = str(e).replace(str(path), path.name).removeprefix(f"{path.name}: ")
-                e.args = (f"{name}: {what}",)
+                e.args = (f"{name}: {without_name(str(e), path).replace(str(path), path.name)}",)
                 raise
             return found if path == Path(name) else replace(found, name=name)
 

@@ -13,7 +13,7 @@ from edgemem.formats import Bindings
 from edgemem.guard.baseline import BaselineRow, baseline_row, read_baseline, write_baseline
 from edgemem.guard.settings import GuardedModel, GuardSettings, read_settings
 from edgemem.system.found_files import found_files
-from edgemem.system.text import count_text
+from edgemem.system.text import count_text, without_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -117,7 +117,7 @@ def _checked(
         bindings = Bindings.of(model.dims, model.input_shapes)
         memory = memory_of_file(path, target=model.target or None, bindings=bindings, progress=progress)
     except (EdgememError, OSError) as e:
-        return CheckedModel(name, path, "error", str(e), None, model.budget)
+        return CheckedModel(name, path, "error", without_name(str(e), path), None, model.budget)
     before = known.get(name) if known is not None else None
     status, text = _verdict(model, memory, before, is_known=known is not None)
     return CheckedModel(name, path, status, text, memory, model.budget, before)

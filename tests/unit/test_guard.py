@@ -90,6 +90,8 @@ def test_one_bad_model_ends_nothing(folder: Path) -> None:
     file = settings(folder, "".join(f"[[model]]\npath = '{path}'\n" for path in paths))
     found = edgemem.check(file)
     assert [m.status for m in found.models] == ["ok", "error", "ok", "error", "error"]
+    assert not found.models[1].text.startswith(str(folder))
+    assert found.models[1].text.startswith("the file ")
     assert [m.text for m in found.models[3:]] == ["there is no such file", "no model is in this folder"]
     edgemem.check(file, update=True)
     assert list(json.loads((folder / "models.baseline.json").read_text())["models"]) == [

@@ -58,7 +58,7 @@ def test_one_bad_model_ends_nothing(folder: Path) -> None:
     done = run("plan", "models", "--no-record", "-o", "out")
     assert done.exit_code == 1
     assert list(rows(done.output)) == ["file", "models/a.onnx", "models/bad.onnx", "models/sub/b.onnx", "2"]
-    assert "FAILED: " in rows(done.output)["models/bad.onnx"]
+    assert "FAILED: the file " in rows(done.output)["models/bad.onnx"]
     assert rows(done.output)["models/a.onnx"].startswith("16.00 KiB")
     assert rows(done.output)["models/sub/b.onnx"].startswith("24.00 KiB")
     assert done.output.endswith("\n2 of 3 planned and written to out, 1 failed\n")
@@ -229,7 +229,10 @@ def shown_at(columns: int, *arguments: str) -> str:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="signals come another way there")
-@pytest.mark.parametrize("command", ["plan models", "plan models/a.onnx", "verify models", "diff models/a.onnx LONG"])
+@pytest.mark.parametrize(
+    "command",
+    ["plan models", "plan models/a.onnx", "plan models/a.onnx -o p.onnx", "verify models", "diff models/a.onnx LONG"],
+)
 @pytest.mark.parametrize("is_long", [False, True])
 def test_no_word_is_broken_at_80_columns(command: str, is_long: bool, folder: Path) -> None:
     if is_long or "LONG" in command:
