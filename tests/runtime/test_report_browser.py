@@ -78,7 +78,9 @@ def plot(page: Browser) -> np.ndarray[Any, Any]:
     page.frame()
     width, height, data = page.run(
         "(() => { const c = document.querySelector('.stage canvas'), w = c.width - 88, h = c.height - 34;"
-        " const d = c.getContext('2d').getImageData(76, 10, w, h).data; let s = '';"
+        " const copy = document.createElement('canvas'); Object.assign(copy, {width: c.width, height: c.height});"
+        " const pen = copy.getContext('2d', {willReadFrequently: true}); pen.drawImage(c, 0, 0);"
+        " const d = pen.getImageData(76, 10, w, h).data; let s = '';"
         " for (let k = 0; k < d.length; k += 8192) s += String.fromCharCode(...d.subarray(k, k + 8192));"
         " return [w, h, btoa(s)]; })()"
     )
@@ -266,6 +268,13 @@ def test_what_is_searched_for_is_found_and_pinned(page: Browser) -> None:
     assert page.run("document.querySelector('#map .note[role=status]').textContent") == "1 found"
     page.key("Enter", "\r")
     assert page.run("document.querySelector('.details h3').textContent") == "conv3"
+    # In the older plan it is searched for, too.
+    page.run("[...document.querySelectorAll('#map button')].find(b => b.textContent === 'Before').click()")
+    assert page.run("document.querySelector('#map .note[role=status]').textContent") == "1 found"
+    one = (plot(page)[..., 3] > 200).mean()
+    page.run("document.getElementById('search').value = ''")
+    page.run("document.getElementById('search').dispatchEvent(new Event('input'))")
+    assert 0 < one < (plot(page)[..., 3] > 200).mean() / 2
 
 
 def test_the_map_zooms_by_wheel_drag_and_keys(page: Browser, folder: Path) -> None:
