@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from edgemem.cli.exit_codes import EXIT_FAILED, EXIT_INVALID
 from edgemem.cli.options import FILE, FileCommand, write_examples
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["android"]
 
 _F = TypeVar("_F", bound="Callable[..., Any]")
-
-EXIT_FAILED, EXIT_INVALID = 1, 4
 _PASSWORD = "EDGEMEM_KEY_PASSWORD"  # noqa: S105 - the variable's name
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
+from edgemem.cli.exit_codes import EXIT_FAILED, EXIT_INVALID
 from edgemem.cli.options import FileCommand, bindings
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     _Cells: TypeAlias = Sequence[tuple[str, ...]]  # a solver's figures, for each solver
 
 __all__ = ["bench"]
-
-EXIT_FAILED, EXIT_INVALID = 1, 4
 
 
 def _comma_separated(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
@@ -113,9 +112,12 @@ def bench(
     from edgemem.bench.instances import DEFAULT, instance
     from edgemem.bench.peak_memory import peak_rss
     from edgemem.cli.console import progress as progress_line
-    from edgemem.errors import EdgememError, PlanError
+    from edgemem.cli.failures import REPORTED
+    from edgemem.cli.many import failure_of_one
+    from edgemem.errors import PlanError
     from edgemem.system.files import atomic_write
     from edgemem.system.found_files import found_files, names_several
+    from edgemem.system.text import count_text
 
     dash = json_file is not None and str(json_file) == "-"
     if json_file and not dash and not json_file.absolute().parent.is_dir():
@@ -128,19 +130,20 @@ def bench(
     listed: list[str] = []
     for text in instances or DEFAULT:
         found = found_files([text]) if names_several(text) else ()
-        listed += [str(file.path or file.name) for file in found] or [text]
+        failed += [f"{file.name}: {file.why_none}" for file in found if file.path is None]
+        listed += [str(file.path) for file in found if file.path is not None] if found else [text]
     with progress_line("planning and timing") as progress:
         for number, text in enumerate(listed, 1):
-            place = f"{number} of {len(listed)}{f', {len(failed)} left out' if failed else ''}: "
+            place = count_text(number, len(listed), len(failed))
 
             def say(doing: str, place: str = place) -> None:
-                progress(f"{place}{doing}")
+                progress(f"{place}: {doing}")
 
             try:
                 one = instance(text, **options)
                 row = measurement.measure(one, columns, limits=limits, repeat=repeat, progress=say)
-            except EdgememError as e:
-                failed.append(_named(text, str(e)))
+            except REPORTED as e:
+                failed.append(_named(text, failure_of_one(e)[0]))
                 continue
             if memory:
                 results = []

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import click
 
+from edgemem.cli.exit_codes import EXIT_FAILED
 from edgemem.cli.options import FILE, FileCommand
 
 __all__ = ["check"]
-
-EXIT_FAILED = 1
 
 
 @click.command(cls=FileCommand)

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from edgemem.cli.exit_codes import EXIT_FAILED
 from edgemem.cli.options import FileCommand, bindings
 
 if TYPE_CHECKING:
     from edgemem.difference.comparison import Difference
 
 __all__ = ["diff"]
-
-EXIT_FAILED = 1
 
 
 def _share(_ctx: click.Context, _param: click.Parameter, value: str | None) -> float | None:

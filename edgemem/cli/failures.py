@@ -6,6 +6,7 @@ from typing import Final
 
 import click
 
+from edgemem.cli.exit_codes import EXIT_BUDGET, EXIT_FAILED, EXIT_INVALID, EXIT_USAGE
 from edgemem.errors import (
     BudgetExceededError,
     EdgememError,
@@ -16,8 +17,6 @@ from edgemem.errors import (
 )
 
 __all__ = ["REPORTED", "failure_of"]
-
-EXIT_FAILED, EXIT_USAGE, EXIT_BUDGET, EXIT_INVALID = 1, 2, 3, 4
 
 # What a command reports without a traceback, besides what click reports by itself.
 REPORTED: Final = (EdgememError, OSError, ImportError, MemoryError)

@@ -16,6 +16,7 @@ from edgemem.cli.android import android
 from edgemem.cli.bench import bench
 from edgemem.cli.checking import check
 from edgemem.cli.comparing import diff
+from edgemem.cli.exit_codes import EXIT_INTERRUPTED
 from edgemem.cli.fit import fit
 from edgemem.cli.measuring import measure
 from edgemem.cli.options import FILE, FileCommand
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 
 
 __all__ = ["main"]
-
-EXIT_INTERRUPTED = 130
 
 
 class _Commands(click.Group):

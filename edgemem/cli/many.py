@@ -13,17 +13,26 @@ from rich.table import Table
 
 from edgemem.cli.console import console_for, print_folded
 from edgemem.cli.console import progress as progress_line
-from edgemem.cli.failures import EXIT_FAILED, REPORTED, failure_of
+from edgemem.cli.exit_codes import EXIT_FAILED
+from edgemem.cli.failures import REPORTED, failure_of
 from edgemem.cli.options import FILE
 from edgemem.cli.printable_text import printable
 from edgemem.cli.signals import received
 from edgemem.system.found_files import MODELS, FoundFile, names_several
-from edgemem.system.text import abbreviate
+from edgemem.system.text import abbreviate, count_text, without_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["FileResult", "each_file", "output_files", "refuse_folder", "show_results", "the_only_file"]
+__all__ = [
+    "FileResult",
+    "each_file",
+    "failure_of_one",
+    "output_files",
+    "refuse_folder",
+    "show_results",
+    "the_only_file",
+]
 
 _MOST_ERROR: Final = 400  # characters
 _GAP: Final = 2  # columns between those of a table
@@ -69,23 +78,28 @@ def each_file(
     with progress_line(what) as progress:
         for number, file in enumerate(files, 1):
             failed = sum(bool(r.code) for r in results)
-            place = f"{number} of {len(files)}{f', {failed} failed' if failed else ''}: {file.name}"
+            place = f"{count_text(number, len(files), failed)}: {file.name}"
 
             def say(doing: str, place: str = place) -> None:
                 progress(f"{place}, {doing}")
 
             progress(place)
             if file.path is None:
-                why = "no model is in this folder" if Path(file.name).is_dir() else "there is no such file"
-                results.append(_failed(file.name, why, EXIT_FAILED))
+                results.append(_failed(file.name, file.why_none, EXIT_FAILED))
                 continue
             try:
                 results.append(work(file, file.path, say))
             except (*REPORTED, click.ClickException) as e:
-                if received() or isinstance(e, BrokenPipeError):  # the error came of it
-                    raise
-                results.append(_failed(file.name, *failure_of(e)))
+                message, code = failure_of_one(e)
+                results.append(_failed(file.name, without_name(message, file.path), code))
     return tuple(results)
+
+
+def failure_of_one(error: Exception) -> tuple[str, int]:
+    """As `failure_of`, for one file of several; raises the error again where a signal or a closed pipe caused it."""
+    if received() or isinstance(error, BrokenPipeError):
+        raise error
+    return failure_of(error)
 
 
 def _failed(name: str, message: str, code: int) -> FileResult:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgemem.cli.exit_codes import EXIT_FAILED
 from edgemem.cli.options import FILE, FileCommand, bindings, feeds, inputs_option, timeout_option
 from edgemem.cli.running_gpu import gpu_options, named, run_on_gpu, show_gpu
 
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 _timeout = timeout_option("End a .tflite model that runs longer, in the process that it has to itself.")
-
-EXIT_FAILED = 1
 
 
 @click.command(cls=FileCommand)

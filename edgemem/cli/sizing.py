@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from edgemem.cli.exit_codes import EXIT_FAILED
 from edgemem.cli.options import FILE, FileCommand, parse_pairs, parsed_size, shape_option, timeout_option
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["size"]
 
-EXIT_FAILED: Final = 1
 _COLUMNS: Final = 3  # of sizes beside each other in 80 columns
 
 

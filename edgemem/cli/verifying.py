@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgemem.cli.exit_codes import EXIT_INVALID
 from edgemem.cli.options import FILE, FileCommand, feeds, inputs_option, timeout_option
 from edgemem.model.profiles import PROFILES
 
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from edgemem.proof import Violation
 
 __all__ = ["verify"]
-
-EXIT_INVALID = 4
 
 
 @click.command(cls=FileCommand)

@@ -51,9 +51,9 @@ def show_recorded(recorded: PlanSet, budget: int | None = None) -> None:
     best = recorded.best_offsets
     assert best is not None
     requests = len(recorded.problem)
-    click.echo(f"\nrecorded arena {answer(best, recorded.bounds.offsets, recorded.naive)}, {requests} requests")
+    echo_folded(f"\nrecorded arena {answer(best, recorded.bounds.offsets, recorded.naive)}, {requests} requests")
     if budget is not None and best.size > budget:
-        click.echo(f"sessions exceed the budget by {size_text(best.size - budget)}; --record makes that an error")
+        echo_folded(f"sessions exceed the budget by {size_text(best.size - budget)}; --record makes that an error")
 
 
 def show_report(report: Report) -> None:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from edgemem.commands.committed_file import file_of
 from edgemem.commands.planned_memory import memory_of_file
 from edgemem.difference.comparison import compare_memory
+from edgemem.errors import EdgememError
 from edgemem.formats import Bindings
 from edgemem.plans import PlanSet
 from edgemem.report.planned_memory import planned_memory
+from edgemem.system.text import without_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -56,12 +58,16 @@ def diff(
         name = str(source)
         progress(name)
         with file_of(name) as path:
-            found = memory_of_file(
-                path,
-                target=target,
-                bindings=Bindings.of(dims, input_shapes),
-                progress=lambda doing: progress(f"{name}, {doing}"),
-            )
+            try:
+                found = memory_of_file(
+                    path,
+                    target=target,
+                    bindings=Bindings.of(dims, input_shapes),
+                    progress=lambda doing: progress(f"{name}, {doing}"),
+                )
+            except EdgememError as e:  # which of the two files, and not where its copy lies
+                e.args = (f"{name}: {without_name(str(e), path).replace(str(path), path.name)}",)
+                raise
             return found if path == Path(name) else replace(found, name=name)
 
     return compare_memory(memory(before), memory(after))

@@ -17,7 +17,7 @@ from edgemem.planning.verification import verdict_of
 from edgemem.report.markdown_summary import as_markdown
 from edgemem.report.model_explorer import as_node_data
 from edgemem.report.perfetto import as_perfetto
-from edgemem.report.planned_memory import planned_memory
+from edgemem.report.planned_memory import planned_memory, planned_steps
 from edgemem.report.png import as_png
 from edgemem.report.report_page import PageProof, PageRow, ReportPage, page_html
 from edgemem.report.svg import as_svg
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
     from edgemem.commands.planned_memory import PlannedFile
     from edgemem.planning.verification import Verdict
-    from edgemem.report.planned_memory import MemoryOperator, PlannedMemory
+    from edgemem.report.planned_memory import PlannedMemory
+    from edgemem.runtime.onnxruntime.node_times import NodeTimes
     from edgemem.shrinking.result import Found
     from edgemem.targets import Target
 
@@ -84,7 +85,7 @@ def save_report(
         progress: called with what is done next.
 
     Raises:
-        PlanError: there is no such form, or the plan has not what it shows.
+        PlanError: there is no such form, the plan has not what it shows, or no font is installed (for `.png`).
         UnsupportedError: only .onnx models are run.
         MissingDependencyError: resvg-py (for `.png`) or onnxruntime (for `run`) is not installed.
         InvalidPlanError: the plan in a file is wrong. PlanFileError: a plan or a page cannot be read.
@@ -120,7 +121,7 @@ def save_report(
             None if found is None else _front(found, source),
             "" if found is None else found.explanation,
             None if found is None else _whole(found, memory),
-            () if timed is None else tuple(timed.ns.get(_first_output(memory, op)) for op in memory.operators),
+            () if timed is None else _times(timed, planned),
             "" if timed is None else timed.about,
         )
         data = page_html(page).encode()
@@ -131,8 +132,13 @@ def save_report(
         file.write(data)
 
 
-def _first_output(memory: PlannedMemory, op: MemoryOperator) -> str:
-    return memory.tensors[op.writes[0]].name if op.writes else ""
+def _times(timed: NodeTimes, planned: PlannedFile) -> tuple[int | None, ...]:
+    """Nanoseconds of each operator; None for those in bodies, and those that ONNX Runtime leaves out."""
+    assert planned.graph is not None
+    return tuple(
+        None if step.depth else timed.ns.get(next(filter(None, step.writes), ""))
+        for step in planned_steps(planned.planset, planned.graph)
+    )
 
 
 def _proof(path: Path, verdict: Verdict) -> PageProof:

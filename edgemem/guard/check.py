@@ -13,11 +13,13 @@ from edgemem.formats import Bindings
 from edgemem.guard.baseline import BaselineRow, baseline_row, read_baseline, write_baseline
 from edgemem.guard.settings import GuardedModel, GuardSettings, read_settings
 from edgemem.system.found_files import found_files
+from edgemem.system.text import count_text, without_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from edgemem.report.planned_memory import PlannedMemory
+    from edgemem.system.found_files import FoundFile
 
 __all__ = ["Checked", "CheckedModel", "check"]
 
@@ -74,12 +76,12 @@ def check(settings: str | Path, *, update: bool = False, progress: Callable[[str
     """
     read = read_settings(Path(settings))
     known = None if update else read_baseline(read.baseline)
-    files = [(model, name, path) for model in read.models for name, path in _files(read, model)]
+    files = [(model, name, file) for model in read.models for name, file in _files(read, model)]
     done: list[CheckedModel] = []
-    for number, (model, name, path) in enumerate(files, 1):
+    for number, (model, name, file) in enumerate(files, 1):
         failed = sum(m.status != "ok" for m in done)
-        place = f"{number} of {len(files)}{f', {failed} failed' if failed else ''}: {name}"
-        done.append(_checked(model, name, path, known, partial(_say, progress, place)))
+        place = f"{count_text(number, len(files), failed)}: {name}"
+        done.append(_checked(model, name, file, known, partial(_say, progress, place)))
     models = tuple(done)
     if update:
         write_baseline(read.baseline, {m.name: baseline_row(m.memory) for m in models if m.memory is not None})
@@ -91,30 +93,31 @@ def _say(progress: Callable[[str], None], place: str, doing: str) -> None:
     progress(f"{place}, {doing}" if doing else place)
 
 
-def _files(settings: GuardSettings, model: GuardedModel) -> Iterator[tuple[str, Path | None]]:
-    """Names and paths; None where there is no such file."""
+def _files(settings: GuardSettings, model: GuardedModel) -> Iterator[tuple[str, FoundFile]]:
+    """Names with targets and sizes, and the files."""
     more = [model.target, *(f"{k}={v}" for k, v in model.dims.items())]
     more += [f"{name}={','.join(map(str, shape))}" for name, shape in model.input_shapes.items()]
     suffix = f" ({' '.join(filter(None, more))})" if any(more) else ""
     for file in found_files([model.pattern], folder=settings.folder):
-        yield f"{file.name}{suffix}", file.path
+        yield f"{file.name}{suffix}", file
 
 
 def _checked(
     model: GuardedModel,
     name: str,
-    path: Path | None,
+    file: FoundFile,
     known: dict[str, BaselineRow] | None,
     progress: Callable[[str], None],
 ) -> CheckedModel:
+    path = file.path
     if path is None:
-        return CheckedModel(name, Path(model.pattern), "error", "there is no such file")
+        return CheckedModel(name, Path(model.pattern), "error", file.why_none)
     progress("")
     try:
         bindings = Bindings.of(model.dims, model.input_shapes)
         memory = memory_of_file(path, target=model.target or None, bindings=bindings, progress=progress)
     except (EdgememError, OSError) as e:
-        return CheckedModel(name, path, "error", str(e), None, model.budget)
+        return CheckedModel(name, path, "error", without_name(str(e), path), None, model.budget)
     before = known.get(name) if known is not None else None
     status, text = _verdict(model, memory, before, is_known=known is not None)
     return CheckedModel(name, path, status, text, memory, model.budget, before)

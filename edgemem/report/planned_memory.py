@@ -20,7 +20,15 @@ if TYPE_CHECKING:
     from edgemem.model.steps import Step
     from edgemem.plans import Plan, PlanSet
 
-__all__ = ["MemoryOperator", "MemoryRecord", "MemoryTensor", "PlanRow", "PlannedMemory", "planned_memory"]
+__all__ = [
+    "MemoryOperator",
+    "MemoryRecord",
+    "MemoryTensor",
+    "PlanRow",
+    "PlannedMemory",
+    "planned_memory",
+    "planned_steps",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +206,7 @@ def planned_memory(
     offsets, shared = planset.best_offsets, planset.best_shared_objects
     texels = planset.problem.extents is not None
     main = shared if offsets is None or (texels and shared is not None) else offsets
-    steps = steps_of(graph, bodies=planset.target is None or planset.target.bodies == "inline") if graph else ()
-    tensors, operators = _tensors_and_operators(planset, steps)
+    tensors, operators = _tensors_and_operators(planset, planned_steps(planset, graph) if graph else ())
     peak = find_peak(planset)
     return PlannedMemory(
         name=name,
@@ -223,6 +230,11 @@ def planned_memory(
         kernels=planset.kernels,
         versions=dict(planset.versions),
     )
+
+
+def planned_steps(planset: PlanSet, graph: Graph) -> tuple[Step, ...]:
+    """The operators of a plan's graph as `PlannedMemory.operators` has them."""
+    return steps_of(graph, bodies=planset.target is None or planset.target.bodies == "inline")
 
 
 def _plan_row(plan: Plan) -> PlanRow:

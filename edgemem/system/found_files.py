@@ -23,11 +23,13 @@ class FoundFile:
         name: its path as the argument has it, with `/` between folders.
         path: of the file; None where the argument names none.
         inside: its path from the folder that was searched; of a file that is named itself, its name alone.
+        why_none: why the argument names none; "" where it names one.
     """
 
     name: str
     path: Path | None
     inside: PurePath
+    why_none: str = ""
 
 
 def names_several(text: str, folder: Path = Path()) -> bool:
@@ -57,7 +59,8 @@ def found_files(
 
 def _named(text: str, suffixes: Collection[str], folder: Path, without: Path | None) -> list[FoundFile]:
     path = folder / text
-    none = FoundFile(text, None, PurePath(PurePath(text).name))
+    why_none = "no model is in this folder" if path.is_dir() else "there is no such file"
+    none = FoundFile(text, None, PurePath(PurePath(text).name), why_none)
     if not names_several(text, folder):
         return [FoundFile(text, path, none.inside) if path.is_file() else none]
     parts, is_folder = PurePath(text).parts, path.is_dir()

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
-__all__ = ["abbreviate", "join_names", "short_repr"]
+__all__ = ["abbreviate", "count_text", "join_names", "short_repr", "without_name"]
 
 _NAMED = 10
 _CHARACTERS = 240  # three lines of a terminal
@@ -38,6 +39,16 @@ def abbreviate(text: str, *, most: int = 760) -> str:
         return text
     first = most * 2 // 3
     return f"{text[:first]} ... {text[first + 5 - most :]}"
+
+
+def count_text(number: int, total: int, failed: int) -> str:
+    """How far work on several things is: `3 of 8, 1 failed`."""
+    return f"{number} of {total}{f', {failed} failed' if failed else ''}"
+
+
+def without_name(message: str, path: Path) -> str:
+    """A message about a file for where its name stands already: without the name that the message begins with."""
+    return message.removeprefix(f"{path}: ").removeprefix(f"{path.name}: ")
 
 
 def short_repr(value: object) -> str:

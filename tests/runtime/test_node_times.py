@@ -68,6 +68,17 @@ def test_the_page_has_them_by_operator(tmp_path: Path) -> None:
     assert '"times":null' in (tmp_path / "r.html").read_text()
 
 
+def test_what_writes_a_constant_has_its_time_in_the_page(tmp_path: Path) -> None:
+    model = onnx.load(unlike(tmp_path / "m.onnx"))
+    model.graph.node[1].input[1] = "n"
+    model.graph.node.insert(0, helper.make_node("Neg", ["w"], ["n"]))
+    onnx.save(model, tmp_path / "m.onnx")
+    edgemem.save_report(tmp_path / "m.onnx", tmp_path / "r.html", run=True)
+    data = json.loads((tmp_path / "r.html").read_text().split('id="edgemem-data">')[1].split("</script>")[0])
+    assert [data["operators"]["types"][k] for k in data["operators"]["type"]] == ["Neg", "Relu", "MatMul", "ReduceMax"]
+    assert all(data["report"]["times"]["ns"])
+
+
 def test_only_what_can_be_run_is_timed(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match=r"m\.tflite: only \.onnx models are run"):
         edgemem.save_report(tmp_path / "m.tflite", tmp_path / "r.html", run=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import csv
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -77,7 +78,9 @@ def plot(page: Browser) -> np.ndarray[Any, Any]:
     page.frame()
     width, height, data = page.run(
         "(() => { const c = document.querySelector('.stage canvas'), w = c.width - 88, h = c.height - 34;"
-        " const d = c.getContext('2d').getImageData(76, 10, w, h).data; let s = '';"
+        " const copy = document.createElement('canvas'); Object.assign(copy, {width: c.width, height: c.height});"
+        " const pen = copy.getContext('2d', {willReadFrequently: true}); pen.drawImage(c, 0, 0);"
+        " const d = pen.getImageData(76, 10, w, h).data; let s = '';"
         " for (let k = 0; k < d.length; k += 8192) s += String.fromCharCode(...d.subarray(k, k + 8192));"
         " return [w, h, btoa(s)]; })()"
     )
@@ -131,6 +134,54 @@ def test_pixels_have_the_colours_of_the_records_there(browser: Browser, tmp_path
         assert (seen[:, -2:] > 200).any(axis=1).sum() > 0.9 * 1_000_000 / (best.size * ABOVE) * height
 
 
+def test_what_is_searched_for_is_seen_however_thin_it_is(browser: Browser, tmp_path: Path) -> None:
+    # One operator of 20,001, between two records that have the middles of all pixels.
+    problem = edgemem.Problem.from_arrays([0, 10_000, 10_001], [9_999, 10_000, 20_000], [64, 64, 64])
+    memory = planned_memory(edgemem.plan(problem, strategy="greedy_by_size"))
+    records = tuple(replace(r, name=name) for r, name in zip(memory.records, ("before", "thin", "behind"), strict=True))
+    page = page_html(ReportPage(replace(memory, records=records, tensors=()), PageProof(True)))
+    (tmp_path / "p.html").write_text(page, "utf-8")
+    browser.size(1280, 1400)
+    browser.open(tmp_path / "p.html")
+    browser.run("document.getElementById('search').value = 'thin'")
+    browser.run("document.getElementById('search').dispatchEvent(new Event('input'))")
+    opaque = plot(browser)[150, :, 3] > 200
+    assert 1 <= opaque.sum() <= 2
+    assert abs(int(opaque.argmax()) - opaque.size / 2) < 3
+
+
+def test_the_mouse_finds_what_is_drawn(browser: Browser, tmp_path: Path) -> None:
+    # The second record lies inside the first one; the third one is a thousandth of a pixel high.
+    problem = edgemem.Problem.from_arrays([0, 3, 0], [9, 6, 9], [1_000_000, 400_000, 1])
+    memory = planned_memory(edgemem.plan(problem, strategy="greedy_by_size"))
+    placed = zip(memory.records, (("below", 0), ("inside", 300_000), ("flat", 1_300_000)), strict=True)
+    records = tuple(replace(r, name=name, offset=offset) for r, (name, offset) in placed)
+    (tmp_path / "p.html").write_text(
+        page_html(ReportPage(replace(memory, records=records, tensors=()), PageProof(True))), "utf-8"
+    )
+    browser.size(1280, 1400)
+    browser.open(tmp_path / "p.html")
+    browser.run("document.querySelector('canvas.over').scrollIntoView({block: 'center'})")
+    browser.frame()
+    left, top, width, height = browser.run(
+        "(() => { const r = document.querySelector('canvas.over').getBoundingClientRect();"
+        " return [r.left, r.top, r.width, r.height]; })()"
+    )
+    for name, op, byte in (("below", 1.5, 500_000), ("inside", 5.5, 500_000), ("flat", 1.5, 1_300_000)):
+        x = left + LEFT + op / 10 * (width - LEFT - RIGHT)
+        y = top + TOP + (1 - byte / (max(memory.arena, 1_300_001) * ABOVE)) * (height - TOP - BOTTOM)
+        for beside in (0, 1):
+            browser.mouse("mouseMoved", x, y + beside)
+            browser.frame()
+            assert browser.run("document.querySelector('.tip strong').textContent") == name
+            assert not browser.run("document.querySelector('.tip').hidden")
+    shades = [
+        int(plot(browser)[round((1 - 500_000 / (1_300_001 * ABOVE)) * (height - TOP - BOTTOM)), x, 3])
+        for x in (round(op / 10 * (width - LEFT - RIGHT)) for op in (1.5, 5.5))
+    ]
+    assert shades[0] != shades[1]  # the inner one is seen: neighbours differ in their shade
+
+
 def test_times_of_layers_are_a_column_where_they_were_measured(browser: Browser, folder: Path, tmp_path: Path) -> None:
     planset = edgemem.plan(folder / "new.onnx")
     loaded = edgemem.load(folder / "new.onnx")
@@ -145,6 +196,11 @@ def test_times_of_layers_are_a_column_where_they_were_measured(browser: Browser,
     assert browser.run(heads)[-1] == "Time, \N{MICRO SIGN}s"
     cells = "[...document.querySelectorAll('#layers tbody tr')].map(row => row.lastChild.textContent)"
     assert browser.run(cells) == [*(str(k + 1) for k in range(len(times) - 1)), "\N{EN DASH}"]
+    assert [row[-1] for row in saved_rows(browser, tmp_path)] == [
+        "Time, \N{MICRO SIGN}s",
+        *(str(k + 1) for k in range(len(times) - 1)),
+        "0",
+    ]
     assert "As a test says." in browser.run("document.querySelector('#layers .note').textContent")
     browser.open(folder / "r.html")
     assert browser.run(heads)[-1] == "MACs"
@@ -212,6 +268,13 @@ def test_what_is_searched_for_is_found_and_pinned(page: Browser) -> None:
     assert page.run("document.querySelector('#map .note[role=status]').textContent") == "1 found"
     page.key("Enter", "\r")
     assert page.run("document.querySelector('.details h3').textContent") == "conv3"
+    # In the older plan it is searched for, too.
+    page.run("[...document.querySelectorAll('#map button')].find(b => b.textContent === 'Before').click()")
+    assert page.run("document.querySelector('#map .note[role=status]').textContent") == "1 found"
+    one = (plot(page)[..., 3] > 200).mean()
+    page.run("document.getElementById('search').value = ''")
+    page.run("document.getElementById('search').dispatchEvent(new Event('input'))")
+    assert 0 < one < (plot(page)[..., 3] > 200).mean() / 2
 
 
 def test_the_map_zooms_by_wheel_drag_and_keys(page: Browser, folder: Path) -> None:
@@ -245,19 +308,24 @@ def test_the_older_plan_is_a_switch_away(page: Browser, folder: Path) -> None:
     assert page.run("document.querySelector('.tip strong').textContent") == name
 
 
-def test_tables_sort_and_are_saved(page: Browser, tmp_path: Path) -> None:
-    page.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
-    page.run("[...document.querySelectorAll('#layers th button')].find(b => b.textContent === 'Weights').click()")
-    first = page.run("[...document.querySelectorAll('#layers tbody tr')][0].cells[6].textContent")
-    assert first == f"{8 * 8 * 9 * 4:,}"
-    assert page.run("document.querySelector('#layers th:nth-child(7)').getAttribute('aria-sort')") == "descending"
+def saved_rows(page: Browser, folder: Path) -> list[list[str]]:
+    """The rows of the layers' table as a click on CSV saves them."""
+    page.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(folder))
     page.run("document.querySelector('#layers [aria-label$=CSV]').click()")
-    saved = tmp_path / "layers.csv"
+    saved = folder / "layers.csv"
     for _ in range(200):
         if saved.exists():
             break
         time.sleep(0.05)
-    rows = list(csv.reader(saved.read_text().splitlines()))
+    return list(csv.reader(saved.read_text("utf-8").splitlines()))
+
+
+def test_tables_sort_and_are_saved(page: Browser, tmp_path: Path) -> None:
+    page.run("[...document.querySelectorAll('#layers th button')].find(b => b.textContent === 'Weights').click()")
+    first = page.run("[...document.querySelectorAll('#layers tbody tr')][0].cells[6].textContent")
+    assert first == f"{8 * 8 * 9 * 4:,}"
+    assert page.run("document.querySelector('#layers th:nth-child(7)').getAttribute('aria-sort')") == "descending"
+    rows = saved_rows(page, tmp_path)
     assert rows[0][:3] == ["#", "Operator", "Type"]
     assert {row[1] for row in rows[1:]} == {"conv0", "conv1", "conv2", "conv3", "conv4", "conv5", "add"}
 

@@ -177,6 +177,17 @@ def test_without_a_repository_or_git_the_error_says_so(repository: Path, monkeyp
     )
 
 
+@pytest.mark.parametrize("file", ["m.onnx", "m.tflite", "m.edgemem", "m.html"])
+def test_an_error_names_which_of_the_two_files_it_is_about(file: str, repository: Path) -> None:
+    (repository / file).write_bytes(b"none")
+    commit()
+    for name in (f"HEAD:{file}", f"./{file}", str(repository / file)):
+        refused = diff("sub/m.onnx", name)
+        assert refused.exit_code in (1, 4)
+        assert refused.output.startswith(f"edgemem: {name}: ")
+        assert str(tempfile.gettempdir()) not in refused.output
+
+
 def test_a_file_that_is_not_there_is_refused_as_before(repository: Path) -> None:
     refused = diff("nosuch.onnx", repository / "sub" / "m.onnx")
     assert (refused.exit_code, refused.output) == (1, "edgemem: no file nosuch.onnx\n")

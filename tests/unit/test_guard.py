@@ -85,10 +85,14 @@ def test_a_model_without_a_baseline_fails_once_there_is_one(folder: Path) -> Non
 
 def test_one_bad_model_ends_nothing(folder: Path) -> None:
     (folder / "models" / "aa.onnx").write_bytes(b"no model")
-    file = settings(folder, "[[model]]\npath = 'models/*.onnx'\n[[model]]\npath = 'none/*.onnx'\n")
+    (folder / "empty").mkdir()
+    paths = ("models/*.onnx", "none/*.onnx", "empty")
+    file = settings(folder, "".join(f"[[model]]\npath = '{path}'\n" for path in paths))
     found = edgemem.check(file)
-    assert [m.status for m in found.models] == ["ok", "error", "ok", "error"]
-    assert found.models[3].text == "there is no such file"
+    assert [m.status for m in found.models] == ["ok", "error", "ok", "error", "error"]
+    assert not found.models[1].text.startswith(str(folder))
+    assert found.models[1].text.startswith("the file ")
+    assert [m.text for m in found.models[3:]] == ["there is no such file", "no model is in this folder"]
     edgemem.check(file, update=True)
     assert list(json.loads((folder / "models.baseline.json").read_text())["models"]) == [
         "models/a.onnx",

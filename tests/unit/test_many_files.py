@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
 import shutil
 import sys
 from pathlib import Path, PurePath
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 import edgemem
+from edgemem.bench import instances
 from edgemem.cli.main import main
 from edgemem.records.problem import Problem, UsageRecord
 from edgemem.system.found_files import found_files, names_several
@@ -55,7 +58,7 @@ def test_one_bad_model_ends_nothing(folder: Path) -> None:
     done = run("plan", "models", "--no-record", "-o", "out")
     assert done.exit_code == 1
     assert list(rows(done.output)) == ["file", "models/a.onnx", "models/bad.onnx", "models/sub/b.onnx", "2"]
-    assert "FAILED: " in rows(done.output)["models/bad.onnx"]
+    assert "FAILED: the file " in rows(done.output)["models/bad.onnx"]
     assert rows(done.output)["models/a.onnx"].startswith("16.00 KiB")
     assert rows(done.output)["models/sub/b.onnx"].startswith("24.00 KiB")
     assert done.output.endswith("\n2 of 3 planned and written to out, 1 failed\n")
@@ -122,6 +125,24 @@ def test_bench_takes_folders_and_globs(folder: Path) -> None:
     every = run("bench", "models/bad.onnx", "models/w*")
     assert every.exit_code == 1
     assert [line.split(": ")[2] for line in every.stderr.splitlines()] == ["models/bad.onnx", "models/worse.onnx"]
+    (folder / "empty").mkdir()
+    assert "left out: empty: no model is in this folder\n" in run("bench", "empty", "models", "-s", "naive").stderr
+
+
+def test_a_file_that_cannot_be_read_does_not_end_bench(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = instances.instance
+
+    def disturbed(text: str, **options: Any) -> Any:
+        if Path(text) == Path("models/a.onnx"):
+            raise OSError(errno.EIO, "Input/output error", text)
+        return read(text, **options)
+
+    monkeypatch.setattr(instances, "instance", disturbed)
+    (folder / "models" / "bad.onnx").unlink()
+    done = run("bench", "models", "-s", "naive")
+    assert done.exit_code == 1
+    assert [name for name in rows(done.output) if name.endswith(".onnx")] == ["b.onnx"]
+    assert done.stderr == "edgemem: left out: models/a.onnx: Input/output error\n"
 
 
 @pytest.mark.usefixtures("folder")
@@ -208,7 +229,10 @@ def shown_at(columns: int, *arguments: str) -> str:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="signals come another way there")
-@pytest.mark.parametrize("command", ["plan models", "plan models/a.onnx", "verify models", "diff models/a.onnx LONG"])
+@pytest.mark.parametrize(
+    "command",
+    ["plan models", "plan models/a.onnx", "plan models/a.onnx -o p.onnx", "verify models", "diff models/a.onnx LONG"],
+)
 @pytest.mark.parametrize("is_long", [False, True])
 def test_no_word_is_broken_at_80_columns(command: str, is_long: bool, folder: Path) -> None:
     if is_long or "LONG" in command:
@@ -246,7 +270,7 @@ def test_nothing_is_said_of_progress_in_a_pipe() -> None:
         ("plan models", "planning: 3 of 3, 1 failed: models/sub/b.onnx"),
         ("verify models", "verifying: 3 of 3, 2 failed: models/sub/b.onnx"),
         ("check models.toml", "planning: 3 of 3, 1 failed: models/sub/b.onnx"),
-        ("bench models -s naive", "planning and timing: 3 of 3, 1 left out: b.onnx"),
+        ("bench models -s naive", "planning and timing: 3 of 3, 1 failed: b.onnx"),
     ],
 )
 def test_a_terminal_sees_how_far_it_is(command: str, line: str, folder: Path) -> None:

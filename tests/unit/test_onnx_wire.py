@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import onnx
 import pytest
 from hypothesis import given
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from onnx import ModelProto, parser
 
 from edgemem.errors import ModelError
+from edgemem_converters.onnx.model import OnnxConverter
 from edgemem_converters.onnx.wire import metadata, permute_nodes, with_metadata, without_metadata
 
 TEXT = st.text(max_size=200)
@@ -82,3 +85,5 @@ def test_a_graph_in_pieces_is_not_reordered() -> None:
 def test_damaged_bytes(data: bytes) -> None:
     with pytest.raises(ModelError):
         metadata(data, "edgemem.plan")
+    with pytest.raises(ModelError, match=r"^damaged\.onnx"):
+        OnnxConverter.from_bytes(data, path=Path("damaged.onnx"))

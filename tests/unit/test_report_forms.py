@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
@@ -151,6 +152,14 @@ def test_a_png_has_the_rectangles_of_the_plan_and_texts(model: Path) -> None:
 def test_png_needs_a_package(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "resvg_py", None)
     with pytest.raises(MissingDependencyError, match=r"drawing a PNG needs resvg-py: pip install 'resvg-py>="):
+        edgemem.save_report(model, model.with_name("r.png"))
+    assert not model.with_name("r.png").exists()
+
+
+def test_a_png_without_names_is_refused(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    resvg = pytest.importorskip("resvg_py")
+    monkeypatch.setattr(resvg, "svg_to_bytes", partial(resvg.svg_to_bytes, skip_system_fonts=True))
+    with pytest.raises(PlanError, match="no font is installed"):
         edgemem.save_report(model, model.with_name("r.png"))
     assert not model.with_name("r.png").exists()
 

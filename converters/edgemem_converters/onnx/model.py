@@ -97,7 +97,10 @@ class OnnxConverter:
             try:
                 model = ModelProto.FromString(data)
             except DecodeError:
-                check_depth(data)
+                try:
+                    check_depth(data)
+                except ModelError as e:
+                    raise ModelError(f"{path}: {e}") from None
                 raise
             if not model.HasField("graph") or not model.opset_import:
                 lacks = "graph" if model.opset_import else "operator set"

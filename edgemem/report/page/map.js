@@ -108,7 +108,7 @@ class MemoryMap {
 
   #resize() {
     const width = this.stage.clientWidth;
-    if (!width) return;
+    if (width <= MARGIN.left + MARGIN.right) return;
     const height = width < 560 ? 300 : 400;
     this.map.resize(width, height);
     this.over.resize(width, height);
@@ -138,6 +138,7 @@ class MemoryMap {
     raster.rectangles(map, memory, base, this.tones, inks, (k, x0, y0, x1, y1) => {
       if (named.length < 400 && (this.tones[k] - 1) % SHADES.length < 2) named.push([k, left + x0 / ratio, top + y0 / ratio, (x1 - x0) / ratio, (y1 - y0) / ratio]);
     });
+    if (this.found) raster.rectangles(map, memory, base, this.tones, inks, () => {}, this.found);  // above all others
     raster.show(map);
     pen.save();
     map.clip();
@@ -216,15 +217,15 @@ class MemoryMap {
     pen.restore();
   }
 
+  // The record that is drawn at a point, or that lies nearest within two pixels; -1 for none.
   at(x, y) {
     const { memory, map, base } = this, op = map.opAt(x), byte = map.byteAt(y);
-    const near = ((map.x1 - map.x0) / map.innerWidth) * 2;
-    let best = -1, least = Infinity;
+    const across = map.innerWidth / (map.x1 - map.x0), up = map.innerHeight / (map.y1 - map.y0);
+    let best = -1, least = 2;
     for (let k = 0; k < memory.count; k++) {
-      if (op < memory.first[k] - near || op >= memory.last[k] + 1 + near) continue;
-      if (byte < base[k] || byte >= base[k] + memory.size[k]) continue;
-      const far = Math.max(memory.first[k] - op, op - memory.last[k] - 1, 0);
-      if (far < least) { least = far; best = k; }
+      if (!this.tones[k]) continue;
+      const far = Math.max((memory.first[k] - op) * across, (op - memory.last[k] - 1) * across, (base[k] - byte) * up, (byte - base[k] - memory.size[k]) * up, 0);
+      if (far <= least) { least = far; best = k; }  // of two that share bytes the later one is seen
     }
     return best;
   }

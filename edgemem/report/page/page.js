@@ -51,28 +51,33 @@ function mapSection(memories, labels) {
   const hits = element("span", { class: "note", role: "status" });
   let place = -1;
   const search = element("input", { type: "search", id: "search", placeholder: "Search by name  ( / )", "aria-label": "Search records by name",
-    oninput: () => {
-      const found = map.find(search.value);
-      place = -1;
-      hits.textContent = found ? `${countText(found.length)} found` : "";
-    },
+    oninput: () => seek(),
     onkeydown: (event) => {
       if (event.key !== "Enter" || !map.found?.length) return;
       place = (place + (event.shiftKey ? -1 : 1) + map.found.length) % map.found.length;
       map.pin(map.found[place], { centre: true });
     } });
+  const seek = () => {
+    const found = map.find(search.value);
+    place = -1;
+    hits.textContent = found ? `${countText(found.length)} found` : "";
+  };
+  const show = (shown) => {
+    map.show(memory, shown);
+    map.pin(-1);
+    seek();
+  };
   const chooser = element("select", { "aria-label": "Colour by", onchange: (event) => map.colour(event.target.value) },
     [["layer", "Layer type"], ["kind", "Kind"], ["lifetime", "Lifetime"], ["peak", "Alive at the peak"]].map(([value, text]) =>
       element("option", { value, text, selected: value === map.by })));
   const views = memory.hasOffsets && memory.objects.length
-    ? choice("View", [["arena", "Arena"], ["objects", "Shared objects"]], view, (key) => map.show(memory, (view = key))) : null;
+    ? choice("View", [["arena", "Arena"], ["objects", "Shared objects"]], view, (key) => show((view = key))) : null;
   const versions = memories.length > 1
     ? choice("Plan", labels.map((label, k) => [k, visible(label)]), 0, (key) => {
       memory = memories[key];
       const both = memory.hasOffsets && memory.objects.length > 0;
       if (views) views.hidden = !both;
-      map.show(memory, both ? view : memory.hasOffsets ? "arena" : "objects");
-      map.pin(-1);
+      show(both ? view : memory.hasOffsets ? "arena" : "objects");
     }) : null;
   const zoom = element("div", { class: "choice", role: "group", "aria-label": "Zoom" },
     [["−", "Zoom out", () => map.scale(1 / 0.6)], ["+", "Zoom in", () => map.scale(0.6)], ["All", "Show all", () => map.zoom(0, memory.steps, 0, map.top)]]

@@ -23,13 +23,14 @@ class Raster {
   // Draw the part of a plot's scale. `tones`: of each record a number into `inks`, which are pixels; 0 is not drawn.
   // `wide(k, left, top, right, bottom)` is called for what has room for a name.
   //
-  // A pixel shows the record that has its middle. Records of a plan lie beside each other, so none of them is set twice;
-  // one that has no pixel's middle shows in a pixel that is still empty.
-  rectangles({ x0, x1, y0, y1, ratio }, { first, last, size }, base, tones, inks, wide) {
+  // A pixel shows the record that has its middle. Most records of a plan lie beside each other; of two that share bytes
+  // the later one is seen. One that has no pixel's middle shows in a pixel that is still empty, or in any if it is one of
+  // `found`, to which the drawing is limited where they are given.
+  rectangles({ x0, x1, y0, y1, ratio }, { first, last, size }, base, tones, inks, wide, found = null) {
     const { pixels, canvas: { width, height } } = this, across = width / (x1 - x0), up = height / (y1 - y0);
-    const count = tones.length, gap = Math.round(ratio), least = 4 * gap, room = 50 * gap, line = 14 * gap;
-    for (let k = 0; k < count; k++) {
-      const begin = first[k], end = last[k] + 1, low = base[k], high = low + size[k];
+    const count = found ? found.length : tones.length, gap = Math.round(ratio), least = 4 * gap, room = 50 * gap, line = 14 * gap;
+    for (let n = 0; n < count; n++) {
+      const k = found ? found[n] : n, begin = first[k], end = last[k] + 1, low = base[k], high = low + size[k];
       if (end <= x0 || begin >= x1 || high <= y0 || low >= y1) continue;
       const ink = inks[tones[k]];
       if (!ink) continue;
@@ -38,7 +39,7 @@ class Raster {
       if (left === right || top === bottom) {
         if (left === right) left = Math.min(left, width - 1), right = left + 1;
         if (top === bottom) top = Math.min(top, height - 1), bottom = top + 1;
-        if (pixels[((top + bottom) >> 1) * width + ((left + right) >> 1)]) continue;
+        if (!found && pixels[((top + bottom) >> 1) * width + ((left + right) >> 1)]) continue;
       }
       if (right - left > room && bottom - top > line) wide(k, left, top, right, bottom);
       if (right - left > least && end < x1) right -= gap;

@@ -103,7 +103,7 @@ function layerSection(memory, times, choose) {
     if (memory.kinds[memory.kind[k]] === "scratch") scratch.set(memory.first[k], (scratch.get(memory.first[k]) ?? 0) + memory.size[k]);
   }
   const rows = memory.ops.map((op, k) => ({ op: k, label: op.label, type: op.type, input: sizeOf(op.reads), output: sizeOf(op.writes),
-    workspace: scratch.get(k) ?? 0, alive: memory.aliveAt(k), weights: op.weights, macs: op.macs, time: times?.ns[k] ?? 0 }));
+    workspace: scratch.get(k) ?? 0, alive: memory.aliveAt(k), weights: op.weights, macs: op.macs, time: (times?.ns[k] ?? 0) / 1000 }));
   const slowest = Math.max(...rows.map((row) => row.time)), bytes = (key) => ({ number: true, text: (row) => (row[key] ? countText(row[key]) : "–") });
   const columns = [
     { key: "op", title: "#", number: true },
@@ -115,7 +115,7 @@ function layerSection(memory, times, choose) {
     { key: "alive", title: "Alive", ...bytes("alive"), bar: (row) => row.alive / (memory.peak || 1) },
     { key: "weights", title: "Weights", ...bytes("weights") },
     { key: "macs", title: "MACs", ...bytes("macs") },
-    ...(times ? [{ key: "time", title: "Time, µs", number: true, text: (row) => (row.time ? countText(row.time / 1000) : "–"), bar: (row) => row.time / (slowest || 1) }] : []),
+    ...(times ? [{ key: "time", title: "Time, µs", number: true, text: (row) => (row.time ? countText(row.time) : "–"), bar: (row) => row.time / (slowest || 1) }] : []),
   ];
   return section("layers", "Layers", `${memory.unit === "texels" ? "Texels" : "Bytes"} that each operator reads, writes and finds alive; inputs and outputs outside of the plan count as 0.${times ? ` ${times.about}` : ""}`,
     sortableTable("layers", columns, rows, { file: "layers.csv", choose: (row) => choose(row.op) }));
