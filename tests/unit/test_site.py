@@ -1,0 +1,54 @@
+"""The documentation as a site: every link leads somewhere, and pages load nothing from elsewhere."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "docs" / "site" / "build.py"
+
+
+@pytest.fixture(scope="module")
+def site() -> Any:
+    spec = importlib.util.spec_from_file_location("docs_site_build", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_links_lead_to_where_pages_lie_in_the_site(site: Any, tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    for file in (tmp_path / "README.md", docs / "a.md", docs / "index.md"):
+        file.write_text("")
+    places = {
+        (tmp_path / "README.md").resolve(): Path("index.md"),
+        (docs / "a.md").resolve(): Path("a.md"),
+        (docs / "index.md").resolve(): Path("guide.md"),
+    }
+    (tmp_path / "README.md").write_text(
+        "[a](docs/a.md#b) [all](docs/index.md) [out](https://example.org/x)\n```sh no-ci: x\n"
+    )
+    text = site.page(Path("index.md"), tmp_path / "README.md", places)
+    assert text == "[a](a.md#b) [all](guide.md) [out](https://example.org/x)\n```sh\n"
+
+
+@pytest.mark.full
+def test_the_site_is_built_without_a_warning(site: Any, tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs")
+    pytest.importorskip("material")
+    site.build(tmp_path / "html")
+    made = {file.relative_to(tmp_path / "html").parent.as_posix() for file in tmp_path.rglob("index.html")}
+    assert made >= {
+        place.with_suffix("").as_posix() for place in site.pages() if place.suffix == ".md" and place.stem != "index"
+    }
+    home = (tmp_path / "html" / "index.html").read_text(encoding="utf-8")
+    assert "What do you want to do?" in home
+    loaded = re.findall(r"<(?:script|link|img)[^>]*(?:src|href)=\"(https?:[^\"]+)", home)
+    assert loaded == []
