@@ -159,7 +159,18 @@ def main() -> None:
                 folder = work / name
                 folder.mkdir()
                 raw = _build(source, programs, version, name, folder)
-                _run(sys.executable, "-m", "auditwheel", "repair", "--plat", name, "-w", folder / "ok", raw)
+                _run(
+                    sys.executable,
+                    "-m",
+                    "auditwheel",
+                    "repair",
+                    "--only-plat",
+                    "--plat",
+                    name,
+                    "-w",
+                    folder / "ok",
+                    raw,
+                )
                 (wheel,) = (folder / "ok").iterdir()
                 check_content(wheel)
                 shutil.copy(wheel, output)
