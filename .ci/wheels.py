@@ -123,7 +123,7 @@ def _make_environment(python: str, folder: Path, source: Path) -> tuple[Path, st
 
 
 def _build(source: Path, programs: Path, version: str, name: str, work: Path) -> Path:
-    """A wheel that nothing has checked yet, in a folder that is empty."""
+    """A wheel that nothing has checked yet, in a new, empty folder."""
     _write_compiler(work / "zig", zig_target(name))
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("CMAKE_", "SKBUILD_", "CFLAGS", "CXXFLAGS"))}
     environment = kept | {
@@ -166,15 +166,13 @@ def main() -> None:
         environments = [_make_environment(p, work / str(k), source) for k, p in enumerate(pythons)]
         for name in PLATFORMS if arguments.platform == "all" else (arguments.platform,):
             for programs, version in environments:
-                # In the same folder as the last one: Zig knows what it has compiled there, all but Python's module.
-                folder = work / name
+                folder = work / f"{name}-{version}"
                 folder.mkdir()
                 wheel = _build(source, programs, version, name, folder)
                 check_policy(_run(sys.executable, "-m", "auditwheel", "show", wheel), name)
                 check_content(wheel)
                 shutil.copy(wheel, output)
                 print(f"{wheel.stat().st_size:9,} {wheel.name}", flush=True)
-                shutil.rmtree(folder)
 
 
 if __name__ == "__main__":
