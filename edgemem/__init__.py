@@ -8,6 +8,8 @@ assert not edgemem.verify("model.planned.onnx")
 
 from __future__ import annotations
 
+__distribution__ = "edgemem-planner"  # edgemem.system.distribution finds out by it whose file this is
+
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

@@ -7,13 +7,21 @@ each processor, and where one cannot be started for want of memory it sends the 
 
 import os
 import signal
+import sys
+from importlib import import_module
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-from edgemem.cli.main import main
+try:
+    import_module("edgemem.system.distribution")
+    from edgemem.cli.main import main
+except ImportError as e:
+    if e.name != "edgemem":
+        raise
+    sys.exit(f"Error: {e}")  # files of another project lie over ours
 
 if __name__ == "__main__":
     main(prog_name="edgemem")

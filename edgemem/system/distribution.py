@@ -1,10 +1,13 @@
 """The name and version under which edgemem is installed, and the optional packages that it uses.
 
 The name `edgemem` on PyPI belongs to another project, and ours is not there yet: a hint names the packages themselves.
+An installation of that project overwrites files of ours, `edgemem/__init__.py` among them. Importing this module, as
+`edgemem.errors` does, raises ImportError then.
 """
 
 from __future__ import annotations
 
+import sys
 from typing import Final
 
 __all__ = ["DISTRIBUTION", "PACKAGES", "VERSION", "requirement"]
@@ -22,13 +25,19 @@ PACKAGES: Final = {
     "torch": ">=2.13",
     "wgpu": ">=0.32",
 }
+if getattr(sys.modules["edgemem"], "__distribution__", "") != DISTRIBUTION:
+    raise ImportError(
+        f"the package edgemem of another project was installed over {DISTRIBUTION}, and overwrote files of it; "
+        f"run `pip uninstall edgemem {DISTRIBUTION}`, and install {DISTRIBUTION} again as you did before",
+        name="edgemem",
+    )
 _SOLVERS: Final = ("ortools", "scipy")
 
 
 def requirement(*packages: str) -> str:
-    """What `pip install` takes for optional packages; without any, for edgemem itself.
+    """What `pip install` takes for optional packages.
 
     `solvers`, the extra of strategies and orders that need a solver, stands for its packages.
     """
     named = [package for name in packages for package in (_SOLVERS if name == "solvers" else (name,))]
-    return " ".join(f"'{p}{PACKAGES[p]}'" if p in PACKAGES else p for p in named or [DISTRIBUTION])
+    return " ".join(f"'{p}{PACKAGES[p]}'" if p in PACKAGES else p for p in named)

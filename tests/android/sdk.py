@@ -19,7 +19,7 @@ from edgemem.android.library import compile_java, write_zip
 from tests.android.parts import part
 from tests.android.tools import need
 
-__all__ = ["make_sdk"]
+__all__ = ["make_sdk", "write_toolchain"]
 
 STUBS: Final = Path(__file__).parents[1] / "data_android" / "stubs" / "android"
 _JSON: Final = Path("/usr/share/java/com.android.json.jar")
@@ -47,8 +47,13 @@ def make_sdk(home: Path) -> Path:
     with zipfile.ZipFile(stubs) as classes:
         members |= {name: classes.read(name) for name in classes.namelist()}
     (platform / "android.jar").write_bytes(write_zip(members))
-    headers = Path(shutil.which("javac") or "").resolve().parents[1] / "include"
-    flags = f"-isystem {headers} -isystem {headers}/linux"  # of jni.h, which the NDK's compiler has
-    text = f'set(CMAKE_CXX_COMPILER "{shutil.which("g++")}")\nset(CMAKE_CXX_FLAGS_INIT "{flags}")\n'
-    (home / "host.cmake").write_text(text, encoding="utf-8")
+    write_toolchain(home / "host.cmake")
     return home
+
+
+def write_toolchain(file: Path) -> None:
+    """A toolchain file for android/native: this machine's compiler with the JDK's jni.h, which the NDK has."""
+    headers = Path(shutil.which("javac") or "").resolve().parents[1] / "include"
+    flags = f"-isystem {headers} -isystem {headers}/linux"
+    text = f'set(CMAKE_CXX_COMPILER "{shutil.which("g++")}")\nset(CMAKE_CXX_FLAGS_INIT "{flags}")\n'
+    file.write_text(text, encoding="utf-8")

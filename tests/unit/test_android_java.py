@@ -15,9 +15,10 @@ import onnx
 import pytest
 
 import edgemem
-from edgemem.android.library import read_archive
-from edgemem.replay.library import find_library
+from edgemem.android.library import OWN_LIBRARY, read_archive
 from tests.android.parts import part
+from tests.android.sdk import write_toolchain
+from tests.android.tools import need
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -126,11 +127,14 @@ def test_of_java_pass(classes: Classes) -> None:
 @pytest.fixture(scope="session")
 def native(classes: Classes, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], PlanSet]:
     """How to run Java with the library's native half, and the plan of the model that it is told."""
-    library = find_library()
-    assert library is not None
-    if b"Java_ai_edgemem_Native_abi" not in library.read_bytes():
-        pytest.skip("no JNI in edgemem/_arena.so: it was built without a JDK")
+    need(["cmake", "g++"])
     folder = tmp_path_factory.mktemp("native")
+    write_toolchain(folder / "host.cmake")
+    settings = [f"-DCMAKE_TOOLCHAIN_FILE={folder}/host.cmake", "-DCMAKE_BUILD_TYPE=Release"]
+    for step in (["-S", ANDROID / "native", "-B", folder, *settings], ["--build", folder, "--parallel", 2]):
+        done = tool("cmake", *step)
+        assert done.returncode == 0, done.stderr
+    library = folder / OWN_LIBRARY
     plain, planned = folder / "plain.onnx", folder / "planned.onnx"
     plain.write_bytes(chain())
     (planset,) = edgemem.save(plain, edgemem.plan(plain), planned)
@@ -149,6 +153,7 @@ def chain() -> bytes:
     return bytes(model.SerializeToString())
 
 
+@pytest.mark.full
 def test_java_reads_the_plan_that_python_wrote(native: tuple[list[str], PlanSet]) -> None:
     options, planset = native
     done = tool("java", *options, "ai.edgemem.NativeTests")
@@ -166,6 +171,7 @@ def test_java_reads_the_plan_that_python_wrote(native: tuple[list[str], PlanSet]
     assert len(expected) == 3
 
 
+@pytest.mark.full
 def test_of_java_with_the_native_half_pass(native: tuple[list[str], PlanSet]) -> None:
     options, _ = native
     done = tool("java", *options, "ai.edgemem.Check", "ai.edgemem.NativeTests")

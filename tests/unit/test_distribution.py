@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
+import edgemem
+from edgemem import _kernels
 from edgemem.errors import MissingDependencyError
 from edgemem.system.distribution import DISTRIBUTION, PACKAGES, VERSION, requirement
 
@@ -35,7 +42,6 @@ def test_hints_name_packages_as_the_extras_do() -> None:
     assert str(error) == "mip needs scipy: pip install 'scipy>=1.11'"
     assert str(MissingDependencyError("unknown", purpose="this")).endswith("pip install unknown")
     assert requirement("solvers") == "'ortools>=9.10' 'scipy>=1.11'"
-    assert requirement() == DISTRIBUTION
 
 
 def test_no_text_tells_users_to_install_what_is_not_there() -> None:
@@ -49,3 +55,28 @@ def test_no_text_tells_users_to_install_what_is_not_there() -> None:
     wrong = re.compile(r"pip install[^\n`]*?['\" ]edgemem(?![-\w/])|reinstall edgemem(?!-)|edgemem(?:-planner)?\[")
     found = [f"{f.relative_to(ROOT)}: {m[0]}" for f in texts for m in wrong.finditer(f.read_text(encoding="utf-8"))]
     assert not found
+
+
+# The child finds modules in folders only: an editable installation has a finder of its own, which finds ours first.
+IMPORT = """
+import runpy, sys
+from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
+sys.meta_path[:] = [BuiltinImporter, FrozenImporter, PathFinder]
+sys.path.insert(0, sys.argv.pop(1))
+runpy.run_module(sys.argv[1], run_name="ran", alter_sys=True)
+"""
+
+
+@pytest.mark.parametrize("module", ["edgemem.plans", "edgemem.api", "edgemem.__main__"])
+def test_a_package_of_that_name_over_ours_is_told(module: str, tmp_path: Path) -> None:
+    copy = tmp_path / "edgemem"
+    shutil.copytree(Path(edgemem.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(_kernels.__file__, copy)
+    command = [sys.executable, "-P", "-c", IMPORT, str(tmp_path), module]
+    whole = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert whole.returncode == 0, whole.stderr
+    (copy / "__init__.py").write_text('"""Theirs."""', encoding="utf-8")
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert found.returncode == 1
+    assert "another project was installed over edgemem-planner" in found.stderr.splitlines()[-1]
+    assert ("Traceback" in found.stderr) == (module != "edgemem.__main__")
