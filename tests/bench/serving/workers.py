@@ -3,18 +3,22 @@
 python tests/bench/serving/workers.py [--models FOLDER] [--requests 2000] [--batch 1..4] [--quick] [NAME ...]
 
 Each worker is a process of `edgemem measure`; the four serve a quarter of the requests each and are read while all of
-them still run. Exported models must leave the dimension `batch` open.
+them still run. The last row of a model is edgemem with `plan --weights mapped`. Exported models must leave the
+dimension `batch` open.
 """
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[3]))
 
-from edgemem.commands.measure import measure
+from edgemem.commands.measure import MeasureRow, measure
+from edgemem.runtime.onnxruntime.weights.packed_files import pack_beside
 from tests.bench.serving import subjects
 
 WORKERS = 4
@@ -43,17 +47,19 @@ def main() -> None:
         }
         for name, path in files.items():
             vary = {"batch": (int(first), int(last or first))}
-            for row in measure(
-                path,
-                vary=vary,
-                configurations=CONFIGURATIONS,
-                repeats=repeats,
-                rounds=1,
-                processes=WORKERS,
-                timeout_s=3600,
-            ):
-                sizes = (row.resident, row.anonymous, row.proportional, row.load_peak, row.peak)
-                print(f"| {name} | {row.configuration} | {' | '.join(map(mib, sizes))} | {row.unavailable}", flush=True)
+            measured = partial(measure, vary=vary, repeats=repeats, rounds=1, processes=WORKERS, timeout_s=3600)
+            for row in measured(path, configurations=CONFIGURATIONS):
+                show(name, row.configuration, row)
+            with tempfile.TemporaryDirectory(prefix="edgemem-") as other:
+                served = Path(shutil.copytree(path.parent, other, dirs_exist_ok=True)) / path.name
+                pack_beside(served)
+                show(name, "edgemem, weights mapped", *measured(served, configurations=("edgemem",)))
+
+
+def show(name: str, configuration: str, row: MeasureRow) -> None:
+    """Print a row of the table."""
+    sizes = (row.resident, row.anonymous, row.proportional, row.load_peak, row.peak)
+    print(f"| {name} | {configuration} | {' | '.join(map(mib, sizes))} | {row.unavailable}", flush=True)
 
 
 if __name__ == "__main__":
