@@ -97,10 +97,31 @@ _TASKS: Final = {
 }
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="edgemem-planner")
-def main() -> None:
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    invoke_without_command=True,
+    no_args_is_help=True,
+)
+@click.option("--version", "show_version", is_flag=True, help="Show the version and exit.")
+@click.option("--verbose", is_flag=True, help="With --version: those of runtimes and the processor, too, for reports.")
+@click.pass_context
+def main(context: click.Context, *, show_version: bool, verbose: bool) -> None:
     """Plan, prove and embed the memory of neural networks (ONNX, TFLite, or usage records as CSV)."""
+    from edgemem.system.distribution import VERSION
+
+    if verbose and not show_version:
+        raise click.UsageError("--verbose goes with --version")
+    if show_version:
+        click.echo(f"edgemem, version {VERSION}")
+        if verbose:
+            from edgemem.commands.versions import versions
+
+            for name, found in versions().items():
+                click.echo(f"{name:16} {found or 'not installed'}")
+        context.exit()
+    if context.invoked_subcommand is None:
+        raise click.UsageError("give a command; `edgemem --help` lists them")
 
 
 @main.command("help")

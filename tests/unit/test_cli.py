@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import re
 import subprocess
 import sys
@@ -261,6 +262,17 @@ def test_help_is_a_command_too() -> None:
     assert edgemem("help", "nonsense").exit_code == 2
     done = subprocess.run([sys.executable, "-m", "edgemem", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("edgemem, version")
+
+
+def test_versions_for_a_report() -> None:
+    from importlib.metadata import version
+
+    lines = dict(line.split(maxsplit=1) for line in edgemem("--version", "--verbose").output.splitlines()[1:])
+    assert lines["onnx"] == version("onnx")
+    assert lines["edgemem-planner"] == version("edgemem-planner")
+    assert lines["processor"].split()[0] == platform.machine()
+    assert edgemem("--verbose", "strategies").exit_code == 2
+    assert "Usage: edgemem" in edgemem().output
 
 
 def test_svg_has_a_rectangle_a_record(planned: Path) -> None:

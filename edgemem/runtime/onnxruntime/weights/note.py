@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 import json
-import platform
 import re
-from contextlib import suppress
 from dataclasses import asdict, dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from edgemem.errors import PlanFileError
 from edgemem.runtime.onnxruntime.file import WEIGHTS_KEY, metadata_of
+from edgemem.system.processor import processor_features
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from edgemem.planfile.protobuf import Content
 
-__all__ = ["CPU", "Note", "PackedFor", "file_name", "note_in", "place_here", "processor_features"]
+__all__ = ["CPU", "Note", "PackedFor", "file_name", "note_in", "place_here"]
 
 CPU: Final = "CPUExecutionProvider"
 _NAME: Final = re.compile(r"[^/\\:\x00.][^/\\:\x00]*\.[0-9a-f]{16}")  # of a file in the model's folder
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
-# The instructions by which ONNX Runtime's kernels, and with them the layouts of weights, are chosen: by numpy's names,
-# which it asks the processor for, and by those of Linux for what numpy does not know.
-_INSTRUCTIONS: Final = re.compile(r"AVX2?|F16C|FMA3|AVX512(F|CD|BW|DQ|VL|VNNI)|NEON|ASIMD(HP|DP)?|SVE")
-_OTHERS: Final = re.compile(r"avx_vnni\w*|avx512_bf16|avx_ne_convert|amx_\w+|i8mm|bf16|sve2|svei8mm|svebf16|sme2?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,20 +100,3 @@ def note_in(data: Content) -> Note | None:
 def place_here(version: str, level: str, providers: Sequence[str]) -> PackedFor:
     """The place that a session on this machine has."""
     return PackedFor(version, level, ", ".join(providers), processor_features())
-
-
-def processor_features() -> str:
-    """The machine and its instructions, as in `PackedFor.processor`."""
-    found = {name for name, is_there in _numpy_features().items() if is_there and _INSTRUCTIONS.fullmatch(name)}
-    with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:  # noqa: PTH123
-        line = next((line for line in lines if line.startswith(("flags", "Features"))), "")
-        found |= set(filter(_OTHERS.fullmatch, line.partition(":")[2].split()))
-    return " ".join((platform.machine(), *sorted(found)))
-
-
-def _numpy_features() -> Mapping[str, bool]:
-    for module in ("numpy._core._multiarray_umath", "numpy.core._multiarray_umath"):  # of numpy 2, and of numpy 1
-        with suppress(ImportError):
-            found: Mapping[str, bool] = import_module(module).__cpu_features__
-            return found
-    return {}
