@@ -272,7 +272,7 @@ def test_versions_for_a_report() -> None:
     assert lines["edgemem-planner"] == version("edgemem-planner")
     assert lines["processor"].split()[0] == platform.machine()
     assert edgemem("--verbose", "strategies").exit_code == 2
-    assert "Usage: edgemem" in edgemem().output
+    assert "Plan a model:" in edgemem().output
 
 
 def test_svg_has_a_rectangle_a_record(planned: Path) -> None:
