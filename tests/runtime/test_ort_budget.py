@@ -236,6 +236,9 @@ def test_a_forked_child_runs_within_the_cap_and_gives_idle_memory_back() -> None
             session.run(None, given)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # forks of threads, since Python 3.12
+            assert session._replayer is not None
+            lock = session._replayer._lanes._lock
+            lock.acquire()  # as by a thread that the child does not have
             child = os.fork()
         if not child:
             is_right = same(session.run(None, given), wanted)
@@ -243,6 +246,7 @@ def test_a_forked_child_runs_within_the_cap_and_gives_idle_memory_back() -> None
             while session.memory.arena and time.monotonic() < end:
                 time.sleep(0.02)
             os._exit(0 if is_right and session.memory.arena == 0 else 1)
+        lock.release()
         assert os.waitpid(child, 0)[1] == 0
         assert same(session.run(None, given), wanted)
 

@@ -14,8 +14,10 @@ import onnx
 import pytest
 from click.testing import CliRunner, Result
 from onnx import TensorProto, helper
+from onnx.numpy_helper import from_array
 
 from edgemem.cli.main import main
+from edgemem.errors import ModelError
 from edgemem.report.sizes import size_text
 from edgemem.runtime.onnxruntime.baked_file import bake
 from edgemem.runtime.onnxruntime.file import WEIGHTS_KEY, metadata_of
@@ -124,6 +126,35 @@ def test_weights_in_other_files_are_packed_and_their_changes_are_seen(
     data[4096:8192] = bytes(4096)  # as large as before
     (tmp_path / "plain.data").write_bytes(data)
     assert "not what packing the model gives here" in warnings_of(path, caplog)
+
+
+def test_weights_of_bodies_in_other_files_are_refused(tmp_path: Path) -> None:
+    """Sessions would not see that they change."""
+    weights = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
+    value = helper.make_tensor_value_info
+    bodies = {}
+    for name in ("then", "else"):
+        node, end = helper.make_node("MatMul", ["x", f"{name}_w"], [f"{name}_y"]), value(f"{name}_y", 1, ["n", 64])
+        bodies[f"{name}_branch"] = helper.make_graph([node], name, [], [end], [from_array(weights, f"{name}_w")])
+    ends = [value("x", TensorProto.FLOAT, ["n", 64]), value("c", TensorProto.BOOL, []), value("y", 1, ["n", 64])]
+    graph = helper.make_graph([helper.make_node("If", ["c"], ["y"], **bodies)], "g", ends[:2], ends[2:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path)
+    pack_beside(path)
+    onnx.save(model, path, save_as_external_data=True, location="plain.data", size_threshold=1024)
+    with pytest.raises(ModelError, match=r"'plain\.data', which packed weights are not compared with"):
+        pack_beside(path)
+
+
+@pytest.mark.parametrize("name", ["m\u00fc \u2603 'b", ".hidden", "a:b\\c"])
+def test_a_model_may_have_any_name(name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / f"{name}.onnx"
+    path.write_bytes(products(width=64, layers=1))
+    for _ in range(2):  # the second removes no file of its own
+        pack_beside(path)
+    assert warnings_of(path, caplog) == ""
+    assert len(list(tmp_path.glob("*.weights"))) == 1
 
 
 def test_constants_of_any_size_lie_where_vectors_may_be_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
