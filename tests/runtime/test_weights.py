@@ -24,6 +24,7 @@ from edgemem.runtime.onnxruntime.file import WEIGHTS_KEY, metadata_of
 from edgemem.runtime.onnxruntime.session import InferenceSession
 from edgemem.runtime.onnxruntime.weights import packing
 from edgemem.runtime.onnxruntime.weights.packed_files import pack_beside
+from edgemem_converters.onnx.model import OnnxConverter
 from tests.mapped_files import mapped_files
 from tests.onnx_sessions import feeds, options, plain, same, small
 from tests.weighted_models import change_weights, eight_bits, four_bits, packed, products, served, warnings_of
@@ -235,6 +236,17 @@ def test_the_command_packs_and_verify_packs_again(
     assert [v["cause"] for v in json.loads(done.stdout)["violations"]] == ["different_weights"]
     assert edgemem("plan", path, "-o", path).exit_code == 0
     assert not metadata_of(path.read_bytes(), (WEIGHTS_KEY,)), "a plan without packed weights names none"
+
+
+def test_a_changed_graph_names_no_packed_weights() -> None:
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in "xy"]
+    nodes = [helper.make_node(kind, ["x"], [kind]) for kind in ("Exp", "Neg")]
+    nodes += [helper.make_node("Add", ["Exp", "Neg"], ["y"])]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
+    data = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9).SerializeToString()
+    model = OnnxConverter.from_bytes(data).with_note(WEIGHTS_KEY, b"{}")
+    assert model.note(WEIGHTS_KEY)
+    assert not model.with_order((1, 0, 2)).note(WEIGHTS_KEY)
 
 
 def test_what_cannot_be_packed_is_an_error_that_says_so(tmp_path: Path) -> None:
