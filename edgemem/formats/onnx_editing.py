@@ -127,6 +127,9 @@ class OnnxEditor(Protocol):
         The name of the external data stays.
         """
 
+    def weight_files(self, data: bytes) -> tuple[str, ...]:
+        """The names of all files that constants lie in besides the model's, those of bodies and attributes included."""
+
     def computation_digest(self, data: bytes) -> str:
         """A digest that is the same for graphs that differ in the names of results and the order of nodes alone.
 

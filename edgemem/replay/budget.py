@@ -3,7 +3,7 @@
 The allocator counts every arena and every block that a run takes, results included until they are freed, and refuses
 what would exceed the cap; the runtime makes a failure of it. Such a run is done again with no other run of the session
 beside it, no idle arena and no plan, because a plan that does not fit takes memory beside what the run takes. A run
-that does not fit even then is refused.
+that does not fit even then is refused. A run that must not be done again is alone from the start.
 """
 
 from __future__ import annotations
@@ -111,7 +111,9 @@ class BudgetedReplayer(Replayer):
     def __init__(self, *arguments: Any, most_bytes: int, make: Callable[[int], ArenaMemory], **options: Any) -> None:
         self._cap: Final = MemoryCap(most_bytes)
         self._gate = _Gate()
-        self._is_alone = False  # the one run that is inside
+        self._is_alone = False  # the one run that is inside, and has no plan
+        # Whose last run was refused and not done again; the next one has all memory for itself.
+        self._refused: weakref.WeakSet[Family] = weakref.WeakSet()
 
         def made(size: int) -> ArenaMemory:
             try:
@@ -146,15 +148,23 @@ class BudgetedReplayer(Replayer):
             if before == cap.pointer and is_on((_WITHIN,), lambda names: names.get("self") is self):
                 return super().run(family, described, call, *arguments)
         need = self._learner.run_bytes
-        place = self._gate.enter(cap.most // need if 0 < need <= cap.most else sys.maxsize)
+        repeatable = described().is_repeatable
+        most = cap.most // need if 0 < need <= cap.most else sys.maxsize
+        place = self._gate.enter(most) if repeatable else self._gate.enter_alone()
         try:
+            if family in self._refused:
+                self._begin_alone()
             try:
-                return self._within(before, family, described, call, *arguments)
+                result = self._within(before, family, described, call, *arguments)
             except BudgetExceededError as error:
+                if error.__cause__ is not None and not repeatable:  # it may have changed its inputs
+                    self._refused.add(family)
+                    if family.mode == "replay":
+                        self._deviates(family, error, records=self.policy.record == "first-run")
+                    raise
                 self._gate.leave(place)
                 place = self._gate.enter_alone()
-                self._is_alone = True
-                self.trim()
+                self._begin_alone()
                 is_above_plan = error.__cause__ is not None and family.mode == "replay"
                 if is_above_plan:  # it is recorded, if it may be
                     self._deviates(family, error, records=self.policy.record == "first-run")
@@ -164,9 +174,16 @@ class BudgetedReplayer(Replayer):
                     if is_above_plan:
                         self._deviates(family, last, records=False)
                     raise
+            self._refused.discard(family)
+            return result
         finally:
             self._is_alone = False
             self._gate.leave(place)
+
+    def _begin_alone(self) -> None:
+        """The run inside, which is the only one, has all memory for itself: no idle arena, and no plan."""
+        self._is_alone = True
+        self.trim()
 
     def _within(
         self,

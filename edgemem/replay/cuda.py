@@ -64,9 +64,13 @@ _held: list[tuple[int, int]] = []
 def _give_back() -> None:
     """Free the memory of released arenas in which no block is in use."""
     c = library().c
-    for entry in list(_held):
-        pointer, address = entry
-        if c.em_arena_left(pointer) == 0:
-            _held.remove(entry)
-            c.em_arena_release(pointer)
-            cuda_runtime().cudaFree(address)
+    for _ in range(len(_held)):
+        try:
+            pointer, address = _held.pop(0)  # no other thread, and no finalizer in here, has it as well
+        except IndexError:
+            return
+        if c.em_arena_left(pointer) != 0:
+            _held.append((pointer, address))
+            continue
+        c.em_arena_release(pointer)
+        cuda_runtime().cudaFree(address)

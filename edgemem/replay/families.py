@@ -74,7 +74,7 @@ class ReadyPlan:
         return self.found.trace
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Family:
     """Not safe for several threads: the replayer's lock is held by whoever changes it, and the gate by `wanted`.
 

@@ -7,12 +7,10 @@ import threading
 import time
 import weakref
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from edgemem.replay.logger import logger
-
-if TYPE_CHECKING:
-    from edgemem.replay.replayer import Replayer
+from edgemem.replay.replayer import Replayer  # noqa: TC001 - its handler of forks comes before the one below
 
 __all__ = ["watch"]
 
@@ -97,5 +95,6 @@ def watch(replayer: Replayer, seconds: float) -> None:
     _WATCH.add(replayer, seconds)
 
 
+# Behind the handlers of what is imported above: the thread must not wait for a lock that they replace.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_WATCH.start_again)

@@ -169,8 +169,10 @@ class Lanes:
         return not busy and len(self._idle) == len(self._lanes)
 
     def _each_idle(self, call: Callable[[Lane], object]) -> None:
-        for _ in range(len(self._idle)):
-            with self._lock:  # a run that finds no lane meanwhile waits for this one, and makes no other
+        # A run that finds no lane meanwhile waits for this one, and makes no other. Another thread in here waits, too:
+        # the lane that this one holds would be missing for it.
+        with self._lock:
+            for _ in range(len(self._idle)):
                 try:
                     lane = self._idle.pop(0)
                 except IndexError:

@@ -43,6 +43,11 @@ class Signature:
         """Equal for calls that differ in their shapes alone: one plan may serve them all."""
         return self.call, tuple(name for name, _, _ in self.inputs), self.outputs, self.bound, self.shared
 
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether a call that failed midway may be made again: bound outputs may lie on inputs, and change them."""
+        return self.call != "run_with_iobinding"
+
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:

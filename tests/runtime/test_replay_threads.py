@@ -222,6 +222,30 @@ def test_the_arenas_may_be_counted_while_others_are_made() -> None:
     assert many.arena_bytes() == 500 * 64
 
 
+def test_two_threads_that_give_memory_back_miss_no_lane() -> None:
+    closes, goes_on = threading.Event(), threading.Event()
+
+    class Memory(ArenaMemory):
+        def close(self) -> None:
+            closes.set()
+            goes_on.wait(10)
+            super().close()
+
+    one = Lanes(HOST, Memory, 1, None)
+    lane = one.take()
+    one.new_memory(lane, 64, 0)
+    one.give(lane)
+    first = begun(one.drop_idle_memory)
+    assert closes.wait(10)
+    second = begun(one.drop_idle_memory)
+    second.join(0.2)
+    assert second.is_alive(), "the lane that the first one holds is idle, too"
+    goes_on.set()
+    for thread in (first, second):
+        thread.join(10)
+    assert one.arena_bytes() == 0
+
+
 def test_an_exception_at_any_point_leaves_the_lanes_to_others() -> None:
     """As from a signal's handler, which runs between any two lines."""
     places = (lanes.__file__, threading.__file__)

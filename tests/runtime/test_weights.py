@@ -14,14 +14,17 @@ import onnx
 import pytest
 from click.testing import CliRunner, Result
 from onnx import TensorProto, helper
+from onnx.numpy_helper import from_array
 
 from edgemem.cli.main import main
+from edgemem.errors import ModelError
 from edgemem.report.sizes import size_text
 from edgemem.runtime.onnxruntime.baked_file import bake
 from edgemem.runtime.onnxruntime.file import WEIGHTS_KEY, metadata_of
 from edgemem.runtime.onnxruntime.session import InferenceSession
 from edgemem.runtime.onnxruntime.weights import packing
 from edgemem.runtime.onnxruntime.weights.packed_files import pack_beside
+from edgemem_converters.onnx.model import OnnxConverter
 from tests.mapped_files import mapped_files
 from tests.onnx_sessions import feeds, options, plain, same, small
 from tests.weighted_models import change_weights, eight_bits, four_bits, packed, products, served, warnings_of
@@ -126,6 +129,35 @@ def test_weights_in_other_files_are_packed_and_their_changes_are_seen(
     assert "not what packing the model gives here" in warnings_of(path, caplog)
 
 
+def test_weights_of_bodies_in_other_files_are_refused(tmp_path: Path) -> None:
+    """Sessions would not see that they change."""
+    weights = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
+    value = helper.make_tensor_value_info
+    bodies = {}
+    for name in ("then", "else"):
+        node, end = helper.make_node("MatMul", ["x", f"{name}_w"], [f"{name}_y"]), value(f"{name}_y", 1, ["n", 64])
+        bodies[f"{name}_branch"] = helper.make_graph([node], name, [], [end], [from_array(weights, f"{name}_w")])
+    ends = [value("x", TensorProto.FLOAT, ["n", 64]), value("c", TensorProto.BOOL, []), value("y", 1, ["n", 64])]
+    graph = helper.make_graph([helper.make_node("If", ["c"], ["y"], **bodies)], "g", ends[:2], ends[2:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path)
+    pack_beside(path)
+    onnx.save(model, path, save_as_external_data=True, location="plain.data", size_threshold=1024)
+    with pytest.raises(ModelError, match=r"'plain\.data', which packed weights are not compared with"):
+        pack_beside(path)
+
+
+@pytest.mark.parametrize("name", ["m\u00fc \u2603 'b", ".hidden", "a:b\\c"])
+def test_a_model_may_have_any_name(name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / f"{name}.onnx"
+    path.write_bytes(products(width=64, layers=1))
+    for _ in range(2):  # the second removes no file of its own
+        pack_beside(path)
+    assert warnings_of(path, caplog) == ""
+    assert len(list(tmp_path.glob("*.weights"))) == 1
+
+
 def test_constants_of_any_size_lie_where_vectors_may_be_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = served(tmp_path / "served", products(width=129))
     graph, _ = packed(path)
@@ -204,6 +236,17 @@ def test_the_command_packs_and_verify_packs_again(
     assert [v["cause"] for v in json.loads(done.stdout)["violations"]] == ["different_weights"]
     assert edgemem("plan", path, "-o", path).exit_code == 0
     assert not metadata_of(path.read_bytes(), (WEIGHTS_KEY,)), "a plan without packed weights names none"
+
+
+def test_a_changed_graph_names_no_packed_weights() -> None:
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in "xy"]
+    nodes = [helper.make_node(kind, ["x"], [kind]) for kind in ("Exp", "Neg")]
+    nodes += [helper.make_node("Add", ["Exp", "Neg"], ["y"])]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
+    data = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9).SerializeToString()
+    model = OnnxConverter.from_bytes(data).with_note(WEIGHTS_KEY, b"{}")
+    assert model.note(WEIGHTS_KEY)
+    assert not model.with_order((1, 0, 2)).note(WEIGHTS_KEY)
 
 
 def test_what_cannot_be_packed_is_an_error_that_says_so(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from edgemem.errors import ModelError
 from edgemem_converters.onnx import file_edits as edit
 from edgemem_converters.onnx.aligned_constants import align_constants
 from edgemem_converters.onnx.computation_digest import computation_digest
+from edgemem_converters.onnx.external_data import locations
 from edgemem_converters.onnx.parts import ModelParts, elem_type
 from edgemem_converters.onnx.wire import metadata, with_metadata, without_metadata
 
@@ -67,6 +68,13 @@ class Editor:
             raise ModelError(f"the graph is damaged: {e}") from None
         align_constants(model, source, target)
         return bytes(model.SerializeToString(deterministic=True))
+
+    def weight_files(self, data: bytes) -> tuple[str, ...]:
+        """The names of all files that constants lie in besides the model's, those of bodies and attributes included."""
+        try:
+            return locations(ModelProto.FromString(data))
+        except DecodeError as e:
+            raise ModelError(f"the model is damaged: {e}") from None
 
     def computation_digest(self, data: bytes) -> str:
         """A digest that is the same for graphs that differ in the names of results and the order of nodes alone."""

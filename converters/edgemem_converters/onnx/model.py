@@ -312,7 +312,10 @@ class OnnxConverter:
 
 
 def _without_plan(data: bytes) -> bytes:
-    return without_metadata(without_metadata(data, PLAN_KEY), SUMMARY_KEY)
+    """Without what was made for the graph as it was: its plan, and the note of its packed weights."""
+    for key in (PLAN_KEY, SUMMARY_KEY, _WEIGHTS_KEY):
+        data = without_metadata(data, key)
+    return data
 
 
 def _forms(model: ModelProto) -> dict[str, tuple[int | str | None, ...]]:

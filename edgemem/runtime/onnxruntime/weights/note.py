@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from edgemem.planfile.protobuf import Content
 
-__all__ = ["CPU", "Note", "PackedFor", "file_name", "note_in", "place_here"]
+__all__ = ["CPU", "Note", "PackedFor", "file_name", "note_in", "place_here", "stem_of"]
 
 CPU: Final = "CPUExecutionProvider"
 _NAME: Final = re.compile(r"[^/\\:\x00.][^/\\:\x00]*\.[0-9a-f]{16}")  # of a file in the model's folder
@@ -77,6 +77,11 @@ class Note:
 def file_name(name: str, kind: str) -> str:
     """The name of a file: `kind` is graph or weights."""
     return f"{name}.{kind}"
+
+
+def stem_of(model: Path) -> str:
+    """The first part of the name of a model's packed files, with _ for what a note's name must not have."""
+    return re.sub(r"^\.|[\\:]", "_", model.stem)
 
 
 def note_in(data: Content) -> Note | None:

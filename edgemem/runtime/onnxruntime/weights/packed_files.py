@@ -26,7 +26,7 @@ from edgemem.runtime.onnxruntime.weights.checking import (
     plain_digests,
     remember_packed,
 )
-from edgemem.runtime.onnxruntime.weights.note import CPU, Note, note_in, place_here
+from edgemem.runtime.onnxruntime.weights.note import CPU, Note, note_in, place_here, stem_of
 from edgemem.runtime.onnxruntime.weights.packing import pack
 from edgemem.system.files import atomic_write, temporary_folder
 
@@ -90,7 +90,7 @@ def pack_beside(model: Path) -> PackedSize:
         with opened(model) as (data, _), options_for_file(data, options):
             place = place_here(ort.__version__, options.graph_optimization_level.name, [CPU])
             outside = [model.parent / name for name in weight_files(data)]
-        name = f"{model.stem}.{sha256([repr((place, plain)).encode()])[:_DIGITS]}"
+        name = f"{stem_of(model)}.{sha256([repr((place, plain)).encode()])[:_DIGITS]}"
         with temporary_folder(model.parent) as folder:
             made = pack(model, folder, name)
             note = Note(name, place, *digests_of(made.graph, made.weights))
@@ -129,7 +129,7 @@ def _sync(path: Path) -> None:
 
 
 def _remove_others(model: Path, note: Note) -> None:
-    pattern = re.compile(rf"{re.escape(model.stem)}\.[0-9a-f]{{{_DIGITS}}}\.(graph|weights)")
+    pattern = re.compile(rf"{re.escape(stem_of(model))}\.[0-9a-f]{{{_DIGITS}}}\.(graph|weights)")
     for path in model.parent.iterdir():
         if pattern.fullmatch(path.name) and path not in note.files(model):
             with suppress(OSError):

@@ -10,7 +10,7 @@ from pathlib import Path
 from edgemem.errors import ModelError, RuntimeLoadError
 from edgemem.formats import onnx_editor
 from edgemem.runtime.onnxruntime.baked_file import onnxruntime, runtime_errors
-from edgemem.runtime.onnxruntime.file import BAKED_KEY, metadata_of, opened
+from edgemem.runtime.onnxruntime.file import BAKED_KEY, metadata_of, opened, weight_files
 from edgemem.runtime.onnxruntime.file_options import options_for_file
 from edgemem.runtime.onnxruntime.weights.note import CPU, file_name
 from edgemem.system.child_call import Message, serve
@@ -24,9 +24,11 @@ def pack(question: Message) -> Message:
 
     The answer has `is_same`: whether the graph computes what another one does, which the question may name.
 
-    Raises RuntimeLoadError where ONNX Runtime cannot load the model, ModelError where a baked one is not kept whole.
+    Raises RuntimeLoadError where ONNX Runtime cannot load the model, ModelError where a baked one is not kept whole and
+    for weights whose change would not be seen.
     """
     model, folder, name = Path(question.data["model"]), Path(question.data["folder"]), question.data["name"]
+    _refuse_hidden_files(model)
     ort = onnxruntime()
     options = ort.SessionOptions()
     options.log_severity_level = _ERRORS_ONLY
@@ -55,6 +57,20 @@ def pack(question: Message) -> Message:
     other = question.data["other"]
     digests = {onnx_editor().computation_digest(Path(file).read_bytes()) for file in (graph, other or graph)}
     return Message({"is_same": len(digests) == 1})
+
+
+def _refuse_hidden_files(model: Path) -> None:
+    """Raise ModelError for files with weights that `weight_files` does not find, so that sessions do not compare them.
+
+    Sessions look for files at the graph's own constants alone: a search in all bodies would take longer than loading.
+    """
+    with opened(model) as (data, _):
+        known = weight_files(data)
+    if hidden := set(onnx_editor().weight_files(model.read_bytes())) - set(known):
+        raise ModelError(
+            f"{model.name} has constants of an operator's body or attributes in {min(hidden)!r}, which packed weights "
+            "are not compared with; save the model with these constants inside, or use --weights plain"
+        )
 
 
 def _in_order_of(model: Path, graph: Path) -> bytes:
