@@ -6,6 +6,7 @@ The recording allocator of the Python package says what they are. It has 64-bit 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,7 +27,7 @@ from edgemem.targets import BUILT_IN
 from edgemem_converters.tflite.model import TfliteConverter
 from models.fetch import FetchError
 from tests.runtime.micro_models import MICRO_MODELS
-from tests.tflite_models import M, O, S, T, build
+from tests.tflite_models import IF, M, O, S, T, build
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,6 +97,46 @@ def test_every_part_is_predicted_to_the_byte(name: str) -> None:
         # What has no place in the plan is put around it.
         assert ran.head == -(-best.size // 16) * 16 or (left and ran.head > best.size)
         assert ran.head <= predicted_head(changed.graph(), {}, 8).total
+
+
+def with_variables(reads: str, assigns: str) -> bytes:
+    """Variables with names of one letter that are assigned, and then read."""
+    tensors, ops, handles = [T("x", shape=(1, 80))], [], {}
+    for name in sorted({*reads, *assigns}):
+        handles[name] = len(tensors)
+        ops.append(O("VAR_HANDLE", (), (len(tensors),), shared_name=name))
+        tensors.append(T(name, "resource", (1,)))
+    ops += [O("ASSIGN_VARIABLE", (handles[name], 0), ()) for name in assigns]
+    ends = range(len(tensors), len(tensors) + len(reads) + 1)
+    ops += [O("READ_VARIABLE", (handles[name],), (end,)) for name, end in zip(reads, ends[1:], strict=True)]
+    tensors += [T(f"y{end}", shape=(1, 80)) for end in ends]
+    return build(M([S(tensors, [*ops, O("ABS", (0,), (ends[0],))], (0,), tuple(ends))]))
+
+
+def with_another_signature() -> bytes:
+    """A second subgraph that no operator runs, and a third that it alone runs."""
+    small = S([T("x"), T("y")], [O("ABS", (0,), (1,))], (0,), (1,))
+    condition = T("c", "bool", (1,))
+    chosen = S([condition, T("p"), T("q")], [O("IF", (0, 1), (2,), (IF, (2, 2)))], (0, 1), (2,), "other")
+    large = S([T(name, shape=(1, 64)) for name in "abc"], [O("ABS", (0,), (1,)), O("ABS", (1,), (2,))], (0,), (2,))
+    return build(M([small, chosen, large]))
+
+
+RARE = {
+    "read twice": partial(with_variables, "vv", "v"),
+    "assigned twice": partial(with_variables, "v", "vv"),
+    "one of two is read": partial(with_variables, "a", "ab"),
+    "none is read": partial(with_variables, "", "a"),
+    "a graph that nothing runs": with_another_signature,
+}
+
+
+@pytest.mark.parametrize("name", RARE)
+def test_variables_and_graphs_that_nothing_runs_are_counted(name: str) -> None:
+    """In a file as it is, and in one with offsets."""
+    model = TfliteConverter.from_bytes(RARE[name]())
+    own = checked(model, None)
+    checked(planned(model, api.plan(model, effort="fast")), own)
 
 
 @pytest.mark.full
