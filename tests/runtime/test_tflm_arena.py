@@ -30,6 +30,7 @@ from tests.runtime.micro_models import MICRO_MODELS
 from tests.tflite_models import IF, M, O, S, T, build
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from edgemem.plans import PlanSet
@@ -122,7 +123,7 @@ def with_another_signature() -> bytes:
     return build(M([small, chosen, large]))
 
 
-RARE = {
+RARE: dict[str, Callable[[], bytes]] = {
     "read twice": partial(with_variables, "vv", "v"),
     "assigned twice": partial(with_variables, "v", "vv"),
     "one of two is read": partial(with_variables, "a", "ab"),
