@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from edgemem import api
+from edgemem import api, check, shrink
 from edgemem.errors import BudgetExceededError, RuntimeBindError
 from edgemem.passes.streaming.stages import choose_stages
 from edgemem.passes.streaming.stream import stream
@@ -170,6 +170,25 @@ def test_a_budget_is_for_the_whole_arena() -> None:
     assert api.plan(model, budget=arena).best_offsets is not None
     with pytest.raises(BudgetExceededError, match=rf"{arena:,} bytes required \(head "):
         api.plan(model, budget=arena - 1)
+
+
+def test_plan_check_and_shrink_ask_for_one_arena(tmp_path: Path) -> None:
+    """In a small model that is what it takes to prepare it, which is more than head and tail."""
+    small = S([T("x"), T("y")], [O("ABS", (0,), (1,))], (0,), (1,))
+    model = TfliteConverter.from_bytes(build(M([small])))
+    arenas = micro_arenas(model, api.plan(model))
+    assert arenas is not None
+    arena = arenas.planned.total
+    assert arena > arenas.planned.head.total + arenas.planned.tail + 32
+    path, budgets = tmp_path / "m.tflite", tmp_path / "models.toml"
+    model.save(path)
+    for budget, fits in ((arena, True), (arena - 1, False)):
+        budgets.write_text(f'[[model]]\npath = "m.tflite"\nbudget = {budget}\n')
+        (checked_model,) = check(budgets).models
+        assert (checked_model.status == "over budget") is not fits
+    assert shrink(path, target="tflm", budget=arena).chosen.memory == arena
+    with pytest.raises(BudgetExceededError):
+        shrink(path, target="tflm", budget=arena - 1)
 
 
 def test_workspace_is_in_the_plan_and_where_the_runtime_puts_it() -> None:
