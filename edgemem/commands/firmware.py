@@ -45,11 +45,11 @@ def firmware_of(path: Path) -> Firmware:
     size, graph = size_of(model, kernels=None), model.graph()
     target = plan.planset.target
     predicted = predicted_arena(graph, model.offline(), INSTALLED, target.kernels if target else "none")
-    found = "predicted" if size.tail is None else "measured on this computer"
     tail = predicted.tail if size.tail is None else size.tail
     # The kernels of the plan may ask for more workspace than the reference ones that were measured.
     needed = predicted.head.total + predicted.tail
     arena = max(needed, size.arena or max(predicted.total, size.head + tail))
+    found = "measured on this computer" if arena == size.arena else "predicted"
     assert size.origin is not None
     about = (
         f"{path.name}, planned by {size.origin.strategy}: {size.head} bytes of head ({size.tensors} of activations, "

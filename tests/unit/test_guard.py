@@ -15,10 +15,10 @@ from click.testing import CliRunner, Result
 import edgemem
 from edgemem.cli.main import main
 from edgemem.errors import ModelError, PlanFileError
+from edgemem.formats import Model
 from edgemem.guard.check import Checked, CheckedModel
 from edgemem.guard.settings import Tolerance, read_settings
 from edgemem.guard.text import check_markdown, github_lines, junit_xml
-from edgemem.formats import Model
 from edgemem.planning.micro_arenas import micro_arenas
 from edgemem.records.micro_builds import build_of
 from edgemem.records.micro_tail import predicted_tail
