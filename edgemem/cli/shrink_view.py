@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Rows", "answer_lines", "found_data", "live_progress", "rows_of", "step_lines", "table_lines"]
 
 _ROWS: Final = 8
+_ROUNDED: Final = 32  # bytes at most that rounding adds to a head and a tail
 _COLUMNS: Final = ("", "memory", "of it", "arithmetic", "operators", "time")
 _WORDS: Final = {
     "stream": "stripes",
@@ -102,7 +103,8 @@ def answer_lines(found: Found, limits: CandidateLimits) -> list[str]:
 def _head_and_tail(best: Candidate, said: str) -> str:
     device = f"a {8 * best.target.pointer_bytes}-bit device"
     here = f"; {best.tail_check.measured:,} measured here on 64 bits" if best.tail_check is not None else ""
-    return f"head {best.arena:,} {said}, tail {best.tail:,} predicted for {device}{here}"
+    before = "" if best.memory < best.arena + best.tail + _ROUNDED else "; it is prepared in more than they take"
+    return f"head {best.arena:,} {said}, tail {best.tail:,} predicted for {device}{here}{before}"
 
 
 def step_lines(effects: Sequence[StepEffect]) -> list[str]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from edgemem.errors import EdgememError, PlanFileError
+from edgemem.model.resource_variables import all_operators, variables_of
 from edgemem.records.micro_arena import predicted_arena
 from edgemem.records.micro_builds import INSTALLED
 from edgemem.report.c_header import kernel_warning
 from edgemem.report.firmware import Firmware, SelfTest
 from edgemem.runtime.tflite_file import open_model
 from edgemem.runtime.tflm.file_plan import file_plan
-from edgemem.runtime.tflm.operators import resolver_calls, variables_of
+from edgemem.runtime.tflm.operators import resolver_calls
 from edgemem.runtime.tflm.self_test import digest_of, kind_of
 from edgemem.runtime.tflm.size import size_of
 
@@ -42,16 +43,19 @@ def firmware_of(path: Path) -> Firmware:
     if plan.planset is None:
         raise PlanFileError(f"{path.name} carries no plan; make one with: edgemem plan {path.name} -o PLANNED.tflite")
     size, graph = size_of(model, kernels=None), model.graph()
-    predicted = predicted_arena(graph, model.offline(), INSTALLED)
-    found = "predicted" if size.tail is None else "measured on this computer"
+    target = plan.planset.target
+    predicted = predicted_arena(graph, model.offline(), INSTALLED, target.kernels if target else "none")
     tail = predicted.tail if size.tail is None else size.tail
-    arena = size.arena or (predicted.total if size.tail is None else max(predicted.total, size.head + tail))
+    # The kernels of the plan may ask for more workspace than the reference ones that were measured.
+    needed = predicted.head.total + predicted.tail
+    arena = max(needed, size.arena or max(predicted.total, size.head + tail))
+    found = "measured on this computer" if arena == size.arena else "predicted"
     assert size.origin is not None
     about = (
         f"{path.name}, planned by {size.origin.strategy}: {size.head} bytes of head ({size.tensors} of activations, "
         f"{size.workspace} of workspace; {size.own} without the plan) and {tail} of tail in an arena of {arena}, "
         f"{found}; with 32-bit pointers {size.device.tail} of tail and {size.device.total} in all, predicted for "
-        "reference kernels"
+        f"{plan.planset.kernels or 'reference kernels'}"
     )
     content = (model if model.plan() is None else model.with_offsets(plan.planset)).content()
     calls = resolver_calls(graph)
@@ -64,7 +68,7 @@ def firmware_of(path: Path) -> Firmware:
         plan.planset.kernels,
         tuple(sorted(call for call in calls.values() if call)),
         tuple(sorted(kind for kind, call in calls.items() if not call)),
-        variables_of(graph),
+        variables_of(all_operators(graph)),
         _self_test(content, graph),
     )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from edgemem.errors import ModelError, PlanFileError
 from edgemem.formats import Bindings, MicroPlanned, Model, load
+from edgemem.planning.micro_arenas import micro_arenas
 from edgemem.planning.model_plan import plan_model, plan_problem
 from edgemem.planning.verification import graph_for, right_plan
 from edgemem.plans import Settings
@@ -91,7 +92,7 @@ def planned_file(
 
 def memory_of(planned: PlannedFile, name: str) -> PlannedMemory:
     """The rows of a plan, with TensorFlow Lite Micro's tail where the plan is one for it."""
-    return planned_memory(planned.planset, planned.graph, name=name, tail=_tail(planned))
+    return planned_memory(planned.planset, planned.graph, name=name, **_micro(planned))
 
 
 def memory_of_file(
@@ -119,8 +120,13 @@ def _holds_plan(model: Model) -> bool:
     return model.plan() is not None or (isinstance(model, MicroPlanned) and bool(model.offline_metadata()))
 
 
-def _tail(planned: PlannedFile) -> int:
+def _micro(planned: PlannedFile) -> dict[str, int]:
+    """`tail` and `whole` of TensorFlow Lite Micro's arena; nothing for other runtimes."""
     target, model = planned.planset.target, planned.model
     if planned.graph is None or model is None or target is None or not has_tail(model.default_target, target):
-        return 0
-    return predicted_tail(planned.graph, build_of(target))
+        return {}
+    arenas = micro_arenas(model, planned.planset)
+    return {
+        "tail": predicted_tail(planned.graph, build_of(target)),
+        "whole": arenas.planned.total if arenas else 0,
+    }

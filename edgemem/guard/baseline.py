@@ -24,7 +24,7 @@ _LARGEST: Final = 1 << 26
 
 @dataclass(frozen=True, slots=True)
 class BaselineRow:
-    """Bytes of one model: `memory` is arena and tail. `peak` is the operator at which most is alive."""
+    """Bytes of one model: `memory` is what the runtime needs. `peak` is the operator at which most is alive."""
 
     memory: int
     arena: int

@@ -98,6 +98,7 @@ class Graph:
             the second, whatever they read and write.
         number: which graph of the file it is, where several operators may run one: bodies with one number are in the
             same memory. -1: it is in memory of its own.
+        others: graphs of the file that no operator runs. TensorFlow Lite Micro has memory for them all the same.
         default_target: the target a plan is made for when none is named.
     """
 
@@ -111,6 +112,7 @@ class Graph:
     layout: Layout = ""
     precedence: tuple[tuple[int, int], ...] = ()
     number: int = -1
+    others: tuple[Graph, ...] = ()
     _digest: str = field(default="", init=False, repr=False, compare=False)  # computed at the first call of `digest`
 
     def __post_init__(self) -> None:
@@ -163,7 +165,7 @@ def digest(graph: Graph) -> str:
     """SHA-256 (hex) of what a plan depends on: operators in order, tensor names, dtypes, shapes and kinds.
 
     Weights do not count: a retrained model keeps its plan. Neither do `precedence`, which says what other orders there
-    are, and `number`: plans that it makes different are told apart by their places.
+    are, and `number`: plans that it makes different are told apart by their places. Nor do `others`.
     """
     if not graph._digest:  # noqa: SLF001 - the cache of this function
         object.__setattr__(graph, "_digest", _hashed(graph))

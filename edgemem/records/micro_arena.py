@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from edgemem.model.micro_workspace import workspace_of
 from edgemem.records.micro_buffers import buffers_of
 from edgemem.records.micro_planner import predicted_head
-from edgemem.records.micro_tail import channels_of, subgraphs_of, tail_stages
+from edgemem.records.micro_tail import channels_of, predicted_tail, subgraphs_of, tail_stages
 from edgemem.records.sizes import padded
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from edgemem.records.micro_builds import MicroBuild
     from edgemem.records.micro_planner import MicroHead
 
-__all__ = ["MicroArena", "predicted_arena"]
+__all__ = ["MicroArena", "predicted_arena", "prepared_bytes"]
 
 _ALIGNMENT: Final = 16
 _QUANTISED: Final = frozenset(("int4", "int8", "uint8", "int16"))
@@ -68,6 +68,12 @@ def predicted_arena(graph: Graph, offline: Mapping[str, int], build: MicroBuild,
         build: which TensorFlow Lite Micro it is.
         kernels: the profile; `none` for the reference kernels.
     """
+    head = predicted_head(graph, offline, build.pointer, kernels)
+    return MicroArena(head, predicted_tail(graph, build), prepared_bytes(graph, build, kernels))
+
+
+def prepared_bytes(graph: Graph, build: MicroBuild, kernels: str = "none") -> int:
+    """What the arena has to hold while a model is prepared, whatever the plan. Arguments as of `predicted_arena`."""
     graphs, pointer = subgraphs_of(graph), build.pointer
     operators = [(each, op) for each in graphs for op in each.ops]
     pieces = sum(len(workspace_of(each, op, pointer)) for each, op in operators)
@@ -77,8 +83,7 @@ def predicted_arena(graph: Graph, offline: Mapping[str, int], build: MicroBuild,
     buffers = sum(len(each.tensors) for each in graphs) + pieces
     lists = requests + pointer * len(graphs) + (2 * pointer + 16) * buffers
     planner = padded(lists, _ALIGNMENT) + _PLANNED * len(buffers_of(graph, pointer, kernels))
-    preparing = padded(tail.planned, _ALIGNMENT) + max(requests + kernel, planner)
-    return MicroArena(predicted_head(graph, offline, pointer, kernels), tail.total, preparing)
+    return padded(tail.planned, _ALIGNMENT) + max(requests + kernel, planner)
 
 
 def _while_prepared(graph: Graph, op: Op, build: MicroBuild) -> int:

@@ -50,7 +50,7 @@ def buffers_of(graph: Graph, pointer: int = 4, kernels: str = "none") -> tuple[B
     """All buffers of the graph of a .tflite file, in the order in which TensorFlow Lite Micro asks for their places.
 
     That is the order of subgraphs and tensors in the file, and then that of subgraphs and operators for the workspace
-    of their kernels. Constants and variables are kept elsewhere.
+    of their kernels. Constants and variables are kept elsewhere. Graphs that no operator runs have places, too.
 
     Args:
         graph: of the file.
@@ -59,6 +59,8 @@ def buffers_of(graph: Graph, pointer: int = 4, kernels: str = "none") -> tuple[B
     """
     counter = _Scopes(pointer, kernels)
     counter.visit(graph)
+    for other in graph.others:
+        counter.keep(other)
     tensors = (buffer for _, buffers in sorted(counter.of.items()) for buffer in buffers if buffer is not None)
     workspace = (buffer for _, buffer in sorted(counter.workspace.items(), key=lambda entry: entry[0]))
     return tuple(buffer for buffer in (*tensors, *workspace) if buffer.size)
@@ -107,6 +109,12 @@ class _Scopes:
                 use(index)
         for index in graph.outputs:
             use(index)
+
+    def keep(self, graph: Graph) -> None:
+        """Note the tensors of a graph that no operator runs, and of those that it runs: they are in no scope."""
+        self._buffers(graph)
+        for body in (body for op in graph.ops for body in op.bodies):
+            self.keep(body)
 
     def _use_workspace(self, key: tuple[int, int, int], name: str, size: int) -> None:
         buffer = self.workspace.get(key)

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from edgemem.model.micro_workspace import workspace_of
+from edgemem.model.resource_variables import variable_of, variables_of
 from edgemem.records.micro_builds import options_alignment, structures_of
 from edgemem.records.sizes import padded, tensor_bytes
 from edgemem.targets import BUILT_IN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from edgemem.model.graph import Graph, Op
     from edgemem.records.micro_builds import MicroBuild
@@ -85,7 +86,7 @@ def tail_stages(graph: Graph, build: MicroBuild) -> TailStages:
     operators = [(each, op) for each in graphs for op in each.ops]
     tail = _Pieces()
     tail.take(build.interpreter - build.options, 1)
-    variables = sum(op.type == "READ_VARIABLE" for _, op in operators)
+    variables = variables_of(operators)
     if variables:
         tail.take(build.variables, _ALIGNMENT)
         tail.take(build.resource * variables, _ALIGNMENT)
@@ -100,6 +101,8 @@ def tail_stages(graph: Graph, build: MicroBuild) -> TailStages:
     for each, op in operators:
         for size in _kernel_sizes(each, op, build):
             tail.take(size, _ALIGNMENT)
+    for size in _variable_sizes(operators):
+        tail.take(size, _ALIGNMENT)
     tail.take(build.pointer * sum(len(workspace_of(each, op, build.pointer)) for each, op in operators), build.pointer)
     for each in graphs:
         for tensor in each.tensors:
@@ -172,8 +175,16 @@ def _kernel_sizes(graph: Graph, op: Op, build: MicroBuild) -> Iterator[int]:
         yield from (_TABLE,) * 2
     if op.type in _COPIED:
         yield 4 + 4 * len(graph.tensors[op.outputs[0]].shape)
-    if op.type == "READ_VARIABLE" and op.outputs:
-        yield tensor_bytes(graph.tensors[op.outputs[0]], BUILT_IN["tflm"], "nhwc")
+
+
+def _variable_sizes(operators: Iterable[tuple[Graph, Op]]) -> Iterator[int]:
+    """Resource variables, each where it is assigned first by an operator whose handle VAR_HANDLE makes."""
+    found = set()
+    for graph, op in operators:
+        variable = variable_of(graph, op) if op.type == "ASSIGN_VARIABLE" else ""
+        if variable and variable not in found:
+            found.add(variable)
+            yield tensor_bytes(graph.tensors[op.inputs[1]], BUILT_IN["tflm"], "nhwc")
 
 
 def _transposed_sizes(graph: Graph, op: Op, build: MicroBuild) -> Iterator[int]:
@@ -195,7 +206,7 @@ def channels_of(graph: Graph, op: Op) -> int:
 
 
 def subgraphs_of(graph: Graph) -> list[Graph]:
-    """The graph of a .tflite file and its bodies, each once, in the order of the file."""
+    """The graphs of a .tflite file, bodies and those that no operator runs, each once, in the order of the file."""
     found: dict[int, Graph] = {}
 
     def visit(each: Graph) -> None:
@@ -207,6 +218,8 @@ def subgraphs_of(graph: Graph) -> list[Graph]:
                     visit(body)
 
     visit(graph)
+    for other in graph.others:
+        visit(other)
     return [each for _, each in sorted(found.items())]
 
 

@@ -10,7 +10,7 @@ from edgemem.report.offsets import best_offsets
 if TYPE_CHECKING:
     from edgemem.plans import PlanSet
 
-__all__ = ["as_c_header", "comment", "identifier", "kernel_warning", "prefix_of"]
+__all__ = ["as_c_header", "comment", "identifier", "kernel_warning", "prefix_of", "quoted"]
 
 # Of C and C++, in lower case: other identifiers of a name are in capitals.
 _WORDS: Final = """
@@ -22,7 +22,21 @@ _WORDS: Final = """
     static_assert static_cast struct switch synchronized template this thread_local throw true try typedef typeid
     typename typeof typeof_unqual union unsigned using virtual void volatile wchar_t while xor xor_eq
 """
-_KEYWORDS: Final = frozenset(_WORDS.split())
+# Of the C library: an array of that name would not compile, or take a function's place in the program.
+_FUNCTIONS: Final = """
+    abort abs acos acosh asctime asin asinh assert atan atanh atexit atof atoi atol bcmp bcopy bsearch bzero cabs calloc
+    carg cbrt ceil cexp cimag clock clog close conj copysign cos cosh cpow creal csin csqrt ctan ctime difftime div erf
+    erfc errno exit exp expm1 fabs fclose fdim feof ferror ffs fflush floor fma fmax fmin fmod fopen fork fprintf fputc
+    fputs fread free frexp fseek ftell fwrite gamma getc getchar getenv gets gmtime hypot index isalnum isalpha isascii
+    isblank iscntrl isdigit isgraph islower isprint ispunct isspace isupper j0 j1 jn kill labs ldexp ldiv lgamma link
+    llabs localtime log log10 log1p log2 logb longjmp lrint lround main malloc memchr memcmp memcpy memmove memset
+    mktime modf nan nearbyint nextafter offsetof open perror pipe pow printf putc putchar puts qsort raise rand read
+    realloc remainder remove rename rewind rindex rint round scanf select setjmp signal significand sin sincos sinh
+    sleep sprintf sqrt srand stat stderr stdin stdout stpcpy strcat strchr strcmp strcpy strcspn strdup strlen strncat
+    strncmp strncpy strstr strtod strtok strtol system tan tanh tgamma time toascii tolower toupper trunc ungetc unlink
+    wait write y0 y1 yn
+"""
+_KEYWORDS: Final = frozenset((*_WORDS.split(), *_FUNCTIONS.split()))
 
 
 def as_c_header(planset: PlanSet, name: str) -> str:
@@ -41,7 +55,7 @@ def as_c_header(planset: PlanSet, name: str) -> str:
         "",
         f"#define {upper}_ARENA_SIZE {plan.size}",
         f"#define {upper}_ARENA_ALIGNMENT {planset.problem.alignment}",
-        *([f'#define {upper}_KERNELS "{comment(planset.kernels)}"'] if warning else []),
+        *([f"#define {upper}_KERNELS {quoted(planset.kernels)}"] if warning else []),
         "",
     ]
     used: dict[str, int] = {}  # macro -> the last number that was tried with it
@@ -72,12 +86,13 @@ def identifier(text: str) -> str:
 def prefix_of(name: str) -> str:
     """An identifier for C and C++ that is made of a name and that other identifiers may begin with.
 
-    It is no keyword, and not one of those that C keeps for itself. Without a name it is `model`.
+    It is no keyword, no name of the C library's, and not one of those that C keeps for itself. Without a name it is
+    `model`.
     """
     made = identifier(name)
     if not made.strip("_"):
         return "model"
-    is_reserved = made in _KEYWORDS or made.startswith("__") or re.match(r"_[A-Z]", made)
+    is_reserved = made in _KEYWORDS or made.endswith("_t") or made.startswith("__") or re.match(r"_[A-Z]", made)
     return f"model_{made.lstrip('_')}" if is_reserved else f"_{made}" if made[0].isdigit() else made
 
 
@@ -90,6 +105,11 @@ def comment(text: str) -> str:
     ascii_only = re.sub(r"[^ -~]|\\", "?", text)
     apart = re.sub(r"(?<=\*)/|/(?=\*)", "?", ascii_only)
     return re.sub(r"\?(?=\?)", "? ", apart)
+
+
+def quoted(text: str) -> str:
+    """The text as a string literal of C, with what a comment may hold and single quotes alone."""
+    return f'"{comment(text).replace(chr(34), chr(39))}"'
 
 
 def _unique(base: str, used: dict[str, int]) -> str:

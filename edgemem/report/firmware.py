@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from edgemem.report.c_header import comment, prefix_of
+from edgemem.report.c_header import comment, prefix_of, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -102,8 +102,9 @@ def _arduino(firmware: Firmware) -> dict[str, str | bytes]:
     """A library of Arduino."""
     name = f"{firmware.prefix}_model"
     properties = (
-        f"name={name}\nversion=1.0.0\nauthor=edgemem\nmaintainer=edgemem\nsentence=A model for TensorFlow Lite Micro.\n"
-        f"paragraph=\ncategory=Data Processing\nurl=\narchitectures=*\nincludes={name}.h\n"
+        f"name={name.lstrip('_')}\nversion=1.0.0\nauthor=edgemem\nmaintainer=edgemem\n"
+        f"sentence=A model for TensorFlow Lite Micro.\nparagraph=\n"
+        f"category=Data Processing\nurl=\narchitectures=*\nincludes={name}.h\n"
     )
     return {"library.properties": properties, **_sources(firmware, "src/")}
 
@@ -166,8 +167,9 @@ extern "C" {{
 #define {upper}_ALIGNED _Alignas({_ALIGNMENT})
 #endif
 
+/* Other kernels may ask for more workspace, and ESP-NN's do: interpreter.arena_used_bytes() tells what is in use. */
 #define {upper}_TENSOR_ARENA_SIZE {firmware.arena_size}
-#define {upper}_KERNELS "{comment(kernels)}"
+#define {upper}_KERNELS {quoted(kernels)}
 /* What MicroMutableOpResolver and MicroResourceVariables::Create want to know. */
 #define {upper}_OPERATORS {len(firmware.adders) + len(firmware.others)}
 #define {upper}_RESOURCE_VARIABLES {firmware.variables}
@@ -248,7 +250,8 @@ static inline uint64_t {prefix}_digest(uint64_t digest, const void *output, size
 }}
 
 #ifdef __cplusplus
-// Runs a tflite::MicroInterpreter once, before all other runs. False: it computes something else here.
+// Runs a tflite::MicroInterpreter once, before all other runs. False: it computes something else here. A model with
+// state has run one step then: call interpreter.Reset().
 template <typename Interpreter>
 bool {prefix}_self_test(Interpreter &interpreter) {{
   const int kinds[] = {{{kinds or "0"}}};

@@ -23,7 +23,7 @@ _MOST_CHARACTERS: Final = 1 << 26  # of all names
 _OPENING: Final = '<script type="application/json" id="edgemem-data">'
 _CLOSING: Final = "</script>"
 _PLAIN: Final = (
-    "name subject target digest unit strategy arena lower_bound naive peak_op peak tail kernels".split()  # noqa: SIM905
+    "name subject target digest unit strategy arena lower_bound naive peak_op peak tail whole kernels".split()  # noqa: SIM905
 )
 
 
@@ -229,7 +229,7 @@ def _check(memory: PlannedMemory) -> None:
         *(r.name for r in memory.records),
     ]
     sizes = [
-        *(getattr(memory, name) for name in ("arena", "lower_bound", "naive", "peak_op", "peak", "tail")),
+        *(getattr(memory, name) for name in ("arena", "lower_bound", "naive", "peak_op", "peak", "tail", "whole")),
         *(n for r in memory.records for n in (r.first, r.last - r.first, r.size, r.offset + 1, r.shared_object + 1)),
         *(n for o in memory.operators for n in (o.weights, o.macs)),
         *memory.objects,

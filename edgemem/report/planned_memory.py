@@ -128,6 +128,8 @@ class PlannedMemory:
         naive: without sharing.
         tail: bytes of TensorFlow Lite Micro's arena besides, as predicted for the target's device;
             0 for other runtimes.
+        whole: bytes of all of TensorFlow Lite Micro's arena as predicted: also what it takes to prepare the model, and
+            rounding; 0 for other runtimes.
         peak_op: index of the first operator with the most alive.
         peak: the sum of what is alive there.
         operators, tensors, records, plans: rows.
@@ -153,14 +155,15 @@ class PlannedMemory:
     plans: tuple[PlanRow, ...] = ()
     objects: tuple[int, ...] = ()
     tail: int = 0
+    whole: int = 0
     unplanned: tuple[tuple[str, str], ...] = ()
     kernels: str = ""
     versions: dict[str, str] = field(default_factory=dict)
 
     @property
     def memory(self) -> int:
-        """What the runtime needs, as far as it is known: arena and tail."""
-        return self.arena + self.tail
+        """What the runtime needs, as far as it is known: arena and tail, or what it takes to prepare the model."""
+        return max(self.arena + self.tail, self.whole)
 
     @property
     def workspace(self) -> int:
@@ -192,7 +195,7 @@ class PlannedMemory:
 
 
 def planned_memory(
-    planset: PlanSet, graph: Graph | None = None, *, name: str = "model", tail: int = 0
+    planset: PlanSet, graph: Graph | None = None, *, name: str = "model", tail: int = 0, whole: int = 0
 ) -> PlannedMemory:
     """The rows of a plan set.
 
@@ -202,6 +205,7 @@ def planned_memory(
             and costs, and tensors have shapes.
         name: of the file, for people.
         tail: bytes of TensorFlow Lite Micro's arena besides.
+        whole: bytes of all of that arena.
     """
     offsets, shared = planset.best_offsets, planset.best_shared_objects
     texels = planset.problem.extents is not None
@@ -226,6 +230,7 @@ def planned_memory(
         plans=tuple(_plan_row(plan) for plan in planset.plans),
         objects=tuple(_area(size) for size in shared.objects) if shared else (),
         tail=tail,
+        whole=whole,
         unplanned=planset.unplanned,
         kernels=planset.kernels,
         versions=dict(planset.versions),

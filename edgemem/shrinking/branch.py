@@ -12,6 +12,7 @@ from edgemem.model.macs import count_macs
 from edgemem.passes.protocol import PassContext, apply_pass
 from edgemem.passes.recompute.recompute_pass import RecomputeOperators
 from edgemem.passes.tiling.choice import TileSearch
+from edgemem.records.micro_arena import prepared_bytes
 from edgemem.records.micro_builds import build_of
 from edgemem.records.micro_tail import has_tail, predicted_tail
 from edgemem.runtime.onnxruntime.baked_file import baked_note
@@ -95,6 +96,10 @@ class Workshop:
         """Bytes of TensorFlow Lite Micro's tail on the target's device; 0 for other runtimes."""
         return predicted_tail(graph, build_of(self.target)) if self.counts_tail else 0
 
+    def prepared(self, graph: Graph) -> int:
+        """Bytes that TensorFlow Lite Micro's arena has to hold while a model is prepared; 0 for other runtimes."""
+        return prepared_bytes(graph, build_of(self.target)) if self.counts_tail else 0
+
     def allows(self, name: str) -> bool:
         """Whether the user allows a change with this name."""
         return name in self._allow
@@ -164,6 +169,7 @@ class Workshop:
             len(graph.ops),
             len(graph.ops) / max(branch.given, 1),
             lambda: branch.model,
+            whole=self.prepared(graph),
         )
 
     def streamed(self, base: Branch, step: Pass, choice: StripeChoice) -> Candidate:

@@ -79,6 +79,8 @@ class Candidate:
         arena: bytes (texels for textures) of intermediate tensors: of its plan, or a lower bound (`is_planned`).
         tail: bytes of TensorFlow Lite Micro's arena besides, as predicted for the device that the target describes.
         macs: multiply-accumulate operations / those of the model.
+        whole: bytes of all of TensorFlow Lite Micro's arena with the plan, as predicted: also what it takes to prepare
+            the model, which it is without a plan, and rounding; 0 for other runtimes.
         operators: of the graph that runs.
         added: operators / those of the graph that it was made from; for choosing between candidates.
         file: bytes without the plan; None where it is not planned.
@@ -102,6 +104,7 @@ class Candidate:
     operators: int
     added: float
     model: Callable[[], Model] = field(repr=False, compare=False)
+    whole: int = 0
     file: int | None = None
     is_made: bool = True
     is_planned: bool = False
@@ -113,8 +116,8 @@ class Candidate:
 
     @property
     def memory(self) -> int:
-        """Bytes that the runtime needs: arena and tail."""
-        return self.arena + self.tail
+        """Bytes that the runtime needs: arena and tail, or what it takes to prepare the model."""
+        return max(self.arena + self.tail, self.whole)
 
     @property
     def process(self) -> int:

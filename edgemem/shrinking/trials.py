@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from edgemem.errors import NumericDifferenceError
+from edgemem.planning.micro_arenas import micro_arenas
 from edgemem.plans import Settings
 from edgemem.runtime.onnxruntime.session_comparison import OriginalRuns
 from edgemem.shrinking.candidate_plan import plan_candidate
@@ -63,7 +64,8 @@ class Trials:
         fits = None if self._limits.budget is None else self._limits.budget - tail
         planset, size = plan_candidate(model, candidate.target, _QUICK, fits)
         self._plans[candidate.text] = (model, planset, ())
-        return replace(candidate, arena=size, tail=tail, is_planned=True, file=len(model.content()))
+        made = replace(candidate, tail=tail, is_planned=True, file=len(model.content()))
+        return _with_plan(made, model, planset, size)
 
     def best_planned(self, candidate: Candidate) -> Candidate:
         """A planned candidate with the plan that `edgemem.plan` makes, which searches longer."""
@@ -73,7 +75,7 @@ class Trials:
             return candidate
         planset, size = plan_candidate(model, candidate.target, Settings())
         self._plans[candidate.text] = (model, planset, recorded)
-        return replace(candidate, arena=size)
+        return _with_plan(candidate, model, planset, size)
 
     def tried(self, candidate: Candidate) -> Candidate:
         """A candidate with what its runtime says.
@@ -98,3 +100,8 @@ class Trials:
             return candidate
         self._tell("time")
         return replace(candidate, latency=self.original.latency_ratio(self.plans_of(candidate)[0]))
+
+
+def _with_plan(candidate: Candidate, model: Model, planset: PlanSet, size: int) -> Candidate:
+    arenas = micro_arenas(model, planset)
+    return replace(candidate, arena=size, whole=arenas.planned.total if arenas else 0)

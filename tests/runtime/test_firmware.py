@@ -12,7 +12,14 @@ import numpy as np
 import pytest
 
 from edgemem import api, planfile
+from edgemem.commands.firmware import firmware_of
+from edgemem.model.graph import Graph, Tensor
+from edgemem.records.micro_arena import predicted_arena
+from edgemem.records.micro_builds import INSTALLED
+from edgemem.report.firmware import Firmware, SelfTest, as_c_array
 from edgemem.runtime.tflm.execution import execute, is_installed
+from edgemem.runtime.tflm.self_test import kind_of, self_test_inputs
+from edgemem.targets import BUILT_IN
 from edgemem_converters.tflite.model import TfliteConverter
 from models.fetch import FetchError
 from tests.runtime.micro_models import MICRO_MODELS
@@ -55,12 +62,13 @@ extern "C" void fill(void *to, size_t size, int kind) {
 """
 
 
-def planned(name: str, folder: Path) -> Path:
+def planned(name: str, folder: Path, kernels: str = "none") -> Path:
     try:
         model = TfliteConverter.from_bytes(MICRO_MODELS[name]())
     except FetchError as e:
         pytest.skip(str(e))
-    planset = api.plan(model, effort="fast")
+    target = BUILT_IN["tflm"].changed(kernels=kernels, slots=kernels != "none")
+    planset = api.plan(model, target=target, effort="fast")
     path = folder / "m.tflite"
     model.with_plan(planfile.encode(planset), planset).save(path)
     return path
@@ -165,6 +173,60 @@ def test_the_self_test_passes_on_the_outputs_of_the_runtime_alone(name: str, tmp
     assert passes()
     output.reshape(-1).view(np.uint8)[-1] ^= 1
     assert not passes()
+
+
+def test_the_arena_has_the_workspace_of_the_kernels_of_the_plan(tmp_path: Path) -> None:
+    """CMSIS-NN asks for some where the reference kernels, which run here, do not."""
+    path = planned("keyword spotting", tmp_path, kernels="cmsis-nn-mve")
+    model = TfliteConverter.from_bytes(path.read_bytes())
+    ours, reference = (predicted_arena(model.graph(), model.offline(), INSTALLED, k) for k in ("cmsis-nn-mve", "none"))
+    assert ours.head.total > reference.head.total
+    assert firmware_of(path).arena >= ours.head.total + ours.tail
+
+
+def test_several_inputs_and_outputs_are_filled_and_digested_in_their_order(tmp_path: Path) -> None:
+    """The stand-in's outputs are its inputs."""
+    types = ("int8", "float32", "int64", "bool", "int16")
+    tensors = tuple(Tensor(dtype, dtype, (3, k + 1)) for k, dtype in enumerate(types))
+    values = self_test_inputs(Graph("g", tensors, (), tuple(range(len(types))), ()))
+    digest = 0xCBF29CE484222325
+    for byte in b"".join(value.tobytes() for value in values):
+        digest = (digest ^ byte) * 0x100000001B3 % 2**64
+    kinds = tuple(kind_of(dtype) for dtype in types)
+    header = as_c_array(Firmware("m", b"TFL3", 64, "", self_test=SelfTest(kinds, digest)))
+    sizes = ", ".join(str(value.nbytes) for value in values)
+    classes = f"""
+struct Data {{ void *data; }};
+struct Tensor {{ Data data; size_t bytes; }};
+static uint8_t memory[{len(types)}][128];
+static const size_t sizes[] = {{{sizes}}};
+struct Interpreter {{
+  Tensor tensors[{len(types)}];
+  size_t inputs_size() const {{ return {len(types)}; }}
+  size_t outputs_size() const {{ return {len(types)}; }}
+  Tensor *input(size_t k) {{ tensors[k] = {{{{memory[k]}}, sizes[k]}}; return &tensors[k]; }}
+  Tensor *output(size_t k) {{ return &tensors[k]; }}
+  int Invoke() {{ return 0; }}
+}};
+int main() {{ Interpreter interpreter = {{}}; return m_self_test(interpreter) ? 0 : 1; }}
+"""
+    program = tmp_path / "program.cpp"
+    program.write_text(header + classes)
+    built = tmp_path / "program"
+    subprocess.run(["g++", "-std=c++17", *STRICT, str(program), "-o", str(built)], check=True)
+    assert subprocess.run([built], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(("dtype", "kind"), [("int8", 0), ("float32", 4), ("bool", -1), ("int32", -4), ("int64", -8)])
+def test_inputs_of_these_types_are_filled(dtype: str, kind: int) -> None:
+    assert kind_of(dtype) == kind
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64", "complex64", "int4", "resource"])
+def test_inputs_of_other_types_are_refused(dtype: str) -> None:
+    """Ones would be other bytes there than the firmware writes."""
+    with pytest.raises(TypeError):
+        kind_of(dtype)
 
 
 @needs_tflm

@@ -6,12 +6,13 @@ The recording allocator of the Python package says what they are. It has 64-bit 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from edgemem import api
+from edgemem import api, check, shrink
 from edgemem.errors import BudgetExceededError, RuntimeBindError
 from edgemem.passes.streaming.stages import choose_stages
 from edgemem.passes.streaming.stream import stream
@@ -26,9 +27,10 @@ from edgemem.targets import BUILT_IN
 from edgemem_converters.tflite.model import TfliteConverter
 from models.fetch import FetchError
 from tests.runtime.micro_models import MICRO_MODELS
-from tests.tflite_models import M, O, S, T, build
+from tests.tflite_models import IF, M, O, S, T, build
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from edgemem.plans import PlanSet
@@ -98,6 +100,46 @@ def test_every_part_is_predicted_to_the_byte(name: str) -> None:
         assert ran.head <= predicted_head(changed.graph(), {}, 8).total
 
 
+def with_variables(reads: str, assigns: str) -> bytes:
+    """Variables with names of one letter that are assigned, and then read."""
+    tensors, ops, handles = [T("x", shape=(1, 80))], [], {}
+    for name in sorted({*reads, *assigns}):
+        handles[name] = len(tensors)
+        ops.append(O("VAR_HANDLE", (), (len(tensors),), shared_name=name))
+        tensors.append(T(name, "resource", (1,)))
+    ops += [O("ASSIGN_VARIABLE", (handles[name], 0), ()) for name in assigns]
+    ends = range(len(tensors), len(tensors) + len(reads) + 1)
+    ops += [O("READ_VARIABLE", (handles[name],), (end,)) for name, end in zip(reads, ends[1:], strict=True)]
+    tensors += [T(f"y{end}", shape=(1, 80)) for end in ends]
+    return build(M([S(tensors, [*ops, O("ABS", (0,), (ends[0],))], (0,), tuple(ends))]))
+
+
+def with_another_signature() -> bytes:
+    """A second subgraph that no operator runs, and a third that it alone runs."""
+    small = S([T("x"), T("y")], [O("ABS", (0,), (1,))], (0,), (1,))
+    condition = T("c", "bool", (1,))
+    chosen = S([condition, T("p"), T("q")], [O("IF", (0, 1), (2,), (IF, (2, 2)))], (0, 1), (2,), "other")
+    large = S([T(name, shape=(1, 64)) for name in "abc"], [O("ABS", (0,), (1,)), O("ABS", (1,), (2,))], (0,), (2,))
+    return build(M([small, chosen, large]))
+
+
+RARE: dict[str, Callable[[], bytes]] = {
+    "read twice": partial(with_variables, "vv", "v"),
+    "assigned twice": partial(with_variables, "v", "vv"),
+    "one of two is read": partial(with_variables, "a", "ab"),
+    "none is read": partial(with_variables, "", "a"),
+    "a graph that nothing runs": with_another_signature,
+}
+
+
+@pytest.mark.parametrize("name", RARE)
+def test_variables_and_graphs_that_nothing_runs_are_counted(name: str) -> None:
+    """In a file as it is, and in one with offsets."""
+    model = TfliteConverter.from_bytes(RARE[name]())
+    own = checked(model, None)
+    checked(planned(model, api.plan(model, effort="fast")), own)
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("name", ["person detection", "keyword spotting", "mean", "mww_alexa", "image classification"])
 def test_the_next_smaller_arena_is_too_small(name: str) -> None:
@@ -128,6 +170,25 @@ def test_a_budget_is_for_the_whole_arena() -> None:
     assert api.plan(model, budget=arena).best_offsets is not None
     with pytest.raises(BudgetExceededError, match=rf"{arena:,} bytes required \(head "):
         api.plan(model, budget=arena - 1)
+
+
+def test_plan_check_and_shrink_ask_for_one_arena(tmp_path: Path) -> None:
+    """In a small model that is what it takes to prepare it, which is more than head and tail."""
+    small = S([T("x"), T("y")], [O("ABS", (0,), (1,))], (0,), (1,))
+    model = TfliteConverter.from_bytes(build(M([small])))
+    arenas = micro_arenas(model, api.plan(model))
+    assert arenas is not None
+    arena = arenas.planned.total
+    assert arena > arenas.planned.head.total + arenas.planned.tail + 32
+    path, budgets = tmp_path / "m.tflite", tmp_path / "models.toml"
+    model.save(path)
+    for budget, fits in ((arena, True), (arena - 1, False)):
+        budgets.write_text(f'[[model]]\npath = "m.tflite"\nbudget = {budget}\n')
+        (checked_model,) = check(budgets).models
+        assert (checked_model.status == "over budget") is not fits
+    assert shrink(path, target="tflm", budget=arena).chosen.memory == arena
+    with pytest.raises(BudgetExceededError):
+        shrink(path, target="tflm", budget=arena - 1)
 
 
 def test_workspace_is_in_the_plan_and_where_the_runtime_puts_it() -> None:

@@ -126,7 +126,10 @@ def test_a_comment_holds_only_text(text: str) -> None:
     assert made.isprintable()
 
 
-@pytest.mark.parametrize("name", ["int", "class", "_Bool", "__x", "7net", "", "模型", "a-b.c", "model", "while", "_X"])
+ODD = ("int", "class", "_Bool", "__x", "7net", "", "模型", "a-b.c", "model", "while", "_X", 'a";system("x")')
+
+
+@pytest.mark.parametrize("name", [*ODD, "main", "index", "signal", "log", "int8_t", "memcpy"])
 def test_a_prefix_is_an_identifier_of_both_languages(name: str, tmp_path: Path) -> None:
     prefix = prefix_of(name)
     assert prefix == identifier(prefix)

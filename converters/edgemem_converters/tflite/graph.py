@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
+from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from edgemem.errors import ModelError, UnknownShapeError, UnsupportedError
+from edgemem.errors import EdgememError, ModelError, UnknownShapeError, UnsupportedError
 from edgemem.model.dtypes import DTYPE_BITS
 from edgemem.model.graph import Graph, Op, Tensor
 from edgemem_converters.tflite.attributes import attributes_of
 from edgemem_converters.tflite.names import DTYPES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from edgemem.model.graph import TensorKind
     from edgemem_converters.tflite.control import Pairs
@@ -73,7 +75,20 @@ class _Builder:
                 "the model is compiled for an Arm Ethos-U: the commands for it have the places of its tensors in them, "
                 "so that no other plan is right; plan the model before Vela compiles it, or keep Vela's plan"
             )
-        return self._graph(0, "", (), 0), self.places
+        graph = self._graph(0, "", (), 0)
+        places = dict(self.places)
+        others = tuple(self._others())
+        return (replace(graph, others=others) if others else graph), places
+
+    def _others(self) -> Iterator[Graph]:
+        """Subgraphs that no operator of the first runs, such as those of other signatures.
+
+        One that cannot be a graph, as its sizes are open or it is damaged, is left out: nothing here runs it.
+        """
+        for number in range(len(self._model.subgraphs)):
+            if number not in self._tensors:
+                with suppress(EdgememError):
+                    yield self._graph(number, f"#{number}/", (), 0)
 
     def _graph(self, number: int, path: str, within: tuple[int, ...], label: int) -> Graph:
         """A subgraph and its bodies; `label` is how many letters precede the names of its operators in reports."""

@@ -32,13 +32,13 @@ const breakable = (text) => text.replace(/([_/.:])(?=.)/g, "$1\u200b");
 
 class Memory {
   constructor(data) {
-    for (const key of ["name", "subject", "target", "unit", "strategy", "arena", "naive", "tail", "kernels"]) {
+    for (const key of ["name", "subject", "target", "unit", "strategy", "arena", "naive", "tail", "whole", "kernels"]) {
       this[key] = typeof data[key] === "string" ? visible(data[key]) : data[key];
     }
     this.bound = data.lower_bound;
     this.peakOp = data.peak_op;
     this.peak = data.peak;
-    this.memory = this.arena + this.tail;
+    this.memory = Math.max(this.arena + this.tail, this.whole);
     this.objects = data.objects;
     this.plans = data.plans.map(([family, strategy, size, optimal, stopped]) => (
       { family, strategy: visible(strategy), size, optimal, stopped }));

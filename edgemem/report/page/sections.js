@@ -48,7 +48,7 @@ function budgetBar(memory, budget) {
   const text = `${sizeText(memory.memory, unit)} of ${budget !== null ? `a budget of ${sizeText(budget)}` : `${sizeText(memory.naive, unit)} without sharing`}`;
   return element("div", { class: "budget", role: "img", "aria-label": text },
     element("div", { class: "track" }, part(0, memory.arena, "arena", `arena ${sizeText(memory.arena, unit)}`),
-      memory.tail ? part(memory.arena, memory.memory, "tail", `tail ${sizeText(memory.tail, unit)}`) : null, marks));
+      memory.tail ? part(memory.arena, memory.arena + memory.tail, "tail", `tail ${sizeText(memory.tail, unit)}`) : null, marks));
 }
 
 // What is alive at the peak and what holds it; where ways to need less were looked for, what each of them removes.

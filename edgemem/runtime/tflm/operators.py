@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from edgemem.formats.offline_allocation import Refusal
+from edgemem.model.resource_variables import all_operators, variable_of
 from edgemem.system.text import join_names
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from edgemem.model.graph import Graph, Op
 
-__all__ = ["TYPES", "micro_graph_refusal", "resolver_calls", "variables_of", "wrong_by_itself"]
+__all__ = ["TYPES", "micro_graph_refusal", "resolver_calls", "wrong_by_itself"]
 
 # Operator -> element types of the tensor that decides which kernel runs; no types: whatever has a size.
 _ROWS: Final = """
@@ -90,12 +91,7 @@ def resolver_calls(graph: Graph) -> dict[str, str]:
         words = "".join(word.capitalize() for word in kind.split("_")) if kind.isupper() and kind != "PCAN" else kind
         return f"Add{_ADDED_AS.get(kind, words)}"
 
-    return {op.type: method(op.type) for _, op in _all_ops(graph)}
-
-
-def variables_of(graph: Graph) -> int:
-    """How many resource variables a graph of a .tflite file has, those of bodies included."""
-    return len({op.attributes.get("variable") for _, op in _all_ops(graph) if op.type == "VAR_HANDLE"})
+    return {op.type: method(op.type) for _, op in all_operators(graph)}
 
 
 def micro_graph_refusal(graph: Graph) -> Refusal | None:
@@ -104,7 +100,7 @@ def micro_graph_refusal(graph: Graph) -> Refusal | None:
     Args:
         graph: of a .tflite file.
     """
-    refused = [(op, why) for g, op in _all_ops(graph) if (why := _unprepared(g, op))]
+    refused = [(op, why) for g, op in all_operators(graph) if (why := _unprepared(g, op))]
     if refused:
         names = join_names(dict.fromkeys(why for _, why in refused), most=3)
         return Refusal(
@@ -121,21 +117,14 @@ def wrong_by_itself(graph: Graph) -> str:
     It takes all sizes from the file, and so a tensor whose size depends on the data has the wrong one. A variable that
     nothing assigns has no memory, and what reads it leaves its result unwritten.
     """
-    assigned = {_variable(g, op) for g, op in _all_ops(graph) if op.type == "ASSIGN_VARIABLE"}
-    for g, op in _all_ops(graph):
-        if op.type == "READ_VARIABLE" and _variable(g, op) not in assigned and "" not in assigned:
+    assigned = {variable_of(g, op) for g, op in all_operators(graph) if op.type == "ASSIGN_VARIABLE"}
+    for g, op in all_operators(graph):
+        if op.type == "READ_VARIABLE" and variable_of(g, op) not in assigned and "" not in assigned:
             return f"it leaves the result of {op.name} unwritten: nothing assigns the variable that it reads"
     tensor = next(_sized_by_data(graph, {i for i in graph.inputs if graph.tensors[i].kind == "activation"}), None)
     if tensor is not None:
         return f"it takes all sizes from the file, and that of {tensor!r} depends on the data"
     return ""
-
-
-def _all_ops(graph: Graph) -> Iterator[tuple[Graph, Op]]:
-    for op in graph.ops:
-        yield graph, op
-        for body in op.bodies:
-            yield from _all_ops(body)
 
 
 def _unprepared(graph: Graph, op: Op) -> str:
@@ -148,12 +137,6 @@ def _unprepared(graph: Graph, op: Op) -> str:
         return ""
     dtype = graph.tensors[ends[0]].dtype
     return "" if dtype in types else f"{op.type} of {dtype}"
-
-
-def _variable(graph: Graph, op: Op) -> str:
-    """The variable that an operator reads or assigns; "" where its handle comes from elsewhere."""
-    maker = next((o for o in graph.ops if o.type == "VAR_HANDLE" and o.outputs[:1] == op.inputs[:1]), None)
-    return str(maker.attributes.get("variable", "")) if maker is not None else ""
 
 
 def _sized_by_data(graph: Graph, by_data: Iterable[int]) -> Iterator[str]:

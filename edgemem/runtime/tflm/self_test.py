@@ -27,10 +27,17 @@ _MASK: Final = (1 << 64) - 1
 
 
 def kind_of(dtype: str) -> int:
-    """How an input is filled: 0 with any bytes, 4 with float32 from -1 to 1; with 0 and 1, minus an element's bytes."""
+    """How an input is filled: 0 with any bytes, 4 with float32 from -1 to 1; with 0 and 1, minus an element's bytes.
+
+    Raises TypeError for what is neither of integers, nor of truth values, nor float32.
+    """
     if dtype in _BYTES:
         return 0
-    return 4 if dtype == "float32" else -np.dtype(dtype).itemsize
+    if dtype == "float32":
+        return 4
+    if np.dtype(dtype).kind not in "biu":
+        raise TypeError(dtype)
+    return -np.dtype(dtype).itemsize
 
 
 def self_test_inputs(graph: Graph) -> tuple[NDArray[Any], ...]:

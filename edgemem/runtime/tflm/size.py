@@ -2,7 +2,7 @@
 
 The *head* of its arena holds tensors and workspace; offsets in the file (`OfflineMemoryAllocation`) decide where the
 tensors are, and its own greedy planner where all others. The *tail* holds what lives as long as the interpreter. Both
-are predicted for reference kernels, and measured on this computer where tflite-micro is installed.
+are predicted, the tail for reference kernels, and measured on this computer where tflite-micro is installed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class TflmSize:
     Attributes:
         tensors: the head without workspace, as predicted from the file.
         planned: tensors whose place the file decides.
-        device: the arena on a device with 32-bit pointers, as predicted.
+        device: the arena on a device with 32-bit pointers, as predicted, with the workspace of the plan's kernels.
         own: the head that TensorFlow Lite Micro would have without the file's offsets, as predicted.
         workspace: what kernels' workspace adds to the head; as predicted if that was not measured.
         tail: structures and state that live as long as the interpreter, on this computer; None if that was not
@@ -88,12 +88,14 @@ def size_of(
             f"TensorFlow Lite Micro cannot run the plan in the file: {plan.refusal.why}; {plan.refusal.advice}"
         )
     best = plan.planset.best_offsets if plan.planset else None
-    device = predicted_arena(graph, offline, build_of(BUILT_IN["tflm"]))
+    target = plan.planset.target if plan.planset else None
+    profile = target.kernels if target else "none"
+    device = predicted_arena(graph, offline, build_of(BUILT_IN["tflm"]), profile)
     size = TflmSize(
         device.head.tensors,
         len(offline),
         device,
-        predicted_head(graph, {}).total,
+        predicted_head(graph, {}, kernels=profile).total,
         device.head.workspace,
         origin=origin_of(plan.planset, best, "file") if plan.planset and best else None,
         refusal=f"{plan.refusal.why}; {plan.refusal.advice}" if plan.refusal else "",
