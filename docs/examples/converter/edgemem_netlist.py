@@ -43,12 +43,13 @@ class Netlist:
         """The tensors by number, and the operators in the order of the file."""
         tensors = tuple(Tensor(name, dtype, tuple(shape)) for name, (dtype, *shape) in self._data["tensors"].items())
         number = {t.name: i for i, t in enumerate(tensors)}
-        ops = [
-            Op(f"{kind}_{i}", kind, *(tuple(number[n] for n in names) for names in values))
-            for i, (kind, *values) in enumerate(self._data["ops"])
-        ]
-        ends = [tuple(number[n] for n in self._data[key]) for key in ("inputs", "outputs")]
-        return Graph("netlist", tensors, tuple(ops), *ends)
+
+        def places(names: list[str]) -> tuple[int, ...]:
+            return tuple(number[name] for name in names)
+
+        ops = [Op(f"{kind}_{i}", kind, places(a), places(b)) for i, (kind, a, b) in enumerate(self._data["ops"])]
+        inputs, outputs = places(self._data["inputs"]), places(self._data["outputs"])
+        return Graph("netlist", tensors, tuple(ops), inputs, outputs)
 
     def content(self) -> bytes:
         """The file as it is saved."""
