@@ -35,13 +35,16 @@ class Netlist:
         try:
             model = cls(json.loads(path.read_bytes()), bindings)
             model.graph()
-        except (KeyError, TypeError, ValueError, AttributeError) as e:
+            model.plan()
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as e:
             raise ModelError(f"{path.name} is no netlist: {type(e).__name__}: {e}") from e
         return model
 
     def graph(self) -> Graph:
         """The tensors by number, and the operators in the order of the file."""
-        tensors = tuple(Tensor(name, dtype, tuple(shape)) for name, (dtype, *shape) in self._data["tensors"].items())
+        tensors = tuple(
+            Tensor(name, dtype, tuple(map(int, shape))) for name, (dtype, *shape) in self._data["tensors"].items()
+        )
         number = {t.name: i for i, t in enumerate(tensors)}
 
         def places(names: list[str]) -> tuple[int, ...]:
