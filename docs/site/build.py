@@ -44,7 +44,15 @@ def page(place: Path, file: Path, places: dict[Path, Path]) -> str:
             raise ValueError(f"{file.relative_to(ROOT)} links to {found['file']}, which the site does not have")
         return f"{found[1]}{os.path.relpath(target, place.parent)}{found[3]}"
 
-    return _FENCE.sub(r"\1", _LINK.sub(link, file.read_text(encoding="utf-8")))
+    return _FENCE.sub(r"\1", _LINK.sub(link, file.read_text(encoding="utf-8"))) + sources(file)
+
+
+def sources(file: Path) -> str:
+    """The other files of an example's folder, to show them under its README."""
+    if file.parent.parent != ROOT / "docs" / "examples":
+        return ""
+    others = (f for f in sorted(file.parent.iterdir()) if f != file and f.is_file())
+    return "".join(f"\n## {f.name}\n\n```{f.suffix[1:]}\n{f.read_text(encoding='utf-8')}```\n" for f in others)
 
 
 def build(folder: Path) -> None:

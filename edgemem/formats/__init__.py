@@ -7,7 +7,6 @@ neither a file format nor a runtime.
 from __future__ import annotations
 
 import stat
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
@@ -15,10 +14,10 @@ from edgemem.errors import ModelError
 from edgemem.formats.one_operator import OneOperator, OneOperatorWriter, OperandValue
 from edgemem.formats.onnx_editing import Form, OnnxEditor, OpenForm, Parts, Piece
 from edgemem.model.bindings import Bindings
+from edgemem.system.entry_points import entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from importlib.metadata import EntryPoint
 
     from edgemem.model.graph import Graph
     from edgemem.model.rewrite import Rewrite
@@ -305,7 +304,7 @@ def load_histories(path: str | Path) -> tuple[MemoryHistory, ...]:
     """What each device was asked for, from a file of an allocator. Raises ModelError if nothing here can read it."""
     path = Path(path)
     known: list[str] = []
-    for entry in _entries("edgemem.traces"):
+    for entry in entries("edgemem.traces"):
         converter: type[TraceFile] = entry.load()
         if path.suffix.lower() in converter.suffixes:
             return converter.open(path).histories()
@@ -337,7 +336,7 @@ def write_operator(operator: OneOperator, places: tuple[int, ...], suffix: str) 
 
 def onnx_editor() -> OnnxEditor:
     """The editor of ONNX files. Raises ModelError if there is none."""
-    for entry in _entries("edgemem.editors", "onnx"):
+    for entry in entries("edgemem.editors", "onnx"):
         editor: OnnxEditor = entry.load()()
         return editor
     raise ModelError("there is no converter for ONNX; reinstall edgemem-planner")
@@ -345,7 +344,7 @@ def onnx_editor() -> OnnxEditor:
 
 def find_probe(name: str) -> RuntimeProbe:
     """The probe of a runtime. Raises ModelError if no runtime of that name is registered."""
-    for entry in _entries("edgemem.probes", name):
+    for entry in entries("edgemem.probes", name):
         probe: RuntimeProbe = entry.load()()
         return probe
     raise ModelError(f"no runtime {name!r} is registered; reinstall edgemem-planner")
@@ -353,17 +352,9 @@ def find_probe(name: str) -> RuntimeProbe:
 
 def _converter(suffix: str, what: str) -> Any:
     known: list[str] = []
-    for entry in _entries("edgemem.converters"):
+    for entry in entries("edgemem.converters"):
         converter = entry.load()
         if suffix.lower() in converter.suffixes:
             return converter
         known += converter.suffixes
     raise ModelError(f"{what}: no converter for {suffix or 'a name without suffix'}; there are {sorted(known)}")
-
-
-@cache
-def _entries(group: str, name: str | None = None) -> Iterable[EntryPoint]:
-    """The entry points of a group, or those of one name in it; looking them up takes some milliseconds."""
-    from importlib.metadata import entry_points  # slow to load; a session that has its plan needs none of them
-
-    return entry_points(group=group) if name is None else entry_points(group=group, name=name)

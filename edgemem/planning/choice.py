@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from edgemem.errors import UnknownStrategyError
-from edgemem.strategy.catalogue import registered
+from edgemem.strategy.catalogue import find_strategies, known_names
 from edgemem.strategy.options import parsed
 
 if TYPE_CHECKING:
@@ -43,9 +43,9 @@ def choices(text: str) -> tuple[Choice, ...]:
     family, _, bare = name.rpartition("/")
     if family and family not in ("offsets", "shared_objects"):
         raise UnknownStrategyError(f"{family!r} is no family; there are offsets and shared_objects")
-    found = [s for s in registered() if s.name == bare and family in ("", s.family)]
+    found = [s for s in find_strategies(bare) if family in ("", s.family)]
     if not found:
-        known = ", ".join(dict.fromkeys(s.name for s in registered() if family in ("", s.family)))
+        known = ", ".join(known_names(family))
         raise UnknownStrategyError(f"no strategy {bare!r}; there are auto, {known}")
     given = dict(part.partition("=")[::2] for part in tail.split(",") if part)
     chosen = []

@@ -82,7 +82,8 @@ class AutoPlanner:
         self._progress = progress
         self._quick = quick
         self._standing = _Standing(bounds.offsets if family == "offsets" else bounds.shared_objects)
-        able = [s for s in registered(family) if s.can_plan(problem) and not (quick and s.extra is not None)]
+        own = [s for s in registered(family) if s.package == "edgemem"]
+        able = [s for s in own if s.can_plan(problem) and not (quick and s.extra is not None)]
         if family == "offsets" and problem.overlap is not None:
             # A solver takes long, and without overlaps it solves another problem.
             able = [s for s in able if s.extra is None or "overlap" in s.honours]

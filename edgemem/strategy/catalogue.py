@@ -1,18 +1,67 @@
-"""All strategies. The files imported here register themselves, in the order in which they are listed."""
+"""All strategies. The files imported here register themselves, in the order in which they are listed.
+
+Those of other packages are in the entry-point group `edgemem.strategies`, each under its strategy's name. They are
+loaded when they are named. `auto` leaves them out, so that its plans do not depend on what else is installed.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from edgemem.errors import UnknownStrategyError
 from edgemem.strategy import offsets, shared_objects  # noqa: F401
 from edgemem.strategy.registry import REGISTRY
+from edgemem.system.entry_points import entries
 
 if TYPE_CHECKING:
     from edgemem.strategy.registry import Family, Strategy
 
-__all__ = ["registered"]
+__all__ = ["find_strategies", "known_names", "registered"]
+
+_GROUP: Final = "edgemem.strategies"
 
 
 def registered(family: Family | None = None) -> tuple[Strategy, ...]:
-    """All strategies, offsets first, in order of registration."""
+    """All strategies, offsets first, in order of registration; those of other packages once they were named."""
     return tuple(s for (f, _), s in REGISTRY.items() if family in (None, f))
+
+
+def known_names(family: str = "") -> tuple[str, ...]:
+    """Names of the strategies of a family ("": of both), then all names that other packages offer; each once."""
+    own = [s.name for s in registered() if family in ("", s.family)]
+    return tuple(dict.fromkeys([*own, *sorted(entry.name for entry in entries(_GROUP))]))
+
+
+def find_strategies(name: str) -> tuple[Strategy, ...]:
+    """The strategies of a name, at most one a family; () without any. A package that offers the name is loaded.
+
+    Raises UnknownStrategyError for a package that cannot be loaded or does not register the name, and for two packages
+    that offer it.
+    """
+    if not _named(name):
+        _load(name)
+    return _named(name)
+
+
+def _named(name: str) -> tuple[Strategy, ...]:
+    return tuple(s for s in REGISTRY.values() if s.name == name)
+
+
+def _load(name: str) -> None:
+    offers = {entry.dist.name if entry.dist else entry.value: entry for entry in entries(_GROUP, name)}
+    if len(offers) > 1:
+        packages = ", ".join(sorted(offers))
+        raise UnknownStrategyError(f"several packages offer the strategy {name!r}; keep one of {packages}")
+    for package, entry in offers.items():
+        before = set(REGISTRY)
+        fault = "does not register it"
+        try:
+            entry.load()
+        except Exception as e:  # noqa: BLE001 -- whatever code of others raises
+            for key in set(REGISTRY) - before:
+                del REGISTRY[key]
+            fault = f"cannot be loaded: {type(e).__name__}: {e}"
+        if not _named(name):
+            raise UnknownStrategyError(
+                f"the package {package} offers the strategy {name!r} and {fault}; correct or uninstall the package"
+            )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
-from edgemem.errors import InvalidPlanError, PlanError, UnknownStrategyError
+from edgemem.errors import EdgememError, InvalidPlanError, PlanError, UnknownStrategyError
 from edgemem.strategy.options import default_of, normal, values_of
 
 if TYPE_CHECKING:
@@ -93,6 +93,11 @@ class Strategy:
     honours: frozenset[Feature]
     function: Function = field(repr=False, compare=False)
 
+    @property
+    def package(self) -> str:
+        """The top-level package of its code, "edgemem" for built-in ones."""
+        return self.function.__module__.partition(".")[0]
+
     def can_plan(self, problem: Problem) -> bool:
         """Whether it honours every feature of the problem that a plan must honour."""
         return not self._missing(problem)
@@ -102,6 +107,7 @@ class Strategy:
 
         A bound that a strategy proved without regard to overlaps does not hold with overlaps, and is left out.
         Raises PlanError for a problem with a feature that the strategy does not honour; names strategies that do.
+        Raises PlanError for any error in a strategy of another package; names the package.
         Raises InvalidPlanError for a malformed answer: another length or type, a negative number, an arena beyond
         int64, or a record that is not where it is pinned.
         """
@@ -110,7 +116,13 @@ class Strategy:
             able = ", ".join(s.name for s in REGISTRY.values() if s.family == self.family and s.can_plan(problem))
             remedy = f"these can: {able}" if able else f"no other strategy for {self.family} can, either"
             raise PlanError(f"{self.name} cannot honour {in_words(missing)}; {remedy}")
-        found = self.function(problem, **options)
+        try:
+            found = self.function(problem, **options)
+        except Exception as e:
+            if self.package == "edgemem" or isinstance(e, EdgememError):
+                raise
+            what = f"the strategy {self.name} of the package {self.package} failed: {type(e).__name__}: {e}"
+            raise PlanError(f"{what}; use another strategy, and report this one") from e
         if not isinstance(found, Solution):
             found = Solution(found)
         fault = _fault(self.family, problem, found.values)

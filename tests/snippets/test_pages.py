@@ -17,6 +17,7 @@ from tests.tflite_models import M, O, S, T
 from tests.tflite_models import build as build_tflite
 from tests.webgpu_adapters import need_adapter
 
+EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*/README.md"))
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 # What a page needs that the extra `test` installs.
 NEEDS = {
@@ -83,14 +84,14 @@ def test_a_page_does_what_it_says(page: Path, folder: Path) -> None:
     Page(page, folder, shell=page.name != "README.md").run()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+@pytest.mark.parametrize("page", PAGES + EXAMPLES, ids=lambda p: f"{p.parent.name}/{p.name}")
 def test_code_is_in_fences_and_what_ci_cannot_run_says_why(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert indented(text) == (), "code without a fence is not run"
     assert [b.line for b in blocks(text) if b.reason == "?"] == [], "no-ci: REASON"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+@pytest.mark.parametrize("page", PAGES + EXAMPLES, ids=lambda p: f"{p.parent.name}/{p.name}")
 def test_links_lead_somewhere(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     links = re.findall(r"\]\(([^)#\s]+)(?:#([\w-]+))?\)", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
@@ -110,6 +111,7 @@ def anchors(text: str) -> set[str]:
 def test_the_index_names_every_page() -> None:
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     missing = [p.name for p in PAGES[1:] if p.name != "index.md" and f"]({p.name})" not in index]
+    missing += [p.parent.name for p in EXAMPLES if f"]({p.relative_to(ROOT / 'docs')})" not in index]
     assert missing == []
 
 

@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "native": "errors records",
     "trace": "notebook errors native records system",
     "plans": "errors notebook model records targets trace",
-    "formats": "errors model plans records targets trace",
+    "formats": "errors model plans records system targets trace",
     "planfile": "errors model plans records system targets trace",
     "strategy": "errors native plans records system",
     "proof": "errors model native plans records targets trace",

@@ -7,7 +7,9 @@ class MicroOpResolver {};
 template <unsigned int tOpCount>
 class MicroMutableOpResolver : public MicroOpResolver {
  public:
+  TfLiteStatus AddAdd();
   TfLiteStatus AddAssignVariable();
+  TfLiteStatus AddAveragePool2D();
   TfLiteStatus AddCallOnce();
   TfLiteStatus AddConcatenation();
   TfLiteStatus AddConv2D();
