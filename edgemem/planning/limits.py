@@ -68,8 +68,8 @@ def bounded(settings: Settings) -> Settings:
 
     Whoever made the file does not decide how long this machine works: a search has effort "default" at most and as many
     threads as there are processors, a time limit is 10 seconds at most, and strategies that take long for many records
-    are left out, as are those that this edgemem does not have and an alignment above 64 KiB. Where no strategy is left,
-    it is `auto`.
+    are left out, as are an alignment above 64 KiB and strategies that are not there. Those of other packages are there
+    once the program has named them: a file loads no code. Where no strategy is left, it is `auto`.
     """
     threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     kept = tuple(text for name in settings.strategies for text in _bounded(name, threads))
@@ -88,6 +88,9 @@ def _bounded(text: str, threads: int) -> list[str]:
     """The strategies that a text names, each with the options that it may have."""
     if text == "auto":
         return [text]
+    name = text.partition(":")[0].rpartition("/")[2]
+    if all(strategy.name != name for strategy in registered()):
+        return []
     try:
         chosen = choices(text)
     except UnknownStrategyError:

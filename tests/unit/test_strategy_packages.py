@@ -9,6 +9,8 @@ import pytest
 
 import edgemem
 from edgemem.errors import InvalidPlanError, PlanError, UnknownStrategyError
+from edgemem.planning.limits import bounded
+from edgemem.plans import Settings
 from edgemem.records.problem import Problem, UsageRecord
 from edgemem.strategy.catalogue import registered
 from edgemem.strategy.registry import REGISTRY
@@ -120,3 +122,12 @@ def test_an_unknown_name_lists_those_of_packages(offer: Offer) -> None:
     with pytest.raises(UnknownStrategyError, match=r"there are auto, naive, .*, stacked$"):
         edgemem.plan(RECORDS, strategy="stackd")
     assert "foreign_module" not in sys.modules
+
+
+def test_settings_of_a_file_load_no_package(offer: Offer) -> None:
+    offer("stacked", HEAD.format(name="stacked") + "    return np.cumsum(problem.size) - problem.size")
+    asked = Settings(("offsets/stacked", "greedy_by_size"))
+    assert not any("stacked" in text for text in bounded(asked).strategies)
+    assert "foreign_module" not in sys.modules
+    edgemem.plan(RECORDS, strategy="stacked")
+    assert bounded(asked).strategies[0] == "offsets/stacked"
