@@ -109,18 +109,20 @@ def print_table(
 ) -> None:
     """Rows of cells under their headings, on the right.
 
-    A heading that begins with `<` is one of texts: they stand on the left, and are folded where a terminal is narrow.
-    Where it is narrower than a word of the last texts, each of these stands below its row.
+    A heading that begins with `<` is one of texts: they stand on the left, and are folded between words where a
+    terminal is narrow. Where their words have no room, each of the last texts stands below its row.
     """
     listed = [tuple(row) for row in rows]
-    if console.is_terminal and columns[-1].startswith("<") and not _has_room(console.width, columns, listed):
+    least = _widths(columns, listed, folded=True)
+    has_room = sum(least) + _GAP * (len(columns) - 1) <= console.width
+    if console.is_terminal and columns[-1].startswith("<") and not has_room:
         *columns, last = columns
         _print_with_texts_below(console, [*columns], listed, last[1:] if has_header else "")
         return
     table = Table(box=None, pad_edge=False, show_header=has_header)
-    for column in columns:
+    for column, width in zip(columns, least, strict=True):
         if column.startswith("<"):
-            table.add_column(column[1:], overflow="fold")
+            table.add_column(column[1:], overflow="fold", min_width=width if has_room else None)
         else:
             table.add_column(column, justify="right", no_wrap=True)
     for row in listed:
@@ -128,15 +130,15 @@ def print_table(
     console.print(table)
 
 
-def _widths(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+def _widths(columns: Sequence[str], rows: Sequence[Sequence[str]], *, folded: bool = False) -> list[int]:
+    """Of columns; `folded`: of their longest words where they are texts."""
     cells = [[column.removeprefix("<") for column in columns], *rows]
-    return [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
-
-
-def _has_room(width: int, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
-    """Whether a table has room for each word of its last column."""
-    longest = max((cell_len(word) for row in rows for word in row[-1].split()), default=0)
-    return sum(_widths(columns, rows)[:-1]) + _GAP * (len(columns) - 1) + longest <= width
+    return [
+        max(cell_len(part) for cell in column for part in (cell.split() or [""] if is_text else [cell]))
+        for column, is_text in zip(
+            zip(*cells, strict=True), (folded and c.startswith("<") for c in columns), strict=True
+        )
+    ]
 
 
 def _print_with_texts_below(

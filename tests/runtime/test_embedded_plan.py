@@ -400,7 +400,7 @@ def test_recordings_go_along_when_a_file_is_planned_anew(tmp_path: Path) -> None
     done("plan", source, "--no-record", "-o", old)
     embed(old, (recording,), old)
     done("plan", old, "-s", "naive", "--no-record", "-o", new)
-    assert [e.key for e in onnx.load(new).metadata_props] == ["edgemem.plan"]
+    assert [e.key for e in onnx.load(new).metadata_props] == ["edgemem.summary", "edgemem.plan"]
     again = recording_of(new)
     assert [p.strategy for p in again.offsets] == ["naive"]
     assert again.problem.names == recording.problem.names
