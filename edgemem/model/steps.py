@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from edgemem.model.graph import Graph, Op
 
-__all__ = ["Step", "scratch_name", "steps_of"]
+__all__ = ["Step", "body_path", "scratch_name", "steps_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +50,21 @@ def steps_of(graph: Graph, *, bodies: bool = True) -> tuple[Step, ...]:
         for index, op in enumerate(g.ops):
             starts = []
             label = f"{path}{op.name or op.type}"
-            for body in op.bodies if bodies else ():
+            for k, body in enumerate(op.bodies if bodies else ()):
                 starts.append(len(steps))
-                walk(body, f"{label}/{body.name}/", depth + 1)
+                walk(body, body_path(label, op, k), depth + 1)
             reads, writes = tuple(names[i] for i in op.inputs), tuple(names[i] for i in op.outputs)
             steps.append(Step(label, op, g, reads, writes, tuple(starts), depth, index))
 
     walk(graph, "", 0)
     return tuple(steps)
+
+
+def body_path(label: str, op: Op, k: int) -> str:
+    """The path of the k-th body of the operator with this label; one that has run under this name says which it is."""
+    name = op.bodies[k].name
+    again = any(body.name == name for body in op.bodies[:k])
+    return f"{label}/{name}#{k}/" if again else f"{label}/{name}/"
 
 
 def scratch_name(label: str, k: int) -> str:

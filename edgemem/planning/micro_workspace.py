@@ -3,6 +3,10 @@
 A strategy leaves room for workspace, and TensorFlow Lite Micro's planner takes the first gap that is large enough. So
 each plan is run through that planner, and says where workspace will be: its size is that of the head. Of 500 random
 graphs with several pieces of workspace an operator, none had a larger head than its strategy had planned.
+
+To TensorFlow Lite Micro some tensors live for less time than their records: an input that nothing reads ends before the
+first operator, and of what both branches of an `IF` give back each is only there in its own. Workspace may then lie on
+them without harm, but no record says so. Such tensors are moved away, so that the plan is right by its records, too.
 """
 
 from __future__ import annotations
@@ -10,21 +14,33 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from edgemem.native import kernels
 from edgemem.records.micro_buffers import buffers_of
 from edgemem.records.micro_planner import place_buffers
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
     from edgemem.model.graph import Graph
     from edgemem.plans import OffsetPlan, PlanSet
+    from edgemem.records.micro_buffers import Buffer
+    from edgemem.records.problem import Problem
     from edgemem.targets import Target
 
 __all__ = ["settle_workspace"]
+
+_ROUNDS = 3  # workspace may go where a tensor was moved away
 
 
 def settle_workspace(planset: PlanSet, graph: Graph, target: Target) -> PlanSet:
     """The plans with workspace where TensorFlow Lite Micro puts it, and the sizes that their arenas have then.
 
-    Plans in several regions, or around reserved ranges, stay as they are.
+    Plans in several regions, or around reserved ranges, stay as they are. So does workspace that TensorFlow Lite Micro
+    never asks for, as it runs no such bodies.
 
     Args:
         planset: of the graph's records.
@@ -33,21 +49,85 @@ def settle_workspace(planset: PlanSet, graph: Graph, target: Target) -> PlanSet:
     """
     if target.region.reserved:  # nobody keeps TensorFlow Lite Micro from these
         return planset
-    buffers = buffers_of(graph, target.pointer_bytes, target.kernels)
-    records = planset.problem.records
-    workspace = [k for k, record in enumerate(records) if record.kind == "scratch"]
+    space = _Workspace(planset.problem, buffers_of(graph, target.pointer_bytes, target.kernels))
 
     def settled(plan: OffsetPlan) -> OffsetPlan:
         if plan.regions is not None and plan.regions.any():
             return plan
-        offline = {name: int(plan.offsets[k]) for k, record in enumerate(records) for name in record.tensors}
-        places = {
-            name: offset for buffer, offset in place_buffers(buffers, offline) for name in (buffer.name, *buffer.also)
-        }
-        offsets = plan.offsets.copy()
-        offsets[workspace] = [places[records[k].name] for k in workspace]
+        offsets = space.settled(plan.offsets)
         return replace(plan, offsets=offsets, size=int((offsets + planset.problem.size).max(initial=0)))
 
     made = replace(planset, offsets=tuple(settled(plan) for plan in planset.offsets))
     bound = made.proved.offsets
     return replace(made, offsets=tuple(replace(plan, optimal=plan.size == bound) for plan in made.offsets))
+
+
+class _Workspace:
+    """The workspace among the records of a problem."""
+
+    def __init__(self, problem: Problem, buffers: Sequence[Buffer]) -> None:
+        self._problem, self._buffers = problem, buffers
+        self._records = problem.records
+        asked = {name for buffer in buffers if buffer.is_workspace for name in (buffer.name, *buffer.also)}
+        self._asked = [k for k, r in enumerate(self._records) if r.kind == "scratch" and r.name in asked]
+        self._tensors = np.array([record.kind != "scratch" for record in self._records])
+        self._free = self._tensors.copy()  # may be moved alone
+        for rows in (problem.overlap, problem.within):
+            if rows is not None:
+                self._free[rows[:, :2]] = False
+        if problem.pinned is not None:
+            self._free[problem.pinned >= 0] = False
+
+    def settled(self, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The offsets with workspace where it will be, and tensors moved where it would be on them."""
+        found = first = self._placed(offsets)
+        for _ in range(_ROUNDS):
+            clash = self._clashes(found)
+            if not clash.any():
+                return found
+            if not self._free[clash].all():
+                break
+            found = self._placed(self._moved(found, clash))
+        for raised in self._raised(offsets):
+            found = self._placed(raised)
+            if not self._clashes(found).any():
+                return found
+        return first
+
+    def _placed(self, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+        offline = {name: int(offsets[k]) for k, record in enumerate(self._records) for name in record.tensors}
+        places = {
+            name: offset
+            for buffer, offset in place_buffers(self._buffers, offline)
+            for name in (buffer.name, *buffer.also)
+        }
+        placed = offsets.copy()
+        placed[self._asked] = [places[self._records[k].name] for k in self._asked]
+        return placed
+
+    def _clashes(self, offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """The tensors that workspace lies on while both are in use."""
+        p, ends = self._problem, offsets + self._problem.size
+        found = np.zeros(len(offsets), np.bool_)
+        for k in self._asked:
+            alive = (p.first_op <= p.last_op[k]) & (p.first_op[k] <= p.last_op)
+            found |= alive & (offsets < ends[k]) & (offsets[k] < ends) & self._tensors
+        return found
+
+    def _moved(self, offsets: NDArray[np.int64], moved: NDArray[np.bool_]) -> NDArray[np.int64]:
+        p = self._problem
+        order = np.argsort(-p.size, kind="stable")
+        pinned = np.where(moved, -1, offsets)
+        return kernels.place_in_smallest_gap(p.first_op, p.last_op, p.size, p.alignment, order, pinned=pinned)
+
+    def _raised(self, offsets: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+        """All of a plan above as much room as workspace takes at once, and as all of it takes together."""
+        p = self._problem
+        if p.pinned is not None and (p.pinned >= 0).any():
+            return
+        sizes = -(-p.size // p.alignment) * p.alignment
+        at_once = np.zeros(int(p.last_op.max(initial=0)) + 1, np.int64)
+        for k in self._asked:
+            at_once[p.first_op[k] : p.last_op[k] + 1] += sizes[k]
+        for room in (at_once.max(), sizes[self._asked].sum()):
+            yield offsets + room

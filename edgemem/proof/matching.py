@@ -12,7 +12,7 @@ from math import lcm, prod
 from typing import TYPE_CHECKING
 
 from edgemem.model.dtypes import DTYPE_BITS
-from edgemem.model.steps import scratch_name
+from edgemem.model.steps import body_path, scratch_name
 from edgemem.plans import LEFT_TO_RUNTIME
 from edgemem.proof.storage import gpu_bytes, has_same_places, texture_of
 from edgemem.proof.violations import Cause, Violation, violation
@@ -81,8 +81,8 @@ def contents_of(graph: Graph, target: Target | None) -> Contents:
                 contents.needed.add(tensor.name)
         for op in g.ops:
             label = f"{path}{op.name or op.type}"
-            for body in op.bodies if inline else ():
-                walk(body, f"{label}/{body.name}/", top=False)
+            for k, body in enumerate(op.bodies if inline else ()):
+                walk(body, body_path(label, op, k), top=False)
             step = len(contents.labels)
             for k, size in enumerate(op.scratch):
                 if size:

@@ -12,7 +12,7 @@ from math import prod
 from typing import TYPE_CHECKING, Final
 
 from edgemem.model.micro_workspace import workspace_of
-from edgemem.model.steps import scratch_name
+from edgemem.model.steps import body_path, scratch_name
 from edgemem.records.sizes import padded, tensor_bytes
 from edgemem.targets import BUILT_IN
 
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Buffer", "buffers_of"]
 
-_RUN_BODIES: Final = frozenset(("IF", "WHILE", "CALL_ONCE"))
+# TensorFlow Lite Micro has no CALL; it is counted as if it had, so that plans of such files are compared fairly.
+_RUN_BODIES: Final = frozenset(("IF", "WHILE", "CALL", "CALL_ONCE"))
 _RESOURCE: Final = 4  # bytes of the number of a resource
 _NOWHERE: Final = -1
 
@@ -99,10 +100,10 @@ class _Scopes:
                 use(index)
             for k, size in enumerate(workspace_of(graph, op, *self._device)):
                 self._use_workspace((number, place, k), scratch_name(label, k), size)
-            for body in op.bodies:
+            for k, body in enumerate(op.bodies):
                 if op.type in _RUN_BODIES:
                     self._scope += 1
-                    self.visit(body, f"{label}/{body.name}/")
+                    self.visit(body, body_path(label, op, k))
                 else:
                     self._buffers(body)
             for index in (*op.inputs, *op.outputs):

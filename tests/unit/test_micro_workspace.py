@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -46,3 +47,37 @@ def test_the_size_of_a_plan_is_the_head(seed: int) -> None:
     best = planset.best_offsets
     assert best is not None
     assert up16(best.size) <= own
+
+
+def summed(name: str) -> Graph:
+    """An input x that nothing reads, and the mean of z."""
+    tensors = (
+        Tensor(f"{name}x", "float32", (1, 4)),
+        Tensor(f"{name}z", "float32", (1, 4)),
+        Tensor(f"{name}axis", "int32", (1,), "constant"),
+        Tensor(f"{name}y", "float32", (1, 1)),
+    )
+    return Graph(name, tensors, (Op("mean", "MEAN", (1, 2), (3,)),), (0, 1), (3,))
+
+
+def test_workspace_lies_on_no_input_that_nothing_reads() -> None:
+    """TensorFlow Lite Micro would put it there: to it, that input ends before the first operator."""
+    graph = with_workspace(summed("g"))
+    for strategy in ("greedy_by_size", "greedy_by_breadth", "search"):
+        planset = api.plan(graph, target=BUILT_IN["tflm"], strategy=f"offsets/{strategy}")
+        assert verify_planset(planset, graph) == ()
+
+
+@pytest.mark.parametrize("kind", ["IF", "CALL", "STABLEHLO_COMPOSITE"])
+@pytest.mark.parametrize("count", [1, 2])
+def test_workspace_of_bodies(kind: str, count: int) -> None:
+    """Of bodies that TensorFlow Lite Micro runs or not, and of two of one name."""
+    bodies = tuple(replace(summed(f"b{k}"), name="b") for k in range(count))
+    first = summed("g")
+    tensors = (*first.tensors, Tensor("p", "bool", (1,)), Tensor("r", "float32", (1, 1)))
+    call = Op("call", kind, (4, 0, 1) if kind == "IF" else (0, 1), (5,), bodies=bodies)
+    graph = with_workspace(replace(first, tensors=tensors, ops=(*first.ops, call), inputs=(0, 1, 4), outputs=(3, 5)))
+    planset = api.plan(graph, target=BUILT_IN["tflm"], strategy="offsets/greedy_by_size")
+    assert verify_planset(planset, graph) == ()
+    names = [record.name for record in planset.problem.records if record.kind == "scratch"]
+    assert len(set(names)) == len(names) == 2 * (count + 1)

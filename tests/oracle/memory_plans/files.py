@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["change_onnx_files", "change_tflite_files", "reorder_tflite"]
 
 _ALIGNMENT = 16  # of TensorFlow Lite Micro's arena
+_LARGER = "TFLM: larger than what it takes by itself"
 
 
 def _well_ordered(program: Program) -> bool:
@@ -59,9 +60,12 @@ def change_tflite_files(seed: int, changes: int, folder: Path, tally: Tally) -> 
     source.write_bytes(random_tflite(rng, runs=rng.random() < 0.5))
     try:
         planset = edgemem.plan(source, target="tflm", strategy="offsets/greedy_by_size")
-        edgemem.save(source, planset, path, offsets_only=rng.random() < 0.3)
+        written = edgemem.save(source, planset, path, offsets_only=rng.random() < 0.3)
     except EdgememError as e:
         tally.not_planned[f"{type(e).__name__}: {' '.join(str(e).split()[:4])}"] += 1
+        return
+    if not written:
+        tally.not_planned[_LARGER] += 1
         return
     tally.graphs["tflite files"] += 1
     honest = path.read_bytes()
@@ -149,9 +153,12 @@ def reorder_tflite(seed: int, folder: Path, tally: Tally) -> None:
         opened = edgemem.load(source)
         assert isinstance(opened, Model)
         model = opened.with_order(edgemem.order(opened, target="tflm").order)
-        edgemem.save(model, edgemem.plan(model, target="tflm", strategy="offsets/greedy_by_size"), path)
+        written = edgemem.save(model, edgemem.plan(model, target="tflm", strategy="offsets/greedy_by_size"), path)
     except EdgememError as e:
         tally.not_planned[f"{type(e).__name__}: {' '.join(str(e).split()[:4])}"] += 1
+        return
+    if not written:
+        tally.not_planned[_LARGER] += 1
         return
     tally.graphs["reordered files"] += 1
     made = path.read_bytes()

@@ -41,9 +41,12 @@ def run_tflite(seed: int, folder: Path, tally: Tally) -> None:
         tally.not_planned[f"TFLM: {' '.join(str(e).split()[:12])}"] += 1
         return
     try:
-        edgemem.save(source, edgemem.plan(source, target="tflm", strategy="offsets/greedy_by_size"), path)
+        written = edgemem.save(source, edgemem.plan(source, target="tflm", strategy="offsets/greedy_by_size"), path)
     except EdgememError as e:
         tally.findings.append(f"real tflite {seed}: no plan: {e}")
+        return
+    if not written:
+        tally.not_planned["TFLM: larger than what it takes by itself"] += 1
         return
     tally.graphs["run in TensorFlow Lite Micro"] += 1
     try:
