@@ -19,7 +19,7 @@ GRAPH = Graph(
 
 def test_bodies_come_before_the_operator_that_runs_them() -> None:
     steps = steps_of(GRAPH)
-    assert [s.label for s in steps] == ["c/if/then/a/b", "c/if/then/a/b", "c/if", "ABS"]
+    assert [s.label for s in steps] == ["c/if/then/a/b", "c/if/then#1/a/b", "c/if", "ABS"]
     assert [(s.depth, s.index) for s in steps] == [(1, 0), (1, 0), (0, 0), (0, 1)]
     assert [s.starts for s in steps] == [(), (), (0, 1), ()]
     assert (steps[0].reads, steps[0].writes) == (("i",), ("o",))
