@@ -15,8 +15,9 @@ import pytest
 from edgemem.runtime.onnxruntime.file import WEIGHTS_KEY, metadata_of, opened, with_entry
 from edgemem.runtime.onnxruntime.session import InferenceSession
 from edgemem.runtime.onnxruntime.session_weights import SessionWeights
-from edgemem.runtime.onnxruntime.weights import checking, note
+from edgemem.runtime.onnxruntime.weights import checking
 from edgemem.runtime.onnxruntime.weights.packed_files import pack_beside
+from edgemem.system import processor
 from tests.onnx_sessions import feeds, options, same, small
 from tests.weighted_models import change_weights, packed, products, warnings_of
 
@@ -130,7 +131,7 @@ def test_a_session_of_another_kind_uses_plain_weights(
     assert "another graph" in warnings_of(path, caplog, disabled_optimizers=["ConvActivationFusion"])
     assert warnings_of(path, caplog) == ""
     with monkeypatch.context() as patch:
-        patch.setattr(note, "_numpy_features", lambda: {"AVX": True, "AVX512F": False})
+        patch.setattr(processor, "_numpy_features", lambda: {"AVX": True, "AVX512F": False})
         assert "and this is " in warnings_of(path, caplog)
     entry = json.loads(metadata_of(path.read_bytes(), (WEIGHTS_KEY,))[WEIGHTS_KEY])
     entry["place"]["onnxruntime"] = "1.22.0"
